@@ -39,8 +39,7 @@ from kernelfields.evaluation.entities import entity_f1_score
 from kernelfields.evaluation.label_scores import token_accuracy
 from kernelfields.features.readers import ChainReader
 from kernelfields.objective.posterior import LogPosterior
-from kernelfields.solvers.lbfgs import LBFGS
-from kernelfields.solvers.stochastic import StochasticStart
+from kernelfields.solvers.lbfgs import LBFGS, StochasticStart
 
 WITHIN = 1e-4
 SETS = {"chunking": chunking, "tagging": tagging}
@@ -132,7 +131,7 @@ def same_objective(X: list, y: list, model: str, loss: float, c2: float) -> tupl
     info = tagger.info()
     training, sample, designs = parts_of_fit(ChainCRF("linear", prior_variance=1.0 / (2.0 * c2)), X, y)
     # Weights for all pairs of features and labels, not for contrasts: what CRFsuite leaves out is zero there.
-    designs = [replace(design.term, label_factor=None).on(sample) for design in designs]
+    designs = [sample.design(replace(design.term, label_factor=None)) for design in designs]
     chains, classes = training.data, training.classes
     places = {label: place for place, label in enumerate(classes.tolist())}
     columns = training.reader.encoder.vocabulary_
@@ -143,7 +142,7 @@ def same_objective(X: list, y: list, model: str, loss: float, c2: float) -> tupl
         edge[0, places[left] * len(classes) + places[right]] = weight
     posterior = LogPosterior(sample.datafit(designs))
     point = posterior.at(posterior.compressed([node, edge]))
-    marginals = point.evaluation.beliefs.node_marginals
+    marginals = point.evaluation.member.marginals()
     worst = 0.0
     for sequence in range(min(50, len(X))):
         tagger.set(X[sequence])

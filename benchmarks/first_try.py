@@ -89,7 +89,7 @@ def digits(knowing: bool) -> Iterator[tuple[str, Figures]]:
     crf = GraphCRF().fit(X[:500], y[:500])
     yield "first try", {"accuracy": crf.score(X[500:800], y[500:800]), "prior variance": crf.prior_variance_}
     if knowing:
-        joint = crf.score(X[500:800], y[500:800], decode="joint")
+        joint = crf.score(X[500:800], y[500:800], decode="viterbi")
         yield "joint decoding", {"accuracy": joint}
         around = np.pad(noisy, ((0, 0), (1, 1), (1, 1)))
         seen = np.stack([around[:, i : i + 8, j : j + 8] for i in range(3) for j in range(3)], axis=-1).reshape(-1, 9)

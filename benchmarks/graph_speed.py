@@ -23,10 +23,11 @@ import numpy as np
 
 from benchmarks.result_files import write_results
 from kernelfields.inference.approximate.base import LoopyBelief, TreeReweighted
-from kernelfields.inference.chain.beliefs import infer_chains
-from kernelfields.inference.junction.orders import TooWide
-from kernelfields.inference.junction.plan import plan_junction
-from kernelfields.inference.plan import plan_inference
+from kernelfields.inference.chain.family import ChainFamily
+from kernelfields.inference.choice import plan_inference
+from kernelfields.inference.graphs import GraphFamily
+from kernelfields.inference.junction.plan import TooWide, plan_junction
+from kernelfields.inference.potentials import EDGE, Potentials
 from kernelfields.numerics.threads import Workers
 
 WORKERS = Workers()
@@ -61,9 +62,9 @@ def grid(height: int, width: int) -> tuple[np.ndarray, list[np.ndarray]]:
     return np.array([0, height * width]), [across, down]
 
 
-def normal_potentials(rng: np.random.Generator, plan, tied: bool) -> tuple[np.ndarray, list[np.ndarray]]:
-    factors = [rng.normal(size=plan.table_shape(group, tied)) for group in range(len(plan.members))]
-    return rng.normal(size=(plan.n_nodes, plan.n_labels)), factors
+def normal_potentials(rng: np.random.Generator, plan: GraphFamily, tied: bool) -> Potentials:
+    tables = {name: rng.normal(size=plan.table_shape(group, tied)) for group, name in enumerate(plan.names)}
+    return Potentials(rng.normal(size=(plan.n_positions, plan.n_labels)), tables)
 
 
 def exact_row(name: str, offsets, members, n_labels: int, tied: bool, method: str = "auto") -> dict:
@@ -72,9 +73,8 @@ def exact_row(name: str, offsets, members, n_labels: int, tied: bool, method: st
     start = time.perf_counter()
     plan = plan_inference(offsets, members, n_labels, method)
     planning = time.perf_counter() - start
-    node, factors = normal_potentials(rng, plan, tied)
-    direction = normal_potentials(rng, plan, tied)
-    beliefs = plan.infer(node, factors, workers=WORKERS)
+    potentials, direction = (normal_potentials(rng, plan, tied) for _ in range(2))
+    member = plan.at(potentials, workers=WORKERS)
     return {
         "graphs": name,
         "labels": n_labels,
@@ -82,9 +82,9 @@ def exact_row(name: str, offsets, members, n_labels: int, tied: bool, method: st
         "factors": sum(map(len, members)),
         "method": plan.method,
         "planning": planning,
-        "gradient": fastest(lambda: plan.infer(node, factors, workers=WORKERS).gradient()),
-        "hessian_product": fastest(lambda: beliefs.hessian_product(*direction)),
-        "decoding": fastest(lambda: plan.decode(node, factors, WORKERS)),
+        "gradient": fastest(lambda: plan.at(potentials, workers=WORKERS).mean()),
+        "hessian_product": fastest(lambda: member.covariance_product(direction)),
+        "decoding": fastest(lambda: plan.best(potentials, WORKERS)),
     }
 
 
@@ -96,11 +96,12 @@ def chain_row(name: str, n_chains: int, length: int, n_labels: int, tied: bool) 
     n_positions = int(offsets[-1])
     shape = (1 if tied else n_positions, n_labels, n_labels)
     node, edge = rng.normal(size=(n_positions, n_labels)), rng.normal(size=shape)
-    row["chain_gradient"] = fastest(lambda: infer_chains(node, edge, offsets, workers=WORKERS).gradient())
+    family, potentials = ChainFamily(offsets, n_labels, tied=tied), Potentials(node, {EDGE: edge})
+    row["chain_gradient"] = fastest(lambda: family.at(potentials, workers=WORKERS).mean())
     row["times_slower"] = row["gradient"] / row["chain_gradient"]
     plan = plan_inference(offsets, members, n_labels)
-    ours = plan.infer(node, [edge if tied else edge[later]]).log_partition
-    row["largest_difference"] = float(np.abs(ours - infer_chains(node, edge, offsets).log_partition).max())
+    ours = plan.at(Potentials(node, {plan.names[0]: edge if tied else edge[later]})).log_partition
+    row["largest_difference"] = float(np.abs(ours - family.at(potentials).log_partition).max())
     return row
 
 
@@ -110,12 +111,12 @@ def approximate_row(method: str, height: int, width: int, n_labels: int) -> dict
     seconds = []
     for _ in range(2):
         plan = plan_inference(offsets, members, n_labels, method)
-        node, factors = normal_potentials(np.random.default_rng(0), plan, tied=True)
+        potentials = normal_potentials(np.random.default_rng(0), plan, tied=True)
         start = time.perf_counter()
-        beliefs = plan.infer(node, factors, workers=WORKERS)
-        beliefs.gradient()
+        member = plan.at(potentials, workers=WORKERS)
+        member.mean()
         seconds.append(time.perf_counter() - start)
-    diagnostics = beliefs.diagnostics
+    diagnostics = member.diagnostics
     return {
         "graphs": f"grid {height} x {width}",
         "labels": n_labels,
@@ -148,10 +149,10 @@ def thread_seconds(method: LoopyBelief | TreeReweighted, height: int, width: int
     results = []
     for n_threads in 3 * (1, 2):
         plan = plan_inference(offsets, members, n_labels, method)
-        node, factors = normal_potentials(np.random.default_rng(0), plan, tied=True)
+        potentials = normal_potentials(np.random.default_rng(0), plan, tied=True)
         workers = Workers(n_threads)
         start = time.perf_counter()
-        results.append(plan.infer(node, factors, workers=workers).node_marginals)
+        results.append(plan.at(potentials, workers=workers).marginals())
         best[n_threads] = min(best.get(n_threads, np.inf), time.perf_counter() - start)
     assert all((each == results[0]).all() for each in results), "the number of threads changes nothing"
     return best

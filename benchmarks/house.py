@@ -1,10 +1,11 @@
-"""The house in numbers: files that one fit walks through, and the sizes of the source.
+"""The house in numbers: files that a fit enters, sizes of the source, and how often one concept is written down.
 
     python -m benchmarks.house [--source src] [--dask] [--list]
 
 A file is entered by a call when one of its functions runs, compiled ones included. ``--source`` counts another
 checkout, so that two of them can be compared. Constructors of estimators and functions of the command are left out of
-the count of long parameter lists; ``Any`` is counted as a word in the files of ``estimators``.
+the count of long parameter lists. Classes are counted by the end of their names, ``Any`` by lines with the word, and
+functions that take an estimator without a type by parameters named estimator, crf, model or field.
 """
 
 from __future__ import annotations
@@ -22,7 +23,13 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.import_graph import dynamic_calls, module_imports, modules_in_circles
+
 MANY_PARAMETERS = 12
+#: Ends of names of classes that are counted: concepts that should be written down once.
+CONCEPTS = ("Likelihood", "Layout", "Answers", "Structure")
+#: Parameters that need a type.
+ESTIMATORS = ("estimator", "crf", "model", "field")
 
 
 def walked(package: Path, call: Callable[[], object]) -> dict[str, set[str]]:
@@ -92,6 +99,47 @@ def long_signatures(package: Path) -> list[tuple[str, str, int]]:
     return found
 
 
+def functions_of(package: Path) -> Iterator[tuple[str, ast.FunctionDef]]:
+    """Yield the functions and methods of a package with their files."""
+    for path in sorted(package.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef):
+                yield path.relative_to(package).as_posix(), node
+
+
+def untyped_estimators(package: Path) -> list[str]:
+    """Return the functions with a parameter for an estimator whose type is ``Any``."""
+    found = []
+    for place, node in functions_of(package):
+        for argument in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs):
+            annotation = "" if argument.annotation is None else ast.unparse(argument.annotation)
+            if argument.arg in ESTIMATORS and annotation == "Any":
+                found.append(f"{place} {node.name}")
+    return found
+
+
+def print_concepts(package: Path, texts: dict[Path, str], listed: bool) -> None:
+    """Print how often concepts are written down, and what hides types and imports."""
+    for concept in CONCEPTS:
+        classes = [
+            name for text in texts.values() for name in re.findall(rf"^class (\w*{concept})\b", text, re.MULTILINE)
+        ]
+        print(f"classes ...{concept:<12}{len(classes):4d}")
+        if listed:
+            print(f"    {', '.join(sorted(classes))}")
+    lines = sum(bool(re.search(r"\bAny\b", line)) for text in texts.values() for line in text.splitlines())
+    print(f"lines with Any       {lines}")
+    print(f"modules in circles   {len(modules_in_circles(module_imports(package)))}")
+    # The lists of public names of packages and numerics/lazy.py, which loads packages on first use, import by names.
+    lazy = ("__init__.py", "lazy.py")
+    hidden = [path for path in texts if path.name not in lazy and dynamic_calls(path)]
+    print(f"imports by names     {len(hidden)}")
+    untyped = untyped_estimators(package)
+    print(f"untyped estimators   {len(untyped)}")
+    for place in untyped if listed else ():
+        print(f"    {place}")
+
+
 def main() -> None:
     """Count and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -103,7 +151,8 @@ def main() -> None:
     if not options.walk:
         # In a process of its own, with the package of the source that was asked for.
         command = [sys.executable, "-m", "benchmarks.house", "--walk", *sys.argv[1:]]
-        subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": str(options.source.resolve())})
+        paths = f"{options.source.resolve()}{os.pathsep}{Path(__file__).resolve().parents[1]}"
+        subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": paths})
         return
     warnings.simplefilter("ignore")
     for name, seen in walks(options.dask):
@@ -115,9 +164,7 @@ def main() -> None:
     texts = {path: path.read_text(encoding="utf-8") for path in package.rglob("*.py")}
     print(f"files under src      {len(texts)}")
     print(f"lines under src      {sum(len(text.splitlines()) for text in texts.values())}")
-    rooms = {path: text for path, text in texts.items() if path.parent.name == "estimators"}
-    words = sum(len(re.findall(r"\bAny\b", text)) for text in rooms.values())
-    print(f"Any in estimators    {words}")
+    print_concepts(package, texts, options.list)
     signatures = long_signatures(package)
     print(f"functions of {MANY_PARAMETERS} or more parameters  {len(signatures)}")
     for file, name, count in signatures if options.list else ():

@@ -28,7 +28,7 @@ def row(name: str, graph: str | list, split: int, share: float = 0.2) -> tuple[d
     start, work = time.perf_counter(), time.process_time()
     crf = MultiLabelCRF(label_graph=graph, random_state=0).fit(X[train], Y[train])
     seconds, work = time.perf_counter() - start, time.process_time() - work
-    path, likelihoods = crf.structure_path_, np.asarray(crf.log_likelihood(X[held], Y[held], per_instance=True))
+    path, likelihoods = crf.structure_path_, np.asarray(crf.log_likelihood(X[held], Y[held], per_item=True))
     figures = {
         "graph": name,
         "split": split,

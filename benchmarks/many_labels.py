@@ -30,8 +30,9 @@ import numpy as np
 from benchmarks.shared_data import token_columns
 from kernelfields import ChainCRF, LabelDictionary
 from kernelfields.fields.allowed import AllowedLabels
-from kernelfields.inference.chain.allowed import infer_allowed
-from kernelfields.inference.chain.beliefs import infer_chains
+from kernelfields.inference.chain.family import ChainFamily
+from kernelfields.inference.chain.lists import infer_lists
+from kernelfields.inference.potentials import EDGE, Potentials
 from kernelfields.numerics.threads import Workers
 
 LENGTH, WORDS, EACH, MANY = 20, 2000, 10, 1000
@@ -84,9 +85,9 @@ def fitted(X: list, y: list, allowed: Any, **settings: Any) -> ChainCRF:
 
 def fused_pass(crf: ChainCRF, X: list, y: list) -> Callable[[], Any]:
     """Return what computes value and gradient at the coefficients of a fitted field."""
-    data, structure = crf._read_fitted(X, y, None), crf.field_.structure
-    sample = crf._engine(data).place(data, structure, crf._sample_settings(2))
-    datafit = sample.datafit([term.on(sample) for term in crf.field_.terms])
+    data, spec = crf._read_fitted(X, y, None), crf.field_.spec
+    sample = crf._engine(data).place(data, spec, crf._sample_settings(2))
+    datafit = sample.datafit([sample.design(term) for term in crf.field_.terms])
     parts = [term.known for term in crf.field_.terms]
     return lambda: datafit.fused.value_and_gradient(parts)
 
@@ -131,7 +132,8 @@ def _show_free(n_positions: int, with_lists: float, part: int = 200) -> None:
     random = np.random.default_rng(1)
     node, edge = random.normal(size=(part, MANY)), random.normal(size=(1, MANY, MANY))
     offsets = np.arange(0, part + 1, LENGTH)
-    free = least_seconds(lambda: infer_chains(node, edge, offsets), rounds=2)[0] / part
+    family, potentials = ChainFamily(offsets, MANY), Potentials(node, {EDGE: edge})
+    free = least_seconds(lambda: family.at(potentials), rounds=2)[0] / part
     print(f"free: {1e6 * free:.0f} microseconds per position, with lists {1e6 * with_lists / n_positions:.2f}")
 
 
@@ -145,10 +147,10 @@ def show_passes(n_positions: int = 10_000) -> None:
             sets = [np.sort(random.choice(n_labels, size, replace=False)) for _ in range(500)]
             allowed = AllowedLabels.of_sets(sets, random.integers(500, size=n_positions), n_labels)
             scores, edge = random.normal(size=len(allowed.labels)), random.normal(size=(1, n_labels, n_labels))
-            node = allowed.spread(scores, -np.inf)
+            potentials = Potentials(allowed.spread(scores, -np.inf), {EDGE: edge})
             times = least_seconds(
-                lambda: infer_allowed(scores, edge, offsets, allowed).gradient(),  # noqa: B023
-                lambda: infer_chains(node, edge, offsets, check=False).gradient(),  # noqa: B023
+                lambda: infer_lists(scores, edge, offsets, allowed),  # noqa: B023
+                lambda: ChainFamily(offsets, n_labels).at(potentials).mean(),  # noqa: B023
                 rounds=5,
             )
             figures = "".join(f"{1e6 * each / n_positions:9.2f}" for each in times)

@@ -37,7 +37,7 @@ def status(name: str) -> int:
 def prepared(road: str, engine: Any, X: list, y: list, rank: int) -> Callable[[], Any]:
     """Return the call to be measured; what comes before it is done."""
     from kernelfields import ChainCRF, ChainCRFCV
-    from kernelfields.models.checkpoints import Checkpoint
+    from kernelfields.models.callbacks import Checkpoint
 
     kernel, variance = FIELDS["cubic"]
     settings: dict[str, Any] = {"prior_variance": variance, "rank": rank, "engine": engine, "random_state": 0}

@@ -92,12 +92,11 @@ def compare_speed(old: Path, script: str, repeats: int) -> list[tuple[str, float
 
 def compare_answers(old: Path) -> int:
     """Print how many arrays differ between the checkouts; return that number."""
-    golden = HERE / "tests" / "golden"
     with tempfile.TemporaryDirectory() as folder:
         places = [Path(folder) / name for name in ("old", "new")]
         for place, checkout in zip(places, (old, HERE), strict=True):
             place.mkdir()
-            run_in(checkout, ["-c", ANSWERS, str(place), str(golden / "0.1.0")])
+            run_in(checkout, ["-c", ANSWERS, str(place), str(HERE / "tests" / "golden" / "format-3")])
         different, count = 0, 0
         for file in sorted(places[0].iterdir()):
             with np.load(file) as ours, np.load(places[1] / file.name) as theirs:

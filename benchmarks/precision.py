@@ -18,6 +18,8 @@ features, and the value is recomputed from the kernel itself, in float64 and wit
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from benchmarks.fit_parts import parts_of_fit
@@ -25,7 +27,7 @@ from benchmarks.result_files import write_results
 from benchmarks.solvers import synthetic
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques
 from kernelfields.kernels.stationary import RBF
-from kernelfields.objective.designs.design import DenseTable
+from kernelfields.objective.designs.tables import DenseTable
 from kernelfields.objective.posterior import LogPosterior
 from kernelfields.solvers.choice import resolve_solver
 from kernelfields.solvers.loop import minimize
@@ -42,7 +44,7 @@ def posteriors(X: list, y: list, variance: float) -> dict[str, LogPosterior]:
     cliques = [NodeCliques(RBF(0.5), rank=RANK, prior_variance=variance), EdgeCliques()]
     crf = ChainCRF(cliques=cliques, dtype="float32", n_jobs=1, random_state=0)
     _, sample, (node, edge) = parts_of_fit(crf, X, y)
-    wide = node.moved(DenseTable(node.features.astype(np.float64)), node.positions, None)
+    wide = replace(node, table=DenseTable(node.features.astype(np.float64)))
     wide.dtype = np.dtype(np.float64)
     return {
         precision: LogPosterior(sample.datafit([design, edge]))
@@ -87,7 +89,7 @@ def compare_fits(X: list, y: list, variance: float) -> list[dict]:
             RBF(0.5),
             rank=RANK,
             prior_variance=variance,
-            edge_prior_variance=1.0,
+            edges=EdgeCliques(prior_variance=1.0),
             dtype=dtype,
             tol=1e-3,
             max_iter=10_000,

@@ -25,11 +25,12 @@ from kernelfields.engines import Dask, SampleSettings
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.cliques import EdgeCliques, NodeCliques
 from kernelfields.fields.constraints import resolve_constraints
-from kernelfields.inference.chain.beliefs import infer_chains
+from kernelfields.inference.chain.family import ChainFamily
+from kernelfields.inference.choice import FamilySpec
+from kernelfields.inference.potentials import EDGE, Potentials
 from kernelfields.kernels.stationary import RBF
 from kernelfields.models.build import build_designs, name_cliques
 from kernelfields.numerics.threads import Workers, available_cores
-from kernelfields.objective.likelihoods.chain import ChainStructure
 from kernelfields.objective.posterior import LogPosterior
 
 N_INPUTS, LENGTH, PIVOTS_AT_ONCE = 20, 20, 62
@@ -65,8 +66,8 @@ def measured(chains: Chains, n_labels: int, rank: int, n_workers: int) -> dict:
         Client(cluster) as client,
     ):
         client.wait_for_workers(n_workers)
-        structure = ChainStructure(n_labels, resolve_constraints(None, np.arange(n_labels)))
-        sample = Dask(client).place(chains, structure, SampleSettings(np.dtype("float32")))
+        spec = FamilySpec("chain", n_labels, resolve_constraints(None, np.arange(n_labels)))
+        sample = Dask(client).place(chains, spec, SampleSettings(np.dtype("float32")))
         cliques = name_cliques([NodeCliques(RBF(0.05), rank=rank), EdgeCliques()])
         begin = time.perf_counter()
         posterior = LogPosterior(sample.datafit(build_designs(cliques, sample, np.random.default_rng(0))))
@@ -101,7 +102,8 @@ def inference_rate(n_labels: int) -> float:
     chains = problem(40_000, n_labels)
     random = np.random.default_rng(0)
     node, edge = random.normal(size=(chains.n_positions, n_labels)), random.normal(size=(1, n_labels, n_labels))
-    spent = seconds_of(lambda: infer_chains(node, edge, chains.offsets, workers=Workers(1)))
+    family, potentials = ChainFamily(chains.offsets, n_labels), Potentials(node, {EDGE: edge})
+    spent = seconds_of(lambda: family.at(potentials, workers=Workers(1)))
     return chains.n_positions * n_labels**2 / spent
 
 

@@ -28,7 +28,7 @@ from sklearn.model_selection import GridSearchCV
 from benchmarks.result_files import merge_results
 from benchmarks.shared_data import gesture_phases, ocr_letters
 from kernelfields import ChainCRF
-from kernelfields.selection.chain_crf_cv import ChainCRFCV
+from kernelfields.selection import ChainCRFCV
 
 
 def per_token(estimator: ChainCRF, X: list, y: list) -> float:

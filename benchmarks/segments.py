@@ -13,7 +13,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kernelfields.inference.segments.beliefs import best_segments, infer_segments, k_best_segments
+from kernelfields.fields.segments import DURATION, SEGMENT
+from kernelfields.inference.potentials import EDGE, Potentials
+from kernelfields.inference.segments.family import SegmentFamily
 from kernelfields.numerics.threads import Workers
 
 
@@ -47,16 +49,23 @@ def main() -> None:
     offsets = np.linspace(0, asked.positions, asked.sequences + 1).astype(np.int64)
     workers = Workers()
     mean = np.random.default_rng(1).normal(size=node.shape)
-    beliefs = infer_segments(node, edge, duration, offsets, workers=workers)
-    with_means = infer_segments(node, edge, duration, offsets, mean, workers=workers)
-    finite = np.where(np.isneginf(edge), 0.0, edge)
+    plain = SegmentFamily(offsets, asked.labels, asked.durations)
+    with_means = SegmentFamily(offsets, asked.labels, asked.durations, means=True)
+    here, finite = (
+        Potentials(node, {EDGE: table, DURATION: duration}) for table in (edge, np.where(np.isneginf(edge), 0.0, edge))
+    )
+    here_with_means, finite_with_means = (
+        Potentials(node, {**potentials.tables, SEGMENT: mean}) for potentials in (here, finite)
+    )
+    member = plain.at(here, workers=workers)
+    member_with_means = with_means.at(here_with_means, workers=workers)
     for what, function in {
-        "values and gradient": lambda: infer_segments(node, edge, duration, offsets, workers=workers),
-        "Hessian product": lambda: beliefs.hessian_product(node, finite, duration),
-        "best segmentation": lambda: best_segments(node, edge, duration, offsets, workers),
-        "five best": lambda: k_best_segments(node, edge, duration, offsets, 5, workers),
-        "values and gradient with means": lambda: infer_segments(node, edge, duration, offsets, mean, workers=workers),
-        "Hessian product with means": lambda: with_means.hessian_product(node, finite, duration, mean),
+        "values and gradient": lambda: plain.at(here, workers=workers),
+        "Hessian product": lambda: member.covariance_product(finite),
+        "best segmentation": lambda: plain.best(here, workers),
+        "five best": lambda: plain.n_best(here, 5, workers),
+        "values and gradient with means": lambda: with_means.at(here_with_means, workers=workers),
+        "Hessian product with means": lambda: member_with_means.covariance_product(finite_with_means),
     }.items():
         clock, work = seconds(function)
         print(f"{what:31s} {clock:6.2f} s, {work:6.2f} s of processors", flush=True)

@@ -20,10 +20,11 @@ import numpy as np
 import torch
 
 from benchmarks.result_files import merge_results
-from kernelfields.engines.torch.likelihood import TorchChainLikelihood, TorchPotentials
+from kernelfields.engines.torch.family import TorchChainFamily, TorchPotentials
 from kernelfields.fields.chains import Chains
-from kernelfields.objective.likelihoods.chain import ChainLikelihood
-from kernelfields.objective.potentials import Potentials
+from kernelfields.inference.chain.family import ChainFamily
+from kernelfields.inference.potentials import EDGE, Potentials
+from kernelfields.objective.likelihoods.likelihood import labelled_objective
 
 SHAPES = [(50_000, 20), (200, 5_000)]
 KEYS = ("sequences", "length", "labels", "where", "passes")
@@ -46,7 +47,8 @@ def random_problem(n_sequences: int, length: int, n_labels: int) -> tuple[Chains
     labels = rng.integers(0, n_labels, size=n_positions)
     chains = Chains(np.zeros((n_positions, 1), dtype=np.float32), length * np.arange(n_sequences + 1), labels)
     here, direction = (
-        Potentials(rng.normal(size=(n_positions, n_labels)), rng.normal(size=(1, n_labels, n_labels))) for _ in range(2)
+        Potentials(rng.normal(size=(n_positions, n_labels)), {EDGE: rng.normal(size=(1, n_labels, n_labels))})
+        for _ in range(2)
     )
     return chains, here, direction
 
@@ -57,7 +59,7 @@ class OnThreads:
     where, passes = "threads", "numba"
 
     def __init__(self, chains: Chains, n_labels: int):
-        self.likelihood = ChainLikelihood(chains, n_labels)
+        self.likelihood = labelled_objective(ChainFamily(chains.offsets, n_labels), chains)
 
     def put(self, given: Potentials) -> Any:
         return given
@@ -73,18 +75,18 @@ class OnDevice:
     """The likelihood on a torch device; ``compiled`` for Triton kernels."""
 
     def __init__(self, chains: Chains, n_labels: int, device: str, compiled: bool):
-        self.likelihood = TorchChainLikelihood(chains, n_labels, device=device, compiled=compiled)
-        on_cuda = self.likelihood.device.type == "cuda"
-        self.where = torch.cuda.get_device_name(self.likelihood.device) if on_cuda else "torch cpu"
+        self.family = TorchChainFamily(chains.offsets, n_labels, device=device, compiled=compiled)
+        self.likelihood = labelled_objective(self.family, chains)
+        on_cuda = self.family.device.type == "cuda"
+        self.where = torch.cuda.get_device_name(self.family.device) if on_cuda else "torch cpu"
         self.passes = "triton" if compiled else "steps"
         self.wait = torch.cuda.synchronize if on_cuda else lambda: None
 
     def put(self, given: Potentials) -> TorchPotentials:
-        node = torch.tensor(given.node[self.likelihood.order.permutation], device=self.likelihood.device)
-        return TorchPotentials(node, torch.tensor(given.edge, device=self.likelihood.device))
+        return self.family.placed(given)
 
     def answer(self, given: Any) -> list[np.ndarray]:
-        return [given.node.cpu().numpy()[self.likelihood.order.inverse], given.edge.cpu().numpy()]
+        return [given.node.cpu().numpy()[self.family.steps.order.inverse], given.edge.cpu().numpy()]
 
 
 def measure(place: Any, here: Potentials, direction: Potentials, reference: list) -> dict:

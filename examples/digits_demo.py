@@ -34,7 +34,7 @@ from scipy.special import softmax
 from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV
 
-from kernelfields import ChainCRF
+from kernelfields import ChainCRF, EdgeCliques
 from kernelfields.kernels import RBF, Linear, Polynomial
 from kernelfields.reports import Table, plot_convergence, plot_heat_map
 from kernelfields.reports.page import beside, page, section
@@ -133,7 +133,7 @@ def fit_by_cross_validation(
 ) -> tuple[ChainCRF, float, float]:
     """Return the field with the best cross-validated accuracy, that accuracy, and the seconds of its last fit."""
     # Fits of a fraction of a second are fastest on one thread, above all on a machine that others use too.
-    field = ChainCRF(kernel, rank=rank, edge_prior_variance=1.0, max_iter=500, n_jobs=1, random_state=0)
+    field = ChainCRF(kernel, rank=rank, edges=EdgeCliques(prior_variance=1.0), max_iter=500, n_jobs=1, random_state=0)
     field.set_params(tol=SEARCH_TOL)
     search = GridSearchCV(field, grid, cv=3, refit=False).fit(X, y)
     field.set_params(**search.best_params_, tol=FINAL_TOL)

@@ -2,7 +2,8 @@
 
     page("Digits", "...", [section("Test sequences", STRIP_STYLE, sequence_strip(images, labels, probabilities))])
 
-A page of ``kernelfields.reports`` takes any Markup; this is one of one's own. Colours are those of the page.
+A page of ``kernelfields.reports`` takes any Markup; this one comes from a template of jinja2, which escapes what it is
+given. Colours are those of the page.
 """
 
 from __future__ import annotations
@@ -13,15 +14,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from jinja2 import Environment
 from matplotlib.image import imsave
 
 from kernelfields.reports import Markup
-from kernelfields.reports.tables import element
 
 #: To be put once on a page with strips.
-STRIP_STYLE = element(
-    "style",
-    Markup("""
+STRIP_STYLE = Markup("""<style>
 .strip { margin-bottom: 1.4rem; break-inside: avoid; }
 .strip ol { display: flex; flex-wrap: wrap; gap: 0.5rem; list-style: none; margin: 0; padding: 0; }
 .strip li { width: 4.6rem; padding: 0.4rem; text-align: center; border: 1px solid var(--kf-line);
@@ -36,8 +35,22 @@ STRIP_STYLE = element(
 .strip .wrong .bar span { background: var(--kf-wrong); }
 .strip .truth, .strip .note { font-size: 0.75rem; }
 .strip .note { color: var(--kf-muted); }
-"""),
-)
+</style>""")
+
+_STRIP = Environment(autoescape=True).from_string("""<figure class="strip">
+{%- if caption %}<figcaption>{{ caption }}</figcaption>{% endif -%}
+<ol>
+{%- for each in positions -%}
+<li{{ ' class="wrong"'|safe if each.wrong }} title="{{ each.said }}"><img src="{{ each.source }}" alt="{{ each.said }}">
+{#- -#}
+<div class="predicted">{{ "✗ " if each.wrong }}{{ each.predicted }}</div>
+{#- -#}
+<div class="bar"><span style="width:{{ each.width }}%"></span></div>
+{%- if each.wrong %}<div class="truth">truth {{ each.truth }}</div>{% endif -%}
+{%- if each.note %}<div class="note">{{ each.note }}</div>{% endif -%}
+</li>
+{%- endfor -%}
+</ol></figure>""")
 
 
 def png_data_uri(image: Any, low: float = 0.0, high: float = 1.0) -> str:
@@ -72,35 +85,19 @@ def sequence_strip(
             raise ValueError(f"{name} has {len(values)} entries, but there are {n_positions} images")
     if not np.all((probabilities >= 0.0) & (probabilities <= 1.0 + 1e-9)):
         raise ValueError("probabilities must lie between 0 and 1; pass marginals of the predicted labels")
-    items = [
-        _position(
-            png_data_uri(images[t], low, high),
-            predicted[t],
-            float(probabilities[t]),
-            None if truth is None else truth[t],
-            "" if notes is None else notes[t],
+    positions = []
+    for t, (label, probability) in enumerate(zip(predicted, probabilities.tolist(), strict=True)):
+        wrong = truth is not None and label != truth[t]
+        said = f"predicted {label}, marginal probability {probability:.3f}"
+        positions.append(
+            {
+                "source": png_data_uri(images[t], low, high),
+                "predicted": label,
+                "wrong": wrong,
+                "truth": None if truth is None else truth[t],
+                "said": f"{said}, truth {truth[t]}" if truth is not None and wrong else said,
+                "width": f"{100 * probability:.1f}",
+                "note": "" if notes is None else notes[t],
+            }
         )
-        for t in range(n_positions)
-    ]
-    heading = [element("figcaption", caption)] if caption else []
-    return element("figure", *heading, element("ol", *items), class_="strip")
-
-
-def _position(source: str, predicted: object, probability: float, truth: object, note: str) -> Markup:
-    wrong = truth is not None and predicted != truth
-    said = f"predicted {predicted}, marginal probability {probability:.3f}"
-    lines = []
-    if wrong:
-        said += f", truth {truth}"
-        lines.append(element("div", f"truth {truth}", class_="truth"))
-    if note:
-        lines.append(element("div", note, class_="note"))
-    return element(
-        "li",
-        element("img", src=source, alt=said),
-        element("div", f"✗ {predicted}" if wrong else predicted, class_="predicted"),
-        element("div", element("span", style=f"width:{100 * probability:.1f}%"), class_="bar"),
-        *lines,
-        class_="wrong" if wrong else None,
-        title=said,
-    )
+    return Markup(_STRIP.render(caption=caption, positions=positions))

@@ -94,7 +94,7 @@ def evaluated(field: ChainCRF, X: list, y: list, **options: Any) -> Evaluation:
         field.predict(X),
         marginals=field.predict_marginals(X),
         classes=field.classes_,
-        log_likelihood=field.log_likelihood(X, y, per_sequence=True),
+        log_likelihood=field.log_likelihood(X, y, per_item=True),
         n_resamples=300,
         random_state=0,
         **options,

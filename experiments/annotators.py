@@ -36,7 +36,7 @@ from benchmarks.result_files import EXPERIMENTS, merge_results, read_results
 from benchmarks.shared_data import token_columns
 from experiments.prominence_features import AFRIKAANS, AFRIKAANS_ENDINGS, Lexicon, Sentence
 from experiments.result_pages import ResultPage
-from kernelfields import AnnotatedCRF, ChainCRF
+from kernelfields import AnnotatedCRF, ChainCRF, EdgeCliques
 from kernelfields.annotators.annotations import read_annotations
 from kernelfields.annotators.confusions import Confusions, prior_counts
 from kernelfields.evaluation.resampling import Resampling
@@ -54,7 +54,7 @@ LANGUAGES: dict[str, tuple[str, int, int | None, int, tuple[int, ...]]] = {
     "isizulu": ("zul.tsv.gz", 1, None, 2, (3, 4)),
     "setswana": ("tsn.tsv.gz", 1, None, 2, (3, 4, 5)),
 }
-FIELD = ChainCRF("linear", window=5, edge_prior_variance=1.0, scale=False, random_state=0)
+FIELD = ChainCRF("linear", window=5, edges=EdgeCliques(prior_variance=1.0), scale=False, random_state=0)
 #: Updates of confusions while a field that was fitted to a vote stays as it is.
 UPDATES = 100
 
@@ -142,7 +142,7 @@ def run(language: str, folds: list[int], models: list[str] | None) -> None:
             ]
             chosen = candidates(language, model)[int(np.argmax(scores))]
             fitted = fit(model, chosen, X, z)
-            log_likelihoods = fitted.log_likelihood(X_test, z_test, per_sequence=True)
+            log_likelihoods = fitted.log_likelihood(X_test, z_test, per_item=True)
             row = {
                 "language": language,
                 "model": model,
@@ -218,7 +218,7 @@ def page() -> None:
         for model in models_of(language)[1:]:
             theirs = pooled(rows, language, model)
             sums = Resampling(10_000, random_state=0).sums({"gain": ours - theirs, "words": words})
-            gain = Resampling(10_000, random_state=0).estimate((sums["gain"] / sums["words"])[:, 0], len(ours))
+            gain = Resampling(10_000, random_state=0).estimate(sums["gain"] / sums["words"], len(ours))
             mean = f"{theirs.sum() / words.sum():.4f}"
             table.append([language, model, "", "", mean, f"{gain:+.4f}"])
             verdicts.append((language, model, gain))

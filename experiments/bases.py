@@ -29,9 +29,9 @@ from experiments.bases_page import write_page
 from kernelfields import ChainCRF
 from kernelfields.evaluation.comparison import compare
 from kernelfields.evaluation.evaluation import evaluate
-from kernelfields.fields.cliques import window_view
 from kernelfields.kernels.stationary import RBF
-from kernelfields.selection.chain_crf_cv import ChainCRFCV
+from kernelfields.numerics.windows import window_view
+from kernelfields.selection import ChainCRFCV
 
 KEYS = ("part", "set", "rank", "basis", "seed")
 BASES = ("random-cholesky", "greedy-cholesky", "uniform", "gradient")

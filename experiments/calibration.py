@@ -26,11 +26,11 @@ from experiments.calibration_causes import causes, choices
 from experiments.calibration_data import FIELDS, MODELS, RESULTS, TITLES, data
 from experiments.calibration_page import page
 from kernelfields import ChainCRF
+from kernelfields.evaluation import fit_temperature, marginal_log_loss
 from kernelfields.evaluation.evaluation import evaluate
 from kernelfields.evaluation.resampling import Resampling
-from kernelfields.evaluation.temperature import fit_temperature, marginal_log_loss
 from kernelfields.kernels.stationary import RBF
-from kernelfields.selection.chain_crf_cv import ChainCRFCV
+from kernelfields.selection import ChainCRFCV
 
 N_SAMPLES, LANCZOS_STEPS = 50, 60
 RESAMPLING = Resampling(1000, 0.95, 0)
@@ -112,7 +112,7 @@ def measured(marginals: list, classes: np.ndarray, y: list, losses: np.ndarray, 
     found = evaluate(y, labels, marginals=marginals, classes=classes, random_state=0)
     lengths = np.array([len(each) for each in y], dtype=float)
     sums = RESAMPLING.sums({"losses": losses, "before": before, "lengths": lengths})
-    loss, reference = (sums[each][:, 0] / sums["lengths"][:, 0] for each in ("losses", "before"))
+    loss, reference = (sums[each] / sums["lengths"] for each in ("losses", "before"))
     return {
         "n_test": len(y),
         "n_positions": int(lengths.sum()),

@@ -14,8 +14,8 @@ import numpy as np
 from sklearn.base import clone
 
 from experiments.calibration_data import held_out_third
-from kernelfields import ChainCRF
-from kernelfields.evaluation.temperature import marginal_log_loss
+from kernelfields import ChainCRF, EdgeCliques
+from kernelfields.evaluation import marginal_log_loss
 
 WORDS, RANK, NARROW = 300, 40, 3.0
 DRAWS = (10, 50, 400)
@@ -76,7 +76,7 @@ def suspicions(crf: ChainCRF, X: list, y: list, X_held: list, y_held: list) -> I
 
 def narrowed(crf: ChainCRF, X: list, y: list, X_held: list, y_held: list) -> Iterator[tuple[str, dict]]:
     """Yield the same with transitions of a small prior variance."""
-    crf = clone(crf).set_params(edge_prior_variance=NARROW).fit(X, y)
+    crf = clone(crf).set_params(edges=EdgeCliques(prior_variance=NARROW)).fit(X, y)
     yield "narrow transitions, mode", scores(crf, X_held, y_held, False)
     crf.laplace(X, y, n_samples=100, method="exact", beyond_basis=False, random_state=0)
     for kind in ("sampling", "probit"):

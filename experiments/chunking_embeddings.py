@@ -29,10 +29,10 @@ from kernelfields import ChainCRF, EdgeCliques, NodeCliques
 from kernelfields.evaluation.comparison import compare
 from kernelfields.evaluation.entities import entity_f1_score
 from kernelfields.features.dicts import FeatureDictEncoder
-from kernelfields.fields.cliques import window_view
-from kernelfields.kernels.columns import Columns
+from kernelfields.kernels import Columns
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.stationary import RBF
+from kernelfields.numerics.windows import window_view
 
 RESULT = "chunking_embeddings.json"
 KEYS = ("part", "field", "components", "gamma", "variance")

@@ -25,7 +25,7 @@ from kernelfields import ChainCRF
 from kernelfields.evaluation.comparison import compare
 from kernelfields.evaluation.entities import entity_f1_score
 from kernelfields.features.dicts import FeatureDictEncoder
-from kernelfields.kernels.columns import Columns
+from kernelfields.kernels import Columns
 from kernelfields.kernels.dot_product import Linear, Polynomial
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.stationary import RBF

@@ -24,9 +24,9 @@ from benchmarks.result_files import EXPERIMENTS, merge_results
 from benchmarks.selection import token_error
 from benchmarks.shared_data import gpstruct_task, ocr_letters
 from experiments.evidence_page import AT_RANKS, RESULTS, TITLES, page
-from kernelfields import ChainCRF
+from kernelfields import ChainCRF, EdgeCliques
 from kernelfields.kernels.stationary import RBF
-from kernelfields.selection.chain_crf_cv import ChainCRFCV
+from kernelfields.selection import ChainCRFCV
 from kernelfields.uncertainty.evidence.settings import EvidenceSearch
 
 N_TRAIN = {"basenp": 150, "chunking": 50, "segmentation": 20, "japanesene": 50}
@@ -84,7 +84,7 @@ def climbed(kind: str, rank: int, X: list, y: list) -> ChainCRF:
         decode="viterbi",
         rank=rank,
         prior_variance=variance,
-        edge_prior_variance=edge,
+        edges=EdgeCliques(prior_variance=edge),
         tol=1e-3,
         max_iter=500,
         random_state=0,
@@ -111,7 +111,7 @@ def run(task: str, split: int, rank: int) -> dict:
         "evidence": timed(climbed, kind, rank, X, y),
     }
     fields = {name: field for name, (field, _) in found.items()}
-    likelihoods = {name: each.log_likelihood(X_test, y_test, per_sequence=True) for name, each in fields.items()}
+    likelihoods = {name: each.log_likelihood(X_test, y_test, per_item=True) for name, each in fields.items()}
     n_tokens = sum(len(each) for each in y_test)
     difference = likelihoods["evidence"] - likelihoods["cross-validation"]
     path = fields["evidence"].evidence_path_

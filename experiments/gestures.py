@@ -40,7 +40,7 @@ from experiments.kernel_families import (
     verdict,
 )
 from experiments.result_pages import ResultPage, percent, points
-from kernelfields import ChainCRF
+from kernelfields import ChainCRF, EdgeCliques
 from kernelfields.kernels import RBF, Linear, Polynomial
 from kernelfields.reports import plot_reliability
 
@@ -98,7 +98,12 @@ def run(person: str, family: Family) -> dict:
     test = [i for i, name in enumerate(names) if name[0] == person]
     every = views(videos, train)
     estimator = ChainCRF(
-        decode="viterbi", edge_prior_variance=10.0, rank=SELECTION_RANK, tol=1e-2, max_iter=300, random_state=0
+        decode="viterbi",
+        edges=EdgeCliques(prior_variance=10.0),
+        rank=SELECTION_RANK,
+        tol=1e-2,
+        max_iter=300,
+        random_state=0,
     )
     y_train = [y[i] for i in train]
     choice = choose(

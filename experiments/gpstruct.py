@@ -21,7 +21,7 @@ from benchmarks.selection import choose, token_error
 from benchmarks.shared_data import gpstruct_task
 from experiments.pictures import named_plot
 from experiments.result_pages import ResultPage
-from kernelfields import ChainCRF
+from kernelfields import ChainCRF, EdgeCliques
 from kernelfields.kernels.stationary import RBF
 
 RESULTS = "gpstruct.json"
@@ -49,7 +49,7 @@ def candidates(n_features: int, n_labels: int) -> list[ChainCRF]:
     """Return the fields that cross-validation chooses from."""
     common = {"decode": "viterbi", "tol": 1e-3, "max_iter": 300, "random_state": 0}
     found = [
-        ChainCRF("linear", prior_variance=s, edge_prior_variance=s * factor, **common)
+        ChainCRF("linear", prior_variance=s, edges=EdgeCliques(prior_variance=s * factor), **common)
         for s, factor in itertools.product(LINEAR_VARIANCES, [1.0, 10.0])
     ]
     found += [
@@ -58,7 +58,7 @@ def candidates(n_features: int, n_labels: int) -> list[ChainCRF]:
     ]
     if n_features * n_labels**2 <= MOST_EDGE_COEFFICIENTS:
         found += [
-            ChainCRF("linear", edge_kernel="linear", prior_variance=s, edge_prior_variance=s * factor, **common)
+            ChainCRF("linear", prior_variance=s, edges=EdgeCliques("linear", prior_variance=s * factor), **common)
             for s, factor in itertools.product(LINEAR_VARIANCES, [0.3, 1.0])
         ]
     return found
@@ -84,9 +84,9 @@ def run(task: str) -> dict:
                 "error": 100 * token_error(best, *held),
                 "viterbi_error": 100 * token_error(best, *held, decode="viterbi"),
                 "kernel": repr(best.kernel),
-                "edge_kernel": repr(best.edge_kernel),
+                "edge_kernel": repr(None if best.edges is None else best.edges.kernel),
                 "prior_variance": best.prior_variance,
-                "edge_prior_variance": best.edge_prior_variance,
+                "edge_prior_variance": None if best.edges is None else best.edges.prior_variance,
                 "selection_seconds": selected - begin,
                 "fit_seconds": fitted - selected,
             }

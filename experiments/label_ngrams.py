@@ -212,7 +212,7 @@ def tag_field(order: int, variance: float, ngram_variance: float | None, tol: fl
     words = NodeCliques("linear", support="observed", prior_variance=variance)
     cliques = [words, EdgeCliques(prior_variance=variance)]
     if order > 2:
-        cliques.append(NgramCliques(order=order, prior_variance=ngram_variance, min_freq=2))
+        cliques.append(NgramCliques(order=order, prior_variance=ngram_variance, support=2))
     return ChainCRF(cliques=cliques, tol=tol, max_iter=500, random_state=0)
 
 

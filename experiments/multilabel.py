@@ -58,7 +58,7 @@ class Field:
         return self.crf.basis_["label 0"].features(X)
 
     def log_likelihoods(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
-        return self.crf.log_likelihood(X, Y, per_instance=True)
+        return self.crf.log_likelihood(X, Y, per_item=True)
 
     def decisions(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the labels by Hamming loss and by subset loss."""

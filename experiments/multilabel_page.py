@@ -7,7 +7,8 @@ import numpy as np
 from benchmarks.result_files import EXPERIMENTS, read_results
 from experiments.pictures import named_plot
 from experiments.result_pages import ResultPage
-from kernelfields.evaluation.resampling import Estimate, Resampling
+from kernelfields.evaluation import Estimate
+from kernelfields.evaluation.resampling import Resampling
 
 RESULTS = "multilabel.json"
 SETS = ("scene", "yeast", "emotions")
@@ -40,7 +41,7 @@ def outcomes(row: dict) -> dict[str, np.ndarray]:
 def resampled(values: np.ndarray) -> Estimate:
     """Return a mean over instances with a 95 % interval from resampling them."""
     resampling = Resampling(RESAMPLES, 0.95, random_state=0)
-    return resampling.estimate(resampling.sums({"values": values})["values"][:, 0] / len(values), len(values))
+    return resampling.estimate(resampling.sums({"values": values})["values"] / len(values), len(values))
 
 
 def differences(rows: dict[str, dict], first: str, second: str) -> dict[str, Estimate]:

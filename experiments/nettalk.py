@@ -35,7 +35,7 @@ from experiments.kernel_families import (
     verdict,
 )
 from experiments.result_pages import ResultPage, percent, points
-from kernelfields import ChainCRF
+from kernelfields import ChainCRF, EdgeCliques
 from kernelfields.kernels.dot_product import Linear, Polynomial
 from kernelfields.kernels.stationary import RBF
 
@@ -85,7 +85,12 @@ def run(target: str, family: Family) -> dict:
         {f"fading {fading:g}": [letter_windows(spellings[i], fading) for i in train] for fading in FADING},
         y,
         ChainCRF(
-            decode="viterbi", rank=SELECTION_RANK, edge_prior_variance=3.0, tol=1e-2, max_iter=300, random_state=0
+            decode="viterbi",
+            rank=SELECTION_RANK,
+            edges=EdgeCliques(prior_variance=3.0),
+            tol=1e-2,
+            max_iter=300,
+            random_state=0,
         ),
         halving=True,
         min_sequences=len(train) // 5,

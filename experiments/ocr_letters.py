@@ -32,7 +32,7 @@ from kernelfields.evaluation.evaluation import evaluate
 from kernelfields.kernels.dot_product import Linear, Polynomial
 from kernelfields.kernels.kernel import Kernel, Normalized
 from kernelfields.kernels.stationary import RBF
-from kernelfields.selection.chain_crf_cv import ChainCRFCV
+from kernelfields.selection import ChainCRFCV
 
 DEGREES = {"linear": 1, "quadratic": 2, "cubic": 3, "quartic": 4, "quintic": 5, "sextic": 6}
 FAMILIES = [*DEGREES, "rbf"]

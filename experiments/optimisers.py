@@ -26,7 +26,7 @@ from benchmarks.shared_data import gpstruct_task, ocr_letters
 from benchmarks.solvers import gesture_phases, synthetic
 from experiments.curvature_price import Surveyor, compare_curvatures
 from experiments.optimisers_page import write_page
-from kernelfields import ChainCRF
+from kernelfields import ChainCRF, EdgeCliques
 from kernelfields.kernels.dot_product import Polynomial
 from kernelfields.kernels.stationary import RBF
 from kernelfields.solvers.choice import SOLVERS
@@ -57,7 +57,7 @@ def problems() -> dict[str, tuple[ChainCRF, tuple[list, list], tuple[str, ...], 
         "gesture phases, linear": (ChainCRF("linear", prior_variance=1.0), gesture_phases(), FIVE, both),
         "100 OCR words, cubic, rank 40": (ChainCRF(cubic, rank=40, prior_variance=3.0), few, FIVE, both),
         "base NP, linear": (
-            ChainCRF("linear", prior_variance=1.0, edge_prior_variance=10.0),
+            ChainCRF("linear", prior_variance=1.0, edges=EdgeCliques(prior_variance=10.0)),
             sentences,
             MATRIX_FREE,
             both,

@@ -17,13 +17,12 @@ import math
 import numbers
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import numpy as np
 
 from kernelfields.reports import Picture
-from kernelfields.reports.curves import figure_words, read_figure
 from kernelfields.reports.figures import (
     decade_axis,
     hover,
@@ -36,6 +35,7 @@ from kernelfields.reports.figures import (
     whiskers,
 )
 from kernelfields.reports.page import LIGHT
+from kernelfields.reports.tables import read_estimate
 
 _SMALLEST_GAP, _LARGEST_GAP = 1e-16, 1e16
 _LONGEST_NAME = 36
@@ -58,7 +58,7 @@ class Curve:
 
     def words(self, index: int) -> str:
         """Return one figure with its interval in words."""
-        return figure_words({"value": self.values[index], "low": self.low[index], "high": self.high[index]}, ".4g")
+        return f"{read_estimate({'value': self.values[index], 'low': self.low[index], 'high': self.high[index]}):.4g}"
 
     def changed(self, change: Any) -> Curve:
         """Return the curve with all its numbers changed alike."""
@@ -80,8 +80,8 @@ def _read_curve(name: str, figures: Any, n_places: int, what: str) -> Curve:
         raise ValueError(f"{what} must be a list of {n_places} figures, got {figures!r:.80}")
     if len(figures) != n_places:
         raise ValueError(f"{what} has {len(figures)} figures, but there are {n_places} places for them")
-    read = [read_figure(each, f"entry {index} of {what}") for index, each in enumerate(figures)]
-    values, low, high = np.array(read, dtype=float).reshape(-1, 3).T
+    read = [read_estimate(each, f"entry {index} of {what}") for index, each in enumerate(figures)]
+    values, low, high = np.array([astuple(each) for each in read], dtype=float).reshape(-1, 3).T
     if not np.isfinite(values).any():
         raise ValueError(f"{what} has no finite figure to draw")
     return Curve(name, values, low, high)

@@ -28,18 +28,24 @@ from benchmarks.result_files import EXPERIMENTS, merge_results, read_results
 from experiments import prominence_features as features
 from experiments.prominence_features import Lexicon, Sentence, WordIndicators
 from experiments.prominence_page import SCALES, VARIANCES, write_page
-from kernelfields import ChainCRF
-from kernelfields.kernels.columns import Columns
+from kernelfields import ChainCRF, EdgeCliques
+from kernelfields.kernels import Columns
 from kernelfields.kernels.dot_product import Linear, Polynomial
 from kernelfields.kernels.stationary import RBF
-from kernelfields.selection.chain_crf_cv import ChainCRFCV
+from kernelfields.selection import ChainCRFCV
 
 RESULT = "prominence.json"
 KEYS = ("part", "model", "fold")
 N_FOLDS = 5
 SEARCH_RANK, RANK = 500, 1000
 #: Settings that all fields share; transitions have a wide prior of their own.
-COMMON = {"decode": "viterbi", "tol": 1e-3, "max_iter": 300, "random_state": 0, "edge_prior_variance": 1.0}
+COMMON = {
+    "decode": "viterbi",
+    "tol": 1e-3,
+    "max_iter": 300,
+    "random_state": 0,
+    "edges": EdgeCliques(prior_variance=1.0),
+}
 #: Sentences of release/dev on which the kernels of "release" are chosen.
 SEARCH_SENTENCES = 1900
 BASELINES = ("majority class", "majority per word")

@@ -36,12 +36,13 @@ from experiments.prominence_features import Lexicon, Sentence, WordIndicators
 from experiments.prominence_page import figures
 from experiments.word_vectors import Reduction, word_vectors
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques
-from kernelfields.fields.cliques import CliqueSet, window_view
-from kernelfields.kernels.columns import Columns
+from kernelfields.fields.cliques import CliqueSet
+from kernelfields.kernels import Columns
 from kernelfields.kernels.dot_product import Linear, Polynomial
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.stationary import RBF
-from kernelfields.selection.chain_crf_cv import ChainCRFCV
+from kernelfields.numerics.windows import window_view
+from kernelfields.selection import ChainCRFCV
 
 RESULT = "prominence_embeddings.json"
 KEYS = ("part", "model", "fold")
@@ -98,7 +99,7 @@ def figure(folds: list[int], families: list[str]) -> None:
             begin = time.perf_counter()
             kernels, variances = FAMILIES[family]
             chooser = ChainCRFCV(
-                ChainCRF(rank=SEARCH_RANK, edge_prior_variance=1.0, **COMMON),
+                ChainCRF(rank=SEARCH_RANK, edges=EdgeCliques(prior_variance=1.0), **COMMON),
                 kernels=kernels,
                 prior_variances=variances,
                 cv=3,

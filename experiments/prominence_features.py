@@ -24,7 +24,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from benchmarks.shared_data import sequence_identifiers, token_columns
-from kernelfields.fields.cliques import window_view
+from kernelfields.numerics.windows import window_view
 
 #: Classes of English function words; a word may be in several.
 ENGLISH = {

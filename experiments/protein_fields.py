@@ -17,7 +17,7 @@ from experiments.protein_inputs import (
     windows,
     with_presence,
 )
-from kernelfields import ChainCRF
+from kernelfields import ChainCRF, EdgeCliques
 from kernelfields.engines import Threads, Torch
 from kernelfields.kernels import RBF, Polynomial
 
@@ -48,10 +48,9 @@ class Field:
         """Return the field, not fitted."""
         return ChainCRF(
             self.kernel,
-            edge_kernel=self.edge_kernel,
+            edges=EdgeCliques(self.edge_kernel, prior_variance=self.edge_prior_variance),
             rank=self.rank,
             prior_variance=self.prior_variance,
-            edge_prior_variance=self.edge_prior_variance,
             engine=Torch("cuda") if engine == "torch" else Threads(),
             random_state=seed,
             tol=5e-3,

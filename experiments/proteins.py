@@ -31,7 +31,7 @@ from experiments.kernel_families import (
     verdict,
 )
 from experiments.result_pages import ResultPage, percent, points
-from kernelfields import ChainCRF
+from kernelfields import ChainCRF, EdgeCliques
 from kernelfields.kernels import RBF, Linear, Polynomial
 from kernelfields.reports import plot_reliability
 
@@ -80,7 +80,7 @@ def run(family: Family) -> dict:
     estimator = ChainCRF(
         decode="viterbi",
         window=WINDOW,
-        edge_prior_variance=10.0,
+        edges=EdgeCliques(prior_variance=10.0),
         rank=SELECTION_RANK,
         tol=1e-2,
         max_iter=300,

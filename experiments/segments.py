@@ -25,8 +25,9 @@ from benchmarks.shared_data import gesture_phases
 from experiments.gestures import FAMILIES, PERSONS, RANK, SELECTION_RANK, frame_features, views
 from experiments.kernel_families import accuracy_of, pack_right, paired, unpack_right, verdict
 from experiments.result_pages import ResultPage, percent, points
-from kernelfields import ChainCRF, SegmentCRF
+from kernelfields import ChainCRF, DurationCliques, EdgeCliques, SegmentCliques, SegmentCRF
 from kernelfields.fields.segments import begins_of, bounds_of
+from kernelfields.kernels import Kernel
 from kernelfields.numerics.threads import available_cores
 
 RESULTS = "segments.json"
@@ -72,7 +73,7 @@ def candidates(field: str, chain: dict) -> list[tuple[dict, Any]]:
     """Return what is to be chosen from for a field: words for it, and the estimator."""
     kernel = next(each for family in FAMILIES for each in family.kernels if repr(each) == chain["kernel"])
     variance = chain["prior_variance"]
-    shared = {"edge_prior_variance": 10.0, "random_state": 0}
+    shared = {"edges": EdgeCliques(prior_variance=10.0), "random_state": 0}
     if field == "chain":
         return [({"prior_variance": variance}, ChainCRF(kernel, prior_variance=variance, **shared))]
     if field == "segments":
@@ -81,11 +82,18 @@ def candidates(field: str, chain: dict) -> list[tuple[dict, Any]]:
             for share, duration in product(NODE_SHARES, DURATION_VARIANCES)
         ]
     else:
-        shared["segment_kernel"] = kernel
         chosen = row_of("segments.json", field="segments", person=chain["person"])
         kept = {name: chosen[name] for name in ("prior_variance", "duration_prior_variance")}
         grid = [{**kept, "segment_prior_variance": own} for own in MEAN_VARIANCES]
-    return [(words, SegmentCRF(kernel, **words, **shared)) for words in grid]
+    return [(words, segment_field(kernel, words).set_params(**shared)) for words in grid]
+
+
+def segment_field(kernel: Kernel, words: dict) -> SegmentCRF:
+    """Return a field of segments with the prior variances that words name; with means if these have one."""
+    durations = DurationCliques(prior_variance=words["duration_prior_variance"])
+    own = words.get("segment_prior_variance")
+    segments = None if own is None else SegmentCliques(kernel, prior_variance=own)
+    return SegmentCRF(kernel, prior_variance=words["prior_variance"], durations=durations, segments=segments)
 
 
 def row_of(name: str, **keys: str) -> dict:
@@ -176,8 +184,8 @@ def page() -> None:
         f"The {n_videos} videos, features and folds of [gestures](gestures.md): each of {len(PERSONS)} people is left "
         "out in turn. `ChainCRF` and `SegmentCRF` have the RBF kernel and the features that were chosen for the chain "
         "between the training people; decoding, and the prior variances of segments, are chosen there as well. "
-        "Segments and means have the same kernel between whole segments besides (`segment_kernel`), and its prior "
-        "variance is chosen, all else being that of segments. A "
+        "Segments and means have the same kernel between whole segments besides (`segments=SegmentCliques(...)`), and "
+        "its prior variance is chosen, all else being that of segments. A "
         f"segment is found if its label is right and it shares {OVERLAP:.0%} of what it and a true one cover together."
     )
     right = {name: _chosen(found, "right") for name, found in by_field.items()}

@@ -21,7 +21,6 @@ is not chosen, both are shown. hmmlearn is not among our dependencies: without i
 from __future__ import annotations
 
 import argparse
-import copy
 import time
 from collections.abc import Callable
 from typing import Any
@@ -52,22 +51,17 @@ Predict = Callable[[list], np.ndarray]
 class MixedStates(SequenceClassifier):
     """States of all classes may follow each other."""
 
-    def _field(self, X: Any, n_classes: int) -> ChainCRF:
-        return super()._field(X, n_classes).set_params(constraints=None)
+    def _chain(self, X: Any, n_classes: int) -> ChainCRF:
+        return super()._chain(X, n_classes).set_params(constraints=None)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the share of each class among labellings by states of one class."""
-        parts = []
-        for answers in self.field_._answers(X):
-            totals = []
-            for begin in range(0, len(self.classes_) * self.n_states, self.n_states):
-                own = np.full(answers.node.shape, -np.inf)
-                own[:, begin : begin + self.n_states] = answers.node[:, begin : begin + self.n_states]
-                within: Any = copy.copy(answers)
-                within.node = own
-                totals.append(within.log_partition)
-            parts.append(softmax(np.array(totals).T, axis=1))
-        return np.concatenate(parts)
+        lengths = [len(x) for x in X]
+        totals = [
+            self.estimator_.log_likelihood(X, self._states_of(np.full(len(X), first), lengths), per_item=True)
+            for first in range(0, len(self.classes_) * self.n_states, self.n_states)
+        ]
+        return softmax(np.array(totals).T, axis=1)
 
 
 def segments() -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
@@ -101,7 +95,7 @@ def fit(model: str, variance: float | None, X: list, y: np.ndarray) -> Predict:
         kind = MixedStates if model.endswith("all transitions") else SequenceClassifier
         start = "kmeans" if model.endswith("kmeans") else "segments"
         settings: dict[str, Any] = {"rank": RANK, "scale": False, "prior_variance": variance, "random_state": 0}
-        states = kind("rbf", n_states=STATES[model], start=start, **settings)
+        states = kind("rbf", n_states=STATES[model], init=start, **settings)
         states.fit([x / scale for x in X], y)
         return lambda new: states.predict([x / scale for x in new])
     scaler = StandardScaler().fit(summarised(X, model))
@@ -162,7 +156,7 @@ def page() -> None:
         return
     right = {model: np.concatenate([row["right"] for row in found]) for model, found in done.items()}
     resampling = Resampling(10_000, random_state=0)
-    shares = resampling.sums({model: each[:, None] for model, each in right.items()})
+    shares = resampling.sums(right)
     count = len(right["3 states"])
     sheet = ResultPage(
         "sequence_classes",
@@ -178,8 +172,8 @@ def page() -> None:
     )
     table = []
     for model, found in done.items():
-        value = resampling.estimate(shares[model][:, 0] / count, count)
-        gain = resampling.estimate((shares["3 states"] - shares[model])[:, 0] / count, count)
+        value = resampling.estimate(shares[model] / count, count)
+        gain = resampling.estimate((shares["3 states"] - shares[model]) / count, count)
         table.append(
             [
                 model,
@@ -190,7 +184,7 @@ def page() -> None:
         )
     sheet.table(["model", "accuracy", "3 states against it, points", *(f"person {p}" for p in PERSONS)], table)
     others = [model for model in done if model != "3 states"]
-    ends = {model: resampling.estimate((shares["3 states"] - shares[model])[:, 0] / count, count) for model in others}
+    ends = {model: resampling.estimate((shares["3 states"] - shares[model]) / count, count) for model in others}
     sheet.text(
         "Intervals are 95 %, from resampling segments, the same ones for both models; segments of one person resemble "
         "each other, so that for a fourth person they are too narrow. Against three hidden states: "

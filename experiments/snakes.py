@@ -24,7 +24,7 @@ from benchmarks.shared_data import data_file
 from experiments.result_pages import ResultPage, percent
 from kernelfields import GraphCRF
 from kernelfields.evaluation.evaluation import evaluate
-from kernelfields.fields.grids import grid_edges
+from kernelfields.fields import grid_edges
 
 RESULTS = "snakes.json"
 VARIANCES = [1.0, 10.0, 100.0]
@@ -73,7 +73,7 @@ def fitted(model: str, X: list, y: list, variance: float) -> GraphCRF:
     """Return a fitted field."""
     crf = GraphCRF(
         "linear",
-        decode="joint",
+        decode="viterbi",
         edge_kernel="linear" if model == "directional edges" else None,
         inference="tree" if model == "no edges" else "loopy",
         prior_variance=variance,

@@ -71,7 +71,7 @@ def run(ranking: str) -> dict:
     y, y_test = ([sentence.labels for sentence in part] for part in (train, test))
     search = StructureSearch(candidates(), max_additions=7, ranking=ranking)
     settings = {"prior_variance": 1.0, "decode": "viterbi", "tol": 1e-3, "max_iter": 300, "random_state": 0}
-    learnt = ChainCRF("linear", cliques="learn", candidates=search, **settings).fit(X, y)
+    learnt = ChainCRF("linear", cliques=search, **settings).fit(X, y)
     print(learnt.structure_path_, flush=True)
     start = ChainCRF("linear", **settings).fit(X, y)
     labels = [field.predict(X_test, decode="posterior") for field in (start, learnt)]

@@ -12,13 +12,15 @@ from kernelfields.engines.threads import Threads
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.cliques import CliqueSet
 from kernelfields.fields.constraints import resolve_constraints
+from kernelfields.inference.choice import FamilySpec
+from kernelfields.inference.potentials import EDGE
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.kernel import Constant
 from kernelfields.models.build import build_designs, name_cliques
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.datafit import LocalDatafit
 from kernelfields.objective.designs.design import LocalDesign
-from kernelfields.objective.likelihoods.chain import ChainStructure
+from kernelfields.objective.likelihoods.likelihood import likelihood_of
 from kernelfields.objective.term import Term
 
 
@@ -99,7 +101,7 @@ def all_labellings(length, n_labels=3):
 def enumerated(crf, x):
     """Every labelling of one sequence and its probability, by asking for the likelihood of each."""
     labellings = all_labellings(len(x), len(crf.classes_))
-    logs = crf.log_likelihood([x] * len(labellings), list(crf.classes_[labellings]), per_sequence=True)
+    logs = crf.log_likelihood([x] * len(labellings), list(crf.classes_[labellings]), per_item=True)
     return labellings, np.exp(logs)
 
 
@@ -125,12 +127,15 @@ def joint_probabilities(log_odds, ratios):
 
 
 class SomeCliques(CliqueSet):
-    """Cliques of any number of labels that only carry a prior: features and positions are given."""
+    """Cliques of any number of labels that only carry a prior: features and positions are given.
+
+    Pairs of labels are neighbours where no other group is named.
+    """
 
     def __init__(self, labels_per_clique=1, group=None, *, prior_variance=1.0, l1=0.0):
         super().__init__(prior_variance=prior_variance, l1=l1)
         self.labels_per_clique = labels_per_clique
-        self.group = group
+        self.group = EDGE if group is None and labels_per_clique == 2 else group
 
 
 def design_of(
@@ -169,7 +174,7 @@ def steps_of(chains):
 def chain_datafit(chains, designs, n_labels, *, masks=None, workers=None):
     """The datafit of labelled chains whose neighbours meet."""
     masks = resolve_constraints(None, np.arange(n_labels)) if masks is None else masks
-    likelihood = ChainStructure(n_labels, masks).likelihood(chains, designs, workers or Workers())
+    likelihood = likelihood_of(chains, designs, FamilySpec("chain", n_labels, masks), workers or Workers())
     return LocalDatafit(likelihood, designs)
 
 
@@ -177,7 +182,7 @@ def chain_sample(chains, n_labels, *, engine=None, masks=None, workers=None, dty
     """Labelled chains on an engine, this process unless another is given."""
     masks = resolve_constraints(None, np.arange(n_labels)) if masks is None else masks
     settings = SampleSettings(np.dtype(dtype), tol, workers or Workers(1))
-    return (engine or Threads()).place(chains, ChainStructure(n_labels, masks), settings)
+    return (engine or Threads()).place(chains, FamilySpec("chain", n_labels, masks), settings)
 
 
 def designs_on(sample, cliques, seed=0):
@@ -188,4 +193,5 @@ def designs_on(sample, cliques, seed=0):
 def potentials_of(crf, chains):
     """Node and edge potentials of a fitted ChainCRF, forbidden ones included."""
     answers = crf.field_.answers(chains, Workers(1))
-    return answers.node, answers.edge
+    potentials = answers.family.with_base(answers.potentials)
+    return potentials.node, potentials.edge

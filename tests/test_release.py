@@ -18,7 +18,8 @@ def test_one_version_is_told_everywhere():
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert re.search(r"^version: (\S+)$", citation, re.MULTILINE)[1] == PROJECT["version"]
-    assert re.search(r"^## \[(\S+)\]", changelog, re.MULTILINE)[1] == PROJECT["version"]
+    entries = re.findall(r"^## \[(\S+)\]", changelog, re.MULTILINE)
+    assert next(entry for entry in entries if entry != "Unreleased") == PROJECT["version"]
     assert kernelfields.__version__ == PROJECT["version"]
     assert importlib.metadata.version("kernelfields") == PROJECT["version"]
 

@@ -176,13 +176,13 @@ def _chain(random: Random) -> tuple[Any, tuple, Callable]:
     settings["solver"] = ["auto", "newton-cg", "lbfgs", "block-jacobi", "subspace", "newton"][random.integers(6)]
     settings["window"] = [1, 3, (1, 0), (0, 2)][random.integers(4)]
     if random.random() < 0.2:
-        settings["edge_kernel"] = _kernel(random)
+        settings["edges"] = EdgeCliques(_kernel(random))
     if random.random() < 0.2:
         settings |= {"kernel": "linear", "support": "observed", "l1": float(random.choice([0.0, 0.1]))}
     if random.random() < 0.2:
         extra = [SkipCliques(lag=2), OrderCliques(order=2), StartCliques(), EndCliques()]
         chosen = [extra[place] for place in random.permutation(4)[: random.integers(1, 3)]]
-        for name in ("kernel", "rank", "basis", "prior_variance", "window", "edge_kernel", "support", "l1"):
+        for name in ("kernel", "rank", "basis", "prior_variance", "window", "edges", "support", "l1"):
             settings.pop(name, None)
         settings["cliques"] = [NodeCliques(_kernel(random), rank=5), EdgeCliques(), *chosen]
     return ChainCRF(**settings), (X, y), _ask_chain

@@ -1,4 +1,4 @@
-"""Damaged model files: every kind of model that the golden files hold, as 0.1.0 wrote it and as this version does.
+"""Damaged model files: every kind of model that the golden files hold, as this version writes it.
 
 Most cases change a value of the document or the numbers of an array and then make the checksum anew, so that damage
 passes it; some damage the bytes of the file itself.
@@ -23,7 +23,8 @@ from safetensors.numpy import save
 
 from benchmarks.fuzzing.damage import damaged_array, damaged_bytes, damaged_document, spelled_out
 from benchmarks.fuzzing.verdicts import Case, Unsound
-from kernelfields.cli.models import load_model, model_content
+from kernelfields.cli.app import app
+from kernelfields.cli.models import load_model
 from kernelfields.formats.model_file import ModelFileError
 from tests.golden.models import FOLDER, MODELS
 
@@ -55,18 +56,17 @@ class ModelFiles:
 
     def prepare(self) -> None:
         """Fit the models, and ask each what will be asked of damaged ones, so that compilers have run."""
-        for name, *contents in self.undamaged():
-            for content in contents:
-                case = self._case(name, content, "undamaged")
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    case.use(case.load())
-                self._sources.append((name, content))
+        for name, content in self.undamaged():
+            case = self._case(name, content, "undamaged")
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                case.use(case.load())
+            self._sources.append((name, content))
 
-    def undamaged(self) -> Iterator[tuple[str, bytes, bytes]]:
-        """Yield the name of a model, its file as 0.1.0 wrote it, and as this version does."""
+    def undamaged(self) -> Iterator[tuple[str, bytes]]:
+        """Yield the name of a model and its file."""
         for name in [name for name in MODELS if name.startswith(KINDS[self.name])]:
-            yield name, (FOLDER / f"{name}.kfm").read_bytes(), _written(name)
+            yield name, _written(name)
 
     def load(self, name: str, path: Path) -> Any:
         """Read a model from a file."""
@@ -83,9 +83,7 @@ class ModelFiles:
 
     def case(self, random: np.random.Generator) -> Case:
         """Return a damaged file."""
-        # Today's form more often than that of old files.
-        choice = int(random.integers(len(self._sources) // 2)) * 2 + int(random.random() < 0.8)
-        name, content = self._sources[choice]
+        name, content = self._sources[random.integers(len(self._sources))]
         if random.random() < 0.1:
             return self._case(name, damaged_bytes(content, random), "damaged bytes")
         text, arrays = _unpacked(content)
@@ -115,11 +113,11 @@ class ModelFiles:
 class CommandModels(ModelFiles):
     """Damaged files of the command, which hold a chain and notes on how its files are read."""
 
-    def undamaged(self) -> Iterator[tuple[str, bytes, bytes]]:
-        """Yield the model of the command of 0.1.0, and the same as this version writes it."""
-        path = FOLDER / "command" / "model.kfm"
-        trained = load_model(path)
-        yield "command", path.read_bytes(), model_content(path, trained.crf, trained.reader, trained.settings)
+    def undamaged(self) -> Iterator[tuple[str, bytes]]:
+        """Yield a model that the command trains."""
+        path = self.folder / "command.kfm"
+        app(["train", str(FOLDER / "command" / "sentences.conll"), "-m", str(path), "-q"], standalone_mode=False)
+        yield "command", path.read_bytes()
 
     def load(self, name: str, path: Path) -> Any:
         """Read a model with its notes."""
@@ -127,7 +125,7 @@ class CommandModels(ModelFiles):
 
     def use(self, name: str, model: Any) -> None:
         """Label a file."""
-        file = model.reader.read(str(FOLDER / "command" / "sentences.conll"), labels_required=False)
+        file = model.read(str(FOLDER / "command" / "sentences.conll"), labels_required=False)
         answers = {"marginals": np.concatenate(model.crf.predict_marginals(file.X))}
         check_answers(answers, len(model.crf.classes_))
         check_reports(model.crf)

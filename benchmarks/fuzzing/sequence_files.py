@@ -19,7 +19,7 @@ import scipy.sparse
 
 from benchmarks.fuzzing.damage import damaged_array, damaged_bytes, damaged_text
 from benchmarks.fuzzing.verdicts import Case, Unsound
-from kernelfields.cli.models import InputReader, build_estimator, reading_options
+from kernelfields.cli.models import build_estimator, reading_options
 from kernelfields.cli.settings import RunSettings, read_settings, settings_text
 from kernelfields.features.readers import ChainReader
 from kernelfields.formats import Template, read_sequences
@@ -197,7 +197,7 @@ def _use_template(template: Template) -> None:
 def _use_settings(settings: RunSettings) -> None:
     """Make what a training run makes of settings before it reads a file."""
     reading_options(settings, "columns" if settings.format == "auto" else settings.format)
-    estimator = build_estimator(settings, InputReader({}))
+    estimator = build_estimator(settings)
     estimator._check_parameters()
     repr(estimator)
 

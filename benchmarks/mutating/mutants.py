@@ -48,7 +48,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], int]] = {
     "models": (("models/fit.py", "models/build.py"), 14),
 }
 #: Compiled for a CUDA device alone: where there is none, no test can run it.
-NEEDS_A_DEVICE = "triton_passes.py"
+NEEDS_A_DEVICE = "triton_kernels.py"
 
 _ARITHMETIC: dict[type, type[ast.operator]] = {
     ast.Add: ast.Sub,

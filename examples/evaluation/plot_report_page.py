@@ -46,7 +46,7 @@ print(evaluation)
 
 # %%
 # The same pictures go into any figure. Next to them, what the field knows of parents and children: the expected shares.
-_, pairs = field.predict_marginals(X[80:], factors="edge")
+_, pairs = field.predict_marginals(X[80:], cliques="edge")
 steps = np.concatenate(pairs).sum(axis=0)
 figure = plt.figure(figsize=(13, 5), layout="constrained")
 left, middle, right = figure.subfigures(1, 3, width_ratios=[1.3, 1.2, 0.9])

@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
 
-from kernelfields import ChainCRF, KernelClassifier
+from kernelfields import ChainCRF, EdgeCliques, KernelClassifier
 from kernelfields.kernels import RBF
 
 # %%
@@ -36,7 +36,7 @@ X, X_test = ([pictures[:, :32] for pictures in part] for part in (whole, whole_t
 # %%
 # The same kernel, with and without neighbours.
 settings = {"rank": 200, "prior_variance": 30.0, "tol": 1e-2, "random_state": 0}
-crf = ChainCRF(RBF(0.05), edge_prior_variance=1.0, **settings).fit(X, y)
+crf = ChainCRF(RBF(0.05), edges=EdgeCliques(prior_variance=1.0), **settings).fit(X, y)
 alone = KernelClassifier(RBF(0.05), **settings).fit(np.concatenate(X), np.concatenate(y))
 right = 100 * alone.score(np.concatenate(X_test), np.concatenate(y_test)), 100 * crf.score(X_test, y_test)
 

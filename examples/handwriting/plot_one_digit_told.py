@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
 
-from kernelfields import ChainCRF
+from kernelfields import ChainCRF, EdgeCliques
 from kernelfields.kernels import RBF
 
 # %%
@@ -31,7 +31,8 @@ def strip(choice, length=8):
 whole, y = zip(*(strip(halves[0]) for _ in range(80)), strict=True)
 whole_test, y_test = zip(*(strip(halves[1]) for _ in range(60)), strict=True)
 X, X_test = ([pictures[:, 16:24] for pictures in part] for part in (whole, whole_test))
-crf = ChainCRF(RBF(0.1), rank=200, prior_variance=10.0, edge_prior_variance=3.0, tol=1e-2, random_state=0).fit(X, y)
+edges = EdgeCliques(prior_variance=3.0)
+crf = ChainCRF(RBF(0.1), rank=200, prior_variance=10.0, edges=edges, tol=1e-2, random_state=0).fit(X, y)
 
 # %%
 # In each test strip the digit is told that the field is least sure of. The picture shows where that helped most.

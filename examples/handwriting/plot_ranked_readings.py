@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
 
-from kernelfields import ChainCRF
+from kernelfields import ChainCRF, EdgeCliques
 from kernelfields.kernels import RBF
 
 # %%
@@ -29,7 +29,8 @@ def strip(choice, length=8):
 whole, y = zip(*(strip(halves[0]) for _ in range(80)), strict=True)
 whole_test, y_test = zip(*(strip(halves[1]) for _ in range(200)), strict=True)
 X, X_test = ([pictures[:, :32] for pictures in part] for part in (whole, whole_test))
-crf = ChainCRF(RBF(0.05), rank=200, prior_variance=30.0, edge_prior_variance=1.0, tol=1e-2, random_state=0).fit(X, y)
+edges = EdgeCliques(prior_variance=1.0)
+crf = ChainCRF(RBF(0.05), rank=200, prior_variance=30.0, edges=edges, tol=1e-2, random_state=0).fit(X, y)
 
 # %%
 # How often is the right reading among the first k? And what do the five best of an unsure strip look like?

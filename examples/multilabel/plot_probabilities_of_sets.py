@@ -36,7 +36,7 @@ possible = (sets[:, None] == answers[None]).all(axis=2).any(axis=1)
 
 
 def set_probabilities(field, x):
-    return np.exp(field.log_likelihood(np.tile(x, (32, 1)), sets, per_instance=True))
+    return np.exp(field.log_likelihood(np.tile(x, (32, 1)), sets, per_item=True))
 
 
 alone, together = (field.predict_joint(X[test]) for field in fields.values())

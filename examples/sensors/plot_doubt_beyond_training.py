@@ -9,7 +9,7 @@ functions that the data allow (Laplace) comes back to doubt, where the range end
 import matplotlib.pyplot as plt
 import numpy as np
 
-from kernelfields import ChainCRF
+from kernelfields import ChainCRF, EdgeCliques
 from kernelfields.kernels import RBF
 
 # %%
@@ -23,7 +23,7 @@ def recording(length):
 
 
 X, y = zip(*(recording(20) for _ in range(15)), strict=True)
-crf = ChainCRF(RBF(0.5), prior_variance=20.0, edge_prior_variance=1.0, random_state=0).fit(X, y)
+crf = ChainCRF(RBF(0.5), prior_variance=20.0, edges=EdgeCliques(prior_variance=1.0), random_state=0).fit(X, y)
 crf.laplace(X, y, n_samples=200, random_state=0)
 
 # %%

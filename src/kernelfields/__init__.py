@@ -18,6 +18,7 @@ _HOMES = {
     "ChainCRFCV": "kernelfields.selection",
     "ExponentialFamilyDensity": "kernelfields.estimators",
     "FieldClustering": "kernelfields.estimators",
+    "FieldSearchCV": "kernelfields.selection",
     "FrameCRF": "kernelfields.estimators",
     "GraphCRF": "kernelfields.estimators",
     "GraphCRFCV": "kernelfields.selection",
@@ -29,13 +30,15 @@ _HOMES = {
     "evaluate_model": "kernelfields.evaluation",
     "compare": "kernelfields.evaluation",
     "NodeCliques": "kernelfields.fields",
+    "DurationCliques": "kernelfields.fields",
     "EdgeCliques": "kernelfields.fields",
-    "SoftTargets": "kernelfields.fields.soft_targets",
+    "SoftTargets": "kernelfields.fields.evidence",
     "StartCliques": "kernelfields.fields",
     "EndCliques": "kernelfields.fields",
     "SkipCliques": "kernelfields.fields",
     "OrderCliques": "kernelfields.fields",
     "NgramCliques": "kernelfields.fields",
+    "SegmentCliques": "kernelfields.fields",
     "GraphNodes": "kernelfields.fields",
     "GraphFactors": "kernelfields.fields",
     "Constraints": "kernelfields.fields",
@@ -44,7 +47,9 @@ _HOMES = {
     "LabelledFeature": "kernelfields.models.expectations",
     "PartialLabels": "kernelfields.models.partial",
     "PrunedBy": "kernelfields.estimators",
+    "RingCRF": "kernelfields.estimators",
     "SegmentCRF": "kernelfields.estimators",
+    "SegmentCRFCV": "kernelfields.selection",
     "SequenceClassifier": "kernelfields.estimators",
     "Sequencewise": "kernelfields.features",
     "TextFeatures": "kernelfields.features",
@@ -54,10 +59,12 @@ __all__ = [
     "ChainCRF",
     "ChainCRFCV",
     "Constraints",
+    "DurationCliques",
     "EdgeCliques",
     "EndCliques",
     "ExponentialFamilyDensity",
     "FieldClustering",
+    "FieldSearchCV",
     "FrameCRF",
     "GraphCRF",
     "GraphCRFCV",
@@ -75,7 +82,10 @@ __all__ = [
     "OrderCliques",
     "PartialLabels",
     "PrunedBy",
+    "RingCRF",
     "SegmentCRF",
+    "SegmentCRFCV",
+    "SegmentCliques",
     "SequenceClassifier",
     "Sequencewise",
     "SkipCliques",
@@ -89,7 +99,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from kernelfields.annotators.annotated_crf import AnnotatedCRF
-    from kernelfields.estimators.chain_crf import ChainCRF
+    from kernelfields.estimators.chain_crf import ChainCRF, RingCRF
     from kernelfields.estimators.density import ExponentialFamilyDensity
     from kernelfields.estimators.field_clustering import FieldClustering
     from kernelfields.estimators.frame_crf import FrameCRF
@@ -108,6 +118,8 @@ if TYPE_CHECKING:
     from kernelfields.fields.cliques import (
         EdgeCliques,
         EndCliques,
+        GraphFactors,
+        GraphNodes,
         NgramCliques,
         NodeCliques,
         OrderCliques,
@@ -115,14 +127,18 @@ if TYPE_CHECKING:
         StartCliques,
     )
     from kernelfields.fields.constraints import Constraints
-    from kernelfields.fields.graph_cliques import GraphFactors, GraphNodes
-    from kernelfields.fields.soft_targets import SoftTargets
+    from kernelfields.fields.evidence import SoftTargets
+    from kernelfields.fields.segments import DurationCliques, SegmentCliques
     from kernelfields.models.expectations import LabelledFeature, LabelShares
     from kernelfields.models.partial import PartialLabels
-    from kernelfields.selection.chain_crf_cv import ChainCRFCV
-    from kernelfields.selection.graph_crf_cv import GraphCRFCV
-    from kernelfields.selection.kernel_classifier_cv import KernelClassifierCV
-    from kernelfields.selection.multilabel_crf_cv import MultiLabelCRFCV
+    from kernelfields.selection.field_search_cv import (
+        ChainCRFCV,
+        FieldSearchCV,
+        GraphCRFCV,
+        KernelClassifierCV,
+        MultiLabelCRFCV,
+        SegmentCRFCV,
+    )
 
 
 def __getattr__(name: str) -> Any:

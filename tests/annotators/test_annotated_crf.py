@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 from kernelfields import AnnotatedCRF, ChainCRF, GraphCRF, KernelClassifier, PartialLabels
 from kernelfields.annotators.annotations import read_annotations
 from kernelfields.engines import Threads
-from kernelfields.models.checkpoints import Checkpoint
+from kernelfields.models.callbacks import Checkpoint
 from tests.annotators.annotated_sequences import CONFUSIONS, annotated_sequences
 
 X, y, said = annotated_sequences()
@@ -214,7 +214,7 @@ def test_strangers_and_lengths_in_questions(fitted):
         fitted.log_likelihood([X[0][:5]], {"anna": [y[0]]})
     with pytest.raises(ValueError, match="unknown label 9"):
         fitted.consensus(X[:1], {"anna": [[9] * 8]})
-    assert fitted.log_likelihood(X[:2], {"anna": y[:2]}, per_sequence=True).shape == (2,)
+    assert fitted.log_likelihood(X[:2], {"anna": y[:2]}, per_item=True).shape == (2,)
 
 
 def test_one_annotator_is_told_of():

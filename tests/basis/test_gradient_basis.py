@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kernelfields.basis.panel import PanelCholesky
-from kernelfields.basis.selection import Gradient, candidate_scores
+from kernelfields.basis.selection import Gradient
 from kernelfields.kernels.stationary import RBF
 
 
@@ -26,7 +26,7 @@ def test_scores_equal_the_dense_formula():
     _, panel = started()
     residuals = np.random.default_rng(1).normal(size=(80, 3))
     candidates = np.flatnonzero(panel.residual > 1e-6)
-    scores = candidate_scores(panel, candidates, residuals)
+    scores = panel.candidate_scores(candidates, residuals)
     np.testing.assert_allclose(scores, dense_scores(panel, residuals)[candidates], rtol=1e-9)
 
 
@@ -35,7 +35,7 @@ def test_a_score_is_what_one_more_pivot_adds_to_the_squared_gradient():
     _, panel = started()
     residuals = np.random.default_rng(2).normal(size=(80, 2))
     j = int(np.argmax(panel.residual))
-    score = candidate_scores(panel, np.array([j]), residuals)[0]
+    score = panel.candidate_scores(np.array([j]), residuals)[0]
     before = np.sum((panel.features.T @ residuals) ** 2)
     assert panel.extend(np.array([j])) == 1
     np.testing.assert_allclose(np.sum((panel.features.T @ residuals) ** 2) - before, score, rtol=1e-10)

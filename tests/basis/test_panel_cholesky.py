@@ -13,9 +13,9 @@ from kernelfields.basis.selection import (
     Uniform,
     resolve_basis,
 )
+from kernelfields.kernels import Precomputed
 from kernelfields.kernels.dot_product import Linear, Polynomial
 from kernelfields.kernels.kernel import Kernel
-from kernelfields.kernels.precomputed import Precomputed
 from kernelfields.kernels.stationary import RBF
 
 STRATEGIES = [

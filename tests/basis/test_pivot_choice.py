@@ -7,7 +7,7 @@ from threadpoolctl import threadpool_limits
 
 from kernelfields.basis.panel import PanelCholesky
 from kernelfields.basis.selection import GreedyCholesky, RandomCholesky, Uniform
-from kernelfields.kernels.precomputed import Precomputed
+from kernelfields.kernels import Precomputed
 from kernelfields.kernels.stationary import RBF
 
 NUMBERS = np.arange(5.0)[:, None]

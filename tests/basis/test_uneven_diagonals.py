@@ -5,8 +5,8 @@ import pytest
 
 from kernelfields.basis.panel import PanelCholesky
 from kernelfields.basis.selection import AllPoints, Gradient, GreedyCholesky, RandomCholesky, Uniform
+from kernelfields.kernels import Precomputed
 from kernelfields.kernels.dot_product import Linear, Polynomial
-from kernelfields.kernels.precomputed import Precomputed
 
 
 def inputs_with_an_outlier(scale):

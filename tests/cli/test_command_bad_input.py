@@ -269,7 +269,7 @@ def test_memory_that_is_used_up_is_said_in_words(folder, monkeypatch):
     def no_more(*_, **__):
         raise MemoryError
 
-    monkeypatch.setattr("kernelfields.cli.models.InputReader.read", no_more)
+    monkeypatch.setattr("kernelfields.cli.models.TrainedModel.read", no_more)
     error = refused(folder, "evaluate", "columns.model", "train.conll", "-q")
     assert error == "error: there is not enough memory for this"
 

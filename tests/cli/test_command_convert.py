@@ -20,7 +20,7 @@ def test_columns_become_the_features_of_their_template(folder):
     (folder / "t").write_text("U00:%x[0,0]/%x[-1,1]\nB\n")
     run("convert", "train.conll", "train.crfsuite", "-t", "t")
     data = read_crfsuite("train.crfsuite")
-    rows = [row for sequence in read_sequences("train.conll").source for row in sequence.rows]
+    rows = [row for sequence in read_sequences("train.conll").sequences for row in sequence.rows]
     assert [label for labels in data.y for label in labels] == [row[2] for row in rows]
     assert data.X[0][0] == [f"U00:{rows[0][0]}/_B-1"]
     assert data.X[0][1] == [f"U00:{rows[1][0]}/{rows[0][1]}"]

@@ -27,7 +27,7 @@ def models(tmp_path_factory):
 
 def read(models, name="one.model", file="test.conll"):
     trained = load_model(models / name)
-    return trained.crf, trained.reader.read(str(models / file))
+    return trained.crf, trained.read(str(models / file))
 
 
 def test_one_sequence_has_no_intervals(tmp_path):

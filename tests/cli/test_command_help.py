@@ -13,7 +13,7 @@ from command_files import run
 import kernelfields
 from kernelfields.cli import checkout_scripts
 from kernelfields.cli.app import app
-from kernelfields.cli.messages import Voice, json_text
+from kernelfields.cli.messages import Console, json_text
 
 COMMANDS = ["train", "predict", "evaluate", "inspect", "certify", "convert", "export", "reproduce", "bench"]
 
@@ -73,7 +73,7 @@ def test_json_is_strict_and_knows_numbers_of_numpy():
 
 
 def test_warnings_of_the_library_are_heard_and_those_for_programmers_are_not(capsys):
-    with Voice(quiet=True).hears_warnings():
+    with Console(quiet=True).shows_warnings():
         warnings.warn("the fit is\n  short", UserWarning, stacklevel=1)
         warnings.warn("soon gone", DeprecationWarning, stacklevel=1)
     assert capsys.readouterr() == ("", "warning: the fit is short\n")
@@ -88,10 +88,10 @@ def test_warnings_of_the_library_are_heard_and_those_for_programmers_are_not(cap
     ],
 )
 def test_levels_of_speech(capsys, levels, heard):
-    voice = Voice(**levels)
-    voice.say("told")
-    voice.detail("detail")
-    voice.warn("warned")
+    console = Console(**levels)
+    console.info("told")
+    console.detail("detail")
+    console.warn("warned")
     assert capsys.readouterr() == ("", heard)
 
 

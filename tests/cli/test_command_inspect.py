@@ -44,10 +44,10 @@ def test_the_model_and_its_weights(models):
 
 def test_labels_and_features_are_chosen(models):
     crf = load_model(models / "words.model").crf
-    text = run("inspect", models / "words.model", "--label", "NOUN", "--features", "^U:word").stdout
-    assert str(crf.weights(top=10, labels=["NOUN"], feature_re="^U:word")) in text
-    assert "U:word=cat" in text
-    assert "U:suffix" not in text
+    text = run("inspect", models / "words.model", "--label", "NOUN", "--features", "^word").stdout
+    assert str(crf.weights(top=10, labels=["NOUN"], feature_re="^word")) in text
+    assert "word=cat" in text
+    assert "suffix" not in text
 
 
 def test_labels_may_be_numbers(models):
@@ -57,8 +57,8 @@ def test_labels_may_be_numbers(models):
 
 def test_why_a_sequence_is_labelled_as_it_is(models):
     trained = load_model(models / "words.model")
-    file = trained.reader.read(str(models / "test.conll"))
-    words = [row[0] for row in file.source[2].rows]
+    file = trained.read(str(models / "test.conll"))
+    words = [row[0] for row in file.sequences[2].rows]
     expected = trained.crf.explain(file.X[2], top=4, tokens=words)
     arguments = [
         "inspect",
@@ -79,7 +79,7 @@ def test_a_page_of_tables(models, tmp_path):
     run("inspect", models / "words.model", "--html", tmp_path / "page.html", "-q")
     page = Words(tmp_path / "page.html")
     assert "script" not in page.tags
-    for words in ("words.model", "The model", "What speaks for which label?", "NOUN", "U:tag1="):
+    for words in ("words.model", "The model", "Weights of features by label", "NOUN", "tag1="):
         assert words in page.text
 
 

@@ -13,7 +13,7 @@ from command_files import run, sentences, write_columns_file, write_npz_file
 
 from kernelfields import ChainCRF
 from kernelfields.cli.models import load_model
-from kernelfields.estimators import base, settling
+from kernelfields.estimators import auto_parameters, base
 
 TIGHT = ["--tol", "1e-9", "--max-iter", "500"]
 
@@ -30,7 +30,7 @@ def interrupted_at(monkeypatch):
     """Let every fit be interrupted at an iteration, as Ctrl-C would."""
 
     def interrupt_at(number):
-        class Interrupting(settling.Silence):
+        class Interrupting(auto_parameters.NoProgress):
             def __call__(self, iteration):
                 if iteration.iteration == number:
                     raise KeyboardInterrupt

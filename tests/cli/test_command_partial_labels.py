@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from command_files import run, sentences, write_columns_file, write_npz_file
 
-from kernelfields.cli.labels import LabelMarks
 from kernelfields.cli.models import load_model
 
 
@@ -54,7 +53,7 @@ def test_what_is_known_is_kept_and_the_rest_filled_in(folder, model):
     assert "filled in 15 labels of 30" in result.stderr
     assert "15 labels filled in, 15 known" in result.stderr
     trained = load_model(folder / model)
-    file = trained.reader.read(str(folder / "half.conll"), partly=True)
+    file = trained.read(str(folder / "half.conll"), unknown_label="?")
     assert [row[3] for row in rows] == np.concatenate(trained.crf.predict(file.X, known=file.y)).tolist()
 
 
@@ -82,7 +81,8 @@ def test_other_marks_and_sets_of_labels(folder):
     assert all(row[3] in row[2].split("|") for row in filled if row[2] != "-")
     assert {row[2] for row in filled} >= {"-", "NOUN|VERB"}
     run("train", folder / "sets.conll", *options[1:], "-m", folder / "sets.model", "-q")
-    assert load_model(folder / "sets.model").reader.marks == LabelMarks("-", "|")
+    reading = load_model(folder / "sets.model").reading
+    assert (reading["unknown_label"], reading["label_sets"]) == ("-", "|")
 
 
 def test_evaluation_counts_what_is_known(folder):

@@ -32,7 +32,7 @@ def models(tmp_path_factory):
 
 def predictions(folder, end, name):
     trained = load_model(folder / f"{end}.model")
-    file = trained.reader.read(str(folder / name), labels_required=False)
+    file = trained.read(str(folder / name), labels_required=False)
     return trained.crf, file, trained.crf.predict(file.X)
 
 
@@ -40,7 +40,7 @@ def test_the_input_comes_back_with_one_more_column(models):
     _, file, labels = predictions(models, "conll", "test.conll")
     lines = run("predict", models / "conll.model", models / "test.conll").stdout.splitlines()
     cells = [line.split("\t") for line in lines if line]
-    assert [row[:3] for row in cells] == [row for sequence in file.source for row in sequence.rows]
+    assert [row[:3] for row in cells] == [row for sequence in file.sequences for row in sequence.rows]
     assert [row[3] for row in cells] == np.concatenate(labels).tolist()
     assert lines.count("") == 6
 
@@ -130,13 +130,14 @@ def test_tables_arrays_and_crfsuite_text(models, tmp_path):
     assert [pair[1] for pair in pairs] == np.concatenate(labels).tolist()
 
 
-def test_scaled_inputs_are_scaled_as_in_training(models):
+def test_scaled_inputs_are_scaled_as_in_training_by_the_model_itself(models):
     trained = load_model(models / "csv.model")
     X, y = numbers(5, seed=1)
-    scaled = [np.round(x, 4) for x in X]
-    scaled = [(x - trained.reader.scaling.mean) / trained.reader.scaling.deviation for x in scaled]
-    expected = trained.crf.score(scaled, [["ab"[label] for label in labels] for labels in y])
-    file = trained.reader.read(str(models / "test.csv"))
+    raw, labels = [np.round(x, 4) for x in X], [["ab"[label] for label in labels] for labels in y]
+    file = trained.read(str(models / "test.csv"))
+    assert [x.columns for x in file.X] == [["height", "weight"]] * 5
+    with pytest.warns(UserWarning, match="X does not have valid feature names"):
+        expected = ChainCRF.load(models / "csv.model").score(raw, labels)
     assert trained.crf.score(file.X, file.y) == expected > 0.7
 
 
@@ -153,7 +154,7 @@ def test_pipes_in_another_process(models):
     [
         (["absent.model", "test.conll"], "absent.model does not exist"),
         (["train.conll", "test.conll"], "is not a kernelfields model file"),
-        (["plain.model", "test.conll"], "does not say how its files are read"),
+        (["plain.model", "test.conll"], "has no notes on how its files are read"),
         (["conll.model", "absent.conll"], "No such file or directory"),
         (["conll.model", "wide.conll"], "wide.conll"),
         (["conll.model", "test.conll", "--nbest", "2", "--marginals"], "--nbest writes whole labellings"),

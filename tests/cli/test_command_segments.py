@@ -9,6 +9,7 @@ from command_files import run
 
 from kernelfields import SegmentCRF
 from kernelfields.cli.models import load_model
+from kernelfields.kernels import Linear
 
 FIT = ("--prior-variance", "1", "-j", "1", "-q")
 
@@ -65,7 +66,8 @@ def test_options_become_parameters_and_the_settings_repeat_the_run(inside, tmp_p
     run("train", "words.conll", "--segments", *options, "--window", "2,0", "--tol", "0.01", "-m", first, *FIT)
     run("train", "--config", tmp_path / "first.toml", "-m", second, "-q")
     crf, again = SegmentCRF.load(first), SegmentCRF.load(second)
-    assert (crf.max_duration, crf.repeats, crf.duration_prior_variance, crf.window) == (4, True, 0.5, (2, 0))
+    assert (crf.max_duration, crf.repeats, crf.durations.prior_variance, crf.window) == (4, True, 0.5, (2, 0))
+    assert crf.segments.kernel == Linear()
     assert [term.name for term in crf.field_.terms] == ["node", "edge", "duration", "segment"]
     for one, other in zip(crf.field_.terms, again.field_.terms, strict=True):
         np.testing.assert_array_equal(one.coefficients, other.coefficients)
@@ -81,7 +83,7 @@ def test_how_long_segments_may_be_is_told(inside, tmp_path):
 def test_labels_of_positions_are_those_of_the_model(inside):
     lines = run("predict", "room.model", "room.csv", "--confidence", "-q").stdout.splitlines()
     trained = load_model("room.model")
-    read = trained.reader.read("room.csv")
+    read = trained.read("room.csv")
     expected = [label for labels in trained.crf.predict(read.X) for label in labels]
     found = list(csv.DictReader(lines))
     assert [row["predicted"] for row in found] == expected
@@ -92,7 +94,7 @@ def test_labels_of_positions_are_those_of_the_model(inside):
 
 def test_segments_are_a_table_or_documents(inside):
     trained = load_model("words.model")
-    expected = trained.crf.predict_segments(trained.reader.read("words.conll").X)
+    expected = trained.crf.predict_segments(trained.read("words.conll").X)
     table = run("predict", "words.model", "words.conll", "--segments", "-q").stdout.splitlines()
     assert table[0] == "sequence\tbegin\tend\tlabel\tprobability"
     rows = [(number, *each) for number, found in enumerate(expected) for each in found]
@@ -138,7 +140,7 @@ def test_reports_show_segments(inside, tmp_path):
 TRAINING = [
     (["--l1", "1"], "--l1 is for chains, and --segments trains a SegmentCRF"),
     (["--support", "observed"], "--support is for chains"),
-    (["--allowed-by", "U:word="], "--allowed-by is for chains"),
+    (["--allowed-by", "word="], "--allowed-by is for chains"),
     (["--dev", "words.conll"], "--dev is for chains"),
     (["--search"], "--search is for chains"),
     (["--checkpoint", "x"], "--checkpoint is for chains"),
@@ -158,7 +160,7 @@ def test_what_segments_cannot_be_trained_by_is_one_line(inside, tmp_path, option
 
 def test_options_of_segments_are_for_segments(inside):
     for options in (["--max-duration", "3"], ["--repeats"], ["--segment-kernel", "linear"]):
-        assert f"{options[0]} is for --segments, which was not asked for" in refused("train", "words.conll", *options)
+        assert f"{options[0]} is for --segments, which is not set" in refused("train", "words.conll", *options)
 
 
 def test_segments_have_transitions(inside, tmp_path):

@@ -7,11 +7,13 @@ import tomllib
 import numpy as np
 import pytest
 from command_files import run, sentences, write_columns_file, write_csv_file, write_npz_file
+from sklearn.pipeline import make_pipeline
 
-from kernelfields import ChainCRF
+from kernelfields import ChainCRF, TextFeatures
 from kernelfields.cli.models import load_model
 from kernelfields.cli.settings import read_settings
 from kernelfields.cli.training_run import run_training
+from kernelfields.formats import read_sequences
 from kernelfields.kernels import RBF, Linear
 
 
@@ -44,6 +46,24 @@ def test_a_file_becomes_a_model_and_settings(folder):
     settings = tomllib.loads((folder / "tags.toml").read_text())
     assert settings["data"]["train"] == "train.conll"
     assert settings["field"]["kernel"] == "linear"
+
+
+def test_a_model_of_words_takes_the_features_of_text_in_python(folder):
+    rows = sentences()
+    write_columns_file(folder / "words.conll", rows, columns=(0, 2))
+    run("train", "words.conll", "-q")
+    words = [[word for word, _, _ in sentence] for sentence in rows]
+    crf = ChainCRF.load("model.safetensors")
+    found = crf.predict(TextFeatures().transform(words))
+    assert found == load_model("model.safetensors").crf.predict(read_sequences("words.conll", template="text").X)
+    right = [
+        label == tag
+        for labels, each in zip(found, rows, strict=True)
+        for label, (*_, tag) in zip(labels, each, strict=True)
+    ]
+    assert np.mean(right) > 0.95
+    made = make_pipeline(TextFeatures(), ChainCRF("linear")).fit(words, [[tag for *_, tag in each] for each in rows])
+    assert set(made[-1].feature_names_in_) == set(crf.feature_names_in_)
 
 
 @pytest.mark.parametrize(
@@ -93,9 +113,9 @@ def test_options_become_parameters(folder):
     )  # fmt: skip
     crf = ChainCRF.load("model.safetensors")
     assert crf.kernel == RBF(0.1)
-    assert crf.edge_kernel == Linear()
+    assert crf.edges.kernel == Linear()
     assert (crf.window, crf.rank, crf.basis_["node"].rank) == (3, 7, 7)
-    assert (crf.prior_variance, crf.edge_prior_variance) == (2.0, 3.0)
+    assert (crf.prior_variance, crf.edges.prior_variance) == (2.0, 3.0)
     assert (crf.solver, crf.tol, crf.max_iter, crf.random_state) == ("newton-cg", 0.01, 50, 5)
     assert (crf.dtype, crf.n_jobs, crf.verbose, crf.warm_start) == ("float64", 1, 0, False)
 
@@ -121,22 +141,22 @@ def test_constraints_and_templates(folder):
     (folder / "bio.conll").write_text(text)
     run("train", "bio.conll", "--constraints", "bio", "-q")
     crf = ChainCRF.load("model.safetensors")
-    assert np.isneginf(crf.field_.structure.masks.edge[crf.classes_.tolist().index("O"), 1])
+    assert np.isneginf(crf.field_.spec.masks.edge[crf.classes_.tolist().index("O"), 1])
 
 
 def test_labels_are_allowed_by_a_feature(folder):
-    run("train", "train.conll", "--allowed-by", "U:word=", "--allowed-min-count", 1, "-q")
+    run("train", "train.conll", "--allowed-by", "word=", "--allowed-min-count", 1, "-q")
     crf = ChainCRF.load("model.safetensors")
-    assert crf.classes_[crf.allowed_.labels_of("U:word=the")].tolist() == ["DET"]
-    assert len(crf.allowed_.labels_of("U:word=unheard")) == 3
+    assert crf.classes_[crf.allowed_.labels_of("word=the")].tolist() == ["DET"]
+    assert len(crf.allowed_.labels_of("word=unheard")) == 3
     settings, _ = read_settings("model.toml")
-    assert (settings.allowed_by, settings.allowed_min_count) == ("U:word=", 1)
+    assert (settings.allowed_by, settings.allowed_min_count) == ("word=", 1)
     run("train", "train.npz", "--allowed-by", "0", "-q")
     assert ChainCRF.load("model.safetensors").allowed_.feature == 0
     for options, message in (
         (("--allowed-by", "form="), "no position has the feature 'form='"),
         (("--allowed-min-count", 2), "--allowed-min-count is for --allowed-by"),
-        (("--allowed-by", "U:word=", "--allowed-min-count", 0), "--allowed-min-count must be at least 1"),
+        (("--allowed-by", "word=", "--allowed-min-count", 0), "--allowed-min-count must be at least 1"),
     ):
         assert message in run("train", "train.conll", *options, "-q", code=2).stderr
 
@@ -156,7 +176,7 @@ def test_quiet_says_nothing_and_verbose_every_iteration(folder):
     loud = run("train", "train.conll", "-v", "--tol", "1e-6").stderr
     iterations = ChainCRF.load("model.safetensors").solution_.iterations
     assert sum(line.startswith("iteration") for line in loud.splitlines()) == iterations + 1
-    assert "U:suffix3=%suffix3[0,0]" in loud
+    assert ":suffix3=%suffix3[0,0]" in loud
     assert "--quiet and --verbose cannot go together" in run("train", "train.conll", "-q", "-v", code=2).stderr
 
 

@@ -1,13 +1,13 @@
-"""Readers: what is learnt from a training file reads every other file the same way."""
+"""Files of the command: the options that read the training file read every other file the same way."""
 
 import numpy as np
 import pytest
-from command_files import numbers, write_columns_file, write_csv_file, write_npz_file
+from command_files import write_columns_file, write_csv_file, write_npz_file
 
-from kernelfields.cli.models import InputReader, read_training_file
+from kernelfields.cli.models import read_training_file
 from kernelfields.cli.settings import RunSettings
 from kernelfields.features import TextFeatures
-from kernelfields.formats import SequenceFileError
+from kernelfields.formats import SequenceFileError, describe_reading, read_sequences, rebuild_reading
 
 TEMPLATE = "U00:%x[0,0]\nU01:%x[-1,1]\nB\n"
 
@@ -22,74 +22,69 @@ def same_inputs(one, other):
 
 def test_without_a_template_columns_have_the_features_of_text(tmp_path):
     path = write_columns_file(tmp_path / "train.conll")
-    reader, file = read_training_file(RunSettings(train=str(path)))
-    assert {"U:suffix3=%suffix3[0,0]", "U:tag1[-1]=%x[-1,1]", "B"} <= set(reader.template.text.split())
-    assert reader.has_transitions
-    rows = [[row[:2] for row in sequence.rows] for sequence in file.source]
-    features = TextFeatures().fit_transform(rows)
-    assert [[[f"U:{name}" for name in position] for position in sequence] for sequence in features] == file.X
-    assert file.y[0] == [row[2] for row in file.source[0].rows]
+    file = read_training_file(RunSettings(train=str(path)))
+    template = file.reading["template"]
+    assert {":suffix3=%suffix3[0,0]", ":tag1[-1]=%x[-1,1]", "B"} <= set(template.text.split())
+    assert template.uses_label_bigrams
+    rows = [[row[:2] for row in sequence.rows] for sequence in file.sequences]
+    assert TextFeatures().fit_transform(rows) == file.X == read_sequences(path, template="text").X
+    assert file.y[0] == [row[2] for row in file.sequences[0].rows]
 
 
 @pytest.mark.parametrize(("alphabet", "widely"), [("ACDEFGH", True), ("ab", True), (["ab", "c"], False)])
 def test_a_column_of_single_characters_is_seen_widely(tmp_path, alphabet, widely):
     (tmp_path / "train.tsv").write_text("".join(f"{symbol}\t{number % 2}\n" for number, symbol in enumerate(alphabet)))
-    reader, file = read_training_file(RunSettings(train=str(tmp_path / "train.tsv")))
-    assert (reader.template.unigrams[0].text == "U:symbol[-7]=%x[-7,0]") == widely
+    file = read_training_file(RunSettings(train=str(tmp_path / "train.tsv")))
+    assert (file.reading["template"].unigrams[0].text == ":symbol[-7]=%x[-7,0]") == widely
     assert len(file.X[0][0]) == 15 or not widely
 
 
 def test_characters_of_a_large_alphabet_are_words(tmp_path):
     text = "".join(f"{chr(0x4E00 + number)}\tB\n" for number in range(65))
     (tmp_path / "train.tsv").write_text(text, encoding="utf-8")
-    reader, _ = read_training_file(RunSettings(train=str(tmp_path / "train.tsv")))
-    assert "U:word=%x[0,0]" in reader.template.text
+    file = read_training_file(RunSettings(train=str(tmp_path / "train.tsv")))
+    assert ":word=%x[0,0]" in file.reading["template"].text
 
 
 def test_columns_are_chosen_and_the_label_may_stand_anywhere(tmp_path):
     path = write_columns_file(tmp_path / "train.conll", columns=(2, 0, 1))
-    reader, file = read_training_file(RunSettings(train=str(path), label_column="0", columns=["1"]))
-    assert {cell.column for line in reader.template.unigrams for cell in line.cells} == {1}
+    file = read_training_file(RunSettings(train=str(path), label_column="0", columns=["1"]))
+    assert {cell.column for line in file.reading["template"].unigrams for cell in line.cells} == {1}
     assert set(file.y[0]) <= {"DET", "NOUN", "VERB"}
 
 
-@pytest.mark.parametrize("standardize", [False, True])
+def test_words_of_conllu_have_the_features_of_text(tmp_path):
+    rest = "\t".join("_" * 6)
+    path = tmp_path / "train.conllu"
+    path.write_text(f"1\tGo\t_\tVERB\t{rest}\n2\thome\t_\tADV\t{rest}\n\n")
+    file = read_training_file(RunSettings(train=str(path)))
+    assert TextFeatures().transform([["Go", "home"]]) == file.X
+    assert file.words == [["Go", "home"]]
+
+
 @pytest.mark.parametrize("kind", ["columns", "template", "npz", "csv"])
-def test_a_reader_survives_its_document_and_reads_the_same(tmp_path, kind, standardize):
+def test_options_survive_their_description_and_read_the_same(tmp_path, kind):
     settings = {}
     if kind in ("columns", "template"):
         path = write_columns_file(tmp_path / "train.conll")
         if kind == "template":
             (tmp_path / "t").write_text(TEMPLATE)
             settings["template"] = str(tmp_path / "t")
-        if standardize:
-            with pytest.raises(ValueError, match="--standardize scales columns of numbers"):
-                read_training_file(RunSettings(train=str(path), standardize=True, **settings))
-            return
+        with pytest.raises(ValueError, match="--standardize scales columns of numbers"):
+            read_training_file(RunSettings(train=str(path), standardize=True, **settings))
     elif kind == "npz":
         path = write_npz_file(tmp_path / "train.npz")
     else:
         path, settings["sequence_column"] = write_csv_file(tmp_path / "train.csv"), "day"
-    reader, file = read_training_file(RunSettings(train=str(path), standardize=standardize, **settings))
-    again = InputReader.from_document(reader.to_document())
-    same_inputs(again.read(str(path)).X, file.X)
-    if standardize:
-        stacked = np.concatenate(file.X)
-        np.testing.assert_allclose(stacked.mean(axis=0), 0.0, atol=1e-12)
-        np.testing.assert_allclose(stacked.std(axis=0), 1.0)
-        other, _ = numbers(5, seed=1)
-        raw = np.concatenate(other) if kind == "npz" else None
-        if raw is not None:
-            write_npz_file(tmp_path / "test.npz", 5, seed=1)
-            expected = (raw - reader.scaling.mean) / reader.scaling.deviation
-            np.testing.assert_allclose(np.concatenate(again.read(str(tmp_path / "test.npz")).X), expected)
+    file = read_training_file(RunSettings(train=str(path), **settings))
+    same_inputs(read_sequences(path, **rebuild_reading(describe_reading(file.reading))).X, file.X)
 
 
 def test_files_without_labels_are_read_where_labels_are_not_needed(tmp_path):
     train = write_columns_file(tmp_path / "train.conll")
-    reader, file = read_training_file(RunSettings(train=str(train)))
+    file = read_training_file(RunSettings(train=str(train)))
     bare = write_columns_file(tmp_path / "bare.conll", columns=(0, 1))
-    read = reader.read(str(bare), labels_required=False)
+    read = read_sequences(bare, **file.reading, labels_required=False)
     assert read.y is None
     assert read.X == file.X
 
@@ -97,18 +92,18 @@ def test_files_without_labels_are_read_where_labels_are_not_needed(tmp_path):
 def test_columns_from_the_label_on_may_be_missing_if_no_feature_reads_them(tmp_path):
     train = write_columns_file(tmp_path / "train.conll", columns=(0, 2, 1))
     bare = write_columns_file(tmp_path / "bare.conll", columns=(0,))
-    reader, file = read_training_file(RunSettings(train=str(train), label_column="1", columns=["0"]))
-    assert reader.read(str(bare), labels_required=False).X == file.X
-    reader, _ = read_training_file(RunSettings(train=str(train), label_column="1"))
+    file = read_training_file(RunSettings(train=str(train), label_column="1", columns=["0"]))
+    assert read_sequences(bare, **file.reading, labels_required=False).X == file.X
+    file = read_training_file(RunSettings(train=str(train), label_column="1"))
     with pytest.raises(SequenceFileError, match="reads column 2, but the data have columns 0 to 0"):
-        reader.read(str(bare), labels_required=False)
+        read_sequences(bare, **file.reading, labels_required=False)
 
 
 def test_a_template_without_b_has_no_transitions(tmp_path):
     path = write_columns_file(tmp_path / "train.conll")
     (tmp_path / "t").write_text("U00:%x[0,0]\n")
-    reader, _ = read_training_file(RunSettings(train=str(path), template=str(tmp_path / "t")))
-    assert not reader.has_transitions
+    file = read_training_file(RunSettings(train=str(path), template=str(tmp_path / "t")))
+    assert not file.reading["template"].uses_label_bigrams
 
 
 @pytest.mark.parametrize(
@@ -144,31 +139,26 @@ def test_settings_that_do_not_fit_are_named(tmp_path, name, settings, message):
 
 
 def test_a_file_with_other_columns_than_in_training_is_refused(tmp_path):
-    reader, _ = read_training_file(RunSettings(train=str(write_columns_file(tmp_path / "train.conll"))))
+    file = read_training_file(RunSettings(train=str(write_columns_file(tmp_path / "train.conll"))))
     wide = write_columns_file(tmp_path / "wide.conll", columns=(0, 0, 0, 0, 2))
     with pytest.raises(SequenceFileError, match=r"wide\.conll"):
-        reader.read(str(wide))
-    scaled, _ = read_training_file(RunSettings(train=str(write_npz_file(tmp_path / "a.npz")), standardize=True))
-    np.savez(tmp_path / "b.npz", X=np.zeros((2, 3)), y=[0, 1], offsets=[0, 2])
-    with pytest.raises(ValueError, match="the inputs have 3 columns, the model was trained on 2"):
-        scaled.read(str(tmp_path / "b.npz"))
+        read_sequences(wide, **file.reading)
 
 
 @pytest.mark.parametrize(
-    ("part", "value", "message"),
+    ("value", "message"),
     [
-        ("reading", {"template": "/etc/hostname"}, "template='/etc/hostname', which has no meaning"),
-        ("reading", {"path": "/etc/hostname"}, "path='/etc/hostname', which has no meaning"),
-        ("reading", {"label": [1]}, r"label=\[1\], which has no meaning"),
-        ("reading", {"format": "columns", "label": "tag"}, "labels in column 'tag', and columns without names"),
-        ("scaling", {"mean": np.zeros(2), "deviation": np.ones(3)}, "deviations of the columns has the shape"),
-        ("scaling", {"mean": np.zeros(2), "deviation": np.zeros(2)}, "deviations of the columns must be positive"),
-        ("scaling", {"mean": np.array([0.0, np.nan]), "deviation": np.ones(2)}, "means of the columns must be finite"),
+        ({"template": 5}, "template=5, which has no meaning"),
+        ({"path": "/etc/hostname"}, "path='/etc/hostname', which has no meaning"),
+        ({"label": [1]}, r"label=\[1\], which has no meaning"),
+        ({"format": "columns", "label": "tag"}, "labels in column 'tag', and columns without names"),
+        ({"template": "/etc/hostname"}, "the model's template, line 1, column 1: '/etc/hostname' begins with '/'"),
+        ({"unknown_label": 5}, "unknown_label=5, which has no meaning"),
     ],
 )
-def test_a_document_that_says_more_than_how_files_are_read_is_refused(tmp_path, part, value, message):
+def test_a_description_that_holds_more_than_how_files_are_read_is_refused(tmp_path, value, message):
     path = write_npz_file(tmp_path / "train.npz")
-    document = read_training_file(RunSettings(train=str(path), standardize=True))[0].to_document()
-    InputReader.from_document(document)
+    described = describe_reading(read_training_file(RunSettings(train=str(path))).reading)
+    rebuild_reading(described)
     with pytest.raises(ValueError, match=message):
-        InputReader.from_document({**document, part: {**document[part], **value}})
+        rebuild_reading({**described, **value})

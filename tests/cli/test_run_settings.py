@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 import typer
 
-from kernelfields import ChainCRF, NodeCliques
+from kernelfields import ChainCRF, EdgeCliques, NodeCliques
 from kernelfields.cli.app import app
 from kernelfields.cli.settings import SETTINGS, RunSettings, changed_files, read_settings, settings_text
+from kernelfields.models.callbacks import EarlyStopping
 
 EVERYTHING = RunSettings(
     train="train.conll",
@@ -81,15 +82,26 @@ def test_options_of_train_are_the_settings_and_those_of_every_command():
 
 
 def test_settings_of_a_part_are_its_parameters():
-    parts = {"nodes": NodeCliques, "edges": ChainCRF, "estimator": ChainCRF}
+    """A count of observed pairs is a support, and patience that of a callback."""
+    parts = {"nodes": NodeCliques, "edges": EdgeCliques, "estimator": ChainCRF}
     for part, kind in parts.items():
-        names = RunSettings().part(part)
+        names = {name.removeprefix("edge_") for name in RunSettings().part(part)} - {"min_freq", "patience"}
         assert names
-        assert set(names) <= set(signature(kind).parameters)
+        assert names <= set(signature(kind).parameters)
     assert {name for name, each in SETTINGS.items() if each.table == "fit"} == {
         *RunSettings().part("estimator"),
         *RunSettings().part("engine"),
     } - {"constraints"}
+
+
+def test_defaults_of_settings_are_those_of_the_estimator():
+    """What "auto" settles is None here; a rank of 0 and a window of a list have no default of their own."""
+    parameters = {**signature(ChainCRF).parameters, **signature(EarlyStopping).parameters}
+    values = {**RunSettings().part("nodes"), **RunSettings().part("estimator")}
+    assert values.pop("min_freq") == 0.0
+    for name, value in values.items():
+        if value is not None and name != "random_state":
+            assert value == parameters[name].default, name
 
 
 def test_the_layout_of_the_file(tmp_path):

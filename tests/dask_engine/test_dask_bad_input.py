@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from dask_fits import on_cluster, sequences
 
-from kernelfields import ChainCRF, LabelDictionary
+from kernelfields import ChainCRF, EdgeCliques, LabelDictionary
 from kernelfields.engines.dask import engine as dask_cluster
 from kernelfields.engines.dask.engine import connected_client
 from kernelfields.kernels import RBF, Columns, Manifold
@@ -98,7 +98,8 @@ def test_what_a_cluster_does_not_know(client):
     refused(client, parts(X), parts(y), "cliques='learn' needs sequences of this process", learning)
     rule = ChainCRF("rbf", allowed=LabelDictionary(0))
     refused(client, parts(X), parts(y), "allowed is for data of this process", rule)
-    refused(client, [x[:1] for x in X], [labels[:1] for labels in y], "no 'edge' cliques", ChainCRF(edge_kernel="rbf"))
+    pairs = ChainCRF(edges=EdgeCliques("rbf"))
+    refused(client, [x[:1] for x in X], [labels[:1] for labels in y], "no 'edge' cliques", pairs)
     array = pytest.importorskip("dask.array")
     refused(client, array.zeros((5, 2)), parts(y), "sequences_of_rows", error=TypeError)
 

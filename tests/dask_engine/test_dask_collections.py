@@ -10,7 +10,6 @@ from kernelfields import ChainCRF, LabelDictionary
 from kernelfields.engines import Dask
 from kernelfields.engines.choice import is_collection
 from kernelfields.engines.dask.collections import sequences_of_frame, sequences_of_rows
-from kernelfields.engines.dask.prediction import predict_collection
 
 pytest.importorskip("distributed")
 dask = pytest.importorskip("dask")
@@ -60,7 +59,7 @@ def test_string_labels_of_which_a_partition_has_one_class(client):
     parts = [delayed_parts(items, [6, 14]) for items in (X, y)]
     training, sample, _ = on_cluster(crf, *parts, client)
     assert list(training.classes) == sorted(words)
-    assert sample.structure.n_labels == 3
+    assert sample.spec.n_labels == 3
 
 
 def test_arrays_and_frames_become_bags_of_their_sequences(client):
@@ -95,18 +94,18 @@ def test_predictions_for_a_collection_are_one(client):
     X, y = sequences(30)
     crf = ChainCRF("rbf", rank=15, random_state=0).fit(X, y)
     parts = delayed_parts(X, [12, 0, 18])
-    labels = predict_collection(crf, bag.from_delayed(parts))
+    labels = crf.predict(bag.from_delayed(parts))
     assert isinstance(labels, bag.Bag)
     for mine, theirs in zip(labels.compute(), crf.predict(X), strict=True):
         np.testing.assert_array_equal(mine, theirs)
-    marginals = predict_collection(crf, parts, "predict_marginals")
+    marginals = crf.predict_marginals(parts)
     assert [len(each) for each in dask.compute(*marginals)] == [12, 0, 18]
     for mine, theirs in zip(itertools.chain(*dask.compute(*marginals)), crf.predict_marginals(X), strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-12)
-    best = predict_collection(crf, bag.from_delayed(parts), "predict_nbest", k=2).compute()
+    best = crf.predict_nbest(bag.from_delayed(parts), k=2).compute()
     assert [len(each) for each in best] == [2] * 30
-    with pytest.raises(ValueError, match="must be one of"):
-        predict_collection(crf, parts, "score")
+    with pytest.raises(ValueError, match="a partition of the collection at a time"):
+        crf.predict_marginals(parts, cliques=["edge"])
 
 
 def test_allowed_labels_hold_in_shards_of_lists_and_in_predictions_for_collections(client):
@@ -117,6 +116,6 @@ def test_allowed_labels_hold_in_shards_of_lists_and_in_predictions_for_collectio
     there = crf.solution_.value
     crf.set_params(engine="threads").fit(X, y)
     assert there == pytest.approx(crf.solution_.value, rel=1e-6)
-    found = predict_collection(crf, bag.from_delayed(delayed_parts(X, [5, 3]))).compute()
+    found = crf.predict(bag.from_delayed(delayed_parts(X, [5, 3]))).compute()
     for ours, theirs in zip(found, crf.predict(X), strict=True):
         np.testing.assert_array_equal(ours, theirs)

@@ -10,6 +10,7 @@ from dask_fits import fitted, on_cluster, on_threads, posterior, sequences, wait
 
 from kernelfields import ChainCRF, PartialLabels
 from kernelfields.engines import Dask
+from kernelfields.engines.dask.shards import SHARD
 from kernelfields.kernels.dot_product import Linear, Polynomial
 
 distributed = pytest.importorskip("distributed")
@@ -127,7 +128,7 @@ def test_a_worker_killed_while_pivots_are_chosen_changes_no_pivot(client):
 def test_an_error_on_a_worker_is_raised_as_it_is(client):
     there = posterior(*on_cluster(ChainCRF("rbf", rank=10, random_state=0), *sequences(), client))
     with pytest.raises(IndexError):
-        there.datafit.group.ask(_fail)
+        there.datafit.group.ask(_fail, SHARD)
 
 
 def _fail(shard):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from kernelfields.engines.dask.shards import Shard, ShardGroup, Taken, answer
+from kernelfields.engines.dask.shards import SHARD, Shard, ShardGroup, Taken, answer
 from kernelfields.fields.chains import Chains
 
 
@@ -75,12 +75,12 @@ def counted(shard, name, *others):
     return [shard.number, name, *others]
 
 
-def grown(shard, entry, value):
+def grown(entry, value):
     entry.append(value)
     return entry
 
 
-def identity(shard, entry):
+def identity(entry):
     return list(entry)
 
 
@@ -91,8 +91,8 @@ def counts():
 
 
 def test_entries_are_computed_once_and_when_they_are_asked_for(group, counts):
-    base = group.recipe(counted, "base")
-    top = group.recipe(counted, "top", base)
+    base = group.recipe(counted, SHARD, "base")
+    top = group.recipe(counted, SHARD, "top", base)
     assert counts == {}
     assert group.ask(identity, top) == [[0, "top", [0, "base"]], [1, "top", [1, "base"]]]
     group.ask(identity, base)
@@ -102,8 +102,8 @@ def test_entries_are_computed_once_and_when_they_are_asked_for(group, counts):
 
 
 def test_entries_that_cannot_wait_are_computed_with_the_next_question(group, counts):
-    first = group.recipe(counted, "first")
-    soon, later = group.recipe(counted, "soon", at_once=True), group.recipe(counted, "later")
+    first = group.recipe(counted, SHARD, "first")
+    soon, later = group.recipe(counted, SHARD, "soon", at_once=True), group.recipe(counted, SHARD, "later")
     group.ask(identity, first)
     assert counts == {"first": 2, "soon": 2}
     group.ask(identity, first)
@@ -114,7 +114,7 @@ def test_entries_that_cannot_wait_are_computed_with_the_next_question(group, cou
 
 
 def test_a_shard_that_has_moved_is_sent_the_recipes_again(group, counts):
-    top = group.recipe(counted, "top", group.recipe(counted, "base"))
+    top = group.recipe(counted, SHARD, "top", group.recipe(counted, SHARD, "base"))
     expected = group.ask(identity, top)
     group.client.travel(1)
     assert group.ask(identity, top) == expected
@@ -122,7 +122,7 @@ def test_a_shard_that_has_moved_is_sent_the_recipes_again(group, counts):
 
 
 def test_what_the_client_lets_go_of_is_dropped_with_the_next_question(group):
-    top, other = group.recipe(counted, "top"), group.recipe(counted, "other")
+    top, other = group.recipe(counted, SHARD, "top"), group.recipe(counted, SHARD, "other")
     group.ask(identity, top)
     shard = group.client.futures[0].value
     assert len(shard._values) == 1
@@ -133,7 +133,7 @@ def test_what_the_client_lets_go_of_is_dropped_with_the_next_question(group):
 
 
 def test_steps_that_change_an_entry_are_walked_again_in_their_order(group):
-    panel = group.recipe(counted, "panel")
+    panel = group.recipe(counted, SHARD, "panel")
     for value in ("a", "b", "c"):
         panel = group.successor(panel, grown, value)
     assert group.ask(identity, panel)[1] == [1, "panel", "a", "b", "c"]
@@ -144,7 +144,7 @@ def test_steps_that_change_an_entry_are_walked_again_in_their_order(group):
 
 
 def test_an_entry_that_was_taken_is_made_again_if_it_is_needed(group, counts):
-    base = group.recipe(counted, "base")
+    base = group.recipe(counted, SHARD, "base")
     top = group.recipe(grown, Taken(base), "more")
     assert group.ask(identity, top)[0] == [0, "base", "more"]
     assert group.ask(identity, base)[0] == [0, "base"]
@@ -162,12 +162,12 @@ def test_a_shard_is_as_large_as_what_travels():
 
 
 def test_a_shard_may_be_asked_alone(group):
-    base = group.recipe(counted, "base")
-    assert group.ask_each(identity, [None, (base,)]) == [None, [1, "base"]]
+    base = group.recipe(counted, SHARD, "base")
+    assert group.ask_each(identity, [None, (base,)]) == [[1, "base"]]
 
 
 def test_an_answer_that_died_with_its_worker_is_asked_for_again(group, monkeypatch):
-    base, submit = group.recipe(counted, "base"), group.client.submit
+    base, submit = group.recipe(counted, SHARD, "base"), group.client.submit
 
     def dying(*arguments, **keywords):
         monkeypatch.setattr(group.client, "submit", submit)
@@ -181,4 +181,4 @@ def test_an_answer_that_died_with_its_worker_is_asked_for_again(group, monkeypat
 def test_a_shard_that_never_knows_ends_the_fit(group, monkeypatch):
     monkeypatch.setattr(group.client, "submit", lambda *_, **__: Done("answer", (False, None)))
     with pytest.raises(RuntimeError, match="shard 0 of 2 was lost again and again"):
-        group.ask(identity, group.recipe(counted, "base"))
+        group.ask(identity, group.recipe(counted, SHARD, "base"))

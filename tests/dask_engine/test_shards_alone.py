@@ -119,11 +119,11 @@ def test_pairs_of_features_and_labellings_are_counted_by_their_numbers(clique):
 
 
 def test_columns_store_what_they_hold():
-    shard, features = small_shard()
-    sparse, n_rows, counts = sample_of_shards.stored_columns(shard, features)
+    _, features = small_shard()
+    sparse, n_rows, counts = sample_of_shards.stored_columns(features)
     assert (sparse, n_rows) == (True, 9)
     np.testing.assert_array_equal(counts, np.count_nonzero(features.toarray(), axis=0))
-    dense, n_rows, counts = sample_of_shards.stored_columns(shard, features.toarray())
+    dense, n_rows, counts = sample_of_shards.stored_columns(features.toarray())
     assert (dense, n_rows, counts.tolist()) == (False, 9, [9] * 4)
 
 

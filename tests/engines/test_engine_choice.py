@@ -58,7 +58,7 @@ def test_torch_and_dask_that_are_not_installed_say_how_to_install_them(monkeypat
     [
         ({}, True),
         ({"support": "observed"}, False),
-        ({"edge_support": "observed"}, True),
+        ({"edges": EdgeCliques(support="observed")}, True),
         ({"cliques": [NodeCliques(), EdgeCliques()]}, True),
         ({"cliques": [NodeCliques("linear", support="observed"), EdgeCliques()]}, False),
         ({"cliques": [NodeCliques(), SkipCliques(lag=2)]}, False),

@@ -17,7 +17,8 @@ from tests.samples import labelled_sequences
 
 # Long enough for threads to be worth their while.
 X, Y = labelled_sequences(60, longest=250)
-FIELD = ChainCRF("rbf", rank=10, tol=0.1, n_jobs=2, random_state=0)
+# Products of BLAS round differently with another number of threads: at the optimum itself that does not matter.
+FIELD = ChainCRF("rbf", rank=10, solver="newton", tol=1e-12, n_jobs=2, random_state=0)
 PATIENCE = 120
 
 forks = pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="nothing forks here")
@@ -67,7 +68,7 @@ def test_a_child_of_a_fit_that_is_under_way_fits_as_well():
             found.append(in_a_fork(fitted_answers))
 
     fitted = clone(FIELD).set_params(callbacks=[fork_once]).fit(X, Y)
-    np.testing.assert_array_equal(found[0], answers_of(fitted))
+    np.testing.assert_allclose(found[0], answers_of(fitted), rtol=0, atol=1e-9)
 
 
 @forks
@@ -113,4 +114,4 @@ def test_fits_in_processes_of_joblib():
     expected = fitted_answers()
     fits = Parallel(n_jobs=2, backend="loky")(delayed(clone(FIELD).fit)(X, Y) for _ in range(2))
     for fitted in fits:
-        np.testing.assert_allclose(answers_of(fitted), expected, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(answers_of(fitted), expected, rtol=0, atol=1e-9)

@@ -10,13 +10,13 @@ from kernelfields.engines.threads import Threads
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.cliques import EdgeCliques, NodeCliques
 from kernelfields.fields.constraints import resolve_constraints
+from kernelfields.inference.choice import FamilySpec
+from kernelfields.inference.potentials import EDGE, Potentials
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.kernel import Constant
 from kernelfields.kernels.stationary import RBF
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.memory import solver_bytes
-from kernelfields.objective.likelihoods.chain import ChainStructure
-from kernelfields.objective.potentials import Potentials
 from kernelfields.objective.term import Term
 from tests.samples import chain_datafit, chain_sample, design_of
 
@@ -85,10 +85,10 @@ def mixed_datafit(weights=None):
 
 def test_potentials_and_pull_back_are_adjoint_for_sets_that_share_positions():
     datafit, rng = mixed_datafit()
-    assert not datafit.likelihood.layout.tied
+    assert not datafit.likelihood.family.tied
     coefficients = [rng.normal(size=each.shape) for each in datafit.designs]
     potentials = datafit.potentials(coefficients)
-    residual = Potentials(rng.normal(size=(8, 3)), rng.normal(size=(8, 3, 3)))
+    residual = Potentials(rng.normal(size=(8, 3)), {EDGE: rng.normal(size=(8, 3, 3))})
     residual.edge[OFFSETS[:-1]] = 0.0  # nothing steps into a start
     gradients = datafit.pull_back(residual)
     inner = sum(np.vdot(V, G) for V, G in zip(coefficients, gradients, strict=True))
@@ -106,12 +106,12 @@ def test_one_matrix_of_transitions_is_kept_as_one():
     rng = np.random.default_rng(3)
     designs = [clique_features("node", rng.normal(size=(8, 2))), clique_features("edge", None, STEPS, 2)]
     datafit = chain_datafit(labelled_chains(), designs, N_LABELS)
-    assert datafit.likelihood.layout.tied
+    assert datafit.likelihood.family.tied
     V = [rng.normal(size=each.shape) for each in designs]
     potentials = datafit.potentials(V)
     assert potentials.edge.shape == (1, 3, 3)
     np.testing.assert_array_equal(potentials.edge.ravel(), V[1].ravel())
-    summed = Potentials(np.zeros((8, 3)), rng.normal(size=(1, 3, 3)))
+    summed = Potentials(np.zeros((8, 3)), {EDGE: rng.normal(size=(1, 3, 3))})
     np.testing.assert_array_equal(datafit.pull_back(summed, [1])[0].ravel(), summed.edge.ravel())
 
 
@@ -135,9 +135,10 @@ def test_curvature_of_single_precision_and_sparse_features():
     blocks = []
     for features in (Z, Z.astype(np.float64), sp.csr_array(Z.astype(np.float64))):
         datafit = chain_datafit(labelled_chains(weights), [clique_features("node", features)], N_LABELS)
-        evaluation = datafit.evaluate(Potentials(np.log(np.arange(1.0, 25.0)).reshape(8, 3), np.zeros((1, 3, 3))))
+        node = np.log(np.arange(1.0, 25.0)).reshape(8, 3)
+        evaluation = datafit.evaluate(Potentials(node, {EDGE: np.zeros((1, 3, 3))}))
         blocks.append(datafit.curvature_block(evaluation, 0))
-    p = evaluation.beliefs.node_marginals
+    p = evaluation.member.marginals()
     covariances = p[:, :, None] * np.eye(3) - p[:, :, None] * p[:, None, :]
     expected = np.einsum("t,ti,tj,tab->iajb", np.repeat(weights, [1, 4, 3]), Z, Z, covariances).reshape(9, 9)
     for block in blocks:
@@ -162,7 +163,7 @@ def test_features_of_more_than_sixteen_mebibytes_are_in_single_precision(n, dtyp
     """Two pivots: 2 n values, of eight bytes each in float64."""
     chains = Chains(np.zeros((n, 1), dtype=np.float32), np.array([0, n]), np.zeros(n, dtype=np.int64))
     masks = resolve_constraints(None, np.arange(2))
-    sample = Threads().place(chains, ChainStructure(2, masks), SampleSettings(None, 1e-3, Workers(1)))
+    sample = Threads().place(chains, FamilySpec("chain", 2, masks), SampleSettings(None, 1e-3, Workers(1)))
     pivots = np.array([[0.0], [1.0]], dtype=np.float32)
     subspace = PivotSubspace(Linear() + Constant(), pivots, np.array([[1.0, 0.0], [1.0, 1.0]]), np.arange(2))
     design = sample.design(Term(NodeCliques(), "node", subspace))

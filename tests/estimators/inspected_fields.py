@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-import scipy.sparse as sp
-
-from kernelfields import ChainCRF
+from kernelfields import ChainCRF, EdgeCliques
 from kernelfields.kernels.kernel import Kernel
 from tests.samples import as_words, labelled_sequences
 
@@ -35,11 +32,14 @@ def words_field(**parameters):
     return ChainCRF("linear", **{**LOOSE, **parameters}).fit(DICTS, TAGS)
 
 
-def observed_only(crf, seed=0):
-    """The same field with weights of half of the pairs only, kept sparse as observed support keeps them."""
-    random = np.random.default_rng(seed)
-    for each in crf.field_.terms:
-        weights = crf.coef_[each.name] * (random.random(crf.coef_[each.name].shape) < 0.5)
-        each.coefficients, each.label_factor = weights, None
-        crf.coef_[each.name] = sp.csr_array(weights)
-    return crf
+def observed_words(edge_kernel=None):
+    """A field of words that has weights of observed pairs alone, kept sparse."""
+    return words_field(edges=EdgeCliques(edge_kernel, support="observed"), support="observed", window=3)
+
+
+def make_dense(crf):
+    """Give the terms of a field of observed pairs weights of all pairs, zero where there were none."""
+    for term in crf.field_.terms:
+        weights = term.label_coefficients.toarray()
+        term.coefficients, term.label_factor, term.support = weights, None, None
+        crf.coef_[term.name] = weights

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from kernelfields import ChainCRF
-from kernelfields.kernels.precomputed import Precomputed
+from kernelfields import ChainCRF, EdgeCliques
+from kernelfields.kernels import Precomputed
 from kernelfields.kernels.stationary import RBF
 from tests.samples import labelled_sequences
 
@@ -92,8 +92,8 @@ def of_wrong_shape(a, b):
         )),
         ({"prior_variance": np.inf}, ["prior_variance of clique set 'node' must be finite", "RBF"]),
         (
-            {"edge_prior_variance": 0.0},
-            ["edge_prior_variance must be a positive number (inf for no Gaussian prior), got 0.0"],
+            {"edges": EdgeCliques(prior_variance=0.0)},
+            ["clique set 'edge': prior_variance must be a positive number (inf for no Gaussian prior), got 0.0"],
         ),
         *(({"rank": value}, ["rank", "at least 1 (or None for no limit)", repr(value)]) for value in (
             0, -3, 2.5, "10", True
@@ -107,7 +107,7 @@ def of_wrong_shape(a, b):
         ({"solver": 3}, ["solver must be 'auto' or one of", "3"]),
         ({"basis": "nystroem"}, ["basis must be", "random-cholesky", "'nystroem'"]),
         ({"kernel": "gauss"}, ["'rbf'", "unknown name 'gauss'"]),
-        ({"edge_kernel": "gauss"}, ["'rbf'", "unknown name 'gauss'"]),
+        ({"edges": EdgeCliques("gauss")}, ["'rbf'", "unknown name 'gauss'"]),
         ({"kernel": RBF(gamma=-1.0)}, ["gamma must be a positive finite number", "-1.0"]),
         ({"kernel": None}, ["no clique set has a kernel"]),
         ({"kernel": by_distance}, ["by_distance", "not positive semi-definite", "eigenvalue"]),
@@ -140,6 +140,7 @@ def test_parameters_that_cannot_be_used(parameters, words):
     [
         ({"kernel": RBF}, ["the class RBF. Write RBF()"]),
         ({"kernel": 3}, ["Expected a Kernel", "got 3"]),
+        ({"edges": "linear"}, ["edges must be an EdgeCliques(...) or None, got 'linear'"]),
         ({"callbacks": print}, ["callbacks must be a list of functions"]),
         ({"callbacks": [3]}, ["callbacks must be a list of functions", "[3]"]),
         ({"label_kernel": 3}, ["a label kernel is", "3"]),
@@ -210,7 +211,7 @@ def test_other_inputs_than_those_fitted(crf):
 
 
 def test_questions_that_cannot_be_answered(crf):
-    with pytest.raises(ValueError, match="decode must be one of 'auto', 'viterbi', 'joint', 'posterior', got 'beam'"):
+    with pytest.raises(ValueError, match="decode must be one of 'auto', 'viterbi', 'posterior', got 'beam'"):
         crf.predict(X, decode="beam")
     for k in (0, -1, 1.5, True):
         with pytest.raises(ValueError, match="k must be a whole number of at least 1"):

@@ -21,7 +21,7 @@ FIELDS = {
     "pivots": {"kernel": RBF(gamma=0.3), "rank": 10},
     "greedy": {"kernel": RBF(gamma=0.3), "rank": 10, "basis": "greedy-cholesky", "prior_variance": 5.0},
     "linear": {"kernel": "linear"},
-    "edge kernel": {"kernel": RBF(gamma=0.3), "edge_kernel": RBF(gamma=0.1), "rank": 10},
+    "edge kernel": {"kernel": RBF(gamma=0.3), "edges": EdgeCliques(RBF(gamma=0.1)), "rank": 10},
     "label matrix": {"kernel": RBF(gamma=0.3), "rank": 10, "label_kernel": np.eye(3) + 0.5 * np.eye(3)[::-1]},
     "spelled out": {"cliques": SPELLED},
 }

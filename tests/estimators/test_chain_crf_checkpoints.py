@@ -12,8 +12,8 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from kernelfields import ChainCRF
-from kernelfields.models.checkpoints import Checkpoint
+from kernelfields import ChainCRF, EdgeCliques
+from kernelfields.models.callbacks import Checkpoint, EarlyStopping
 from tests.samples import labelled_sequences
 
 X, y = labelled_sequences(20)
@@ -36,7 +36,7 @@ class EveryState:
 @pytest.mark.parametrize("edge_kernel", [None, "linear"])
 def test_every_snapshot_is_the_field_of_its_iteration(tmp_path, kernel, edge_kernel):
     states = EveryState()
-    crf = ChainCRF(kernel, edge_kernel=edge_kernel, rank=15, tol=1e-6, random_state=0)
+    crf = ChainCRF(kernel, edges=EdgeCliques(edge_kernel), rank=15, tol=1e-6, random_state=0)
     crf.set_params(callbacks=[Checkpoint(tmp_path / "model", 0.0, write=states)]).fit(X, y)
     *during, last = states.seen
     assert last is crf
@@ -87,8 +87,8 @@ def test_a_fit_goes_on_from_a_checkpoint_to_the_same_optimum(tmp_path, settings,
 
 def test_with_a_development_set_the_best_one_there_is_written(tmp_path):
     states = EveryState()
-    crf = ChainCRF("linear", prior_variance=100.0, patience=100, **TIGHT)
-    crf.set_params(callbacks=[Checkpoint(tmp_path / "model", 0.0, write=states)])
+    crf = ChainCRF("linear", prior_variance=100.0, **TIGHT)
+    crf.set_params(callbacks=[EarlyStopping(100), Checkpoint(tmp_path / "model", 0.0, write=states)])
     crf.fit(X, y, X_dev=X_dev, y_dev=y_dev)
     assert crf.dev_log_likelihoods_[-1] < max(crf.dev_log_likelihoods_)
     best = [state.log_likelihood(X_dev, y_dev) for state in states.seen]
@@ -136,7 +136,7 @@ PROGRAM = """
     import sys, time
     sys.path.insert(0, sys.argv[1])
     from kernelfields import ChainCRF
-    from kernelfields.models.checkpoints import Checkpoint
+    from kernelfields.models.callbacks import Checkpoint, EarlyStopping
     from tests.samples import labelled_sequences
 
     X, y = labelled_sequences(20)

@@ -20,8 +20,8 @@ def fitted(cliques, inputs=X, labels=y):
 def assert_same_field(one, other, X_one=X, X_other=X, atol=1e-7):
     assert one.solution_.value == pytest.approx(other.solution_.value, rel=1e-9)
     for (node, edge), (node_other, edge_other) in zip(
-        zip(*one.predict_marginals(X_one, pairs=True), strict=True),
-        zip(*other.predict_marginals(X_other, pairs=True), strict=True),
+        zip(*one.predict_marginals(X_one, cliques="edge"), strict=True),
+        zip(*other.predict_marginals(X_other, cliques="edge"), strict=True),
         strict=True,
     ):
         np.testing.assert_allclose(node, node_other, atol=atol)
@@ -44,7 +44,7 @@ def test_the_shorthand_is_a_node_set_and_an_edge_set():
         rank=9,
         window=3,
         prior_variance=2.0,
-        edge_prior_variance=0.5,
+        edges=EdgeCliques(prior_variance=0.5),
         basis="greedy-cholesky",
         **TIGHT,
     ).fit(X, y)
@@ -69,7 +69,7 @@ def test_potentials_are_sums_over_sets():
     for t in (1, 2):
         scores += crf.transitions_[labellings[:, t - 1], labellings[:, t]]
     expected = scores - np.log(np.exp(scores).sum())
-    logs = crf.log_likelihood([x] * len(labellings), list(labellings), per_sequence=True)
+    logs = crf.log_likelihood([x] * len(labellings), list(labellings), per_item=True)
     np.testing.assert_allclose(logs, expected, atol=1e-12)
 
 
@@ -124,14 +124,14 @@ def test_edge_kernels_make_transitions_depend_on_inputs():
     for t in (1, 2):
         steps = (x[t] @ crf.coef_["edge"] + crf.coef_["bias"][0]).reshape(3, 3)
         scores += steps[labellings[:, t - 1], labellings[:, t]]
-    logs = crf.log_likelihood([x] * len(labellings), list(labellings), per_sequence=True)
+    logs = crf.log_likelihood([x] * len(labellings), list(labellings), per_item=True)
     np.testing.assert_allclose(logs, scores - np.log(np.exp(scores).sum()), atol=1e-12)
     np.testing.assert_array_equal(crf.transitions_.ravel(), crf.coef_["bias"][0])
 
 
 def test_linear_edge_kernel_by_features_and_by_pivots():
-    explicit = ChainCRF("linear", edge_kernel="linear", **TIGHT).fit(X, y)
-    pivoted = ChainCRF("linear", edge_kernel=lambda a, b: a @ b.T, basis="all", **TIGHT).fit(X, y)
+    explicit = ChainCRF("linear", edges=EdgeCliques("linear"), **TIGHT).fit(X, y)
+    pivoted = ChainCRF("linear", edges=EdgeCliques(lambda a, b: a @ b.T), basis="all", **TIGHT).fit(X, y)
     assert pivoted.basis_["edge"].rank == 3
     assert_same_field(explicit, pivoted, atol=1e-6)
 
@@ -140,8 +140,8 @@ def test_label_kernels():
     delta = ChainCRF("linear", **TIGHT).fit(X, y)
     for same in ("centred", np.eye(3), np.eye(3) + 0.7):  # Lemma 13: constants cancel
         assert_same_field(delta, ChainCRF("linear", label_kernel=same, **TIGHT).fit(X, y))
-    doubled = ChainCRF("linear", label_kernel=2.0 * np.eye(3), edge_prior_variance=1.0, **TIGHT).fit(X, y)
-    wide = ChainCRF("linear", prior_variance=2.0, edge_prior_variance=1.0, **TIGHT).fit(X, y)
+    doubled = ChainCRF("linear", label_kernel=2.0 * np.eye(3), edges=EdgeCliques(prior_variance=1.0), **TIGHT).fit(X, y)
+    wide = ChainCRF("linear", prior_variance=2.0, edges=EdgeCliques(prior_variance=1.0), **TIGHT).fit(X, y)
     assert_same_field(doubled, wide)
     # Labels 0 and 1 nearly alike a priori: their potentials stay close.
     alike = np.array([[1.0, 0.999, 0.0], [0.999, 1.0, 0.0], [0.0, 0.0, 1.0]])
@@ -194,4 +194,4 @@ def test_unusable_clique_sets(cliques, error, words):
 def test_an_edge_kernel_needs_edges():
     message = r"no 'edge' cliques, all sequences have length one.*Leave out the edge kernel"
     with pytest.raises(ValueError, match=message):
-        ChainCRF(edge_kernel="rbf").fit([x[:1] for x in X], [labels[:1] for labels in y])
+        ChainCRF(edges=EdgeCliques("rbf")).fit([x[:1] for x in X], [labels[:1] for labels in y])

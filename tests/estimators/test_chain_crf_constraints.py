@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from kernelfields import ChainCRF, Constraints
+from kernelfields import ChainCRF, Constraints, EdgeCliques
 from kernelfields.kernels.stationary import RBF
 from tests.samples import enumerated, labelled_sequences
 
@@ -38,7 +38,9 @@ def breaks_rules(labels):
 @pytest.fixture(scope="module", params=[None, RBF(gamma=0.1)], ids=["tied", "edge kernel"])
 def crf(request):
     # A wide prior and new inputs, so that the field would break the rules if it could.
-    return ChainCRF(RBF(gamma=0.5), edge_kernel=request.param, constraints=RULES, rank=20, random_state=0).fit(X, y)
+    return ChainCRF(RBF(gamma=0.5), edges=EdgeCliques(request.param), constraints=RULES, rank=20, random_state=0).fit(
+        X, y
+    )
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +65,7 @@ def test_without_constraints_the_rules_would_be_broken(new):
 
 
 def test_marginals_are_zero_where_forbidden(crf, new):
-    nodes, edges = crf.predict_marginals(new, pairs=True)
+    nodes, edges = crf.predict_marginals(new, cliques="edge")
     for node, edge in zip(nodes, edges, strict=True):
         assert node[0, 1] == 0.0
         assert node[-1, 0] == 0.0
@@ -75,7 +77,7 @@ def test_likelihood_of_a_forbidden_labelling_is_minus_infinity(crf, new):
     assert crf.log_likelihood(new[2:3], [["B", "O", "I"]]) == -np.inf
     assert crf.log_likelihood(new[2:3], [["I", "I", "O"]]) == -np.inf
     assert crf.log_likelihood(new[2:3], [["O", "O", "B"]]) == -np.inf
-    each = crf.log_likelihood([new[2]] * 2, [["B", "I", "O"], ["B", "O", "I"]], per_sequence=True)
+    each = crf.log_likelihood([new[2]] * 2, [["B", "I", "O"], ["B", "O", "I"]], per_item=True)
     assert np.isfinite(each[0])
     assert each[1] == -np.inf
     labellings, probabilities = enumerated(crf, new[2])
@@ -107,7 +109,7 @@ def test_forms_of_the_same_constraints(constraints):
     crf = ChainCRF("linear", constraints=constraints).fit(X, y)
     expected = np.zeros((3, 3))
     expected[2, 1] = -np.inf
-    np.testing.assert_array_equal(crf.field_.structure.masks.edge, expected)
+    np.testing.assert_array_equal(crf.field_.spec.masks.edge, expected)
 
 
 def test_labels_forbidden_everywhere():

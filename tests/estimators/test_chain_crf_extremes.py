@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelfields import ChainCRF
+from kernelfields import ChainCRF, EdgeCliques
 from kernelfields.kernels.dot_product import Linear, Polynomial
 from kernelfields.objective.designs import memory
 from tests.samples import labelled_sequences
@@ -57,5 +57,5 @@ def test_what_cannot_fit_in_memory_says_so_before_the_work_starts(monkeypatch):
     with pytest.raises(MemoryError, match=r"clique set 'node': features of .* Use rank=\d+ or less"):
         ChainCRF().fit(X, y)
     with pytest.raises(MemoryError, match=r"\(L, L\) scores at every position: .* Leave out the edge kernel"):
-        ChainCRF("linear", edge_kernel="linear").fit(X, y)
+        ChainCRF("linear", edges=EdgeCliques("linear")).fit(X, y)
     ChainCRF("linear").fit(X, y)

@@ -8,7 +8,7 @@ import textwrap
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from kernelfields import ChainCRF
+from kernelfields import ChainCRF, EdgeCliques
 from kernelfields.basis.selection import Gradient
 from kernelfields.models import fit as fitting
 from kernelfields.objective.datafit import LocalDatafit
@@ -81,7 +81,7 @@ def test_an_interrupt_while_one_of_two_bases_has_grown_leaves_both_as_they_were(
         return grow(self, panel, residuals, random)
 
     monkeypatch.setattr(Gradient, "grow", interrupted_the_second_time)
-    crf = ChainCRF(edge_kernel="rbf", random_state=0, rank=60, basis="gradient")
+    crf = ChainCRF(edges=EdgeCliques("rbf"), random_state=0, rank=60, basis="gradient")
     with pytest.warns(ConvergenceWarning, match="interrupted"):
         crf.fit(X, y)
     assert crf.basis_["node"].rank == len(crf.coef_["node"])

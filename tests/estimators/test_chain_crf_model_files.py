@@ -12,9 +12,9 @@ from sklearn.gaussian_process.kernels import ConstantKernel
 from kernelfields import ChainCRF, EdgeCliques, EndCliques, NodeCliques, StartCliques
 from kernelfields.basis.selection import Gradient, GreedyCholesky
 from kernelfields.formats.model_file import ModelFileError, read_model, write_model
+from kernelfields.kernels import Precomputed
 from kernelfields.kernels.callables import CallableKernel
 from kernelfields.kernels.dot_product import Linear
-from kernelfields.kernels.precomputed import Precomputed
 from kernelfields.kernels.stationary import RBF
 from tests.samples import as_words, labelled_sequences
 
@@ -41,7 +41,7 @@ MODELS = {
     "sparse explicit": (ChainCRF("linear", window=3), SPARSE, y),
     "words as labels": (ChainCRF("cubic", rank=9), X, as_words(y)),
     "booleans as labels": (ChainCRF(rank=9), X, [labels > 0 for labels in y]),
-    "edge kernel": (ChainCRF("linear", edge_kernel=RBF(gamma=0.1), rank=7, window=(1, 0)), X, y),
+    "edge kernel": (ChainCRF("linear", edges=EdgeCliques(RBF(gamma=0.1)), rank=7, window=(1, 0)), X, y),
     "constraints": (ChainCRF(rank=9, constraints={"transitions": [("b", "c")], "end": ["c"]}), X, ABC),
     "feature dicts": (ChainCRF("linear"), DICTS, as_words(y)),
     "feature strings": (ChainCRF(RBF(gamma=0.2), rank=9), STRINGS, y),
@@ -68,7 +68,7 @@ MODELS = {
 
 
 def answers(crf, X):
-    nodes, edges = crf.predict_marginals(X, pairs=True)
+    nodes, edges = crf.predict_marginals(X, cliques="edge")
     return [*nodes, *edges, *crf.predict(X), *crf.sample(X, random_state=1), crf.entropy(X)]
 
 
@@ -138,17 +138,18 @@ def test_functions_are_named_and_passed_again(kernel, tmp_path):
 
 def test_parameters_are_kept(tmp_path):
     crf = ChainCRF(
-        RBF(gamma=0.3), rank=9, prior_variance=2.0, edge_prior_variance=0.5, window=(1, 2), tol=1e-4, max_iter=77,
-        solver="newton-cg", basis=GreedyCholesky(tol=1e-6), dtype="float64", n_jobs=1, random_state=5,
+        RBF(gamma=0.3), rank=9, prior_variance=2.0, edges=EdgeCliques(prior_variance=0.5), window=(1, 2), tol=1e-4,
+        max_iter=77, solver="newton-cg", basis=GreedyCholesky(tol=1e-6), dtype="float64", n_jobs=1, random_state=5,
         constraints={"labels": []}, callbacks=[lambda iteration: None],
     ).fit(X, y)  # fmt: skip
     crf.save(tmp_path / "model")
     loaded = ChainCRF.load(tmp_path / "model").get_params()
     before = crf.get_params()
-    for name in before.keys() - {"callbacks", "constraints", "basis", "label_kernel"}:
+    for name in before.keys() - {"callbacks", "constraints", "basis", "edges", "label_kernel"}:
         assert loaded[name] == before[name], name
     assert loaded["callbacks"] is None
     assert repr(loaded["basis"]) == repr(before["basis"])
+    assert repr(loaded["edges"]) == repr(before["edges"])
 
 
 def test_foreign_files(tmp_path, saved):
@@ -180,9 +181,9 @@ def test_truncated_and_damaged_files(tmp_path, saved):
 
 def test_a_newer_format_is_refused(tmp_path, saved, monkeypatch):
     crf, _ = saved
-    monkeypatch.setattr("kernelfields.formats.model_file._VERSION", 3)
+    monkeypatch.setattr("kernelfields.formats.model_file.VERSION", 3)
     crf.save(tmp_path / "newer")
-    monkeypatch.setattr("kernelfields.formats.model_file._VERSION", 2)
+    monkeypatch.setattr("kernelfields.formats.model_file.VERSION", 2)
     with pytest.raises(ModelFileError, match=r"newer version of kernelfields.*upgrade"):
         ChainCRF.load(tmp_path / "newer")
 
@@ -213,10 +214,10 @@ TAMPERED = {
     "window": lambda d: clique(d).update(window=3),
     "even window": lambda d: clique(d).update(window=2),
     "kernel": lambda d: basis(d).update(kernel={"kind": "os.system"}),
-    "clique set": lambda d: term(d)["cliques"].update(name="super"),
+    "clique set": lambda d: term(d)["cliques"].update({"as": "super"}),
     "no clique set": lambda d: term(d).update(cliques={"as": "list", "items": []}),
     "kind of parameter": lambda d: clique(d).update(basis={"as": "eval", "items": []}),
-    "choice of pivots": lambda d: clique(d)["basis"].update(name="eval"),
+    "choice of pivots": lambda d: clique(d)["basis"].update({"as": "eval"}),
     "no basis": lambda d: d["subspaces"].pop(),
     "a class too many": lambda d: d.update(classes=np.arange(4)),
     "classes out of order": lambda d: d.update(classes=np.array([2, 1, 0])),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelfields import ChainCRF
+from kernelfields import ChainCRF, EdgeCliques
 from kernelfields.kernels.stationary import RBF
 from kernelfields.numerics.threads import Workers
 from tests.samples import enumerated, labelled_sequences
@@ -12,7 +12,7 @@ X, y = labelled_sequences()
 SHORT = [x[:4] for x in X]
 FIELDS = {
     "tied": ChainCRF(RBF(gamma=0.3), rank=15, prior_variance=0.5, random_state=0),
-    "edge kernel": ChainCRF(RBF(gamma=0.3), edge_kernel=RBF(gamma=0.1), rank=15, random_state=0),
+    "edge kernel": ChainCRF(RBF(gamma=0.3), edges=EdgeCliques(RBF(gamma=0.1)), rank=15, random_state=0),
     "constrained": ChainCRF("linear", constraints={"transitions": [("b", "d")], "start": ["d"]}, random_state=0),
 }
 
@@ -55,7 +55,7 @@ def test_decoders_maximise_what_they_say(crf):
 
 
 def test_marginals_are_sums_over_labellings(crf):
-    nodes, edges = crf.predict_marginals(SHORT, pairs=True)
+    nodes, edges = crf.predict_marginals(SHORT, cliques="edge")
     for x, node, edge in zip(SHORT, nodes, edges, strict=True):
         labellings, probabilities = enumerated(crf, x)
         expected_node, expected_edge = np.zeros_like(node), np.zeros_like(edge)
@@ -67,7 +67,7 @@ def test_marginals_are_sums_over_labellings(crf):
 
 
 def test_pairs_agree_with_single_positions(crf):
-    nodes, edges = crf.predict_marginals(X, pairs=True)
+    nodes, edges = crf.predict_marginals(X, cliques="edge")
     for node, edge, alone in zip(nodes, edges, crf.predict_marginals(X), strict=True):
         np.testing.assert_array_equal(node, alone)
         assert edge.shape == (len(node) - 1, 3, 3)
@@ -84,7 +84,7 @@ def test_n_best_are_the_labellings_in_order_of_probability(crf):
         assert len(best) == min(100, possible.sum())
         np.testing.assert_allclose(logs, np.sort(np.log(probabilities[possible]))[::-1], atol=1e-11)
         assert len({tuple(labels) for labels, _ in best}) == len(best)
-        each = crf.log_likelihood([x] * len(best), [labels for labels, _ in best], per_sequence=True)
+        each = crf.log_likelihood([x] * len(best), [labels for labels, _ in best], per_item=True)
         np.testing.assert_allclose(logs, each, atol=1e-11)
         np.testing.assert_array_equal(best[0][0], crf.predict([x], decode="viterbi")[0])
     assert [len(best) for best in crf.predict_nbest(X, 2)] == [2] * len(X)
@@ -92,7 +92,7 @@ def test_n_best_are_the_labellings_in_order_of_probability(crf):
 
 def test_samples_come_with_their_probabilities(crf):
     n_samples = 4000
-    nodes, edges = crf.predict_marginals(X, pairs=True)
+    nodes, edges = crf.predict_marginals(X, cliques="edge")
     for draws, node, edge in zip(crf.sample(X, n_samples, random_state=1), nodes, edges, strict=True):
         codes = np.searchsorted(crf.classes_, draws)
         assert codes.shape == (n_samples, len(node))
@@ -119,7 +119,7 @@ def test_entropy_is_that_of_all_labellings(crf):
 
 def test_log_likelihood_is_a_sum_over_sequences(crf):
     best = crf.predict(X)
-    each = crf.log_likelihood(X, best, per_sequence=True)
+    each = crf.log_likelihood(X, best, per_item=True)
     assert each.shape == (len(X),)
     assert np.all(each <= 0)
     assert crf.log_likelihood(X, best) == pytest.approx(each.sum(), abs=1e-10)
@@ -127,7 +127,9 @@ def test_log_likelihood_is_a_sum_over_sequences(crf):
 
 
 def test_the_objective_is_prior_plus_likelihood():
-    crf = ChainCRF(RBF(gamma=0.3), rank=15, prior_variance=0.5, edge_prior_variance=2.0, random_state=0).fit(X, y)
+    crf = ChainCRF(
+        RBF(gamma=0.3), rank=15, prior_variance=0.5, edges=EdgeCliques(prior_variance=2.0), random_state=0
+    ).fit(X, y)
     sets = {each.name: each for each in crf.field_.terms}
     norms = {name: np.square(each.coefficients).sum() for name, each in sets.items()}
     prior = norms["node"] / (2 * 0.5) + norms["edge"] / (2 * 2.0)

@@ -60,7 +60,7 @@ def test_attributes_after_fit():
     assert crf.rkhs_certificate_.scope == "rkhs"
     # Lemma 13: at the optimum the delta kernel's coefficients sum to zero over labels.
     np.testing.assert_allclose(crf.coef_["node"].sum(axis=1), 0.0, atol=1e-12)
-    assert ChainCRF(edge_kernel="linear", random_state=0).fit(X, y).transitions_ is None
+    assert ChainCRF(edges=EdgeCliques("linear"), random_state=0).fit(X, y).transitions_ is None
 
 
 def test_pipeline_scales_the_positions_of_all_sequences():

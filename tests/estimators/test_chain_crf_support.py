@@ -69,11 +69,12 @@ def value_by_enumeration(crf, inputs, labels, weights=None):
     return value, oracle
 
 
-@pytest.mark.parametrize("min_freq", [0.0, 2.0, 3.0, 5.0])
-def test_the_weights_are_those_a_loop_over_the_data_counts(min_freq):
-    crf = fit(min_freq=min_freq)
+@pytest.mark.parametrize("support", ["observed", 2.0, 3.0, 5.0])
+def test_the_weights_are_those_a_loop_over_the_data_counts(support):
+    crf = fit(support=support)
     states, steps = counted(STRINGS, WORDS)
-    expected = [{pair for pair, n in each.items() if n >= min_freq} for each in (states, steps)]
+    least = 0.0 if support == "observed" else support
+    expected = [{pair for pair, n in each.items() if n >= least} for each in (states, steps)]
     assert pairs_with_weights(crf) == tuple(expected)
     assert crf.solution_.theta.size == len(expected[0]) + len(expected[1])
     assert crf.coef_["node"].shape == (crf.n_features_in_, 3)
@@ -108,7 +109,7 @@ def test_unseen_pairs_are_the_only_difference():
     assert sum(gradient.values()) < 1e-8 * crf.solution_.value
     every = fit(support="all", prior_variance=0.5)
     assert every.solution_.value < crf.solution_.value - 0.1
-    mixed = fit(edge_support="all", prior_variance=0.5)
+    mixed = fit(edges=EdgeCliques(support="all"), prior_variance=0.5)
     assert every.solution_.value <= mixed.solution_.value <= crf.solution_.value + 1e-9
     assert mixed.field_.terms[1].support is None
 
@@ -125,10 +126,10 @@ def test_every_solver_finds_the_same_optimum(solver):
     "settings",
     [
         {},
-        {"edge_support": "all"},
-        {"min_freq": 3.0},
+        {"edges": EdgeCliques(support="all")},
+        {"support": 3.0},
         {"window": 3},
-        {"edge_kernel": "linear", "prior_variance": 0.3},
+        {"edges": EdgeCliques("linear"), "prior_variance": 0.3},
     ],
     ids=str,
 )
@@ -145,15 +146,15 @@ def test_certificates_hold_the_best_value(scope, settings):
         assert crf.certificate_.lower_bound <= best * (1 + 1e-12)
 
 
-@given(st.integers(0, 1000), st.sampled_from([0.0, 2.0]), st.floats(0.05, 5.0))
+@given(st.integers(0, 1000), st.sampled_from(["observed", 2.0]), st.floats(0.05, 5.0))
 @settings(deadline=None, max_examples=15)
-def test_certificates_of_random_problems(seed, min_freq, prior_variance):
+def test_certificates_of_random_problems(seed, support, prior_variance):
     random = np.random.default_rng(seed)
     labels = [random.integers(2, size=int(random.integers(1, 5))) for _ in range(4)]
     labels[0] = np.array([0, 1])
     inputs = [[[f"w{random.integers(4)}", f"{label}"] for label in tags] for tags in labels]
-    crf = fit(inputs, labels, min_freq=min_freq, prior_variance=prior_variance, tol=0.1)
-    best = fit(inputs, labels, min_freq=min_freq, prior_variance=prior_variance).solution_.value
+    crf = fit(inputs, labels, support=support, prior_variance=prior_variance, tol=0.1)
+    best = fit(inputs, labels, support=support, prior_variance=prior_variance).solution_.value
     for scope in ("span", "rkhs"):
         certificate = crf.certify(inputs, labels, scope=scope)
         assert certificate.lower_bound <= best * (1 + 1e-12)
@@ -183,12 +184,12 @@ def test_whole_weights_are_repetitions():
 
 
 def test_a_frequency_that_nothing_reaches_leaves_the_uniform_field():
-    crf = fit(min_freq=1e9)
+    crf = fit(support=1e9)
     assert crf.solution_.theta.size == 0
     assert crf.solution_.value == pytest.approx(sum(map(len, X)) * np.log(3), rel=1e-12)
     np.testing.assert_allclose(crf.predict_marginals(STRINGS[:1])[0], 1 / 3, rtol=1e-12)
     for solver in ("lbfgs", "sgd+lbfgs"):
-        steps_alone = fit(min_freq=1e9, edge_support="all", solver=solver)
+        steps_alone = fit(support=1e9, edges=EdgeCliques(support="all"), solver=solver)
         assert steps_alone.solution_.converged
         assert steps_alone.coef_["node"].nnz == 0
 
@@ -214,14 +215,14 @@ def test_constraints_leave_a_support_as_it_is():
     assert crf.solution_.solver == "sgd+lbfgs"
     assert pairs_with_weights(crf) == pairs_with_weights(fit(inputs, labels))
     assert crf.certify(inputs, labels).relative_gap < 1e-8
-    _, pairs = crf.predict_marginals(STRINGS, pairs=True)
+    _, pairs = crf.predict_marginals(STRINGS, cliques="edge")
     assert max(each[:, 0, 2].max() for each in pairs) == 0.0
 
 
 def test_every_kind_of_clique_may_have_a_support():
     crf = ChainCRF(
         cliques=[
-            NodeCliques("linear", support="observed", min_freq=2.0),
+            NodeCliques("linear", support=2.0),
             EdgeCliques("linear", support="observed", prior_variance=0.3),
             EndCliques(support="observed"),
         ],
@@ -243,8 +244,8 @@ def test_every_kind_of_clique_may_have_a_support():
     ("change", "words"),
     [
         ({"support": "all"}, "support of 'node' was 'observed' and is now 'all'"),
-        ({"edge_support": "all"}, "support of 'edge' was 'observed' and is now 'all'"),
-        ({"min_freq": 2.0}, "min_freq of 'node' was 0.0 and is now 2.0"),
+        ({"edges": EdgeCliques(support="all")}, "support of 'edge' was 'observed' and is now 'all'"),
+        ({"support": 2.0}, "support of 'node' was 'observed' and is now 2.0"),
     ],
 )
 def test_a_warm_start_refuses_another_support(change, words):
@@ -283,13 +284,14 @@ def assert_same_answers(one, other):
 
 
 def test_pickles_and_files_answer_bit_for_bit(tmp_path):
-    crf = fit(min_freq=2.0, edge_support="all", support="observed", l1=0.05, tol=1e-8)
+    crf = fit(support=2.0, edges=EdgeCliques(support="all"), l1=0.05, tol=1e-8)
     assert_same_answers(crf, pickle.loads(pickle.dumps(crf)))
     crf.save(tmp_path / "model")
     loaded = ChainCRF.load(tmp_path / "model")
     assert_same_answers(crf, loaded)
-    for name in ("support", "edge_support", "min_freq", "l1", "edge_l1"):
+    for name in ("support", "l1"):
         assert getattr(loaded, name) == getattr(crf, name)
+        assert getattr(loaded.edges, name) == getattr(crf.edges, name)
     again = loaded.set_params(warm_start=True, tol=1e-6).fit(STRINGS, WORDS)
     assert again.solution_.iterations == 0
     assert again.solution_.value == pytest.approx(crf.solution_.value, rel=1e-6)
@@ -338,11 +340,11 @@ def test_names_of_features():
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"support": "seen"}, "support must be 'all' or 'observed', got 'seen'"),
-        ({"edge_support": 1}, "edge_support must be 'all' or 'observed', got 1"),
-        ({"support": "all", "min_freq": 2.0}, "it needs support='observed'"),
-        ({"min_freq": -1.0}, "min_freq must be a finite number of at least 0"),
-        ({"min_freq": np.nan}, "min_freq must be a finite number of at least 0"),
+        ({"support": "seen"}, "support must be 'all', 'observed', or a number above zero, .* got 'seen'"),
+        ({"edges": EdgeCliques(support=True)}, "clique set 'edge': support must be 'all', 'observed', or .* got True"),
+        ({"support": 0.0}, "support must be 'all', 'observed', or a number above zero, .* got 0.0"),
+        ({"support": -1.0}, "support must be 'all', 'observed', or a number above zero, .* got -1.0"),
+        ({"support": np.nan}, "support must be 'all', 'observed', or a number above zero, .* got nan"),
         ({"label_kernel": np.eye(3) + 0.1}, "they need label_kernel='delta'"),
         (
             {"kernel": RBF(gamma=0.3)},

@@ -17,7 +17,9 @@ def marginals(crf, X=X):
 @pytest.mark.parametrize("kernel", ["linear", RBF(gamma=0.3)])
 @pytest.mark.parametrize("edge_kernel", [None, "linear", RBF(gamma=0.1)])
 def test_the_second_fit_starts_from_the_first(kernel, edge_kernel):
-    crf = ChainCRF(kernel, edge_kernel=edge_kernel, rank=15, random_state=0, tol=1e-9, max_iter=500, warm_start=True)
+    crf = ChainCRF(
+        kernel, edges=EdgeCliques(edge_kernel), rank=15, random_state=0, tol=1e-9, max_iter=500, warm_start=True
+    )
     first = crf.fit(X, y).solution_
     before = marginals(crf)
     second = crf.fit(X, y).solution_
@@ -47,7 +49,7 @@ def test_new_sequences_and_fewer_labels():
     with pytest.raises(ValueError, match="unknown label 'adverb'"):
         crf.fit(X[:1], [["adverb"] * len(X[0])])
     # Chains of length one have no edge cliques, which is no reason to fail.
-    linked = ChainCRF(edge_kernel="linear", random_state=0, warm_start=True).fit(X, y)
+    linked = ChainCRF(edges=EdgeCliques("linear"), random_state=0, warm_start=True).fit(X, y)
     assert linked.fit([x[:1] for x in X], [each[:1] for each in y]).solution_.converged
 
 
@@ -67,7 +69,7 @@ def test_the_certificate_over_the_rkhs_stays_true():
         ({"kernel": "linear"}, "kernel of 'node'"),
         ({"kernel": RBF(gamma=0.4)}, "kernel of 'node'"),
         ({"kernel__gamma": 0.4}, "kernel of 'node'"),
-        ({"edge_kernel": "linear"}, "kernel of 'edge' was None"),
+        ({"edges": EdgeCliques("linear")}, "kernel of 'edge' was None"),
         ({"window": 3}, "window of 'node' was 1 and is now 3"),
         ({"label_kernel": np.eye(3)}, "label_kernel of 'node'"),
         ({"rank": 9}, "rank of 'node' was 8 and is now 9"),

@@ -20,7 +20,8 @@ from inspected_fields import (
     X,
     Y,
     fitted,
-    observed_only,
+    make_dense,
+    observed_words,
     words_field,
 )
 from sklearn.exceptions import NotFittedError
@@ -35,13 +36,16 @@ FIELDS = {
     "dicts": lambda: (words_field(), DICTS[1]),
     "strings": lambda: (ChainCRF("linear", **LOOSE).fit(STRINGS, TAGS), STRINGS[1]),
     "dicts and a window": lambda: (words_field(window=3), DICTS[1]),
-    "dicts and input-dependent transitions": lambda: (words_field(edge_kernel="linear", window=(1, 0)), DICTS[1]),
+    "dicts and input-dependent transitions": lambda: (
+        words_field(edges=EdgeCliques("linear"), window=(1, 0)),
+        DICTS[1],
+    ),
     "dicts and RBF": lambda: (ChainCRF("rbf", **LOOSE).fit(DICTS, TAGS), DICTS[1]),
     "dense": lambda: (fitted(NodeCliques("linear"), EdgeCliques()), X[1]),
     "float32": lambda: (ChainCRF("linear", **LOOSE).fit([x.astype("f4") for x in X], Y), X[1].astype("f4")),
     "sparse": lambda: (ChainCRF("linear", **LOOSE).fit([sp.csr_array(x) for x in X], Y), sp.csr_array(X[1])),
     "integers": lambda: (ChainCRF("linear", **LOOSE).fit(X, Y), X[1].tolist()),
-    "RBF": lambda: (ChainCRF(RBF(0.3), edge_kernel=RBF(0.1), rank=8, window=3, **LOOSE).fit(X, NAMED), X[1]),
+    "RBF": lambda: (ChainCRF(RBF(0.3), edges=EdgeCliques(RBF(0.1)), rank=8, window=3, **LOOSE).fit(X, NAMED), X[1]),
     "sum": lambda: (fitted(NodeCliques(2.0 * Linear() + 1.0), EdgeCliques(Squares())), X[1]),
     "no edges": lambda: (fitted(NodeCliques("linear"), NodeCliques(None)), X[1]),
     "label kernels": lambda: (
@@ -83,7 +87,7 @@ FIELDS = {
 def score_differences(crf, x, explanation):
     """node_t(a) - node_t(o) + the steps into and out of t, from the potentials."""
     chains = crf._reader.read([x])
-    potentials = crf.field_.potentials(chains, crf.field_.layout(chains), Workers(1))
+    potentials = crf.field_.potentials(chains, crf.field_.family(chains), Workers(1))
     node, edge = potentials.node, potentials.edge
     edge = np.broadcast_to(edge, (len(node), *edge.shape[1:]))
     place = {label: index for index, label in enumerate(crf.classes_.tolist())}
@@ -101,7 +105,16 @@ def score_differences(crf, x, explanation):
 
 
 def totals(explanation):
-    return [math.fsum(term.amount for term in each.contributions) + each.more_amount for each in explanation.positions]
+    """The sums of all contributions but those of rules, which are infinite."""
+    return [
+        math.fsum(term.amount for term in each.contributions if term.kind != "rule") + each.more_amount
+        for each in explanation.positions
+    ]
+
+
+def rules_of(position):
+    """The rules that forbid a labelling of a position, with what they contribute."""
+    return [(term.name, term.amount) for term in position.contributions if term.kind == "rule"]
 
 
 @pytest.mark.parametrize("name", FIELDS)
@@ -112,7 +125,8 @@ def test_contributions_add_up_to_differences_of_scores(name):
         explanation = crf.explain(x, top=top)
         expected = score_differences(crf, x, explanation)
         np.testing.assert_allclose(totals(explanation), expected, atol=1e-10)
-        np.testing.assert_allclose([each.difference for each in explanation.positions], expected, atol=1e-10)
+        for each, difference in zip(explanation.positions, expected, strict=True):
+            assert each.difference == pytest.approx(math.inf if rules_of(each) else difference, abs=1e-10)
         assert all(each.more == 0 for each in explanation.positions) or top == 1
     place = {label: index for index, label in enumerate(crf.classes_.tolist())}
     for t, each in enumerate(explanation.positions):
@@ -254,7 +268,7 @@ def test_by_default_a_kernel_names_the_training_inputs_that_are_near():
 
 
 def test_training_data_tell_where_the_inputs_that_spoke_are():
-    crf = ChainCRF(RBF(0.3), edge_kernel=RBF(0.1), rank=6, **LOOSE).fit(X, NAMED)
+    crf = ChainCRF(RBF(0.3), edges=EdgeCliques(RBF(0.1)), rank=6, **LOOSE).fit(X, NAMED)
     words = r"position (\d+) of training sequence (\d+), labelled (\w+)"
     for each in crf.explain(X[1], training=(X, NAMED)).positions:
         for term in each.contributions:
@@ -271,7 +285,7 @@ def test_training_data_tell_where_the_inputs_that_spoke_are():
 def test_what_training_inputs_contribute_adds_up_at_the_optimum():
     """f(x, a) = s sum_t k(x, x_t) (1[y_t = a] - p(y_t = a)), with the kernel of the subspace."""
     settings = {**LOOSE, "tol": 1e-12, "max_iter": 1000}
-    crf = ChainCRF(RBF(0.3), edge_kernel=RBF(0.1), rank=6, prior_variance=2.0, **settings).fit(X, NAMED)
+    crf = ChainCRF(RBF(0.3), edges=EdgeCliques(RBF(0.1)), rank=6, prior_variance=2.0, **settings).fit(X, NAMED)
     every = crf.explain(X[1], training=(X, NAMED), neighbours=10**6)
     for each in every.positions:
         for term in each.contributions:
@@ -284,27 +298,35 @@ def test_what_training_inputs_contribute_adds_up_at_the_optimum():
     assert rest.kind == "rest"
 
 
-def test_constraints_are_noted_beside_finite_differences():
+def test_constraints_contribute_infinity_beside_finite_scores():
     rules = Constraints([("D", "V"), ("N", "N")], start=["N"], end=["D"])
     crf = words_field(constraints=rules)
     explanation = crf.explain(DICTS[1], TAGS[1], against=["N", "V", "N", "D"])
-    assert [each.notes for each in explanation.positions] == [
-        ("N is forbidden at the first position by the constraints", "N is forbidden before N by the constraints"),
-        ("V is forbidden after D by the constraints",),
-        ("N is forbidden after N by the constraints",),
-        ("D is forbidden at the last position by the constraints",),
+    assert [rules_of(each) for each in explanation.positions] == [
+        [
+            ("N is forbidden at the first position by the constraints", math.inf),
+            ("N is forbidden before N by the constraints", math.inf),
+        ],
+        [("V is forbidden after D by the constraints", math.inf)],
+        [("N is forbidden after N by the constraints", math.inf)],
+        [("D is forbidden at the last position by the constraints", math.inf)],
     ]
+    assert [each.difference for each in explanation.positions] == [math.inf] * 4
     np.testing.assert_allclose(totals(explanation), score_differences(crf, DICTS[1], explanation), atol=1e-10)
-    assert "V is forbidden after D by the constraints" in str(explanation)
+    assert "+inf  V is forbidden after D by the constraints" in str(explanation)
+    assert json.loads(json.dumps(explanation.to_dict(), allow_nan=False))["positions"][0]["difference"] is None
     # A labelling that breaks the rules can be explained, too.
-    broken = crf.explain(DICTS[1], ["N", "V", "V", "P"]).positions[0]
-    assert "N is forbidden at the first position by the constraints" in broken.notes
+    broken = crf.explain(DICTS[1], ["N", "V", "V", "P"], against="P").positions[0]
+    assert rules_of(broken) == [("N is forbidden at the first position by the constraints", -math.inf)]
     assert broken.probability == 0.0
+    assert broken.difference == -math.inf
+    # Of two labellings that are both forbidden neither is more probable.
+    assert math.isnan(crf.explain(DICTS[1], ["N", "V", "V", "P"], against="D").positions[0].difference)
     masks = resolve_constraints({"labels": ["P"]}, crf.classes_)
-    crf.field_ = replace(crf.field_, structure=replace(crf.field_.structure, masks=masks))
+    crf.field_ = replace(crf.field_, spec=replace(crf.field_.spec, masks=masks))
     last = crf.explain(DICTS[1], against="P").positions[3]
-    assert last.notes == ("P is forbidden everywhere by the constraints",)
-    assert words_field().explain(DICTS[1]).positions[0].notes == ()
+    assert rules_of(last) == [("P is forbidden everywhere by the constraints", math.inf)]
+    assert rules_of(words_field().explain(DICTS[1]).positions[0]) == []
 
 
 def test_labels_to_compare_with():
@@ -333,10 +355,10 @@ def test_a_sequence_of_one_position_has_no_transitions():
 
 @pytest.mark.parametrize("edge_kernel", [None, "linear"])
 def test_sparse_weights_explain_alike(edge_kernel):
-    crf = observed_only(words_field(edge_kernel=edge_kernel, window=3))
+    crf = observed_words(edge_kernel)
     explanation = crf.explain(DICTS[1], top=100)
     np.testing.assert_allclose(totals(explanation), score_differences(crf, DICTS[1], explanation), atol=1e-10)
-    crf.coef_ = {name: weights.toarray() for name, weights in crf.coef_.items()}
+    make_dense(crf)
     assert explanation == crf.explain(DICTS[1], top=100)
 
 

@@ -22,7 +22,8 @@ from inspected_fields import (
     X,
     Y,
     fitted,
-    observed_only,
+    make_dense,
+    observed_words,
     words_field,
 )
 from sklearn.exceptions import NotFittedError
@@ -30,13 +31,13 @@ from sklearn.exceptions import NotFittedError
 from kernelfields import EdgeCliques, EndCliques, NodeCliques, StartCliques
 from kernelfields.basis.subspace import ConstantSubspace, ExplicitSubspace
 from kernelfields.estimators.inspecting.explanations import largest
-from kernelfields.estimators.inspecting.inspection import tabulate_weights
+from kernelfields.estimators.inspecting.weights import tabulate_weights
 from kernelfields.fields.constraints import resolve_constraints
+from kernelfields.inference.choice import FamilySpec
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.kernel import Constant
 from kernelfields.kernels.stationary import RBF
 from kernelfields.models.field import Field
-from kernelfields.objective.likelihoods.chain import ChainStructure
 from kernelfields.objective.term import Term
 
 
@@ -133,7 +134,7 @@ def test_sets_without_weights_per_feature_say_so():
 
 
 def test_transitions_by_feature_are_one_list_over_pairs():
-    crf = ChainCRF("linear", edge_kernel="linear", **LOOSE).fit(X, NAMED)
+    crf = ChainCRF("linear", edges=EdgeCliques("linear"), **LOOSE).fit(X, NAMED)
     weights = crf.coef_["edge"].reshape(3, 3, 3)
     table = crf.weights(4)
     assert table.transitions is None
@@ -156,9 +157,9 @@ def test_transitions_by_feature_are_one_list_over_pairs():
 
 @pytest.mark.parametrize("edge_kernel", [None, "linear"])
 def test_sparse_weights_give_the_same_tables(edge_kernel):
-    crf = observed_only(words_field(edge_kernel=edge_kernel, window=3))
+    crf = observed_words(edge_kernel)
     sparse_table = crf.weights(5, feature_re="w|len")
-    crf.coef_ = {name: weights.toarray() for name, weights in crf.coef_.items()}
+    make_dense(crf)
     dense_table = crf.weights(5, feature_re="w|len")
     assert sparse_table.sets == dense_table.sets
     if edge_kernel is None:
@@ -190,7 +191,7 @@ def test_pairs_that_were_not_observed_have_no_weight():
 
 
 def test_transition_matrices_add_up_with_gaps():
-    crf = observed_only(fitted(NodeCliques("linear"), EdgeCliques(), EdgeCliques(name="more")))
+    crf = fitted(NodeCliques("linear"), EdgeCliques(support=3), EdgeCliques(support=7, name="more"))
     total = sum(crf.coef_[name].toarray().reshape(3, 3) for name in ("edge", "more"))
     transitions = crf.weights().transitions
     np.testing.assert_array_equal(np.nan_to_num(transitions), total)
@@ -224,15 +225,15 @@ def large_field(n_features=300_000, n_labels=22, per_feature=2, seed=0):
         Term(NodeCliques("linear"), "node", ExplicitSubspace(Linear(), n_features), coefficients=weights),
         Term(EdgeCliques(), "edge", ConstantSubspace(Constant()), coefficients=steps),
     ]
-    field = Field(terms, ChainStructure(n_labels, resolve_constraints(None, classes)))
+    field = Field(terms, FamilySpec("chain", n_labels, resolve_constraints(None, classes)))
     return SimpleNamespace(field_=field, coef_={"node": weights, "edge": steps}, classes_=classes)
 
 
 def test_a_large_vocabulary_is_neither_made_dense_nor_walked_by_name():
     crf, names = large_field(), CountedNames(300_000)
-    crf._reader = SimpleNamespace(n_features=300_000, names=names)
+    field, classes = crf.field_, crf.classes_.tolist()
     tracemalloc.start()
-    table = tabulate_weights(crf, 20, None, None, None)
+    table = tabulate_weights(field.terms, field.spec, classes, lambda term: names, 20, None, None)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert names.asked == 22 * 20

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from kernelfields import ChainCRF, KernelClassifier
+from kernelfields.estimators.auto_parameters import NoProgress
 from kernelfields.fields.chains import Chains, weigh_classes
-from kernelfields.selection.training_data import SequenceData
+from kernelfields.selection.folds import Items
 
 # Most of these short sequences hold common labels beside rare ones: they cannot be weighed as positions could.
 pytestmark = pytest.mark.filterwarnings("ignore:class_weight weighs whole sequences")
@@ -112,8 +113,9 @@ def test_balanced_classes_have_the_same_total_weight():
 
 def weights_in_a_fold(X, y, weights, train):
     field = ChainCRF("linear", class_weight="balanced")
-    data = SequenceData(X, y, weights, field._training(X, y, weights, field._progress()))
-    return data.part(data.share(train, np.array([len(X) - 1])), field).training.data.weights
+    items = Items(field, field._training(X, y, weights, NoProgress()), X, y, weights)
+    part = items.take(train)
+    return field._training(part.X, part.y, part.weights, NoProgress(), items.learnt).data.weights
 
 
 def test_folds_balance_by_the_weights_of_their_own_sequences():

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse
 from sklearn.datasets import load_iris, make_moons
 
-from kernelfields import ChainCRF, KernelClassifier
+from kernelfields import ChainCRF, EdgeCliques, KernelClassifier
 from kernelfields.kernels.dot_product import Polynomial
 from kernelfields.kernels.stationary import RBF
 
@@ -67,7 +67,7 @@ def test_a_search_without_a_single_coefficient_is_refused():
 def test_chains_of_empty_inputs_choose_the_variance_of_their_transitions(make):
     changes = np.random.default_rng(0).random((30, 5)) < 0.8
     X, y = [make() for _ in changes], list(np.cumsum(changes, axis=1) % 2)
-    crf = ChainCRF("linear", edge_prior_variance=0.01, random_state=0).fit(X, y, optimize="evidence")
+    crf = ChainCRF("linear", edges=EdgeCliques(prior_variance=0.01), random_state=0).fit(X, y, optimize="evidence")
     path = crf.evidence_path_
     assert path.steps[0].gradient["node prior_variance"] == pytest.approx(0.0, abs=1e-12)
     assert path.best.parameters["edge prior_variance"] > 0.3

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse
 from sklearn.base import clone
 
-from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF
+from kernelfields import ChainCRF, EdgeCliques, GraphCRF, KernelClassifier, MultiLabelCRF
 from kernelfields.kernels import RBF, Laplacian, Linear
 
 random = np.random.default_rng(0)
@@ -131,7 +131,7 @@ def test_the_parameter_decides_and_the_call_decides_over_it():
     X, y = readings(factors=(0.1, 0.1, 0.1))
     field = ChainCRF("rbf", decode="viterbi", prior_variance=0.1).fit(X, y)
     together, single = field.predict(X), field.predict(X, decode="posterior")
-    np.testing.assert_array_equal(np.hstack(together), np.hstack(field.predict(X, decode="joint")))
+    np.testing.assert_array_equal(np.hstack(together), np.hstack(field.predict(X, decode="viterbi")))
     assert field.score(X, y) == np.mean(np.hstack(together) == np.hstack(y))
     assert field.score(X, y, decode="posterior") == np.mean(np.hstack(single) == np.hstack(y))
 
@@ -142,17 +142,17 @@ def test_graphs_decode_as_they_are_told():
     field = GraphCRF("rbf").fit(graphs, y)
     single = [classes.argmax(axis=1) for classes in field.predict_marginals(graphs)]
     np.testing.assert_array_equal(np.hstack(field.predict(graphs)), np.hstack(single))
-    joint = clone(field).set_params(decode="joint").fit(graphs, y)
+    joint = clone(field).set_params(decode="viterbi").fit(graphs, y)
     np.testing.assert_array_equal(np.hstack(joint.predict(graphs)), np.hstack(field.predict(graphs, "viterbi")))
 
 
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        ({"decode": "best"}, "decode must be one of 'auto', 'viterbi', 'joint', 'posterior', got 'best'"),
+        ({"decode": "best"}, "decode must be one of 'auto', 'viterbi', 'posterior', got 'best'"),
         ({"scale": "yes"}, "scale must be one of 'auto', True, False, got 'yes'"),
         ({"prior_variance": "large"}, "prior_variance must be a positive number"),
-        ({"edge_prior_variance": "auto"}, "edge_prior_variance must be a positive number"),
+        ({"edges": EdgeCliques(prior_variance="auto")}, "clique set 'edge': prior_variance must be a positive number"),
     ],
 )
 def test_words_that_are_not_known_are_refused(settings, text):

@@ -8,9 +8,9 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from kernelfields import ExponentialFamilyDensity
 from kernelfields.formats.model_file import ModelFileError
+from kernelfields.kernels import Precomputed
 from kernelfields.kernels.callables import CallableKernel
 from kernelfields.kernels.dot_product import Linear
-from kernelfields.kernels.precomputed import Precomputed
 from kernelfields.kernels.stationary import RBF
 
 X = np.random.default_rng(0).beta(2, 4, size=(80, 1))

@@ -6,6 +6,7 @@ import scipy.sparse as sp
 
 from kernelfields import ChainCRF
 from kernelfields.basis.selection import Gradient
+from kernelfields.models.callbacks import EarlyStopping
 
 
 def noisy_chains(n, seed, n_features=60):
@@ -38,7 +39,9 @@ KINDS = {
 def test_the_best_on_the_development_set_is_kept(kind):
     parameters, convert = KINDS[kind]
     X, X_dev = [convert(x) for x in TRAIN[0]], [convert(x) for x in DEV[0]]
-    field = ChainCRF(prior_variance=1e4, solver="lbfgs", tol=1e-9, max_iter=500, patience=2, **parameters)
+    field = ChainCRF(
+        prior_variance=1e4, solver="lbfgs", tol=1e-9, max_iter=500, callbacks=[EarlyStopping(2)], **parameters
+    )
     field.fit(X, TRAIN[1], X_dev=X_dev, y_dev=DEV[1])
     scores = field.dev_log_likelihoods_
     assert field.solution_.reason == "early"
@@ -50,7 +53,7 @@ def test_the_best_on_the_development_set_is_kept(kind):
 
 
 def test_a_fit_that_converges_first_is_not_stopped():
-    field = ChainCRF("linear", prior_variance=1e-3, patience=50)
+    field = ChainCRF("linear", prior_variance=1e-3, callbacks=[EarlyStopping(50)])
     field.fit(*TRAIN, X_dev=DEV[0], y_dev=DEV[1])
     assert field.solution_.converged
     assert ChainCRF("linear").fit(*TRAIN).dev_log_likelihoods_ is None
@@ -58,7 +61,9 @@ def test_a_fit_that_converges_first_is_not_stopped():
 
 def test_constraints_count_there_too():
     rules = {"labels": []}
-    field = ChainCRF("linear", constraints=rules, patience=3, prior_variance=1e4, max_iter=300, tol=1e-9)
+    field = ChainCRF(
+        "linear", constraints=rules, callbacks=[EarlyStopping(3)], prior_variance=1e4, max_iter=300, tol=1e-9
+    )
     field.fit(*TRAIN, X_dev=DEV[0], y_dev=DEV[1])
     best = np.max(field.dev_log_likelihoods_)
     assert field.log_likelihood(*DEV) == pytest.approx(best, rel=1e-9)
@@ -72,6 +77,6 @@ def test_development_sets_that_cannot_be_used():
     with pytest.raises(ValueError, match="development set: X has 59 features"):
         ChainCRF("linear").fit(*TRAIN, X_dev=[x[:, 1:] for x in DEV[0]], y_dev=DEV[1])
     with pytest.raises(ValueError, match="patience must be a whole number"):
-        ChainCRF("linear", patience=0).fit(*TRAIN, X_dev=DEV[0], y_dev=DEV[1])
+        ChainCRF("linear", callbacks=[EarlyStopping(0)]).fit(*TRAIN, X_dev=DEV[0], y_dev=DEV[1])
     with pytest.raises(ValueError, match="cannot be stopped by a development set"):
         ChainCRF("rbf", basis=Gradient(40)).fit(*TRAIN, X_dev=DEV[0], y_dev=DEV[1])

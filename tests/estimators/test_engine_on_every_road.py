@@ -17,7 +17,7 @@ from kernelfields import (
 )
 from kernelfields.engines import Threads
 from kernelfields.kernels.stationary import RBF
-from kernelfields.models.checkpoints import Checkpoint
+from kernelfields.models.callbacks import Checkpoint
 from kernelfields.structure.search import StructureSearch
 from tests.samples import labelled_instances, labelled_sequences
 
@@ -126,7 +126,7 @@ def test_laplace_and_evidence():
 def test_structure_learning():
     engine = Watched()
     search = StructureSearch(max_additions=1, validation=0.25)
-    ChainCRF(engine=engine, cliques="learn", candidates=search, **SETTINGS).fit(X, Y)
+    ChainCRF(engine=engine, cliques=search, **SETTINGS).fit(X, Y)
     assert len(engine.placed) >= 2
 
 

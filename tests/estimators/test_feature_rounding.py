@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from kernelfields import ChainCRF
+from kernelfields import ChainCRF, EdgeCliques
 from kernelfields.engines.torch.engine import Torch
 from kernelfields.estimators import base
 from kernelfields.kernels.stationary import RBF
@@ -41,7 +41,7 @@ def test_the_estimate_is_the_difference_between_the_value_reported_and_that_of_t
     if engine == "torch":
         pytest.importorskip("torch")
         engine = Torch("cpu")
-    parameters = {"prior_variance": 300.0, "dtype": "float32", "edge_kernel": edge_kernel, "engine": engine}
+    parameters = {"prior_variance": 300.0, "dtype": "float32", "edges": EdgeCliques(edge_kernel), "engine": engine}
     crf, rounding = fitted(monkeypatch, **parameters)
     difference = crf.certify(X, y, scope="span").value - crf.solution_.value
     assert abs(difference) > 1e-7 * crf.solution_.value

@@ -49,7 +49,7 @@ def chains():
     return FieldClustering(3, **QUICK).fit(SEQUENCES)
 
 
-@pytest.mark.parametrize("init", ["spectral", "k-means", "random"])
+@pytest.mark.parametrize("init", ["spectral", "kmeans", "random"])
 @pytest.mark.parametrize("kernel", ["auto", Linear(), RBF(0.05) + Linear()], ids=str)
 def test_blobs_are_found(kernel, init):
     labels = FieldClustering(3, kernel=kernel, init=init, rank=30, n_init=4, random_state=0).fit_predict(X)
@@ -242,7 +242,7 @@ def test_a_climb_that_is_cut_short_is_told_of():
         ({"n_clusters": 91}, X, "n_clusters=91 is more than there are inputs: X has n_samples=90"),
         ({"n_clusters": 4}, [X[:2], X[2:3]], "n_clusters=4 is more than there are inputs: X has n_samples=3 positions"),
         ({"n_init": 0}, X, "n_init must be a whole number"),
-        ({"init": "kmeans"}, X, "init must be"),
+        ({"init": "k-means"}, X, "init must be"),
         ({"prior_variance": -1.0}, X, "prior_variance"),
         ({"edge_prior_variance": np.inf}, X, "prior variances must be finite"),
         ({"basis": "gradient"}, X, "basis='gradient' grows by the gradient of a likelihood"),

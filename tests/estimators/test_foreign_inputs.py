@@ -82,7 +82,7 @@ def test_packed_and_nested_tensors(tensors):
 @pytest.mark.parametrize(
     ("change", "advice"),
     [
-        (lambda x: x.bfloat16(), r"a tensor of torch\.bfloat16, which NumPy does not know: pass x\.float\(\)"),
+        (lambda x: x.bfloat16(), r"a tensor of torch\.bfloat16, which NumPy does not have: pass x\.float\(\)"),
         (lambda x: x.to_sparse(), r"a sparse tensor: pass x\.to_dense\(\), or a matrix of scipy\.sparse"),
         (lambda x: x.clone().requires_grad_(), r"a tensor that requires its gradient, .*: x\.detach\(\)"),
         (lambda x: x.to("meta"), r"a tensor on the device 'meta': pass x\.cpu\(\)"),

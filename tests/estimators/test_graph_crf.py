@@ -9,8 +9,8 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
-from kernelfields import ChainCRF, GraphCRF, GraphFactors, GraphNodes
-from kernelfields.fields.grids import grid_edges
+from kernelfields import ChainCRF, EdgeCliques, GraphCRF, GraphFactors, GraphNodes
+from kernelfields.fields import grid_edges
 from kernelfields.inference.approximate.base import Gibbs, LoopyBelief
 from kernelfields.kernels.stationary import RBF
 from kernelfields.numerics.threads import Workers
@@ -56,8 +56,8 @@ def test_a_chain_given_as_a_graph_is_a_chain(kernel):
     for ours, theirs in zip(graph.predict_marginals(as_graphs(X)), chain.predict_marginals(X), strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-8)
     np.testing.assert_allclose(
-        graph.log_likelihood(as_graphs(X), y, per_graph=True),
-        chain.log_likelihood(X, y, per_sequence=True),
+        graph.log_likelihood(as_graphs(X), y, per_item=True),
+        chain.log_likelihood(X, y, per_item=True),
         atol=1e-7,
     )
     np.testing.assert_allclose(graph.entropy(as_graphs(X)), chain.entropy(X), atol=1e-7)
@@ -74,11 +74,11 @@ def test_a_chain_given_as_a_graph_is_a_chain(kernel):
 def test_edges_that_see_features_are_transitions_that_see_inputs():
     X, y = chain_data()
     graphs = as_graphs(X, [x[1:] for x in X])
-    chain = ChainCRF("linear", edge_kernel=RBF(0.5), **TIGHT).fit(X, y)
+    chain = ChainCRF("linear", edges=EdgeCliques(RBF(0.5)), **TIGHT).fit(X, y)
     graph = GraphCRF("linear", edge_kernel=RBF(0.5), **TIGHT).fit(graphs, y)
     assert graph.solution_.value == pytest.approx(chain.solution_.value, rel=1e-8)
-    nodes, edges = graph.predict_marginals(graphs, factors="edge")
-    _, pairs = chain.predict_marginals(X, pairs=True)
+    nodes, edges = graph.predict_marginals(graphs, cliques="edge")
+    _, pairs = chain.predict_marginals(X, cliques="edge")
     for ours, theirs, alone in zip(edges, pairs, nodes, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-5)
         np.testing.assert_allclose(ours.sum(axis=1), alone[1:], atol=1e-10)

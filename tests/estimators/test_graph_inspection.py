@@ -9,7 +9,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from kernelfields import GraphCRF, MultiLabelCRF
-from kernelfields.fields.grids import grid_edges
+from kernelfields.fields import grid_edges
 from kernelfields.kernels.stationary import RBF
 
 SETTINGS = {"tol": 1e-2, "n_jobs": 1, "random_state": 0}
@@ -64,12 +64,12 @@ def test_contributions_add_up_to_differences_of_log_probabilities(name, graph):
 
 def test_edges_are_named_by_where_they_lead():
     crf = fitted("linear")
-    explanation = crf.explain(X[1], Y[1], names=list("uvwxy"), feature_names=["height", "width"])
+    explanation = crf.explain(X[1], Y[1], tokens=list("uvwxy"), feature_names=["height", "width"])
     names = {term.name for term in explanation.positions[0].contributions}
     assert {f"edge with v ({Y[1][1]})", f"edge with y ({Y[1][4]})", f"edge with w ({Y[1][2]})"} <= names
     assert "height" in names
     assert f"e0, edge with v ({Y[1][1]})" in {
-        term.name for term in crf.explain(X[1], Y[1], top=99, names=list("uvwxy")).positions[0].contributions
+        term.name for term in crf.explain(X[1], Y[1], top=99, tokens=list("uvwxy")).positions[0].contributions
     }
 
 
@@ -112,7 +112,7 @@ def test_weights_are_those_of_the_field():
     assert {row["feature"] for row in named.to_rows() if row["set"] == "edge features"} == {"near"}
     assert "no weights per feature" in str(fitted("kernels").weights())
     assert "from row to column" not in str(fitted("symmetric").weights())
-    with pytest.raises(ValueError, match="feature_names of 'node' must be a list of 2 names"):
+    with pytest.raises(ValueError, match="feature_names of 'node' has 1 names, but the inputs have 2 features"):
         crf.weights(feature_names=["one"])
 
 
@@ -130,9 +130,9 @@ def test_the_n_best_labellings_are_those_of_all():
     for x, ranked in zip(X[:2], crf.predict_nbest(X[:2], 5), strict=True):
         size = len(x[0])
         every = [np.array(each) for each in itertools.product("abc", repeat=size)]
-        logs = np.sort(crf.log_likelihood([x] * len(every), every, per_graph=True))[::-1]
+        logs = np.sort(crf.log_likelihood([x] * len(every), every, per_item=True))[::-1]
         np.testing.assert_allclose([log for _, log in ranked], logs[:5], atol=1e-9)
-        np.testing.assert_array_equal(ranked[0][0], crf.predict([x], decode="joint")[0])
+        np.testing.assert_array_equal(ranked[0][0], crf.predict([x], decode="viterbi")[0])
         for labels, log in ranked:
             assert crf.log_likelihood([x], [labels]) == pytest.approx(log, abs=1e-9)
     assert [len(each) for each in crf.predict_nbest(X[:2], 10**5)] == [3**4, 3**5]
@@ -148,8 +148,8 @@ def test_approximate_inference_lists_nothing():
 
 def test_a_shown_graph_has_the_labels_and_probabilities_of_the_field():
     crf = fitted("linear")
-    shown = crf.show(X[1], Y[1], names=list("uvwxy"), caption="one")
-    assert list(shown.labels) == crf.predict([X[1]])[0].tolist()
+    shown = crf.show(X[1], Y[1], tokens=list("uvwxy"), caption="one")
+    assert list(shown.labels) == list(crf.predict([X[1]])[0])
     np.testing.assert_array_equal(shown.marginals, crf.predict_marginals([X[1]])[0])
     np.testing.assert_array_equal(shown.edges["edge"], X[1][1])
     assert shown._repr_html_().count('class="kf-node"') == 5

@@ -6,9 +6,9 @@ from scipy.special import log_softmax
 
 from kernelfields import ChainCRF, EdgeCliques, GraphCRF, KernelClassifier, NodeCliques, OrderCliques, SkipCliques
 from kernelfields.fields.graphs import Graphs
-from kernelfields.inference.plan import plan_inference
-from kernelfields.objective.likelihoods.graph import GraphLikelihood
-from kernelfields.objective.potentials import Potentials
+from kernelfields.inference.choice import FamilySpec
+from kernelfields.inference.potentials import Potentials
+from kernelfields.objective.likelihoods.likelihood import likelihood_of
 from tests.samples import design_of, labelled_sequences, random_chains
 
 TIGHT = {"tol": 1e-9, "max_iter": 1000, "random_state": 0}
@@ -38,7 +38,7 @@ def test_cliques_of_longer_reach_than_all_sequences_change_nothing(far, solver):
     assert not crf.field_.terms[2].known.any()
     np.testing.assert_allclose(crf.entropy(X), plain.entropy(X), atol=1e-3)
     np.testing.assert_allclose(
-        crf.log_likelihood(X, Y, per_sequence=True), plain.log_likelihood(X, Y, per_sequence=True), atol=1e-3
+        crf.log_likelihood(X, Y, per_item=True), plain.log_likelihood(X, Y, per_item=True), atol=1e-3
     )
     assert crf.certify(X, Y).value == pytest.approx(plain.solution_.value, rel=1e-8)
 
@@ -49,15 +49,15 @@ def test_a_group_without_factors_adds_nothing_to_a_likelihood(features):
     chains, rng = random_chains((3, 1, 4), weighted=True), np.random.default_rng(0)
     graphs = Graphs.from_chains(chains, lags=(5,))
     far = design_of("far", features, positions=np.empty(0, np.int64), labels_per_clique=2, n_labels=3, group="lag5")
-    likelihood = GraphLikelihood(graphs, 3, [far], plan_inference(graphs.offsets, [graphs.factors[0].members], 3))
+    likelihood = likelihood_of(graphs, [far], FamilySpec("graph", 3))
     node = rng.normal(size=(8, 3))
-    evaluation = likelihood.evaluate(Potentials(node, *likelihood.layout.zeros().factors))
+    evaluation = likelihood.evaluate(Potentials(node, likelihood.family.zeros().tables))
     scores, weights, places = log_softmax(node, axis=1), chains.position_weights, np.arange(8)
     assert evaluation.value == pytest.approx(-weights @ scores[places, chains.labels])
     expected = np.exp(scores)
     expected[places, chains.labels] -= 1.0
     np.testing.assert_allclose(evaluation.residual.node, expected * weights[:, None], atol=1e-12)
-    (table,) = evaluation.residual.factors
+    (table,) = evaluation.residual.tables.values()
     assert table.shape == (0 if features is not None else 1, 3, 3)
     assert not table.any()
     assert likelihood.clique_marginals(evaluation, far).shape == (0, 9)

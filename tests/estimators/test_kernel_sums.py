@@ -55,7 +55,7 @@ def test_a_sum_taken_apart_is_the_field_of_the_sum(prior_variance):
 
 def test_on_edges_as_well():
     settings = {"prior_variance": 0.5, "tol": 1e-11}
-    split, whole = (fit("linear", edge_kernel=kernel, **settings) for kernel in (SUM, Undivided(gamma=0.3)))
+    split, whole = (fit("linear", edges=EdgeCliques(kernel), **settings) for kernel in (SUM, Undivided(gamma=0.3)))
     assert [each.name for each in split.field_.terms] == ["node", "edge", "edge_2"]
     assert split.solution_.value == pytest.approx(whole.solution_.value, rel=1e-8)
     np.testing.assert_allclose(marginals(split), marginals(whole), atol=1e-5)
@@ -63,7 +63,7 @@ def test_on_edges_as_well():
 
 
 def test_a_prior_variance_for_each_part_scales_its_kernel():
-    apart = fit(SUM, prior_variance=(0.3, 4.0), edge_prior_variance=1.0)
+    apart = fit(SUM, prior_variance=(0.3, 4.0), edges=EdgeCliques(prior_variance=1.0))
     together = fit(0.3 * Linear() + 4.0 * RBF(gamma=0.3), prior_variance=1.0)
     assert apart.solution_.value == pytest.approx(together.solution_.value, rel=1e-8)
     np.testing.assert_allclose(marginals(apart), marginals(together), atol=1e-5)
@@ -86,7 +86,7 @@ def test_parts_with_features_stay_together_unless_told_apart():
     assert [name for name, _ in split_sum("node", NodeCliques(RBF(gamma=0.3) + Polynomial(2)))] == ["node"]
     assert [name for name, _ in split_sum("node", NodeCliques(SUM * RBF(gamma=0.1)))] == ["node"], "a product"
     variance = fit(three, prior_variance=(0.1, 0.2, 0.3))
-    scaled = fit(0.1 * Linear() + 0.4 * Linear() + 0.3 * RBF(gamma=0.3), edge_prior_variance=0.1)
+    scaled = fit(0.1 * Linear() + 0.4 * Linear() + 0.3 * RBF(gamma=0.3), edges=EdgeCliques(prior_variance=0.1))
     assert variance.solution_.value == pytest.approx(scaled.solution_.value, rel=1e-8)
 
 
@@ -96,7 +96,7 @@ def test_the_linear_part_of_a_sum_stays_sparse_and_exact():
     linear, other = crf.field_.terms[:2]
     assert linear.support is not None
     assert (linear.clique.support, linear.clique.l1) == ("observed", 0.05)
-    assert (other.support, other.clique.support, other.clique.l1, other.clique.min_freq) == (None, "all", 0.0, 0.0)
+    assert (other.support, other.clique.support, other.clique.l1, other.clique.least_weight) == (None, "all", 0.0, 0.0)
     assert other.subspace.rank == 5
     assert sp.issparse(linear.features(crf._reader.read(STRINGS)))
     for scope in ("span", "rkhs"):
@@ -107,7 +107,7 @@ def test_the_linear_part_of_a_sum_stays_sparse_and_exact():
 
 @pytest.mark.parametrize("prior_variance", [1.0, (0.3, 4.0), (np.inf, 1.0)], ids=str)
 def test_certificates_hold_the_best_value(prior_variance):
-    settings = {"prior_variance": prior_variance, "edge_prior_variance": 1.0}
+    settings = {"prior_variance": prior_variance, "edges": EdgeCliques(prior_variance=1.0)}
     best = fit(SUM, **settings, tol=1e-7, solver="lbfgs") if prior_variance != (np.inf, 1.0) else None
     crf = fit(SUM, **settings, **({"tol": 0.01} if best else {"tol": 1.0}), rank=4, basis="random-cholesky")
     span, rkhs = (crf.certify(X, y, scope=scope) for scope in ("span", "rkhs"))
@@ -129,7 +129,11 @@ def test_certificates_hold_the_best_value(prior_variance):
         ("linear", {"prior_variance": (1.0, 2.0)}, r"'node' holds 2 numbers, but its kernel .* is a sum of 1"),
         (SUM, {"prior_variance": (1.0, -2.0)}, "prior_variance must be a positive number"),
         (SUM, {"prior_variance": (1.0, None)}, "prior_variance must be a positive number"),
-        (SUM, {"edge_prior_variance": (1.0, 2.0)}, "'edge' has no kernel: prior_variance must be one number"),
+        (
+            SUM,
+            {"edges": EdgeCliques(prior_variance=(1.0, 2.0))},
+            "'edge' has no kernel: prior_variance must be one number",
+        ),
         (RBF(0.3) + Polynomial(2), {"support": "observed"}, "support='observed' speaks of weights"),
     ],
 )
@@ -163,8 +167,11 @@ MODELS = {
     "one variance": ({"prior_variance": 0.7}, X),
     "two variances": ({"prior_variance": (0.3, 4.0)}, X),
     "a list of numpy numbers": ({"prior_variance": [np.float64(0.3), np.float32(4.0)]}, X),
-    "no prior on one part": ({"prior_variance": (np.inf, 1.0), "edge_prior_variance": 1.0, "tol": 1.0}, X),
-    "sums on both": ({"edge_kernel": SUM, "edge_prior_variance": (0.1, 0.2)}, X),
+    "no prior on one part": (
+        {"prior_variance": (np.inf, 1.0), "edges": EdgeCliques(prior_variance=1.0), "tol": 1.0},
+        X,
+    ),
+    "sums on both": ({"edges": EdgeCliques(SUM, prior_variance=(0.1, 0.2))}, X),
     "observed": ({"support": "observed", "l1": 0.1, "tol": 1e-3}, STRINGS),
 }
 
@@ -195,7 +202,9 @@ def test_warm_starts_go_on_in_every_part():
     assert crf.fit(X, y).solution_.iterations <= 1
     assert crf.solution_.value == pytest.approx(value, rel=1e-9)
     crf.set_params(prior_variance=(1.0, 1.0)).fit(X, y)
-    assert crf.solution_.value == pytest.approx(fit(SUM, edge_prior_variance=1.0).solution_.value, rel=1e-8)
+    assert crf.solution_.value == pytest.approx(
+        fit(SUM, edges=EdgeCliques(prior_variance=1.0)).solution_.value, rel=1e-8
+    )
     crf.set_params(prior_variance=1.0).fit(X, y)
     for change, words in (
         ({"kernel": Linear() + RBF(gamma=0.4)}, "kernel of 'node_2'"),

@@ -67,10 +67,11 @@ class Labellings:
 def chain_labellings(crf, X, known=None):
     """Enumerations of the sequences of X under a field whose neighbours meet."""
     (answers,) = crf._answers(X)
-    nodes = answers.data.split(answers.node)
+    potentials = answers.family.with_base(answers.potentials)
+    nodes = answers.data.split(potentials.node)
     found = []
     for number, node in enumerate(nodes):
-        pairs = [((t - 1, t), answers.edge[0]) for t in range(1, len(node))]
+        pairs = [((t - 1, t), potentials.edge[0]) for t in range(1, len(node))]
         found.append(Labellings(node, pairs, crf.classes_.tolist(), None if known is None else known[number]))
     return found
 
@@ -112,9 +113,9 @@ def check_ranked(ranked, expected, classes, k):
 def test_chains_given_what_is_known(tagger):
     crf, X, _, known = tagger
     oracles = chain_labellings(crf, X, known)
-    marginals, pairs = crf.predict_marginals(X, pairs=True, known=known)
+    marginals, pairs = crf.predict_marginals(X, cliques="edge", known=known)
     ranked = crf.predict_nbest(X, 4, known=known)
-    best, likelihoods = crf.predict(X, "viterbi", known=known), crf.log_likelihood(X, known, per_sequence=True)
+    best, likelihoods = crf.predict(X, "viterbi", known=known), crf.log_likelihood(X, known, per_item=True)
     for number, oracle in enumerate(oracles):
         n = len(X[number])
         np.testing.assert_allclose(marginals[number], [oracle.marginals(t) for t in range(n)], **EXACT)
@@ -132,16 +133,16 @@ def test_chains_given_what_is_known(tagger):
 def test_the_chain_rule_of_what_is_known(tagger):
     """log p(y | known) + log p(known) = log p(y and known)."""
     crf, X, y, known = tagger
-    given = crf.log_likelihood(X, y, per_sequence=True, known=known)
+    given = crf.log_likelihood(X, y, per_item=True, known=known)
     weights = [
         sum(np.log(weight(e, label)) for e, label in zip(*pair, strict=True)) for pair in zip(known, y, strict=True)
     ]
-    together = crf.log_likelihood(X, y, per_sequence=True) + weights
-    np.testing.assert_allclose(given + crf.log_likelihood(X, known, per_sequence=True), together, **EXACT)
+    together = crf.log_likelihood(X, y, per_item=True) + weights
+    np.testing.assert_allclose(given + crf.log_likelihood(X, known, per_item=True), together, **EXACT)
     half = [[entry if t % 2 else None for t, entry in enumerate(entries)] for entries in known]
     rest = [[None if t % 2 else entry for t, entry in enumerate(entries)] for entries in known]
-    whole = crf.log_likelihood(X, rest, per_sequence=True, known=half) + crf.log_likelihood(X, half, per_sequence=True)
-    np.testing.assert_allclose(whole, crf.log_likelihood(X, known, per_sequence=True), **EXACT)
+    whole = crf.log_likelihood(X, rest, per_item=True, known=half) + crf.log_likelihood(X, half, per_item=True)
+    np.testing.assert_allclose(whole, crf.log_likelihood(X, known, per_item=True), **EXACT)
 
 
 def test_all_known_comes_back_with_probability_one(tagger):
@@ -164,7 +165,7 @@ def test_nothing_known_changes_nothing(tagger):
 def test_what_is_known_holds_in_every_batch(tagger, monkeypatch):
     crf, X, _, known = tagger
     together = crf.predict_marginals(X, known=known)
-    monkeypatch.setattr("kernelfields.objective.likelihoods.chain._BATCH_POSITIONS", 5)
+    monkeypatch.setattr("kernelfields.models.field._POSITIONS", 5)
     for one, other in zip(together, crf.predict_marginals(X, known=known), strict=True):
         np.testing.assert_allclose(one, other, **EXACT)
 
@@ -176,10 +177,12 @@ def test_labels_far_apart_given_what_is_known(sentences):
     random = np.random.default_rng(2)
     known = [some_evidence(labels, WORDS, random) for labels in y]
     (answers,) = crf._answers(X)
-    tables = {group.name: table[0] for group, table in zip(answers.graphs.factors, answers.factors, strict=True)}
-    marginals, pairs = crf.predict_marginals(X, pairs=True, known=known)
+    tables = {group: table[0] for group, table in answers.potentials.tables.items()}
+    marginals, pairs = crf.predict_marginals(X, cliques="edge", known=known)
     for number, node in enumerate(answers.data.split(answers.node)):
-        factors = [((t - lag, t), tables[f"lag{lag}"]) for lag in (1, 2) for t in range(lag, len(node))]
+        factors = [
+            ((t - lag, t), tables[name]) for lag, name in ((1, "edge"), (2, "lag2")) for t in range(lag, len(node))
+        ]
         oracle = Labellings(node, factors, WORDS, known[number])
         np.testing.assert_allclose(marginals[number], [oracle.marginals(t) for t in range(len(node))], **EXACT)
         np.testing.assert_allclose(pairs[number][0], oracle.marginals(0, 1), **EXACT)
@@ -200,8 +203,9 @@ def graphs(request):
 
 def graph_labellings(crf, X, edges, known):
     (answers,) = crf._answers(X)
-    (table,) = answers.factors
-    nodes = answers.data.split(answers.node)
+    (table,) = answers.potentials.tables.values()
+    potentials = answers.family.with_base(answers.potentials)
+    nodes = answers.data.split(potentials.node)
     return [
         Labellings(node, [(edge, table[0]) for edge in edges], WORDS, own)
         for node, own in zip(nodes, known, strict=True)
@@ -212,14 +216,14 @@ def test_graphs_given_what_is_known(graphs):
     crf, X, _, edges, known = graphs
     (name,) = crf.edge_scores_
     nodes, joint = crf.predict_marginals(X, name, known=known)
-    ranked, likelihoods = crf.predict_nbest(X, 3, known=known), crf.log_likelihood(X, known, per_graph=True)
+    ranked, likelihoods = crf.predict_nbest(X, 3, known=known), crf.log_likelihood(X, known, per_item=True)
     oracles = graph_labellings(crf, X, edges, known)
     for number, oracle in enumerate(oracles):
         np.testing.assert_allclose(nodes[number], [oracle.marginals(v) for v in range(4)], **EXACT)
         np.testing.assert_allclose(joint[number], [oracle.marginals(*edge) for edge in edges], **EXACT)
         check_ranked(ranked[number], oracle.ranked, WORDS, 3)
         assert likelihoods[number] == pytest.approx(np.log(oracle.mass / oracle.free), abs=1e-9)
-        assert crf.predict(X, "joint", known=known)[number].tolist() == [WORDS[each] for each in oracle.ranked[0][0]]
+        assert list(crf.predict(X, "viterbi", known=known)[number]) == [WORDS[each] for each in oracle.ranked[0][0]]
     np.testing.assert_allclose(crf.entropy(X, known=known), [oracle.entropy for oracle in oracles], **EXACT)
     for labels, entries in zip(crf.sample(X, 20, 0, known=known), known, strict=True):
         assert all(weight(entry, label) > 0 for drawn in labels for label, entry in zip(drawn, entries, strict=True))
@@ -239,8 +243,8 @@ def test_approximate_inference_keeps_to_what_is_known(graphs, method):
         np.testing.assert_allclose(marginals, [oracle.marginals(v) for v in range(4)], atol=0.15)
     for marginals, labels in zip(asked.predict_marginals(X, known=y), y, strict=True):
         np.testing.assert_allclose(marginals, np.array(labels)[:, None] == np.array(WORDS), atol=1e-12)
-    for decode in ("joint", "posterior"):
-        assert [each.tolist() for each in asked.predict(X, decode, known=y)] == y
+    for decode in ("viterbi", "posterior"):
+        assert [list(each) for each in asked.predict(X, decode, known=y)] == y
     drawn = asked.sample(X, 3, 0, known=known)
     for labels, entries in zip(drawn, known, strict=True):
         assert all(weight(entry, label) > 0 for each in labels for label, entry in zip(each, entries, strict=True))
@@ -264,10 +268,7 @@ def test_several_labels_given_some_of_them(instances, method):
     crf, X, Y, known = instances
     crf = crf.set_params(inference=method)
     (answers,) = crf._answers(X)
-    pairs = [
-        (tuple(group.members[0].tolist()), t[0])
-        for group, t in zip(answers.graphs.factors, answers.factors, strict=True)
-    ]
+    pairs = [(crf.field_.spec.pairs[name], table[0]) for name, table in answers.potentials.tables.items()]
     nodes = answers.node.reshape(len(X), 3, 2)
     oracles = [Labellings(n, pairs, (0, 1), own) for n, own in zip(nodes, known.tolist(), strict=True)]
     chances = [[oracle.marginals(k)[1] for k in range(3)] for oracle in oracles]
@@ -276,7 +277,7 @@ def test_several_labels_given_some_of_them(instances, method):
     assert sets.tolist() == [oracle.ranked[0][0].tolist() for oracle in oracles]
     np.testing.assert_allclose(probabilities, [np.exp(oracle.ranked[0][1]) for oracle in oracles], **EXACT)
     expected = [np.log(oracle.mass / oracle.free) for oracle in oracles]
-    np.testing.assert_allclose(crf.log_likelihood(X, known, per_instance=True), expected, **EXACT)
+    np.testing.assert_allclose(crf.log_likelihood(X, known, per_item=True), expected, **EXACT)
     assert crf.log_likelihood(X, Y, known=Y) == pytest.approx(0.0, abs=1e-12)
     np.testing.assert_array_equal(crf.predict(X, known=Y), Y)
     drawn = crf.sample(X, 10, 0, known=known)
@@ -310,7 +311,7 @@ def test_uncertainty_of_chains_given_what_is_known(sentences):
     crf.laplace(X, y, n_samples=4, random_state=0)
     known = [[y[0][0], *[None] * (len(y[0]) - 1)]]
     drawn, shrunk = (crf.predict_marginals(X[:1], uncertainty=kind, known=known)[0] for kind in ("sampling", "probit"))
-    _, pairs = crf.predict_marginals(X[:1], True, uncertainty="sampling", known=known)
+    _, pairs = crf.predict_marginals(X[:1], "edge", uncertainty="sampling", known=known)
     np.testing.assert_allclose(pairs[0][0].sum(axis=1), drawn[0], atol=1e-12)
     for marginals in (drawn, shrunk):
         np.testing.assert_allclose(marginals[0], np.array(WORDS) == y[0][0], atol=1e-12)
@@ -331,7 +332,7 @@ def test_what_cannot_be_known_is_said(tagger):
             crf.predict(X, known=known)
     with pytest.raises(ValueError, match=r"known: X has . sequences but y has 1"):
         crf.predict_marginals(X, known=blank[:1])
-    with pytest.raises(ValueError, match=r"known: sequence 0 has 9 labels for . rows"):
+    with pytest.raises(ValueError, match=r"known: sequence 0 has . rows in X but 9 labels in y"):
         crf.entropy(X, known=[[None] * 9, *blank[1:]])
 
 
@@ -347,7 +348,7 @@ def test_what_contradicts_the_constraints_is_said(sentences):
         known[long] = [*entries, *[None] * (n - 3)]
         with pytest.raises(ValueError, match=f"known: sequence {long}, {message}"):
             crf.predict(X, known=known)
-        values = crf.log_likelihood(X, known, per_sequence=True)
+        values = crf.log_likelihood(X, known, per_item=True)
         assert values[long] == -np.inf
         assert np.all(np.isfinite(np.delete(values, long)))
     wrong = [list(labels) for labels in y]

@@ -52,8 +52,8 @@ def all_scores(crf, x):
 
 
 def test_every_answer_is_that_of_the_sum_over_labellings(crf):
-    likelihoods = crf.log_likelihood(X, y, per_sequence=True)
-    marginals, pairs = crf.predict_marginals(X, pairs=True)
+    likelihoods = crf.log_likelihood(X, y, per_item=True)
+    marginals, pairs = crf.predict_marginals(X, cliques="edge")
     entropies = crf.entropy(X)
     best = crf.predict(X, decode="viterbi")
     assert max(map(len, X)) == T
@@ -106,7 +106,7 @@ def test_constraints_hold_in_longer_fields():
         constraints={"transitions": [(0, 2)], "start": [1]},
         random_state=0,
     ).fit(kept, allowed)
-    marginals, pairs = crf.predict_marginals(X, pairs=True)
+    marginals, pairs = crf.predict_marginals(X, cliques="edge")
     assert all(rows[0, 1] == 0.0 for rows in marginals)
     assert all(not rows[:, 0, 2].any() for rows in pairs)
     assert all(labels[0] != 1 for labels in crf.predict(X))
@@ -130,16 +130,18 @@ def test_a_longer_field_survives_its_file(crf, tmp_path):
     assert loaded.log_likelihood(X, y) == crf.log_likelihood(X, y)
     kept, known = ([each.clique for each in model.field_.terms] for model in (loaded, crf))
     assert [type(each) for each in kept] == [type(each) for each in known]
-    assert [each.group for each in kept] == [None, "lag1", "lag2", "order2"]
+    assert [each.group for each in kept] == [None, "edge", "lag2", "order2"]
     assert loaded.transitions_.shape == (L, L)
 
 
-def test_weights_and_explanations_know_their_limits(crf):
+def test_weights_and_explanations_hold_labels_far_apart(crf):
     table = crf.weights()
     assert "coef_['lag2']" in str(table)
     np.testing.assert_allclose(table.transitions, crf.transitions_)
-    with pytest.raises(ValueError, match="neighbours"):
-        crf.explain(X[0])
+    for position, explanation in enumerate(crf.explain(X[0], y[0]).positions):
+        other = [*y[0][:position], explanation.other, *y[0][position + 1 :]]
+        difference = crf.log_likelihood([X[0]], [y[0]]) - crf.log_likelihood([X[0]], [other])
+        assert explanation.difference == pytest.approx(difference, abs=1e-9)
 
 
 @pytest.mark.parametrize(

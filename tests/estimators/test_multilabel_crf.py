@@ -45,7 +45,7 @@ def test_predictions_are_those_of_the_sum_over_all_labellings(label_graph):
     np.testing.assert_array_equal(best, labellings[joint.argmax(axis=1)])
     np.testing.assert_allclose(probability, joint.max(axis=1), atol=1e-10)
     np.testing.assert_array_equal(crf.set_params(decision="subset").predict(NEW), best)
-    each = crf.log_likelihood(X, Y, per_instance=True)
+    each = crf.log_likelihood(X, Y, per_item=True)
     joint, _ = joint_probabilities(log_odds_of(crf, X), crf.edge_scores_)
     np.testing.assert_allclose(each, np.log(joint[np.arange(len(X)), Y @ [8, 4, 2, 1]]), atol=1e-10)
     assert crf.log_likelihood(X, Y) == pytest.approx(each.sum(), rel=1e-12)
@@ -242,7 +242,7 @@ def test_batches_do_not_change_predictions():
     marginals = np.concatenate([each.marginals[:, 1].reshape(-1, 4) for each in answers])
     np.testing.assert_allclose(marginals, crf.predict_proba(X), atol=1e-12)
     logs = [each.label_scores(each.data.labels) - each.log_partition for each in answers]
-    np.testing.assert_allclose(np.concatenate(logs), crf.log_likelihood(X, Y, per_instance=True), atol=1e-10)
+    np.testing.assert_allclose(np.concatenate(logs), crf.log_likelihood(X, Y, per_item=True), atol=1e-10)
     best = np.concatenate([each.best_labels().reshape(-1, 4) for each in answers])
     np.testing.assert_array_equal(best, crf.predict_joint(X)[0])
 

@@ -7,7 +7,7 @@ import pytest
 from sklearn.metrics import mutual_info_score
 
 from kernelfields import MultiLabelCRF
-from kernelfields.objective.likelihoods.graph import plan_labels
+from kernelfields.inference.choice import plan_labels
 from kernelfields.structure.candidates import label_edges, mutual_information, spanning_tree
 from tests.samples import labelled_instances
 
@@ -62,7 +62,7 @@ def test_graphs_by_name():
 
 def plan(n_labels, edges, method="auto", tied=True):
     offsets = n_labels * np.arange(4)
-    return plan_labels(offsets, [offsets[:-1, None] + np.array(edge) for edge in edges], n_labels, method, tied=tied)
+    return plan_labels(offsets, [offsets[:-1, None] + np.array(edge) for edge in edges], method, tied=tied)
 
 
 def test_the_inference_fits_the_graph():

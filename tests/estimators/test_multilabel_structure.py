@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kernelfields import MultiLabelCRF
-from kernelfields.objective.likelihoods.graph import labels_fit
+from kernelfields.inference.choice import labels_fit
 from kernelfields.structure.search import StructureSearch
 
 

@@ -30,7 +30,7 @@ def field(*cliques, **options):
 
 def by_junction_trees(monkeypatch):
     """From now on chains with n-grams are seen as graphs."""
-    monkeypatch.setattr("kernelfields.objective.likelihoods.chain.only_ngrams", lambda placed: False)
+    monkeypatch.setattr("kernelfields.inference.choice.only_ngrams", lambda placed: False)
 
 
 @pytest.fixture(scope="module")
@@ -39,12 +39,14 @@ def crf():
 
 
 def assert_same_answers(one, other):
-    for left, right in zip(one.predict_marginals(X, pairs=True), other.predict_marginals(X, pairs=True), strict=True):
+    for left, right in zip(
+        one.predict_marginals(X, cliques="edge"), other.predict_marginals(X, cliques="edge"), strict=True
+    ):
         for some, same in zip(left, right, strict=True):
             np.testing.assert_allclose(some, same, atol=1e-6)
     np.testing.assert_allclose(one.entropy(X), other.entropy(X), atol=1e-6)
     np.testing.assert_allclose(
-        one.log_likelihood(X, y, per_sequence=True), other.log_likelihood(X, y, per_sequence=True), atol=1e-6
+        one.log_likelihood(X, y, per_item=True), other.log_likelihood(X, y, per_item=True), atol=1e-6
     )
     for some, same in zip(one.predict(X, decode="viterbi"), other.predict(X, decode="viterbi"), strict=True):
         assert list(some) == list(same)
@@ -56,7 +58,7 @@ def assert_same_answers(one, other):
         [NGRAMS],
         [OrderCliques(order=2), EndCliques()],
         [OrderCliques(order=3, support="observed"), OrderCliques(order=2, prior_variance=0.3)],
-        [NgramCliques(order=3, support="all"), NgramCliques(order=3, name="again", min_freq=2.0)],
+        [NgramCliques(order=3, support="all"), NgramCliques(order=3, name="again", support=2.0)],
         [NGRAMS, EdgeCliques("linear", prior_variance=0.5, name="seeing")],
     ],
 )
@@ -74,7 +76,7 @@ def test_the_field_is_that_of_junction_trees(cliques, monkeypatch):
 def test_every_labelling_has_its_probability(crf):
     x = X[1][:4]
     labellings = all_labellings(len(x))
-    logs = crf.log_likelihood([x] * len(labellings), list(crf.classes_[labellings]), per_sequence=True)
+    logs = crf.log_likelihood([x] * len(labellings), list(crf.classes_[labellings]), per_item=True)
     assert np.exp(logs).sum() == pytest.approx(1.0, abs=1e-12)
     best, scores = crf.predict_nbest([x], 3)[0], np.sort(logs)[::-1]
     assert len(best) == 3
@@ -121,8 +123,8 @@ def test_lengths_have_prior_variances_and_names_of_their_own(crf):
     assert crf.coef_["3-grams"].nnz == len(seen)
 
 
-def test_min_freq_leaves_out_what_is_rare():
-    many, few = (field(NgramCliques(order=3, min_freq=least), tol=1e-2).fit(X, y) for least in (0.0, 3.0))
+def test_a_least_count_leaves_out_what_is_rare():
+    many, few = (field(NgramCliques(order=3, support=support), tol=1e-2).fit(X, y) for support in ("observed", 3.0))
     counts = np.unique(
         [" ".join(labels[t : t + 3]) for labels in y for t in range(len(labels) - 2)], return_counts=True
     )[1]
@@ -183,7 +185,7 @@ def test_explanations_and_best_labellings_where_edges_see_inputs():
     other = [*y[2][:2], explained.positions[2].other, *y[2][3:]]
     difference = crf.log_likelihood([X[2]], [y[2]]) - crf.log_likelihood([X[2]], [other])
     assert explained.positions[2].difference == pytest.approx(difference, abs=1e-9)
-    logs = crf.log_likelihood([X[2]] * 729, list(crf.classes_[all_labellings(6)]), per_sequence=True)
+    logs = crf.log_likelihood([X[2]] * 729, list(crf.classes_[all_labellings(6)]), per_item=True)
     best = crf.predict_nbest([X[2]], 3)[0]
     scores = [crf.log_likelihood([X[2]], [labels]) for labels, *_ in best]
     np.testing.assert_allclose(scores, np.sort(logs)[:-4:-1], atol=1e-10)
@@ -195,8 +197,11 @@ def test_explanations_and_best_labellings_where_edges_see_inputs():
 def test_other_cliques_of_long_reach_need_junction_trees():
     crf = field(NgramCliques(order=3), SkipCliques(lag=2), tol=1e-2).fit(X, y)
     assert crf.inference_.method == "junction"
-    with pytest.raises(ValueError, match="other cliques of longer reach"):
-        crf.explain(X[0])
+    explained = crf.explain(X[2], y[2])
+    for position, explanation in enumerate(explained.positions):
+        other = [*y[2][:position], explanation.other, *y[2][position + 1 :]]
+        difference = crf.log_likelihood([X[2]], [y[2]]) - crf.log_likelihood([X[2]], [other])
+        assert explanation.difference == pytest.approx(difference, abs=1e-9)
 
 
 @pytest.mark.parametrize(

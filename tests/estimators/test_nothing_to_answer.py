@@ -37,7 +37,7 @@ def test_nothing_asked_is_nothing_answered(chain, graphs, nothing):
         assert field.predict_marginals(nothing, uncertainty="probit") == []
         assert field.entropy(nothing).shape == (0,)
     assert chain.predict(nothing, decode="posterior") == chain.predict_nbest(nothing, 2) == []
-    assert chain.predict_marginals(nothing, pairs=True) == ([], [])
+    assert chain.predict_marginals(nothing, cliques="edge") == ([], [])
     assert graphs.predict_marginals(nothing, "edge") == ([], [])
 
 

@@ -11,6 +11,7 @@ from sklearn.gaussian_process import kernels as gaussian_process_kernels
 
 from kernelfields import (
     ChainCRF,
+    DurationCliques,
     EdgeCliques,
     ExponentialFamilyDensity,
     GraphCRF,
@@ -18,6 +19,7 @@ from kernelfields import (
     LabelDictionary,
     MultiLabelCRF,
     NodeCliques,
+    SegmentCliques,
     SegmentCRF,
     SkipCliques,
 )
@@ -42,14 +44,12 @@ QUICK = {"tol": 0.05, "random_state": 3}
 FITS = {
     "segments": lambda: SegmentCRF(
         2.0 * RBF("scale") + Linear(),
-        edge_kernel="linear",
-        duration_kernel=Matern(1.5),
-        segment_kernel=RBF(0.5) + Linear(),
-        shared_duration=True,
+        edges=EdgeCliques("linear"),
+        durations=DurationCliques(Matern(1.5), shared=True),
+        segments=SegmentCliques(RBF(0.5) + Linear(), prior_variance=0.3),
         max_duration=4,
         repeats=True,
         prior_variance=(0.5, 2.0),
-        segment_prior_variance=0.3,
         basis=RandomCholesky(tol=0.01),
         constraints=Constraints([(0, 2)], end=[1]),
         engine=Threads(memory="1GB"),
@@ -58,11 +58,10 @@ FITS = {
     "chain, defaults": lambda: ChainCRF().fit(X, Y),
     "chain, objects": lambda: ChainCRF(
         2.0 * RBF("scale") + Columns(Polynomial(2), 0, 2),
-        edge_kernel="linear",
+        edges=EdgeCliques("linear", prior_variance=0.3),
         window=(1, 0),
         label_kernel=np.eye(3) + 0.1,
         prior_variance=(0.5, 2.0),
-        edge_prior_variance=0.3,
         basis=RandomCholesky(tol=0.01, block_size=8),
         rank=12,
         class_weight={0: 2.0, 1: 1.0, 2: 0.5},
@@ -73,7 +72,6 @@ FITS = {
         n_jobs=1,
         engine=Threads(memory="1GB"),
         warm_start=True,
-        patience=3,
         verbose=0,
         **QUICK,
     ).fit(*ALLOWED),
@@ -87,13 +85,12 @@ FITS = {
     ).fit(X, Y),
     "chain, learnt": lambda: ChainCRF(
         "linear",
-        cliques="learn",
-        candidates=StructureSearch([SkipCliques(lag=2)], max_additions=1, validation=0.0, ranking="estimate"),
-        partial_labels=PartialLabels("em", n_restarts=2, inner_iterations=3, classes=np.unique(np.concatenate(Y))),
+        cliques=StructureSearch([SkipCliques(lag=2)], max_additions=1, validation=0.0, ranking="estimate"),
+        partial_labels=PartialLabels("em", n_init=3, inner_iterations=3, classes=np.unique(np.concatenate(Y))),
         **QUICK,
     ).fit(X, Y),
     "chain, sparse weights": lambda: ChainCRF(
-        "linear", support="observed", min_freq=1.0, l1=0.1, edge_l1=0.2, edge_support="all", scale=True, **QUICK
+        "linear", support=1.0, l1=0.1, edges=EdgeCliques(l1=0.2, support="all"), scale=True, **QUICK
     ).fit(X, Y),
     "chain, a dictionary of labels": lambda: ChainCRF(
         "linear", allowed=LabelDictionary(0, min_count=2, unknown=[0, 1, 2], entries={"7": [1]}), **QUICK

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, PartialLabels, SoftTargets
+from kernelfields import ChainCRF, EdgeCliques, GraphCRF, KernelClassifier, MultiLabelCRF, PartialLabels, SoftTargets
 from tests.samples import labelled_sequences
 
 X, Y = labelled_sequences(n_sequences=25, seed=3)
@@ -26,7 +26,7 @@ FIELDS = {
     "linear": {"kernel": "linear"},
     "sparse": {"kernel": "linear", "support": "observed"},
     "elastic net": {"kernel": "linear", "l1": 0.05},
-    "transitions": {"edge_kernel": "rbf"},
+    "transitions": {"edges": EdgeCliques("rbf")},
     "balanced": {"class_weight": "balanced"},
     "weighted": {"sample_weight": np.linspace(0.5, 2.0, len(X))},
 }
@@ -75,7 +75,7 @@ def test_restarts_keep_the_lowest_objective():
     gaps = with_gaps(Y, 0.2)
     settings = {**TIGHT, "tol": 1e-4}
     once = ChainCRF(**settings).fit(X, gaps)
-    often = ChainCRF(**settings, partial_labels=PartialLabels(n_restarts=3)).fit(X, gaps)
+    often = ChainCRF(**settings, partial_labels=PartialLabels(n_init=4)).fit(X, gaps)
     assert often.solution_.value <= once.solution_.value + 1e-9
 
 
@@ -100,7 +100,7 @@ def test_devices_reach_the_same_objective():
 
 
 def test_development_sets_warm_starts_and_checkpoints(tmp_path):
-    from kernelfields.models.checkpoints import Checkpoint
+    from kernelfields.models.callbacks import Checkpoint
 
     gaps = with_gaps(Y)
     crf = ChainCRF(**{**TIGHT, "tol": 1e-5}, warm_start=True, callbacks=[Checkpoint(tmp_path / "model", seconds=0.0)])
@@ -134,7 +134,7 @@ def test_labels_that_nobody_shows_can_be_declared():
 
 def test_targets_of_a_field_give_the_field_back():
     teacher = ChainCRF("linear", **TIGHT).fit(X, Y)
-    nodes, pairs = teacher.predict_marginals(X, pairs=True)
+    nodes, pairs = teacher.predict_marginals(X, cliques="edge")
     turned = teacher.classes_[::-1]
     targets = SoftTargets([p[:, ::-1] for p in nodes], [p[:, ::-1, ::-1] for p in pairs], classes=turned)
     pupil = ChainCRF("linear", **{**TIGHT, "prior_variance": 1e6}).fit(X, targets)
@@ -145,7 +145,7 @@ def test_targets_of_a_field_give_the_field_back():
 
 def test_targets_that_are_labels_are_labels():
     one_hot = [np.eye(len(CLASSES))[[CLASSES.index(label) for label in labels]] for labels in Y]
-    for settings in ({}, {"edge_kernel": "rbf"}, {"kernel": "linear", "support": "observed"}):
+    for settings in ({}, {"edges": EdgeCliques("rbf")}, {"kernel": "linear", "support": "observed"}):
         soft = ChainCRF(**{**TIGHT, **settings}).fit(X, SoftTargets(one_hot, classes=CLASSES))
         hard = ChainCRF(**{**TIGHT, **settings}).fit(X, Y)
         assert soft.solution_.value == pytest.approx(hard.solution_.value, rel=1e-7)
@@ -173,7 +173,7 @@ def test_targets_that_are_labels_are_labels():
     ],
 )
 def test_targets_that_do_not_add_up_are_named(change, words):
-    nodes, pairs = ChainCRF("linear", prior_variance=1.0).fit(X, Y).predict_marginals(X, pairs=True)
+    nodes, pairs = ChainCRF("linear", prior_variance=1.0).fit(X, Y).predict_marginals(X, cliques="edge")
     with pytest.raises(ValueError, match=words):
         ChainCRF().fit(X, SoftTargets(*change(list(nodes), list(pairs)), classes=CLASSES))
 
@@ -209,7 +209,7 @@ def test_nothing_labelled_and_evidence_against_the_constraints():
         ChainCRF(constraints=[(first, second)], partial_labels=PartialLabels(classes=CLASSES)).fit(X, gaps)
 
 
-@pytest.mark.parametrize("settings", [{"method": "both"}, {"n_restarts": -1}, {"inner_iterations": 0}], ids=str)
+@pytest.mark.parametrize("settings", [{"method": "both"}, {"n_init": 0}, {"inner_iterations": 0}], ids=str)
 def test_settings_are_checked(settings):
     with pytest.raises(ValueError, match=next(iter(settings))):
         ChainCRF(partial_labels=PartialLabels(**settings)).fit(X, Y)

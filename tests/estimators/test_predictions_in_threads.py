@@ -6,7 +6,7 @@ from threading import Barrier
 import numpy as np
 import pytest
 
-from kernelfields import ChainCRF, ExponentialFamilyDensity, GraphCRF, KernelClassifier, MultiLabelCRF
+from kernelfields import ChainCRF, EdgeCliques, ExponentialFamilyDensity, GraphCRF, KernelClassifier, MultiLabelCRF
 from kernelfields.compat import CRF
 from tests.samples import as_words, labelled_instances, labelled_sequences
 
@@ -21,11 +21,11 @@ QUICK = {"tol": 0.05, "random_state": 0}
 #: Estimators on few data, and what they are asked, of the part of a thread.
 MODELS = {
     "chain": (
-        lambda: ChainCRF("rbf", rank=15, edge_kernel="linear", n_jobs=2, **QUICK).fit(X, Y),
+        lambda: ChainCRF("rbf", rank=15, edges=EdgeCliques("linear"), n_jobs=2, **QUICK).fit(X, Y),
         lambda crf, part: [
             crf.predict(X[part::N_THREADS]),
             crf.predict_marginals(X[part::N_THREADS]),
-            crf.log_likelihood(X[part::N_THREADS], Y[part::N_THREADS], per_sequence=True),
+            crf.log_likelihood(X[part::N_THREADS], Y[part::N_THREADS], per_item=True),
             crf.sample(X[part::N_THREADS], 2, random_state=part),
             [labels for ranked in crf.predict_nbest(X[part::N_THREADS], 3) for labels, _ in ranked],
         ],

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from kernelfields import ChainCRF, SegmentCRF
+from kernelfields import ChainCRF, DurationCliques, EdgeCliques, SegmentCliques, SegmentCRF
 from kernelfields.engines.threads import Threads
-from kernelfields.fields.segments import DurationCliques, SegmentedChains, begins_of, read_segments
+from kernelfields.fields.segments import SegmentedChains, begins_of, read_segments
 from kernelfields.models.build import build_designs, name_cliques
 from kernelfields.numerics.threads import Workers
-from kernelfields.objective.likelihoods.segment import SegmentStructure
+from kernelfields.objective.likelihoods.likelihood import likelihood_of
 from tests.oracles.segments import Enumerated
 from tests.samples import labelled_sequences
 
@@ -25,12 +25,13 @@ def fitted():
 def potentials_of(model, x):
     """Node, edge and duration potentials of one sequence, constraints included."""
     answers = next(model._answers([x]))
-    return answers.node, answers.edge, answers.duration
+    potentials = answers.family.with_base(answers.potentials)
+    return potentials.node, potentials.edge, potentials["duration"]
 
 
 def test_answers_are_those_of_enumeration(fitted):
     segments, marginals = fitted.predict_segments(X), fitted.predict_marginals(X)
-    likelihoods, entropies = fitted.log_likelihood(X, Y, per_sequence=True), fitted.entropy(X)
+    likelihoods, entropies = fitted.log_likelihood(X, Y, per_item=True), fitted.entropy(X)
     for i, (x, y) in enumerate(zip(X, Y, strict=True)):
         truth = Enumerated(*potentials_of(fitted, x))
         np.testing.assert_allclose(marginals[i], truth.marginals, atol=1e-9)
@@ -66,9 +67,9 @@ def test_every_solver_fits_segments(fitted, solver):
 
 @pytest.mark.parametrize("edge_kernel", [None, "linear"])
 def test_single_positions_without_durations_are_a_chain(edge_kernel):
-    shared = {"edge_kernel": edge_kernel, "tol": 1e-8, **QUICK}
+    shared = {"edges": EdgeCliques(edge_kernel), "tol": 1e-8, **QUICK}
     chain = ChainCRF("rbf", **shared).fit(X, Y)
-    model = SegmentCRF("rbf", max_duration=1, repeats=True, duration_kernel=None, **shared).fit(X, Y)
+    model = SegmentCRF("rbf", max_duration=1, repeats=True, durations=None, **shared).fit(X, Y)
     np.testing.assert_allclose(model.solution_.value, chain.solution_.value, rtol=1e-7)
     np.testing.assert_allclose(model.log_likelihood(X, Y), chain.log_likelihood(X, Y), rtol=1e-4)
     for ours, theirs in zip(model.predict_marginals(X), chain.predict_marginals(X), strict=True):
@@ -79,10 +80,11 @@ def test_single_positions_without_durations_are_a_chain(edge_kernel):
 def test_gradients_and_curvature_are_differences(shared, segment_kernel):
     chains = SegmentedChains(np.concatenate(X), np.cumsum([0, *map(len, X)]), np.concatenate(Y))
     chains = SegmentedChains.of(chains, begins_of(chains.labels, chains.offsets))
-    model = SegmentCRF("rbf", segment_kernel=segment_kernel, max_duration=8, shared_duration=shared, rank=4)
-    structure = model._structure(np.arange(2), chains)
+    segments = None if segment_kernel is None else SegmentCliques(segment_kernel)
+    model = SegmentCRF("rbf", segments=segments, max_duration=8, durations=DurationCliques(shared=shared), rank=4)
+    spec = model._family_spec(np.arange(2), chains)
     settings = model._sample_settings()
-    sample = Threads().place(chains, structure, settings)
+    sample = Threads().place(chains, spec, settings)
     designs = build_designs(name_cliques(model._described_cliques(8)), sample, np.random.default_rng(0))
     datafit = sample.datafit(designs)
     random = np.random.default_rng(1)
@@ -145,7 +147,7 @@ def test_files_keep_everything(fitted, tmp_path):
 
 
 def test_the_posterior_and_its_averages():
-    model = SegmentCRF("linear", segment_kernel="linear", **QUICK).fit(X, Y)
+    model = SegmentCRF("linear", segments=SegmentCliques("linear"), **QUICK).fit(X, Y)
     evidence = model.laplace(X, Y, n_samples=5, random_state=0)
     assert np.isfinite(evidence.value)
     for kind in ("probit", "sampling"):
@@ -196,10 +198,10 @@ def test_no_path_is_left():
         model.predict([np.zeros((9, 3))])
 
 
-def test_structures_count_segmentations_at_zero():
-    structure = SegmentStructure(2, SegmentCRF()._structure(np.arange(2), _one(5)).masks, 3)
-    likelihood = structure.likelihood(_one(5), [], Workers(1))
-    truth = Enumerated(np.zeros((5, 2)), structure.edge_penalties[None], np.zeros((3, 2)))
+def test_likelihoods_count_segmentations_at_zero():
+    spec = SegmentCRF(max_duration=3)._family_spec(np.arange(2), _one(5))
+    likelihood = likelihood_of(_one(5), [], spec, Workers(1))
+    truth = Enumerated(np.zeros((5, 2)), spec.step_penalties[None], np.zeros((3, 2)))
     np.testing.assert_allclose(likelihood.value_at_zero, truth.log_partition)
 
 

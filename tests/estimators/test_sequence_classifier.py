@@ -44,7 +44,7 @@ def test_a_class_is_the_sum_over_labellings_by_its_states(fitted):
     x = X[0][:3]
     assert fitted.classes_.tolist() == ["down", "up"]
     expected = [
-        sum(np.exp(fitted.field_.log_likelihood([x], [list(states)])) for states in product(own, repeat=3))
+        sum(np.exp(fitted.estimator_.log_likelihood([x], [list(states)])) for states in product(own, repeat=3))
         for own in ((0, 1), (2, 3))
     ]
     np.testing.assert_allclose(fitted.predict_proba([x])[0], expected)
@@ -52,26 +52,26 @@ def test_a_class_is_the_sum_over_labellings_by_its_states(fitted):
 
 
 def test_states_of_two_classes_are_never_neighbours(fitted):
-    for states in fitted.field_.sample(X, random_state=0):
+    for states in fitted.estimator_.sample(X, random_state=0):
         assert len({state // 2 for state in states.tolist()}) == 1
     assert {state for states in fitted.predict_states(X) for state in states.tolist()} == {0, 1}
 
 
 def test_the_fit_is_stationary_and_its_states_differ(fitted):
-    assert fitted.field_.stationarity_ <= 5 * fitted.tol
-    coefficients = fitted.field_.coef_["node"]
+    assert fitted.estimator_.stationarity_ <= 5 * fitted.tol
+    coefficients = fitted.estimator_.coef_["node"]
     assert np.abs(coefficients[:, 0] - coefficients[:, 1]).max() > 0.01
 
 
 def test_one_state_of_a_class_is_the_fit_to_known_states():
     single = SequenceClassifier(**{**SETTINGS, "n_states": 1, "tol": 1e-8}).fit(X, y)
-    assert single.field_.solution_.reason == "gap"
-    assert single.field_.certificate_.completed is False
+    assert single.estimator_.solution_.reason == "gap"
+    assert single.estimator_.certificate_.completed is False
 
 
-@pytest.mark.parametrize("start", ["kmeans", "random"])
-def test_other_starts(start):
-    model = SequenceClassifier(**SETTINGS, start=start, n_restarts=1).fit(X, y)
+@pytest.mark.parametrize("init", ["kmeans", "random"])
+def test_other_starts(init):
+    model = SequenceClassifier(**SETTINGS, init=init, n_init=2).fit(X, y)
     assert model.predict_proba(X).shape == (len(X), 2)
     assert model.score(X, y) > 0.6
 
@@ -79,7 +79,7 @@ def test_other_starts(start):
 def test_features_of_strings_and_weights():
     words = [[{"up" if row[0] > 0 else "down": 1.0} for row in x] for x in X]
     even = SequenceClassifier(**SETTINGS).fit(words, y)
-    assert even.field_.kernel == "linear"
+    assert even.estimator_.kernel == "linear"
     assert even.score(words, y) == 1.0
     tilted = SequenceClassifier(**SETTINGS, class_weight={"up": 1.0, "down": 0.01}).fit(words, y)
     assert tilted.predict_proba(words)[:, 1].sum() > even.predict_proba(words)[:, 1].sum()
@@ -125,8 +125,8 @@ def test_bad_data(given, message):
     ("settings", "message"),
     [
         ({"n_states": 0}, "n_states"),
-        ({"start": "zero"}, "start"),
-        ({"n_restarts": -1}, "n_restarts"),
+        ({"init": "zero"}, "init"),
+        ({"n_init": 0}, "n_init"),
         ({"prior_variance": -1.0}, "prior_variance"),
         ({"rank": 0}, "rank"),
     ],
@@ -137,5 +137,5 @@ def test_bad_parameters(settings, message):
 
 
 def test_clusters_need_numbers():
-    with pytest.raises(ValueError, match="start='kmeans' is for arrays of numbers"):
-        SequenceClassifier(start="kmeans").fit([[{"a": 1.0}], [{"b": 1.0}]], ["up", "down"])
+    with pytest.raises(ValueError, match="init='kmeans' is for arrays of numbers"):
+        SequenceClassifier(init="kmeans").fit([[{"a": 1.0}], [{"b": 1.0}]], ["up", "down"])

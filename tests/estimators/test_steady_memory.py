@@ -10,8 +10,8 @@ import pytest
 
 from benchmarks import steady
 
-# In a process of its own: threads and files that other tests have left behind may end while it is looked at.
-PROGRAM = """
+# In processes of their own: threads and files that other tests have left behind may end while they are looked at.
+REPEATED = """
 import gc, json, warnings
 from benchmarks import steady
 
@@ -27,18 +27,31 @@ for name, (fit, ask) in steady.workloads().items():
 print(json.dumps(grown))
 """
 
+KEPT = """
+import json
+from benchmarks import steady
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="only Linux tells what a process holds")
-def test_repeated_fits_and_predictions_leave_nothing_behind():
+kept = []
+held = [each for _, each in steady.moments(lambda: kept.extend([] for _ in range(100)), 3)]
+print(json.dumps(steady.too_much(steady.growth(held))))
+"""
+
+pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="only Linux tells what a process holds")
+
+
+def printed_by(program):
+    """What a program prints in a process of its own."""
     checkout = Path(__file__).parents[2]
-    done = subprocess.run([sys.executable, "-c", PROGRAM], cwd=checkout, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", program], cwd=checkout, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    grown = json.loads(done.stdout)
+    return json.loads(done.stdout)
+
+
+def test_repeated_fits_and_predictions_leave_nothing_behind():
+    grown = printed_by(REPEATED)
     assert set(grown) == {f"{name} {work}" for name in steady.workloads() for work in ("fits", "predictions")}
     assert not any(grown.values()), grown
 
 
 def test_what_is_kept_is_noticed():
-    kept = []
-    held = [each for _, each in steady.moments(lambda: kept.extend([] for _ in range(100)), 3)]
-    assert steady.too_much(steady.growth(held)) == ["objects"]
+    assert printed_by(KEPT) == ["objects"]

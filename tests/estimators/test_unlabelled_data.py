@@ -15,6 +15,7 @@ from kernelfields import (
     SkipCliques,
 )
 from kernelfields.engines.engine import Engine
+from kernelfields.structure.search import StructureSearch
 from tests.samples import as_words, labelled_instances, labelled_sequences
 
 X, NUMBERS = labelled_sequences(16, seed=1, longest=5)
@@ -87,7 +88,7 @@ def test_shares_alone_are_enough_where_classes_are_declared():
 
 def test_restarts_are_drawn_and_the_lowest_is_kept():
     settings = {"expectations": [LabelShares({"adj": 0.5}, weight=20.0)], "entropy_weight": 0.5}
-    once, again = (chain(n_restarts=n, **settings).fit(X, SOME).solution_.value for n in (0, 2))
+    once, again = (chain(n_init=n, **settings).fit(X, SOME).solution_.value for n in (1, 3))
     assert again <= once
 
 
@@ -251,7 +252,7 @@ def test_what_knows_labels_only_is_refused():
 
 
 def test_cliques_are_learnt_from_known_labels_alone():
-    crf = chain(expectations=[LabelShares({"adj": 0.8})]).set_params(cliques="learn", candidates=[SkipCliques()])
+    crf = chain(expectations=[LabelShares({"adj": 0.8})]).set_params(cliques=StructureSearch([SkipCliques()]))
     assert share_of(crf.fit(X, WORDS), "adj") > 0.0
     with pytest.raises(ValueError, match="cliques='learn' needs labels that are all known"):
         crf.fit(X, SOME)

@@ -32,7 +32,7 @@ def evaluation(fitted):
         crf.predict(X),
         marginals=crf.predict_marginals(X),
         classes=crf.classes_,
-        log_likelihood=crf.log_likelihood(X, y, per_sequence=True),
+        log_likelihood=crf.log_likelihood(X, y, per_item=True),
         scheme="auto",
         random_state=0,
     )

@@ -102,7 +102,7 @@ def test_graphs_tables_and_several_labels():
     )
     both = np.column_stack([rows[:, 1] > 0, rows[:, 2] > 0]).astype(int)
     several = MultiLabelCRF("linear", **SETTINGS).fit(rows[:120], both[:120])
-    for scoring in ("log-likelihood", "accuracy"):
+    for scoring in ("log_likelihood", "accuracy"):
         found = asked(several, rows[120:], both[120:], scoring=scoring)
         assert set(list(found.drops)[:2]) == {"x1", "x2"}
 
@@ -142,7 +142,7 @@ def test_what_cannot_be_shuffled_is_named(chain):
         asked(chain, X[TEST], Y[TEST], features=["x7"])
     with pytest.raises(ValueError, match="feature_names has 1 names, but the inputs have 3"):
         asked(chain, X[TEST], Y[TEST], feature_names=["one"])
-    with pytest.raises(ValueError, match="scoring must be one of 'log-likelihood', 'accuracy', got 'f1'"):
+    with pytest.raises(ValueError, match="scoring must be one of 'log_likelihood', 'accuracy', got 'f1'"):
         asked(chain, X[TEST], Y[TEST], scoring="f1")
     with pytest.raises(ValueError, match="n_repeats must be"):
         asked(chain, X[TEST], Y[TEST], n_repeats=0)

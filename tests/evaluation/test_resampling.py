@@ -8,7 +8,8 @@ from kernelfields.evaluation.comparison import compare
 from kernelfields.evaluation.entities import entity_f1_score
 from kernelfields.evaluation.evaluation import evaluate
 from kernelfields.evaluation.label_scores import token_accuracy
-from kernelfields.evaluation.resampling import Estimate, Resampling
+from kernelfields.evaluation.resampling import Resampling
+from kernelfields.reports import Estimate
 from kernelfields.reports.report import report_page
 
 LABELS = ["B-X", "B-Y", "I-X", "I-Y", "O"]
@@ -145,7 +146,7 @@ def test_impossible_sequences_keep_their_infinity():
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        (-3.0, r"one value for each of the 3 sequences, got shape \(\): pass .*per_sequence=True"),
+        (-3.0, r"one value for each of the 3 sequences, got shape \(\): pass .*per_item=True"),
         ([-1.0, -2.0], r"got shape \(2,\)"),
         ([-1.0, 2.0, -1.0], "log_likelihood of sequence 1 is 2.0, .* pass log-likelihoods, not losses"),
         ([-1.0, -2.0, np.nan], "log_likelihood of sequence 2 is nan"),
@@ -259,7 +260,7 @@ def test_one_sequence_has_no_intervals():
     assert np.isnan(found.calibration.curve.accuracy_low).all()
     assert "[–]" not in str(evaluate(y, y, n_resamples=0)), "none was asked for"
     page = report_page("One", evaluation=plain)
-    assert "There are no intervals, as resamples of one sequence are all alike." in page
+    assert "1 sequences, 3 tokens; no intervals, as resamples of one sequence are all alike." in page
     assert "1.000 [–]" in page
     differences = compare(y, y, [["O", "O", "O"]], random_state=0)
     assert differences.accuracy.share_better is None
@@ -277,8 +278,22 @@ def test_figures_of_nothing_have_no_interval_among_others_that_have():
     assert "[–]" not in str(evaluate(y_true + y_true, y_true + y_true, random_state=0))
 
 
+def test_rows_hold_every_figure_and_the_ends_of_its_interval():
+    y_true, y_pred = predictions()
+    found = evaluate(y_true, y_pred, scheme=None, n_resamples=20, random_state=0)
+    rows = {row.get("figure") or row.get("label"): row for row in found.to_rows()}
+    low, high = found.accuracy.low, found.accuracy.high
+    expected = {"figure": "token accuracy", "value": found.accuracy.value, "value low": low, "value high": high}
+    assert rows["token accuracy"] == expected
+    assert rows["B-X"]["recall"] == found.per_label["B-X"].recall.value
+    assert rows["macro average"]["F1 high"] == found.averages["macro"].f1.high
+    differences = compare(y_true, y_pred, y_true, n_resamples=20, random_state=0)
+    assert differences.to_rows()[1]["second - first"] == differences.accuracy.difference.value
+
+
 def test_sums_of_sequences_come_first():
     sums = Resampling(5, 0.95, 0).sums({"one": np.arange(4), "two": np.ones((4, 2))})
-    assert sums["one"].shape == (6, 1)
+    assert sums["one"].shape == (6,)
     np.testing.assert_array_equal(sums["one"][0], 6)
+    assert sums["two"].shape == (6, 2)
     np.testing.assert_array_equal(sums["two"], 4.0)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelfields.evaluation.temperature import Temperature, fit_temperature, marginal_log_loss
+from kernelfields.evaluation import Temperature, fit_temperature, marginal_log_loss
 
 CLASSES = ["a", "b", "c"]
 
@@ -70,7 +70,7 @@ def test_perfect_and_impossible_predictions_stay_finite():
 
 
 def test_bad_input_is_named():
-    with pytest.raises(ValueError, match="the label 'd', which the classes do not know"):
+    with pytest.raises(ValueError, match="the label 'd', which is not among the classes"):
         fit_temperature([["a", "d"]], [np.full((2, 3), 1 / 3)], CLASSES)
     with pytest.raises(ValueError, match="no probabilities that add up to 1"):
         fit_temperature([["a"]], [np.array([[0.5, 0.1, 0.1]])], CLASSES)

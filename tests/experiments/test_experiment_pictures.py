@@ -21,7 +21,7 @@ from experiments.pictures import (
     spaced,
 )
 from kernelfields.evaluation import Estimate
-from kernelfields.reports.curves import figure_words, read_figure
+from kernelfields.reports.tables import read_estimate
 
 HOSTILE = ["<script>alert(1)</script>", "$\\frac{$", "_a\nb"]
 PASSES = "passes over the data"
@@ -77,10 +77,12 @@ def test_several_curves_are_named_and_stand_beside_each_other():
 
 
 def test_results_from_a_file_are_read():
-    assert read_figure({"value": 0.5, "low": 0.25, "high": 1}) == (0.5, 0.25, 1.0)
-    assert read_figure(Estimate(0.5, 0.25, 1.0)) == (0.5, 0.25, 1.0)
-    assert np.isnan(read_figure(None)).all()
-    assert figure_words({"value": 0.5, "low": None, "high": None}, ".2f") == "0.50"
+    assert read_estimate({"value": 0.5, "low": 0.25, "high": 1}) == Estimate(0.5, 0.25, 1.0)
+    assert read_estimate(Estimate(0.5, 0.25, 1.0)) == Estimate(0.5, 0.25, 1.0)
+    assert np.isnan(read_estimate(None).value)
+    assert read_estimate(None).low is read_estimate(None).high is None
+    assert f"{read_estimate({'value': 0.5, 'low': None, 'high': None}):.2f}" == "0.50"
+    assert f"{read_estimate({'value': 0.5, 'low': None, 'high': None}, resampled=True):.2f}" == "0.50 [–]"
     (curve,) = read_curves({"a": [0.5, Estimate(0.6, 0.5, 0.7)]}, 2, "accuracy")
     assert (curve.name, curve.words(0), curve.words(1)) == ("a", "0.5", "0.6 [0.5, 0.7]")
 

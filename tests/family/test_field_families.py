@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 
 from kernelfields.family.exponential_family import NoEstimate
-from kernelfields.family.fields import ChainFamily, GraphFamily
+from kernelfields.family.fields import FieldFamily
 from kernelfields.family.finite import FiniteFamily
+from kernelfields.inference.chain.family import ChainFamily
+from kernelfields.inference.choice import plan_inference
+from kernelfields.inference.potentials import EDGE, Potentials
 from tests.oracles.chains import enumerate_chain
 
 OFFSETS = np.array([0, 3, 5])
@@ -19,18 +22,26 @@ def enumerated(family, n_nodes, n_labels):
 
 
 def statistics_of(family, labelling):
-    zero = np.zeros(family.n_statistics)
-    node, rest = family.unpack(zero)
-    node = np.full(node.shape, -np.inf)
-    node[np.arange(len(labelling)), labelling] = 0.0
-    return family.mean(family.pack(node, rest))
+    certain = family.unpack(np.zeros(family.n_statistics))
+    certain.node[...] = -np.inf
+    certain.node[np.arange(len(labelling)), labelling] = 0.0
+    return family.mean(family.pack(certain))
+
+
+def chains(offsets, n_labels, tied=True):
+    return FieldFamily(ChainFamily(offsets, n_labels, tied=tied))
+
+
+def graphs(members, n_labels, tied=True, method="auto"):
+    plan = plan_inference([0, 4], members, n_labels, method)
+    return FieldFamily(plan.named(plan.names, plan.names if tied else ()))
 
 
 FAMILIES = {
-    "tied chains": lambda: (ChainFamily(OFFSETS, 2), 5, 2),
-    "chains": lambda: (ChainFamily(OFFSETS, 2, tied=False), 5, 2),
-    "a cycle": lambda: (GraphFamily([0, 4], SQUARE, 2), 4, 2),
-    "a tree": lambda: (GraphFamily([0, 4], [np.array([[0, 1], [0, 2], [0, 3]])], 3, tied=False), 4, 3),
+    "tied chains": lambda: (chains(OFFSETS, 2), 5, 2),
+    "chains": lambda: (chains(OFFSETS, 2, tied=False), 5, 2),
+    "a cycle": lambda: (graphs(SQUARE, 2), 4, 2),
+    "a tree": lambda: (graphs([np.array([[0, 1], [0, 2], [0, 3]])], 3, tied=False), 4, 3),
 }
 
 
@@ -64,15 +75,15 @@ def test_marginals_have_natural_parameters_with_the_same_distribution(field):
 
 
 def test_entropy_of_chains_is_that_of_their_labellings():
-    family = ChainFamily(OFFSETS, 3)
+    family = chains(OFFSETS, 3)
     theta = np.random.default_rng(0).normal(size=family.n_statistics)
-    entropies = enumerate_chain(*family.unpack(theta), OFFSETS).entropy
+    entropies = enumerate_chain(*family.unpack(theta).arrays, OFFSETS).entropy
     np.testing.assert_allclose(family.entropy(theta), entropies.sum(), rtol=1e-12)
 
 
 def test_forbidden_labels_leave_entropy_and_divergence_finite():
     """A mean of 0 times a potential of minus infinity is nothing."""
-    family = ChainFamily([0, 2], 2)
+    family = chains([0, 2], 2)
     free = np.zeros(family.n_statistics)
     bound = free.copy()
     bound[0] = -np.inf
@@ -82,31 +93,29 @@ def test_forbidden_labels_leave_entropy_and_divergence_finite():
 
 
 def test_marginals_that_are_none_have_no_natural_parameters():
-    family = ChainFamily([0, 2], 2)
-    certain = family.pack(np.array([[1.0, 0.0], [0.5, 0.5]]), np.array([[[0.5, 0.5], [0.0, 0.0]]]))
+    family = chains([0, 2], 2)
+    certain = family.pack(Potentials(np.array([[1.0, 0.0], [0.5, 0.5]]), {EDGE: np.array([[[0.5, 0.5], [0.0, 0.0]]])}))
     with pytest.raises(NoEstimate, match="boundary"):
         family.natural_parameters(certain)
-    wrong = family.pack(np.array([[0.9, 0.6], [0.5, 0.5]]), np.full((1, 2, 2), 0.25))
+    wrong = family.pack(Potentials(np.array([[0.9, 0.6], [0.5, 0.5]]), {EDGE: np.full((1, 2, 2), 0.25)}))
     with pytest.raises(NoEstimate, match="mean of a distribution"):
         family.natural_parameters(wrong)
 
 
 def test_shapes_and_methods_are_checked():
     with pytest.raises(ValueError, match="n_labels"):
-        ChainFamily([0, 2], 0)
-    with pytest.raises(ValueError, match="node and edge must have shapes"):
-        ChainFamily([0, 2], 2).pack(np.zeros((2, 2)), np.zeros((2, 2, 2)))
-    with pytest.raises(ValueError, match="exact inference"):
-        GraphFamily([0, 4], SQUARE, 2, method="loopy")
-    with pytest.raises(ValueError, match="tied"):
-        GraphFamily([0, 4], SQUARE, 2, tied=[True, False])
+        chains([0, 2], 0)
     with pytest.raises(ValueError, match="expected arrays of shapes"):
-        GraphFamily([0, 4], SQUARE, 2).pack(np.zeros((4, 2)), [np.zeros((4, 2, 2))])
+        chains([0, 2], 2).pack(Potentials(np.zeros((2, 2)), {EDGE: np.zeros((2, 2, 2))}))
+    with pytest.raises(ValueError, match="exact inference"):
+        graphs(SQUARE, 2, method="loopy")
+    with pytest.raises(ValueError, match="expected arrays of shapes"):
+        graphs(SQUARE, 2).pack(Potentials(np.zeros((4, 2)), {"0": np.zeros((4, 2, 2))}))
 
 
 def test_long_chains_have_natural_parameters():
     """Many potentials give one distribution, and rounding must not lead the search astray between them."""
-    family = ChainFamily([0, 100], 3)
+    family = chains([0, 100], 3)
     theta = np.random.default_rng(0).normal(size=family.n_statistics)
     mean = family.mean(theta)
     found = family.natural_parameters(mean)

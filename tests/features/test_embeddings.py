@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 
 from kernelfields import ChainCRF
 from kernelfields.features import Embeddings
-from kernelfields.features.embedding_cache import ArrayCache
+from kernelfields.features.embeddings import ArrayCache
 
 SENTENCES = [["the", "cat", "sat"], ["a", "dog"], ["the"]]
 
@@ -180,7 +180,7 @@ def test_input_that_is_no_words_is_refused(X, error, message):
         ({"layers": ()}, "layers must be whole numbers"),
         ({"layers": (1,)}, "layers are those of a Hugging Face encoder"),
         ({"batch_size": 0}, "batch_size must be a whole number of at least 1"),
-        ({"cache": "somewhere"}, "cache needs to know the content of the model"),
+        ({"cache": "somewhere"}, "cache needs the content of the model"),
     ],
 )
 def test_parameters_that_cannot_be_meant_are_refused(parameters, message):

@@ -6,7 +6,9 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelfields.fields.cliques import check_window, window_view
+from kernelfields import ChainCRF
+from kernelfields.features import check_window, window_view
+from kernelfields.fields.cliques import NodeCliques
 
 
 def window_by_loop(inputs, offsets, before, after):
@@ -86,3 +88,10 @@ def test_an_odd_number_is_centred():
 def test_bad_windows(window, words):
     with pytest.raises(ValueError, match=words):
         check_window(window)
+
+
+def test_only_clique_sets_may_leave_the_window_open():
+    X, y = [np.eye(2)], [["a", "b"]]
+    with pytest.raises(ValueError, match=r"window must be .* got None"):
+        ChainCRF("linear", window=None).fit(X, y)
+    assert NodeCliques("linear").neighbours == NodeCliques("linear", window=1).neighbours == (0, 0)

@@ -150,7 +150,7 @@ def test_edge_features_of_types_are_named():
             [[0, 1, 0, 1], [0, 1, 0]],
             "graph 1 has 4 rows in X but 3 labels in y. Each node needs one .*None where it is not",
         ),
-        ([[0, 1, 0, 1], [0, 1, None]], r"graph 1 has 3 labels for 4 rows of X.*None where it is not known"),
+        ([[0, 1, 0, 1], [0, 1, None]], r"graph 1 has 4 rows in X but 3 labels in y.*None where it is not known"),
         (
             [list("abab"), ["a", 1, None, "a"]],
             "mix strings with others: graph 0, node 0 has 'a', graph 1, node 1 has 1",

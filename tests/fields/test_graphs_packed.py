@@ -24,9 +24,9 @@ def make_graphs(sparse=False):
     return Graphs(
         sp.csr_array(inputs) if sparse else inputs,
         OFFSETS,
-        (edges, triples),
         np.arange(8) % 3,
         np.array([1.0, 0.5, 2.0]),
+        factors=(edges, triples),
     )
 
 
@@ -121,12 +121,12 @@ def test_arrays_of_graphs_must_agree():
         Graphs(np.ones((5, 1)), OFFSETS)
     edges = Factors("edge", np.array([[0, 1], [4, 5]]), np.array([0, 1, 1, 2]))
     with pytest.raises(ValueError, match="names of factors must differ, got edge, edge"):
-        Graphs(np.ones((8, 1)), OFFSETS, (edges, edges))
+        Graphs(np.ones((8, 1)), OFFSETS, factors=(edges, edges))
     with pytest.raises(ValueError, match="'edge' has offsets of 1 graphs, expected 3"):
-        Graphs(np.ones((8, 1)), OFFSETS, (Factors("edge", edges.members, np.array([0, 2])),))
+        Graphs(np.ones((8, 1)), OFFSETS, factors=(Factors("edge", edges.members, np.array([0, 2])),))
     for members in ([[0, 1], [4, 3]], [[0, 1], [4, 8]], [[0, 1], [-1, 4]]):
         with pytest.raises(ValueError, match=r"factor 0 of 'edge' in graph 2 joins .* owns 4 to 7"):
-            Graphs(np.ones((8, 1)), OFFSETS, (Factors("edge", np.array(members), edges.offsets),))
+            Graphs(np.ones((8, 1)), OFFSETS, factors=(Factors("edge", np.array(members), edges.offsets),))
 
 
 @settings(max_examples=40, deadline=None)
@@ -139,7 +139,8 @@ def test_cliques_of_chains_stay_in_their_sequence(lengths, lags, orders):
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     chains = Chains(np.ones((offsets[-1], 1)), offsets)
     graphs = Graphs.from_chains(chains, lags, orders)
-    steps = {f"lag{lag}": (-lag, 0) for lag in lags} | {f"order{k}": tuple(range(-k, 1)) for k in orders}
+    names = {lag: "edge" if lag == 1 else f"lag{lag}" for lag in lags}
+    steps = {name: (-lag, 0) for lag, name in names.items()} | {f"order{k}": tuple(range(-k, 1)) for k in orders}
     assert [factors.name for factors in graphs.factors] == list(steps)
     for factors in graphs.factors:
         back = steps[factors.name]
@@ -156,7 +157,7 @@ def test_cliques_of_chains_stay_in_their_sequence(lengths, lags, orders):
 def test_graphs_of_chains_keep_what_the_chains_have():
     chains = Chains(np.arange(16.0).reshape(8, 2), OFFSETS, np.arange(8) % 3, np.array([1.0, 0.5, 2.0]))
     graphs = Graphs.from_chains(chains)
-    assert [factors.name for factors in graphs.factors] == ["lag1"]
+    assert [factors.name for factors in graphs.factors] == ["edge"]
     assert graphs.inputs is chains.inputs
     np.testing.assert_array_equal(graphs.labels, chains.labels)
     np.testing.assert_array_equal(graphs.weights, chains.weights)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelfields.fields.graph_cliques import GraphNodes
+from kernelfields.fields.cliques import GraphNodes
 from kernelfields.fields.graph_reading import NodeTypes
 from kernelfields.fields.graphs import Graphs
 

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from kernelfields.fields import grid_edges
 from kernelfields.fields.graphs import Graphs
-from kernelfields.fields.grids import grid_edges
 
 STEPS = {"horizontal": (0, 1), "vertical": (1, 0), "diagonal": (1, 1), "antidiagonal": (1, -1)}
 

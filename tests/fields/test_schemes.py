@@ -203,9 +203,9 @@ def test_a_fitted_field_keeps_its_scheme(tmp_path):
     for draws in loaded.sample(new, 100, random_state=0):
         for draw in draws:
             codes = np.searchsorted(crf.classes_, draw)
-            crf.field_.structure.masks.check_labels(codes, np.array([0, len(codes)]), crf.classes_)
+            crf.field_.spec.masks.check_labels(codes, np.array([0, len(codes)]), crf.classes_)
     again = loaded.fit(X, y)
-    np.testing.assert_array_equal(again.field_.structure.masks.edge, crf.field_.structure.masks.edge)
+    np.testing.assert_array_equal(again.field_.spec.masks.edge, crf.field_.spec.masks.edge)
     with pytest.raises(ValueError, match="sequence 0, position 0: label 'B-X' is forbidden at the last position"):
         crf.fit([X[0][:1], *X], [["B-X"], *y])
 

@@ -60,18 +60,18 @@ def test_without_data_all_entries_are_one(save):
 def test_other_names_are_told_by_a_mapping(save):
     path = save(position=DENSE, velocity=-DENSE[:, :1], begin=OFFSETS, state=np.array([0, 1] * 3), words=["A", "B"])
     names = {"X": ["position", "velocity"], "offsets": "begin", "y": "state", "label_names": "words"}
-    found = read_arrays(path, names)
+    found = read_arrays(path, names=names)
     assert np.array_equal(np.vstack(found.X), np.hstack([DENSE, -DENSE[:, :1]]))
     assert found.y[0].tolist() == ["A", "B"]
     both = save(X=DENSE, offsets=OFFSETS, y=np.zeros(6, int), label=np.ones(6, int), **SPARSE)
-    assert read_arrays(both, {"y": "label", "X": "X"}).y[0].tolist() == [1, 1]
+    assert read_arrays(both, names={"y": "label", "X": "X"}).y[0].tolist() == [1, 1]
 
 
 def test_labels_that_are_named_may_be_missing_if_told(save):
     path = save(X=DENSE, offsets=OFFSETS)
-    assert read_arrays(path, {"y": "state"}, label_required=False).y is None
+    assert read_arrays(path, names={"y": "state"}, labels_required=False).y is None
     with pytest.raises(SequenceFileError, match="no array 'state'"):
-        read_arrays(path, {"y": "state"})
+        read_arrays(path, names={"y": "state"})
 
 
 def changed(**arrays):
@@ -123,13 +123,13 @@ def without(name):
 def test_arrays_that_do_not_fit_are_named(save, arrays, names, message):
     path = save(**arrays)
     with pytest.raises(SequenceFileError, match=re.escape(message)) as error:
-        read_arrays(path, names)
+        read_arrays(path, names=names)
     assert str(path) in str(error.value)
 
 
 def test_parts_that_mean_nothing_are_refused(save):
     with pytest.raises(ValueError, match="names has the key 'pixels'"):
-        read_arrays(save(X=DENSE, offsets=OFFSETS), {"pixels": "X"})
+        read_arrays(save(X=DENSE, offsets=OFFSETS), names={"pixels": "X"})
 
 
 def test_objects_are_never_loaded_and_other_files_refused(tmp_path, save):
@@ -187,6 +187,14 @@ def test_round_trip(tmp_path, dtype, sparse):
     assert found.weights.tolist() == [1.0, 0.5, 2.0]
 
 
+def test_named_features_become_sparse_arrays_with_names_of_columns(tmp_path):
+    write_arrays(tmp_path / "out.npz", [[["a", "b"], ["b"]], [{"c": 2.0}]], [[0, 1], [1]])
+    found = read_arrays(tmp_path / "out.npz")
+    assert [x.toarray().tolist() for x in found.X] == [[[1, 1, 0], [0, 1, 0]], [[0, 0, 2]]]
+    with np.load(tmp_path / "out.npz") as arrays:
+        assert arrays["feature_names"].tolist() == ["a", "b", "c"]
+
+
 def test_standard_streams(tmp_path, monkeypatch, capfdbinary):
     write_arrays("-", [DENSE], [np.arange(6)])
     content = capfdbinary.readouterr().out
@@ -198,7 +206,7 @@ def test_standard_streams(tmp_path, monkeypatch, capfdbinary):
     ("X", "y", "message"),
     [
         ([], None, "X is empty"),
-        ([[["a"]]], None, "sequence 0 is list, expected arrays"),
+        ([[1.5]], None, "sequence 0 is list, expected arrays"),
         ([DENSE, sp.csr_array(DENSE)], None, "sequence 1 is csr_array"),
         ([DENSE[0]], None, "sequence 0 is ndarray"),
         ([DENSE], [["A"]], "y does not fit X"),

@@ -78,10 +78,10 @@ def test_templates_make_strings(write):
 def test_a_file_without_labels_is_read_as_the_one_with_them(write):
     train = read_sequences(write("a.tsv", CHUNKS), template=TEMPLATE)
     bare = write("b.txt", "He PRP\nran VBD\n\nShe PRP\n")
-    test = read_sequences(bare, **train.reading, template=TEMPLATE, labels_required=False)
+    test = read_sequences(bare, **train.reading, labels_required=False)
     assert test.X == train.X
     assert test.y is None
-    again = read_sequences(write("a.tsv", CHUNKS), **train.reading, template=TEMPLATE, labels_required=False)
+    again = read_sequences(write("a.tsv", CHUNKS), **train.reading, labels_required=False)
     assert again.y == train.y
     with pytest.raises(SequenceFileError, match=r"b\.txt has 2 columns, expected 3"):
         read_sequences(bare, **train.reading)

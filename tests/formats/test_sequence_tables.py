@@ -31,13 +31,13 @@ def test_numbers_make_dense_arrays(write):
     assert [x.tolist() for x in table.X] == [[[21.5, 430.0], [-10.0, 431.0]], [[19.0, 0.0]]]
     assert all(x.dtype == np.float64 for x in table.X)
     assert table.y == [["empty", "full"], ["empty"]]
-    assert table.kinds == {"temperature": "number", "light": "number"}
+    assert table.reading["kinds"] == {"temperature": "number", "light": "number"}
 
 
 def test_text_makes_feature_dicts(write):
     table = read_table(write("id,word,len,tag\n1,the,3,D\n1,42,2,N\n"), sequence="id", label="tag")
     assert table.X == [[{"word": "the", "len": 3.0}, {"word": "42", "len": 2.0}]]
-    assert table.kinds == {"word": "text", "len": "number"}
+    assert table.reading["kinds"] == {"word": "text", "len": "number"}
 
 
 def test_columns_are_chosen_by_name_and_in_that_order(write):
@@ -59,7 +59,7 @@ def test_kinds_found_in_training_hold_for_files_that_look_different(write):
 @pytest.mark.parametrize("value", ["1_000", "\u0663", "0x10", "1,5"])
 def test_what_only_python_takes_for_a_number_is_text(write, value):
     table = read_table(write(f'id,value\n1,"{value}"\n1,2\n'), sequence="id")
-    assert table.kinds == {"value": "text"}
+    assert table.reading["kinds"] == {"value": "text"}
     assert table.X[0][0] == {"value": value}
 
 
@@ -88,7 +88,7 @@ def test_another_delimiter(write):
 
 def test_a_column_of_labels_may_be_missing_if_told(write):
     path = write("id,x\n1,2\n")
-    assert read_table(path, sequence="id", label="y", label_required=False).y is None
+    assert read_table(path, sequence="id", label="y", labels_required=False).y is None
     with pytest.raises(SequenceFileError, match=r"line 1: no column 'y'; there are .* Say .*--label-column"):
         read_table(path, sequence="id", label="y")
 
@@ -119,7 +119,7 @@ def test_mistakes_are_named_by_file_and_line(write, text, message):
 def test_words_for_unknown_values_can_be_text(write):
     path = write("id,x\n1,2\n1,NA\n")
     assert read_table(path, sequence="id", kinds={"x": "text"}).X == [[{"x": "2"}, {"x": "NA"}]]
-    assert read_table(write("id,x\n1,-\n1,?\n"), sequence="id").kinds == {"x": "text"}
+    assert read_table(write("id,x\n1,-\n1,?\n"), sequence="id").reading["kinds"] == {"x": "text"}
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_columns_are_appended_once(write, tmp_path):
     table = read_table(write(ROOMS), sequence="day", label="state")
     with pytest.raises(ValueError, match="has a column 'state' already"):
         write_table(tmp_path / "out.csv", table, {"state": table.y})
-    with pytest.raises(ValueError, match="1 values of 'p' for a sequence of 2 rows"):
+    with pytest.raises(ValueError, match="sequence 'monday' has 2 rows, but 1 answers"):
         write_table(tmp_path / "out.csv", table, {"p": [["1"], ["2"]]})
     assert not (tmp_path / "out.csv").exists()
 

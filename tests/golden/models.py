@@ -1,7 +1,8 @@
-"""Models that files of version 0.1.0 hold, the inputs they are asked about, and what they answered.
+"""Models in the golden files, the inputs they predict, and their answers when they were written.
 
-``python -m tests.golden.models FOLDER`` fits and writes them with the installed version of the package; the files
-beside this module were written by 0.1.0 and are never written again. Answers are arrays by name.
+``python -m tests.golden.models FOLDER`` fits and writes them with the installed version of the package. The files
+beside this module are in format 3, the oldest that is read, and are never written again; a later format adds a
+folder. Answers are arrays by name.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-FOLDER = Path(__file__).parent / "0.1.0"
+FOLDER = Path(__file__).parent / "format-3"
 
 
 @dataclass(frozen=True)
@@ -89,11 +90,11 @@ def _chain_answers(inputs: Callable[[], tuple[list, list]], **asked: Any) -> Cal
     def answers(crf: Any) -> dict[str, Any]:
         X, y = inputs()
         found = {
-            "viterbi": np.concatenate(crf.predict(X)),
+            "viterbi": np.concatenate(crf.predict(X, decode="viterbi")),
             "posterior": np.concatenate(crf.predict(X, decode="posterior")),
             "marginals": np.concatenate(crf.predict_marginals(X)),
-            "pairs": np.concatenate(crf.predict_marginals(X, pairs=True)[1]),
-            "log_likelihood": crf.log_likelihood(X, y, per_sequence=True),
+            "pairs": np.concatenate(crf.predict_marginals(X, cliques="edge")[1]),
+            "log_likelihood": crf.log_likelihood(X, y, per_item=True),
             "entropy": crf.entropy(X),
             "samples": np.concatenate(crf.sample(X, random_state=0)),
             "coefficients": np.concatenate([_dense(each).ravel() for each in crf.coef_.values()]),
@@ -111,7 +112,7 @@ def _chain_answers(inputs: Callable[[], tuple[list, list]], **asked: Any) -> Cal
 def _graph_answers(exact: bool, **settings: Any) -> Callable[[Any], dict[str, Any]]:
     def answers(crf: Any) -> dict[str, Any]:
         X, y = graphs(12, 4, **settings)
-        nodes, edges = crf.predict_marginals(X, factors="edge")
+        nodes, edges = crf.predict_marginals(X, cliques="edge")
         found = {
             "joint": np.concatenate(crf.predict(X)),
             "marginals": np.concatenate(nodes),
@@ -119,7 +120,7 @@ def _graph_answers(exact: bool, **settings: Any) -> Callable[[Any], dict[str, An
             "coefficients": np.concatenate([_dense(each).ravel() for each in crf.coef_.values()]),
         }
         if exact:
-            found["log_likelihood"] = crf.log_likelihood(X, y, per_graph=True)
+            found["log_likelihood"] = crf.log_likelihood(X, y, per_item=True)
             found["entropy"] = crf.entropy(X)
             found["certificate"] = _certificate(crf)
         return found
@@ -136,7 +137,7 @@ def _several_answers(crf: Any) -> dict[str, Any]:
         "joint": labels,
         "chances": chances,
         "decision": crf.decision_function(X),
-        "log_likelihood": crf.log_likelihood(X, Y, per_instance=True),
+        "log_likelihood": crf.log_likelihood(X, Y, per_item=True),
         "certificate": _certificate(crf),
     }
 
@@ -298,6 +299,83 @@ def _sum_of_kernels() -> Any:
     return _fit_chain(lambda: (X, y), kernel=Linear() + Polynomial(2), rank=5, prior_variance=(2.0, 0.5))()
 
 
+def _edge_kernel() -> Any:
+    from kernelfields import EdgeCliques
+
+    edges = EdgeCliques("rbf", prior_variance=0.5)
+    return _fit_chain(lambda: chains(1), kernel="linear", edges=edges, rank=6)()
+
+
+def _fit_segments() -> Any:
+    from kernelfields import DurationCliques, EdgeCliques, SegmentCliques, SegmentCRF
+
+    X, y = chains(5)
+    crf = SegmentCRF(
+        "linear",
+        edges=EdgeCliques(prior_variance=0.5),
+        durations=DurationCliques(shared=False),
+        segments=SegmentCliques("linear"),
+        max_duration=7,
+        prior_variance=1.0,
+        random_state=0,
+    )
+    return crf.fit(X, y)
+
+
+def _segment_answers(crf: Any) -> dict[str, Any]:
+    X, y = chains(6, 5)
+    return {
+        "viterbi": np.concatenate(crf.predict(X)),
+        "marginals": np.concatenate(crf.predict_marginals(X)),
+        "log_likelihood": crf.log_likelihood(X, y, per_item=True),
+        "entropy": crf.entropy(X),
+        "best": np.array([score for ranked in crf.predict_nbest(X, 2) for _, score in ranked]),
+        "certificate": _certificate(crf),
+    }
+
+
+def _fit_ring() -> Any:
+    from kernelfields import RingCRF
+
+    return RingCRF("rbf", rank=6, window=3, prior_variance=1.0, random_state=0).fit(*chains(7))
+
+
+def _fit_ngrams() -> Any:
+    from kernelfields import ChainCRF, EdgeCliques, LabelDictionary, NgramCliques, NodeCliques
+
+    X, y = dicts(8)
+    cliques = [NodeCliques("linear"), EdgeCliques(), NgramCliques(order=3)]
+    return ChainCRF(cliques=cliques, allowed=LabelDictionary("w0", min_count=2), random_state=0).fit(X, y)
+
+
+def _fit_states() -> Any:
+    from kernelfields import SequenceClassifier
+
+    X, y = chains(9, 20)
+    classes = [str(labels[0]) for labels in y]
+    return SequenceClassifier("linear", n_states=2, prior_variance=1.0, max_iter=30, random_state=0).fit(X, classes)
+
+
+def _state_answers(model: Any) -> dict[str, Any]:
+    X, _ = chains(10, 5)
+    return {
+        "labels": model.predict(X),
+        "proba": model.predict_proba(X),
+        "states": np.concatenate(model.predict_states(X)),
+    }
+
+
+def _fit_clusters() -> Any:
+    from kernelfields import FieldClustering
+
+    return FieldClustering(3, kernel="rbf", rank=6, n_init=2, random_state=0).fit(table(61, n_columns=2)[0])
+
+
+def _cluster_answers(model: Any) -> dict[str, Any]:
+    X, _ = table(62, n_columns=2)
+    return {"labels": model.predict(X), "proba": model.predict_proba(X)}
+
+
 _CHAIN, _GRAPH, _SEVERAL = _named("ChainCRF"), _named("GraphCRF"), _named("MultiLabelCRF")
 _CLASSIFIER, _DENSITY = _named("KernelClassifier"), _named("ExponentialFamilyDensity")
 
@@ -314,7 +392,7 @@ MODELS: dict[str, GoldenModel] = {
     ),
     "chain-edge-kernel": GoldenModel(
         _CHAIN,
-        _fit_chain(lambda: chains(1), kernel="linear", edge_kernel="rbf", rank=6, edge_prior_variance=0.5),
+        _edge_kernel,
         _chain_answers(lambda: chains(2, 5), best=2),
     ),
     "chain-dicts-observed": GoldenModel(
@@ -358,6 +436,11 @@ MODELS: dict[str, GoldenModel] = {
     "density-gaussian": GoldenModel(
         _DENSITY, _fit_density(2, base_measure="gaussian", kernel="matern"), _density_answers
     ),
+    "segments": GoldenModel(_named("SegmentCRF"), _fit_segments, _segment_answers),
+    "ring": GoldenModel(_named("RingCRF"), _fit_ring, _chain_answers(lambda: chains(2, 5), best=2)),
+    "chain-ngrams-allowed": GoldenModel(_CHAIN, _fit_ngrams, _chain_answers(lambda: dicts(2, 5))),
+    "sequence-classes": GoldenModel(_named("SequenceClassifier"), _fit_states, _state_answers),
+    "clusters": GoldenModel(_named("FieldClustering"), _fit_clusters, _cluster_answers),
     "compat-crf": GoldenModel(_named("CRF"), _fit_compat, _compat_answers),
 }
 

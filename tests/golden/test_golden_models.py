@@ -1,4 +1,4 @@
-"""Files of version 0.1.0 load, and answer as the version that wrote them did.
+"""Files of every format since the third load, and answer as the version that wrote them did.
 
 Answers are compared to nine digits, as processors and libraries of linear algebra round differently;
 ``python -m benchmarks.old_and_new --answers`` compares two checkouts on one machine bit for bit.
@@ -11,7 +11,7 @@ from tests.golden.models import FOLDER, MODELS
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_file_of_the_first_version_answers_as_it_did(name):
+def test_an_old_file_answers_as_it_did(name):
     golden = MODELS[name]
     answers = golden.answers(golden.load(name))
     with np.load(FOLDER / f"{name}.npz") as written:
@@ -27,7 +27,7 @@ def test_a_file_of_the_first_version_answers_as_it_did(name):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_file_of_the_first_version_is_written_again_with_the_same_answers(name, tmp_path):
+def test_an_old_file_is_written_again_with_the_same_answers(name, tmp_path):
     golden = MODELS[name]
     loaded = golden.load(name)
     loaded.save(tmp_path / f"{name}.kfm")

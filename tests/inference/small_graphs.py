@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.arrays import decode_graphs, infer_graphs, sample_graphs
 from tests.oracles.graphs import GraphEnumeration
 
 
@@ -72,12 +73,13 @@ def equal_to_enumeration(plan, rng, node, factors, weights, atol=1e-9):
     try:
         expected = oracle.infer(node, factors, weights=weights)
     except ValueError as error:
-        for attempt in (plan.infer, plan.decode):
+        for attempt in (infer_graphs, decode_graphs):
             with pytest.raises(ValueError, match=str(error)):
-                attempt(node, factors)
+                attempt(plan, node, factors)
         return False
-    beliefs = plan.infer(node, factors, weights=weights)
-    assert (beliefs.method, beliefs.exact, beliefs.bound) == (plan.method, True, "exact")
+    beliefs = infer_graphs(plan, node, factors, weights=weights)
+    assert beliefs.family is plan
+    assert (plan.exact, plan.bound) == (True, "exact")
     np.testing.assert_allclose(beliefs.log_partition, expected.log_partition, rtol=1e-12, atol=atol)
     np.testing.assert_allclose(beliefs.node_marginals, expected.node_marginals, rtol=0, atol=atol)
     for group in range(len(factors)):
@@ -85,7 +87,7 @@ def equal_to_enumeration(plan, rng, node, factors, weights, atol=1e-9):
     assert_same(beliefs.gradient(), expected.gradient(), atol)
     direction = directions_like(rng, node, factors)
     assert_same(beliefs.hessian_product(*direction), expected.hessian_product(*direction), atol)
-    labels, scores = plan.decode(node, factors)
+    labels, scores = decode_graphs(plan, node, factors)
     best_labels, best_scores = oracle.decode(node, factors)
     np.testing.assert_allclose(scores, best_scores, rtol=1e-12, atol=1e-9)
     np.testing.assert_array_equal(labels, best_labels)
@@ -94,10 +96,10 @@ def equal_to_enumeration(plan, rng, node, factors, weights, atol=1e-9):
 
 def assert_samples_within_error_bars(plan, node, factors, n_samples=4000):
     """Frequencies of labels and of factors' labels are within five standard errors of the marginals."""
-    labels = plan.sample(node, factors, n_samples, np.random.default_rng(7))
-    assert labels.shape == (n_samples, plan.n_nodes)
-    beliefs = plan.infer(node, factors)
-    scopes = [(np.arange(plan.n_nodes)[:, None], beliefs.node_marginals)]
+    labels = sample_graphs(plan, node, factors, n_samples, np.random.default_rng(7))
+    assert labels.shape == (n_samples, plan.n_positions)
+    beliefs = infer_graphs(plan, node, factors)
+    scopes = [(np.arange(plan.n_positions)[:, None], beliefs.node_marginals)]
     scopes += [(m, beliefs.factor_marginals(f)) for f, m in enumerate(plan.members)]
     for members, marginals in scopes:
         for row, expected in zip(members, marginals.reshape(len(members), -1), strict=True):

@@ -6,21 +6,26 @@ import pytest
 from kernelfields.fields.allowed import AllowedLabels
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.constraints import resolve_constraints
-from kernelfields.inference.answers import AllowedAnswers, ChainAnswers
-from kernelfields.inference.chain.allowed import (
-    best_allowed,
+from kernelfields.inference.answers import Answers
+from kernelfields.inference.base_measure import BaseMeasure
+from kernelfields.inference.chain.decoding import viterbi
+from kernelfields.inference.chain.family import ChainFamily, ListFamily
+from kernelfields.inference.chain.lists import (
+    ScoredSteps,
+    StepBlocks,
+    StepTable,
+    best_in_lists,
     best_with_each,
-    infer_allowed,
+    infer_lists,
+    worth_listing,
     worth_lists,
 )
-from kernelfields.inference.chain.allowed_steps import ScoredSteps, StepBlocks, StepTable, worth_listing
-from kernelfields.inference.chain.beliefs import infer_chains
-from kernelfields.inference.chain.decoding import viterbi
-from kernelfields.inference.chain.logarithms import infer_in_logarithms
+from kernelfields.inference.choice import FamilySpec, family_of
+from kernelfields.inference.potentials import EDGE, Potentials
 from kernelfields.numerics.threads import Workers
-from kernelfields.objective.likelihoods.chain import ChainLikelihood
-from kernelfields.objective.likelihoods.partial import PartialLikelihood
-from kernelfields.objective.potentials import Potentials
+from kernelfields.objective.likelihoods.likelihood import PartialLikelihood, labelled_objective
+from tests.arrays import Inferred, infer_chains
+from tests.oracles.log_domain import reference_beliefs
 from tests.samples import faint_chain
 
 LENGTHS = np.array([4, 1, 6, 3])
@@ -48,6 +53,19 @@ def some_case(seed, scale=1.0, tied=True, forbid=0.0):
         mask[:, 0] = True
         lists = AllowedLabels.of_mask(mask)
     return mask, lists, node, np.where(forbidden, -np.inf, edge)
+
+
+def infer_allowed(scores, edge, offsets, lists, *, position_weights=None, workers=None):
+    """Infer chains with lists of allowed labels, their scores (A,) and edges."""
+    weights = None if position_weights is None else position_weights[offsets[:-1]]
+    family = ListFamily(offsets, lists.n_labels, lists, tied=len(edge) == 1)
+    return Inferred(family.at(Potentials(lists.spread(scores), {EDGE: edge}), weights, workers))
+
+
+def infer_listed(scores, values, offsets, lists, listed, *, position_weights=None, workers=None):
+    """Infer the same with scores of listed steps alone."""
+    weights = None if position_weights is None else position_weights[offsets[:-1]]
+    return infer_lists(scores, values, offsets, lists, listed=listed, weights=weights, workers=workers)
 
 
 @pytest.mark.parametrize(
@@ -86,11 +104,11 @@ def test_steps_with_a_score_alone_have_the_marginals_of_a_table(scale, forbid, l
         dense = infer_chains(np.where(mask, node, -np.inf), edge, OFFSETS, position_weights=weights)
         values, forms = listed_forms(edge, lists, large)
         for listed in forms:
-            found = infer_allowed(
-                node[mask], values, OFFSETS, lists, listed=listed, position_weights=weights, workers=Workers(2, 1)
+            found = infer_listed(
+                node[mask], values, OFFSETS, lists, listed, position_weights=weights, workers=Workers(2, 1)
             )
             np.testing.assert_allclose(found.log_partition, dense.log_partition, rtol=1e-12)
-            np.testing.assert_allclose(found.node_marginals, dense.node_marginals, atol=1e-12)
+            np.testing.assert_allclose(lists.spread(found.entries), dense.node_marginals, atol=1e-12)
             steps = dense.gradient()[1].reshape(-1)[listed.outcomes]
             np.testing.assert_allclose(found.steps, steps, atol=1e-11)
 
@@ -105,9 +123,9 @@ def test_labels_that_no_step_reaches_have_no_probability():
     dense = infer_chains(np.where(mask, node, -np.inf), edge, OFFSETS)
     values, forms = listed_forms(edge, lists)
     for scores, listed in [(edge, None), *((values, form) for form in forms)]:
-        found = infer_allowed(node[mask], scores, OFFSETS, lists, listed=listed)
-        np.testing.assert_allclose(found.node_marginals, dense.node_marginals, atol=1e-14)
-        assert found.node_marginals[2].tolist() == [1.0, 0.0, 0.0]
+        found = lists.spread(infer_lists(node[mask], scores, OFFSETS, lists, listed=listed).entries)
+        np.testing.assert_allclose(found, dense.node_marginals, atol=1e-14)
+        assert found[2].tolist() == [1.0, 0.0, 0.0]
 
 
 def test_long_sequences_and_long_lists_keep_no_blocks():
@@ -119,8 +137,8 @@ def test_long_sequences_and_long_lists_keep_no_blocks():
     steps = ScoredSteps(np.flatnonzero(edge), 40)
     values = edge.reshape(-1)[steps.outcomes]
     for listed in (steps, StepBlocks(steps, lists, offsets, Workers(1))):
-        found = infer_allowed(node.reshape(-1), values, offsets, lists, listed=listed)
-        np.testing.assert_allclose(found.node_marginals, dense.node_marginals, atol=1e-12)
+        found = infer_lists(node.reshape(-1), values, offsets, lists, listed=listed)
+        np.testing.assert_allclose(lists.spread(found.entries), dense.node_marginals, atol=1e-12)
         np.testing.assert_allclose(found.steps, dense.gradient()[1].reshape(-1)[steps.outcomes], atol=1e-11)
     found = infer_allowed(node.reshape(-1), edge, offsets, lists)
     np.testing.assert_allclose(found.gradient()[1], dense.gradient()[1], atol=1e-11)
@@ -155,7 +173,7 @@ def test_tables_of_steps_are_listed_where_they_are_large_and_sparse():
 @pytest.mark.parametrize("nats", range(10))
 def test_labels_of_few_digits_are_inferred_in_logarithms(nats):
     node, edge, offsets = faint_chain(nats)
-    exact = infer_in_logarithms(node, edge)
+    exact = reference_beliefs(node, edge, offsets)
     found = infer_allowed(node.ravel(), edge, offsets, AllowedLabels.of_mask(np.ones(node.shape, dtype=bool)))
     np.testing.assert_allclose(found.log_partition, exact.log_partition, rtol=1e-14)
     np.testing.assert_allclose(found.node_marginals, exact.node_marginals, rtol=1e-12)
@@ -166,7 +184,7 @@ def test_best_labellings_are_those_of_all_labels(tied):
     for seed in range(4):
         mask, lists, node, edge = some_case(seed, 3.0, tied, 0.3)
         labels, scores = viterbi(np.where(mask, node, -np.inf), edge, OFFSETS)
-        found, found_scores = best_allowed(node[mask], edge, OFFSETS, lists)
+        found, found_scores = best_in_lists(node[mask], edge, OFFSETS, lists)
         np.testing.assert_array_equal(found, labels)
         np.testing.assert_allclose(found_scores, scores)
 
@@ -185,14 +203,18 @@ def test_max_marginals_are_the_best_scores_with_each_label():
 
 def test_answers_equal_those_of_all_labels():
     mask, lists, node, edge = some_case(6)
-    chains = Chains(np.empty((N, 0)), OFFSETS)
-    dense = ChainAnswers(chains, np.where(mask, node, -np.inf), edge, Workers(1))
-    found = AllowedAnswers(chains, lists, node[mask], edge, Workers(1))
+    chains, n_labels = Chains(np.empty((N, 0)), OFFSETS), node.shape[1]
+    whole, tables = ChainFamily(OFFSETS, n_labels), {EDGE: edge}
+    dense = Answers(chains, whole, Potentials(np.where(mask, node, -np.inf), tables), Workers(1))
+    listed = ListFamily(OFFSETS, n_labels, lists, packed=lists)
+    found = Answers(chains, listed, Potentials(node[mask], tables), Workers(1))
     np.testing.assert_allclose(found.marginals, dense.marginals, atol=1e-13)
     np.testing.assert_array_equal(found.likeliest_labels(), dense.likeliest_labels())
     np.testing.assert_array_equal(found.best_labels(), dense.best_labels())
     np.testing.assert_allclose(found.entropies(), dense.entropies())
-    np.testing.assert_allclose(found.pair_marginals(), dense.pair_marginals(), atol=1e-13)
+    pairs = zip(found.clique_marginals(EDGE), dense.clique_marginals(EDGE), strict=True)
+    for ours, theirs in pairs:
+        np.testing.assert_allclose(ours, theirs, atol=1e-13)
     labels = np.zeros(N, dtype=np.int64)
     np.testing.assert_allclose(found.label_scores(labels), dense.label_scores(labels))
     known = np.where(np.arange(node.shape[1]) == dense.best_labels()[:, None], 0.0, -np.inf)
@@ -203,8 +225,9 @@ def test_answers_equal_those_of_all_labels():
 def test_evidence_that_leaves_few_labels_is_walked():
     _, _, node, edge = some_case(7)
     evidence = np.where(np.arange(node.shape[1]) == 1, 0.0, -np.inf) * np.ones((N, 1))
-    answers = ChainAnswers(Chains(np.empty((N, 0)), OFFSETS), node, edge, Workers(1)).given(evidence)
-    assert isinstance(answers, AllowedAnswers)
+    chains, family = Chains(np.empty((N, 0)), OFFSETS), ChainFamily(OFFSETS, node.shape[1])
+    answers = Answers(chains, family, Potentials(node, {EDGE: edge}), Workers(1)).given(evidence)
+    assert isinstance(answers.family, ListFamily)
     np.testing.assert_array_equal(answers.best_labels(), np.ones(N))
 
 
@@ -213,13 +236,19 @@ def test_likelihood_walks_lists_or_masks_with_one_result(tied):
     mask, lists, node, edge = some_case(8, 1.0, tied)
     labels = np.array([np.flatnonzero(row)[0] for row in mask])
     chains = Chains(np.empty((N, 0)), OFFSETS, labels, np.array([1.0, 2.0, 0.5, 1.0]), allowed=lists)
-    one, other = (ChainLikelihood(chains, node.shape[1], tied=tied) for _ in range(2))
-    one.walks_lists, other.walks_lists = True, False
-    ours, theirs = one.evaluate(Potentials(node, edge)), other.evaluate(Potentials(node, edge))
+    base = BaseMeasure(OFFSETS, node.shape[1], allowed=lists)
+    one, other = (
+        labelled_objective(family, chains)
+        for family in (
+            ListFamily(OFFSETS, node.shape[1], lists, tied=tied, base=base),
+            ChainFamily(OFFSETS, node.shape[1], tied=tied, base=base),
+        )
+    )
+    ours, theirs = (each.evaluate(Potentials(node, {EDGE: edge})) for each in (one, other))
     assert ours.value == pytest.approx(theirs.value)
     for mine, wanted in zip(ours.residual.arrays, theirs.residual.arrays, strict=True):
         np.testing.assert_allclose(mine, wanted, atol=1e-12)
-    assert one.value_at_zero == pytest.approx(one.evaluate(one.layout.zeros()).value)
+    assert one.value_at_zero == pytest.approx(one.evaluate(one.family.zeros()).value)
 
 
 def test_partial_likelihood_narrows_what_evidence_excludes():
@@ -227,13 +256,11 @@ def test_partial_likelihood_narrows_what_evidence_excludes():
     n_labels = 12
     evidence = np.where(random.random((N, n_labels)) < 0.2, 0.0, -np.inf)
     evidence[:, 3] = 0.0
-    chains = Chains(np.empty((N, 0)), OFFSETS, np.full(N, 3), None, evidence)
-    plain = ChainLikelihood(chains, n_labels)
-    assert plain.narrowed(evidence).walks_lists
-    found = PartialLikelihood(plain, chains)
-    wide = PartialLikelihood(plain, chains)
-    wide._informed = plain
-    potentials = Potentials(random.normal(size=(N, n_labels)), random.normal(size=(1, n_labels, n_labels)))
+    plain, ones = ChainFamily(OFFSETS, n_labels), np.ones(len(LENGTHS))
+    found, wide = (PartialLikelihood(plain, evidence, ones) for _ in range(2))
+    assert isinstance(found.known_family, ListFamily)
+    wide.known_family = ChainFamily(OFFSETS, n_labels, base=BaseMeasure(OFFSETS, n_labels, log_weights=evidence))
+    potentials = Potentials(random.normal(size=(N, n_labels)), {EDGE: random.normal(size=(1, n_labels, n_labels))})
     ours, theirs = found.evaluate(potentials), wide.evaluate(potentials)
     assert ours.value == pytest.approx(theirs.value)
     np.testing.assert_allclose(ours.residual.node, theirs.residual.node, atol=1e-12)
@@ -246,7 +273,7 @@ def test_a_chain_without_a_path_is_named():
     with pytest.raises(ValueError, match="sequence 0: every labelling is forbidden"):
         infer_allowed(np.zeros(N), edge, OFFSETS, lists)
     with pytest.raises(ValueError, match="sequence 0"):
-        best_allowed(np.zeros(N), edge, OFFSETS, lists)
+        best_in_lists(np.zeros(N), edge, OFFSETS, lists)
 
 
 class TestLists:
@@ -280,8 +307,10 @@ def test_constraints_shorten_lists():
     masks = resolve_constraints("bio", classes)
     lists = AllowedLabels.of_mask(np.ones((N, 3), dtype=bool))
     labels = np.full(N, 2)
-    chains = Chains(np.empty((N, 0)), OFFSETS, labels, allowed=lists)
-    likelihood = ChainLikelihood(chains, 3, masks=masks)
-    free = ChainLikelihood(Chains(np.empty((N, 0)), OFFSETS, labels), 3, masks=masks)
-    assert likelihood.value_at_zero == pytest.approx(free.value_at_zero)
-    assert 1 not in likelihood.allowed.labels[likelihood.allowed.begin[0] : likelihood.allowed.begin[1]]
+    spec, chains = FamilySpec("chain", 3, masks), Chains(np.empty((N, 0)), OFFSETS, labels, allowed=lists)
+    base = spec.base_measure(chains)
+    listed = ListFamily(OFFSETS, 3, base.lists, base=base)
+    free = family_of(Chains(np.empty((N, 0)), OFFSETS, labels), (), spec)
+    one, other = labelled_objective(listed, chains), labelled_objective(free, chains)
+    assert one.value_at_zero == pytest.approx(other.value_at_zero)
+    assert 1 not in base.lists.labels[base.lists.begin[0] : base.lists.begin[1]]

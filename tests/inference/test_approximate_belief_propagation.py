@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from kernelfields.inference.approximate.base import OPTIONS, LoopyBelief, TreeReweighted
-from kernelfields.inference.approximate.belief_propagation import BeliefPropagation
-from kernelfields.inference.approximate.pair_layout import PairLayout, growth_order
-from kernelfields.inference.approximate.parts import cut_apart
-from kernelfields.inference.plan import plan_inference
+from kernelfields.inference.approximate.belief_propagation import PropagationFamily
+from kernelfields.inference.approximate.pair_layout import PairLayout, cut_apart, growth_order
+from kernelfields.inference.choice import plan_inference
 from kernelfields.numerics.threads import Workers
+from tests.arrays import decode_graphs, infer_graphs
 from tests.oracles.graphs import GraphEnumeration
 
 METHODS = ["trw", "loopy"]
@@ -54,18 +54,18 @@ def test_exact_on_forests(method, spread, forbidden):
             exact = GraphEnumeration(*graphs).infer(node, factors)
         except ValueError as error:
             with pytest.raises(ValueError, match=str(error)):
-                plan.infer(node, factors)
+                infer_graphs(plan, node, factors)
             with pytest.raises(ValueError, match=str(error)):
-                plan.decode(node, factors)
+                decode_graphs(plan, node, factors)
             continue
         n_feasible += 1
-        beliefs = plan.infer(node, factors)
+        beliefs = infer_graphs(plan, node, factors)
         np.testing.assert_allclose(beliefs.log_partition, exact.log_partition, rtol=1e-12, atol=1e-10)
         np.testing.assert_allclose(beliefs.node_marginals, exact.node_marginals, atol=1e-9)
         for group in range(2):
             np.testing.assert_allclose(beliefs.factor_marginals(group), exact.factor_marginals(group), atol=1e-9)
         assert np.all(beliefs.diagnostics["iterations"] == 1)
-        labels, scores = plan.decode(node, factors)
+        labels, scores = decode_graphs(plan, node, factors)
         np.testing.assert_allclose(scores, GraphEnumeration(*graphs).decode(node, factors)[1], rtol=1e-12)
         given = [labels[None, a:b] for a, b in zip(graphs[0][:-1], graphs[0][1:], strict=True)]
         reached = GraphEnumeration(*graphs).scores_of(given, node, factors)
@@ -102,9 +102,11 @@ def test_pairs_on_the_same_nodes_are_one():
     node, first, second = rng.normal(size=(9, 3)), rng.normal(size=(6, 3, 3)), rng.normal(size=(1, 3, 3))
     other = rng.normal(size=(6, 3, 3))
     for method in METHODS:
-        apart = plan_inference(offsets, [across, across[:, ::-1], down], 3, method).infer(node, [first, second, other])
-        joined = plan_inference(offsets, [across, down], 3, method).infer(
-            node, [first + second.transpose(0, 2, 1), other]
+        apart = infer_graphs(
+            plan_inference(offsets, [across, across[:, ::-1], down], 3, method), node, [first, second, other]
+        )
+        joined = infer_graphs(
+            plan_inference(offsets, [across, down], 3, method), node, [first + second.transpose(0, 2, 1), other]
         )
         np.testing.assert_allclose(apart.log_partition, joined.log_partition, rtol=1e-12)
         np.testing.assert_allclose(apart.factor_marginals(0), joined.factor_marginals(0), atol=1e-12)
@@ -117,8 +119,8 @@ def test_tied_tables_equal_copies(method):
     offsets, members = grid(5, 4)
     node, factors = rng.normal(size=(20, 3)), [rng.normal(size=(1, 3, 3)) for _ in members]
     copied = [np.repeat(each, len(m), axis=0) for each, m in zip(factors, members, strict=True)]
-    tied = plan_inference(offsets, members, 3, method).infer(node, factors)
-    untied = plan_inference(offsets, members, 3, method).infer(node, copied)
+    tied = infer_graphs(plan_inference(offsets, members, 3, method), node, factors)
+    untied = infer_graphs(plan_inference(offsets, members, 3, method), node, copied)
     np.testing.assert_allclose(tied.log_partition, untied.log_partition, rtol=1e-13)
     for ours, theirs in zip(tied.gradient()[1], untied.gradient()[1], strict=True):
         np.testing.assert_allclose(ours[0], theirs.sum(axis=0), rtol=1e-10, atol=1e-12)
@@ -139,11 +141,11 @@ def test_a_warm_start_saves_sweeps_and_changes_nothing_beyond_the_tolerance(meth
     kind = TreeReweighted if method == "trw" else LoopyBelief
     warm = plan_inference(offsets, members, 4, kind(tolerance=1e-9, max_iter=2000))
     cold = plan_inference(offsets, members, 4, kind(tolerance=1e-9, max_iter=2000, warm_start=False))
-    first = warm.infer(node, factors)
-    np.testing.assert_array_equal(first.log_partition, cold.infer(node, factors).log_partition)
+    first = infer_graphs(warm, node, factors)
+    np.testing.assert_array_equal(first.log_partition, infer_graphs(cold, node, factors).log_partition)
     kept = first.factor_marginals(0)
     node = node + 1e-3 * rng.normal(size=node.shape)
-    ours, theirs = warm.infer(node, factors), cold.infer(node, factors)
+    ours, theirs = infer_graphs(warm, node, factors), infer_graphs(cold, node, factors)
     assert ours.diagnostics["iterations"][0] < theirs.diagnostics["iterations"][0]
     np.testing.assert_allclose(ours.log_partition, theirs.log_partition, rtol=1e-11)
     np.testing.assert_allclose(ours.node_marginals, theirs.node_marginals, atol=1e-6)
@@ -159,9 +161,9 @@ def test_what_was_forbidden_before_is_possible_after_a_warm_start():
         plan = plan_inference(offsets, members, 2, method)
         closed = node.copy()
         closed[4, 0] = -np.inf
-        assert plan.infer(closed, factors).node_marginals[4, 0] == 0
-        fresh = plan_inference(offsets, members, 2, method).infer(node, factors)
-        np.testing.assert_allclose(plan.infer(node, factors).log_partition, fresh.log_partition, rtol=1e-8)
+        assert infer_graphs(plan, closed, factors).node_marginals[4, 0] == 0
+        fresh = infer_graphs(plan_inference(offsets, members, 2, method), node, factors)
+        np.testing.assert_allclose(infer_graphs(plan, node, factors).log_partition, fresh.log_partition, rtol=1e-8)
 
 
 def test_the_tree_reweighted_bound_is_convex_in_the_potentials():
@@ -171,7 +173,7 @@ def test_the_tree_reweighted_bound_is_convex_in_the_potentials():
     for _ in range(20):
         ends = [(rng.normal(size=(12, 3)), [2 * rng.normal(size=(1, 3, 3)) for _ in members]) for _ in range(2)]
         middle = (ends[0][0] + ends[1][0]) / 2, [(a + b) / 2 for a, b in zip(ends[0][1], ends[1][1], strict=True)]
-        values = [plan.infer(*point).log_partition[0] for point in (*ends, middle)]
+        values = [infer_graphs(plan, *point).log_partition[0] for point in (*ends, middle)]
         assert values[2] <= (values[0] + values[1]) / 2 + 1e-8
 
 
@@ -180,8 +182,8 @@ def test_loopy_is_close_where_couplings_are_weak():
     offsets, members = grid(4, 4)
     node, factors = rng.normal(size=(16, 2)), [0.2 * rng.normal(size=(len(m), 2, 2)) for m in members]
     exact = GraphEnumeration(offsets, members, 2).infer(node, factors)
-    beliefs = plan_inference(offsets, members, 2, "loopy").infer(node, factors)
-    assert beliefs.bound is None
+    beliefs = infer_graphs(plan_inference(offsets, members, 2, "loopy"), node, factors)
+    assert beliefs.family.bound is None
     np.testing.assert_allclose(beliefs.log_partition, exact.log_partition, atol=1e-3)
     np.testing.assert_allclose(beliefs.node_marginals, exact.node_marginals, atol=1e-3)
 
@@ -193,7 +195,7 @@ def test_labellings_are_locally_best_and_carry_their_true_score(method):
     reached, n_best = GraphEnumeration(offsets, members, 2), 0
     for _ in range(10):
         node, factors = rng.normal(size=(12, 2)), [1.5 * rng.normal(size=(1, 2, 2)) for _ in members]
-        labels, scores = plan_inference(offsets, members, 2, method).decode(node, factors)
+        labels, scores = decode_graphs(plan_inference(offsets, members, 2, method), node, factors)
         flipped = np.concatenate([labels[None], np.where(np.eye(12, dtype=bool), 1 - labels, labels)])
         all_scores = reached.scores_of([flipped], node, factors)[0]
         assert scores[0] == pytest.approx(all_scores[0], rel=1e-12)
@@ -207,7 +209,7 @@ def test_unfinished_sweeps_are_reported():
     offsets, members = grid(6, 6)
     node, factors = rng.normal(size=(36, 3)), [3 * rng.normal(size=(1, 3, 3)) for _ in members]
     for method, options in (("trw", TreeReweighted(max_iter=2)), ("loopy", LoopyBelief(max_iter=2))):
-        diagnostics = plan_inference(offsets, members, 3, options).infer(node, factors).diagnostics
+        diagnostics = infer_graphs(plan_inference(offsets, members, 3, options), node, factors).diagnostics
         assert not diagnostics["converged"].any()
         assert diagnostics["change"][0] > 1e-6
         assert method in diagnostics["warnings"][0]
@@ -219,10 +221,10 @@ def test_graphs_without_pairs(method):
     node = np.random.default_rng(9).normal(size=(3, 2))
     for members, factors in ([], []), ([np.zeros((0, 2), int)], [np.zeros((1, 2, 2))]):
         plan = plan_inference([0, 1, 3], members, 2, method)
-        beliefs = plan.infer(node, factors)
+        beliefs = infer_graphs(plan, node, factors)
         expected = np.log(np.exp(node).sum(axis=1))
         np.testing.assert_allclose(beliefs.log_partition, [expected[0], expected[1] + expected[2]], rtol=1e-13)
-        assert plan.decode(node, factors)[0].tolist() == node.argmax(axis=1).tolist()
+        assert decode_graphs(plan, node, factors)[0].tolist() == node.argmax(axis=1).tolist()
         assert [each.shape for each in beliefs.gradient()[1]] == [each.shape for each in factors]
 
 
@@ -285,12 +287,12 @@ def test_a_graph_in_parts_is_swept_to_the_same_marginals_with_any_number_of_thre
     members = [np.concatenate([small, 6 + large, 406 + small])]
     offsets = np.array([0, 6, 406, 412])
     node, factors = rng.normal(size=(412, 3)), [rng.normal(size=(1, 3, 3))]
-    whole = plan_inference(offsets, members, 3, method).infer(node, factors)
+    whole = infer_graphs(plan_inference(offsets, members, 3, method), node, factors)
     results = []
     for n_jobs in (1, 2, 3):
-        plan = BeliefPropagation(offsets, members, 3, OPTIONS[method](), least_parted=400)
+        plan = PropagationFamily(offsets, members, 3, OPTIONS[method](), least_parted=400)
         assert list(plan.pairs.parts) == [1]
-        beliefs = plan.infer(node, factors, workers=Workers(n_jobs))
+        beliefs = infer_graphs(plan, node, factors, workers=Workers(n_jobs))
         assert beliefs.diagnostics["converged"].all()
         results.append([beliefs.log_partition, *beliefs.gradient()[1], beliefs.node_marginals])
     for ours in results[1:]:
@@ -301,7 +303,7 @@ def test_a_graph_in_parts_is_swept_to_the_same_marginals_with_any_number_of_thre
         np.testing.assert_allclose(results[0][0], whole.log_partition, rtol=1e-6)
         np.testing.assert_allclose(results[0][2], whole.node_marginals, atol=1e-4)
     else:
-        exact = plan_inference(offsets, members, 3, "junction").infer(node, factors).log_partition
+        exact = infer_graphs(plan_inference(offsets, members, 3, "junction"), node, factors).log_partition
         assert np.all(results[0][0] >= exact - 1e-9)
         np.testing.assert_allclose(results[0][0], whole.log_partition, rtol=0.02)
 
@@ -310,10 +312,10 @@ def test_a_large_forest_in_parts_is_exact():
     rng = np.random.default_rng(2)
     pairs = np.array([(rng.integers(v - v % 10, v), v) for v in range(200) if v % 10])
     node, factors = rng.normal(size=(200, 2)), [rng.normal(size=(1, 2, 2))]
-    exact = plan_inference([0, 200], [pairs], 2, "tree").infer(node, factors)
+    exact = infer_graphs(plan_inference([0, 200], [pairs], 2, "tree"), node, factors)
     for method in ("trw", "loopy"):
-        plan = BeliefPropagation(np.array([0, 200]), [pairs], 2, OPTIONS[method](), least_parted=100)
+        plan = PropagationFamily(np.array([0, 200]), [pairs], 2, OPTIONS[method](), least_parted=100)
         assert len(plan.pairs.parts[0]) > 2
-        ours = plan.infer(node, factors, workers=Workers(2))
+        ours = infer_graphs(plan, node, factors, workers=Workers(2))
         np.testing.assert_allclose(ours.log_partition, exact.log_partition, rtol=1e-10)
         np.testing.assert_allclose(ours.node_marginals, exact.node_marginals, atol=1e-9)

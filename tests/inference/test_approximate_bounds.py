@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from kernelfields.inference.approximate.base import LoopyBelief, MeanField, TreeReweighted
-from kernelfields.inference.plan import plan_inference
+from kernelfields.inference.choice import plan_inference
 from kernelfields.numerics.threads import Workers
+from tests.arrays import infer_graphs
 from tests.oracles.graphs import GraphEnumeration
 
 
@@ -47,21 +48,23 @@ def test_the_bounds_hold_after_any_number_of_sweeps(spread, forbidden):
             exact = enumerated(*graphs, node, factors)
         except ValueError as error:
             with pytest.raises(ValueError, match=str(error)):
-                plan_inference(*graphs, "trw").infer(node, factors)
+                infer_graphs(plan_inference(*graphs, "trw"), node, factors)
             with pytest.raises(ValueError, match="no allowed labelling was found"):
-                plan_inference(*graphs, "mean-field").infer(node, factors)
+                infer_graphs(plan_inference(*graphs, "mean-field"), node, factors)
             continue
         n_feasible += 1
         slack = 1e-9 * (1 + np.abs(exact.log_partition))
         for max_iter in (1, 2, 5, 500):
             damping = 0.4 if trial % 4 == 0 else 0.0
-            upper = plan_inference(*graphs, TreeReweighted(max_iter=max_iter, damping=damping)).infer(node, factors)
-            lower = plan_inference(*graphs, MeanField(max_iter=max_iter)).infer(node, factors)
+            upper = infer_graphs(
+                plan_inference(*graphs, TreeReweighted(max_iter=max_iter, damping=damping)), node, factors
+            )
+            lower = infer_graphs(plan_inference(*graphs, MeanField(max_iter=max_iter)), node, factors)
             assert np.all(upper.log_partition >= exact.log_partition - slack)
             assert np.all(lower.log_partition <= exact.log_partition + slack)
             assert np.all(upper.diagnostics["iterations"] <= max_iter)
-        assert (upper.method, upper.exact, upper.bound) == ("trw", False, "upper")
-        assert (lower.method, lower.exact, lower.bound) == ("mean-field", False, "lower")
+        assert (upper.family.method, upper.family.exact, upper.family.bound) == ("trw", False, "upper")
+        assert (lower.family.method, lower.family.exact, lower.family.bound) == ("mean-field", False, "lower")
     assert n_feasible >= 10
 
 
@@ -72,7 +75,7 @@ def test_more_sweeps_never_make_a_bound_worse(method):
     for _ in range(20):
         *graphs, node, factors = random_graphs(rng, orders=(2, 2, 2), spread=3.0, sizes=(5, 6))
         values = [
-            plan_inference(*graphs, options(max_iter=n, tolerance=0)).infer(node, factors).log_partition
+            infer_graphs(plan_inference(*graphs, options(max_iter=n, tolerance=0)), node, factors).log_partition
             for n in (1, 2, 3, 5, 8, 20, 60)
         ]
         assert np.all(sign * np.diff(values, axis=0) <= 1e-9)
@@ -84,7 +87,7 @@ def test_mean_field_takes_factors_of_any_order():
         for _ in range(10):
             *graphs, node, factors = random_graphs(rng, orders=orders, sizes=(5, 4, 2))
             exact = enumerated(*graphs, node, factors)
-            beliefs = plan_inference(*graphs, "mean-field").infer(node, factors)
+            beliefs = infer_graphs(plan_inference(*graphs, "mean-field"), node, factors)
             assert np.all(beliefs.log_partition <= exact.log_partition + 1e-9)
             for group, members in enumerate(graphs[1]):
                 marginals = beliefs.factor_marginals(group)
@@ -99,7 +102,9 @@ def test_mean_field_takes_factors_of_any_order():
 def test_mean_field_is_exact_where_nothing_is_joined():
     node = np.random.default_rng(7).normal(size=(4, 3))
     exact = enumerated([0, 1, 4], [np.zeros((0, 2), int)], 3, node, [np.zeros((1, 3, 3))])
-    beliefs = plan_inference([0, 1, 4], [np.zeros((0, 2), int)], 3, "mean-field").infer(node, [np.zeros((1, 3, 3))])
+    beliefs = infer_graphs(
+        plan_inference([0, 1, 4], [np.zeros((0, 2), int)], 3, "mean-field"), node, [np.zeros((1, 3, 3))]
+    )
     np.testing.assert_allclose(beliefs.log_partition, exact.log_partition, rtol=1e-13)
     np.testing.assert_allclose(beliefs.node_marginals, exact.node_marginals, rtol=1e-13)
 
@@ -108,8 +113,8 @@ def test_a_second_start_frees_mean_field_from_a_saddle():
     """Two equal labels that attract: the softmax of the nodes is a stationary point, a labelling is better."""
     offsets, members, table = [0, 2], [np.array([[0, 1]])], 8.0 * np.eye(2)[None]
     node = np.zeros((2, 2))
-    stuck = plan_inference(offsets, members, 2, MeanField(starts=1)).infer(node, [table])
-    free = plan_inference(offsets, members, 2, MeanField(starts=2)).infer(node, [table])
+    stuck = infer_graphs(plan_inference(offsets, members, 2, MeanField(starts=1)), node, [table])
+    free = infer_graphs(plan_inference(offsets, members, 2, MeanField(starts=2)), node, [table])
     np.testing.assert_allclose(stuck.log_partition, 4 + 2 * np.log(2))
     assert free.log_partition[0] > 8.0
 
@@ -137,14 +142,18 @@ def test_the_gradient_is_that_of_the_value(method, tied):
         "mean-field": MeanField(tolerance=1e-13, max_iter=5000, starts=1),
     }[method]
     plan = plan_inference(offsets, members, n_labels, options)
-    beliefs = plan.infer(node, factors, weights=weights)
+    beliefs = infer_graphs(plan, node, factors, weights=weights)
     assert beliefs.diagnostics["converged"].all()
     assert beliefs.diagnostics["warnings"] == []
     d_node, d_factors = beliefs.gradient()
     step = 1e-4
 
     def slope(first, second):
-        return weights @ (plan.infer(*first).log_partition - plan.infer(*second).log_partition) / (2 * step)
+        return (
+            weights
+            @ (infer_graphs(plan, *first).log_partition - infer_graphs(plan, *second).log_partition)
+            / (2 * step)
+        )
 
     for entry in np.ndindex(node.shape):
         bump = np.zeros_like(node)
@@ -162,7 +171,7 @@ def test_gradients_sum_the_factor_marginals():
     for method in ("trw", "loopy", "mean-field", "gibbs"):
         *graphs, node, factors = random_graphs(rng, sizes=(5, 4, 3))
         weights = rng.uniform(0.5, 2, size=3)
-        beliefs = plan_inference(*graphs, method).infer(node, factors, weights=weights)
+        beliefs = infer_graphs(plan_inference(*graphs, method), node, factors, weights=weights)
         d_node, d_factors = beliefs.gradient()
         sizes = np.diff(graphs[0])
         np.testing.assert_allclose(d_node, np.repeat(weights, sizes)[:, None] * beliefs.node_marginals)
@@ -170,7 +179,7 @@ def test_gradients_sum_the_factor_marginals():
             rows = beliefs.factor_marginals(group)
             if len(rows):
                 np.testing.assert_allclose(rows.sum(axis=(1, 2)), 1.0, rtol=1e-9)
-            rows = rows * weights[beliefs.inference.factor_graphs(group)][:, None, None]
+            rows = rows * weights[beliefs.family.factor_items(group)][:, None, None]
             expected = rows.sum(axis=0, keepdims=True) if len(each) == 1 else rows
             np.testing.assert_allclose(d_factors[group], expected, rtol=1e-9, atol=1e-12)
         with pytest.raises(TypeError, match=f"'{method}' is approximate"):
@@ -181,8 +190,8 @@ def test_gradients_sum_the_factor_marginals():
 def test_threads_change_nothing(method):
     rng = np.random.default_rng(10)
     *graphs, node, factors = random_graphs(rng, sizes=(6,) * 60, n_labels=11)
-    alone = plan_inference(*graphs, method).infer(node, factors)
-    together = plan_inference(*graphs, method).infer(node, factors, workers=Workers(2))
+    alone = infer_graphs(plan_inference(*graphs, method), node, factors)
+    together = infer_graphs(plan_inference(*graphs, method), node, factors, workers=Workers(2))
     np.testing.assert_array_equal(alone.log_partition, together.log_partition)
     np.testing.assert_array_equal(alone.node_marginals, together.node_marginals)
     for ours, theirs in zip(alone.gradient()[1], together.gradient()[1], strict=True):

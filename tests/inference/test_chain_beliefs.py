@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from kernelfields.inference.chain.beliefs import infer_chains
 from kernelfields.numerics.threads import Workers
+from tests.arrays import infer_chains
 from tests.oracles.chains import enumerate_chain
 from tests.oracles.log_domain import reference_beliefs, reference_hessian_product
 from tests.samples import chain_potentials
@@ -70,7 +70,7 @@ def test_only_the_sequences_that_need_it_are_rescued(tied):
     node, edge, offsets = chain_potentials(rng, 3, tied=tied)
     node[offsets[2] : offsets[3]] *= 2000
     beliefs = infer_chains(node, edge, offsets)
-    assert list(beliefs._rescued) == [2]
+    assert beliefs._rescued.items.tolist() == [2]
     directions = rng.normal(size=node.shape), rng.normal(size=edge.shape)
     oracle = enumerate_chain(node, edge, offsets)
     assert_equal_to(oracle, *oracle.hessian_product(*directions), beliefs, directions, np.ones(len(node)))
@@ -92,7 +92,7 @@ def test_evidence_that_turns_around_is_not_lost_to_underflow():
     # Half way the group that wins in the end is behind by e^-900: 0 in doubles, and no flag from a scale.
     node, edge, offsets = conflicting_evidence(60, 30.0)
     beliefs = infer_chains(node, edge, offsets)
-    assert list(beliefs._rescued) == [0]
+    assert beliefs._rescued.items.tolist() == [0]
     twin = reference_beliefs(node, edge, offsets)
     groups = [
         infer_chains(node[:, group], edge[:, group][:, :, group], offsets) for group in (slice(0, 2), slice(2, 4))
@@ -117,7 +117,7 @@ def test_a_step_that_underflows_is_not_taken_for_a_forbidden_one():
     node[0, 1] = -np.inf
     edge = np.array([[[0.0, -2000.0], [-2000.0, 0.0]]])
     beliefs = infer_chains(node, edge, np.array([0, 110]))
-    assert list(beliefs._rescued) == [0]
+    assert beliefs._rescued.items.tolist() == [0]
     np.testing.assert_allclose(beliefs.log_partition, 109 * 30 - 2000, rtol=1e-14)
     np.testing.assert_allclose(beliefs.node_marginals[1:, 1], 1.0, atol=1e-12)
 

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from kernelfields.inference.chain.decoding import chain_entropy, n_best, sample_chains, viterbi
+from kernelfields.inference.chain.decoding import n_best, viterbi
 from kernelfields.numerics.threads import Workers
+from tests.arrays import chain_entropy, sample_chains
 from tests.oracles.chains import enumerate_chain
 from tests.samples import any_chain_potentials
 

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from small_graphs import packed, random_forests, random_graphs, random_potentials
 
+from kernelfields.inference.choice import plan_inference
 from kernelfields.inference.junction.n_best import n_best_labellings
-from kernelfields.inference.junction.orders import TooWide
+from kernelfields.inference.junction.plan import TooWide
 from kernelfields.inference.packing import InfeasibleGraph
-from kernelfields.inference.plan import plan_inference
+from tests.arrays import decode_graphs
 from tests.oracles.graphs import GraphEnumeration
 
 
@@ -55,7 +56,7 @@ def test_the_best_is_that_of_decoding_on_a_grid():
     offsets = packed([size * size])
     node, factors = random_potentials(rng, offsets, members, 3, [True, False])
     labels, scores = n_best_labellings(offsets, members, node, factors, 5)
-    best, best_score = plan_inference(offsets, members, 3).decode(node, factors)
+    best, best_score = decode_graphs(plan_inference(offsets, members, 3), node, factors)
     np.testing.assert_array_equal(labels[0][0], best)
     assert scores[0][0] == pytest.approx(best_score[0])
     # No single change, and no change at neighbours, is better than the second of them.

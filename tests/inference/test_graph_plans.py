@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from kernelfields.inference.beliefs import GraphBeliefs, GraphPotentials
-from kernelfields.inference.plan import plan_inference
+from kernelfields.inference.choice import plan_inference
+from tests.arrays import decode_graphs, infer_graphs
 
 PAIRS = np.array([[0, 1], [1, 2]])
 
@@ -94,12 +94,12 @@ def test_potentials_that_do_not_fit_are_refused(method):
         (node + np.nan, [table], r"node potentials must be finite or -inf, got nan at \(0, 0\) and 6 such"),
         (node, [table + np.inf], "factor group 0 must be finite or -inf, got inf"),
     ):
-        for attempt in (plan.infer, plan.decode):
+        for attempt in (infer_graphs, decode_graphs):
             with pytest.raises(ValueError, match=message):
-                attempt(wrong_node, wrong_factors)
+                attempt(plan, wrong_node, wrong_factors)
     with pytest.raises(ValueError, match=r"weights must have shape \(1,\), one per graph, got \(2,\)"):
-        plan.infer(node, [table], weights=[1.0, 2.0])
-    beliefs = plan.infer(node, [table])
+        infer_graphs(plan, node, [table], weights=[1.0, 2.0])
+    beliefs = infer_graphs(plan, node, [table])
     for d_node, d_factors, message in (
         (node[:1], [table], r"node direction has shape \(1, 2\), expected \(3, 2\)"),
         (node, [table, table], "the direction has 2 factor groups, expected 1"),
@@ -109,11 +109,9 @@ def test_potentials_that_do_not_fit_are_refused(method):
             beliefs.hessian_product(d_node, d_factors)
 
 
-def test_hessian_products_of_approximations_are_refused_by_name():
-    class Guess:
-        method, exact, bound = "guess", False, None
-
-    given = GraphPotentials(np.ones((1, 1)), [], ())
-    beliefs = GraphBeliefs(Guess(), given, np.zeros(1), np.ones((1, 1)))
-    with pytest.raises(TypeError, match="Hessian products need exact inference, and 'guess' is approximate"):
-        beliefs.hessian_product(np.ones((1, 1)), [])
+@pytest.mark.parametrize("method", ["trw", "loopy", "mean-field", "gibbs"])
+def test_hessian_products_of_approximations_are_refused_by_name(method):
+    node, table = np.zeros((3, 2)), np.zeros((1, 2, 2))
+    beliefs = infer_graphs(plan_inference([0, 3], [PAIRS], 2, method), node, [table])
+    with pytest.raises(TypeError, match=f"Hessian products need exact inference, and '{method}' is approximate"):
+        beliefs.hessian_product(node, [table])

@@ -11,10 +11,10 @@ from small_graphs import (
     random_potentials,
 )
 
-from kernelfields.inference.chain.beliefs import infer_chains
-from kernelfields.inference.chain.logarithms import infer_in_logarithms
-from kernelfields.inference.plan import plan_inference
+from kernelfields.inference.choice import plan_inference
 from kernelfields.numerics.threads import Workers
+from tests.arrays import decode_graphs, infer_chains, infer_graphs
+from tests.oracles.log_domain import reference_beliefs
 from tests.samples import faint_chain
 
 
@@ -35,7 +35,7 @@ def test_equal_to_enumeration_on_random_forests(spread, forbidden):
         assert plan.method == "tree"
         if equal_to_enumeration(plan, rng, node, factors, weights):
             compared += 1
-            rescued += plan.infer(node, factors).diagnostics.get("graphs in the log domain", 0)
+            rescued += infer_graphs(plan, node, factors).diagnostics.get("graphs in the log domain", 0)
     assert compared >= 20
     assert (rescued > 0) == (spread == 5000.0), "ordinary potentials need no log domain"
 
@@ -63,7 +63,7 @@ def test_a_chain_equals_chain_inference(tied, turned):
         return [table.transpose(0, 2, 1) if turned else table]
 
     chain = infer_chains(node, edge, offsets, position_weights=np.repeat(weights, np.diff(offsets)))
-    beliefs = plan_inference(offsets, [pairs], n_labels).infer(node, as_factors(edge), weights=weights)
+    beliefs = infer_graphs(plan_inference(offsets, [pairs], n_labels), node, as_factors(edge), weights=weights)
     np.testing.assert_allclose(beliefs.log_partition, chain.log_partition, rtol=1e-13)
     np.testing.assert_allclose(beliefs.node_marginals, chain.node_marginals, atol=1e-12)
     for ours, theirs in (
@@ -82,11 +82,11 @@ def test_larger_forests_equal_junction_trees(forbidden):
     weights = rng.uniform(0, 2, size=8)
     direction = directions_like(rng, node, factors)
     plans = [plan_inference(offsets, members, 5, method) for method in ("tree", "junction")]
-    tree, junction = (plan.infer(node, factors, weights=weights) for plan in plans)
+    tree, junction = (infer_graphs(plan, node, factors, weights=weights) for plan in plans)
     np.testing.assert_allclose(tree.log_partition, junction.log_partition, rtol=1e-13)
     assert_same(tree.gradient(), junction.gradient(), 1e-10)
     assert_same(tree.hessian_product(*direction), junction.hessian_product(*direction), 1e-10)
-    for ours, theirs in zip(*(plan.decode(node, factors) for plan in plans), strict=True):
+    for ours, theirs in zip(*(decode_graphs(plan, node, factors) for plan in plans), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-13)
 
 
@@ -97,7 +97,7 @@ def test_only_the_graphs_that_need_it_are_rescued():
     wide = int(np.argmax(np.diff(offsets)))
     node[offsets[wide] : offsets[wide + 1]] *= 3000
     plan = plan_inference(offsets, members, 3)
-    assert plan.infer(node, factors).diagnostics == {"graphs in the log domain": 1}
+    assert infer_graphs(plan, node, factors).diagnostics == {"graphs in the log domain": 1}
     assert equal_to_enumeration(plan, rng, node, factors, rng.uniform(0, 3, size=6))
 
 
@@ -108,7 +108,7 @@ def test_a_star_of_many_leaves_does_not_underflow(leaves):
     table = rng.normal(size=(1, 3, 3))
     centre = np.zeros((leaves + 1, 3))
     members = [np.column_stack([np.zeros(leaves, dtype=int), np.arange(1, leaves + 1)])]
-    beliefs = plan_inference([0, leaves + 1], members, 3).infer(centre, [table])
+    beliefs = infer_graphs(plan_inference([0, leaves + 1], members, 3), centre, [table])
     terms = leaves * np.log(np.exp(table[0]).sum(axis=1))
     np.testing.assert_allclose(beliefs.log_partition, np.logaddexp.reduce(terms), rtol=1e-13)
     shares = np.exp(terms - np.logaddexp.reduce(terms))
@@ -121,7 +121,7 @@ def test_hessian_products_keep_their_digits_on_a_long_chain():
     offsets, _, pairs = chains([20_000])
     plan = plan_inference(offsets, [pairs], 3)
     node, factors = random_potentials(rng, offsets, [pairs], 3, (True,))
-    beliefs = plan.infer(node, factors)
+    beliefs = infer_graphs(plan, node, factors)
     d_node, d_factors = directions_like(rng, node, factors)
     plain = beliefs.hessian_product(d_node, d_factors)
     lifted = beliefs.hessian_product(d_node + 100.0, d_factors)
@@ -145,8 +145,8 @@ def test_the_number_of_threads_does_not_change_a_digit():
     for n_jobs in (1, 2, 3):
         workers = Workers(n_jobs)
         assert (len(workers.runs(offsets, 6)) > 1) == (n_jobs > 1)
-        beliefs = plan.infer(node, factors, weights=np.linspace(0, 2, 300), workers=workers)
-        labels, scores = plan.decode(node, factors, workers)
+        beliefs = infer_graphs(plan, node, factors, weights=np.linspace(0, 2, 300), workers=workers)
+        labels, scores = decode_graphs(plan, node, factors, workers)
         node_part, factor_part = beliefs.gradient()
         d_node, d_factors = beliefs.hessian_product(*direction)
         results.append([beliefs.log_partition, node_part, *factor_part, d_node, *d_factors, labels, scores])
@@ -157,7 +157,7 @@ def test_the_number_of_threads_does_not_change_a_digit():
 
 def test_ties_have_a_fixed_winner():
     offsets, _, pairs = chains([5, 3])
-    labels, scores = plan_inference(offsets, [pairs], 3).decode(np.zeros((8, 3)), [np.zeros((1, 3, 3))])
+    labels, scores = decode_graphs(plan_inference(offsets, [pairs], 3), np.zeros((8, 3)), [np.zeros((1, 3, 3))])
     np.testing.assert_array_equal(labels, 0)
     np.testing.assert_array_equal(scores, 0.0)
 
@@ -179,7 +179,7 @@ def test_a_plan_says_how_many_trees_there_are():
 @pytest.mark.parametrize("nats", range(10))
 def test_labels_of_few_digits_are_inferred_in_logarithms(nats, backwards):
     node, edge, offsets = faint_chain(nats, backwards)
-    exact = infer_in_logarithms(node, edge)
-    found = plan_inference(offsets, [np.array([[0, 1], [1, 2]])], 3, "tree").infer(node, [edge[1:]])
+    exact = reference_beliefs(node, edge, offsets)
+    found = infer_graphs(plan_inference(offsets, [np.array([[0, 1], [1, 2]])], 3, "tree"), node, [edge[1:]])
     np.testing.assert_allclose(found.log_partition, exact.log_partition, rtol=1e-14)
     np.testing.assert_allclose(found.node_marginals, exact.node_marginals, rtol=1e-12, atol=1e-100)

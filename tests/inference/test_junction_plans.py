@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 from small_graphs import random_graphs
 
-from kernelfields.inference.junction import orders as junction_orders
-from kernelfields.inference.junction.orders import (
+from kernelfields.inference.choice import plan_inference
+from kernelfields.inference.junction import plan as junction_plan
+from kernelfields.inference.junction.plan import (
     eliminate,
     is_wide_in_the_middle,
     later_neighbours,
     min_degree_order,
     min_fill_order,
     neighbour_sets,
+    plan_junction,
 )
-from kernelfields.inference.junction.plan import plan_junction
-from kernelfields.inference.plan import plan_inference
 
 networkx = pytest.importorskip("networkx")
 
@@ -97,7 +97,7 @@ def test_a_large_lattice_is_refused_by_its_middle(height, width, wide, monkeypat
     members = [each for each in lattice(height, width) if len(each)]
     assert is_wide_in_the_middle(height * width, members, 4) == wide
     tried = []
-    monkeypatch.setattr(junction_orders, "min_degree_order", lambda *given: tried.append(given))
+    monkeypatch.setattr(junction_plan, "min_degree_order", lambda *given: tried.append(given))
     if wide:
         with pytest.raises(MemoryError, match="tables over more than 4 nodes at once"):
             plan_junction(np.array([0, height * width]), members, 8, memory=16 * 8.0**4)
@@ -118,7 +118,7 @@ def test_chains_with_lags_and_triples_need_no_search(monkeypatch):
         raise AssertionError("the natural order is good enough")
 
     for name in ("min_degree_order", "min_fill_order", "neighbour_sets"):
-        monkeypatch.setattr(junction_orders, name, refuse)
+        monkeypatch.setattr(junction_plan, name, refuse)
     lengths = np.arange(1, 60)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     positions = [np.arange(a, b) for a, b in pairwise(offsets)]
@@ -131,8 +131,8 @@ def test_chains_with_lags_and_triples_need_no_search(monkeypatch):
 
 def test_equal_structures_are_planned_once(monkeypatch):
     calls = []
-    search = junction_orders.min_degree_order
-    monkeypatch.setattr(junction_orders, "min_degree_order", lambda *a: calls.append(1) or search(*a))
+    search = junction_plan.min_degree_order
+    monkeypatch.setattr(junction_plan, "min_degree_order", lambda *a: calls.append(1) or search(*a))
     complete = np.array([(a, b) for a in range(5) for b in range(a)])
     members = [np.concatenate([complete + 5 * g for g in range(50)])]
     assert plan_junction(np.arange(51) * 5, members, 2).width == 4
@@ -148,7 +148,7 @@ def test_a_ladder_in_a_bad_order_is_found_narrow():
 
 
 def test_without_networkx_the_other_orders_do_and_a_refusal_mentions_it(monkeypatch):
-    monkeypatch.setattr(junction_orders, "find_spec", lambda name: None)
+    monkeypatch.setattr(junction_plan, "find_spec", lambda name: None)
     monkeypatch.setitem(sys.modules, "networkx", None)
     complete = np.array([(a, b) for a in range(12) for b in range(a)])
     assert plan_inference([0, 12], [complete], 2).plan.width == 11
@@ -158,8 +158,8 @@ def test_without_networkx_the_other_orders_do_and_a_refusal_mentions_it(monkeypa
 
 def test_large_tables_are_worth_a_min_fill_order(monkeypatch):
     calls = []
-    search = junction_orders.min_fill_order
-    monkeypatch.setattr(junction_orders, "min_fill_order", lambda *a: calls.append(1) or search(*a))
+    search = junction_plan.min_fill_order
+    monkeypatch.setattr(junction_plan, "min_fill_order", lambda *a: calls.append(1) or search(*a))
     complete = np.array([(a, b) for a in range(7) for b in range(a)])
     plan_junction(np.array([0, 7]), [complete], 4)
     assert not calls

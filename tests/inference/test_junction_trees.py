@@ -11,9 +11,10 @@ from small_graphs import (
     random_potentials,
 )
 
-from kernelfields.inference.junction.inference import JunctionInference
-from kernelfields.inference.plan import plan_inference
+from kernelfields.inference.choice import plan_inference
+from kernelfields.inference.junction.family import JunctionFamily
 from kernelfields.numerics.threads import Workers
+from tests.arrays import decode_graphs, infer_graphs, sample_graphs
 from tests.oracles.graphs import GraphEnumeration
 
 
@@ -62,7 +63,7 @@ def test_samples_follow_the_marginals():
 
 
 def test_the_number_of_threads_does_not_change_a_digit(monkeypatch):
-    monkeypatch.setattr("kernelfields.inference.junction.inference._ENTRIES_PER_RUN", 100)
+    monkeypatch.setattr("kernelfields.inference.junction.family._ENTRIES_PER_RUN", 100)
     rng = np.random.default_rng(3)
     plan = loopy(rng, n_graphs=60)
     assert len(plan.runs) > 5
@@ -71,8 +72,8 @@ def test_the_number_of_threads_does_not_change_a_digit(monkeypatch):
     results = []
     for n_jobs in (1, 2, 3):
         workers = Workers(n_jobs)
-        beliefs = plan.infer(node, factors, weights=np.linspace(0, 2, 60), workers=workers)
-        labels, scores = plan.decode(node, factors, workers)
+        beliefs = infer_graphs(plan, node, factors, weights=np.linspace(0, 2, 60), workers=workers)
+        labels, scores = decode_graphs(plan, node, factors, workers)
         node_part, factor_part = beliefs.gradient()
         d_node, d_factors = beliefs.hessian_product(*direction)
         results.append([beliefs.log_partition, node_part, *factor_part, d_node, *d_factors, labels, scores])
@@ -88,23 +89,23 @@ def test_tables_that_are_not_kept_give_the_same_numbers():
     direction, weights = directions_like(rng, node, factors), rng.random(30)
     results = []
     for kept_tables in (np.inf, 0.0):
-        plan = JunctionInference(offsets, members, 3, kept_tables=kept_tables)
+        plan = JunctionFamily(offsets, members, 3, kept_tables=kept_tables)
         plan.runs = [(first, first + 5) for first in range(0, 30, 5)]
-        beliefs = plan.infer(node, factors, weights=weights, workers=Workers(2))
+        beliefs = infer_graphs(plan, node, factors, weights=weights, workers=Workers(2))
         assert plan.keeps == (len(beliefs._kept) > 0) == (kept_tables > 0)
         gradient, response = beliefs.gradient(), beliefs.hessian_product(*direction)
         marginals = [beliefs.factor_marginals(group) for group in range(3)]
-        draws = plan.sample(node, factors, 3, random=0)
+        draws = sample_graphs(plan, node, factors, 3, random=0)
         results.append([beliefs.log_partition, gradient[0], *gradient[1], response[0], *response[1], *marginals, draws])
     for ours, theirs in zip(*results, strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
 
 def test_runs_of_many_graphs_stay_below_a_number_of_entries(monkeypatch):
-    monkeypatch.setattr("kernelfields.inference.junction.inference._ENTRIES_PER_RUN", 10)
-    monkeypatch.setattr("kernelfields.inference.junction.inference._MOST_ENTRIES_PER_RUN", 30)
+    monkeypatch.setattr("kernelfields.inference.junction.family._ENTRIES_PER_RUN", 10)
+    monkeypatch.setattr("kernelfields.inference.junction.family._MOST_ENTRIES_PER_RUN", 30)
     triangles = (np.array([[0, 1], [1, 2], [2, 0]]) + 3 * np.arange(300)[:, None, None]).reshape(-1, 2)
-    plan = JunctionInference(np.arange(301) * 3, [triangles], 2)
+    plan = JunctionFamily(np.arange(301) * 3, [triangles], 2)
     entries = np.diff(plan.plan.layout.table_start[plan.offsets[[first for first, _ in plan.runs]]])
     assert len(plan.runs) == 300 * (8 + 4 + 2) // 30
     assert entries.max() <= 30 + 14
@@ -112,7 +113,7 @@ def test_runs_of_many_graphs_stay_below_a_number_of_entries(monkeypatch):
 
 def test_a_long_second_order_chain_equals_the_chain_of_pairs():
     # Labels (y_{t-1}, y_t) make a second-order chain a first-order one with L^2 labels.
-    from kernelfields.inference.chain.beliefs import infer_chains
+    from tests.arrays import infer_chains
 
     rng = np.random.default_rng(4)
     length, n_labels = 400, 3
@@ -121,7 +122,7 @@ def test_a_long_second_order_chain_equals_the_chain_of_pairs():
     node, (pair, triple) = random_potentials(rng, [0, length], [pairs, triples], n_labels, (True, False))
     plan = plan_inference([0, length], [pairs, triples], n_labels)
     assert (plan.method, plan.plan.width) == ("junction", 2)
-    beliefs = plan.infer(node, [pair, triple])
+    beliefs = infer_graphs(plan, node, [pair, triple])
 
     joint = node[1:, None, :] + pair[0].T  # (t, y_{t-1}, y_t)
     joint[0] += node[0][:, None]
@@ -140,7 +141,7 @@ def test_hessian_products_are_symmetric_and_ignore_constants():
     rng = np.random.default_rng(5)
     plan = loopy(rng)
     node, factors = random_potentials(rng, plan.offsets, plan.members, 3, (False, True), spread=2.0)
-    beliefs = plan.infer(node, factors)
+    beliefs = infer_graphs(plan, node, factors)
     first, second = directions_like(rng, node, factors), directions_like(rng, node, factors)
 
     def product(one, other):
@@ -164,7 +165,7 @@ def test_evidence_that_turns_around_is_not_lost_to_underflow():
     t = np.arange(length)
     members = [np.column_stack([t[:-2], t[1:-1], t[2:]])]
     plan = plan_inference([0, length], members, 4)
-    beliefs = plan.infer(node, [np.where(same, 0.0, -np.inf)[None]])
+    beliefs = infer_graphs(plan, node, [np.where(same, 0.0, -np.inf)[None]])
     expected = np.logaddexp(length * np.log(2) - length // 2, length * np.log(2))
     np.testing.assert_allclose(beliefs.log_partition, expected, rtol=1e-13)
     np.testing.assert_allclose(beliefs.node_marginals[:, 2:].sum(axis=1), 1 / (1 + np.exp(-30)), rtol=1e-12)
@@ -173,7 +174,7 @@ def test_evidence_that_turns_around_is_not_lost_to_underflow():
 def test_a_wrong_number_of_samples_is_refused():
     plan = plan_inference([0, 2], [[[0, 1]]], 2, "junction")
     with pytest.raises(ValueError, match="n_samples must be a whole number of at least 1, got 0"):
-        plan.sample(np.zeros((2, 2)), [np.zeros((1, 2, 2))], 0)
+        sample_graphs(plan, np.zeros((2, 2)), [np.zeros((1, 2, 2))], 0)
 
 
 @pytest.fixture
@@ -181,7 +182,7 @@ def without_logarithms(monkeypatch):
     def refuse(tables):
         pytest.fail("the log domain was asked for")
 
-    monkeypatch.setattr("kernelfields.inference.junction.inference.end_to_end", refuse)
+    monkeypatch.setattr("kernelfields.inference.junction.family.end_to_end", refuse)
 
 
 CIRCLES = np.array([0, 4, 7]), [np.array([[0, 1], [1, 2], [2, 3], [3, 0], [4, 5], [5, 6], [6, 4]])]
@@ -195,7 +196,7 @@ def test_forbidden_labels_alone_need_no_log_domain():
     for _ in range(20):
         node, factors = random_potentials(rng, *CIRCLES, 3, [False])
         node[rng.permutation(7)[:3], rng.integers(3, size=3)] = -np.inf
-        assert np.isfinite(plan.infer(node, factors).log_partition).all()
+        assert np.isfinite(infer_graphs(plan, node, factors).log_partition).all()
 
 
 @pytest.mark.usefixtures("without_logarithms")
@@ -212,4 +213,4 @@ def test_labels_that_nodes_and_factors_forbid_together_need_no_log_domain(turned
             beside = tables[edge].T if turned else tables[edge]
             beside[np.arange(4) != own, other] = -np.inf
         expected = GraphEnumeration(*CIRCLES, 4).infer(node, [tables]).log_partition
-        np.testing.assert_allclose(plan.infer(node, [tables]).log_partition, expected, rtol=1e-10)
+        np.testing.assert_allclose(infer_graphs(plan, node, [tables]).log_partition, expected, rtol=1e-10)

@@ -5,9 +5,10 @@ import itertools
 import numpy as np
 import pytest
 
-from kernelfields.inference.plan import plan_inference
-from kernelfields.inference.table.inference import LabelTables
+from kernelfields.inference.choice import plan_inference
+from kernelfields.inference.table import TableFamily
 from kernelfields.numerics.threads import Workers
+from tests.arrays import decode_graphs, infer_graphs, sample_graphs
 from tests.oracles.graphs import GraphEnumeration
 
 
@@ -46,12 +47,12 @@ def assert_equal_to_enumeration(plan, rng, node, factors, weights):
     try:
         expected = oracle.infer(node, factors, weights=weights)
     except ValueError as error:
-        for attempt in (plan.infer, plan.decode):
+        for attempt in (infer_graphs, decode_graphs):
             with pytest.raises(ValueError, match=str(error)[:30]):
-                attempt(node, factors)
+                attempt(plan, node, factors)
         return False
-    beliefs = plan.infer(node, factors, weights=weights, workers=Workers(2))
-    assert beliefs.exact
+    beliefs = infer_graphs(plan, node, factors, weights=weights, workers=Workers(2))
+    assert beliefs.family.exact
     np.testing.assert_allclose(beliefs.log_partition, expected.log_partition, rtol=1e-12, atol=1e-9)
     np.testing.assert_allclose(beliefs.node_marginals, expected.node_marginals, rtol=0, atol=1e-9)
     for group in range(len(factors)):
@@ -60,7 +61,7 @@ def assert_equal_to_enumeration(plan, rng, node, factors, weights):
     assert_same(beliefs.gradient(), expected.gradient())
     direction = rng.normal(size=node.shape), [rng.normal(size=each.shape) for each in factors]
     assert_same(beliefs.hessian_product(*direction), expected.hessian_product(*direction))
-    labels, scores = plan.decode(node, factors)
+    labels, scores = decode_graphs(plan, node, factors)
     best_labels, best_scores = oracle.decode(node, factors)
     np.testing.assert_allclose(scores, best_scores, rtol=1e-12, atol=1e-9)
     np.testing.assert_array_equal(labels, best_labels)
@@ -79,7 +80,7 @@ def test_equal_to_enumeration_on_random_structures(spread, forbidden, all_tied):
         tied = (rng.random(len(members)) < 0.5) | all_tied
         node, factors = potentials(rng, offsets, members, n_labels, tied, spread, forbidden)
         weights = rng.uniform(0, 3, size=len(offsets) - 1) if trial % 2 else None
-        plan = LabelTables(offsets, members, n_labels)
+        plan = TableFamily(offsets, members, n_labels)
         compared += assert_equal_to_enumeration(plan, rng, node, factors, weights)
     assert compared >= 8
 
@@ -93,11 +94,11 @@ def test_blocks_do_not_change_the_result(tied):
     node, factors = potentials(rng, offsets, members, 2, [tied] * 10)
     direction = rng.normal(size=node.shape), [rng.normal(size=each.shape) for each in factors]
     weights = rng.random(41)
-    at_once = LabelTables(offsets, members, 2).infer(node, factors, weights=weights)
+    at_once = infer_graphs(TableFamily(offsets, members, 2), node, factors, weights=weights)
     expected = at_once.gradient(), at_once.hessian_product(*direction)
-    plan = LabelTables(offsets, members, 2, half_entries=8, table_entries=96)
+    plan = TableFamily(offsets, members, 2, half_entries=8, table_entries=96)
     assert len(plan._blocks) > 8
-    in_blocks = plan.infer(node, factors, weights=weights, workers=Workers(2))
+    in_blocks = infer_graphs(plan, node, factors, weights=weights, workers=Workers(2))
     np.testing.assert_allclose(in_blocks.log_partition, at_once.log_partition, rtol=1e-13)
     assert_same(in_blocks.gradient(), expected[0], 1e-12)
     assert_same(in_blocks.hessian_product(*direction), expected[1], 1e-12)
@@ -109,8 +110,8 @@ def test_equal_to_a_junction_tree_on_a_full_graph_of_ten_labels():
     members = [offsets[:-1, None] + np.array(pair) for pair in itertools.combinations(range(10), 2)]
     node, factors = potentials(rng, offsets, members, 2, [True] * len(members))
     one, two = (
-        plan.infer(node, factors)
-        for plan in (LabelTables(offsets, members, 2), plan_inference(offsets, members, 2, "junction"))
+        infer_graphs(plan, node, factors)
+        for plan in (TableFamily(offsets, members, 2), plan_inference(offsets, members, 2, "junction"))
     )
     np.testing.assert_allclose(one.log_partition, two.log_partition, rtol=1e-12)
     assert_same(one.gradient(), two.gradient())
@@ -124,15 +125,15 @@ def test_samples_have_the_frequencies_of_the_marginals(tied):
     offsets, members = np.array([0, 3, 6]), [np.array([[0, 2], [3, 5]]), np.array([[1, 0], [4, 3]])]
     node, factors = potentials(rng, offsets, members, 2, [tied, tied])
     node[4, 1] = -np.inf
-    plan = LabelTables(offsets, members, 2)
-    draws = plan.sample(node, factors, 20_000, 0)
+    plan = TableFamily(offsets, members, 2)
+    draws = sample_graphs(plan, node, factors, 20_000, 0)
     assert draws.shape == (20_000, 6)
-    np.testing.assert_allclose(draws.mean(axis=0), plan.infer(node, factors).node_marginals[:, 1], atol=0.015)
+    np.testing.assert_allclose(draws.mean(axis=0), infer_graphs(plan, node, factors).node_marginals[:, 1], atol=0.015)
     together = (draws[:, 0] == 1) & (draws[:, 2] == 1)
-    assert together.mean() == pytest.approx(plan.infer(node, factors).factor_marginals(0)[0, 1, 1], abs=0.015)
+    assert together.mean() == pytest.approx(infer_graphs(plan, node, factors).factor_marginals(0)[0, 1, 1], abs=0.015)
     assert not draws[:, 4].any()
     with pytest.raises(ValueError, match="n_samples must be a whole number"):
-        plan.sample(node, factors, 0)
+        sample_graphs(plan, node, factors, 0)
 
 
 @pytest.mark.parametrize(
@@ -146,13 +147,13 @@ def test_samples_have_the_frequencies_of_the_marginals(tied):
 )
 def test_graphs_that_differ_are_refused(offsets, members):
     with pytest.raises(ValueError, match="graphs of one structure"):
-        LabelTables(offsets, [np.array(each) for each in members], 2)
+        TableFamily(offsets, [np.array(each) for each in members], 2)
 
 
 def test_too_many_labellings_are_refused_before_the_work_starts():
     with pytest.raises(MemoryError, match="21 nodes with 2 labels have 2,097,152 labellings"):
-        LabelTables([0, 21], [], 2)
-    assert "16 labellings of 4 nodes" in LabelTables([0, 4], [], 2).description
+        TableFamily([0, 21], [], 2)
+    assert "16 labellings of 4 nodes" in TableFamily([0, 4], [], 2).description
 
 
 def test_marginals_of_pairs_that_are_too_many_to_keep_are_the_same(monkeypatch):
@@ -160,10 +161,10 @@ def test_marginals_of_pairs_that_are_too_many_to_keep_are_the_same(monkeypatch):
     offsets = 4 * np.arange(8)
     members = [np.column_stack([offsets[:-1] + j, offsets[:-1] + k]) for j, k in ((0, 1), (3, 1), (2, 3))]
     node, factors = potentials(rng, offsets, members, 2, (True, True, True))
-    plan = LabelTables(offsets, members, 2, table_entries=20)
-    kept = [plan.infer(node, factors).factor_marginals(group) for group in range(3)]
-    monkeypatch.setattr("kernelfields.inference.table.inference._MOST_PAIR_VALUES", 10)
-    beliefs = plan.infer(node, factors, workers=Workers(2))
+    plan = TableFamily(offsets, members, 2, table_entries=20)
+    kept = [infer_graphs(plan, node, factors).factor_marginals(group) for group in range(3)]
+    monkeypatch.setattr("kernelfields.inference.table._MOST_PAIR_VALUES", 10)
+    beliefs = infer_graphs(plan, node, factors, workers=Workers(2))
     for group in range(3):
         np.testing.assert_allclose(beliefs.factor_marginals(group), kept[group], rtol=1e-13)
     assert "_pairs" not in vars(beliefs)

@@ -5,11 +5,11 @@ import itertools
 import numpy as np
 import pytest
 
-from kernelfields.inference.chain.beliefs import infer_chains
+from kernelfields.inference.choice import plan_inference
 from kernelfields.inference.ngrams.automaton import NgramAutomaton, TooManyNgrams
-from kernelfields.inference.ngrams.inference import NgramInference
-from kernelfields.inference.plan import plan_inference
+from kernelfields.inference.ngrams.family import NgramFamily
 from kernelfields.numerics.threads import Workers
+from tests.arrays import decode_graphs, infer_chains, infer_graphs, n_best_graphs, sample_graphs
 from tests.samples import all_labellings, offsets_of
 
 LENGTHS = (1, 6, 3, 5, 2, 6, 4)
@@ -37,7 +37,7 @@ class Problem:
                 random.choice(n_labels**order, size=random.integers(1, min(14, n_labels**order)), replace=False)
             )
             ngrams.append((order, None if random.random() < 0.2 else some))
-        self.inference = NgramInference(self.offsets, n_labels, ngrams, **options)
+        self.inference = NgramFamily(self.offsets, n_labels, ngrams, **options)
         self.node = spread * random.normal(size=(self.offsets[-1], n_labels))
         sizes = [len(some) for _, some in self.inference.automaton.ngrams]
         self.tables = [
@@ -79,7 +79,7 @@ class Problem:
         if direction is not None:
             node = node + step * direction[0]
             tables = [table + step * each for table, each in zip(tables, direction[1], strict=True)]
-        return self.inference.infer(node, tables, weights=self.weights)
+        return infer_graphs(self.inference, node, tables, weights=self.weights)
 
 
 @pytest.mark.parametrize(
@@ -100,8 +100,8 @@ class Problem:
 def test_beliefs_and_best_labellings_are_those_of_the_sum_over_labellings(seed, options):
     problem = Problem(seed, **options)
     beliefs = problem.infer()
-    labels, best = problem.inference.decode(problem.node, problem.tables)
-    listed, listed_scores = problem.inference.n_best(problem.node, problem.tables, 4)
+    labels, best = decode_graphs(problem.inference, problem.node, problem.tables)
+    listed, listed_scores = n_best_graphs(problem.inference, problem.node, problem.tables, 4)
     expected = beliefs.expected_scores()
     counts = [np.zeros_like(table) for table in problem.dense()]
     for i, (begin, end) in enumerate(itertools.pairwise(problem.offsets)):
@@ -149,8 +149,8 @@ def test_logarithms_and_scaled_passes_agree(own_edges):
     problem = Problem(7, own_edges=own_edges)
     scaled, direction = problem.infer(), (problem.node**2, [np.sin(table) for table in problem.tables])
     exact = problem.infer()
-    exact._rescued = set(range(len(LENGTHS)))
-    counts = exact.run(np.empty(len(LENGTHS)), marginals := np.empty_like(problem.node), exact.edge_marginals)
+    exact.member._rescued = set(range(len(LENGTHS)))
+    counts = exact.run(np.empty(len(LENGTHS)), marginals := np.empty_like(problem.node), exact.member.edge_marginals)
     np.testing.assert_allclose(marginals, scaled.node_marginals, atol=1e-12)
     np.testing.assert_allclose(counts, scaled.counts, atol=1e-12)
     np.testing.assert_allclose(exact.factor_marginals(1), scaled.factor_marginals(1), atol=1e-12)
@@ -226,7 +226,7 @@ def test_what_all_but_vanished_and_came_back_step_by_step_is_inferred_in_logarit
     node = np.array([[0.0, -715.0]] + [[0.0, 180.0]] * 5)
     node[:, 1] += np.array([0.1, 0.2, 0.3, -0.1, -185.4, 0.0])  # at last both are about as probable
     edge = np.where(np.eye(2), 0.0, -np.inf)[None]
-    beliefs = NgramInference(offsets, 2, ngrams).infer(node, [edge, np.array([[-0.3]])])
+    beliefs = infer_graphs(NgramFamily(offsets, 2, ngrams), node, [edge, np.array([[-0.3]])])
     scores = node.sum(axis=0) + np.array([0.0, -1.2])
     shares = np.exp(scores - np.logaddexp.reduce(scores))
     assert shares.min() > 0.01
@@ -238,7 +238,7 @@ def test_junction_trees_say_the_same(own_edges):
     problem = Problem(8, forbidden=True, orders=(3, 4), own_edges=own_edges)
     tables, members = problem.dense(), list(problem.inference.members)
     junction = plan_inference(problem.offsets, members, problem.n_labels, "junction")
-    known = junction.infer(problem.node, tables, weights=problem.weights)
+    known = infer_graphs(junction, problem.node, tables, weights=problem.weights)
     beliefs = problem.infer()
     np.testing.assert_allclose(beliefs.log_partition, known.log_partition, rtol=1e-12)
     np.testing.assert_allclose(beliefs.node_marginals, known.node_marginals, atol=1e-12)
@@ -249,7 +249,8 @@ def test_junction_trees_say_the_same(own_edges):
             beliefs.factor_marginals(group), marginals.reshape(len(marginals), -1)[:, some], atol=1e-12
         )
     np.testing.assert_array_equal(
-        problem.inference.decode(problem.node, problem.tables)[0], junction.decode(problem.node, tables)[0]
+        decode_graphs(problem.inference, problem.node, problem.tables)[0],
+        decode_graphs(junction, problem.node, tables)[0],
     )
 
 
@@ -257,7 +258,7 @@ def test_without_ngrams_it_is_the_plain_chain():
     random = np.random.default_rng(0)
     offsets = offsets_of([4, 1, 7, 2])
     node, edge = random.normal(size=(14, 5)), random.normal(size=(1, 5, 5))
-    beliefs = NgramInference(offsets, 5, []).infer(node, [edge])
+    beliefs = infer_graphs(NgramFamily(offsets, 5, []), node, [edge])
     known = infer_chains(node, edge, offsets)
     np.testing.assert_allclose(beliefs.log_partition, known.log_partition, rtol=1e-14)
     np.testing.assert_allclose(beliefs.gradient()[1][0], known.gradient()[1], atol=1e-13)
@@ -266,7 +267,7 @@ def test_without_ngrams_it_is_the_plain_chain():
 @pytest.mark.parametrize("own_edges", [False, True])
 def test_samples_have_the_marginals(own_edges):
     problem = Problem(9, lengths=(5, 3), own_edges=own_edges)
-    drawn = problem.inference.sample(problem.node, problem.tables, 4000, 0)
+    drawn = sample_graphs(problem.inference, problem.node, problem.tables, 4000, 0)
     shares = (drawn[:, :, None] == np.arange(3)).mean(axis=0)
     np.testing.assert_allclose(shares, problem.infer().node_marginals, atol=0.035)
 
@@ -274,7 +275,7 @@ def test_samples_have_the_marginals(own_edges):
 def test_digits_do_not_depend_on_the_number_of_threads():
     problem = Problem(10, lengths=(6,) * 40, lanes=3)
     one, two = (
-        problem.inference.infer(problem.node, problem.tables, workers=Workers(n, least_work=1)).gradient()
+        infer_graphs(problem.inference, problem.node, problem.tables, workers=Workers(n, least_work=1)).gradient()
         for n in (1, 2)
     )
     np.testing.assert_array_equal(one[0], two[0])
@@ -286,9 +287,9 @@ def test_sequences_that_have_no_labelling_are_named():
     problem.node[problem.offsets[3]] = -np.inf
     for ask in (
         problem.infer,
-        lambda: problem.inference.decode(problem.node, problem.tables),
-        lambda: problem.inference.n_best(problem.node, problem.tables, 2),
-        lambda: problem.inference.sample(problem.node, problem.tables, 1),
+        lambda: decode_graphs(problem.inference, problem.node, problem.tables),
+        lambda: n_best_graphs(problem.inference, problem.node, problem.tables, 2),
+        lambda: sample_graphs(problem.inference, problem.node, problem.tables, 1),
     ):
         with pytest.raises(ValueError, match="sequence 3: every labelling is forbidden"):
             ask()
@@ -304,7 +305,7 @@ def test_arcs_are_few_where_ngrams_are():
         ngrams.append((order, np.unique(rows @ 26 ** np.arange(order - 1, -1, -1))))
     automaton = NgramAutomaton(26, ngrams)
     assert automaton.n_arcs <= 26**2 + sum(len(some) for _, some in ngrams) * 2
-    assert "arcs" in NgramInference(offsets_of([3]), 26, ngrams).description
+    assert "arcs" in NgramFamily(offsets_of([3]), 26, ngrams).description
 
 
 def test_too_many_ngrams_are_refused_by_their_number():

@@ -5,9 +5,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from kernelfields.inference.chain.beliefs import infer_chains
-from kernelfields.inference.segments.beliefs import infer_segments, segment_log_partition
 from kernelfields.numerics.threads import Workers
+from tests.arrays import infer_chains, infer_segments
 from tests.oracles.segments import Enumerated
 from tests.samples import offsets_of
 
@@ -41,8 +40,6 @@ def enumerated(node, edge, duration, offsets):
 @pytest.mark.parametrize("case", CASES)
 def test_beliefs_are_those_of_enumeration(case):
     node, edge, duration, offsets = potentials(*case)
-    feasible = np.isfinite(segment_log_partition(node, edge, duration, offsets, Workers(1)))
-    assert feasible.all()
     weights = np.arange(1.0, len(offsets))
     beliefs = infer_segments(node, edge, duration, offsets, weights=weights)
     truth = list(enumerated(node, edge, duration, offsets))

@@ -5,9 +5,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from kernelfields.inference.segments.beliefs import best_segments, infer_segments, k_best_segments
-from kernelfields.inference.segments.windows_compiled import exponentiate
+from kernelfields.inference.segments.passes_compiled import exponentiate
 from kernelfields.numerics.threads import Workers
+from tests.arrays import infer_segments, segment_potentials
 from tests.inference.test_segment_beliefs import CASES, potentials
 from tests.oracles.segments import Enumerated
 
@@ -53,7 +53,10 @@ def test_beliefs_with_means_are_those_of_enumeration(case):
         begins, ends, labels = np.array(list(each.segments)).T
         chances = beliefs.segment_log_probabilities(begins + offsets[sequence], ends + offsets[sequence], labels)
         np.testing.assert_allclose(np.exp(chances), list(each.segments.values()), atol=1e-9)
-    labels, begins, scores = best_segments(node, edge, duration, offsets, Workers(1), mean)
+    scored = segment_potentials(node, edge, duration, mean)
+    labels, begins = beliefs.family.best_segmentation(scored, Workers(1))
+    np.testing.assert_array_equal(beliefs.family.best(scored)[0], labels)
+    scores = beliefs.family.best(scored)[1]
     np.testing.assert_allclose(scores, [each.best_score for each in truth], rtol=1e-12)
     for sequence, each in enumerate(truth):
         own = slice(offsets[sequence], offsets[sequence + 1])
@@ -98,7 +101,9 @@ def test_the_n_best_are_those_of_enumeration(case, means):
     node, edge, duration, offsets = potentials(*case)
     mean = np.random.default_rng(3).normal(size=node.shape) if means else None
     k = 7
-    labels, begins, scores = k_best_segments(node, edge, duration, offsets, k, Workers(1), mean)
+    family = infer_segments(node, edge, duration, offsets, mean).family
+    scored = segment_potentials(node, edge, duration, mean)
+    labels, begins, scores = family.n_best_segmentations(scored, k, Workers(1))
     for sequence, each in enumerate(sequences_of(node, edge, duration, offsets, mean)):
         own, n = slice(offsets[sequence], offsets[sequence + 1]), min(k, len(each.ranked))
         np.testing.assert_allclose(scores[sequence, :n], [score for _, score in each.ranked[:n]], atol=1e-9)

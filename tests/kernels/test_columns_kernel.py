@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from kernelfields.kernels.columns import Columns
+from kernelfields.kernels import Columns
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.registry import kernel_from_spec
 from kernelfields.kernels.stationary import RBF

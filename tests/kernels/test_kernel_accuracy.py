@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 from scipy.spatial.distance import cdist
 
-from kernelfields.kernels import arrays as inputs
+from kernelfields.kernels import rows as inputs
 from kernelfields.kernels.dot_product import Cosine, Linear, Polynomial
 from kernelfields.kernels.kernel import Constant, Normalized
 from kernelfields.kernels.stationary import RBF, Laplacian, Matern

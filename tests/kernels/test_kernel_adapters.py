@@ -9,9 +9,9 @@ from sklearn.base import clone
 from sklearn.gaussian_process import kernels as gp
 
 from kernelfields import KernelClassifier
+from kernelfields.kernels import Precomputed
 from kernelfields.kernels.callables import CallableKernel
 from kernelfields.kernels.dot_product import Linear
-from kernelfields.kernels.precomputed import Precomputed
 from kernelfields.kernels.registry import resolve_kernel
 from kernelfields.kernels.scikit_learn import ScikitLearnKernel
 from kernelfields.kernels.stationary import RBF

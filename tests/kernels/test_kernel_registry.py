@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process import kernels as gp
 
+from kernelfields.kernels import Precomputed
 from kernelfields.kernels.callables import CallableKernel
 from kernelfields.kernels.dot_product import Cosine, Linear, Polynomial
 from kernelfields.kernels.kernel import Constant, Normalized
-from kernelfields.kernels.precomputed import Precomputed
 from kernelfields.kernels.registry import kernel_from_spec, resolve_kernel
 from kernelfields.kernels.scikit_learn import ScikitLearnKernel
 from kernelfields.kernels.stationary import RBF, Laplacian, Matern
@@ -127,7 +127,7 @@ def scikit_learn(name, **parameters):
     [
         (None, "a mapping with the key 'kind'"),
         ("rbf", "a mapping with the key 'kind'"),
-        ({}, "unknown kind of kernel None; known are linear, polynomial"),
+        ({}, "unknown kind of kernel None; known are constant, sum, product"),
         ({"kind": "os.system"}, "unknown kind of kernel 'os.system'"),
         ({"kind": ["rbf"]}, "unknown kind"),
         ({"kind": "rbf"}, r"has the parameters \[gamma\], got \[\]"),

@@ -131,8 +131,8 @@ def test_specs_of_deltas_fit_json():
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        (None, "is of the kind delta, centred, matrix"),
-        ({"kind": "eval"}, "is of the kind"),
+        (None, "a label kernel is described by a mapping with the key 'kind', got None"),
+        ({"kind": "eval"}, "unknown kind of label kernel 'eval'; known are delta, centred, matrix"),
         ({"kind": "delta", "values": 1}, r"has the parameters \[\], got \[values\]"),
         ({"kind": "matrix"}, r"has the parameters \[values\], got \[\]"),
         ({"kind": "matrix", "values": [[-1.0]]}, "positive semi-definite"),

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from kernelfields.kernels import Columns
 from kernelfields.kernels.arrays import destinations, product, squared_distances
-from kernelfields.kernels.columns import Columns
 from kernelfields.kernels.dot_product import Linear, Polynomial
 from kernelfields.kernels.kernel import Constant
 from kernelfields.kernels.stationary import RBF, Laplacian, Matern

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF
+from kernelfields import ChainCRF, EdgeCliques, GraphCRF, KernelClassifier, MultiLabelCRF
 from kernelfields.kernels.stationary import RBF
 from kernelfields.numerics.threads import Workers
 from tests.samples import labelled_instances, labelled_sequences
@@ -16,7 +16,7 @@ INSTANCES, INDICATOR = labelled_instances()
 QUICK = {"kernel": RBF(0.3), "prior_variance": 3.0, "rank": 12, "tol": 0.05, "random_state": 0}
 #: Estimators with kernels of every kind of clique, what they are fitted to, and how many subspaces they have.
 FIELDS = {
-    "chain": (lambda: ChainCRF(edge_kernel=RBF(0.1), **QUICK), X, Y, 2),
+    "chain": (lambda: ChainCRF(edges=EdgeCliques(RBF(0.1)), **QUICK), X, Y, 2),
     "graph": (lambda: GraphCRF(**QUICK), RINGS, RING_LABELS, 1),
     "several labels": (lambda: MultiLabelCRF(edge_kernel=RBF(0.3), **QUICK), INSTANCES, INDICATOR, 2),
     "classifier": (lambda: KernelClassifier(**QUICK), INSTANCES, INDICATOR[:, 0], 1),
@@ -26,16 +26,16 @@ FIELDS = {
 def plain_potentials(model, inputs):
     """The potentials by features, z(x)^T V A^T, with a triangular solve for every call."""
     field, data = model._field(), model._read(inputs)
-    layout = field.layout(data)
-    potentials = layout.zeros()
+    family = field.family(data)
+    potentials = family.zeros()
     for term in field.terms:
-        layout.add_scores(potentials, term.placement(data), term.scores_of(term.features(data), term.known))
+        family.add_scores(potentials, term.placement(data), term.scores_of(term.features(data), term.known))
     return potentials
 
 
 def kept_potentials(model, inputs, place=None):
     field, data = model._field(), model._read(inputs)
-    return field.potentials(data, field.layout(data), Workers(1), place)
+    return field.potentials(data, field.family(data), Workers(1), place)
 
 
 def assert_plain(model, inputs=X, tolerance=1e-9, place=None):

@@ -77,7 +77,7 @@ def kernel_nested(levels):
         (("terms", 0, "subspace"), -1, "basis of set 'node' must be a whole number"),
         (("terms", 0, "cliques", "parameters", "prior_variance"), -1.0, "prior_variance must be a positive number"),
         (("terms", 1, "name"), "node", "the same name"),
-        (("terms", 1, "cliques", "name"), "no such set", "no such set"),
+        (("terms", 1, "cliques", "as"), "no such set", "no such set"),
         (("subspaces", 0, "pivots"), spoilt(np.nan), "pivots of a basis must be finite"),
         (("subspaces", 0, "factor"), spoilt(0.0), "positive diagonal"),
         (("subspaces", 0, "indices"), lambda array: array.astype(float), "array of whole numbers"),
@@ -117,7 +117,7 @@ def test_what_is_wrong_in_a_chain_is_named(chain, place, value, message):
 
 @pytest.mark.parametrize("order", [20, 63, 10**15])
 def test_sizes_beyond_all_tables_are_refused_at_once(chain, order):
-    clique = {"as": "cliques", "name": "order", "parameters": {"order": order}}
+    clique = {"as": "order cliques", "parameters": {"order": order}}
     changed(chain, "ChainCRF", ("terms", 1, "cliques"), clique)
     with pytest.raises(ModelFileError, match="too many labellings for a table"):
         ChainCRF.load(chain)

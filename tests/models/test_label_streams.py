@@ -5,8 +5,8 @@ import pytest
 import scipy.sparse
 
 from kernelfields import ChainCRF, EdgeCliques, EndCliques, NodeCliques, OrderCliques, SkipCliques, StartCliques
-from kernelfields.inference.chain.beliefs import infer_chains
 from kernelfields.kernels import RBF
+from tests.arrays import infer_chains
 from tests.samples import labelled_sequences, potentials_of
 
 X, y = labelled_sequences()
@@ -24,7 +24,9 @@ ENDS = [
 FIELDS = {
     "tied": ChainCRF(RBF(gamma=0.3), rank=15, prior_variance=0.5, random_state=0),
     "window": ChainCRF("linear", window=(1, 2), prior_variance=1.0, scale=True),
-    "edge kernel": ChainCRF(RBF(gamma=0.3), edge_kernel=RBF(gamma=0.1), rank=15, prior_variance=0.5, random_state=0),
+    "edge kernel": ChainCRF(
+        RBF(gamma=0.3), edges=EdgeCliques(RBF(gamma=0.1)), rank=15, prior_variance=0.5, random_state=0
+    ),
     "all sets": ChainCRF(cliques=ENDS, random_state=0),
     "no steps": ChainCRF(cliques=[NodeCliques("linear")]),
     "constrained": ChainCRF(

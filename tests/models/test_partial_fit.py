@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from kernelfields import ChainCRF
+from kernelfields import ChainCRF, EdgeCliques
 from kernelfields.kernels import RBF
-from kernelfields.models.batches.continuation import Continuation, with_pivots
+from kernelfields.models.continuation import Continuation, with_pivots
 from kernelfields.numerics.threads import Workers
 from tests.samples import labelled_sequences
 
@@ -63,7 +63,7 @@ def test_a_batch_minimises_its_loss_and_the_squares_around_the_posterior_before(
 def test_precisions_of_constant_terms_are_diagonals_of_the_curvature(first):
     """Those of steps that do not know of each other: the variance of each step, summed."""
     place = [term.name for term in first.field_.terms].index("edge")
-    _, pairs = first.predict_marginals(X[:20], pairs=True)
+    _, pairs = first.predict_marginals(X[:20], cliques="edge")
     variances = sum((p * (1 - p)).sum(axis=0) for p in pairs).ravel()
     precision = first.continuation_.precisions[place]
     assert np.allclose(precision, 1 / first.field_.terms[place].prior_variance + variances)
@@ -142,7 +142,7 @@ def test_explicit_features_are_refused():
     with pytest.raises(ValueError, match="'node' has explicit features"):
         ChainCRF("linear", prior_variance=1.0).partial_fit(X[:5], y[:5])
     with pytest.raises(ValueError, match="needs a Gaussian prior"):
-        ChainCRF(RBF(0.3), rank=3, prior_variance=1.0, edge_prior_variance=np.inf).partial_fit(X, y)
+        ChainCRF(RBF(0.3), rank=3, prior_variance=1.0, edges=EdgeCliques(prior_variance=np.inf)).partial_fit(X, y)
 
 
 def test_curvature_adds_up(first):

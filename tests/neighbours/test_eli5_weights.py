@@ -7,7 +7,8 @@ import sys
 import numpy as np
 import pytest
 
-from kernelfields.compat import CRF, eli5_weights
+from kernelfields.compat import CRF, register_with_eli5
+from kernelfields.compat.crf import explain_with_eli5
 from tests.compat.tagged_sentences import tagged_data
 
 X, y = tagged_data(20)
@@ -70,5 +71,5 @@ def test_a_model_from_before_the_import_is_shown_after_a_word(eli5):
     class Later(CRF):
         """A class that eli5 has not heard of."""
 
-    eli5_weights.register(Later)
-    assert eli5.explain_weights.dispatch(Later) is eli5_weights.explain
+    register_with_eli5(Later)
+    assert eli5.explain_weights.dispatch(Later) is explain_with_eli5

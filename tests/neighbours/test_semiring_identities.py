@@ -10,9 +10,9 @@ import functools
 import numpy as np
 import pytest
 
-from kernelfields.inference.chain.beliefs import infer_chains
-from kernelfields.inference.chain.decoding import chain_entropy, n_best, sample_chains, viterbi
-from kernelfields.inference.tree.inference import TreeInference
+from kernelfields.inference.chain.decoding import n_best, viterbi
+from kernelfields.inference.tree.family import TreeFamily
+from tests.arrays import chain_entropy, decode_graphs, infer_chains, infer_graphs, sample_chains, sample_graphs
 from tests.samples import chain_potentials
 
 torch = pytest.importorskip("torch")
@@ -162,7 +162,7 @@ def tree(seed, n_labels=3):
     rng = np.random.default_rng(seed)
     parents = np.array([rng.integers(v) for v in range(1, SIZE)])
     members = np.column_stack([parents, np.arange(1, SIZE)])
-    plan = TreeInference(np.array([0, SIZE]), [members], n_labels)
+    plan = TreeFamily(np.array([0, SIZE]), [members], n_labels)
     return parents, plan, rng.normal(size=(SIZE, n_labels)), rng.normal(size=(SIZE - 1, n_labels, n_labels))
 
 
@@ -181,7 +181,7 @@ def test_trees_have_gradients_curvatures_and_best_labellings_of_their_semirings(
     nodes, tables = leaf(node), leaf(factors)
     log_partition = tree_total("log", parents, nodes, tables)
     gradient = torch.autograd.grad(log_partition, (nodes, tables), create_graph=True)
-    beliefs = plan.infer(node, [factors])
+    beliefs = infer_graphs(plan, node, [factors])
     np.testing.assert_allclose(beliefs.log_partition, [float(log_partition.detach())], rtol=1e-12)
     np.testing.assert_allclose(beliefs.node_marginals, gradient[0].detach(), rtol=0, atol=1e-12)
     np.testing.assert_allclose(beliefs.factor_marginals(0), gradient[1].detach(), rtol=0, atol=1e-12)
@@ -193,7 +193,7 @@ def test_trees_have_gradients_curvatures_and_best_labellings_of_their_semirings(
     np.testing.assert_allclose(d_node, second[0], rtol=0, atol=1e-11)
     np.testing.assert_allclose(d_factors, second[1], rtol=0, atol=1e-11)
     best = tree_total("max", parents, nodes, torch.tensor(factors))
-    labels, scores = plan.decode(node, [factors])
+    labels, scores = decode_graphs(plan, node, [factors])
     np.testing.assert_allclose(scores, [float(best.detach())], rtol=1e-12)
     (indicator,) = torch.autograd.grad(best, nodes)
     np.testing.assert_array_equal(np.eye(3)[labels], indicator)
@@ -203,8 +203,8 @@ def test_trees_have_gradients_curvatures_and_best_labellings_of_their_semirings(
 def test_samples_of_trees_have_the_frequencies_of_pairs():
     parents, plan, node, factors = tree(0)
     n_samples = 20_000
-    pairs = plan.infer(node, [factors]).factor_marginals(0)
-    drawn = plan.sample(node, [factors], n_samples, 0)
+    pairs = infer_graphs(plan, node, [factors]).factor_marginals(0)
+    drawn = sample_graphs(plan, node, [factors], n_samples, 0)
     for child, parent in enumerate(parents, 1):
         counts = np.bincount(3 * drawn[:, parent] + drawn[:, child], minlength=9)
         assert_frequencies(counts, pairs[child - 1].ravel(), n_samples)

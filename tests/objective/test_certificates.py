@@ -34,7 +34,7 @@ def test_residuals_of_zero_have_no_form():
 
 
 def free_bound_of(panel, residuals):
-    origin = FeatureOrigin(panel.subspace(), panel.inputs, panel.residual)
+    origin = FeatureOrigin(panel.kernel, panel.inputs[panel.pivots], panel.inputs, panel.residual)
     return origin.outside_bound(np.linalg.norm(residuals, axis=1)) ** 2
 
 

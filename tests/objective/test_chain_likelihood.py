@@ -7,8 +7,10 @@ import pytest
 
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.constraints import resolve_constraints
-from kernelfields.objective.likelihoods.chain import ChainLikelihood, positions_at_once
-from kernelfields.objective.potentials import Potentials
+from kernelfields.inference.base_measure import BaseMeasure
+from kernelfields.inference.chain.family import ChainFamily, ChainMember, positions_at_once
+from kernelfields.inference.potentials import EDGE, Potentials
+from kernelfields.objective.likelihoods.likelihood import labelled_objective
 from tests.oracles.chains import enumerate_chain
 
 OFFSETS = np.array([0, 4, 5, 9, 12])
@@ -19,12 +21,13 @@ MASKS = resolve_constraints({"transitions": [(1, 0)], "start": [1], "labels": [3
 
 def likelihood(tied, weighted=False, masks=None, n_labels=4, at_once=None):
     chains = Chains(np.zeros((12, 1)), OFFSETS, LABELS, WEIGHTS if weighted else None)
-    return ChainLikelihood(chains, n_labels, tied=tied, masks=masks, at_once=at_once)
+    base = BaseMeasure(OFFSETS, n_labels, masks)
+    return labelled_objective(ChainFamily(OFFSETS, n_labels, tied=tied, base=base, at_once=at_once), chains)
 
 
 def random_potentials(seed, tied):
     rng = np.random.default_rng(seed)
-    return Potentials(rng.normal(size=(12, 4)), rng.normal(size=(1 if tied else 12, 4, 4)))
+    return Potentials(rng.normal(size=(12, 4)), {EDGE: rng.normal(size=(1 if tied else 12, 4, 4))})
 
 
 @pytest.mark.parametrize("at_once", [12, 5, 1])
@@ -75,7 +78,7 @@ def test_tied_and_untied_are_the_same_function():
     here, direction = random_potentials(3, True), random_potentials(4, True)
 
     def spread(potentials):
-        return Potentials(potentials.node, np.repeat(potentials.edge, 12, axis=0))
+        return Potentials(potentials.node, {EDGE: np.repeat(potentials.edge, 12, axis=0)})
 
     one, other = tied.evaluate(here), untied.evaluate(spread(here))
     np.testing.assert_allclose(one.value, other.value, rtol=1e-13)
@@ -92,19 +95,19 @@ def test_evaluating_leaves_the_potentials_and_the_marginals_alone():
     evaluation = model.evaluate(here)
     np.testing.assert_array_equal(here.node, node)
     np.testing.assert_array_equal(here.edge, edge)
-    np.testing.assert_allclose(evaluation.beliefs.node_marginals.sum(axis=1), 1, atol=1e-13)
+    np.testing.assert_allclose(evaluation.member.marginals().sum(axis=1), 1, atol=1e-13)
 
 
 def test_zeros_are_the_uniform_distribution():
     model = likelihood(True)
-    assert model.layout.zeros().node.shape == (12, 4)
-    assert likelihood(False).layout.zeros().edge.shape == (12, 4, 4)
-    np.testing.assert_allclose(model.evaluate(model.layout.zeros()).value, 12 * np.log(4), rtol=1e-14)
+    assert model.family.zeros().node.shape == (12, 4)
+    assert likelihood(False).family.zeros().edge.shape == (12, 4, 4)
+    np.testing.assert_allclose(model.evaluate(model.family.zeros()).value, 12 * np.log(4), rtol=1e-14)
 
 
 def test_unlabelled_chains_have_no_likelihood():
-    with pytest.raises(ValueError, match="a likelihood needs labelled chains"):
-        ChainLikelihood(Chains(np.zeros((12, 1)), OFFSETS), 4)
+    with pytest.raises(ValueError, match="a likelihood needs labelled data"):
+        labelled_objective(ChainFamily(OFFSETS, 4), Chains(np.zeros((12, 1)), OFFSETS))
 
 
 def test_potentials_form_a_vector_space():
@@ -122,20 +125,22 @@ def test_potentials_form_a_vector_space():
 @pytest.mark.parametrize("tied", [True, False])
 def test_blocks_of_sequences_keep_no_beliefs_and_change_nothing(tied, monkeypatch):
     inferred = []
-    infer = ChainLikelihood.infer
-    monkeypatch.setattr(ChainLikelihood, "infer", lambda self, given: inferred.append(self) or infer(self, given))
+    made = ChainMember.__init__
+    monkeypatch.setattr(
+        ChainMember, "__init__", lambda self, family, *rest: inferred.append(family) or made(self, family, *rest)
+    )
     here = random_potentials(2, tied)
     whole, cut = likelihood(tied), likelihood(tied, at_once=4)
     expected, found = whole.evaluate(here), cut.evaluate(here)
-    assert inferred.count(whole) == 1
-    assert inferred.count(cut) == 0
+    assert inferred.count(whole.family) == 1
+    assert inferred.count(cut.family) == 0
     assert len(inferred) == 4
     np.testing.assert_allclose(found.value, expected.value, rtol=1e-14)
     for part in ("node", "edge"):
         np.testing.assert_allclose(getattr(found.residual, part), getattr(expected.residual, part), atol=1e-14)
-    np.testing.assert_array_equal(found.beliefs.node_marginals, expected.beliefs.node_marginals)
-    assert found.beliefs.offsets is cut.chains.offsets
-    assert inferred.count(cut) == 1
+    np.testing.assert_array_equal(found.member.marginals(), expected.member.marginals())
+    assert found.member.family is cut.family
+    assert inferred.count(cut.family) == 1
 
 
 def test_every_thread_has_blocks_and_none_is_longer_than_the_cache():

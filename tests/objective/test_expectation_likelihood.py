@@ -10,19 +10,18 @@ from kernelfields.fields.chains import Chains
 from kernelfields.fields.constraints import resolve_constraints
 from kernelfields.fields.graphs import Factors, Graphs
 from kernelfields.fields.label_cliques import LabelledInstances
+from kernelfields.inference.choice import FamilySpec
+from kernelfields.inference.potentials import EDGE, Placement
 from kernelfields.numerics.threads import Workers
-from kernelfields.objective.likelihoods.chain import ChainStructure
 from kernelfields.objective.likelihoods.expectations import Criteria, Expectation, ExpectationLikelihood
-from kernelfields.objective.likelihoods.graph import GraphStructure, InstanceStructure
-from kernelfields.objective.likelihoods.softmax import SingleStructure
-from kernelfields.objective.potentials import Placement, Potentials
+from kernelfields.objective.likelihoods.likelihood import likelihood_of
 from tests.oracles.graphs import GraphEnumeration
 from tests.samples import offsets_of, random_chains
 
 WEIGHTS = np.array([1.0, 0.5, 2.0, 1.5])
 SOME = Placement(1, None, None, tied_everywhere=False)
-EDGES = Placement(2, "lag1", None, tied_everywhere=False)
-TIED = Placement(2, "lag1", None, tied_everywhere=True)
+EDGES = Placement(2, EDGE, None, tied_everywhere=False)
+TIED = Placement(2, EDGE, None, tied_everywhere=True)
 CONSTRAINTS = resolve_constraints({"transitions": [(1, 0)], "start": [2]}, np.arange(3))
 
 
@@ -35,24 +34,24 @@ def evidence_of(n_positions, n_labels):
     return evidence
 
 
-def chain_problem(structure, *placed):
+def chain_problem(masks, *placed):
     chains = random_chains()
     evidence = evidence_of(chains.n_positions, 3)
     chains = replace(chains, evidence=evidence, labels=evidence.argmax(axis=1), weights=WEIGHTS)
     graphs = Graphs.from_chains(chains)
-    return structure.likelihood(chains, [SOME, *placed], Workers(1)), graphs
+    return likelihood_of(chains, [SOME, *placed], FamilySpec("chain", 3, masks), Workers(1)), graphs
 
 
 def plain_chains():
-    return chain_problem(ChainStructure(3, resolve_constraints(None, np.arange(3))), TIED)
+    return chain_problem(resolve_constraints(None, np.arange(3)), TIED)
 
 
 def own_transitions():
-    return chain_problem(ChainStructure(3, resolve_constraints(None, np.arange(3))), EDGES)
+    return chain_problem(resolve_constraints(None, np.arange(3)), EDGES)
 
 
 def constrained_chains():
-    return chain_problem(ChainStructure(3, CONSTRAINTS), TIED)
+    return chain_problem(CONSTRAINTS, TIED)
 
 
 def cycles():
@@ -62,9 +61,9 @@ def cycles():
     )
     factors = (Factors("ring", members, offsets),)
     evidence = evidence_of(14, 3)
-    graphs = Graphs(np.zeros((14, 1)), offsets, factors, evidence.argmax(axis=1), WEIGHTS, None, evidence)
+    graphs = Graphs(np.zeros((14, 1)), offsets, evidence.argmax(axis=1), WEIGHTS, evidence, factors=factors)
     placed = [SOME, Placement(2, "ring", None, tied_everywhere=True)]
-    return GraphStructure(3, "junction").likelihood(graphs, placed, Workers(1)), graphs
+    return likelihood_of(graphs, placed, FamilySpec("graph", 3, method="junction"), Workers(1)), graphs
 
 
 def several_labels():
@@ -72,16 +71,17 @@ def several_labels():
     labels = evidence.argmax(axis=1).reshape(4, 3)
     instances = LabelledInstances.build(np.zeros((4, 1)), 3, pairs, labels, WEIGHTS, evidence)
     placed = [SOME, *(Placement(2, name, None, tied_everywhere=True) for name in pairs)]
-    return InstanceStructure(3, pairs).likelihood(instances, placed, Workers(1)), instances.graphs
+    spec = FamilySpec("instances", 2, n_names=3, pairs=pairs)
+    return likelihood_of(instances, placed, spec, Workers(1)), instances
 
 
 def single_labels():
-    graphs = Graphs(np.zeros((4, 1)), np.arange(5), (), np.array([0, 1, 1, 0]), WEIGHTS, None, evidence_of(4, 3))
-    return SingleStructure(3).likelihood(graphs, [SOME], Workers(1)), graphs
+    graphs = Graphs(np.zeros((4, 1)), np.arange(5), np.array([0, 1, 1, 0]), WEIGHTS, evidence_of(4, 3))
+    return likelihood_of(graphs, [SOME], FamilySpec("single", 3), Workers(1)), graphs
 
 
 def fully_labelled():
-    return ChainStructure(3, CONSTRAINTS).likelihood(random_chains(), [SOME, TIED], Workers(1)), None
+    return likelihood_of(random_chains(), [SOME, TIED], FamilySpec("chain", 3, CONSTRAINTS), Workers(1)), None
 
 
 PROBLEMS = [plain_chains, own_transitions, constrained_chains, cycles, several_labels, single_labels]
@@ -89,7 +89,7 @@ ENTROPIES = np.array([0.0, 0.0, 0.8, 0.6])
 
 
 def criteria_of(inner):
-    n_positions, n_labels = inner.layout.zeros().node.shape
+    n_positions, n_labels = inner.family.zeros().node.shape
     groups = np.minimum(np.arange(n_labels), 1)
     rows = np.arange(0, n_positions, 2)
     several = [
@@ -101,12 +101,13 @@ def criteria_of(inner):
 
 def any_potentials(likelihood, seed):
     random = np.random.default_rng(seed)
-    return Potentials(*(random.normal(size=each.shape) for each in likelihood.layout.zeros().arrays))
+    zeros = likelihood.family.zeros()
+    return zeros.of(random.normal(size=each.shape) for each in zeros.arrays)
 
 
 def enumerated_terms(likelihood, graphs, potentials, criteria):
     """Entropies and divergences from the probabilities of all labellings."""
-    node, factors = potentials.node, list(potentials.factors)
+    node, factors = potentials.node, list(potentials.tables.values())
     members = [each.members for each in graphs.factors]
     if likelihood.constrained:
         node, factors = CONSTRAINTS.apply(node.copy(), graphs.offsets), [factors[0] + CONSTRAINTS.edge]
@@ -170,9 +171,8 @@ def test_no_hessian_products():
 
 def test_approximate_inference_is_refused():
     _, graphs = cycles()
-    inner = GraphStructure(3, "trw").likelihood(
-        graphs, [SOME, Placement(2, "ring", None, tied_everywhere=True)], Workers(1)
-    )
+    placed = [SOME, Placement(2, "ring", None, tied_everywhere=True)]
+    inner = likelihood_of(graphs, placed, FamilySpec("graph", 3, method="trw"), Workers(1))
     with pytest.raises(ValueError, match=r"need exact inference.*'trw'"):
         ExpectationLikelihood(inner, Criteria(ENTROPIES))
 
@@ -180,7 +180,7 @@ def test_approximate_inference_is_refused():
 def test_forbidden_labels_cannot_be_expected():
     chains = Chains(np.zeros((3, 1)), np.array([0, 2, 3]), np.array([0, 1, 0]))
     masks = resolve_constraints({"labels": [2]}, np.arange(3))
-    inner = ChainStructure(3, masks).likelihood(chains, [SOME, TIED], Workers(1))
+    inner = likelihood_of(chains, [SOME, TIED], FamilySpec("chain", 3, masks), Workers(1))
     asked = Expectation(np.arange(3), np.array([0.2, 0.3, 0.5]), 1.0, name="LabelShares")
     with pytest.raises(ValueError, match="LabelShares asks for labels that the constraints forbid"):
         ExpectationLikelihood(inner, Criteria(expectations=[asked]))

@@ -9,9 +9,9 @@ import scipy.sparse as sp
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.cliques import EdgeCliques
 from kernelfields.fields.constraints import resolve_constraints
+from kernelfields.inference.chain.family import ChainFamily, ListFamily
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.pairs import observed_support
-from kernelfields.objective.likelihoods.chain import ChainLikelihood
 from kernelfields.objective.likelihoods.fused import fused_passes
 from kernelfields.objective.posterior import Direction, LogPosterior
 from tests.samples import chain_datafit, design_of
@@ -87,17 +87,21 @@ def test_labels_are_completed_by_one_inference_for_all_passes(variant, monkeypat
     posterior = sparse_field(**variant, evidence=two_of_all)
     posterior.prefer_fused_passes()
     assert posterior.fused
-    random, counted, infer = np.random.default_rng(0), [], ChainLikelihood.infer
+    random, counted = np.random.default_rng(0), []
     theta, other = random.normal(size=(2, posterior.size))
 
-    def counting(likelihood, potentials):
-        counted.append(likelihood.chains.n_positions)
-        return infer(likelihood, potentials)
+    def counting(at):
+        def count(family, *given, **options):
+            counted.append(family.n_positions)
+            return at(family, *given, **options)
+
+        return count
 
     with monkeypatch.context() as patch:
-        patch.setattr(ChainLikelihood, "infer", counting)
+        for family in (ChainFamily, ListFamily):
+            patch.setattr(family, "at", counting(family.at))
         frozen = posterior.frozen(theta)
-    assert sum(counted) == len(posterior.datafit.likelihood.inner.labels)
+    assert sum(counted) == posterior.datafit.likelihood.family.n_positions
     plain = LogPosterior(frozen.datafit)
     assert frozen.fused
     assert not plain.fused
@@ -110,8 +114,8 @@ def test_labels_are_completed_by_one_inference_for_all_passes(variant, monkeypat
 def test_constraints_hold_in_every_block():
     allowed = np.random.default_rng(3)
     posterior = sparse_field()
-    labels, offsets = posterior.datafit.likelihood.chains.labels, posterior.datafit.likelihood.chains.offsets
-    steps = np.flatnonzero(~posterior.datafit.likelihood.chains.is_start)
+    labels, offsets = posterior.datafit.likelihood.data.labels, posterior.datafit.likelihood.data.offsets
+    steps = np.flatnonzero(~posterior.datafit.likelihood.data.is_start)
     seen = set(zip(labels[steps - 1].tolist(), labels[steps].tolist(), strict=True))
     unseen = [(a, b) for a in range(N_LABELS) for b in range(N_LABELS) if (a, b) not in seen]
     never_first = sorted(set(range(N_LABELS)) - set(labels[offsets[:-1]].tolist()))
@@ -182,12 +186,12 @@ def test_other_fields_keep_their_potentials():
     node_all = design_of(
         "node", node.features, positions=None, labels_per_clique=1, n_labels=N_LABELS, prior_variance=1.0
     )
-    posterior = LogPosterior(chain_datafit(dense.datafit.likelihood.chains, [node_all], N_LABELS))
+    posterior = LogPosterior(chain_datafit(dense.datafit.likelihood.data, [node_all], N_LABELS))
     posterior.prefer_fused_passes()
     assert not posterior.fused
     likelihood, (node, edge) = dense.datafit.likelihood, dense.datafit.designs
     start = design_of(
-        "start", None, positions=likelihood.chains.starts, labels_per_clique=1, n_labels=N_LABELS, prior_variance=1.0
+        "start", None, positions=likelihood.data.starts, labels_per_clique=1, n_labels=N_LABELS, prior_variance=1.0
     )
     assert fused_passes(likelihood, [node, edge]) is not None
     assert fused_passes(likelihood, [node, edge, start]) is None

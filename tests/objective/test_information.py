@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from kernelfields.fields.chains import Chains
+from kernelfields.inference.chain.family import ChainFamily
+from kernelfields.inference.potentials import EDGE, Potentials
+from kernelfields.inference.single import SingleFamily
 from kernelfields.numerics.threads import Workers
-from kernelfields.objective.likelihoods.chain import ChainLikelihood
 from kernelfields.objective.likelihoods.information import InformationObjective
-from kernelfields.objective.likelihoods.softmax import SoftmaxLikelihood
-from kernelfields.objective.potentials import Potentials
 from tests.oracles.chains import enumerate_chain
 from tests.samples import offsets_of
 
@@ -34,9 +34,8 @@ def of_chains(seed=0, spread=1.0, tied=True, uneven=False):
     chains = Chains(np.zeros((offsets[-1], 1)), offsets, np.zeros(offsets[-1], dtype=np.int64), weights)
     steps = 1 if tied else offsets[-1]
     node, edge = random.normal(size=(offsets[-1], N_LABELS)), random.normal(size=(steps, N_LABELS, N_LABELS))
-    likelihood = ChainLikelihood(chains, N_LABELS, tied=tied, workers=Workers(1))
-    objective = InformationObjective(likelihood, chains.position_weights)
-    return objective, Potentials(spread * node, spread * edge), chains.position_weights, offsets
+    objective = InformationObjective(ChainFamily(offsets, N_LABELS, tied=tied), weights, Workers(1))
+    return objective, Potentials(spread * node, {EDGE: spread * edge}), chains.position_weights, offsets
 
 
 def of_single_labels(seed=0, n=12):
@@ -44,8 +43,8 @@ def of_single_labels(seed=0, n=12):
     random = np.random.default_rng(seed)
     weights = random.uniform(0.5, 2.0, n)
     weights /= weights.sum()
-    likelihood = SoftmaxLikelihood(np.zeros(n, dtype=np.int64), N_LABELS, weights, Workers(1))
-    return InformationObjective(likelihood, weights), Potentials(random.normal(size=(n, N_LABELS))), weights
+    objective = InformationObjective(SingleFamily(n, N_LABELS), weights, Workers(1))
+    return objective, Potentials(random.normal(size=(n, N_LABELS))), weights
 
 
 @pytest.mark.parametrize("uneven", [False, True])
@@ -78,7 +77,7 @@ def test_gradients_are_those_of_finite_differences(objective, potentials):
     random, h = np.random.default_rng(5), 1e-5
     gradient = objective.evaluate(potentials).residual
     for _ in range(5):
-        direction = Potentials(*(random.normal(size=each.shape) for each in potentials.arrays))
+        direction = potentials.of(random.normal(size=each.shape) for each in potentials.arrays)
         ahead, behind = (objective.evaluate(potentials.moved(step, direction)).value for step in (h, -h))
         assert gradient.dot(direction) == pytest.approx((ahead - behind) / (2 * h), rel=1e-6, abs=1e-9)
 
@@ -86,7 +85,7 @@ def test_gradients_are_those_of_finite_differences(objective, potentials):
 def test_labels_that_are_certain_are_no_trouble():
     """Probabilities that underflow to zero: the most information there is, and a gradient of zero."""
     weights = np.full(3, 1 / 3)
-    objective = InformationObjective(SoftmaxLikelihood(np.zeros(3, dtype=np.int64), 3, weights, Workers(1)), weights)
+    objective = InformationObjective(SingleFamily(3, 3), weights, Workers(1))
     evaluation = objective.evaluate(Potentials(2000.0 * np.eye(3)))
     assert evaluation.value == pytest.approx(-np.log(3), abs=1e-12)
     assert np.all(evaluation.residual.node == 0.0)

@@ -108,7 +108,7 @@ def pulled_back(posterior, node, edge):
 def by_enumeration(posterior, masks, theta, vector):
     """Value, gradient and Hessian times vector from the list of all labellings."""
     node, edge = spelled_out(posterior, theta)
-    weights = posterior.datafit.likelihood.chains.position_weights
+    weights = posterior.datafit.likelihood.data.position_weights
     allowed_node, allowed_edge = node.copy(), edge
     if masks is not None:
         masks.apply(allowed_node, OFFSETS)
@@ -119,7 +119,7 @@ def by_enumeration(posterior, masks, theta, vector):
     score = np.sum(weights * np.sum(observed_node * node, axis=1))
     score += np.sum(weights * np.sum(observed_edge * edge, axis=(1, 2)))
     prior = posterior.prior_precision * theta
-    value = posterior.datafit.likelihood.chains.weights @ oracle.log_partition - score + 0.5 * theta @ prior
+    value = posterior.datafit.likelihood.data.weights @ oracle.log_partition - score + 0.5 * theta @ prior
     gradient = prior + pulled_back(
         posterior,
         weights[:, None] * (oracle.node_marginals - observed_node),
@@ -251,7 +251,7 @@ def test_curvature_blocks_are_sums_of_within_clique_covariances(kind):
     if masks is not None:
         node, edge = masks.apply(node, OFFSETS), edge + masks.edge
     oracle = enumerate_chain(node, edge, OFFSETS)
-    weights = posterior.datafit.likelihood.chains.position_weights
+    weights = posterior.datafit.likelihood.data.position_weights
     for index, (each, block) in enumerate(zip(posterior.datafit.designs, posterior.blocks, strict=True)):
         A = np.eye(each.n_configurations) if each.term.label_factor is None else each.term.label_factor
         expected = np.eye(each.shape[0] * each.shape[1]) / block.prior_variance
@@ -278,7 +278,7 @@ def test_blocks_name_the_parts_of_theta():
 
 def test_a_weight_of_two_is_a_sequence_seen_twice():
     posterior, _, theta, _ = build("plain")
-    chains, (node, edge) = posterior.datafit.likelihood.chains, posterior.datafit.designs
+    chains, (node, edge) = posterior.datafit.likelihood.data, posterior.datafit.designs
     twice = Chains(chains.inputs, OFFSETS, LABELS, np.array([1.0, 2.0, 1.0, 1.0]))
     weighted = LogPosterior(chain_datafit(twice, [node, edge], N_LABELS)).at(theta)
     repeated = chains.subset([0, 1, 1, 2, 3])

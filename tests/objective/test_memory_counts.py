@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
+from kernelfields.inference.chain.family import ChainFamily
+from kernelfields.inference.choice import plan_inference
 from kernelfields.objective.designs import memory
 from kernelfields.objective.designs.memory import (
     check_features_fit,
-    check_pairs_fit,
-    check_transitions_fit,
+    check_tables_fit,
     feature_dtype,
     plan_features,
     solver_bytes,
@@ -58,7 +59,7 @@ def test_a_basis_that_is_there_counts_features_tiles_and_what_is_beside_them(ite
     dtype = {4: FLOAT32, 8: FLOAT64}[itemsize]
     blank = memory.FeaturePlan("memory", N_ROWS, RANK, dtype, 0, n_threads=THREADS)
     for other in (OTHER, 0):
-        plans = {plan.keep: plan for plan in memory._known_plans(blank, other, may_round=True)}
+        plans = {plan.keep: plan for plan in memory._plans(blank, other, may_round=True, known=True)}
         values, tile = N_ROWS * RANK, 8 * RANK * (4 * MIB // (RANK * itemsize))
         assert plans["memory"].memory_bytes == itemsize * values + 2 * 64 * MIB + other
         busy = max(3 * tile, other + THREADS * tile)
@@ -99,14 +100,21 @@ def test_small_features_and_tight_tolerances_are_in_double_precision():
     assert feature_dtype(FLOAT32, 1, 1e-12) == FLOAT32
 
 
+def six_pairs_of_instances(n_instances):
+    """Instances with four labels each, one of two, all pairs of which meet."""
+    pairs = np.array([(j, k) for j in range(4) for k in range(j)])
+    members = np.concatenate([pairs + 4 * instance for instance in range(n_instances)])
+    return plan_inference(4 * np.arange(n_instances + 1), (members,), 2)
+
+
 @pytest.mark.parametrize(
     ("check", "needed"),
     [
         (lambda: check_features_fit("node", 1000, 50, FLOAT64), 1000 * 50 * 8),
         (lambda: check_features_fit("node", 1000, 50, FLOAT32), 1000 * 50 * 4),
         # Seven tables of doubles: at a point, in a direction, at a trial, their residual, and three of inference.
-        (lambda: check_transitions_fit(1000, 6), 7 * 8 * 1000 * 36),
-        (lambda: check_pairs_fit(1000, 6), 7 * 8 * 1000 * 6 * 4),
+        (lambda: check_tables_fit(ChainFamily([0, 1000], 6, tied=False)), 7 * 8 * 1000 * 36),
+        (lambda: check_tables_fit(six_pairs_of_instances(1000)), 7 * 8 * 1000 * 6 * 4),
     ],
 )
 def test_what_takes_the_last_byte_fits_and_one_byte_more_does_not(monkeypatch, check, needed):

@@ -73,9 +73,9 @@ def test_arrays_per_thread_do_not_outweigh_the_data():
     rng = np.random.default_rng(0)
     features = sp.csr_array(rng.normal(size=(50, 400)) * (rng.random((50, 400)) < 0.01))
     full = PairTable(features, support_of(np.ones((400, 50), dtype=bool)))
-    assert len(full._private_pieces(Workers(4, least_work=1))) == 1
+    assert len(full.runs(Workers(4, least_work=1))) == 1
     slim = PairTable(features, support_of(np.eye(400, 50, dtype=bool)))
-    assert len(slim._private_pieces(Workers(4, least_work=1))) > 1
+    assert len(slim.runs(Workers(4, least_work=1))) > 1
     for table in (full, slim):
         rows = rng.normal(size=(50, 50))
         gradient = table.transposed_product(rows, Workers(4, least_work=1))

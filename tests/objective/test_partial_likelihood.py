@@ -11,12 +11,16 @@ from kernelfields.fields.chains import Chains
 from kernelfields.fields.constraints import resolve_constraints
 from kernelfields.fields.graphs import Factors, Graphs
 from kernelfields.fields.label_cliques import LabelledInstances
+from kernelfields.inference.chain.family import ChainFamily
+from kernelfields.inference.choice import FamilySpec
+from kernelfields.inference.potentials import EDGE, Placement, Potentials
 from kernelfields.numerics.threads import Workers
-from kernelfields.objective.likelihoods.chain import ChainLikelihood, ChainStructure
-from kernelfields.objective.likelihoods.graph import GraphStructure, InstanceStructure
-from kernelfields.objective.likelihoods.partial import PartialLikelihood, with_evidence
-from kernelfields.objective.likelihoods.softmax import SingleStructure
-from kernelfields.objective.potentials import Placement, Potentials
+from kernelfields.objective.likelihoods.likelihood import (
+    Likelihood,
+    PartialLikelihood,
+    labelled_objective,
+    likelihood_of,
+)
 from tests.samples import offsets_of
 
 L = 3
@@ -47,8 +51,8 @@ def chain_case(rng, tied, constrained=False):
     masks = resolve_constraints([(0, 2), (1, 1)] if constrained else None, np.arange(L))
     weights = rng.uniform(0.5, 2.0, len(lengths))
     chains = Chains(rng.normal(size=(sum(lengths), 1)), offsets_of(lengths), labels, weights, evidence)
-    placed = [Placement(1, None, None, False), Placement(2, "lag1", np.flatnonzero(~chains.is_start), tied)]
-    likelihood = ChainStructure(L, masks).likelihood(chains, placed, Workers(1))
+    placed = [Placement(1, None, None, False), Placement(2, EDGE, np.flatnonzero(~chains.is_start), tied)]
+    likelihood = likelihood_of(chains, placed, FamilySpec("chain", L, masks), Workers(1))
     return likelihood, chains, [(steps(chains), masks.edge)]
 
 
@@ -62,9 +66,9 @@ def graph_case(rng, shape):
     members = np.vstack([members, members + 4])
     evidence, labels = random_evidence(rng, 8, L)
     factors = Factors("edge", members, np.array([0, len(members) // 2, len(members)]))
-    graphs = Graphs(np.zeros((8, 1)), offsets_of((4, 4)), (factors,), labels, rng.uniform(0.5, 2, 2), None, evidence)
+    graphs = Graphs(np.zeros((8, 1)), offsets_of((4, 4)), labels, rng.uniform(0.5, 2, 2), evidence, factors=(factors,))
     placed = [Placement(1, None, None, False), Placement(2, "edge", None, False)]
-    return GraphStructure(L).likelihood(graphs, placed, Workers(1)), graphs, [(members, 0.0)]
+    return likelihood_of(graphs, placed, FamilySpec("graph", L), Workers(1)), graphs, [(members, 0.0)]
 
 
 def label_case(rng):
@@ -73,15 +77,15 @@ def label_case(rng):
     weights = rng.uniform(0.5, 2, 3)
     instances = LabelledInstances.build(np.zeros((3, 1)), 3, {}, labels.reshape(3, 3), weights, evidence)
     placed = [Placement(1, None, None, False), *(Placement(2, name, None, True) for name in pairs)]
-    likelihood = InstanceStructure(3, pairs).likelihood(instances, placed, Workers(1))
-    tables = [(instances.with_pairs(pairs).graphs.group(name).members, 0.0) for name in pairs]
-    return likelihood, instances.graphs, tables
+    likelihood = likelihood_of(instances, placed, FamilySpec("instances", 2, n_names=3, pairs=pairs), Workers(1))
+    tables = [(instances.with_pairs(pairs).group(name).members, 0.0) for name in pairs]
+    return likelihood, instances, tables
 
 
 def single_case(rng):
     evidence, labels = random_evidence(rng, 6, L)
-    data = Graphs(np.zeros((6, 1)), np.arange(7), (), labels, rng.uniform(0.5, 2, 6), None, evidence)
-    return SingleStructure(L).likelihood(data, [Placement(1, None, None, False)], Workers(1)), data, []
+    data = Graphs(np.zeros((6, 1)), np.arange(7), labels, rng.uniform(0.5, 2, 6), evidence)
+    return likelihood_of(data, [Placement(1, None, None, False)], FamilySpec("single", L), Workers(1)), data, []
 
 
 CASES = {
@@ -99,8 +103,8 @@ CASES = {
 def case(request):
     rng = np.random.default_rng(5)
     likelihood, data, groups = CASES[request.param](rng)
-    zeros = likelihood.layout.zeros()
-    potentials = Potentials(*(rng.normal(size=each.shape) for each in zeros.arrays))
+    zeros = likelihood.family.zeros()
+    potentials = zeros.of(rng.normal(size=each.shape) for each in zeros.arrays)
     return likelihood, data, groups, potentials, rng
 
 
@@ -134,7 +138,7 @@ def test_values_are_those_of_enumeration(case):
 def test_gradients_and_hessian_products_are_those_of_differences(case):
     likelihood, _, _, potentials, rng = case
     evaluation = likelihood.evaluate(potentials)
-    direction = Potentials(*(rng.normal(size=each.shape) for each in potentials.arrays))
+    direction = potentials.of(rng.normal(size=each.shape) for each in potentials.arrays)
     step = 1e-5
     ahead, behind = (likelihood.evaluate(potentials.moved(sign * step, direction)) for sign in (1.0, -1.0))
     slope = (ahead.value - behind.value) / (2 * step)
@@ -152,7 +156,7 @@ def test_completed_labels_touch_the_objective_from_above(case):
     for mine, theirs in zip(here.residual.arrays, touching.residual.arrays, strict=True):
         np.testing.assert_allclose(mine, theirs, atol=1e-12)
     for _ in range(5):
-        moved = potentials.moved(1.0, Potentials(*(rng.normal(size=each.shape) for each in potentials.arrays)))
+        moved = potentials.moved(1.0, potentials.of(rng.normal(size=each.shape) for each in potentials.arrays))
         rise = completed.evaluate(moved).value - touching.value
         assert likelihood.evaluate(moved).value - here.value <= rise + 1e-10
 
@@ -160,31 +164,35 @@ def test_completed_labels_touch_the_objective_from_above(case):
 def test_nothing_known_says_nothing_and_all_known_is_the_likelihood_of_the_labels():
     rng = np.random.default_rng(0)
     chains = Chains(np.zeros((6, 1)), offsets_of((4, 2)), rng.integers(0, L, 6), rng.uniform(0.5, 2, 2))
-    plain = ChainLikelihood(chains, L)
-    potentials = Potentials(rng.normal(size=(6, L)), rng.normal(size=(1, L, L)))
-    unknown = PartialLikelihood(plain, replace(chains, evidence=np.zeros((6, L)))).evaluate(potentials)
+    family = ChainFamily(chains.offsets, L)
+    plain = labelled_objective(family, chains)
+    assert isinstance(plain, Likelihood)
+    potentials = Potentials(rng.normal(size=(6, L)), {EDGE: rng.normal(size=(1, L, L))})
+    nothing = labelled_objective(family, replace(chains, evidence=np.zeros((6, L))))
+    assert isinstance(nothing, PartialLikelihood)
+    unknown = nothing.evaluate(potentials)
     assert unknown.value == pytest.approx(0.0, abs=1e-12)
     assert unknown.residual.largest == pytest.approx(0.0, abs=1e-12)
     known = np.where(np.arange(L) == chains.labels[:, None], 0.0, -np.inf)
-    partial = PartialLikelihood(plain, replace(chains, evidence=known)).evaluate(potentials)
+    partial = labelled_objective(family, replace(chains, evidence=known)).evaluate(potentials)
     assert partial.value == pytest.approx(plain.evaluate(potentials).value, abs=1e-12)
     for mine, theirs in zip(partial.residual.arrays, plain.evaluate(potentials).residual.arrays, strict=True):
         np.testing.assert_allclose(mine, theirs, atol=1e-12)
-    assert with_evidence(plain, chains) is plain
 
 
 def test_a_device_says_the_same(case):
     torch = pytest.importorskip("torch")
-    from kernelfields.engines.torch.likelihood import TorchChainLikelihood, TorchPotentials
+    from kernelfields.engines.torch.family import TorchChainFamily, TorchPotentials
 
     likelihood, data, _, potentials, _ = case
     if not isinstance(data, Chains):
         pytest.skip("devices know chains alone")
-    inner = TorchChainLikelihood(data, L, tied=likelihood.layout.tied, masks=likelihood.inner.masks)
-    there = with_evidence(inner, data, inner.placed)
-    order = inner.order.permutation
-    arrays = [potentials.node[order], potentials.edge if likelihood.layout.tied else potentials.edge[order]]
-    found = there.evaluate(TorchPotentials(*map(torch.tensor, arrays)))
+    here = likelihood.family
+    family = TorchChainFamily(data.offsets, L, tied=here.tied, base=here.base, device=torch.device("cpu"))
+    order = family.steps.order.permutation
+    arrays = [potentials.node[order], potentials.edge if here.tied else potentials.edge[order]]
+    node, edge = map(torch.tensor, arrays)
+    found = labelled_objective(family, data).evaluate(TorchPotentials(node, {EDGE: edge}))
     expected = likelihood.evaluate(potentials)
     assert found.value == pytest.approx(expected.value, rel=1e-12)
     np.testing.assert_allclose(found.residual.node.numpy(), expected.residual.node[order], atol=1e-12)

@@ -7,17 +7,17 @@ import pytest
 import scipy.sparse as sp
 
 from kernelfields.fields.graphs import Graphs
-from kernelfields.inference.plan import plan_inference
+from kernelfields.inference.choice import plan_inference
+from kernelfields.inference.potentials import Potentials
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.datafit import LocalDatafit
 from kernelfields.objective.designs.design import (
-    DenseTable,
     runs_of_one_table,
     shared_pull_back,
     shared_scores,
 )
-from kernelfields.objective.likelihoods.graph import GraphLikelihood
-from kernelfields.objective.potentials import Potentials
+from kernelfields.objective.designs.tables import DenseTable
+from kernelfields.objective.likelihoods.likelihood import labelled_objective
 from tests.samples import design_of
 
 
@@ -28,7 +28,7 @@ def sets_on(features, count=3):
     for number in range(count):
         factor = rng.normal(size=(2, 1)) if number % 2 else None
         term = replace(first.term, name=f"set {number}", label_factor=factor)
-        designs.append(first.for_term(term, np.arange(number, 18, 3)))
+        designs.append(replace(first, term=term, positions=np.arange(number, 18, 3)))
     return designs
 
 
@@ -61,14 +61,14 @@ def test_runs_end_where_the_features_change():
 
 def test_the_engine_gives_the_same_with_shared_features_and_with_copies():
     rng = np.random.default_rng(3)
-    graphs = Graphs(np.zeros((18, 0)), 3 * np.arange(7), (), rng.integers(2, size=18))
+    graphs = Graphs(np.zeros((18, 0)), 3 * np.arange(7), rng.integers(2, size=18))
     shared = sets_on(features_of("dense"))
-    alone = [each.moved(DenseTable(each.features.copy()), each.positions, None) for each in shared]
+    alone = [replace(each, table=DenseTable(each.features.copy())) for each in shared]
     results = []
     coefficients = [rng.normal(size=each.shape) for each in shared]
     residual = Potentials(rng.normal(size=(18, 2)))
     for designs in (shared, alone):
-        likelihood = GraphLikelihood(graphs, 2, designs, plan_inference(graphs.offsets, [], 2), workers=Workers(1))
+        likelihood = labelled_objective(plan_inference(graphs.offsets, [], 2), graphs, Workers(1))
         datafit = LocalDatafit(likelihood, designs)
         some = datafit.potentials(coefficients, only=[0, 2]).node
         results.append((datafit.potentials(coefficients).node, some, datafit.pull_back(residual), datafit.passes))

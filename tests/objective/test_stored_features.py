@@ -15,9 +15,8 @@ from kernelfields.kernels.dot_product import Polynomial
 from kernelfields.kernels.stationary import RBF
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs import files, tiles
-from kernelfields.objective.designs.design import DenseTable, SparseTable, table_of
 from kernelfields.objective.designs.files import HalfFeatures, StoredFactor
-from kernelfields.objective.designs.tiles import RecomputedTable, TiledTable
+from kernelfields.objective.designs.tables import DenseTable, RecomputedTable, SparseTable, TiledTable, table_of
 from kernelfields.objective.posterior import LogPosterior
 from tests.samples import chain_datafit, design_of
 
@@ -40,14 +39,18 @@ def grown(columns=None, dtype=np.float64, kernel=None, rank=RANK):
     return panel
 
 
+#: Products of BLAS may round a row differently where fewer rows are multiplied at once.
+LAST_BITS = 64 * np.finfo(np.float32).eps
+
+
 @pytest.mark.parametrize("stored_factor", [False, True])
-def test_a_panel_in_a_file_is_bit_for_bit_that_in_memory(stored_factor):
+def test_a_panel_in_a_file_is_that_in_memory_to_its_last_bits(stored_factor):
     memory = grown(dtype=np.float32)
     file = grown(FeatureFile(N_ROWS, RANK, np.float32, stored_factor=stored_factor), np.float32)
     assert len(file.features.tiles) > 5
     np.testing.assert_array_equal(file.pivots, memory.pivots)
-    np.testing.assert_array_equal(np.asarray(file.features), memory.features)
-    np.testing.assert_array_equal(file.residual, memory.residual)
+    np.testing.assert_allclose(np.asarray(file.features), memory.features, rtol=0, atol=LAST_BITS)
+    np.testing.assert_allclose(file.residual, memory.residual, rtol=0, atol=LAST_BITS)
     np.testing.assert_array_equal(np.asarray(file.subspace().factor), memory.subspace().factor)
 
 
@@ -87,7 +90,8 @@ def test_some_rows_are_rows_of_the_whole(columns):
 
 
 def test_half_precision_rounds_each_value_by_at_most_its_last_bit():
-    exact = grown(dtype=np.float32).features
+    # In tiles of the same size, so that products round alike.
+    exact = np.asarray(grown(FeatureFile(N_ROWS, RANK, np.float32), np.float32).features)
     columns = HalfColumns(N_ROWS, RANK, np.float32)
     half = grown(columns, np.float32).features
     error = np.abs(np.asarray(half) - exact)
@@ -128,9 +132,6 @@ def test_products_are_those_of_the_matrix(columns, dtype, tolerance, n_threads):
     assert table.stored_values == features.size
     np.testing.assert_allclose(product, features @ coefficients, atol=tolerance)
     np.testing.assert_allclose(pulled, features.T @ rows, atol=10 * tolerance)
-    np.testing.assert_allclose(
-        table.squared().transposed_product(rows, workers), (features**2).T @ rows, atol=tolerance
-    )
     assert table.mean_square() == pytest.approx(float((features**2).sum()) / RANK, rel=1e-3)
     # Sums are taken in the order of the tiles, whichever thread is first.
     np.testing.assert_array_equal(table.transposed_product(rows, workers), pulled)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelfields.inference.packing import check_potentials, infeasible
+from kernelfields.inference.packing import InfeasibleSequence, check_potentials
 
 MOST_LABELLINGS = 1_000_000
 
@@ -105,7 +105,7 @@ def _enumerate_sequence(index: int, node: np.ndarray, edge: np.ndarray) -> Enume
     order = np.argsort(-scores, kind="stable")
     order = order[scores[order] > -np.inf]
     if order.size == 0:
-        raise infeasible(index)
+        raise InfeasibleSequence(index)
     labellings, scores = labellings[order], scores[order]
     below_best = np.log(np.sum(np.exp(scores - scores[0])))
     return EnumeratedSequence(

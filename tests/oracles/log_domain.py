@@ -1,6 +1,6 @@
 """Chain inference in plain NumPy and in the log domain: the twin that compiled passes are tested against.
 
-The equations of inference/chain/logarithms.py, for packed chains and without compiled code.
+The forward and backward recursions in logarithms, for packed chains and without compiled code.
 
 Arrays: node (N, L), edge (E, L, L) with E = 1 or N, offsets (S + 1,), see inference/packing.py. Cost
 O(N L^2) time and memory, with a Python loop over positions.
@@ -15,7 +15,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from kernelfields.inference.packing import check_offsets, check_potentials, infeasible
+from kernelfields.inference.packing import InfeasibleSequence, check_offsets, check_potentials
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def reference_beliefs(node: np.ndarray, edge: np.ndarray, offsets: np.ndarray) -
         start, stop = int(offsets[i]), int(offsets[i + 1])
         shifts = [float(node[start].max())]
         if shifts[0] == -np.inf:
-            raise infeasible(i)
+            raise InfeasibleSequence(i)
         log_alpha = node[start] - shifts[0]
         for t in range(start + 1, stop):
             joint = log_alpha[:, None] + edge[t]
@@ -53,7 +53,7 @@ def reference_beliefs(node: np.ndarray, edge: np.ndarray, offsets: np.ndarray) -
             log_alpha = node[t] + _log_sum(joint, axis=0)
             shifts.append(float(log_alpha.max()))
             if shifts[-1] == -np.inf:
-                raise infeasible(i)
+                raise InfeasibleSequence(i)
             log_alpha -= shifts[-1]
         beliefs.log_partition[i] = math.fsum([*shifts, float(_log_sum(log_alpha, axis=0))])
 

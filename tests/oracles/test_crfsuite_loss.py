@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from kernelfields.fields.chains import Chains
-from kernelfields.inference.chain.beliefs import infer_chains
 from kernelfields.objective.posterior import LogPosterior
+from tests.arrays import infer_chains
 from tests.samples import chain_datafit, design_of
 
 pycrfsuite = pytest.importorskip("pycrfsuite")

@@ -4,8 +4,7 @@ import numpy as np
 from small_fields import KERNEL, all_labellings, derivative_along, small_field
 
 from kernelfields import EdgeCliques, NodeCliques
-from kernelfields.inference.chain.beliefs import infer_chains
-from kernelfields.objective.potentials import Potentials
+from tests.arrays import infer_chains
 from tests.oracles.chains import enumerate_chain
 
 LENGTH, N_LABELS = 4, 3
@@ -74,17 +73,16 @@ def test_proposition_2_conditional_derivatives_are_conditional_moments():
     """dg(theta; x) = E[Phi(x, y) | x], d2g(theta; x) = Var[Phi(x, y) | x], summed here over sequences."""
     field = small_field([NodeCliques(KERNEL, basis="all"), EdgeCliques()])
     posterior, theta = field.posterior, field.random_theta()
-    beliefs = posterior.at(theta).evaluation.beliefs
+    beliefs = posterior.at(theta).evaluation.member
     np.testing.assert_allclose(beliefs.log_partition, field.log_partition(theta), rtol=1e-13)
 
-    mean = posterior.flatten(posterior.datafit.pull_back(Potentials(*beliefs.gradient())))
+    mean = posterior.flatten(posterior.datafit.pull_back(beliefs.mean()))
     np.testing.assert_allclose(mean, field.mean(theta).sum(axis=0), rtol=1e-11, atol=1e-13)
 
     variance = field.covariance(theta).sum(axis=0)
     for seed in range(3):
         direction = field.random_theta(seed)
-        moved = posterior.potentials(direction)
-        response = Potentials(*beliefs.hessian_product(moved.node, moved.edge))
+        response = beliefs.covariance_product(posterior.potentials(direction))
         product = posterior.flatten(posterior.datafit.pull_back(response))
         np.testing.assert_allclose(product, variance @ direction, rtol=1e-11, atol=1e-13)
 
@@ -95,10 +93,10 @@ def test_proposition_2_conditional_log_partition_is_convex():
     one, other = field.random_theta(1), field.random_theta(2)
     for share in (0.1, 0.5, 0.8):
         chord = share * field.log_partition(one) + (1 - share) * field.log_partition(other)
-        inside = field.posterior.at(share * one + (1 - share) * other).evaluation.beliefs.log_partition
+        inside = field.posterior.at(share * one + (1 - share) * other).evaluation.member.log_partition
         assert np.all(inside < chord)
     tangent = field.log_partition(one) + field.mean(one) @ (other - one)
-    assert np.all(field.posterior.at(other).evaluation.beliefs.log_partition > tangent)
+    assert np.all(field.posterior.at(other).evaluation.member.log_partition > tangent)
 
 
 def test_theorem_4_gibbs_chain_is_markov():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kernelfields import GraphCRF, GraphFactors, GraphNodes
-from kernelfields.fields.grids import grid_edges
+from kernelfields.fields import grid_edges
 
 TIGHT = {"tol": 1e-12, "max_iter": 2000}
 EDGES = grid_edges(2, 3)
@@ -23,7 +23,7 @@ def test_theorem_4_a_label_of_a_grid_depends_on_its_neighbours_only(node):
     X, y = grids()
     crf = GraphCRF("linear", random_state=0).fit(X, y)
     labellings = np.array(list(itertools.product([0, 1], repeat=6)))
-    log_probability = crf.log_likelihood([X[0]] * 64, list(labellings), per_graph=True)
+    log_probability = crf.log_likelihood([X[0]] * 64, list(labellings), per_item=True)
     assert np.exp(log_probability).sum() == pytest.approx(1.0, abs=1e-10)
     touching = EDGES[(node == EDGES).any(axis=1)]
     neighbours = sorted(set(touching.ravel().tolist()) - {node})
@@ -64,10 +64,10 @@ def test_lemma_5_the_kernel_of_a_graph_sums_over_its_cliques():
     # every score is a sum of kernels of whole graphs, k = <Phi, Phi'>.
     field = np.zeros(2 * 2 + 4 * 2)
     for graph, labels in zip(X, y, strict=True):
-        probability = np.exp(crf.log_likelihood([graph] * 64, list(labellings), per_graph=True))
+        probability = np.exp(crf.log_likelihood([graph] * 64, list(labellings), per_item=True))
         expected = probability @ np.array([statistics(graph, each) for each in labellings])
         field += statistics(graph, labels) - expected
     new = grids(seed=1, n_graphs=1)[0][0]
     scores = np.array([statistics(new, each) @ field for each in labellings])
-    log_probability = crf.log_likelihood([new] * 64, list(labellings), per_graph=True)
+    log_probability = crf.log_likelihood([new] * 64, list(labellings), per_item=True)
     np.testing.assert_allclose(scores - np.logaddexp.reduce(scores), log_probability, atol=1e-4)

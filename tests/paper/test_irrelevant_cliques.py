@@ -4,14 +4,14 @@ import numpy as np
 from small_fields import KERNEL, as_lists
 
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques
-from kernelfields.inference.chain.beliefs import infer_chains
+from tests.arrays import infer_chains
 from tests.oracles.chains import enumerate_chain
 from tests.samples import random_chains
 
 
 def marginals(cliques, X, y):
     crf = ChainCRF(cliques=cliques, solver="newton", tol=1e-14, dtype="float64", n_jobs=1).fit(X, y)
-    nodes, edges = crf.predict_marginals(X, pairs=True)
+    nodes, edges = crf.predict_marginals(X, cliques="edge")
     return crf.solution_.value, np.vstack(nodes), np.vstack(edges)
 
 

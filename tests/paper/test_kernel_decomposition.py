@@ -145,16 +145,16 @@ def test_corollary_8_minimiser_is_an_expansion_over_clique_configurations():
     theta = field.minimiser()
     node_map, edge_map = field.posterior.split(theta)
     inputs, kind = np.unique(chains.inputs, axis=0, return_inverse=True)
-    beliefs = field.posterior.at(theta).evaluation.beliefs
+    beliefs = field.posterior.at(theta).evaluation.member
 
     node_weights = np.zeros((len(inputs), n_labels))
-    np.add.at(node_weights, kind, node_variance * (np.eye(n_labels)[chains.labels] - beliefs.node_marginals))
+    np.add.at(node_weights, kind, node_variance * (np.eye(n_labels)[chains.labels] - beliefs.marginals()))
     np.testing.assert_allclose(node_map, quadratic_features(inputs).T @ node_weights, atol=1e-11)
 
     steps = np.flatnonzero(~chains.is_start)
     edge_weights = np.zeros((n_labels, n_labels))
     np.add.at(edge_weights, (chains.labels[steps - 1], chains.labels[steps]), edge_variance)
-    edge_weights -= edge_variance * beliefs.edge_marginals().sum(axis=0)
+    edge_weights -= edge_variance * beliefs.marginals("edge").sum(axis=0)
     np.testing.assert_allclose(edge_map.reshape(n_labels, n_labels), edge_weights, atol=1e-11)
 
     gram = Polynomial(2, gamma=1.0, coef0=1.0)(inputs, chains.inputs)

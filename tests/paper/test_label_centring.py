@@ -5,7 +5,7 @@ import pytest
 from scipy.special import expit
 from small_fields import KERNEL, as_lists, tied_field
 
-from kernelfields import ChainCRF
+from kernelfields import ChainCRF, EdgeCliques
 from kernelfields.fields.chains import Chains
 from kernelfields.kernels.labels import CentredDelta, Delta, LabelMatrix
 from tests.samples import potentials_of, random_chains
@@ -25,12 +25,12 @@ def map_of(chains, n_labels, variance, label_factor=None):
     field = tied_field(chains, n_labels, variance, VARIANCE, label_factor=label_factor)
     theta = field.minimiser()
     point = field.posterior.at(theta)
-    return point.value, point.evaluation.beliefs.node_marginals, point.potentials.node
+    return point.value, point.evaluation.member.marginals(), point.potentials.node
 
 
 def fitted(chains, **options):
     options = {"basis": "all", "solver": "newton", "tol": 1e-14, "dtype": "float64", "n_jobs": 1} | options
-    return ChainCRF(KERNEL, edge_prior_variance=VARIANCE, **options).fit(*as_lists(chains))
+    return ChainCRF(KERNEL, edges=EdgeCliques(prior_variance=VARIANCE), **options).fit(*as_lists(chains))
 
 
 def marginals_of(crf, chains):
@@ -47,8 +47,8 @@ def test_lemma_13_centred_statistics_have_the_same_conditional_probabilities():
     for one, other in zip(plain.probabilities(theta), shifted.probabilities(theta), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
     np.testing.assert_allclose(
-        plain.posterior.at(theta).evaluation.beliefs.node_marginals,
-        shifted.posterior.at(theta).evaluation.beliefs.node_marginals,
+        plain.posterior.at(theta).evaluation.member.marginals(),
+        shifted.posterior.at(theta).evaluation.member.marginals(),
         rtol=1e-12,
     )
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from small_fields import as_lists
 
-from kernelfields import ChainCRF
+from kernelfields import ChainCRF, EdgeCliques
 from kernelfields.basis.subspace import ExplicitSubspace, PivotSubspace
 from kernelfields.kernels.dot_product import Polynomial
 from tests.samples import random_chains
@@ -18,7 +18,7 @@ def fitted(kernel, chains, solver="newton", window=1):
         basis="all",
         window=window,
         prior_variance=0.8,
-        edge_prior_variance=1.7,
+        edges=EdgeCliques(prior_variance=1.7),
         solver=solver,
         tol=1e-14,
         max_iter=500,

@@ -15,7 +15,7 @@ def fitted(chains):
         KERNEL,
         basis="all",
         prior_variance=VARIANCE,
-        edge_prior_variance=EDGE_VARIANCE,
+        edges=EdgeCliques(prior_variance=EDGE_VARIANCE),
         solver="newton",
         tol=1e-14,
         dtype="float64",
@@ -38,7 +38,7 @@ def test_equation_13_log_likelihood_is_score_minus_log_partition():
     theta = np.concatenate([each.coefficients.ravel() for each in crf.field_.terms])
     each = field.observed @ theta - field.log_partition(theta)
     X, y = as_lists(chains)
-    np.testing.assert_allclose(crf.log_likelihood(X, y, per_sequence=True), each, rtol=1e-11)
+    np.testing.assert_allclose(crf.log_likelihood(X, y, per_item=True), each, rtol=1e-11)
     np.testing.assert_allclose(crf.log_likelihood(X, y), each.sum(), rtol=1e-11)
     # eq. 15: the value that is minimised is the prior term minus the log-likelihood
     np.testing.assert_allclose(crf.solution_.value, field.value(theta), rtol=1e-12)
@@ -80,7 +80,7 @@ def test_equation_16_by_cliques_predicts_new_inputs():
     node, edge = potentials_of(crf, Chains(new, np.array([0, 4, 6])))
     np.testing.assert_allclose(node, KERNEL(new, chains.inputs) @ alpha, atol=1e-8)
 
-    _, pairs = crf.predict_marginals(X, pairs=True)
+    _, pairs = crf.predict_marginals(X, cliques="edge")
     counts = np.zeros((3, 3))
     for labels in chains.split(chains.labels):
         np.add.at(counts, (labels[:-1], labels[1:]), 1.0)

@@ -36,8 +36,8 @@ def test_equations_26_and_27_replicate_the_parameters(fields):
     steps = np.flatnonzero(~tied.chains.is_start)
     np.testing.assert_allclose(theirs.edge[steps], np.repeat(ours.edge, len(steps), axis=0), rtol=1e-12)
     np.testing.assert_allclose(
-        untied.posterior.at(replicated).evaluation.beliefs.node_marginals,
-        tied.posterior.at(theta).evaluation.beliefs.node_marginals,
+        untied.posterior.at(replicated).evaluation.member.marginals(),
+        tied.posterior.at(theta).evaluation.member.marginals(),
         rtol=1e-12,
     )
 

@@ -72,6 +72,39 @@ def shapes(svg, tag):
     return list(ElementTree.fromstring(svg).iter(SVG + tag))
 
 
+def picture_in(document):
+    """The first picture of a document as an element; the document is checked to be harmless and well-formed."""
+    ParsedPage(document).assert_harmless()
+    begin, end = document.index("<svg"), document.index("</svg>") + len("</svg>")
+    return ElementTree.fromstring(document[begin:end])
+
+
+def of_class(picture, name):
+    """The shapes of a class in a picture."""
+    return [each for each in picture.iter() if each.get("class") == name]
+
+
+def title_of(shape):
+    return shape.find(SVG + "title").text
+
+
+def points_of(path):
+    """The corners (n, 2) of a path of straight lines."""
+    return np.array([float(word) for word in path.get("d").split() if word not in "MLz"]).reshape(-1, 2)
+
+
+def box_of(path):
+    """Left, top, width and height of a path."""
+    corners = points_of(path)
+    return *corners.min(axis=0), *np.ptp(corners, axis=0)
+
+
+def style_of(picture, shape):
+    """The style of a shape; one that all shapes of a group share is written on the group."""
+    parents = {child: parent for parent in picture.iter() for child in parent}
+    return shape.get("style") or parents[shape].get("style")
+
+
 def texts(svg):
     return [each.text or "" for each in shapes(svg, "text")]
 

@@ -105,7 +105,7 @@ def test_numbers_of_kernels_are_rounded_for_the_eye():
 
 def test_transitions_that_depend_on_inputs_have_no_map():
     X, y = arrays()
-    field = ChainCRF("linear", edge_kernel="linear", tol=1e-2, n_jobs=1).fit(X, y)
+    field = ChainCRF("linear", edges=EdgeCliques("linear"), tol=1e-2, n_jobs=1).fit(X, y)
     page = ParsedPage(field._repr_html_())
     assert "svg" not in {tag for tag, _ in page.tags}
 

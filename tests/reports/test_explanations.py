@@ -1,6 +1,7 @@
 """Explanations of one sequence as text, as HTML and as plain data."""
 
 import json
+import math
 from xml.etree import ElementTree
 
 from kernelfields.reports.inspection import Contribution, Explanation, PositionExplanation
@@ -27,12 +28,14 @@ def small_explanation():
         ),
         12,
         0.25,
-        ("N is forbidden at the first position by the constraints",),
     )
     second = PositionExplanation(
         1, "cat", "V", "N", 0.2, 0.7, -1.5, (Contribution("transition", "edge", "transition from D", -1.5),)
     )
-    return Explanation((first, second))
+    rule = Contribution("rule", "", "D is forbidden at the last position by the constraints", math.inf)
+    step = Contribution("transition", "edge", "transition from V", -0.5)
+    third = PositionExplanation(2, "sat", "N", "D", 0.8, 0.0, math.inf, (rule, step))
+    return Explanation((first, second, third))
 
 
 def parsed(explanation):
@@ -41,7 +44,7 @@ def parsed(explanation):
 
 def test_text_lists_every_term_below_its_position():
     blocks = str(small_explanation()).split("\n\n")
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     assert blocks[1].splitlines() == [
         "0 'the': D (0.900) over N (0.062), +3.000",
         "    +2.000  word:the",
@@ -50,18 +53,23 @@ def test_text_lists_every_term_below_its_position():
         "          +0.750  pivot 4, training input 17 (kernel value 0.5)",
         "    -1.250  transition to N",
         "    +0.250  (12 more features)",
-        "            N is forbidden at the first position by the constraints",
     ]
     assert blocks[2].splitlines() == [
         "1 'cat': V (0.200) over N (0.700), -1.500",
         "    -1.500  transition from D",
+    ]
+    assert blocks[3].splitlines() == [
+        "2 'sat': N (0.800) over D (0.000), +inf",
+        "      +inf  D is forbidden at the last position by the constraints",
+        "    -0.500  transition from V",
     ]
 
 
 def test_text_fits_a_terminal():
     term = Contribution("feature", "node", "n" * 300, 1.0, 2.0)
     kernel = Contribution("kernel", "node", "k" * 300, 1.0, parts=(term,))
-    position = PositionExplanation(0, "t" * 300, "a", "b", 0.5, 0.5, 2.0, (term, kernel), 1, 0.5, notes=("note " * 60,))
+    rule = Contribution("rule", "", "rule " * 60, math.inf)
+    position = PositionExplanation(0, "t" * 300, "a", "b", 0.5, 0.5, math.inf, (rule, term, kernel), 1, 0.5)
     text = str(Explanation((position,)))
     assert max(map(len, text.splitlines())) <= TEXT_WIDTH
     assert text.count("…") == 5
@@ -78,11 +86,12 @@ def test_positions_without_tokens_are_numbered():
 def test_html_colours_tokens_by_difference_and_rows_by_amount():
     tree = parsed(small_explanation())
     tokens = [(each.text, each.findtext("small"), each.get("style")) for each in tree.iter("span")]
-    assert tokens == [("the", "D", shade(1.0)), ("cat", "V", shade(-0.5))]
+    assert tokens == [("the", "D", shade(1.0)), ("cat", "V", shade(-0.5)), ("sat", "N", shade(1.0))]
     tables = list(tree.iter("table"))
     assert [table.findtext("caption") for table in tables] == [
         "0 'the': D (0.900) over N (0.062), +3.000",
         "1 'cat': V (0.200) over N (0.700), -1.500",
+        "2 'sat': N (0.800) over D (0.000), +inf",
     ]
     rows = [(row[0].text, row[1].text, row.get("style")) for row in tables[0].iter("tr")]
     assert rows == [
@@ -92,13 +101,17 @@ def test_html_colours_tokens_by_difference_and_rows_by_amount():
         ("+0.750", "pivot 4, training input 17 (kernel value 0.5)", shade(0.75 / 2)),
         ("-1.250", "transition to N", shade(-1.25 / 2)),
         ("+0.250", "(12 more features)", None),
-        (None, "N is forbidden at the first position by the constraints", None),
+    ]
+    rows = [(row[0].text, row[1].text, row.get("style")) for row in tables[2].iter("tr")]
+    assert rows == [
+        ("+inf", "D is forbidden at the last position by the constraints", shade(1.0)),
+        ("-0.500", "transition from V", shade(-0.5 / 2)),
     ]
 
 
 def test_hostile_names_are_escaped_and_nothing_is_loaded():
-    term = Contribution("feature", "node", HOSTILE, 1.0, 1.0)
-    position = PositionExplanation(0, HOSTILE, HOSTILE, HOSTILE, 0.5, 0.5, 1.0, (term,), notes=(HOSTILE,))
+    term, rule = Contribution("feature", "node", HOSTILE, 1.0, 1.0), Contribution("rule", "", HOSTILE, math.inf)
+    position = PositionExplanation(0, HOSTILE, HOSTILE, HOSTILE, 0.5, 0.5, math.inf, (rule, term))
     html = Explanation((position,))._repr_html_()
     assert "<script" not in html
     assert html.count("&lt;script&gt;") >= 6
@@ -107,9 +120,25 @@ def test_hostile_names_are_escaped_and_nothing_is_loaded():
     parsed(Explanation((position,)))
 
 
+def test_rows_hold_every_contribution():
+    rows = small_explanation().to_rows()
+    assert len(rows) == 7
+    assert rows[1] == {
+        "position": 0,
+        "token": "the",
+        "label": "D",
+        "other": "N",
+        "kind": "feature",
+        "set": "node",
+        "name": "len",
+        "amount": 1.5,
+        "value": 0.3,
+    }
+
+
 def test_plain_data_goes_through_json():
-    data = json.loads(json.dumps(small_explanation().to_dict()))
-    first, second = data["positions"]
+    data = json.loads(json.dumps(small_explanation().to_dict(), allow_nan=False))
+    first, second, third = data["positions"]
     assert first["contributions"][2]["parts"] == [
         {
             "kind": "pivot",
@@ -122,5 +151,7 @@ def test_plain_data_goes_through_json():
     ]
     listed = sum(each["amount"] for each in first["contributions"])
     assert listed + first["more_amount"] == first["difference"] == 3.0
-    assert (first["more"], second["more"], second["notes"]) == (12, 0, [])
+    assert (first["more"], second["more"]) == (12, 0)
+    assert third["difference"] is third["contributions"][0]["amount"] is None
+    assert third["contributions"][0]["kind"] == "rule"
     assert (second["token"], second["label"], second["other"]) == ("cat", "V", "N")

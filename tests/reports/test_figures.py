@@ -262,9 +262,18 @@ def test_decades_end_at_powers_of_ten():
     assert decade_words(1234.0) == "1,234"
 
 
-def test_matplotlib_loads_when_something_is_drawn():
-    code = "import sys, kernelfields.reports; sys.exit('matplotlib' in sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+def test_matplotlib_and_jinja2_load_when_something_is_drawn():
+    code = """
+import sys
+import kernelfields.evaluation, kernelfields.reports
+from kernelfields import ChainCRF, evaluate_model
+X, y = [[[0.0], [1.0]], [[1.0], [0.0]]], [["a", "b"], ["b", "a"]]
+crf = ChainCRF("linear").fit(X, y)
+print(crf.summary(), crf.weights(), crf.explain(X[0]), evaluate_model(crf, X, y))
+loaded = {"matplotlib", "jinja2", "networkx"} & set(sys.modules)
+sys.exit(f"loaded: {loaded}" if loaded else 0)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
 @pytest.mark.parametrize(

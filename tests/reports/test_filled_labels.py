@@ -5,7 +5,7 @@ import pytest
 
 from kernelfields import ChainCRF, KernelClassifier, MultiLabelCRF
 from kernelfields.reports import FilledLabels
-from kernelfields.reports.filled import FilledLabel
+from kernelfields.reports.inspection import FilledLabel
 from tests.samples import as_words, labelled_sequences
 
 

@@ -1,13 +1,13 @@
 """Pictures of labelled graphs: a mark for every node and edge, grids as cells, mistakes framed, names escaped."""
 
 import json
-from xml.etree import ElementTree
+import sys
 
 import numpy as np
 import pytest
-from parsed_pages import HOSTILE, ParsedPage
+from parsed_pages import HOSTILE, SVG, ParsedPage, box_of, of_class, picture_in, title_of
 
-from kernelfields.fields.grids import grid_edges
+from kernelfields.fields import grid_edges
 from kernelfields.reports import LabelledGraph
 from kernelfields.reports.graph_pictures import layout
 
@@ -19,14 +19,7 @@ def graph(n_nodes, edges, classes=("a", "b", "c"), seed=0, **options):
 
 
 def drawn(shown):
-    document = shown._repr_html_()
-    ParsedPage(document).assert_harmless()
-    begin, end = document.index("<svg"), document.index("</svg>") + len("</svg>")
-    return ElementTree.fromstring(document[begin:end])
-
-
-def of_class(picture, name):
-    return [each for each in picture.iter() if each.get("class") == name]
+    return picture_in(shown._repr_html_())
 
 
 TREE = np.array([[node, (node - 1) // 2] for node in range(1, 15)])
@@ -40,9 +33,9 @@ def test_nodes_edges_and_mistakes_each_have_a_mark():
     picture = drawn(shown)
     assert len(of_class(picture, "kf-node")) == 15
     assert len(of_class(picture, "kf-edge")) == 14
-    assert [each.text for each in picture.iter("text")].count("✗") == 1
-    assert [each.find("title").text for each in of_class(picture, "kf-node")] == [shown.hover(v) for v in range(15)]
-    assert picture.find("title").text == "15 nodes, 14 edges, 93.3 % right"
+    assert [each.text for each in picture.iter(SVG + "text")].count("✗") == 1
+    assert [title_of(each) for each in of_class(picture, "kf-node")] == [shown.hover(v) for v in range(15)]
+    assert picture.find(SVG + "title").text == "15 nodes, 14 edges, 93.3 % right"
 
 
 @pytest.mark.parametrize(("rows", "columns", "connectivity"), [(4, 6, 4), (4, 6, 8), (2, 2, 4), (5, 3, 8)])
@@ -51,11 +44,11 @@ def test_grids_are_images_of_cells(rows, columns, connectivity, by_direction):
     edges = grid_edges(rows, columns, connectivity, by_direction)
     shown = graph(rows * columns, edges if by_direction else {"edge": edges[:, ::-1]})
     assert shown.grid_shape() == (rows, columns)
-    cells = of_class(drawn(shown), "kf-node")
-    places = np.array([[float(cell.get("x")), float(cell.get("y"))] for cell in cells])
-    size = float(cells[0].get("width"))
+    cells = np.array([box_of(cell) for cell in of_class(drawn(shown), "kf-node")])
+    places, size = cells[:, :2], cells[0, 2]
+    np.testing.assert_allclose(cells[:, 2:], size, atol=0.02)
     expected = np.array([[v % columns, v // columns] for v in range(rows * columns)]) * size
-    np.testing.assert_allclose(places - places[0], expected, atol=0.02)
+    np.testing.assert_allclose(places - places[0], expected, atol=0.05)
 
 
 def test_what_is_no_grid_is_not_taken_for_one():
@@ -75,20 +68,38 @@ def test_the_truth_of_a_grid_stands_beside_it():
 
 
 def test_neighbours_are_a_unit_apart_and_components_beside_each_other():
-    places = layout(6, [np.array([[0, 1], [1, 2], [3, 4]])])
+    places, hint = layout(6, [np.array([[0, 1], [1, 2], [3, 4]])])
+    assert hint == ""
     np.testing.assert_allclose(np.linalg.norm(places[[0, 1, 3]] - places[[1, 2, 4]], axis=1), 1.0, atol=0.02)
     assert np.linalg.norm(places[0] - places[2]) == pytest.approx(2.0, abs=0.05)
     assert places[[0, 1, 2], 0].max() < places[[3, 4], 0].min() < places[5, 0]
-    np.testing.assert_array_equal(places, layout(6, [np.array([[0, 1], [1, 2], [3, 4]])]))
-    cycle = layout(8, [np.array([[v, (v + 1) % 8] for v in range(8)])])
+    np.testing.assert_array_equal(places, layout(6, [np.array([[0, 1], [1, 2], [3, 4]])])[0])
+    cycle, _ = layout(8, [np.array([[v, (v + 1) % 8] for v in range(8)])])
     apart = np.linalg.norm(cycle - cycle.mean(axis=0), axis=1)
     np.testing.assert_allclose(apart, apart.mean(), rtol=0.05)
+
+
+def test_large_components_are_laid_out_by_springs():
+    ring = np.array([[v, (v + 1) % 250] for v in range(250)])
+    places, _ = layout(250, [ring])
+    lengths = np.linalg.norm(places - np.roll(places, -1, axis=0), axis=1)
+    assert lengths.mean() == pytest.approx(1.0)
+    assert len(of_class(drawn(graph(250, {"edge": ring})), "kf-node")) == 250
+
+
+def test_without_networkx_nodes_stand_on_a_circle_and_the_legend_mentions_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "networkx", None)
+    places, _ = layout(12, [np.array([[0, 1]])])
+    np.testing.assert_allclose(np.linalg.norm(places, axis=1), np.linalg.norm(places[0]))
+    shown = graph(15, {"edge": TREE})
+    assert len(of_class(drawn(shown), "kf-edge")) == 14
+    assert "nodes on a circle: with networkx they follow their edges" in ParsedPage(shown._repr_html_()).text
 
 
 def test_nodes_are_drawn_where_the_user_says():
     places = np.array([[0.0, 0.0], [10.0, 0.0], [10.0, 5.0]])
     nodes = of_class(drawn(graph(3, {"edge": np.array([[0, 1], [1, 2]])}, positions=places)), "kf-node")
-    found = np.array([[float(node.get("cx")), float(node.get("cy"))] for node in nodes])
+    found = np.array([[float(node.get("x")), float(node.get("y"))] for node in nodes])
     np.testing.assert_allclose((found - found[0]) / (found[1, 0] - found[0, 0]), places / 10, atol=1e-3)
 
 
@@ -96,7 +107,7 @@ def test_larger_factors_are_joined_in_their_middle():
     picture = drawn(graph(4, {"triple": np.array([[0, 1, 2]]), "edge": np.array([[2, 3]])}))
     lines = of_class(picture, "kf-edge")
     assert len(lines) == 3 + 1
-    assert lines[0].find("title").text == "triple: 0 - 1 - 2"
+    assert title_of(lines[0]) == "triple: 0 - 1 - 2"
 
 
 def test_large_graphs_are_cells_in_their_order():

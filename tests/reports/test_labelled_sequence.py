@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.patches import StepPatch
 from parsed_pages import HOSTILE, ParsedPage, texts, titles
 
 from kernelfields.reports import LabelledSequence, plot_sequence
@@ -128,6 +129,7 @@ def test_plain_values_go_through_json():
         "marginals": [[0, 0.25], [1, 0.75]],
     }
     assert shown.wrong.tolist() == [False, True]
+    assert shown.to_rows()[1] == {"position": 1, "token": None, "label": 0, "probability": 0.5, "truth": 1}
 
 
 def test_hues_of_plain_labels_are_far_apart():
@@ -157,15 +159,23 @@ def test_parts_that_do_not_fit_are_named(changes, words):
         sentence(tokens="Ada")
 
 
+def heights_of(ax):
+    """Heights (stacks, positions) of what is stacked."""
+    stacks = [patch for patch in ax.patches if isinstance(patch, StepPatch)]
+    return stacks, np.array([stack.get_data().values - stack.get_data().baseline for stack in stacks])
+
+
 def test_a_plotted_sequence_is_stacks_of_marginals_that_add_up_to_one():
     marginals = np.random.default_rng(0).dirichlet(np.ones(20) / 5, size=6)
     classes = [f"L{index}" for index in range(20)]
     labels = [classes[index] for index in marginals.argmax(axis=1)]
     truth = ["L19", *labels[1:]]
-    picture = plot_sequence(LabelledSequence(labels, marginals, classes, list("abcdef"), truth))
+    sequence = LabelledSequence(labels, marginals, classes, list("abcdef"), truth)
+    picture = plot_sequence(sequence)
     (ax,) = picture.axes
-    heights = np.array([[bar.get_height() for bar in stack] for stack in ax.containers])
+    stacks, heights = heights_of(ax)
     np.testing.assert_allclose(heights.sum(axis=0), 1.0, atol=1e-9)
+    np.testing.assert_array_equal(stacks[0].get_data().edges, np.arange(7) - 0.5)
     named = [each.get_text() for each in ax.get_legend().get_texts()]
     assert set(labels) <= set(named)
     assert named[-1] == f"{20 - len(named) + 1} others"
@@ -173,12 +183,12 @@ def test_a_plotted_sequence_is_stacks_of_marginals_that_add_up_to_one():
         np.testing.assert_allclose(stack, marginals[:, classes.index(name)], atol=1e-15)
     assert [each.get_text() for each in ax.get_xticklabels()] == list("abcdef")
     assert [each.get_text() for each in ax.texts] == [f"✗ {labels[0]} (L19)", *labels[1:]]
-    assert f"0: a\n{named[0]} {heights[0, 0]:.3f}" in titles(picture.markup())
+    assert titles(picture.markup()) == [*named, *(sequence.hover(t) for t in range(6))]
 
 
 def test_plotted_entity_types_share_a_hue_and_tags_can_be_told_apart():
     shown = LabelledSequence(["B-X", "I-X", "O"], np.eye(3), ["B-X", "I-X", "O"])
-    colours = [to_rgb(stack.patches[0].get_facecolor()) for stack in plot_sequence(shown).axes[0].containers]
+    colours = [to_rgb(stack.get_facecolor()) for stack in heights_of(plot_sequence(shown).axes[0])[0]]
     assert len(set(colours)) == 3
     assert max(colours[2]) - min(colours[2]) < 0.1  # outside is grey
     for colour in colours[:2]:

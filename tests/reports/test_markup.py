@@ -1,66 +1,45 @@
-"""Markup: whatever goes in, what comes out is escaped, closed and finite."""
+"""Templates: whatever goes in, what comes out is escaped and closed."""
 
 from xml.etree import ElementTree
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from parsed_pages import SVG
 
-from kernelfields.reports.tables import Markup, element, escape, join
+from kernelfields.reports import Markup, Table
+from kernelfields.reports.page import beside, section
+from kernelfields.reports.sequences import LabelledSequence
 
 
 @given(st.text(alphabet=st.characters(codec=None)), st.text(alphabet=st.characters(codec=None)))
 def test_any_text_survives_a_parser(content, title):
-    written = element("p", content, title=title)
-    parsed = ElementTree.fromstring(written.encode("utf-8"))
-    assert len(parsed) == 0
-    assert written == element("p", content, title=title)
+    shown = LabelledSequence([content], [[1.0]], [content], [title], caption=title)
+    parsed = ElementTree.fromstring(shown.markup().encode("utf-8"))
+    assert len(list(parsed.iter("li"))) == 1
+    assert shown.markup() == shown.markup()
+    ElementTree.fromstring(section(title, content, Table((title,), [(content,)], content)).encode("utf-8"))
 
 
 @given(st.text(alphabet=st.characters(codec="utf-8", exclude_categories=["Cc", "Cn"])))
 def test_ordinary_text_is_read_back_as_written(content):
-    parsed = ElementTree.fromstring(element("p", content, title=content))
-    assert (parsed.text or "") == content
-    assert parsed.get("title") == content
+    parsed = ElementTree.fromstring(section(content, content))
+    assert [part.text or "" for part in parsed] == [content, content]
+    shown = LabelledSequence([content], [[1.0]], [content], [content])
+    (item,) = ElementTree.fromstring(shown.markup()).iter("li")
+    assert item.get("title") == f"0: {content} {content} 1.000"  # XML reads line breaks of attributes as blanks
 
 
 def test_hostile_text_becomes_harmless():
-    written = element("td", "<script>alert(1)</script>", title='"><img src=x onerror=alert(1)>')
+    hostile = '"><img src=x onerror=alert(1)><script>alert(1)</script>'
+    written = Table((hostile,), [(hostile,)], hostile, note=hostile).markup() + beside((hostile, hostile))
     assert "<script>" not in written
     assert "<img" not in written
 
 
-def test_markup_is_kept_as_a_child_and_escaped_as_an_attribute():
-    inner = element("b", "x")
-    assert element("p", inner) == "<p><b>x</b></p>"
-    assert element("p", title=inner) == '<p title="&lt;b&gt;x&lt;/b&gt;"></p>'
-    assert escape(inner) is inner
-
-
-def test_forbidden_characters_are_replaced():
-    assert escape("a\x00b\ud800c\nd") == "a\ufffdb\ufffdc\nd"
-
-
-def test_attribute_names_and_numbers():
-    written = element("line", x1=1.50, stroke_width=2, class_="grid", y1=None)
-    assert written == '<line x1="1.5" stroke-width="2" class="grid"></line>'
-
-
-def test_negative_numbers_that_round_to_zero_have_no_sign():
-    assert element("g", x=-0.001) == '<g x="0"></g>'
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
-def test_numbers_that_are_not_finite_are_refused(value):
-    with pytest.raises(ValueError, match="'x1' must be a finite number"):
-        element("line", x1=value)
-
-
-def test_void_elements_have_no_content():
-    assert element("img", src="a") == '<img src="a">'
-    with pytest.raises(ValueError, match="<img> cannot have content"):
-        element("img", "text")
-
-
-def test_join_escapes_plain_parts_only():
-    assert join(["<", Markup("<b></b>")]) == "&lt;<b></b>"
+def test_markup_is_kept_and_forbidden_characters_are_replaced():
+    inner = Markup("<b>x</b>")
+    assert section("h", inner) == "<section><h2>h</h2><b>x</b></section>"
+    assert section("a\x00b\ud800c\nd") == "<section><h2>a\ufffdb\ufffdc\nd</h2></section>"
+    shown = LabelledSequence(["a"], [[1.0]], ["a"], caption="x\x00")
+    assert ElementTree.fromstring(shown.markup()).find("svg") is None  # in the name space of SVG
+    assert ElementTree.fromstring(shown.markup()).find(SVG + "svg") is not None

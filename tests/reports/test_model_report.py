@@ -57,7 +57,7 @@ def test_every_part_has_its_section():
         "The model",
         "How good is the fit?",
         "Which label follows which?",
-        "What speaks for which label?",
+        "Weights of features by label",
         "Sequences",
         "Map",
         "Own",

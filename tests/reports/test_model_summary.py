@@ -80,6 +80,12 @@ def test_forbidden_steps_are_crossed_out():
     assert "-1.00" not in page.text
 
 
+def test_rows_hold_the_clique_sets():
+    node, edge = small_summary().to_rows()
+    assert list(node.values()) == ["node", "RBF(gamma=0.5)", "one position, pivots", 300, 600, 580, 2.5, 0.0]
+    assert (edge["clique set"], edge["l1"]) == ("edge", 0.25)
+
+
 def test_plain_values_go_through_json():
     summary = small_summary(certificates=(Certificate("span", 2.25, -math.inf),))
     data = json.loads(json.dumps(summary.to_dict(), allow_nan=False))

@@ -5,7 +5,7 @@ import re
 from parsed_pages import ParsedPage
 
 from kernelfields.reports import Table, plot_heat_map
-from kernelfields.reports.page import beside, inspected, notebook, page, section
+from kernelfields.reports.page import Shown, beside, notebook, page, section
 from kernelfields.reports.tables import Row
 
 
@@ -60,8 +60,12 @@ def test_all_colour_schemes_define_the_same_names():
 
 
 def test_a_piece_of_a_notebook_brings_its_style_and_a_page_has_it():
-    table = inspected([Table(("a", "b"), [("x", 1)]).markup()])
-    alone = ParsedPage(notebook([table]))
+    class One(Shown):
+        def parts(self):
+            return [Table(("a", "b"), [("x", 1)])]
+
+    table = One().markup()
+    alone = ParsedPage(One()._repr_html_())
     assert [tag for tag, _ in alone.tags].count("style") == 1
     assert len(alone.with_class("kf-inspect")) == 2
     document = page("t", "l", [section("s", table)])

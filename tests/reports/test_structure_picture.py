@@ -135,7 +135,7 @@ def test_a_terminal_shows_the_same_steps():
     header, start, first, second, ending = str(BOTH).splitlines()
     assert header.split() == ["added", "bound", "estimate", "gain", "objective", "held", "out"]
     assert start.split() == ["(start)", "100", "-50"]
-    assert first.split() == ["*", "set", "0", "100", "30", "20", "90", "-40"]
+    assert first.split() == ["✓", "set", "0", "100", "30", "20", "90", "-40"]
     assert second.startswith("  set 1")
     assert len({len(line) for line in (header, start, first, second)}) == 1
-    assert ending == "ended: no candidate is left; * kept"
+    assert ending == "ended: no candidate is left; ✓ kept"

@@ -5,17 +5,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from kernelfields.reports.tables import (
-    Row,
-    Table,
-    html_of,
-    list_table,
-    matrix_table,
-    printable,
-    shade,
-    signed,
-    text_of,
-)
+from kernelfields.reports import Estimate, Shown
+from kernelfields.reports.tables import Row, Table, list_table, matrix_table, printable, shade, signed
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -89,7 +80,7 @@ def test_a_matrix_wider_than_the_terminal_is_cut_into_bands():
     columns = ["c" * 30, *(f"c{index}" for index in range(20))]
     values = [float(index) for index in range(21)]
     table = matrix_table("", ["r"], columns, [[signed(value) for value in values]], [values])
-    text = table.text(80)
+    text = table.text()
     bands = text.split("\n\n")
     assert len(bands) == 3
     assert [word for band in bands for word in band.splitlines()[1].split()[1:]] == [signed(i) for i in range(21)]
@@ -118,12 +109,27 @@ def test_rows_must_fit_the_columns():
         Table(["a", "b"], [[1, 2], [3]])
 
 
+class Pair(Shown):
+    """Two tables below a heading."""
+
+    def parts(self):
+        return ["a < b", Table(("a", "b"), [("x", 1.5), (), ("z", None)]), Table(("c",), [(Estimate(0.5, 0.25, 1),)])]
+
+
 def test_tables_below_a_heading():
-    tables = [Table(("a", "b"), [("x", "1")]), Table(("c", "d"), [("y", "2")])]
-    assert text_of("both", tables) == "both\n\na   b\nx   1\n\nc   d\ny   2"
-    tree = ElementTree.fromstring(html_of("a < b", tables))
-    assert tree.find("p").text == "a < b"
+    assert str(Pair()) == "a < b\n\na     b\nx   1.5\n\nz\n\nc\n0.500 [0.250, 1.000]"
+    tree = ElementTree.fromstring(Pair()._repr_html_())
+    assert tree.find("div/p").text == "a < b"
     assert len(list(tree.iter("table"))) == 2
+    assert Pair().to_rows() == [{"a": "x", "b": 1.5}, {"a": "z", "b": None}, {"c": 0.5, "c low": 0.25, "c high": 1}]
+
+
+def test_cells_have_the_format_of_their_column():
+    table = Table(("n", "share", "figure"), [("a", 1234, Estimate(0.5)), ("b", "none", None)], words=(0,))
+    formatted = Table(table.columns, table.rows, formats={"share": ",", "figure": ".1f"}, note="the end")
+    assert formatted.text().splitlines() == ["n   share   figure", "a   1,234      0.5", "b    none", "the end"]
+    assert rows_of(formatted) == [["n", "share", "figure"], ["a", "1,234", "0.5"], ["b", "none", ""]]
+    assert rows_of(table)[1] == ["a", "1234", "0.500"]
 
 
 @pytest.mark.parametrize(

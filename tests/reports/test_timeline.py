@@ -1,13 +1,13 @@
 """Time lines: a band for every run of labels, true above predicted, probabilities that add up, all of it SVG."""
 
-from xml.etree import ElementTree
+import re
 
 import numpy as np
 import pytest
-from parsed_pages import HOSTILE, ParsedPage
+from parsed_pages import HOSTILE, SVG, ParsedPage, box_of, of_class, picture_in, points_of, style_of, title_of
 
 from kernelfields.reports import LabelledSequence, report_page
-from kernelfields.reports.timeline import runs
+from kernelfields.reports.sequences import runs
 
 
 def series(length=2000, classes=("walk", "sit", "lie"), change=50, truth=True, seed=0):
@@ -22,15 +22,7 @@ def series(length=2000, classes=("walk", "sit", "lie"), change=50, truth=True, s
 
 
 def drawn(sequence):
-    """The picture as an element, checked to be harmless and well-formed."""
-    document = sequence._repr_html_()
-    ParsedPage(document).assert_harmless()
-    begin, end = document.index("<svg"), document.index("</svg>") + len("</svg>")
-    return ElementTree.fromstring(document[begin:end])
-
-
-def of_class(picture, name):
-    return [each for each in picture.iter() if each.get("class") == name]
+    return picture_in(sequence._repr_html_())
 
 
 def test_runs_are_stretches_of_equal_values():
@@ -44,25 +36,28 @@ def test_every_run_is_a_band_as_wide_as_it_is_long():
     bands = of_class(drawn(sequence), "kf-run")
     true, predicted = runs(sequence.truth), runs(sequence.labels)
     assert len(bands) == len(true) + len(predicted)
-    per_position = sum(float(each.get("width")) for each in bands) / 2 / len(sequence)
-    for band, (begin, end) in zip(bands, [*true, *predicted], strict=True):
-        assert float(band.get("width")) == pytest.approx(per_position * (end - begin), abs=0.02)
-    heights = {float(band.get("y")) for band in bands}
+    boxes = [box_of(band) for band in bands]
+    per_position = sum(width for _, _, width, _ in boxes) / 2 / len(sequence)
+    for (left, _, width, _), (begin, end) in zip(boxes, [*true, *predicted], strict=True):
+        assert width == pytest.approx(per_position * (end - begin), abs=0.02)
+        assert left - boxes[0][0] == pytest.approx(per_position * begin, abs=0.02)
+    heights = {top for _, top, _, _ in boxes}
     assert len(heights) == 2
-    assert min(heights) == float(bands[0].get("y")), "the true labels are above"
+    assert min(heights) == boxes[0][1], "the true labels are above"
     begin, end = predicted[0]
     mean = sequence.probabilities[begin:end].mean()
-    title = bands[len(true)].find("title").text
-    assert title == f"{sequence.labels[0]}, positions {begin} to {end - 1}, mean probability {mean:.3f}"
+    assert (
+        title_of(bands[len(true)])
+        == f"{sequence.labels[0]}, positions {begin} to {end - 1}, mean probability {mean:.3f}"
+    )
 
 
 def test_one_colour_a_label_and_a_legend_that_tells_it():
     sequence = series()
-    page = ParsedPage(sequence._repr_html_())
-    bands = of_class(drawn(sequence), "kf-run")
+    page, picture = ParsedPage(sequence._repr_html_()), drawn(sequence)
     colours = {label: set() for label in sequence.classes}
-    for band in bands:
-        colours[band.find("title").text.split(",")[0]].add(band.get("fill"))
+    for band in of_class(picture, "kf-run"):
+        colours[title_of(band).split(",")[0]].add(re.search("fill: (#[0-9a-f]{6})", style_of(picture, band))[1])
     assert all(len(each) == 1 for each in colours.values())
     assert len(set.union(*colours.values())) == 3
     for label, colour in colours.items():
@@ -74,24 +69,46 @@ def test_what_is_wrong_is_marked_and_counted():
     sequence = series()
     picture = drawn(sequence)
     marks = of_class(picture, "kf-missed")
-    counted = sum(int(each.find("title").text.split()[0].replace(",", "")) for each in marks)
+    counted = sum(int(title_of(each).split()[0].replace(",", "")) for each in marks)
     assert counted == sequence.wrong.sum() > 0
     share = 100 * (1 - sequence.wrong.mean())
-    assert picture.find("title").text == f"2,000 positions, {share:.1f} % right"
+    assert picture.find(SVG + "title").text == f"2,000 positions, {share:.1f} % right"
     assert not of_class(drawn(series(truth=False)), "kf-missed")
 
 
 def test_probabilities_are_stacked_to_one():
     sequence = series(length=50)
     curves = of_class(drawn(sequence), "kf-curve")
-    assert len(curves) == 3
-    tops = np.array([[float(pair.split(",")[1]) for pair in each.get("d")[1:].split()[:100:2]] for each in curves])
-    low, high = tops[-1].max(), tops[-1].min()
-    assert high == pytest.approx(low), "the last curve is at one throughout"
-    bottom = high + 110
-    np.testing.assert_allclose((bottom - tops[0]) / 110, sequence.marginals[:, 0], atol=0.002)
+    assert [title_of(curve) for curve in curves] == ["walk", "sit", "lie"]
+    # Each curve goes along its upper edge, two corners for every position, and back along the lower one.
+    edges = [points_of(curve) for curve in curves]
+    bottom, top = edges[0][:, 1].max(), edges[-1][:, 1].min()
+    tops = np.array([edge[edge[:, 0] < edge[:, 0].max()][1:101:2, 1] for edge in edges])
+    np.testing.assert_allclose(tops[-1], top, atol=0.01, err_msg="the last curve is at one throughout")
+    np.testing.assert_allclose((bottom - tops[0]) / (bottom - top), sequence.marginals[:, 0], atol=0.002)
     hovers = of_class(drawn(sequence), "kf-hover")
-    assert [each.find("title").text for each in hovers] == [sequence.hover(t) for t in range(50)]
+    assert [title_of(each) for each in hovers] == [sequence.hover(t) for t in range(50)]
+
+
+def test_columns_of_many_positions_show_means():
+    sequence = series(length=2000)
+    first, *_ = of_class(drawn(sequence), "kf-hover")
+    heading, *lines = title_of(first).split("\n")
+    assert heading == "positions 0 to 7"
+    assert lines[0] == f"lie {sequence.marginals[:8, 2].mean():.3f}"
+    assert sum(float(line.split()[-1]) for line in lines) == pytest.approx(1.0, abs=0.002)
+
+
+def test_segments_are_bands_of_their_own():
+    segments = [(0, 3, "a", 0.5), (3, 5, "a", 1.0)]
+    sequence = LabelledSequence(["a"] * 5, np.ones((5, 1)), ["a"], segments=segments)
+    bands = of_class(drawn(sequence), "kf-run")
+    assert [title_of(band) for band in bands] == [
+        "a, positions 0 to 2, probability of the segment 0.500",
+        "a, positions 3 to 4, probability of the segment 1.000",
+    ]
+    assert "fill-opacity: 0.675" in bands[0].get("style")
+    assert "opacity" not in bands[1].get("style")
 
 
 def test_the_size_of_the_picture_is_bounded():

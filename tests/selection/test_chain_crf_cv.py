@@ -13,11 +13,10 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_val_s
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from kernelfields import ChainCRF, Sequencewise
+from kernelfields import ChainCRF, ChainCRFCV, Sequencewise
 from kernelfields.evaluation.entities import entity_f1_score
 from kernelfields.kernels.dot_product import Linear, Polynomial
 from kernelfields.kernels.stationary import RBF
-from kernelfields.selection.chain_crf_cv import ChainCRFCV
 
 X, y = search_sequences()
 CRF = ChainCRF(rank=12, tol=1e-7, max_iter=500, random_state=0)
@@ -135,8 +134,10 @@ def test_ranks_and_transitions_are_searched():
     search = quick(ranks=[4, 12], edge_prior_variances=[0.1, 1.0], halving=False).fit(X, y)
     assert len(search.cv_results_["params"]) == 16
     assert search.best_estimator_.rank == search.best_params_["rank"]
-    assert search.best_estimator_.edge_prior_variance == search.best_params_["edge_prior_variance"]
-    assert ChainCRF(**search.best_params_).get_params()["rank"] == search.best_params_["rank"]
+    assert search.best_estimator_.edges.prior_variance == search.best_params_["edges__prior_variance"]
+    again = ChainCRF().set_params(**search.best_params_)
+    assert again.rank == search.best_params_["rank"]
+    assert again.edges.prior_variance == search.best_params_["edges__prior_variance"]
 
 
 def test_parts_of_a_sum_may_have_their_own_variances():
@@ -158,7 +159,7 @@ def test_the_search_answers_like_its_best_estimator(tmp_path):
     assert search.score(X, y) == best.score(X, y)
     assert search.log_likelihood(X, y) == best.log_likelihood(X, y)
     np.testing.assert_array_equal(np.concatenate(search.predict(X)), np.concatenate(best.predict(X)))
-    nodes, pairs = search.predict_marginals(X, pairs=True)
+    nodes, pairs = search.predict_marginals(X, cliques="edge")
     assert nodes[0].shape == (len(X[0]), 3)
     assert pairs[0].shape == (len(X[0]) - 1, 3, 3)
     assert len(search.predict_nbest(X, 2)[0]) == 2

@@ -4,7 +4,7 @@ import inspect
 import re
 from pathlib import Path
 
-from kernelfields.selection.chain_crf_cv import ChainCRFCV
+from kernelfields import ChainCRFCV
 
 PAGE = Path(__file__).parents[2] / "docs" / "selection.md"
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

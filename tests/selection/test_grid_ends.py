@@ -7,8 +7,7 @@ from search_sequences import search_sequences
 from kernelfields import ChainCRF, ChainCRFCV
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.stationary import RBF, Matern
-from kernelfields.selection.candidates import Candidate
-from kernelfields.selection.grid_ends import Grid
+from kernelfields.selection.candidates import Candidate, grid_ends
 from kernelfields.selection.search import MOST_STEPS
 
 X, y = search_sequences(12)
@@ -18,8 +17,8 @@ CRF = ChainCRF(rank=6, max_iter=500)
 def grid_of(kernels, variances, edges=(None,)):
     edge_part = [{} if edge is None else {"edge_prior_variance": edge} for edge in edges]
     return [
-        Candidate({"kernel": kernel, "rank": 5, **edge, "prior_variance": variance}, (number, 5, 1, 1))
-        for number, kernel in enumerate(kernels)
+        Candidate({"kernel": kernel, "rank": 5, **edge, "prior_variance": variance})
+        for kernel in kernels
         for edge in edge_part
         for variance in variances
     ]
@@ -28,7 +27,7 @@ def grid_of(kernels, variances, edges=(None,)):
 def beyond(candidates, params):
     """Axis, side and parameters beyond, for the candidate with some parameters."""
     best = next(each for each in candidates if params.items() <= each.params.items())
-    return {end.axis: (end.highest, end.beyond) for end in Grid(candidates).ends(best)}
+    return {end.axis: (end.further > end.value, end.beyond) for end in grid_ends(best, candidates, candidates)}
 
 
 def test_the_next_value_is_as_far_away_as_the_last_one():
@@ -64,11 +63,10 @@ def test_axes_are_grids_of_two_numbers_or_more():
 
 def test_what_was_tried_is_no_end_any_more():
     listed = grid_of([Linear()], [1.0, 10.0])
-    grid = Grid(listed)
-    (end,) = grid.ends(listed[1])
-    grid.extend(end.beyond)
-    assert grid.ends(listed[1]) == []
-    (further,) = grid.ends(end.beyond)
+    (end,) = grid_ends(listed[1], listed, listed)
+    tried = [*listed, end.beyond]
+    assert grid_ends(listed[1], listed, tried) == []
+    (further,) = grid_ends(end.beyond, listed, tried)
     assert further.beyond.params["prior_variance"] == 1000.0
 
 

@@ -8,9 +8,10 @@ import scipy.sparse as sp
 from search_sequences import as_entities, search_sequences
 
 from kernelfields import ChainCRF, ChainCRFCV
+from kernelfields.estimators.auto_parameters import NoProgress
 from kernelfields.fields.constraints import resolve_constraints
 from kernelfields.kernels.stationary import RBF
-from kernelfields.selection.training_data import SequenceData, piece_length
+from kernelfields.selection.folds import Fold, Items
 
 
 def long_sequences(n_sequences=6, length=400, seed=0):
@@ -25,62 +26,87 @@ X, y = long_sequences()
 TAGS = as_entities(y)
 
 
-def data_of(X, y, weights=None, **settings):
+def items_of(X, y, weights=None, **settings):
     crf = ChainCRF("linear", **settings)
-    return SequenceData(X, y, weights, crf._training(X, y, weights, crf._progress())), crf
+    return Items(crf, crf._training(X, y, weights, NoProgress()), X, y, weights)
+
+
+def cut(items, length):
+    """Cut so that there are about as many pieces as have that length; return the units of all sequences."""
+    everything = np.arange(items.n_items)
+    items.cut(everything, items.lengths.sum() // length - 2 * items.n_items)
+    return items.fold((everything, everything), np.random.default_rng(0)).train_order
+
+
+def units_of(items, item):
+    split = np.array([item]), np.array([item])
+    return np.sort(items.fold(split, np.random.default_rng(0)).train_order)
 
 
 def test_pieces_are_contiguous_and_hold_every_position_once():
-    data, _ = data_of([*X, X[0][:60]], [*y, y[0][:60]])
-    n_pieces = data.cut(50, None)
+    items = items_of([*X, X[0][:60]], [*y, y[0][:60]])
+    units = cut(items, 50)
     # Seven of fifty and a rest each; a sequence of sixty stays whole.
     for item in range(6):
-        units = data.units(np.array([item]))
-        lengths = data.lengths[units]
+        own = units_of(items, item)
+        lengths = items.lengths[own]
         assert lengths.sum() == len(X[item])
         assert lengths.min() >= 25
         assert lengths.max() < 100
-        np.testing.assert_array_equal(np.concatenate(data.inputs(units)), X[item])
-        np.testing.assert_array_equal(np.concatenate(data.targets(units)), y[item])
-        np.testing.assert_array_equal(np.concatenate([data.labels[unit] for unit in units]), y[item])
-    assert list(data.units(np.array([6]))) == [6]
-    assert len(data.units(np.arange(7))) == n_pieces + 1
+        part = items.take(own)
+        np.testing.assert_array_equal(np.concatenate(part.X), X[item])
+        np.testing.assert_array_equal(np.concatenate(part.y), y[item])
+        np.testing.assert_array_equal(np.concatenate([items.labels[unit] for unit in own]), y[item])
+    assert list(units_of(items, 6)) == [6]
+    assert len(units) > 7 * 5
+    assert len(np.unique(units)) == len(units)
     # Whole sequences are what they were.
-    assert data.inputs([6, 0])[1] is X[0]
+    assert items.take(np.array([6, 0])).X[1] is X[0]
 
 
 def test_pieces_begin_where_the_constraints_let_a_sequence_begin():
-    data, _ = data_of(X, TAGS, constraints="bio")
-    data.cut(50, "bio")
-    units = data.units(np.arange(len(X)))
+    items = items_of(X, TAGS, constraints="bio")
+    units = cut(items, 50)
     assert len(units) > 3 * len(X)
-    assert all(tags[0] != "I-X" for tags in data.targets(units))
-    masks = resolve_constraints("bio", data.classes)
-    offsets = np.concatenate([[0], np.cumsum(data.lengths[units])])
-    masks.check_labels(np.concatenate([data.labels[unit] for unit in units]), offsets, data.classes)
-    # Where a sequence may begin with nothing but its first label, it stays whole.
-    never = {"start": [0, 1, 2]}
-    plain, _ = data_of(X, y)
-    assert plain.cut(50, {**never, "start": [1, 2]}) < len(units)
+    assert all(tags[0] != "I-X" for tags in items.take(units).y)
+    classes = items.learnt[1]
+    masks = resolve_constraints("bio", classes)
+    offsets = np.concatenate([[0], np.cumsum(items.lengths[units])])
+    masks.check_labels(np.concatenate([items.labels[unit] for unit in units]), offsets, classes)
+    # Where a sequence may begin with few labels, it is cut in fewer places.
+    zeros = [np.concatenate([[0], labels]) for labels in y]
+    rarely = items_of([np.concatenate([x[:1], x]) for x in X], zeros, constraints={"start": [1, 2]})
+    assert len(cut(rarely, 50)) < len(units)
 
 
 @pytest.mark.parametrize("form", [sp.csr_array, lambda x: x.tolist(), lambda x: [{"a": str(v)} for v in x[:, 0]]])
 def test_pieces_of_every_form_weigh_what_their_sequence_weighs(form):
     forms = [form(x) for x in X]
-    data, crf = data_of(forms, y, np.arange(1.0, 7.0))
-    data.cut(50, None)
-    units = data.units(np.arange(3))
-    share = data.share(units[::2], units[1::2])
-    part = data.part(share, crf)
-    assert part.training.data.n_positions == data.lengths[units[::2]].sum()
-    assert set(part.training.data.weights) == {1.0, 2.0, 3.0}
-    assert part.test.n_positions == data.lengths[units[1::2]].sum()
+    weights = np.arange(1.0, 7.0)
+    items = items_of(forms, y, weights)
+    cut(items, 50)
+    units = np.concatenate([units_of(items, item) for item in range(3)])
+    share = items.share(Fold(units[::2], units[1::2], units[::2], units[1::2]))
+    train, test = items.take(share.train), items.take(share.scored)
+    assert train.n_positions == items.lengths[units[::2]].sum()
+    assert set(train.weights) == {1.0, 2.0, 3.0}
+    assert test.n_positions == items.lengths[units[1::2]].sum()
+    chains = ChainCRF("linear")._training(train.X, train.y, train.weights, NoProgress(), items.learnt).data
+    assert chains.n_positions == train.n_positions
+    assert set(chains.weights) == {1.0, 2.0, 3.0}
 
 
 def test_sequences_are_cut_where_there_are_too_few_for_the_rungs():
-    assert piece_length(25_000, 5, wanted=180) == 131
-    assert piece_length(600, 5, wanted=180) == 25
-    assert piece_length(25_000, 180, wanted=180) is None
+    def longest(wanted):
+        items = items_of(X, y)
+        train = np.arange(5)
+        items.cut(train, wanted)
+        return items.lengths[units_of(items, 0)].max()
+
+    assert longest(5) == len(X[0])
+    # About a hundredth of all positions, and no fewer than 25.
+    assert 1.0 <= longest(90) / (sum(map(len, X[:5])) / 100) < 3.0
+    assert 25 <= longest(10_000) < 50
 
 
 @pytest.mark.parametrize(

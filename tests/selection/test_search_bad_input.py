@@ -6,12 +6,11 @@ from search_sequences import search_sequences
 from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
 from sklearn.pipeline import make_pipeline
 
-from kernelfields import ChainCRF
+from kernelfields import ChainCRF, ChainCRFCV
 from kernelfields.compat.crf import CRF
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.stationary import RBF
 from kernelfields.selection import search
-from kernelfields.selection.chain_crf_cv import ChainCRFCV
 
 X, y = search_sequences()
 QUICK = {"kernels": [RBF(0.1), RBF(1.0)], "prior_variances": [0.1, 1.0], "extend": False, "random_state": 0}

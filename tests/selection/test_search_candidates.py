@@ -4,30 +4,33 @@ import numpy as np
 import pytest
 from search_sequences import search_sequences
 
-from kernelfields import ChainCRF, NodeCliques
+from kernelfields import ChainCRF, EdgeCliques, FieldSearchCV, NodeCliques
+from kernelfields.estimators.auto_parameters import NoProgress
 from kernelfields.kernels.dot_product import Linear, Polynomial
 from kernelfields.kernels.stationary import RBF, Laplacian, Matern
 from kernelfields.selection.candidates import SCALE_MULTIPLES, expand_kernel, list_candidates
 
-INPUTS = np.concatenate(search_sequences()[0])
+X, y = search_sequences()
+INPUTS = np.concatenate(X)
 
 
 def candidates(estimator=None, **grids):
-    defaults = {"kernels": None, "prior_variances": (1.0,), "ranks": None, "edge_prior_variances": None}
-    return list_candidates(estimator or ChainCRF("rbf"), lambda kernel: INPUTS, cliques_of, **{**defaults, **grids})
+    estimator = estimator or ChainCRF("rbf")
+    defaults = {"kernels": "rbf", "prior_variances": (1.0,), "ranks": None, "edge_prior_variances": None}
+    return list_candidates(estimator, estimator._training(X, y, None, NoProgress()), **{**defaults, **grids})
 
 
-def cliques_of(estimator):
-    return estimator._cliques(None)
+def inputs():
+    return INPUTS, np.ones(len(INPUTS))
 
 
-def never(kernel):
+def never():
     raise AssertionError("the inputs are not needed")
 
 
 def test_names_stand_for_scales_around_that_of_the_data():
     scale = 1.0 / (INPUTS.shape[1] * INPUTS.var())
-    gammas = [kernel.gamma for kernel in expand_kernel("rbf", lambda kernel: INPUTS)]
+    gammas = [kernel.gamma for kernel in expand_kernel("rbf", inputs)]
     np.testing.assert_allclose(gammas, np.multiply(scale, SCALE_MULTIPLES), rtol=5e-3)
     # An inverse length goes with the square root of an inverse squared length, a length with its inverse.
     for name, kind, parameter, power in (
@@ -35,7 +38,7 @@ def test_names_stand_for_scales_around_that_of_the_data():
         ("matern", Matern, "length_scale", -0.5),
     ):
         middle = getattr(kind().resolve(INPUTS), parameter)
-        values = [getattr(kernel, parameter) for kernel in expand_kernel(name, lambda kernel: INPUTS)]
+        values = [getattr(kernel, parameter) for kernel in expand_kernel(name, inputs)]
         np.testing.assert_allclose(values, middle * np.power(SCALE_MULTIPLES, power), rtol=5e-3)
 
 
@@ -50,11 +53,24 @@ def test_degrees_single_kernels_and_objects():
     ]
 
 
-def test_the_estimators_own_kernel_is_the_default():
+def test_scales_are_those_of_the_weighted_inputs_that_kernels_see():
+    twice = [
+        kernel.gamma for kernel in expand_kernel("rbf", lambda: (np.tile(INPUTS, (2, 1)), np.ones(2 * len(INPUTS))))
+    ]
+    assert twice == [kernel.gamma for kernel in expand_kernel("rbf", lambda: (INPUTS, np.full(len(INPUTS), 2.0)))]
     assert len(candidates()) == len(SCALE_MULTIPLES)
-    assert [each.params["kernel"] for each in candidates(ChainCRF("poly"))] == expand_kernel("poly", never)
-    (only,) = candidates(ChainCRF(RBF(2.0), rank=7))
-    assert only.params == {"kernel": RBF(2.0), "rank": 7, "prior_variance": 1.0}
+    wide = candidates(ChainCRF("rbf", window=3))
+    assert wide[2].params["kernel"].gamma < candidates()[2].params["kernel"].gamma
+
+
+def test_the_estimators_own_kernel_is_the_default():
+    def tried(estimator):
+        search = FieldSearchCV(estimator, prior_variances=[1.0], cv=2, halving=False, extend=False, refit=False)
+        return search.fit(X, y).cv_results_["params"]
+
+    assert len(tried(ChainCRF("rbf", rank=5))) == len(SCALE_MULTIPLES)
+    assert [each["kernel"] for each in tried(ChainCRF("poly", rank=5))] == expand_kernel("poly", never)
+    assert tried(ChainCRF(RBF(2.0), rank=7)) == [{"kernel": RBF(2.0), "rank": 7, "prior_variance": 1.0}]
 
 
 def test_paths_are_candidates_that_differ_in_prior_variances_only():
@@ -83,7 +99,7 @@ def test_the_rank_counts_only_where_there_are_pivots():
         (RBF(1.0), 10),
         (RBF(1.0), None),
     ]
-    linked = candidates(ChainCRF(edge_kernel="rbf"), kernels="linear", ranks=[10, 20])
+    linked = candidates(ChainCRF(edges=EdgeCliques("rbf")), kernels="linear", ranks=[10, 20])
     assert len(linked) == 2
 
 

@@ -6,17 +6,23 @@ from search_sequences import search_sequences
 from sklearn.model_selection import GroupKFold, KFold
 
 from kernelfields import ChainCRF
-from kernelfields.selection.folds import Fold, order_folds, split_items, spread_folds
-from kernelfields.selection.training_data import SequenceData
+from kernelfields.estimators.auto_parameters import NoProgress
+from kernelfields.selection.folds import Fold, Items, split_items, spread_folds
 
 X, y = search_sequences()
-CRF = ChainCRF()
-DATA = SequenceData(X, y, None, CRF._training(X, y, None, CRF._progress()))
+
+
+def items_of(X, y):
+    crf = ChainCRF()
+    return Items(crf, crf._training(X, y, None, NoProgress()), X, y, None)
+
+
+ITEMS = items_of(X, y)
 
 
 def folds(cv, groups=None, seed=0):
     random = np.random.default_rng(seed)
-    return order_folds(split_items(cv, DATA, groups, random), DATA.units, random)
+    return [ITEMS.fold(split, random) for split in split_items(cv, ITEMS, groups, random)]
 
 
 @pytest.mark.parametrize("n_folds", [2, 3, 5])
@@ -76,22 +82,22 @@ def test_splitters_lists_and_groups():
 
 
 def test_smaller_parts_are_nested_and_hold_every_label():
-    labels = [np.array([0, 1])] * 30 + [np.array([2]), np.array([3, 0])]
+    labels = [np.array([0, 1])] * 30 + [np.array([2]), np.array([3, 0]), np.array([0])]
+    items = items_of([np.zeros((len(own), 1)) for own in labels], labels)
     random = np.random.default_rng(0)
     fold = Fold(np.arange(0, 32), np.array([32]), random.permutation(32), np.array([32]))
-    labels.append(np.array([0]))
     lengths = np.array(list(map(len, labels)))
     for size in (4, 12):
-        train, test = fold.part(size, labels, lengths)
+        share = items.share(fold, size)
         order = list(fold.train_order)
         first = next(n for n in range(1, 33) if lengths[order[:n]].sum() >= size)
-        assert set(order[:first]) <= set(train)
-        assert first <= len(train) <= first + 2
-        assert set(np.concatenate([labels[i] for i in train]).tolist()) == {0, 1, 2, 3}
-        assert list(test) == [32]
-    everything = fold.part(None, labels, lengths)
-    assert everything[0] is fold.train
-    assert everything[1] is fold.test
+        assert set(order[:first]) <= set(share.train)
+        assert first <= len(share.train) <= first + 2
+        assert set(np.concatenate([labels[i] for i in share.train]).tolist()) == {0, 1, 2, 3}
+        assert list(share.scored) == [32]
+    everything = items.share(fold)
+    assert everything.train is fold.train
+    assert list(everything.scored) == [32]
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,9 @@ import pytest
 from search_sequences import per_token, search_sequences
 from sklearn.exceptions import ConvergenceWarning
 
-from kernelfields import ChainCRF
+from kernelfields import ChainCRF, ChainCRFCV
 from kernelfields.kernels.stationary import RBF
 from kernelfields.selection import variance_path
-from kernelfields.selection.chain_crf_cv import ChainCRFCV
 
 X, y = search_sequences(60)
 

@@ -46,6 +46,7 @@ SPELLED_OUT = [
 MODELS: dict[str, tuple[dict[str, Any], Any, Any]] = {
     "rbf": ({"kernel": "rbf"}, X, WORDS),
     "rbf, scaled": ({"kernel": "rbf", "scale": True, "decode": "viterbi"}, UNEVEN, Y),
+    "one column, scaled": ({"kernel": "linear", "scale": True}, [x[:, 1:2] for x in UNEVEN], WORDS),
     "rbf, float32": ({"kernel": "rbf"}, [x.astype(np.float32) for x in X], WORDS),
     "linear and polynomial": (
         {"kernel": Linear() + Polynomial(2), "prior_variance": (1.0, 0.5), "window": 3},
@@ -58,7 +59,7 @@ MODELS: dict[str, tuple[dict[str, Any], Any, Any]] = {
         WORDS,
     ),
     "transitions that see": (
-        {"kernel": "linear", "edge_kernel": "rbf", "label_kernel": "centred", "decode": "posterior"},
+        {"kernel": "linear", "edges": EdgeCliques("rbf"), "label_kernel": "centred", "decode": "posterior"},
         X,
         WORDS,
     ),
@@ -67,7 +68,11 @@ MODELS: dict[str, tuple[dict[str, Any], Any, Any]] = {
     "dicts, entities": ({"kernel": "linear", "support": "observed"}, DICTS, ENTITIES),
     "strings": ({"kernel": "linear", "window": (1, 1)}, STRINGS, ENTITIES),
     "strings, rbf": ({"kernel": Linear() + RBF(), "window": (0, 1)}, STRINGS, WORDS),
-    "sparse": ({"kernel": Columns(RBF(), 1, 4) + Columns(Linear(), 0, 3), "edge_kernel": "linear"}, SPARSE, WORDS),
+    "sparse": (
+        {"kernel": Columns(RBF(), 1, 4) + Columns(Linear(), 0, 3), "edges": EdgeCliques("linear")},
+        SPARSE,
+        WORDS,
+    ),
     "sparse, laplacian": ({"kernel": "laplacian"}, SPARSE, WORDS),
     "dictionary": ({"kernel": "linear", "allowed": LabelDictionary("sign", min_count=1)}, DICTS, WORDS),
     "dictionary of a column": ({"kernel": "linear", "allowed": LabelDictionary(3, min_count=2)}, None, WORDS),

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from served_models import DICTS, MODELS, STRINGS, X, fitted, inputs_of
 
+from kernelfields import ChainCRF
 from kernelfields.fields.constraints import guess_scheme
 from kernelfields.serving import ServingError, load_chain
-from kernelfields.serving.chain_model import back_substitution, marks_entities
-from kernelfields.serving.inputs import features_of
+from kernelfields.serving.chain_model import back_substitution
 from kernelfields.serving.passes import Chains, best_labels, infer
 from tests.samples import chain_potentials
 
@@ -26,8 +26,8 @@ def test_answers_are_those_of_the_library(name):
     tolerance = 1e-4 if "float32" in name else 1e-7
     for decode in (None, "viterbi", "posterior"):
         assert same_labels(served.predict(sequences, decode), model.predict(sequences, decode))
-    nodes, edges = served.predict_marginals(sequences, pairs=True)
-    expected_nodes, expected_edges = model.predict_marginals(sequences, pairs=True)
+    nodes, edges = served.predict_marginals(sequences, "edge")
+    expected_nodes, expected_edges = model.predict_marginals(sequences, "edge")
     for ours, theirs in zip([*nodes, *edges], [*expected_nodes, *expected_edges], strict=True):
         assert ours.shape == theirs.shape
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=tolerance)
@@ -43,7 +43,8 @@ def test_float32_models_agree_on_float64_inputs():
 
 def test_many_sequences_in_small_batches(monkeypatch):
     """Batches, runs of kernel rows and groups of sequences are cut where sequences, or rows, end."""
-    from kernelfields.serving import chain_model, passes, sparse_rows
+    from kernelfields.numerics import sparse_rows
+    from kernelfields.serving import chain_model, passes
 
     _, path = fitted("strings, rbf")
     sequences = inputs_of("strings, rbf")
@@ -59,7 +60,7 @@ def test_many_sequences_in_small_batches(monkeypatch):
 def test_no_sequences_have_no_answers():
     served = load_chain(fitted("rbf")[1])
     assert served.predict([]) == []
-    assert served.predict_marginals([], pairs=True) == ([], [])
+    assert served.predict_marginals([], "edge") == ([], [])
     assert served.log_partition([]).shape == (0,)
 
 
@@ -76,8 +77,8 @@ def test_eight_threads_get_the_answers_of_one(name):
 @pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize("forbidden", [0.0, 0.2])
 def test_passes_are_those_of_inference(spread, tied, forbidden):
-    from kernelfields.inference.chain.beliefs import infer_chains
     from kernelfields.inference.chain.decoding import viterbi
+    from tests.arrays import infer_chains
 
     node, edge, offsets = chain_potentials(np.random.default_rng(0), 4, spread, tied=tied)
     # A path that is always open, whatever else is forbidden.
@@ -104,10 +105,12 @@ def test_a_sequence_without_labellings_is_named():
 
 @pytest.mark.parametrize(
     "labels",
-    [["O", "B-x", "I-x"], ["O"], ["B", "I"], ["S", "E"], ["a", "O"], [0, 1], ["U-x", "O"], ["E-x", "S-y"], ["I", "O"]],
+    [["O", "B-x", "I-x"], ["B", "I"], ["S", "E"], ["a", "O"], [0, 1], ["U-x", "O"], ["E-x", "S-y"], ["I", "O"]],
 )
-def test_entity_labels_are_known_as_the_library_knows_them(labels):
-    assert marks_entities(labels) == (guess_scheme(labels) is not None)
+def test_labels_of_entities_are_decoded_jointly(labels, tmp_path):
+    model = ChainCRF("linear", prior_variance=1.0).fit([np.eye(len(labels) + 1)], [[*labels, labels[0]]])
+    model.save(tmp_path / "model")
+    assert load_chain(tmp_path / "model").decodes_jointly() == (guess_scheme(labels) is not None)
 
 
 @pytest.mark.parametrize(
@@ -121,14 +124,13 @@ def test_entity_labels_are_known_as_the_library_knows_them(labels):
         {"a": np.int64(2), "numbers": [np.str_("s")]},
     ],
 )
-def test_features_have_the_names_and_weights_of_the_library(position):
-    from kernelfields.features.chunks import features_of as library_features
-    from kernelfields.serving.inputs import _add_plainly
-
-    expected = list(library_features(position))
-    assert list(features_of(position)) == expected
-    names, weights = [], []
-    assert not _add_plainly(position, names, weights) or list(zip(names, weights, strict=True)) == expected
+def test_features_have_the_names_and_weights_of_the_library(position, tmp_path):
+    positions = [position, {"other": 1.0}, position]
+    model = ChainCRF("linear", prior_variance=1.0).fit([positions], [["a", "b", "a"]])
+    model.save(tmp_path / "model")
+    new = [[position, {"never seen": 2.0}]]
+    ours = load_chain(tmp_path / "model").predict_marginals(new)[0]
+    np.testing.assert_allclose(ours, model.predict_marginals(new)[0], rtol=0, atol=1e-12)
 
 
 def test_back_substitution():
@@ -150,7 +152,7 @@ def test_back_substitution():
         ("dicts", [[{"size": float("nan")}]], "sequence 0: feature 'size' is nan"),
         ("dicts", [[{"size": np.zeros(2)}]], "sequence 0: feature 'size' is array"),
         ("dicts", [["word"]], "sequence 0: expected a feature dict"),
-        ("strings", [[[1, 2]]], "sequence 0: feature name 1 must be a string"),
+        ("strings", [[[1, 2]]], "sequence 0: feature name 1 is int, expected a string"),
     ],
 )
 def test_wrong_inputs_are_named(name, sequences, message):

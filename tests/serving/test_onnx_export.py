@@ -45,6 +45,16 @@ def test_answers_are_those_of_the_library(name, tmp_path):
         np.testing.assert_allclose(answer["log_partition"], log_partition[index], rtol=1e-7)
 
 
+@pytest.mark.parametrize("name", ["one column, scaled", "linear and polynomial"])
+def test_factors_of_products_keep_their_digits(name, tmp_path):
+    """onnxruntime joins a product and a number in one node, whose number has single precision."""
+    model, path = fitted(name)
+    to_onnx(model, tmp_path / "model.onnx")
+    session, served = session_of(tmp_path / "model.onnx"), load_chain(path)
+    for x, marginals in zip(inputs_of(name), model.predict_marginals(inputs_of(name)), strict=True):
+        np.testing.assert_allclose(asked(session, served, x)["marginals"], marginals, rtol=0, atol=1e-11)
+
+
 @pytest.mark.parametrize("decode", ["viterbi", "posterior"])
 def test_labels_alone(decode, tmp_path):
     model, path = fitted("dicts")
@@ -94,13 +104,13 @@ def test_what_has_no_form_is_refused_by_name(name, tmp_path):
 
 
 def test_what_is_too_large_is_refused(monkeypatch, tmp_path):
-    from kernelfields.serving import onnx_nodes
+    from kernelfields.serving import onnx_graph
 
-    monkeypatch.setattr(onnx_nodes, "_MOST_BYTES", 100)
+    monkeypatch.setattr(onnx_graph, "_MOST_BYTES", 100)
     with pytest.raises(ServingError, match="too large for a file of ONNX"):
         to_onnx(fitted("rbf")[0], tmp_path / "model.onnx")
     with pytest.raises(ServingError, match="a matrix of 4 x 5 is too large for a file of ONNX"):
-        onnx_nodes.dense_matrix(np.zeros((4, 5)))
+        onnx_graph.dense_matrix(np.zeros((4, 5)))
 
 
 def test_unknown_outputs_are_named(tmp_path):

@@ -1,13 +1,27 @@
-"""Kernels of served models have the values of the library's, in NumPy and in ONNX, dense and sparse."""
+"""Kernels of served models: rows without scipy, graphs of ONNX, kernels that need more than NumPy."""
 
 import numpy as np
 import pytest
 import scipy.sparse
 
-from kernelfields.kernels import RBF, Columns, Cosine, Laplacian, Linear, Matern, Normalized, Polynomial, Precomputed
-from kernelfields.serving import ServingError
-from kernelfields.serving.kernel_blocks import check_kernel, diagonal, explicit_scores, towards
-from kernelfields.serving.sparse_rows import SparseRows, columns_of, product, sparse_of, taken, times, windowed
+from kernelfields import ChainCRF
+from kernelfields.kernels import (
+    RBF,
+    Columns,
+    Cosine,
+    Laplacian,
+    Linear,
+    Matern,
+    Normalized,
+    Polynomial,
+    Precomputed,
+    arrays,
+)
+from kernelfields.kernels.kernel import Kernel, register
+from kernelfields.numerics.sparse_rows import SparseRows
+from kernelfields.numerics.windows import window_view
+from kernelfields.serving import ServingError, load_chain, to_onnx
+from kernelfields.serving.chain_model import served_kernel
 
 RANDOM = np.random.default_rng(0)
 # Equal rows, a row of zeros, and many zeros.
@@ -18,17 +32,20 @@ KERNELS = [
     Linear(),
     Polynomial(3, gamma=0.5, coef0=0.5),
     Polynomial(1, gamma=2.0, coef0=0.0),
+    Polynomial(2, gamma=0.3, coef0=0.7),
     RBF(0.3),
     Laplacian(0.3),
     Matern(0.5, 1.3),
     Matern(1.5, 1.3),
     Matern(2.5, 1.3),
     Matern(4.5, 1.3),
+    Matern(20.5, 0.3),
     Matern(np.inf, 1.3),
     Cosine(),
     Linear() + 2.0,
     RBF(0.2) * Polynomial(2, gamma=1.0),
     Linear() ** 3,
+    0.3 * Linear(),
     0.5 * RBF(0.1) + Linear(),
     Normalized(Linear() + 0.0),
     Normalized(Polynomial(2, gamma=1.0, coef0=0.0) * RBF(0.5)),
@@ -47,43 +64,47 @@ EXPLICIT = [
 ]
 
 
-def as_sparse(rows):
-    return sparse_of(rows)
+ROW_NUMBERS = np.array([[2.0], [0.0], [5.0]])
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
-@pytest.mark.parametrize("kind", [np.asarray, as_sparse], ids=["dense", "sparse"])
+@pytest.mark.parametrize("kind", [np.asarray, SparseRows.from_dense], ids=["dense", "sparse"])
 def test_values(kernel, kind):
-    spec = kernel.spec()
-    check_kernel(spec)
-    np.testing.assert_allclose(towards(spec, kind(PIVOTS))(kind(ROWS)), kernel(ROWS, PIVOTS), rtol=1e-11, atol=1e-13)
-    np.testing.assert_allclose(diagonal(spec, kind(ROWS)), kernel.diag(ROWS), rtol=1e-12, atol=1e-15)
+    served = served_kernel(kernel.spec())
+    assert served == kernel
+    rows, pivots = kind(ROWS), kind(PIVOTS)
+    expected = kernel(ROWS, PIVOTS)
+    for values in (served.towards(pivots)(rows), served(rows, pivots)):
+        np.testing.assert_allclose(values, expected, rtol=1e-11, atol=1e-13)
+    # Rows and pivots may be of two kinds: a few columns of sparse rows are handed on dense.
+    np.testing.assert_allclose(served(rows, PIVOTS), expected, rtol=1e-11, atol=1e-13)
+    np.testing.assert_allclose(served(ROWS, pivots), expected, rtol=1e-11, atol=1e-13)
+    np.testing.assert_allclose(served.diag(rows), kernel.diag(ROWS), rtol=1e-12, atol=1e-15)
 
 
 @pytest.mark.parametrize("kernel", EXPLICIT, ids=repr)
-@pytest.mark.parametrize("kind", [np.asarray, as_sparse], ids=["dense", "sparse"])
-@pytest.mark.parametrize("weights", [np.asarray, as_sparse], ids=["dense weights", "sparse weights"])
+@pytest.mark.parametrize("kind", [np.asarray, SparseRows.from_dense], ids=["dense", "sparse"])
+@pytest.mark.parametrize("weights", [np.asarray, SparseRows.from_dense], ids=["dense weights", "sparse weights"])
 def test_scores_of_explicit_features(kernel, kind, weights):
     features = np.asarray(kernel.feature_map(ROWS))
     V = RANDOM.normal(size=(features.shape[1], 3)) * (RANDOM.random((features.shape[1], 3)) < 0.7)
-    check_kernel(kernel.spec(), explicit=True)
-    scores = explicit_scores(kernel.spec(), kind(ROWS), weights(V))
-    np.testing.assert_allclose(scores, features @ V, atol=1e-12)
+    served = served_kernel(kernel.spec(), explicit=True)
+    np.testing.assert_allclose(served.feature_map(kind(ROWS)) @ weights(V), features @ V, atol=1e-12)
 
 
 def test_precomputed_values():
-    matrix = ROWS @ ROWS.T
-    kernel, rows, pivots = Precomputed(matrix), np.array([[2.0], [0.0], [5.0]]), np.array([[1.0], [2.0]])
-    assert np.array_equal(towards(kernel.spec(), pivots)(rows), kernel(rows, pivots))
-    assert np.array_equal(diagonal(kernel.spec(), rows), kernel.diag(rows))
-    with pytest.raises(ValueError, match="row numbers from 0 to 8"):
-        towards(kernel.spec(), pivots)(np.array([[9.0]]))
+    kernel, pivots = Precomputed(ROWS @ ROWS.T), np.array([[1.0], [2.0]])
+    served = served_kernel(kernel.spec())
+    assert np.array_equal(served.towards(pivots)(ROW_NUMBERS), kernel(ROW_NUMBERS, pivots))
+    assert np.array_equal(served.diag(ROW_NUMBERS), kernel.diag(ROW_NUMBERS))
+    with pytest.raises(ValueError, match="row numbers must be whole and from 0 to 8"):
+        served.towards(pivots)(np.array([[9.0]]))
 
 
 @pytest.mark.parametrize("kernel", [RBF(0.3), Matern(1.5, 1.3), Polynomial(2, gamma=1.0)], ids=repr)
 def test_blocks_of_float32_rows_are_float32(kernel):
     rows, pivots = ROWS.astype(np.float32), PIVOTS.astype(np.float32)
-    values = towards(kernel.spec(), pivots)(rows)
+    values = served_kernel(kernel.spec()).towards(pivots)(rows)
     assert values.dtype == np.float32
     np.testing.assert_allclose(values, kernel(rows, pivots), rtol=1e-5, atol=1e-6)
 
@@ -101,30 +122,32 @@ def test_blocks_of_float32_rows_are_float32(kernel):
 def test_other_kernels_are_refused_by_name(spec, message):
     for whole in (spec, {"kind": "sum", "left": {"kind": "linear"}, "right": spec}, {"kind": "scaled", "kernel": spec}):
         with pytest.raises(ServingError, match=message):
-            check_kernel(whole)
+            served_kernel(whole)
     with pytest.raises(ServingError, match="'rbf' has no explicit features"):
-        check_kernel({"kind": "rbf", "gamma": 1.0}, explicit=True)
+        served_kernel({"kind": "rbf", "gamma": 1.0}, explicit=True)
+    with pytest.raises(ServingError, match="'unheard of' cannot be served: prediction with NumPy alone"):
+        served_kernel({"kind": "unheard of"})
 
 
 def test_rows_of_sparse_matrices_are_those_of_scipy():
-    from kernelfields.fields.cliques import window_view
-
     given = scipy.sparse.csr_array(ROWS)
-    rows = SparseRows(given.data, given.indices, given.indptr, given.shape)
+    rows = SparseRows((given.data, given.indices, given.indptr), shape=given.shape)
     offsets = np.array([0, 1, 5, 9])
     for window in [(0, 0), (1, 0), (0, 2), (3, 3)]:
         expected = np.asarray(window_view(ROWS, offsets, window))
-        assert np.array_equal(windowed(rows, offsets, window).toarray(), expected)
-        assert np.array_equal(windowed(ROWS, offsets, window), expected)
-    assert np.array_equal(columns_of(rows, 1, 4).toarray(), ROWS[:, 1:4])
-    assert np.array_equal(taken(rows, np.array([4, 3, 3, 0])).toarray(), ROWS[[4, 3, 3, 0]])
-    assert np.array_equal(rows.transposed.toarray(), ROWS.T)
+        assert np.array_equal(window_view(rows, offsets, window).toarray(), expected)
+    assert np.array_equal(rows[:, 1:4].toarray(), ROWS[:, 1:4])
+    assert np.array_equal(rows[2:5].toarray(), ROWS[2:5])
+    assert np.array_equal(rows[np.array([4, 3, 3, 0])].toarray(), ROWS[[4, 3, 3, 0]])
+    assert np.array_equal(rows.T.toarray(), ROWS.T)
+    assert np.array_equal((rows * 2.0).toarray(), 2.0 * ROWS)
     matrix = RANDOM.normal(size=(5, 2))
-    for right in (matrix, sparse_of(matrix)):
-        np.testing.assert_allclose(times(rows, right), ROWS @ matrix, atol=1e-14)
+    for right in (matrix, SparseRows.from_dense(matrix)):
+        np.testing.assert_allclose(rows @ right, ROWS @ matrix, atol=1e-14)
+    np.testing.assert_allclose(matrix.T @ rows.T, matrix.T @ ROWS.T, atol=1e-14)
 
 
-@pytest.mark.parametrize("kernel", [each for each in KERNELS if "Laplacian" not in repr(each)], ids=repr)
+@pytest.mark.parametrize("kernel", [kernel for kernel in KERNELS if "Laplacian" not in repr(kernel)], ids=repr)
 @pytest.mark.parametrize("sparse", [False, True])
 def test_values_in_onnx(kernel, sparse):
     pytest.importorskip("onnx")
@@ -141,13 +164,86 @@ def test_manhattan_distances_in_onnx(kernel):
         value_in_onnx(kernel, ROWS, PIVOTS, sparse=True)
 
 
+@pytest.mark.parametrize("kernel", EXPLICIT, ids=repr)
+@pytest.mark.parametrize("sparse", [False, True])
+def test_explicit_features_in_onnx(kernel, sparse):
+    pytest.importorskip("onnx")
+    features = np.asarray(kernel.feature_map(ROWS))
+    V = RANDOM.normal(size=(features.shape[1], 3))
+    values = computed_in_onnx(lambda rows: kernel.feature_map(rows) @ V, ROWS, sparse)
+    np.testing.assert_allclose(values, features @ V, atol=1e-12)
+
+
+def test_precomputed_values_in_onnx():
+    pytest.importorskip("onnx")
+    pivots = np.array([[1.0], [2.0]])
+    for kernel in (Precomputed(ROWS @ ROWS.T), Normalized(Precomputed(ROWS @ ROWS.T)), 2.0 * Precomputed(np.eye(9))):
+        values = value_in_onnx(kernel, ROW_NUMBERS, pivots, sparse=False)
+        np.testing.assert_allclose(values, kernel(ROW_NUMBERS, pivots), rtol=1e-12)
+
+
+@register("tanimoto")
+class Tanimoto(Kernel):
+    """A kernel of a user's own, made of operations that every place has."""
+
+    takes_tensors = True
+
+    def _block(self, X, Z):
+        products = arrays.inner_products(X, Z)
+        norms = arrays.squared_norms(X if Z is None else Z)
+        return products / (arrays.outer_sums(arrays.squared_norms(X), norms) - products)
+
+    def _diagonal(self, X):
+        return arrays.filled(X, (X.shape[0],), 1.0, X.dtype)
+
+
+@register("hyperbolic")
+class Hyperbolic(Kernel):
+    """A kernel of a user's own that is computed with NumPy."""
+
+    def _block(self, X, Z):
+        return np.cosh(X @ X.T if Z is None else X @ Z.T)
+
+    def _diagonal(self, X):
+        return np.cosh((X * X).sum(axis=1))
+
+
+@pytest.mark.parametrize("kernel", [Tanimoto(), Hyperbolic()], ids=repr)
+def test_a_registered_kernel_is_saved_served_and_exported(kernel, tmp_path):
+    X, y = [np.abs(ROWS[:5]) + 0.1, np.abs(ROWS[5:]) + 0.1], [["a", "b", "a", "b", "b"], ["b", "a", "a", "b"]]
+    crf = ChainCRF(kernel, prior_variance=1.0, tol=0.1).fit(X, y)
+    crf.save(tmp_path / "model")
+    expected = np.concatenate(crf.predict_marginals(X))
+    for loaded in (ChainCRF.load(tmp_path / "model"), load_chain(tmp_path / "model")):
+        np.testing.assert_allclose(np.concatenate(loaded.predict_marginals(X)), expected, atol=1e-12)
+    pytest.importorskip("onnx")
+    if isinstance(kernel, Tanimoto):
+        to_onnx(crf, tmp_path / "model.onnx")
+        assert (tmp_path / "model.onnx").exists()
+    else:
+        with pytest.raises(ServingError, match="the kernel 'hyperbolic' has no form in ONNX: its formula is not made"):
+            to_onnx(crf, tmp_path / "model.onnx")
+
+
+def test_kernels_of_users_have_a_form_in_onnx_if_they_are_made_of_its_operations():
+    pytest.importorskip("onnx")
+    rows, pivots = np.abs(ROWS) + 0.1, np.abs(PIVOTS) + 0.1
+    for sparse in (False, True):
+        values = value_in_onnx(Tanimoto(), rows, pivots, sparse)
+        np.testing.assert_allclose(values, Tanimoto()(rows, pivots), rtol=1e-11)
+
+
 def value_in_onnx(kernel, rows, pivots, sparse):
     """The block of a kernel as onnxruntime computes it."""
+    return computed_in_onnx(kernel.towards(pivots), rows, sparse)
+
+
+def computed_in_onnx(function, rows, sparse):
+    """A function of rows as onnxruntime computes it."""
     onnxruntime = pytest.importorskip("onnxruntime")
     from onnx import TensorProto, helper
 
-    from kernelfields.serving.onnx_kernels import block
-    from kernelfields.serving.onnx_nodes import OPSET, DenseView, Graph, SparseView
+    from kernelfields.serving.onnx_graph import OPSET, DenseGraphRows, Graph, SparseGraphRows
 
     graph, info = Graph(), helper.make_tensor_value_info
     if sparse:
@@ -155,22 +251,15 @@ def value_in_onnx(kernel, rows, pivots, sparse):
         feed = {"indptr": csr.indptr.astype(np.int64), "indices": csr.indices.astype(np.int64), "values": csr.data}
         kinds = {"indptr": TensorProto.INT64, "indices": TensorProto.INT64, "values": TensorProto.DOUBLE}
         inputs = [info(name, kind, [None]) for name, kind in kinds.items()]
-        length = graph.whole(len(rows))
-        view = SparseView.of_inputs(graph, "indptr", "indices", "values", rows.shape[1], length)
+        parts = [graph.value(name, name) for name in kinds]
+        view = SparseGraphRows.of_inputs(*parts, rows.shape[1], graph.whole(len(rows)))
     else:
         feed = {"inputs": rows}
         inputs = [info("inputs", TensorProto.DOUBLE, [None, rows.shape[1]])]
-        view = DenseView(graph, "inputs", rows.shape[1])
-    graph.add("Identity", block(graph, kernel.spec(), view, pivots), output="values_of_kernel")
+        view = DenseGraphRows(graph.value("inputs", "inputs"), rows.shape[1])
+    graph.name_output(function(view), "values_of_kernel")
     outputs = [info("values_of_kernel", TensorProto.DOUBLE, [None, None])]
     whole = helper.make_graph(graph.nodes, "kernel", inputs, outputs, graph.initializers)
     model = helper.make_model(whole, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8)
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     return session.run(None, feed)[0]
-
-
-@pytest.mark.parametrize("shape", [(1, 200, 100), (8, 128, 500), (3, 900, 200), (2, 3, 4), (300, 300, 300)])
-def test_products_in_parts_are_products(shape):
-    rows, inner, columns = shape
-    left, right = RANDOM.normal(size=(rows, inner)), RANDOM.normal(size=(inner, columns))
-    np.testing.assert_allclose(product(left, right), left @ right, atol=1e-11)

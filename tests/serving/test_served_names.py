@@ -1,12 +1,11 @@
 """Names are found where they stand in a long list, whatever letters they have."""
 
-import json
-
 import numpy as np
 import pytest
 
-from kernelfields.serving import name_table
-from kernelfields.serving.name_table import NameList, name_text
+from kernelfields import ChainCRF
+from kernelfields.formats.model_file import write_model
+from kernelfields.serving import ServingError, load_chain
 
 STRANGE = [
     "",
@@ -29,36 +28,27 @@ STRANGE = [
 ]
 
 
-@pytest.mark.parametrize("names", [STRANGE, [name for name in STRANGE if '"' not in name], ["only"], []])
-def test_every_name_has_its_place(names):
-    table = NameList.of(names)
-    assert len(table) == len(names)
-    assert list(table) == names
-    assert table.find(names).tolist() == list(range(len(names)))
-    assert table.find(names[::-1] * 2).tolist() == list(range(len(names)))[::-1] * 2
-    assert table.find(["never seen", "eight bx", '"', "\\"]).tolist() == [-1] * 4
-    assert NameList(json.dumps(names).encode()).find([]).tolist() == []
-    assert NameList.of(table) is table
+@pytest.mark.parametrize("n_more", [0, 1000])
+def test_every_name_has_its_column(tmp_path, n_more):
+    """Short lists of names are in the text of a model file, long ones in a tensor."""
+    names = [*STRANGE, *(f"name{number}" for number in range(n_more))]
+    X = [[[name] for name in names]]
+    model = ChainCRF("linear", prior_variance=1.0, tol=0.1).fit(X, [np.arange(len(names)) % 3])
+    model.save(tmp_path / "model")
+    inputs = load_chain(tmp_path / "model").inputs
+    order = model.feature_names_in_.tolist()
+    encoded = inputs.encoded([[name] for name in order])
+    assert encoded["indices"].tolist() == list(range(len(names)))
+    assert encoded["values"].tolist() == [1.0] * len(names)
+    unknown = inputs.encoded([["never seen", "eight bx", '"', "\\"], [order[1], order[0]]])
+    assert unknown["indptr"].tolist() == [0, 0, 2]
+    assert unknown["indices"].tolist() == [0, 1]
 
 
-def test_random_names_are_found_as_a_dict_finds_them(monkeypatch):
-    random = np.random.default_rng(0)
-    letters = np.array(list('ab",\\ é'))
-    names = {"".join(random.choice(letters, size=random.integers(0, 20))): None for _ in range(3000)}
-    known, others = list(names)[:1500], list(names)[1500:]
-    places = {name: place for place, name in enumerate(known)}
-    monkeypatch.setattr(name_table, "_AT_ONCE", 100)
-    asked = [name for pair in zip(known, others, strict=False) for name in pair]
-    assert NameList.of(known).find(asked).tolist() == [places.get(name, -1) for name in asked]
-
-
-def test_names_that_share_a_hash_are_told_apart(monkeypatch):
-    monkeypatch.setattr(name_table.NameText, "hashes", lambda self: (self.lengths % 3).astype(np.uint64))
-    table = NameList.of(STRANGE)
-    assert table.find(STRANGE).tolist() == list(range(len(STRANGE)))
-    assert table.find(["other", "names"]).tolist() == [-1, -1]
-
-
-def test_what_is_no_list_of_strings_is_refused():
-    with pytest.raises(ValueError, match="no list of strings"):
-        name_text(b"[1, 2]")
+def test_names_of_another_number_than_the_features_are_refused(tmp_path):
+    model = ChainCRF("linear", prior_variance=1.0).fit([[["a"], ["b"]]], [["x", "y"]])
+    document = model.to_document()
+    document["inputs"]["feature_names"] = ["a", "b", "c"]
+    write_model(tmp_path / "model", "ChainCRF", document, {})
+    with pytest.raises(ServingError, match="names of the features do not match their number"):
+        load_chain(tmp_path / "model")

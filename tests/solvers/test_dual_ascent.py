@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from kernelfields.fields.chains import Chains
-from kernelfields.objective import dual_ascent as module
-from kernelfields.objective.dual_ascent import dual_ascent
+from kernelfields.inference.potentials import EDGE, Potentials
+from kernelfields.objective import stochastic as module
 from kernelfields.objective.posterior import LogPosterior
-from kernelfields.objective.potentials import Potentials
+from kernelfields.objective.stochastic import dual_ascent
 from kernelfields.solvers.choice import resolve_solver
+from kernelfields.solvers.lbfgs import StochasticStart
 from kernelfields.solvers.loop import minimize
-from kernelfields.solvers.stochastic import StochasticStart
 from tests.solvers.test_stochastic_descent import FIELDS, MASKS, L, allowed_chains, edge_set, engine_of, sparse_chains
 from tests.solvers.test_stochastic_start import tagging_posterior
 
@@ -39,7 +39,7 @@ def test_coefficients_are_those_of_the_marginals_kept(field):
         counts = np.zeros((L, L))
         np.add.at(counts, (chains.labels[steps - 1], chains.labels[steps]), weights[steps])
         edge[0] = counts - (chains.weights @ kept).reshape(L, L)
-    pulled = engine.pull_back(Potentials(node, edge))
+    pulled = engine.pull_back(Potentials(node, {EDGE: edge}))
     variances = [priors.node_variance, priors.edge_variance]
     parts = ascent.coefficients()
     for part, slope, variance in zip(parts, pulled, variances, strict=False):

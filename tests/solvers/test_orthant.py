@@ -9,10 +9,9 @@ from kernelfields.fields.chains import Chains
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.posterior import Direction, LogPosterior
 from kernelfields.solvers.choice import resolve_solver
-from kernelfields.solvers.lbfgs import LBFGS
+from kernelfields.solvers.lbfgs import LBFGS, StochasticStart
 from kernelfields.solvers.loop import minimize
 from kernelfields.solvers.orthant import OrthantLBFGS
-from kernelfields.solvers.stochastic import StochasticStart
 from tests.samples import chain_datafit, design_of
 
 L = 3

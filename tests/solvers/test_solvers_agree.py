@@ -98,7 +98,7 @@ def test_history_falls_in_value_and_rises_in_the_bound(name, optimum):
     assert last.relative_gap == solution.relative_gap
     assert last.gradient_norm == solution.gradient_norm
     assert solution.passes <= posterior.passes
-    np.testing.assert_allclose(values[0], posterior.datafit.likelihood.chains.n_positions * np.log(3), rtol=1e-12)
+    np.testing.assert_allclose(values[0], posterior.datafit.likelihood.data.n_positions * np.log(3), rtol=1e-12)
 
 
 def test_lbfgs_against_scipy(optimum):

@@ -10,11 +10,10 @@ from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.pairs import observed_support
 from kernelfields.objective.posterior import LogPosterior
 from kernelfields.solvers.choice import choose, resolve_solver
-from kernelfields.solvers.lbfgs import LBFGS
+from kernelfields.solvers.lbfgs import LBFGS, StochasticStart
 from kernelfields.solvers.loop import minimize
 from kernelfields.solvers.newton import NewtonCG
 from kernelfields.solvers.orthant import OrthantLBFGS
-from kernelfields.solvers.stochastic import StochasticStart
 from tests.samples import chain_datafit, design_of
 
 L = 4
@@ -116,7 +115,7 @@ def test_epochs_count_as_passes():
 def test_weights_of_sequences_count():
     """Weighed one way or the other, each start explains best what it was weighed for."""
     lengths = [3] * 30
-    labels = tagging_posterior(lengths=lengths).datafit.likelihood.chains.labels.reshape(30, 3)
+    labels = tagging_posterior(lengths=lengths).datafit.likelihood.data.labels.reshape(30, 3)
     heavy = np.where(labels.min(axis=1) == 0, 1.0, 1e-3)
     assert 5 < heavy.sum() < 25
     posteriors = [tagging_posterior(lengths=lengths, weights=each) for each in (heavy, heavy.min() / heavy)]

@@ -14,9 +14,10 @@ from kernelfields import (
 )
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.graphs import Graphs
-from kernelfields.inference.plan import plan_inference
+from kernelfields.inference.choice import plan_inference
 from kernelfields.kernels.stationary import RBF
 from kernelfields.structure.search import StructureSearch
+from tests.arrays import sample_graphs
 from tests.samples import potentials_of
 
 L = 3
@@ -36,7 +37,7 @@ def sampled(seed, *, lags=(), orders=(), strength=2.0, n_sequences=80, length=10
             table -= table.mean(axis=axis, keepdims=True)
         tables.append(table)
     plan = plan_inference(graphs.offsets, [factors.members for factors in graphs.factors], L)
-    labels = plan.sample(chains.inputs @ random.normal(size=(3, L)), tables, 1, random)[0]
+    labels = sample_graphs(plan, chains.inputs @ random.normal(size=(3, L)), tables, 1, random)[0]
     return X, chains.split(labels)
 
 
@@ -55,7 +56,7 @@ def candidates():
 
 def learnt(X, y, search, **parameters):
     parameters = {"prior_variance": 1.0, "max_iter": 1000, "random_state": 0, **parameters}
-    return ChainCRF("linear", cliques="learn", candidates=search, **parameters).fit(X, y)
+    return ChainCRF("linear", cliques=search, **parameters).fit(X, y)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -135,7 +136,7 @@ def test_held_out_data_decide_how_many_are_kept():
 
 def test_a_development_set_is_what_is_held_out():
     X, y = sampled(0, lags=(2,))
-    crf = ChainCRF("linear", cliques="learn", candidates=[SkipCliques(lag=2)], random_state=0)
+    crf = ChainCRF("linear", cliques=StructureSearch([SkipCliques(lag=2)]), random_state=0)
     crf.fit(X[:60], y[:60], X_dev=X[60:], y_dev=y[60:])
     assert crf.structure_path_.added == ["lag2"]
     assert crf.structure_path_.steps[0].score < crf.structure_path_.steps[1].score < 0
@@ -146,7 +147,7 @@ def test_the_proposals_without_candidates_and_the_printed_path():
     crf = ChainCRF("linear", cliques="learn", random_state=0).fit(X, y)
     assert crf.structure_path_.added[0] == "lag2"
     printed = str(crf.structure_path_)
-    assert "* lag2" in printed
+    assert "✓ lag2" in printed
     assert "held out" in printed
     assert f"{crf.structure_path_.steps[1].gain:.4g}" in printed
     document = crf.structure_path_.to_dict()
@@ -177,11 +178,12 @@ def test_a_threshold_ends_the_search():
 
 def test_a_learnt_field_is_saved_with_its_cliques(tmp_path):
     X, y = sampled(0, lags=(2,))
-    crf = learnt(X, y, [SkipCliques(lag=2)])
+    crf = learnt(X, y, StructureSearch([SkipCliques(lag=2)]))
     crf.save(tmp_path / "model")
     loaded = ChainCRF.load(tmp_path / "model")
     assert loaded.log_likelihood(X, y) == crf.log_likelihood(X, y)
-    assert loaded.cliques == "learn"
+    assert isinstance(loaded.cliques, StructureSearch)
+    assert [repr(candidate) for candidate in loaded.cliques.candidates] == ["SkipCliques()"]
     assert [type(term.clique) for term in loaded.field_.terms] == [NodeCliques, EdgeCliques, SkipCliques]
 
 
@@ -189,15 +191,15 @@ def test_a_learnt_field_is_saved_with_its_cliques(tmp_path):
     ("parameters", "words"),
     [
         ({"cliques": "all"}, "cliques must be a list of clique sets, 'learn' or None"),
-        ({"candidates": [SkipCliques()]}, "candidates are for cliques='learn'"),
-        ({"cliques": "learn", "candidates": 3}, "candidates must be a list of clique sets"),
-        ({"cliques": "learn", "candidates": ["lag2"]}, r"cliques\[2\] is 'lag2'"),
-        ({"cliques": "learn", "candidates": StructureSearch(max_additions=0)}, "max_additions must be"),
-        ({"cliques": "learn", "candidates": StructureSearch(at_once=0)}, "at_once must be"),
-        ({"cliques": "learn", "candidates": StructureSearch(validation=1.0)}, "validation must be a share"),
-        ({"cliques": "learn", "candidates": StructureSearch(threshold=-1.0)}, "threshold must be at least 0"),
-        ({"cliques": "learn", "candidates": StructureSearch(ranking="best")}, "ranking must be 'bound'"),
-        ({"cliques": "learn", "candidates": StructureSearch(validation=0.001)}, "cannot be split"),
+        ({"cliques": StructureSearch}, "cliques must be a list of clique sets such as NodeCliques"),
+        ({"cliques": StructureSearch(3)}, "candidates must be a list of clique sets"),
+        ({"cliques": StructureSearch(["lag2"])}, r"cliques\[2\] is 'lag2'"),
+        ({"cliques": StructureSearch(max_additions=0)}, "max_additions must be"),
+        ({"cliques": StructureSearch(at_once=0)}, "at_once must be"),
+        ({"cliques": StructureSearch(validation=1.0)}, "validation must be a share"),
+        ({"cliques": StructureSearch(threshold=-1.0)}, "threshold must be at least 0"),
+        ({"cliques": StructureSearch(ranking="best")}, "ranking must be 'bound'"),
+        ({"cliques": StructureSearch(validation=0.001)}, "cannot be split"),
     ],
 )
 def test_bad_parameters_are_named(parameters, words):

@@ -56,16 +56,6 @@ def test_places_of_some_positions():
     np.testing.assert_array_equal(order.permutation[places], positions[taken])
 
 
-def test_a_subset_has_the_rows_of_its_sequences():
-    order = order_of(LENGTHS)
-    ranks = np.array([1, 3, 6])
-    part, rows = order.subset(ranks)
-    assert part.lengths.tolist() == [5, 3, 1]
-    np.testing.assert_array_equal(order.ranks[rows], ranks[part.ranks])
-    steps = np.repeat(np.arange(order.n_steps), order.counts)
-    np.testing.assert_array_equal(steps[rows], np.repeat(np.arange(part.n_steps), part.counts))
-
-
 def test_no_sequences_at_all():
     order = StepOrder(np.array([0]))
     assert (order.n_positions, order.n_steps, order.runs, order.links) == (0, 0, [], [])

@@ -11,7 +11,7 @@ from kernelfields.solvers.lbfgs import StepPairs
 from samples import labelled_sequences
 
 torch = pytest.importorskip("torch")
-on_device = pytest.importorskip("kernelfields.engines.torch.coordinates")
+on_device = pytest.importorskip("kernelfields.engines.torch.step_pairs")
 TorchTable = pytest.importorskip("kernelfields.engines.torch.tables").TorchTable
 
 X, y = labelled_sequences(n_sequences=30, n_features=4)

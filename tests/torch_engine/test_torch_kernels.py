@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from kernelfields.kernels import Columns, Precomputed, arrays
 from kernelfields.kernels.callables import CallableKernel
-from kernelfields.kernels.columns import Columns
 from kernelfields.kernels.dot_product import Cosine, Linear, Polynomial
 from kernelfields.kernels.kernel import Constant, Kernel, Normalized, check_positive_semidefinite
-from kernelfields.kernels.precomputed import Precomputed
 from kernelfields.kernels.scikit_learn import ScikitLearnKernel
 from kernelfields.kernels.stationary import RBF, Laplacian, Matern
 
@@ -112,7 +111,7 @@ def test_blocks_of_a_few_rows_change_nothing(kernel, device, X, Z, monkeypatch):
     whole = [kernel(left, right), kernel(left), kernel.diag(left)]
     monkeypatch.setattr(tensors, "_HOST_ENTRIES", 1)
     monkeypatch.setattr(tensors, "_DEVICE_ENTRIES", 1)
-    assert len(list(tensors.tensor_blocks(left, 40, 23))) == 3
+    assert len(list(tensors.cut_rows(left, 40, 23))) == 3
     for values, expected in zip([kernel(left, right), kernel(left), kernel.diag(left)], whole, strict=True):
         torch.testing.assert_close(values, expected, rtol=1e-13, atol=1e-15)
 
@@ -123,7 +122,7 @@ def test_distances_far_from_the_origin_do_not_cancel(device):
     near = rng.standard_normal((30, 4))
     far = near + 1e7
     exact = ((far[:, None] - far) ** 2).sum(axis=2)
-    distances = tensors.squared_distances(torch.tensor(far, device=device), torch.tensor(far, device=device))
+    distances = arrays.squared_distances(torch.tensor(far, device=device), torch.tensor(far, device=device))
     np.testing.assert_allclose(distances.cpu().numpy(), exact, rtol=1e-12, atol=1e-12)
     assert torch.equal(distances.diagonal().cpu(), torch.zeros(30, dtype=torch.float64))
 
@@ -242,11 +241,19 @@ print(json.dumps("torch" in sys.modules))
     assert json.loads(run.stdout) is False
 
 
-@pytest.mark.parametrize("distances", [tensors.squared_distances, tensors.manhattan_distances])
+@pytest.mark.parametrize("distances", [arrays.squared_distances, arrays.manhattan_distances])
 def test_distances_are_where_the_inputs_are(distances):
     """Tensors of the device "meta" have a shape and a place but no values, and meet no tensor from elsewhere."""
     X, Z = (torch.empty((n, 2), dtype=torch.float64, device="meta") for n in (3, 4))
     for block, shape in ((distances(X), (3, 3)), (distances(X, Z), (3, 4))):
         assert block.device == X.device
         assert block.shape == shape
-    assert tensors.filled(X, (3,), 1.0, torch.float64).device == X.device
+    assert arrays.filled(X, (3,), 1.0, torch.float64).device == X.device
+
+
+def test_operations_of_tensors_replace_those_of_arrays():
+    """A function of a name that kernels do not look up would never be called."""
+    replaced = {name for name, value in vars(arrays).items() if hasattr(value, "__wrapped__")}
+    own = {name for name, value in vars(tensors).items() if getattr(value, "__module__", None) == tensors.__name__}
+    helpers = {"float32_products", "tensor_from"}
+    assert {name for name in own if not name.startswith("_")} - helpers <= replaced

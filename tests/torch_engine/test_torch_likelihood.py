@@ -9,11 +9,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from kernelfields.engines.torch.likelihood import TorchChainLikelihood, TorchPotentials  # noqa: E402
+from kernelfields.engines.torch.family import TorchChainFamily, TorchPotentials  # noqa: E402
 from kernelfields.fields.chains import Chains  # noqa: E402
 from kernelfields.fields.constraints import resolve_constraints  # noqa: E402
-from kernelfields.objective.likelihoods.chain import ChainLikelihood  # noqa: E402
-from kernelfields.objective.potentials import Placement, Potentials  # noqa: E402
+from kernelfields.inference.base_measure import BaseMeasure  # noqa: E402
+from kernelfields.inference.chain.family import ChainFamily  # noqa: E402
+from kernelfields.inference.potentials import EDGE, Placement, Potentials  # noqa: E402
+from kernelfields.objective.likelihoods.likelihood import labelled_objective  # noqa: E402
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA"))]
 MASKS = resolve_constraints({"transitions": [(1, 0)], "start": [1], "end": [2], "labels": [3]}, np.arange(5))
@@ -33,21 +35,25 @@ class Pair:
 
     def __init__(self, chains, tied, masks=None, device="cpu"):
         self.chains, self.tied = chains, tied
-        self.threads = ChainLikelihood(chains, 5, tied=tied, masks=masks)
-        self.device = TorchChainLikelihood(chains, 5, tied=tied, masks=masks, device=device)
-        self.order = self.device.order
+        settings = {"tied": tied, "base": BaseMeasure(chains.offsets, 5, masks)}
+        self.threads = labelled_objective(ChainFamily(chains.offsets, 5, **settings), chains)
+        self.family = TorchChainFamily(chains.offsets, 5, **settings, device=device)
+        self.device = labelled_objective(self.family, chains)
+        self.order = self.family.steps.order
 
     def potentials(self, seed, spread=1.0):
         rng = np.random.default_rng(seed)
         n_positions = self.chains.n_positions
         edges = 1 if self.tied else n_positions
-        given = Potentials(spread * rng.normal(size=(n_positions, 5)), spread * rng.normal(size=(edges, 5, 5)))
+        node, edge = spread * rng.normal(size=(n_positions, 5)), spread * rng.normal(size=(edges, 5, 5))
+        given = Potentials(node, {EDGE: edge})
         return given, self.put(given)
 
     def put(self, given):
         edge = given.edge if self.tied else given.edge[self.order.permutation]
         arrays = given.node[self.order.permutation], edge
-        return TorchPotentials(*(torch.tensor(each, device=self.device.device) for each in arrays))
+        node, edge = (torch.tensor(each, device=self.family.device) for each in arrays)
+        return TorchPotentials(node, {EDGE: edge})
 
     def assert_equal(self, tensors, arrays, atol=1e-10):
         edge = tensors.edge.cpu().numpy()
@@ -69,7 +75,7 @@ def test_values_and_derivatives_equal_those_on_threads(tied, weighted, masks, sp
     pair.assert_equal(ours.residual, theirs.residual)
     response = pair.device.hessian_response(ours, moved)
     pair.assert_equal(response, pair.threads.hessian_response(theirs, direction))
-    assert (ours.beliefs.rescued is not None) == (spread == 2000.0)
+    assert (ours.member.beliefs.rescued is not None) == (spread == 2000.0)
 
 
 @pytest.mark.parametrize("tied", [True, False])
@@ -92,7 +98,7 @@ def test_evaluating_leaves_the_potentials_and_the_marginals_alone():
     copies = [each.clone() for each in there.arrays]
     evaluation = pair.device.evaluate(there)
     assert all(torch.equal(each, copy) for each, copy in zip(there.arrays, copies, strict=True))
-    np.testing.assert_allclose(evaluation.beliefs.node_marginals.sum(dim=1), 1, atol=1e-13)
+    np.testing.assert_allclose(evaluation.member.marginals().sum(dim=1), 1, atol=1e-13)
 
 
 @pytest.mark.parametrize("tied", [True, False])
@@ -105,26 +111,26 @@ def test_scores_and_residuals_of_cliques(tied):
         Placement(1, None, np.sort(some), False),
         Placement(1, None, None, True),
         Placement(1, None, np.sort(some), True),
-        Placement(2, None, steps, True),
+        Placement(2, EDGE, steps, True),
     ]
     if not tied:
-        placements += [Placement(2, None, steps, False), Placement(2, None, steps[3:9], False)]
+        placements += [Placement(2, EDGE, steps, False), Placement(2, EDGE, steps[3:9], False)]
     rng = np.random.default_rng(7)
-    (here, there), layout = pair.potentials(8), pair.device.layout
+    (here, there), family = pair.potentials(8), pair.family
     evaluations = pair.device.evaluate(there), pair.threads.evaluate(here)
-    totals = layout.zeros(), pair.threads.layout.zeros()
+    totals = family.zeros(), pair.threads.family.zeros()
     for given in placements:
         rows = np.arange(pair.chains.n_positions) if given.positions is None else given.positions
         places, order = pair.order.places(rows)
         positions = None if given.positions is None else places
-        moved = Placement(given.labels_per_clique, None, positions, given.tied_everywhere)
+        moved = Placement(given.labels_per_clique, given.group, positions, given.tied_everywhere)
         width = 5**given.labels_per_clique
         scores = rng.normal(size=(1 if given.tied_everywhere else len(rows), width))
-        pair.threads.layout.add_scores(totals[1], given, scores)
-        layout.add_scores(totals[0], moved, scores if given.tied_everywhere else torch.tensor(scores[order]))
+        pair.threads.family.add_scores(totals[1], given, scores)
+        family.add_scores(totals[0], moved, scores if given.tied_everywhere else torch.tensor(scores[order]))
 
-        expected = pair.threads.layout.clique_residuals(evaluations[1].residual, given)
-        ours = layout.clique_residuals(evaluations[0].residual, moved).numpy()
+        expected = pair.threads.family.clique_residuals(evaluations[1].residual, given)
+        ours = family.clique_residuals(evaluations[0].residual, moved).numpy()
         assert ours.shape == expected.shape
         np.testing.assert_allclose(ours, expected if len(expected) == 1 else expected[order], atol=1e-11)
         for question in (
@@ -142,7 +148,7 @@ def test_scores_and_residuals_of_cliques(tied):
 def test_steps_into_all_but_the_starts_are_one_slice():
     pair = Pair(random_chains(), False)
     places, _ = pair.order.places(np.flatnonzero(~pair.chains.is_start))
-    assert pair.device.layout.place(places) == slice(pair.chains.n_sequences, pair.chains.n_positions)
+    assert pair.family._place(places) == slice(pair.chains.n_sequences, pair.chains.n_positions)
 
 
 def test_what_is_known_without_potentials():
@@ -153,9 +159,9 @@ def test_what_is_known_without_potentials():
     assert pair.device.approximation is None
     free = Pair(chains, False).device
     assert not free.constrained
-    np.testing.assert_allclose(free.evaluate(free.layout.zeros()).value, free.value_at_zero, rtol=1e-13)
-    with pytest.raises(ValueError, match="a likelihood needs labelled chains"):
-        TorchChainLikelihood(Chains(chains.inputs, chains.offsets), 5)
+    np.testing.assert_allclose(free.evaluate(free.family.zeros()).value, free.value_at_zero, rtol=1e-13)
+    with pytest.raises(ValueError, match="a likelihood needs labelled data"):
+        labelled_objective(pair.family, Chains(chains.inputs, chains.offsets))
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -170,7 +176,7 @@ def test_potentials_form_a_vector_space(device):
     mine.add(-2.0, pair.put(one))
     assert mine.largest == 0.0
     assert mine.finite
-    assert len(yours.factors) == 1
+    assert len(yours.tables) == 1
     for broken in (np.nan, np.inf):
         yours.edge[3, 1, 2] = broken
         assert not yours.finite

@@ -5,11 +5,10 @@ import pytest
 import scipy.sparse as sp
 
 from kernelfields.numerics.threads import Workers
-from kernelfields.objective.designs.design import DenseTable, SparseTable
+from kernelfields.objective.designs.tables import DenseTable, SparseTable
 
 torch = pytest.importorskip("torch")
 torch_tables = pytest.importorskip("kernelfields.engines.torch.tables")
-split_operands = pytest.importorskip("kernelfields.engines.torch.operands")
 TorchTable, TorchSparseTable = torch_tables.TorchTable, torch_tables.TorchSparseTable
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
@@ -213,11 +212,11 @@ def test_rounding_to_tf32_is_to_the_nearest_and_even():
         (np.float32(np.inf), np.float32(np.inf)),
     ]
     given, expected = (torch.tensor(np.array(column)) for column in zip(*cases, strict=True))
-    assert torch.equal(split_operands.round_to_tf32(given), expected)
-    assert torch.isnan(split_operands.round_to_tf32(torch.tensor([torch.nan]))).all()
+    assert torch.equal(torch_tables.round_to_tf32(given), expected)
+    assert torch.isnan(torch_tables.round_to_tf32(torch.tensor([torch.nan]))).all()
 
 
-@pytest.mark.parametrize("operand", [split_operands.SplitTF32(), split_operands.SplitHalf()])
+@pytest.mark.parametrize("operand", [torch_tables.SplitTF32(), torch_tables.SplitHalf()])
 def test_the_parts_of_an_operand_add_up_to_22_bits_of_it(operand):
     X = torch.tensor(thin(400, 3) * np.geomspace(1.0, 1e-4, 400)[:, None])
     scale = operand.scale(X)
@@ -227,10 +226,10 @@ def test_the_parts_of_an_operand_add_up_to_22_bits_of_it(operand):
     back = operand.combined(parts.to(torch.float32), 3, scale)
     allowed = 2.0**-22 * X.abs() + 2.0**-48 * X.abs().amax(dim=0)
     assert (torch.abs(back - X) <= allowed).all()
-    if isinstance(operand, split_operands.SplitHalf):
+    if isinstance(operand, torch_tables.SplitHalf):
         assert parts.dtype == torch.float16
     else:
-        assert torch.equal(parts, split_operands.round_to_tf32(parts))
+        assert torch.equal(parts, torch_tables.round_to_tf32(parts))
 
 
 def test_wrong_storages_and_full_devices_are_named(monkeypatch):

@@ -3,8 +3,9 @@
 import numpy as np
 
 from kernelfields.fields.chains import Chains
+from kernelfields.inference.single import SingleFamily
 from kernelfields.objective.datafit import LocalDatafit
-from kernelfields.objective.likelihoods.softmax import SoftmaxLikelihood
+from kernelfields.objective.likelihoods.likelihood import Likelihood
 from kernelfields.objective.posterior import LogPosterior
 from kernelfields.solvers.loop import minimize
 from kernelfields.solvers.newton import NewtonCG
@@ -35,7 +36,13 @@ def single_posterior(seed=0, variance=0.7):
     node = design_of("node", inputs, prior_variance=variance, **shared)
     bias = design_of("bias", None, prior_variance=2.0, **shared)
     weights = random.uniform(0.5, 2.0, 25)
-    return LogPosterior(LocalDatafit(SoftmaxLikelihood(labels, 3, weights), [node, bias]))
+    return LogPosterior(LocalDatafit(single_likelihood(labels, 3, weights), [node, bias]))
+
+
+def single_likelihood(labels, n_labels, weights):
+    """The likelihood of labels that meet no others."""
+    family = SingleFamily(len(labels), n_labels)
+    return Likelihood(family, family.statistics(labels, weights), weights)
 
 
 def mode(posterior):

@@ -7,7 +7,7 @@ from kernelfields.basis.subspace import PivotSubspace
 from kernelfields.kernels.dot_product import Polynomial
 from kernelfields.kernels.stationary import RBF
 from kernelfields.objective.term import Term
-from kernelfields.uncertainty.evidence.parameters import cut_design, moved_subspace
+from kernelfields.uncertainty.evidence.problem import cut_design, moved_subspace
 from tests.samples import chain_sample, designs_on, random_chains
 
 
@@ -26,7 +26,7 @@ def test_a_cut_design_is_that_of_the_first_pivots():
         gram, columns = kernel(inputs), kernel(inputs, part.pivots)
         projected = columns @ np.linalg.solve(kernel(part.pivots), columns.T)
         np.testing.assert_allclose(cut.origin.residual_diagonal, np.diag(gram - projected), atol=1e-10)
-        assert cut.origin.subspace is part
+        assert cut.origin.pivots is part.pivots
         assert cut_design(cut, 4) is cut
         assert cut_design(cut, 2).term.subspace.rank == 2
         assert cut_design(design, 9) is design

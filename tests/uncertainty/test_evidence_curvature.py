@@ -6,7 +6,7 @@ import pytest
 from kernelfields import EdgeCliques, NodeCliques
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.constraints import resolve_constraints
-from kernelfields.kernels.columns import Columns
+from kernelfields.kernels import Columns
 from kernelfields.kernels.stationary import RBF
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.curvature import (
@@ -16,7 +16,6 @@ from kernelfields.objective.curvature import (
     trace_slopes,
     works_in_blocks,
 )
-from kernelfields.objective.likelihoods.softmax import SoftmaxLikelihood
 from kernelfields.objective.posterior import LogPosterior
 from tests.samples import chain_sample, designs_on
 
@@ -76,7 +75,7 @@ def test_the_hessian_in_blocks_is_that_of_single_products(name, n_jobs):
 
 def test_labels_of_probability_zero_are_no_trouble():
     point = point_of(FIELDS["one kernel"], constraints={"transitions": [(0, 0), (3, 2)], "start": [3]})
-    assert (point.evaluation.beliefs.edge_marginals()[:, 0, 0] == 0.0).all()
+    assert (point.evaluation.member.marginals("edge")[:, 0, 0] == 0.0).all()
     expected = by_single_products(point)
     np.testing.assert_allclose(BlockedChains(point).hessian(), expected, atol=1e-12 * np.abs(expected).max())
     roots = np.random.default_rng(1).normal(size=(5, point.posterior.size))
@@ -112,7 +111,7 @@ def test_slopes_are_derivatives_of_the_trace(edge_kernel):
 def test_other_likelihoods_take_one_product_at_a_time():
     point = point_of(FIELDS["one kernel"], edge_kernel=True)
     assert not works_in_blocks(point.posterior)
-    assert not isinstance(point.posterior.datafit.likelihood, SoftmaxLikelihood)
+    assert not point.posterior.datafit.likelihood.family.single_labels
     np.testing.assert_allclose(likelihood_hessian(point), by_single_products(point), atol=1e-12)
 
 

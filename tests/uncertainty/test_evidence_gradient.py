@@ -7,18 +7,24 @@ from kernelfields import EdgeCliques, NodeCliques
 from kernelfields.engines.engine import SampleSettings
 from kernelfields.engines.threads import Threads
 from kernelfields.fields.chains import Chains
+from kernelfields.fields.cliques import GraphFactors, GraphNodes
 from kernelfields.fields.constraints import resolve_constraints
-from kernelfields.fields.graph_cliques import GraphFactors, GraphNodes
 from kernelfields.fields.graphs import Graphs
-from kernelfields.kernels.columns import Columns
+from kernelfields.inference.choice import FamilySpec
+from kernelfields.kernels import Columns
 from kernelfields.kernels.dot_product import Polynomial
 from kernelfields.kernels.stationary import RBF, Matern
-from kernelfields.objective.likelihoods.chain import ChainStructure
-from kernelfields.objective.likelihoods.graph import GraphStructure
-from kernelfields.objective.likelihoods.softmax import SingleStructure
 from kernelfields.solvers.loop import minimize
-from kernelfields.uncertainty.evidence.parameters import cut_design, variances_of, widths_of, with_parameters
-from kernelfields.uncertainty.evidence.problem import EvidenceProblem, KnownMode, _carried, evidence_gradient
+from kernelfields.uncertainty.evidence.problem import (
+    EvidenceProblem,
+    KnownMode,
+    _carried,
+    cut_design,
+    evidence_gradient,
+    variances_of,
+    widths_of,
+    with_parameters,
+)
 from kernelfields.uncertainty.evidence.settings import EvidenceSearch
 from kernelfields.uncertainty.laplace.laplace import EXACT_MODE, GuidedNewton
 from tests.samples import designs_on
@@ -26,8 +32,8 @@ from tests.samples import designs_on
 PRECISE = {"tol": 1e-12, "dtype": np.dtype("float64")}
 
 
-def problem_on(data, cliques, structure, **settings):
-    sample = Threads().place(data, structure, SampleSettings(**PRECISE))
+def problem_on(data, cliques, spec, **settings):
+    sample = Threads().place(data, spec, SampleSettings(**PRECISE))
     designs = designs_on(sample, cliques)
     parameters = variances_of(designs) + widths_of(designs)
     problem = EvidenceProblem(designs, parameters, sample, EvidenceSearch(**settings), 0, EXACT_MODE)
@@ -38,8 +44,8 @@ def single_labels(cliques, n_labels=3, **settings):
     random = np.random.default_rng(0)
     labels = random.integers(n_labels, size=40)
     inputs = random.normal(size=(40, 4)) + np.eye(4)[labels]
-    data = Graphs(inputs, np.arange(41), (), labels, random.uniform(0.5, 1.5, 40))
-    return problem_on(data, cliques, SingleStructure(n_labels), **settings)
+    data = Graphs(inputs, np.arange(41), labels, random.uniform(0.5, 1.5, 40))
+    return problem_on(data, cliques, FamilySpec("single", n_labels), **settings)
 
 
 def chains(cliques, **settings):
@@ -47,8 +53,8 @@ def chains(cliques, **settings):
     offsets = np.arange(0, 41, 5)
     labels = np.repeat(random.integers(3, size=20), 2)
     data = Chains(random.normal(size=(40, 2)) + np.eye(3)[labels][:, :2], offsets, labels)
-    structure = ChainStructure(3, resolve_constraints(None, np.arange(3)))
-    return problem_on(data, cliques, structure, **settings)
+    spec = FamilySpec("chain", 3, resolve_constraints(None, np.arange(3)))
+    return problem_on(data, cliques, spec, **settings)
 
 
 def graphs(cliques, **settings):
@@ -56,7 +62,7 @@ def graphs(cliques, **settings):
     random = np.random.default_rng(0)
     labels = np.repeat(random.integers(2, size=10), 2)
     chains = Chains(random.normal(size=(20, 2)) + labels[:, None], np.arange(0, 21, 5), labels)
-    return problem_on(Graphs.from_chains(chains, lags=(1, 2)), cliques, GraphStructure(2, "auto"), **settings)
+    return problem_on(Graphs.from_chains(chains, lags=(1, 2)), cliques, FamilySpec("graph", 2), **settings)
 
 
 def numerical_gradient(problem, logs, step=1e-3):
@@ -82,7 +88,7 @@ CASES = {
     "graph": lambda: graphs(
         [
             GraphNodes(RBF(0.6), rank=4, prior_variance=2.0),
-            GraphFactors(group="lag1", prior_variance=0.8),
+            GraphFactors(group="edge", prior_variance=0.8),
             GraphFactors(group="lag2", prior_variance=0.4),
         ]
     ),

@@ -5,7 +5,7 @@ import pytest
 from sklearn.base import clone
 
 from kernelfields import ChainCRF, GraphCRF
-from kernelfields.fields.grids import grid_edges
+from kernelfields.fields import grid_edges
 from kernelfields.kernels.stationary import RBF
 from kernelfields.uncertainty.evidence.settings import EvidenceSearch
 

@@ -12,7 +12,7 @@ from sklearn.gaussian_process.kernels import RBF as GaussianRBF
 from sklearn.gaussian_process.kernels import ConstantKernel
 
 from kernelfields import ChainCRF, KernelClassifier
-from kernelfields.kernels.columns import Columns
+from kernelfields.kernels import Columns
 from kernelfields.kernels.stationary import RBF
 from kernelfields.uncertainty.evidence import problem as evidence_problem
 from kernelfields.uncertainty.evidence import search as evidence_search

@@ -9,7 +9,7 @@ from sklearn.gaussian_process.kernels import RBF as GaussianRBF
 from sklearn.gaussian_process.kernels import ConstantKernel
 
 from kernelfields import ChainCRF, GraphCRF, KernelClassifier, NodeCliques, OrderCliques
-from kernelfields.kernels.columns import Columns
+from kernelfields.kernels import Columns
 from kernelfields.kernels.stationary import RBF
 from tests.samples import labelled_sequences
 
@@ -148,7 +148,7 @@ def test_a_chain_given_as_a_graph_has_its_evidence_and_its_doubts():
     for ours, theirs in zip(graph.predict_variances(graphs_of(X)), chain.predict_variances(X), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-5)
     nodes, joint = graph.predict_marginals(graphs_of(X), "edge", uncertainty="sampling")
-    expected, pairs = chain.predict_marginals(X, pairs=True, uncertainty="sampling")
+    expected, pairs = chain.predict_marginals(X, cliques="edge", uncertainty="sampling")
     for ours, theirs in zip([*nodes, *joint], [*expected, *pairs], strict=True):
         np.testing.assert_allclose(ours, theirs, atol=0.08)
         np.testing.assert_allclose(ours.reshape(len(ours), -1).sum(axis=1), 1.0, rtol=1e-9)

@@ -6,7 +6,7 @@ from sklearn.datasets import load_iris, make_moons
 
 from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF
 from kernelfields.kernels.stationary import RBF
-from kernelfields.uncertainty.laplace.probit import probit_marginals, resolve_uncertainty
+from kernelfields.uncertainty.laplace.samples import probit_marginals, resolve_uncertainty
 from tests.samples import labelled_instances, labelled_sequences
 
 
@@ -208,7 +208,7 @@ def test_what_probit_cannot_do_is_refused():
     with pytest.raises(ValueError, match="variances need 2 samples at least"):
         crf.predict_marginals(new, uncertainty="probit")
     with pytest.raises(ValueError, match="joint marginals of several labels need uncertainty='sampling'"):
-        crf.predict_marginals(new, pairs=True, uncertainty=True)
+        crf.predict_marginals(new, cliques="edge", uncertainty=True)
     with pytest.raises(ValueError, match="beyond_basis must be True, False or 'auto', got 'yes'"):
         crf.laplace(X, y, beyond_basis="yes")
     graph, X, y, new, _ = fitted("graph")

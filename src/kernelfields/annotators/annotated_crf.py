@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.base import clone, is_classifier
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -18,22 +17,34 @@ from kernelfields.annotators.annotations import UNSAID, read_annotations
 from kernelfields.annotators.confusions import AnnotatedLabels, Confusions, prior_counts
 from kernelfields.annotators.reliability import AnnotatorReliability, AnnotatorTable
 from kernelfields.engines.threads import Threads
+from kernelfields.estimators.base import ByItem
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.estimators.graph_crf import GraphCRF
-from kernelfields.estimators.habits import advised
+from kernelfields.estimators.hints import AdvisedEstimator
 from kernelfields.estimators.kernel_classifier import KernelClassifier
 from kernelfields.fields.ragged import Ragged, plain_strings
+from kernelfields.inference.answers import Answers
+from kernelfields.inference.choice import refuse_approximate
 from kernelfields.models.partial import resolve_partial_labels
+from kernelfields.numerics.declared import attribute, check_declared, declares_parameters, parameter
 from kernelfields.numerics.parameters import check_count, is_real
 from kernelfields.numerics.threads import Workers
-from kernelfields.objective.likelihoods.graph import refuse_approximate
+
+#: The fields that annotators can be fitted with.
+Annotated: TypeAlias = ChainCRF | GraphCRF | KernelClassifier
 
 
-@advised
-class AnnotatedCRF(BaseEstimator):
+def _check_prior(value: object, name: str) -> None:
+    pair = isinstance(value, tuple | list) and len(value) == 2
+    if not pair or not all(is_real(count) and 0 < count < np.inf for count in value):  # type: ignore[attr-defined]
+        raise ValueError(f"{name} must be two numbers above zero, (right, wrong), got {value!r}")
+
+
+@declares_parameters
+class AnnotatedCRF(AdvisedEstimator):
     """A field and the confusion matrices of annotators, fitted together: no vote has to be taken before.
 
-    Annotator r says z_t^r where the label is y_t, with probability pi^r(y_t, z_t^r). The field says how labels
+    Annotator r says z_t^r where the label is y_t, with probability pi^r(y_t, z_t^r). The field models how labels
     depend on inputs and on each other; pi and the field are the maximum a posteriori of all that was said.
     Predictions are those of the field: labels, not what some annotator would say.
 
@@ -61,21 +72,15 @@ class AnnotatedCRF(BaseEstimator):
     classes_ : the labels
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        prior: tuple[float, float] = (4.0, 1.0),
-        max_steps: int = 100,
-        updates: int = 3,
-    ):
-        self.estimator = estimator
-        self.prior = prior
-        self.max_steps = max_steps
-        self.updates = updates
+    estimator: Annotated | None = parameter(None, first=True)
+    prior: tuple[float, float] = parameter((4.0, 1.0), _check_prior)
+    max_steps: int = parameter(100, check_count)
+    updates: int = parameter(3, check_count)
 
-    def fit(self, X: object, y: object, sample_weight: ArrayLike | None = None) -> AnnotatedCRF:
-        """Fit field and confusions to what annotators said of X; ``sample_weight`` is that of the estimator."""
+    estimator_: Annotated = attribute()
+
+    def fit(self, X: object, y: object, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit field and confusions to the labels of annotators for X; ``sample_weight`` is that of the estimator."""
         field = self._checked_field()
         usual = resolve_partial_labels(field.partial_labels)
         if usual.ask_of_unlabelled:
@@ -108,16 +113,11 @@ class AnnotatedCRF(BaseEstimator):
         self._label_shares = np.mean(np.vstack(self.consensus_marginals(X, y)), axis=0)
         return self
 
-    def _checked_field(self) -> Any:
+    def _checked_field(self) -> Annotated:
         """Return a copy of the estimator to be fitted; raise if it, or a parameter, cannot be used."""
-        counts = self.prior
-        pair = isinstance(counts, tuple | list) and len(counts) == 2
-        if not pair or not all(is_real(count) and 0 < count < np.inf for count in counts):
-            raise ValueError(f"prior must be two numbers above zero, (right, wrong), got {self.prior!r}")
-        check_count(self.max_steps, "max_steps")
-        check_count(self.updates, "updates")
+        check_declared(self)
         given = ChainCRF() if self.estimator is None else self.estimator
-        if not isinstance(given, ChainCRF | GraphCRF | KernelClassifier):
+        if not isinstance(given, Annotated):
             raise TypeError(f"estimator must be a ChainCRF, GraphCRF or KernelClassifier, got {given!r}")
         field, engine = clone(given), given.engine
         if not isinstance(engine, Threads) and engine not in ("auto", "threads"):
@@ -130,13 +130,13 @@ class AnnotatedCRF(BaseEstimator):
         check_is_fitted(self, "estimator_")
         return self.estimator_.classes_
 
-    def predict(self, X: object, **settings: Any) -> Any:
+    def predict(self, X: object, **settings: Any) -> ByItem:
         """Return the labels that the field predicts; ``settings``, such as ``decode``, go to the estimator."""
         check_is_fitted(self, "estimator_")
         return self.estimator_.predict(X, **settings)
 
     @available_if(lambda self: not is_classifier(self.estimator))
-    def predict_marginals(self, X: object, **settings: Any) -> Any:
+    def predict_marginals(self, X: object, **settings: Any) -> ByItem:
         """Return p(y_t | x) of each sequence or graph, columns as in ``classes_``."""
         check_is_fitted(self, "estimator_")
         return self.estimator_.predict_marginals(X, **settings)
@@ -145,36 +145,39 @@ class AnnotatedCRF(BaseEstimator):
     def predict_proba(self, X: object, **settings: Any) -> np.ndarray:
         """Return p(y | x), (n, classes), columns as in ``classes_``."""
         check_is_fitted(self, "estimator_")
+        assert isinstance(self.estimator_, KernelClassifier)
         return self.estimator_.predict_proba(X, **settings)
 
-    def score(self, X: object, y: object, **settings: Any) -> float:
+    def score(
+        self, X: object, y: object, sample_weight: ArrayLike | None = None, *, decode: str | None = None
+    ) -> float:
         """Return the estimator's score against labels y that are known to be right, not those of annotators."""
         check_is_fitted(self, "estimator_")
-        return self.estimator_.score(X, y, **settings)
+        return self.estimator_.score(X, y, sample_weight, decode=decode)
 
-    def consensus(self, X: object, y: object) -> Any:
+    def consensus(self, X: object, y: object) -> ByItem:
         """Return the most probable label at each position, given the inputs and what annotators said of them."""
         marginals = self.consensus_marginals(X, y)
         if isinstance(marginals, np.ndarray):
             return self.classes_[marginals.argmax(axis=1)]
-        return plain_strings([self.classes_[each.argmax(axis=1)] for each in marginals])
+        return plain_strings([self.classes_[rows.argmax(axis=1)] for rows in marginals])
 
-    def consensus_marginals(self, X: object, y: object) -> Any:
+    def consensus_marginals(self, X: object, y: object) -> ByItem:
         """Return p(y_t | x, what annotators said): a (T, L) array per sequence, one (n, L) for samples."""
-        parts = [each for batch, _, given in self._beliefs(X, y) for each in batch.split(given.marginals)]
+        parts = [rows for _, given in self._beliefs(X, y) for rows in given.data.split(given.marginals)]
         return np.concatenate(parts) if is_classifier(self.estimator_) else Ragged(parts)
 
-    def log_likelihood(self, X: object, y: object, *, per_sequence: bool = False) -> float | np.ndarray:
+    def log_likelihood(self, X: object, y: object, *, per_item: bool = False) -> float | np.ndarray:
         """Return log p(z | x) of what all annotators said, summed over sequences or for each.
 
         An annotator of the fit may be silent here; one who was not there is an error.
         """
         parts = []
-        for _, free, given in self._beliefs(X, y):
-            refuse_approximate(free.inference, "a log-likelihood")
+        for free, given in self._beliefs(X, y):
+            refuse_approximate(free.family, "a log-likelihood")
             parts.append(given.log_partition - free.log_partition)
         values = np.concatenate(parts)
-        return values if per_sequence else float(values.sum())
+        return values if per_item else float(values.sum())
 
     def reliability(self) -> AnnotatorTable:
         """Return who is reliable, the best first, to be printed, shown by a notebook, or plotted."""
@@ -186,8 +189,8 @@ class AnnotatedCRF(BaseEstimator):
         ]
         return AnnotatorTable(sorted(rows, key=lambda row: -row.accuracy), labels, self.confusions_)
 
-    def _beliefs(self, X: object, y: object) -> Iterator[tuple[Any, Any, Any]]:
-        """Yield batches of data, what the field says of them, and what it says given the annotators."""
+    def _beliefs(self, X: object, y: object) -> Iterator[tuple[Answers, Answers]]:
+        """Yield the answers of the field for batches of data, and those given the labels of the annotators."""
         check_is_fitted(self, "estimator_")
         field = self.estimator_
         single = is_classifier(field)
@@ -201,7 +204,4 @@ class AnnotatedCRF(BaseEstimator):
         workers = Workers(field.n_jobs)
         for batch in field.field_.batches(data):
             free = field.field_.answers(batch, workers)
-            given = copy.copy(free)
-            given.__dict__.pop("beliefs", None)
-            given.node = free.node + batch.evidence
-            yield batch, free, given
+            yield free, free.given(batch.evidence)  # type: ignore[arg-type]  # an array

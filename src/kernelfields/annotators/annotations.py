@@ -12,14 +12,14 @@ annotator who labelled nothing, and for a sequence that nobody labelled.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from kernelfields.fields.evidence import informative, read_labels
-from kernelfields.fields.reading import SAMPLES, SEQUENCES, Nouns, is_sequence, listed, offsets_of
+from kernelfields.fields.evidence import certain, informative, read_labels
+from kernelfields.fields.reading import SAMPLES, SEQUENCES, Nouns, is_sequence, listed
+from kernelfields.numerics.sparse_rows import offsets_of
 
 _FORMS = (
     "labels of several annotators are a dict annotator -> labels of all {whole}s, or a list with, for each {whole}, a "
@@ -52,7 +52,7 @@ class Annotations:
             counts[rows, said[rows]] += 1.0
         return counts
 
-    def possible(self) -> list[Any]:
+    def possible(self) -> list[object]:
         """Return for each position the label that was said, a set of several, None for none: labels partly known.
 
         Where annotators agree throughout, one position allows every label, so that labels are partly known anyway.
@@ -60,23 +60,23 @@ class Annotations:
         labels, counts = self.classes.tolist(), self.counts > 0
         if not np.any(counts.sum(axis=1) != 1):
             counts[0] = True
-        entries = []
+        entries: list[object] = []
         for row in counts:
             said = {labels[place] for place in np.flatnonzero(row)}
             entries.append(None if not said else said if len(said) > 1 else said.pop())
         return entries
 
-    def split(self, rows: Sequence[Any] | np.ndarray) -> list:
+    def split(self, rows: Sequence[object] | np.ndarray) -> list:
         """Cut what has an entry for each position into sequences."""
         return [rows[begin:end] for begin, end in zip(self.offsets[:-1], self.offsets[1:], strict=True)]
 
 
 @dataclass(frozen=True)
 class _Speakers(Nouns):
-    """How messages speak of labels laid out by annotator: whole sequences of one after those of another."""
+    """How messages name labels laid out by annotator: whole sequences of one after those of another."""
 
     names: tuple[Hashable, ...] = ()
-    offsets: Any = None
+    offsets: np.ndarray = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
     inner: Nouns = SEQUENCES
 
     def name(self, index: int) -> str:
@@ -88,7 +88,7 @@ class _Speakers(Nouns):
 
 
 def read_annotations(
-    y: Any, *, single: bool = False, classes: Any = None, annotators: Sequence[Hashable] | None = None
+    y: object, *, single: bool = False, classes: Iterable | None = None, annotators: Sequence[Hashable] | None = None
 ) -> Annotations:
     """Return what annotators said; ``single`` for samples that have one label each.
 
@@ -122,7 +122,7 @@ def _forms(single: bool) -> str:
     return _SINGLE_FORMS if single else _FORMS.format(whole="sequence")
 
 
-def _by_annotator(y: Any, single: bool) -> dict[Hashable, list]:
+def _by_annotator(y: object, single: bool) -> dict[Hashable, list]:
     """Return a list of sequences for each annotator; samples with one label each are one sequence."""
     if isinstance(y, Mapping):
         if single:
@@ -151,15 +151,16 @@ def _by_annotator(y: Any, single: bool) -> dict[Hashable, list]:
     return {name: [item.get(name) for item in sequences] for name in names}
 
 
-def _table(item: Any, where: str, single: bool) -> np.ndarray:
+def _table(item: object, where: str, single: bool) -> np.ndarray:
     if not hasattr(item, "__array__"):
         rows = list(item) if is_sequence(item) else [item]
-        item = np.empty((len(rows), len(rows[0]) if rows and is_sequence(rows[0]) else 0), dtype=object)
+        table = np.empty((len(rows), len(rows[0]) if rows and is_sequence(rows[0]) else 0), dtype=object)
         for index, row in enumerate(rows):
-            if not is_sequence(row) or len(row) != item.shape[1]:
+            if not is_sequence(row) or len(row) != table.shape[1]:
                 raise ValueError(f"{where} is no table with a column for each annotator: {_forms(single)}")
-            item[index] = list(row)
-    table = np.asarray(item, dtype=object)
+            table[index] = list(row)
+    else:
+        table = np.asarray(item, dtype=object)
     if table.ndim != 2 or not table.size:
         raise ValueError(f"{where} has the shape {table.shape}, expected a column for each annotator: {_forms(single)}")
     return table
@@ -197,20 +198,20 @@ def _lengths(columns: Mapping[Hashable, list], nouns: Nouns) -> np.ndarray:
 
 def _flat(labels: list, lengths: np.ndarray) -> list:
     """Return the labels of one annotator, all sequences one after the other."""
-    flat: list[Any] = []
+    flat: list[object] = []
     for item, length in zip(labels, lengths.tolist(), strict=True):
         flat += [None] * length if item is None else item.tolist() if hasattr(item, "tolist") else list(item)
     return flat
 
 
-def _codes(flat: list[list], classes: Any, speakers: _Speakers) -> tuple[np.ndarray, np.ndarray]:
+def _codes(flat: list[list], classes: Iterable | None, speakers: _Speakers) -> tuple[np.ndarray, np.ndarray]:
     """Return codes (R, N) and the sorted classes."""
-    labels, evidence, known = read_labels(flat, classes, np.array([len(each) for each in flat]), speakers)
+    labels, evidence, known = read_labels(flat, classes, np.array([len(labels) for labels in flat]), speakers)
     if evidence is not None:
-        told = informative(evidence)
-        several = np.flatnonzero(told & ((evidence > -np.inf).sum(axis=1) > 1))
+        known_entries = informative(evidence)
+        several = np.flatnonzero(known_entries & ~certain(evidence))
         if several.size:
             place = speakers.place(speakers.offsets, int(several[0]))
             raise ValueError(f"sets and weights of labels are not for annotators, at {place}: give a label, or None")
-        labels = np.where(told, labels, UNSAID)
+        labels = np.where(known_entries, labels, UNSAID)
     return labels.reshape(len(flat), -1), known

@@ -17,18 +17,17 @@ Cost: one fit to labels that are partly known, and an inference for each update 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from kernelfields.annotators.annotations import UNSAID, Annotations
-from kernelfields.models.partial import FittingSteps, PartialLabels
+from kernelfields.models.partial import FitOptions, FittingSteps, PartialLabels
 from kernelfields.objective.posterior import LogPosterior
-from kernelfields.solvers.loop import Solution
+from kernelfields.solvers.loop import Keeper, Monitor, Solution
 
 # The objective counts as settled when two steps bring less than this share of the tolerance.
 _SETTLED = 0.1
-# Steps of expectation and maximisation creep: what is asked beyond this would take hundreds.
+# Steps of expectation and maximisation creep: a finer tolerance would take hundreds.
 _FINEST = 1e-6
 
 
@@ -81,7 +80,7 @@ def prior_counts(right: float, wrong: float, n_labels: int) -> np.ndarray:
 
 
 class AnnotatedLabels(PartialLabels):
-    """What a fit is told in the place of :class:`PartialLabels`: it estimates confusions on the way.
+    """Settings of a fit in the place of :class:`PartialLabels`, which estimate confusions on the way.
 
     ``path`` has the value of J after each step, the start first.
     """
@@ -89,7 +88,7 @@ class AnnotatedLabels(PartialLabels):
     def __init__(self, confusions: Confusions, usual: PartialLabels, max_steps: int, updates: int):
         super().__init__(
             usual.method,
-            n_restarts=usual.n_restarts,
+            n_init=usual.n_init,
             inner_iterations=usual.inner_iterations,
             classes=confusions.annotations.classes.tolist(),
         )
@@ -98,62 +97,58 @@ class AnnotatedLabels(PartialLabels):
         self.updates = updates
         self.path: list[float] = []
 
-    def minimize(self, posterior: LogPosterior, solver: Any, **options: Any) -> Solution:
+    def minimize(
+        self,
+        posterior: LogPosterior,
+        options: FitOptions,
+        start: np.ndarray | None,
+        monitor: Monitor | None = None,
+        keep: Keeper | None = None,
+    ) -> Solution:
         """Return the lowest of the minima that were found, and keep the confusions that belong to it."""
-        if options.pop("keep", None) is not None:
+        if keep is not None:
             raise ValueError("a fit to several annotators cannot go on from a checkpoint: leave out the Checkpoint")
         n_rows = len(self.confusions.annotations.codes)
-        if posterior.datafit.likelihood.layout.zeros().node.shape[0] != n_rows:  # type: ignore[attr-defined]
+        if posterior.datafit.family.n_positions != n_rows:
             raise ValueError("annotators need every position in the fit: leave out weights of zero and cliques='learn'")
-        random, start, first = options["random"], options.pop("start"), self.confusions.matrices
+        first = self.confusions.matrices
         best: tuple[Solution, np.ndarray] | None = None
-        for attempt in range(1 + self.n_restarts):
+        for attempt in range(self.n_init):
             if attempt:
                 self.confusions.matrices = first
-                start = random.standard_normal(posterior.size) * np.minimum(posterior.prior_deviation, 1.0)
-            found = self._descend(posterior, solver, start, **options)
+                start = options.random.standard_normal(posterior.size) * np.minimum(posterior.prior_deviation, 1.0)
+            found = self._descend(posterior, options, start, monitor)
             if best is None or found.value < best[0].value:
                 best = found, self.confusions.matrices
             if found.reason in ("interrupted", "callback"):
                 break
         assert best is not None
         solution, self.confusions.matrices = best
-        self.path = [each.value for each in solution.history]
-        self._tell(posterior)
+        self.path = [step.value for step in solution.history]
+        self._set_evidence(posterior)
         return replace(solution, reason=found.reason) if found.reason in ("interrupted", "callback") else solution
 
     def _descend(
-        self,
-        posterior: LogPosterior,
-        solver: Any,
-        start: np.ndarray | None,
-        *,
-        tol: float,
-        max_iter: int,
-        random: np.random.Generator,
-        watch: Any = None,
-        monitor: Any = None,
-        say: Any = None,
+        self, posterior: LogPosterior, options: FitOptions, start: np.ndarray | None, monitor: Monitor | None
     ) -> Solution:
         """Fit field and confusions in turn, from one start, until neither brings anything."""
-        tol = max(tol, _FINEST)
-        steps = FittingSteps(posterior, solver, random, tol)
-        self._tell(posterior)
+        options = replace(options, tol=max(options.tol, _FINEST))
+        steps = FittingSteps(posterior, options, monitor)
+        self._set_evidence(posterior)
         self._go_to(steps, np.zeros(posterior.size) if start is None else start)
         reason = None
         while reason is None:
-            if say is not None:
-                say(f"field and confusions, step {len(steps.history)}: objective {steps.history[-1].value:.6g}")
-            most = max(1, min(self.inner_iterations, max_iter - steps.iterations))
-            objective = posterior.frozen(steps.point.theta) if self.completes(solver) else posterior
-            theta, reason = steps.fit(objective, most, watch, monitor)
+            options.report(f"field and confusions, step {len(steps.history)}: objective {steps.history[-1].value:.6g}")
+            most = max(1, min(self.inner_iterations, options.max_iter - steps.iterations))
+            objective = posterior.frozen(steps.point.theta) if self.completes(options.solver) else posterior
+            theta, reason = steps.fit(objective, most)
             self._update_confusions(posterior, theta)
             self._go_to(steps, theta)
-            reason = reason or self._end(steps, tol, max_iter)
+            reason = reason or self._end(steps, options)
         return steps.outcome(reason)
 
-    def _tell(self, posterior: LogPosterior) -> None:
-        posterior.datafit.tell(self.confusions.log_evidence())  # type: ignore[attr-defined]
+    def _set_evidence(self, posterior: LogPosterior) -> None:
+        posterior.datafit.set_evidence(self.confusions.log_evidence())  # type: ignore[attr-defined]
 
     def _go_to(self, steps: FittingSteps, theta: np.ndarray) -> None:
         steps.go_to(steps.posterior.at(theta), penalty=-self.confusions.log_prior())
@@ -162,11 +157,11 @@ class AnnotatedLabels(PartialLabels):
         completed = posterior.datafit.completed(posterior.split(theta))  # type: ignore[attr-defined]
         for _ in range(self.updates):
             self.confusions.update(completed())
-            self._tell(posterior)
+            self._set_evidence(posterior)
 
-    def _end(self, steps: FittingSteps, tol: float, max_iter: int) -> str | None:
-        before, last = (each.value for each in steps.history[-2:])
-        if steps.stationary and before - last <= _SETTLED * tol * abs(last):
+    def _end(self, steps: FittingSteps, options: FitOptions) -> str | None:
+        before, last = (step.value for step in steps.history[-2:])
+        if steps.stationary and before - last <= _SETTLED * options.tol * abs(last):
             return "stationary"
-        out_of_steps = len(steps.history) > self.max_steps or steps.iterations >= max_iter
+        out_of_steps = len(steps.history) > self.max_steps or steps.iterations >= options.max_iter
         return "max_iter" if out_of_steps else None

@@ -1,23 +1,27 @@
-"""Reliability of annotators: how often each says the label that the field and the others settle on.
+"""Reliability of annotators: how often each gives the label that the field and the others settle on.
 
     accuracy_r = sum_a share(a) pi^r(a, a),     share(a) = mean_t p(y_t = a | x, z)
     kappa_r    = (accuracy_r - chance_r) / (1 - chance_r),     chance_r = sum_a share(a) sum_a' share(a') pi^r(a', a)
 
-Accuracy is that of a position drawn at random; kappa is what is left of it beyond saying labels as often without
-looking. Neither is known but through the model: where annotators share an error, nothing tells that it is one.
+Accuracy is that of a position drawn at random; kappa is what is left of it beyond giving labels as often without
+looking. Both are estimates by the model: an error that annotators share cannot be recognised as one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kernelfields.reports.figures import Picture
 from kernelfields.reports.heat_maps import plot_heat_map
-from kernelfields.reports.tables import Row, Table, html_of, json_value, text_of
+from kernelfields.reports.page import Shown
+from kernelfields.reports.tables import PlainValues, Table, json_value
+
+if TYPE_CHECKING:
+    from kernelfields.reports.figures import AxesOrNone
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,11 +36,11 @@ class AnnotatorReliability:
     worst: tuple[Hashable, Hashable, float] | None
 
     @property
-    def cells(self) -> tuple[str, ...]:
+    def cells(self) -> tuple[object, ...]:
         """The row of a table."""
         label, said, share = self.worst or ("", "", 0.0)
         mistaken = f"{label} as {said}: {share:.2f}" if self.worst else ""
-        return (str(self.annotator), f"{self.n_labelled:,}", f"{self.accuracy:.3f}", f"{self.kappa:.3f}", mistaken)
+        return (self.annotator, self.n_labelled, self.accuracy, self.kappa, mistaken)
 
     @classmethod
     def of(
@@ -53,31 +57,32 @@ class AnnotatorReliability:
 
 
 @dataclass(frozen=True, eq=False)
-class AnnotatorTable:
+class AnnotatorTable(Shown):
     """Who is reliable, the best first; print it, show it in a notebook, or ``plot()`` the confusions of one."""
 
     rows: list[AnnotatorReliability]
     labels: list[Hashable]
     confusions: dict[Hashable, np.ndarray]
 
-    def __str__(self) -> str:
-        return text_of(self._heading, [self._table])
+    def parts(self) -> list[str | Table]:
+        """Return the heading and a row for each annotator."""
+        heading = f"{len(self.rows)} annotators, {len(self.labels)} labels"
+        columns = ("annotator", "labelled", "accuracy", "kappa", "most often mistaken")
+        formats = {"labelled": ",", "accuracy": ".3f", "kappa": ".3f"}
+        table = Table(columns, [row.cells for row in self.rows], words=(0, 4), formats=formats)
+        return [f"{heading}; as far as field and annotators together can tell", table]
 
-    def _repr_html_(self) -> str:
-        return html_of(self._heading, [self._table])
-
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> PlainValues:
         """Return plain values for JSON."""
         columns = ("annotator", "n_labelled", "accuracy", "kappa", "worst")
-        return json_value(
-            {
-                "labels": self.labels,
-                "rows": [{name: getattr(row, name) for name in columns} for row in self.rows],
-                "confusions": [[name, matrix] for name, matrix in self.confusions.items()],
-            }
-        )
+        values = {
+            "labels": self.labels,
+            "rows": [{name: getattr(row, name) for name in columns} for row in self.rows],
+            "confusions": [[name, matrix] for name, matrix in self.confusions.items()],
+        }
+        return {name: json_value(value) for name, value in values.items()}
 
-    def plot(self, annotator: Hashable | None = None, ax: Any = None) -> Picture:
+    def plot(self, annotator: Hashable | None = None, ax: AxesOrNone = None) -> Picture:
         """Return a picture of confusions, p(said | label), by default those of the least reliable annotator."""
         chosen = self.rows[-1].annotator if annotator is None else annotator
         if chosen not in self.confusions:
@@ -92,14 +97,3 @@ class AnnotatorTable:
             column_name=f"said by {chosen}",
             largest=1.0,
         )
-
-    @property
-    def _heading(self) -> str:
-        return (
-            f"{len(self.rows)} annotators, {len(self.labels)} labels; as far as field and annotators together can tell"
-        )
-
-    @property
-    def _table(self) -> Table:
-        heads = ("annotator", "labelled", "accuracy", "kappa", "most often mistaken")
-        return Table(heads, [Row(row.cells) for row in self.rows], words=(0, 4))

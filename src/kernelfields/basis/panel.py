@@ -15,14 +15,14 @@ Gram matrices therefore just end with fewer columns. The floor follows the input
 
     outside = {j : d_j > floor_j}
 
-A basis speaks of inputs by number and never sees all residuals at once, so that a panel whose rows are spread over
-machines can answer the same questions (engines/dask/panel.py). Cost: O(N) each.
+A basis refers to inputs by number and never reads all residuals at once, so that a panel whose rows are spread over
+machines has the same interface (engines/dask/panel.py). Cost: O(N) each.
 
-Pivots that do not come in falling order make K_BB far worse conditioned than its smallest pivot says, so float32
+Pivots that do not come in falling order make K_BB far worse conditioned than its smallest pivot suggests, so float32
 columns would leave residual blocks that are rounding only. With them the pivots' own rows R of Z, (r, r), are
 kept in float64 beside Z, and the rows of candidates come from R by forward substitution: O(r^3) more in all.
 
-A ``Columns`` object keeps Z: an array unless told otherwise, a file or nothing at all where memory
+A ``Columns`` object keeps Z: an array by default, a file or nothing at all where memory
 is short (objective/designs/files.py). Away from memory the pivots' rows are kept in float64 as well.
 
 Fails: ValueError where the kernel is not positive semi-definite on the inputs, or returns what is not finite.
@@ -30,14 +30,18 @@ Fails: ValueError where the kernel is not positive semi-definite on the inputs, 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import DTypeLike
 
 from kernelfields.basis.subspace import PivotSubspace, row_blocks
+from kernelfields.kernels.arrays import on_host
 from kernelfields.kernels.kernel import Kernel
+from kernelfields.numerics.sparse_rows import Rows
 from kernelfields.numerics.triangular import forward_substitution, room_for_factor
 
 # Rounding in a residual is about eps * k(x, x) * sqrt(rank); the floor keeps pivots well above it.
@@ -62,8 +66,8 @@ def independent_rows(block: np.ndarray, floor: np.ndarray) -> tuple[np.ndarray, 
     return accepted, scale[accepted, None] * np.tril(factor[:rank, :rank])
 
 
-def select_rows(block: np.ndarray, accept: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Walk down a PSD block, keeping row i when ``accept(i, residual_i)`` says so.
+def select_rows(block: np.ndarray, accept: Callable[[int, float], bool]) -> tuple[np.ndarray, np.ndarray]:
+    """Go down a PSD block and keep row i where ``accept(i, residual_i)`` is true.
 
     The residual is taken with respect to the rows kept before it. Returns positions and lower factor.
     """
@@ -84,9 +88,9 @@ def select_rows(block: np.ndarray, accept: Any) -> tuple[np.ndarray, np.ndarray]
 
 
 class PivotGrowth:
-    """What all panels do alike with candidates, by ``residual_block``, ``append`` and what else they have; a mixin."""
+    """Growth of a panel by candidates, with its ``residual_block``, ``append`` and other methods; a mixin."""
 
-    kernel: Any
+    kernel: Kernel
     pivots: np.ndarray
 
     @property
@@ -113,46 +117,54 @@ class PivotGrowth:
             )
 
 
-class Columns(Protocol):
-    """Where the columns of a panel are kept: what :class:`PanelCholesky` asks of it."""
+class Columns(ABC):
+    """Storage of the columns of a :class:`PanelCholesky`: room for ``capacity`` of them in ``dtype``."""
 
-    capacity: int
-    dtype: np.dtype
     #: Whether single rows of the features can be read at no cost.
-    in_memory: bool
+    in_memory = False
 
+    def __init__(self, n_rows: int, capacity: int, dtype: DTypeLike):
+        self.n_rows = n_rows
+        self.capacity = capacity
+        self.dtype = np.dtype(dtype)
+
+    @abstractmethod
     def row_blocks(self, n_pivots: int) -> list[slice]:
         """Return the runs of rows in which ``n_pivots`` columns are to be computed."""
 
+    @abstractmethod
     def multiplier(self, panel: PanelCholesky, wide_features: np.ndarray) -> Callable[[slice], np.ndarray]:
         """Return the function rows -> Z_rows W^T for the features W (b, rank) of b pivots, in float64 here."""
 
+    @abstractmethod
     def write(self, rows: slice, begin: int, values: np.ndarray) -> None:
         """Take the columns from ``begin`` on of some rows."""
 
+    @abstractmethod
     def features(self, panel: PanelCholesky) -> Any:
         """Return the (N, rank) features so far."""
 
     def factor(self) -> Any:
-        """Return room for the pivots' own rows in float64, (capacity, capacity), zero."""
+        """Return zeros for the pivots' own rows in float64, (capacity, capacity); the upper half takes no memory."""
+        return room_for_factor(self.capacity)
 
     def leading(self, factor: Any, rank: int) -> Any:
-        """Return the leading (rank, rank) part of what :meth:`factor` gave."""
+        """Return the leading (rank, rank) part of a factor, shared where it is all: it can be most of the memory."""
+        return np.ascontiguousarray(factor[:rank, :rank])
 
 
-class MemoryColumns:
+class MemoryColumns(Columns):
     """Columns in one array, allocated once at full width: growing never copies Z."""
 
     in_memory = True
 
-    def __init__(self, n_rows: int, capacity: int, dtype: np.dtype):
-        self.capacity = capacity
-        self.dtype = dtype
+    def __init__(self, n_rows: int, capacity: int, dtype: DTypeLike):
+        super().__init__(n_rows, capacity, dtype)
         self._array = np.empty((n_rows, capacity), dtype=dtype)
 
     def row_blocks(self, n_pivots: int) -> list[slice]:
         """Return runs of rows whose temporary block stays small."""
-        return row_blocks(len(self._array), n_pivots, budget=_PANEL_BYTES)
+        return row_blocks(self.n_rows, n_pivots, budget=_PANEL_BYTES)
 
     def multiplier(self, panel: PanelCholesky, wide_features: np.ndarray) -> Callable[[slice], np.ndarray]:
         """Return the function rows -> Z_rows W^T."""
@@ -167,14 +179,6 @@ class MemoryColumns:
         """Return a view of the first columns."""
         return self._array[:, : panel.rank]
 
-    def factor(self) -> np.ndarray:
-        """Return an array of zeros; its upper half is never touched, so that it takes no memory."""
-        return room_for_factor(self.capacity)
-
-    def leading(self, factor: np.ndarray, rank: int) -> np.ndarray:
-        """Return the leading part, shared where it is all: it is a good part of a small problem's memory."""
-        return np.ascontiguousarray(factor[:rank, :rank])
-
 
 class PanelCholesky(PivotGrowth):
     """A growing factor Z of the Gram matrix of ``inputs`` (N, d) with room for ``capacity`` columns.
@@ -183,30 +187,38 @@ class PanelCholesky(PivotGrowth):
     """
 
     def __init__(
-        self, kernel: Kernel, inputs: Any, capacity: int, dtype: Any = np.float64, columns: Columns | None = None
+        self,
+        kernel: Kernel,
+        inputs: Rows,
+        capacity: int,
+        dtype: DTypeLike = np.float64,
+        columns: Columns | None = None,
     ):
         self.kernel = kernel
         self.inputs = inputs
         self.dtype = np.dtype(dtype) if columns is None else columns.dtype
         n_rows = inputs.shape[0]
-        self.diagonal = np.asarray(kernel.diag(inputs), dtype=np.float64)
-        wrong = ~(np.isfinite(self.diagonal) & (self.diagonal >= 0))
-        if np.any(wrong):
-            row = int(np.argmax(wrong))
-            raise ValueError(
-                f"{kernel!r} is not positive semi-definite: k(x, x) is {self.diagonal[row]} for training input "
-                f"{row}, where a finite number of at least 0 is needed"
-            )
-        self.residual = self.diagonal.copy()
-        # Kernel values may be coarser than the columns: float32 inputs, say, or a function of the user's.
-        values = kernel(inputs[:1], inputs[:1]).dtype
-        relative = max(_FLOOR[self.dtype], _FLOOR[np.dtype(values)])
-        largest = float(self.diagonal.max(initial=0.0))
-        self.floor = np.maximum(relative * self.diagonal, _SMALLEST_DIAGONAL * largest)
-        self.pivots = np.empty(0, dtype=np.int64)
+        self._begin(np.asarray(kernel.diag(inputs), dtype=np.float64), inputs[:1])
         self._columns = columns or MemoryColumns(n_rows, min(capacity, n_rows), self.dtype)
         self._keeps_factor = self.dtype != np.float64 or not self._columns.in_memory
         self._factor: Any = self._columns.factor() if self._keeps_factor else None
+
+    def _begin(self, diagonal: np.ndarray, first_row: object) -> None:
+        """Set residual and floor of each input from k(x, x) and the precision of the kernel value of an input."""
+        wrong = ~(np.isfinite(diagonal) & (diagonal >= 0))
+        if np.any(wrong):
+            row = int(np.argmax(wrong))
+            raise ValueError(
+                f"{self.kernel!r} is not positive semi-definite: k(x, x) is {diagonal[row]} for training input "
+                f"{row}, where a finite number of at least 0 is needed"
+            )
+        self.diagonal, self.residual = diagonal, diagonal.copy()
+        # Kernel values may be coarser than the columns: those of float32 inputs, or of a function of the user's.
+        values = on_host(self.kernel(first_row, first_row)).dtype
+        relative = max(_FLOOR[self.dtype], _FLOOR[values])
+        largest = float(diagonal.max(initial=0.0))
+        self.floor = np.maximum(relative * diagonal, _SMALLEST_DIAGONAL * largest)
+        self.pivots = np.empty(0, dtype=np.int64)
 
     @property
     def capacity(self) -> int:
@@ -270,7 +282,7 @@ class PanelCholesky(PivotGrowth):
         block -= features @ features.T
         return block
 
-    def _wide_inputs(self, rows: np.ndarray) -> Any:
+    def _wide_inputs(self, rows: np.ndarray) -> Rows:
         return self.inputs[rows].astype(np.float64, copy=False)
 
     def _wide_features(self, rows: np.ndarray) -> np.ndarray:
@@ -298,12 +310,16 @@ class PanelCholesky(PivotGrowth):
             for row, values in enumerate(np.hstack([wide_features, local_factor]), begin):
                 # One by one, so that pages behind the diagonal stay untouched.
                 self._factor[row : row + 1, : row + 1] = values[: row + 1]
+        self._add(pivots)
+
+    def _add(self, pivots: np.ndarray) -> None:
+        """Add pivots whose columns are there, and lift residuals that rounding has left below zero."""
         self.pivots = np.concatenate([self.pivots, pivots])
-        self._check_residual()
+        self.check_lowest(float(self.residual.min()), float(self.floor.max()))
         np.maximum(self.residual, 0.0, out=self.residual)
         self.residual[pivots] = 0.0
 
-    def _add_columns(self, pivot_inputs: Any, wide_features: np.ndarray, local_factor: np.ndarray) -> None:
+    def _add_columns(self, pivot_inputs: Rows, wide_features: np.ndarray, local_factor: np.ndarray) -> None:
         """Fill the columns of pivots with the given inputs and features, and lower the residuals."""
         multiplied = self._columns.multiplier(self, wide_features)
         inverse = scipy.linalg.solve_triangular(
@@ -318,8 +334,17 @@ class PanelCholesky(PivotGrowth):
             self._columns.write(rows, self.rank, columns)
             self.residual[rows] -= np.einsum("ij,ij->i", columns, columns, dtype=np.float64)
 
-    def _check_residual(self) -> None:
-        self.check_lowest(float(self.residual.min()), float(self.floor.max()))
+    def candidate_scores(self, candidates: np.ndarray, residuals: np.ndarray) -> np.ndarray:
+        """Return ||(K - Z Z^T)_j R||^2 / d_j for each candidate j and residuals R (N, q), streaming kernel blocks."""
+        features = self.features
+        projected = np.zeros((len(candidates), residuals.shape[1]))
+        inside = np.zeros((self.rank, residuals.shape[1]))
+        for rows in row_blocks(self.inputs.shape[0], max(len(candidates), self.rank)):
+            projected += self.kernel(self.inputs[candidates], self.inputs[rows]) @ residuals[rows]
+            inside += features[rows].T @ residuals[rows].astype(self.dtype)
+        projected -= features[candidates] @ inside
+        left = np.maximum(self.residual[candidates], self.floor[candidates])
+        return np.einsum("ij,ij->i", projected, projected) / left
 
     def subspace(self) -> PivotSubspace:
         """Return the subspace spanned by the pivots, able to score new inputs."""

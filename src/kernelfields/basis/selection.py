@@ -1,7 +1,7 @@
 """Bases: strategies that choose pivots, all growing the same incomplete Cholesky factor.
 
 ``rank`` bounds the number of pivots, ``tol`` is a relative residual trace at which to stop earlier. The residual of
-an input is k(x, x) - |z(x)|^2. Cost: O(N r^2) for r pivots, and what the classes say of their rounds.
+an input is k(x, x) - |z(x)|^2. Cost: O(N r^2) for r pivots, and the cost of rounds that the classes name.
 
 Gradient (Corollary 10): at the optimum within the span of the present pivots, letting f move along the part of k(x_j,
 .) outside the span can improve the objective by at most (s/2) score_j, and
@@ -15,13 +15,13 @@ The estimator alternates: fit, certify over the whole RKHS, grow, warm start; se
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
 from kernelfields.basis.panel import PanelCholesky, select_rows
-from kernelfields.basis.subspace import row_blocks
+from kernelfields.kernels.kernel import Kernel
+from kernelfields.numerics.registry import SETTINGS
 
 
 class Basis(BaseEstimator):
@@ -54,6 +54,7 @@ class Basis(BaseEstimator):
         raise TypeError(f"{type(self).__name__} does not say how to choose pivots")
 
 
+@SETTINGS.register("greedy-cholesky")
 class GreedyCholesky(Basis):
     """The largest residual next, one at a time: r rounds (Fine and Scheinberg 2001, the paper's section 5.3)."""
 
@@ -61,6 +62,7 @@ class GreedyCholesky(Basis):
         panel.extend(panel.largest_outside())
 
 
+@SETTINGS.register("random-cholesky")
 class RandomCholesky(Basis):
     """Randomly pivoted Cholesky: P(next = j) proportional to the residual of j.
 
@@ -92,6 +94,7 @@ class RandomCholesky(Basis):
 _DRAWN_AT_ONCE = 1024
 
 
+@SETTINGS.register("uniform")
 class Uniform(Basis):
     """Inputs drawn uniformly without replacement (Nystrom)."""
 
@@ -101,6 +104,7 @@ class Uniform(Basis):
         panel.extend(panel.outside_at(random.choice(n_outside, size=count, replace=False)))
 
 
+@SETTINGS.register("all")
 class AllPoints(Basis):
     """Every training input outside the span of the others: the exact, non-sparse model. ``rank`` is not used."""
 
@@ -112,6 +116,7 @@ class AllPoints(Basis):
         panel.extend(panel.outside_at(np.arange(min(256, panel.n_outside))))
 
 
+@SETTINGS.register("gradient")
 class Gradient(RandomCholesky):
     """Grow where the bound is largest, a fit per round, until the RKHS certificate is below the fit's ``tol``.
 
@@ -148,8 +153,7 @@ class Gradient(RandomCholesky):
         if wanted < 1 or len(outside) == 0 or panel.relative_residual <= self.tol:
             return 0
         pool = random.choice(outside, size=min(len(outside), self.candidates * wanted), replace=False)
-        scores = candidate_scores(panel, pool, residuals)
-        best = pool[np.argsort(-scores, kind="stable")]
+        best = pool[np.argsort(-panel.candidate_scores(pool, residuals), kind="stable")]
         added = 0
         for begin in range(0, len(best), 256):
             if added >= wanted:
@@ -167,7 +171,7 @@ SHORTHANDS: dict[str, type[Basis]] = {
 }
 
 
-def resolve_basis(basis: Any) -> Basis:
+def resolve_basis(basis: object) -> Basis:
     """Turn a shorthand such as "random-cholesky" into a basis; a basis is returned as it is."""
     if isinstance(basis, Basis):
         return basis
@@ -176,19 +180,7 @@ def resolve_basis(basis: Any) -> Basis:
     raise ValueError(f"basis must be a Basis or one of {sorted(SHORTHANDS)}, got {basis!r}")
 
 
-def candidate_scores(panel: PanelCholesky, candidates: np.ndarray, residuals: np.ndarray) -> np.ndarray:
-    """Return ||(K - Z Z^T)_j R||^2 / d_j for each candidate j, streaming kernel blocks."""
-    features = panel.features
-    inside = features.T @ residuals.astype(panel.dtype)
-    projected = np.zeros((len(candidates), residuals.shape[1]))
-    for rows in row_blocks(panel.inputs.shape[0], len(candidates)):
-        projected += panel.kernel(panel.inputs[candidates], panel.inputs[rows]) @ residuals[rows]
-    projected -= features[candidates] @ inside
-    left = np.maximum(panel.residual[candidates], panel.floor[candidates])
-    return np.einsum("ij,ij->i", projected, projected) / left
-
-
-def warn_of_no_pivots(rank: int, kernel: Any, whose: str) -> None:
+def warn_of_no_pivots(rank: int, kernel: Kernel, whose: str) -> None:
     """Warn of a basis without a single function: the kernel is zero wherever there are data."""
     if rank == 0:
         warnings.warn(

@@ -16,13 +16,15 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import DTypeLike
 
 from kernelfields.kernels.arrays import product
 from kernelfields.kernels.kernel import Kernel
+from kernelfields.numerics.sparse_rows import Rows
 from kernelfields.numerics.triangular import back_substitution
 
 # Kernel rows are computed for blocks of inputs of about this many bytes.
@@ -35,28 +37,12 @@ def row_blocks(n_rows: int, n_columns: int, itemsize: int = 8, budget: int = BLO
     return [slice(begin, min(begin + step, n_rows)) for begin in range(0, n_rows, step)]
 
 
-class Subspace(Protocol):
-    """What the rest of the library asks of a subspace."""
-
-    kernel: Kernel
-
-    @property
-    def rank(self) -> int:
-        """Number of coordinates."""
-
-    def features(self, inputs: Any, dtype: Any = np.float64) -> Any:
-        """Return z(x) for each row of inputs, (n, rank), dense or CSR."""
-
-    def apply(self, inputs: Any, coefficients: np.ndarray) -> np.ndarray:
-        """Return z(x)^T coefficients for each row of inputs, (n, q), streamed."""
-
-
 @dataclass
 class PivotSubspace:
     """Span of kernel functions at the pivots: ``pivots`` (r, d) inputs, ``factor`` R (r, r) lower."""
 
     kernel: Kernel
-    pivots: Any
+    pivots: Rows
     factor: np.ndarray
     indices: np.ndarray
 
@@ -65,7 +51,7 @@ class PivotSubspace:
         """Number of pivots."""
         return len(self.factor)
 
-    def features(self, inputs: Any, dtype: Any = np.float64) -> np.ndarray:
+    def features(self, inputs: Rows, dtype: DTypeLike = np.float64) -> np.ndarray:
         """Return whitened features R^-1 k(B, x), (n, r)."""
         features = np.empty((inputs.shape[0], self.rank), dtype=dtype)
         for rows in row_blocks(inputs.shape[0], self.rank):
@@ -80,7 +66,7 @@ class PivotSubspace:
             return back_substitution(self.factor, values)
         return scipy.linalg.solve_triangular(self.factor, values, lower=True, trans="T", check_finite=False)
 
-    def apply(self, inputs: Any, coefficients: np.ndarray) -> np.ndarray:
+    def apply(self, inputs: Rows, coefficients: np.ndarray) -> np.ndarray:
         """Return k(x, B) alpha, (n, q)."""
         return Expansion(self, coefficients).scores(inputs)
 
@@ -99,10 +85,10 @@ class Expansion:
         return self.subspace.dual_coefficients(self.coefficients)
 
     @cached_property
-    def _kernel_rows(self) -> Callable[[Any], np.ndarray]:
+    def _kernel_rows(self) -> Callable[[Rows], np.ndarray]:
         return self.subspace.kernel.towards(self.subspace.pivots)
 
-    def scores(self, inputs: Any) -> np.ndarray:
+    def scores(self, inputs: Rows) -> np.ndarray:
         """Return k(x, B) alpha for each row of inputs, (n, q), streamed."""
         scores = np.empty((inputs.shape[0], self.dual.shape[1]))
         for rows in row_blocks(inputs.shape[0], self.subspace.rank):
@@ -122,12 +108,13 @@ class ExplicitSubspace:
         """Number of features."""
         return self.n_coordinates
 
-    def features(self, inputs: Any, dtype: Any = np.float64) -> Any:
+    def features(self, inputs: Rows, dtype: DTypeLike = np.float64) -> Rows:
         """Return phi(x), dense or CSR as the inputs are."""
-        features: Any = self.kernel.feature_map(inputs)
+        features = self.kernel.feature_map(inputs)
+        assert features is not None
         return features.astype(dtype, copy=False)
 
-    def apply(self, inputs: Any, coefficients: np.ndarray) -> np.ndarray:
+    def apply(self, inputs: Rows, coefficients: np.ndarray) -> np.ndarray:
         """Return phi(x)^T coefficients."""
         return np.asarray(self.features(inputs) @ coefficients)
 
@@ -139,10 +126,14 @@ class ConstantSubspace:
     kernel: Kernel
     rank: ClassVar[int] = 1
 
-    def features(self, inputs: Any, dtype: Any = np.float64) -> np.ndarray:
+    def features(self, inputs: Rows, dtype: DTypeLike = np.float64) -> np.ndarray:
         """Return a column of ones."""
         return np.ones((inputs.shape[0], 1), dtype=dtype)
 
-    def apply(self, inputs: Any, coefficients: np.ndarray) -> np.ndarray:
+    def apply(self, inputs: Rows, coefficients: np.ndarray) -> np.ndarray:
         """Return the coefficients, once per row."""
         return np.repeat(np.asarray(coefficients, dtype=np.float64), inputs.shape[0], axis=0)
+
+
+#: A subspace of an RKHS: its kernel, its rank, features z(x) of inputs, and z(x)^T coefficients.
+Subspace: TypeAlias = PivotSubspace | ExplicitSubspace | ConstantSubspace

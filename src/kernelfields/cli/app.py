@@ -1,6 +1,6 @@
 """Typer application: the command and its subcommands.
 
-Help comes at once: what the work needs is loaded when the work begins.
+Help is shown at once: modules that a command needs are imported when it runs.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ import typer
 
 from kernelfields import __version__
 from kernelfields.cli.checkout_scripts import PASSED_ON, bench, reproduce
-from kernelfields.cli.convert import convert
+from kernelfields.cli.convert import convert, export
 from kernelfields.cli.evaluate import evaluate
-from kernelfields.cli.export import export
 from kernelfields.cli.inspect import certify, inspect
 from kernelfields.cli.messages import CommandGroup
 from kernelfields.cli.predict import predict
@@ -56,6 +55,6 @@ def kernelfields(
 
     \b
     Each command explains itself with --help. Files named - are standard input
-    and output. Exit codes: 0 done, 1 done but short of what was asked, 2 not
+    and output. Exit codes: 0 done, 1 done but not as required, 2 not
     done, 130 interrupted.
     """

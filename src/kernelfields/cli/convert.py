@@ -1,30 +1,26 @@
-"""Conversion of files, ``kernelfields convert``: sequences from one format to another."""
+"""Conversion of files: ``kernelfields convert`` for sequences, ``kernelfields export`` for models as ONNX graphs."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from kernelfields.cli.messages import Voice, command
-from kernelfields.cli.settings import SETTINGS, RunSettings
-
-if TYPE_CHECKING:
-    from kernelfields.formats import SequenceFile
-
+from kernelfields.cli.messages import Console, command
+from kernelfields.cli.settings import SETTINGS, RunSettings, Value, given_settings
 
 _TEXTS = {"template": "CRF++ template for column files.", "columns": "Columns of the inputs, as in train."}
 _READING = [
-    replace(each, text=_TEXTS.get(each.name, "As in train."), panel=None, metavar=None, file=None)
-    for each in SETTINGS.values()
-    if each.part == "reading"
+    replace(setting, text=_TEXTS.get(setting.name, "As in train."), panel=None, metavar=None, file=None)
+    for setting in SETTINGS.values()
+    if setting.part == "reading"
 ]
 
 
-@command(options=[each.parameter() for each in _READING], as_json=False)
+@command(options=[setting.parameter() for setting in _READING], as_json=False)
 def convert(
-    voice: Voice,
+    console: Console,
     file: Annotated[str, typer.Argument(help="What to read; - is standard input.", metavar="FILE")],
     output: Annotated[
         str, typer.Argument(help="What to write; - is standard output.", metavar="OUTPUT", show_default=False)
@@ -33,7 +29,7 @@ def convert(
         str, typer.Option("--from", help="columns, conllu, crfsuite, npz or csv; auto goes by the name.")
     ] = "auto",
     target: Annotated[str, typer.Option("--to", help="crfsuite or npz; auto goes by the name.")] = "auto",
-    **reading: Any,
+    **reading: Value,
 ) -> None:
     """Write sequences as CRFsuite's text or as .npz, whatever they were.
 
@@ -54,37 +50,46 @@ def convert(
     from kernelfields.formats import format_of, write_sequences
     from kernelfields.formats.text_files import input_name
 
-    given = {name: SETTINGS[name].read(value) for name, value in reading.items()}
-    settings = RunSettings(train=file, format=source, **given)
+    settings = RunSettings(train=file, format=source, **given_settings(reading))
     if target == "auto":
         target = format_of(output, "--to")
-    _, read = read_training_file(settings, "--from")
-    if target == "npz" and not hasattr(read.X[0], "shape"):
-        _write_named_features(output, read)
-    else:
-        write_sequences(output, read.X, read.y, read.weights, target)
-    voice.say(f"wrote {len(read.X):,} sequences of {input_name(file)} as {target}")
+    read = read_training_file(settings, "--from")
+    write_sequences(output, read.X, read.y, read.weights, target)
+    console.info(f"wrote {len(read.X):,} sequences of {input_name(file)} as {target}")
 
 
-def _write_named_features(path: str, file: SequenceFile) -> None:
-    """Write feature dicts or strings as a sparse array with the names of its columns."""
-    import numpy as np
+@command(as_json=False)
+def export(
+    console: Console,
+    model: Annotated[str, typer.Argument(help="Model file of train, or of ChainCRF.save.", metavar="MODEL")],
+    output: Annotated[str, typer.Argument(help="What to write, such as model.onnx.", metavar="OUTPUT")],
+    decode: Annotated[
+        str | None, typer.Option("--decode", help="viterbi or posterior; by default that of the model.")
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", help="labels, marginals or log_partition, once for each; all if left out."),
+    ] = None,
+) -> None:
+    """Write a model as a graph of ONNX, for onnxruntime.
 
-    from kernelfields.features import FeatureDictEncoder
-    from kernelfields.formats.sequence_arrays import write_archive
+    \b
+    The graph takes one sequence: inputs (T, d), or indptr, indices and values
+    of a sparse matrix. It gives labels (T), numbers of the classes, marginals
+    (T, L) and log_partition. Names of classes and features are in its metadata.
+    Needs the package onnx: pip install 'kernelfields[onnx]'
 
-    encoder = FeatureDictEncoder()
-    inputs, offsets = encoder.fit_transform(file.X)
-    arrays: dict[str, Any] = {
-        "data": inputs.data,
-        "indices": inputs.indices,
-        "indptr": inputs.indptr,
-        "n_features": np.array(inputs.shape[1]),
-        "feature_names": np.array(encoder.feature_names_),
-        "offsets": offsets,
-    }
-    if file.y is not None:
-        arrays["y"] = np.concatenate([np.asarray(labels) for labels in file.y])
-    if file.weights is not None:
-        arrays["weights"] = file.weights
-    write_archive(path, arrays)
+    \b
+    All outputs:
+      kernelfields export chunks.safetensors chunks.onnx
+    The best labelling alone, in less time:
+      kernelfields export chunks.safetensors fast.onnx --only labels
+    """
+    from kernelfields.serving import load_chain
+    from kernelfields.serving.onnx_export import OUTPUTS, to_onnx
+
+    try:
+        to_onnx(load_chain(model), output, decode=decode, outputs=tuple(only or OUTPUTS))
+    except ImportError as error:
+        raise ValueError(str(error)) from error
+    console.info(f"wrote {model} as {output}")

@@ -6,21 +6,21 @@ The report is one HTML page of a model and, if there is one, of its evaluation; 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kernelfields.cli.labels import LabelMarks, LabelSets, UnknownLabel, count_unknown
-from kernelfields.cli.messages import Jobs, Voice, command
-from kernelfields.cli.predict import Decode, Posterior, chosen_decoding, decoding_arguments
-from kernelfields.cli.settings import LARGEST_SEED
+from kernelfields.cli.labels import LabelSets, UnknownLabel, count_unknown
+from kernelfields.cli.messages import Console, Jobs, command
+from kernelfields.cli.predict import Decode, Posterior, chosen_decoding
+from kernelfields.cli.settings import LARGEST_SEED, Parameters
 
 if TYPE_CHECKING:
-    from kernelfields import ChainCRF, SegmentCRF
-    from kernelfields.cli.models import TrainedModel
+    from kernelfields.cli.models import Field, TrainedModel
+    from kernelfields.evaluation import Evaluation
     from kernelfields.formats import SequenceFile
 
 _SHOWN_SEQUENCES = 12
@@ -32,7 +32,7 @@ _MOST = 1_000_000  # resamples: the interval has no further digit by then
 
 @command()
 def evaluate(
-    voice: Voice,
+    console: Console,
     model: Annotated[str, typer.Argument(help="A model, or a column file with predictions.", metavar="MODEL")],
     file: Annotated[str | None, typer.Argument(help="Labelled sequences; - is standard input.", metavar="FILE")] = None,
     decode: Decode = None,
@@ -76,9 +76,10 @@ def evaluate(
     from kernelfields.cli.models import check_labels, load_model
     from kernelfields.evaluation import compare, evaluate_model
     from kernelfields.evaluation.model_evaluation import evaluate_known, known_only
+    from kernelfields.formats import partial_labels
 
     decoding = chosen_decoding(decode, posterior)
-    shared: dict[str, Any] = {
+    shared: Parameters = {
         "scheme": None if scheme == "none" else scheme,
         "n_resamples": resamples,
         "confidence": confidence,
@@ -90,43 +91,43 @@ def evaluate(
                 "--against, --decode and --report need a model and a file: kernelfields evaluate MODEL FILE"
             )
         truth, predicted = _last_two_columns(model)
-        truth = LabelMarks(unknown_label, label_sets).read(truth)
-        evaluation = evaluate_known(truth, predicted, **shared)
-        voice.result(str(evaluation), evaluation.to_dict())
+        known = partial_labels(truth, unknown_label, label_sets) or []
+        evaluation = evaluate_known(known, predicted, **shared)
+        console.result(str(evaluation), evaluation.to_dict())
         return
     trained = load_model(model, n_jobs)
-    marks: dict[str, Any] = {"unknown_label": unknown_label, "label_sets": label_sets}
+    marks = {"unknown_label": unknown_label, "label_sets": label_sets}
     advice = "--labels-only counts it as wrong"
     with _about(model if against is not None else ""):
-        read = trained.reader.read(file, **marks)
+        read = trained.read(file, **marks)
         if not labels_only:
             check_labels(read, trained.crf.classes_, file, advice)
     if against is not None:
         with _about(model):
-            first = trained.crf.predict(read.X, **decoding_arguments(decoding))
+            first = trained.crf.predict(read.X, decoding)
         other = load_model(against, n_jobs)
         with _about(against):
             reread = _reread(other, trained, file, read, marks)
             if not labels_only:
                 check_labels(reread, other.crf.classes_, file, advice)
-            second = other.crf.predict(reread.X, **decoding_arguments(decoding))
-        truth, first, second, shared["scheme"] = known_only(read.y, first, second, scheme=shared["scheme"])
+            second = other.crf.predict(reread.X, decoding)
+        truth, first, second, shared["scheme"] = known_only(read.y or [], first, second, scheme=shared["scheme"])
         comparison = compare(truth, first, second, **shared)
-        voice.result(f"first: {model}, second: {against}\n{comparison}", comparison.to_dict())
+        console.result(f"first: {model}, second: {against}\n{comparison}", comparison.to_dict())
         return
-    evaluation = evaluate_model(trained.crf, read.X, read.y, decode=decoding, labels_only=labels_only, **shared)
+    evaluation = evaluate_model(trained.crf, read.X, read.y or [], decode=decoding, labels_only=labels_only, **shared)
     if report is not None:
         from kernelfields.formats.text_files import input_name
 
         title = f"{os.path.basename(model)} on {os.path.basename(input_name(file))}"
         write_report(report, trained.crf, read, title, evaluation=evaluation)
-        voice.say(f"wrote {report}")
-    voice.result(str(evaluation), evaluation.to_dict())
+        console.info(f"wrote {report}")
+    console.result(str(evaluation), evaluation.to_dict())
 
 
 @contextmanager
 def _about(model: str) -> Iterator[None]:
-    """Let errors say which of two models does not fit the file; nothing is added for one model alone."""
+    """Name in errors which of two models does not fit the file; nothing is added for one model alone."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -136,14 +137,16 @@ def _about(model: str) -> Iterator[None]:
 
 
 def _reread(
-    other: TrainedModel, trained: TrainedModel, path: str, read: SequenceFile, marks: dict[str, Any]
+    other: TrainedModel, trained: TrainedModel, path: str, read: SequenceFile, marks: dict[str, str | None]
 ) -> SequenceFile:
     """Return a file as another model reads it."""
-    if other.reader.to_document() == trained.reader.to_document():
+    from kernelfields.formats import describe_reading
+
+    if describe_reading(other.reading) == describe_reading(trained.reading):
         return read
     if path == "-":
         raise ValueError("it reads files otherwise than the first, so standard input cannot serve both: use a file")
-    return other.reader.read(path, **marks)
+    return other.read(path, **marks)
 
 
 def _last_two_columns(path: str) -> tuple[list, list]:
@@ -159,33 +162,33 @@ def _last_two_columns(path: str) -> tuple[list, list]:
             f"{input_name(path)} has one column, expected true and predicted labels in the last two. For a model, "
             "give the file it is to label as well"
         )
-    truth, predicted = ([[row[at] for row in each.rows] for each in sequences] for at in (-2, -1))
+    truth, predicted = ([[row[column] for row in sequence.rows] for sequence in sequences] for column in (-2, -1))
     return truth, predicted
 
 
 def write_report(
     path: str,
-    crf: ChainCRF | SegmentCRF,
+    crf: Field,
     file: SequenceFile,
     title: str,
     *,
-    evaluation: Any = None,
-    search: Any = None,
+    evaluation: Evaluation | None = None,
+    tables: Mapping[str, tuple[Sequence[str], Sequence[Sequence[object]]]] | None = None,
 ) -> None:
     """Write a page about a model, with the first sequences of a file as it labels them; fewer if they are long."""
-    from kernelfields.cli.models import tokens_for, words_of
+    from kernelfields.cli.models import tokens_for
     from kernelfields.formats.text_files import open_text_output
     from kernelfields.reports.report import report_page
 
     lengths = [x.shape[0] if hasattr(x, "shape") else len(x) for x in file.X[:_SHOWN_SEQUENCES]]
-    words = words_of(file)
+    words = file.words
     # Words take room each; without them there is a time line, which is as wide as the page whatever it holds.
     most = _SHOWN_POSITIONS if words and words[0] is not None else _DRAWN_POSITIONS
     shown = max(1, sum(total <= most for total in accumulate(lengths)))
-    given = list(zip(file.X, file.y or [None] * len(file.X), words, strict=True))
+    labelled = list(zip(file.X, file.y or [None] * len(file.X), words, strict=True))
     sequences = [
         crf.show(x, None if labels is None or count_unknown([labels]) else labels, **tokens_for(crf, tokens))
-        for x, labels, tokens in given[:shown]
+        for x, labels, tokens in labelled[:shown]
     ]
     page = report_page(
         title,
@@ -193,7 +196,7 @@ def write_report(
         evaluation=evaluation,
         weights=crf.weights(top=_WEIGHTS_PER_LABEL),
         sequences=sequences,
-        tables=None if search is None else {"What was tried": (search.columns, search.rows)},
+        tables=tables,
     )
     with open_text_output(path) as stream:
         stream.write(page)

@@ -2,27 +2,33 @@
 
 Shows what a model has learnt, why it labels a sequence as it does, and how far it can be from the best model,
 checked anew on its training file. A model may come from anyone, so the file that it names is opened on request only,
-and only if it is, by its checksum, the one that the model was trained on: whoever made the model knows it already.
+and only if it is, by its checksum, the one that the model was trained on, whose content its author has seen already.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kernelfields.cli.messages import ExitCode, Jobs, ModelFile, Voice, command
+from kernelfields.cli.messages import Console, ExitCode, Jobs, ModelFile, command
 from kernelfields.cli.settings import LARGEST_COUNT
 
 if TYPE_CHECKING:
     from kernelfields.cli.models import TrainedModel
+    from kernelfields.objective.bounds import Certificate
+    from kernelfields.reports.page import Shown
 
-_HEADINGS = {"model": "The model", "weights": "What speaks for which label?", "explanation": "Why this labelling?"}
+_HEADINGS = {
+    "model": "The model",
+    "weights": "Weights of features by label",
+    "explanation": "Contributions to each label",
+}
 
 
 @command()
 def inspect(
-    voice: Voice,
+    console: Console,
     model: ModelFile,
     top: Annotated[int, typer.Option("--top", help="Weights of each label.", min=1, max=LARGEST_COUNT)] = 10,
     label: Annotated[list[str] | None, typer.Option("--label", help="Only this label; may be repeated.")] = None,
@@ -45,12 +51,12 @@ def inspect(
     \b
     The model at a glance:
       kernelfields inspect chunks.safetensors
-    What speaks for one label, among suffixes:
+    The weights of one label, among suffixes:
       kernelfields inspect chunks.safetensors --label B-NP --features suffix
     Why is the third sentence labelled as it is?
       kernelfields inspect chunks.safetensors --explain test.conll --sequence 2
     """
-    from kernelfields.cli.models import load_model, tokens_for, words_of
+    from kernelfields.cli.models import load_model, tokens_for
     from kernelfields.formats.text_files import open_text_output
     from kernelfields.reports.page import page, section
 
@@ -59,28 +65,28 @@ def inspect(
     if explain is not None:
         if label or features is not None:
             raise ValueError("--label and --features are for tables of weights, not for --explain")
-        read = trained.reader.read(explain, labels_required=False)
+        read = trained.read(explain, labels_required=False)
         if sequence >= len(read.X):
             raise ValueError(f"{explain} holds {len(read.X)} sequences, 0 to {len(read.X) - 1}: no {sequence}")
-        tokens = tokens_for(crf, words_of(read)[sequence])
-        shown: dict[str, Any] = {"explanation": crf.explain(read.X[sequence], top=top, **tokens)}
+        tokens = tokens_for(crf, read.words[sequence])
+        shown: dict[str, Shown] = {"explanation": crf.explain(read.X[sequence], top=top, **tokens)}
     else:
         # Labels of .npz files may be numbers.
-        known = {str(each): each for each in crf.classes_.tolist()}
-        labels = [known.get(each, each) for each in label] if label else None
+        known = {str(name): name for name in crf.classes_.tolist()}
+        labels = [known.get(name, name) for name in label] if label else None
         shown = {"model": crf.summary(), "weights": crf.weights(top=top, labels=labels, feature_re=features)}
     if html is not None:
-        parts = [section(_HEADINGS[name], each) for name, each in shown.items()]
+        parts = [section(_HEADINGS[name], table) for name, table in shown.items()]
         with open_text_output(html) as stream:
             stream.write(page(model, "", parts))
-        voice.say(f"wrote {html}")
-    document = {name: each.to_dict() for name, each in shown.items()}
-    voice.result("\n\n".join(map(str, shown.values())), document)
+        console.info(f"wrote {html}")
+    document = {name: table.to_dict() for name, table in shown.items()}
+    console.result("\n\n".join(map(str, shown.values())), document)
 
 
 @command()
 def certify(
-    voice: Voice,
+    console: Console,
     model: ModelFile,
     file: Annotated[str | None, typer.Argument(help="Its training file; - is standard input.", metavar="FILE")] = None,
     stored_data: Annotated[
@@ -121,17 +127,17 @@ def certify(
     path = file
     if path is None:
         path = _stored_path(trained, model, stored_data)
-        voice.say(f"reading {path!r}, the training file that {model} names")
-    read = trained.reader.read(path)
+        console.info(f"reading {path!r}, the training file that {model} names")
+    read = trained.read(path)
     check_labels(read, trained.crf.classes_, path, "give its training file, which has none")
     digest = file_digest(path)
     if digest is not None and digest != trained.checksums.get("train", digest):
-        voice.warn(f"{path} is not the file that {model} was trained on, or has changed since")
+        console.warn(f"{path} is not the file that {model} was trained on, or has changed since")
     certificate = trained.crf.certify(read.X, read.y, scope=scope, sample_weight=read.weights)
     fitted = trained.crf.certificate_ if scope == "span" else trained.crf.rkhs_certificate_
     accepted = limit is None or certificate.relative_gap <= limit
     verdict = "" if limit is None else f"\n{'within' if accepted else 'above'} the limit of {limit:g}"
-    voice.result(
+    console.result(
         f"now:        {certificate}\nby the fit: {fitted}{verdict}",
         {"file": path, "now": _document(certificate), "fit": _document(fitted), "limit": limit, "accepted": accepted},
     )
@@ -157,6 +163,6 @@ def _stored_path(trained: TrainedModel, model: str, wanted: bool) -> str:
     return str(path)
 
 
-def _document(certificate: Any) -> dict[str, Any]:
+def _document(certificate: Certificate) -> dict[str, object]:
     figures = ("scope", "value", "lower_bound", "relative_gap", "exact", "parts")
     return {name: getattr(certificate, name) for name in figures}

@@ -1,7 +1,7 @@
 """Messages and exit codes: results on standard output, all else on standard error.
 
     0    done
-    1    done, but not what was asked for: a fit that stopped short of its tolerance, a certificate above the limit
+    1    done, but not as required: a fit that stopped short of its tolerance, a certificate above the limit
     2    not done: a wrong option, a file that cannot be read or written, data that do not fit
     130  interrupted by Ctrl-C
 
@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from enum import IntEnum
 from inspect import Parameter, Signature, signature
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 from typer.core import TyperGroup
@@ -37,8 +37,8 @@ Jobs = Annotated[
     typer.Option("--n-jobs", "-j", help="Threads; -1 means all cores.", show_default="all cores", max=MOST_THREADS),
 ]
 ModelFile = Annotated[str, typer.Argument(help="A model that kernelfields train wrote.", metavar="MODEL")]
-#: The options that become the voice of a command.
-_VOICE = {
+#: The options that become the console of a command.
+_SHARED_OPTIONS = {
     "as_json": typer.Option("--json", help="Write the result as JSON to standard output, for machines."),
     "quiet": typer.Option("--quiet", "-q", help="Say nothing but warnings and errors."),
     "verbose": typer.Option("--verbose", "-v", help="Say more: every iteration, tracebacks of errors."),
@@ -55,8 +55,8 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
-class Voice:
-    """Says as much as was asked for: quiet is warnings and errors only, verbose is everything."""
+class Console:
+    """Messages of a command by level: quiet shows warnings and errors only, verbose everything."""
 
     def __init__(self, *, quiet: bool = False, verbose: bool = False, as_json: bool = False):
         if quiet and verbose:
@@ -68,36 +68,36 @@ class Voice:
         """What an estimator's ``verbose`` is to be: 0, 1 or 2."""
         return 0 if self.quiet else 1 + self.verbose
 
-    def say(self, text: str) -> None:
-        """Tell what is going on."""
+    def info(self, text: str) -> None:
+        """Write a message, unless quiet."""
         if not self.quiet:
             typer.echo(text, err=True)
 
     def detail(self, text: str) -> None:
-        """Tell what only ``--verbose`` wants to know."""
+        """Write a message of ``--verbose`` alone."""
         if self.verbose:
             typer.echo(text, err=True)
 
     def warn(self, text: str) -> None:
-        """Tell what must not be overlooked."""
+        """Write a warning."""
         typer.echo(f"warning: {text}", err=True)
 
-    def result(self, text: str, document: Any) -> None:
-        """Write what was asked for to standard output: text for people, or one JSON document for machines."""
+    def result(self, text: str, document: object) -> None:
+        """Write the result to standard output: text for people, or one JSON document for machines."""
         from kernelfields.formats.text_files import standard_output  # here, because help must come fast
 
         with standard_output():
             typer.echo(json_text(document) if self.as_json else text)
 
     @contextmanager
-    def hears_warnings(self) -> Iterator[None]:
+    def shows_warnings(self) -> Iterator[None]:
         """Turn warnings of the library into messages, each as it first comes."""
-        heard: set[str] = set()
+        shown: set[str] = set()
 
-        def show(message: Any, *about: Any, **more: Any) -> None:
+        def show(message: Warning | str, *about: object, **more: object) -> None:
             text = " ".join(str(message).split())
-            if text not in heard:
-                heard.add(text)
+            if text not in shown:
+                shown.add(text)
                 self.warn(text)
 
         with warnings.catch_warnings():
@@ -108,7 +108,7 @@ class Voice:
             yield
 
 
-def json_text(document: Any) -> str:
+def json_text(document: object) -> str:
     """Return a document as one line of strict JSON: numbers of NumPy are numbers, infinity and NaN are null."""
     from kernelfields.reports.tables import json_value  # here, because help must come fast
 
@@ -116,28 +116,29 @@ def json_text(document: Any) -> str:
 
 
 def command(*, options: Sequence[Parameter] = (), as_json: bool = True) -> Callable[[Command], Command]:
-    """Make a command of ``function(voice, ...)``: --json, --quiet and --verbose become its voice.
+    """Make a command of ``function(console, ...)``: --json, --quiet and --verbose become its console.
 
     Its options are the parameters of the function, and ``options`` if it takes more of them by ``**``.
     """
     shared = [
         Parameter(name, Parameter.KEYWORD_ONLY, default=False, annotation=Annotated[bool, option])
-        for name, option in _VOICE.items()
+        for name, option in _SHARED_OPTIONS.items()
         if as_json or name != "as_json"
     ]
 
     def decorate(function: Command) -> Command:
         _, *parameters = signature(function, eval_str=True).parameters.values()
-        named = [each for each in parameters if each.kind is not Parameter.VAR_KEYWORD]
+        named = [parameter for parameter in parameters if parameter.kind is not Parameter.VAR_KEYWORD]
 
         @functools.wraps(function)
-        def with_voice(**values: Any) -> None:
-            voice = Voice(**{each.name: values.pop(each.name) for each in shared})
-            with voice.hears_warnings():
-                function(voice, **values)
+        def with_console(**values: object) -> None:
+            console = Console(**{option.name: bool(values.pop(option.name)) for option in shared})
+            with console.shows_warnings():
+                function(console, **values)
 
-        made: Any = explains_errors(with_voice)
-        made.__signature__ = Signature([*named, *options, *shared])  # typer makes the options of it
+        made = explains_errors(with_console)
+        # typer makes the options of the signature.
+        made.__signature__ = Signature([*named, *options, *shared])  # type: ignore[attr-defined]
         return made
 
     return decorate
@@ -147,7 +148,7 @@ def explains_errors(function: Command) -> Command:
     """Turn expected errors of a command into one message and an exit code."""
 
     @functools.wraps(function)
-    def explained(*arguments: Any, **options: Any) -> None:
+    def explained(*arguments: object, **options: object) -> None:
         try:
             function(*arguments, **options)
         except BrokenPipeError:
@@ -167,10 +168,10 @@ def explains_errors(function: Command) -> Command:
 class CommandGroup(TyperGroup):
     """All commands: what cannot be written to standard output, help included, is one line and an exit code."""
 
-    def main(self, *arguments: Any, **options: Any) -> Any:
+    def main(self, *arguments: Any, **options: Any) -> object:
         """Run the command that the arguments name."""
         # Python has None for streams that were closed (``>&-``), and echo then writes nothing without a word: in their
-        # place come streams that cannot be read from or written to, and say so.
+        # place come streams whose errors report that they cannot be read from or written to.
         if sys.stdin is None:
             sys.stdin = open(os.open(os.devnull, os.O_WRONLY), encoding="utf-8")  # noqa: SIM115
         if sys.stdout is None:
@@ -185,15 +186,15 @@ class CommandGroup(TyperGroup):
             if error.errno == errno.EPIPE:  # whoever reads our output has had enough
                 sys.exit(ExitCode.SHORT)
             before = error.__context__
-            if not (isinstance(before, SystemExit) and before.code == ExitCode.WRONG):  # the command has not said it
+            if not (isinstance(before, SystemExit) and before.code == ExitCode.WRONG):  # no message yet
                 try:
                     typer.echo(f"error: standard output: cannot write: {error.strerror}", err=True)
-                except OSError:  # messages cannot be written either: the exit code says it
+                except OSError:  # messages cannot be written either, and the exit code alone is left
                     _abandon(sys.stderr)
             sys.exit(ExitCode.WRONG)
 
 
-def _abandon(stream: Any) -> None:
+def _abandon(stream: TextIO) -> None:
     """Let what is left in the buffer of a stream go nowhere: Python would try again at its end, and fail."""
     with suppress(io.UnsupportedOperation):  # a stream without a file has no buffer that matters
         target = stream.fileno()
@@ -203,7 +204,7 @@ def _abandon(stream: Any) -> None:
 
 
 def _message(error: BaseException) -> str:
-    """Return the text of an error, in the order a person would say it."""
+    """Return the text of an error: the file first, then what is wrong with it."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
     text = " ".join(str(error).split())

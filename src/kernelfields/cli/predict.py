@@ -6,15 +6,16 @@ import csv
 from collections.abc import Iterator
 from dataclasses import replace
 from math import exp
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kernelfields.cli.labels import LabelSets, UnknownLabel, count_unknown
-from kernelfields.cli.messages import Jobs, ModelFile, Voice, command, json_text
+from kernelfields.cli.labels import LabelSets, UnknownLabel, count_unknown, usual_mark
+from kernelfields.cli.messages import Console, Jobs, ModelFile, command, json_text
 
 if TYPE_CHECKING:
-    from kernelfields import ChainCRF, SegmentCRF
+    from kernelfields import SegmentCRF
+    from kernelfields.cli.models import Field
     from kernelfields.formats import SequenceFile
 
 # More than anyone reads; the memory for them is in proportion.
@@ -32,7 +33,7 @@ Posterior = Annotated[bool, typer.Option("--posterior", help="The same as --deco
 
 
 def chosen_decoding(decode: str | None, posterior: bool) -> str | None:
-    """Return the decoding that the options ask for, None for the model's own."""
+    """Return the decoding that the options name, None for the model's own."""
     if decode not in (None, "viterbi", "posterior"):
         raise ValueError(f"--decode must be viterbi or posterior, got {decode!r}")
     if posterior and decode == "viterbi":
@@ -40,14 +41,9 @@ def chosen_decoding(decode: str | None, posterior: bool) -> str | None:
     return "posterior" if posterior else decode
 
 
-def decoding_arguments(decoding: str | None) -> dict[str, str]:
-    """Return what ``predict`` of a model is called with."""
-    return {} if decoding is None else {"decode": decoding}
-
-
 @command()
 def predict(
-    voice: Voice,
+    console: Console,
     model: ModelFile,
     file: Annotated[
         str, typer.Argument(help="Sequences to label; - is standard input.", metavar="FILE", show_default=False)
@@ -114,7 +110,7 @@ def predict(
     """
     import numpy as np
 
-    from kernelfields.cli.models import check_labels, load_model, words_of
+    from kernelfields.cli.models import check_labels, load_model
     from kernelfields.formats import write_predictions
     from kernelfields.formats.text_files import input_name, open_text_output
 
@@ -137,40 +133,41 @@ def predict(
         from kernelfields.cli.streaming import label_lines
 
         shown = "marginals" if marginals else "confidence" if confidence else None
-        count = label_lines(trained, file, output, lag, decoding, shown, as_json=voice.as_json)
-        voice.say(f"labelled {count:,} sequences of {input_name(file)}")
+        count = label_lines(trained, file, output, lag, decoding, shown, as_json=console.as_json)
+        console.info(f"labelled {count:,} sequences of {input_name(file)}")
         return
-    crf, given = trained.crf, None
+    crf, known_labels = trained.crf, None
     if segments and crf.kind != "SegmentCRF":
         raise ValueError(f"--segments is for a SegmentCRF, which train --segments makes: {model} is a {crf.kind}")
     if known:
-        read = trained.reader.read(file, partly=True, unknown_label=unknown_label, label_sets=label_sets)
+        mark = unknown_label or trained.reading.get("unknown_label") or usual_mark(trained.reading["format"])
+        read = trained.read(file, unknown_label=mark, label_sets=label_sets)
         check_labels(read, crf.classes_, file, "--unknown-label names how unknown labels are written")
-        given = read.y
+        known_labels = read.y
     else:
-        read = trained.reader.read(file, labels_required=False)
+        read = trained.read(file, labels_required=False)
     if segments:
-        _write_segments(output, crf, read, given, as_json=voice.as_json)
-    elif voice.as_json:
+        _write_segments(output, crf, read, known_labels, as_json=console.as_json)
+    elif console.as_json:
         with open_text_output(output) as lines:
-            for line in _documents(crf, read, nbest, marginals or confidence, decoding, given):
+            for line in _documents(crf, read, nbest, marginals or confidence, decoding, known_labels):
                 lines.write(json_text(line) + "\n")
     elif nbest:
-        _write_nbest(output, crf, read, nbest, given)
+        _write_nbest(output, crf, read, nbest, known_labels)
     else:
-        labels = crf.predict(read.X, **decoding_arguments(decoding), known=given)
-        probabilities: Any = crf.predict_marginals(read.X, known=given) if marginals or confidence else None
-        if confidence and not marginals:
-            chosen = [np.searchsorted(crf.classes_, each) for each in labels]
+        labels = crf.predict(read.X, decoding, known=known_labels)
+        probabilities = crf.predict_marginals(read.X, known=known_labels) if marginals or confidence else None
+        if probabilities is not None and not marginals:
+            chosen = [np.searchsorted(crf.classes_, of_sequence) for of_sequence in labels]
             probabilities = [p[np.arange(len(p)), columns] for p, columns in zip(probabilities, chosen, strict=True)]
         write_predictions(output, read, labels, probabilities, crf.classes_.tolist() if marginals else None)
-    if given is not None:
-        voice.detail(str(crf.filled(read.X, given, tokens=words_of(read))))
-        voice.say(f"filled in {count_unknown(given):,} labels of {sum(map(len, given)):,}")
-    voice.say(f"labelled {len(read.X):,} sequences of {input_name(file)}")
+    if known_labels is not None:
+        console.detail(str(crf.filled(read.X, known_labels, tokens=read.words)))
+        console.info(f"filled in {count_unknown(known_labels):,} labels of {sum(map(len, known_labels)):,}")
+    console.info(f"labelled {len(read.X):,} sequences of {input_name(file)}")
 
 
-def _write_segments(output: str, crf: Any, file: SequenceFile, known: Any, *, as_json: bool) -> None:
+def _write_segments(output: str, crf: SegmentCRF, file: SequenceFile, known: list | None, *, as_json: bool) -> None:
     """Write a table of all segments, sequences and positions counted from 0, or a document for each sequence."""
     from kernelfields.formats.text_files import open_text_output
 
@@ -181,37 +178,38 @@ def _write_segments(output: str, crf: Any, file: SequenceFile, known: Any, *, as
             rows.writerow(("sequence", *names))
         for number, found in enumerate(crf.predict_segments(file.X, known=known)):
             if as_json:
-                stream.write(json_text({"segments": [dict(zip(names, each, strict=True)) for each in found]}) + "\n")
+                stream.write(
+                    json_text({"segments": [dict(zip(names, segment, strict=True)) for segment in found]}) + "\n"
+                )
             else:
                 rows.writerows([number, begin, end, label, f"{share:.6f}"] for begin, end, label, share in found)
 
 
 def _documents(
-    crf: ChainCRF | SegmentCRF, file: SequenceFile, nbest: int, with_marginals: bool, decoding: str | None, known: Any
-) -> Iterator[dict[str, Any]]:
+    crf: Field, file: SequenceFile, nbest: int, with_marginals: bool, decoding: str | None, known: list | None
+) -> Iterator[dict[str, object]]:
     """Yield each sequence as a document."""
     if nbest:
         for ranked in crf.predict_nbest(file.X, nbest, known=known):
             yield {"nbest": [{"labels": labels, "log_probability": logarithm} for labels, logarithm in ranked]}
         return
-    labels = crf.predict(file.X, **decoding_arguments(decoding), known=known)
+    labels = crf.predict(file.X, decoding, known=known)
     if not with_marginals:
-        yield from ({"labels": each} for each in labels)
+        yield from ({"labels": of_sequence} for of_sequence in labels)
         return
     classes = [str(label) for label in crf.classes_]
-    every: Any = crf.predict_marginals(file.X, known=known)
-    for each, table in zip(labels, every, strict=True):
-        yield {"labels": each, "marginals": [dict(zip(classes, row, strict=True)) for row in table]}
+    for of_sequence, table in zip(labels, crf.predict_marginals(file.X, known=known), strict=True):
+        yield {"labels": of_sequence, "marginals": [dict(zip(classes, row, strict=True)) for row in table]}
 
 
-def _write_nbest(output: str, crf: ChainCRF | SegmentCRF, file: SequenceFile, nbest: int, known: Any) -> None:
+def _write_nbest(output: str, crf: Field, file: SequenceFile, nbest: int, known: list | None) -> None:
     """Write every sequence several times, each under a line with its rank and probability, as CRF++ does."""
-    from kernelfields.formats import write_columns
+    from kernelfields.formats import ColumnFile, write_columns
 
-    if file.format not in ("columns", "conllu"):
+    if not isinstance(file, ColumnFile):
         raise ValueError(f"--nbest writes column files or, with --json, documents: this file is {file.format}")
     sequences, cells = [], []
-    for sequence, ranked in zip(file.source, crf.predict_nbest(file.X, nbest, known=known), strict=True):
+    for sequence, ranked in zip(file.sequences, crf.predict_nbest(file.X, nbest, known=known), strict=True):
         for rank, (labels, logarithm) in enumerate(ranked):
             head = [(0, f"# {rank} {exp(logarithm):.6f}")]
             sequences.append(replace(sequence, kept=head))

@@ -1,8 +1,8 @@
 """Settings of a training run: declared once, given as options of ``train``, kept in a TOML file beside the model.
 
-A field of ``RunSettings`` is all there is to write for a new option: its type and default, and a ``Setting`` with
-the names and the text of the option, the table of the settings file, and what it is a parameter of. The options
-of ``train``, their reading, the file and its checks, and the parameters of the estimator follow from it.
+A field of ``RunSettings`` is all there is to write for a new option: its name, type, text and default, the table of
+the settings file, and what it is a parameter of. The options of ``train``, their reading, the file and its checks, and
+the parameters of the estimator follow from it.
 
     [data]    train = "train.conll", template = "chunk.template", ...
     [field]   kernel = "rbf", gamma = 0.1, prior_variance = 1.0, ...
@@ -26,25 +26,29 @@ import math
 import os
 import stat
 import tomllib
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 from inspect import Parameter
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 import typer
 
 from kernelfields import __version__
 
 STANDARD_STREAM = "-"
+#: Parameters of an estimator, a kernel or a reader, by name; checked by what takes them.
+Parameters: TypeAlias = dict[str, Any]
+#: Values of settings.
+Value: TypeAlias = str | int | float | bool | list | tuple | None
 #: More threads than machines have cores, seeds as scikit-learn takes them, and what every machine can count to.
 MOST_THREADS, LARGEST_SEED, LARGEST_COUNT = 4096, 2**32 - 1, 2**31 - 1
 # Bytes of a settings file; those that the command writes have some thousands.
 _LARGEST = 2**20
 _TABLES = ("data", "field", "fit", "output")
 #: What the types of settings are called in messages.
-_KINDS: dict[Any, str] = {
+_KINDS: dict[object, str] = {
     str: "a text",
     int: "a whole number",
     float: "a number",
@@ -61,9 +65,8 @@ class Setting:
 
     ``names`` are those of the option, none for the argument. A setting without a ``table`` is for one call and is
     never written. ``part`` is what the setting is a parameter of, ``only`` the one kind of field that it has a meaning
-    for. ``before`` is the key it stands before in the file, where the order is not that of the options. Whole numbers
-    lie between ``least``, where the library would not say it, and ``most``. ``name``, ``types`` and ``default`` are
-    those of the field.
+    for. Whole numbers lie between ``least``, where the library would not refuse less, and ``most``. ``name``,
+    ``types`` and ``default`` are those of the field.
     """
 
     names: tuple[str, ...]
@@ -76,15 +79,14 @@ class Setting:
     part: Literal["reading", "kernel", "nodes", "edges", "segments", "estimator", "engine"] | None = None
     only: Literal["chains", "segments"] | None = None
     repeated: bool = False
-    before: str | None = None
     least: int = -LARGEST_COUNT
     most: int = LARGEST_COUNT
     name: str = ""
-    types: tuple[Any, ...] = ()
-    default: Any = None
+    types: tuple[type, ...] = ()
+    default: object = None
 
     @property
-    def several(self) -> Any:
+    def several(self) -> type | None:
         """The type of a list or tuple of values that the setting may be; None if it is one value."""
         return next((kind for kind in self.types if get_origin(kind) is not None), None)
 
@@ -92,9 +94,9 @@ class Setting:
         """Return the option as typer takes it; None stands for one that was not given."""
         kind = list[str] if self.repeated else self.types[0] if self.several is None else str
         metavar = self.metavar or ("FILE" if self.file else None)
-        option: Any = typer.Argument(help=self.text, metavar=metavar)
+        option: object = typer.Argument(help=self.text, metavar=metavar)
         if self.names:
-            # Options of one call say in their text what happens without them.
+            # The texts of options of one call describe what happens without them.
             shown = self.table is not None and self.default is not None and self.default is not False
             option = typer.Option(
                 *self.names,
@@ -105,68 +107,68 @@ class Setting:
             )
         return Parameter(self.name, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option])
 
-    def read(self, given: Any) -> Any:
-        """Return the value that was given on the command line; lists are texts with commas."""
-        if self.several is None or not isinstance(given, str):
-            return given or None if self.repeated else self._countable(given, self._option)
-        (kind, *_), parts = get_args(self.several), given.split(",")
+    def read(self, value: Value) -> Value:
+        """Return the value that was passed on the command line; lists are texts with commas."""
+        if self.several is None or not isinstance(value, str):
+            return value or None if self.repeated else self._countable(value, self._option)
+        (kind, *_), parts = get_args(self.several), value.split(",")
         try:
-            values = get_origin(self.several)(map(kind, parts))
+            values = (tuple if get_origin(self.several) is tuple else list)(map(kind, parts))
         except ValueError:
             example = "3 or 2,0" if kind is int else "0.5 or 1,0.1"
             raise ValueError(
-                f"{self.names[0]} takes numbers with commas between them, such as {example}, got {given!r}"
+                f"{self.names[0]} takes numbers with commas between them, such as {example}, got {value!r}"
             ) from None
         self._countable(values, self._option)
         return values[0] if kind in self.types and len(values) == 1 else values
 
-    def check(self, value: Any, where: str) -> Any:
+    def check(self, value: object, where: str) -> Value:
         """Return a value of TOML if it is of one of the types; whole numbers are numbers."""
         for kind in self.types:
             if get_origin(kind) is list:
                 (own,) = get_args(kind)
                 if isinstance(value, list) and value and all(_is(item, own) for item in value):
                     return [_as_float(item, where) for item in value] if own is float else self._countable(value, where)
-            elif _is(value, kind):
+            elif isinstance(value, str | int | float | bool) and _is(value, kind):
                 return _as_float(value, where) if kind is float else self._countable(value, where)
-        raise ValueError(f"{where} is {value!r}, expected {' or '.join(_KINDS[each] for each in self.types)}")
+        raise ValueError(f"{where} is {value!r}, expected {' or '.join(_KINDS[kind] for kind in self.types)}")
 
     @property
     def _option(self) -> str:
         return self.names[0] if self.names else self.name
 
-    def _countable(self, value: Any, where: str) -> Any:
+    def _countable(self, value: Value, where: str) -> Value:
         """Return a value if its whole numbers, where it is to be those, lie within the bounds."""
         if int in self.types or get_args(self.several)[:1] == (int,):
             for number in value if isinstance(value, list | tuple) else [value]:
-                if number is not None and not self.least <= number <= self.most:
+                if isinstance(number, int) and not self.least <= number <= self.most:
                     bound = f"at least {self.least}" if number < self.least else f"at most {self.most}"
                     raise ValueError(f"{where} must be {bound}, got {_shortened(number)}")
         return value
 
 
-def _as_float(value: Any, where: str) -> float:
+def _as_float(value: float | str, where: str) -> float:
     try:
         return float(value)
     except OverflowError:
         raise ValueError(f"{where} is {_shortened(value)}, larger than numbers can be") from None
 
 
-def _shortened(number: int) -> str:
+def _shortened(number: object) -> str:
     text = str(number)
     return text if len(text) <= 24 else f"{text[:20]}..."
 
 
-def _is(value: Any, kind: type) -> bool:
+def _is(value: object, kind: type) -> bool:
     if isinstance(value, bool):
         return kind is bool
     return isinstance(value, (int, float) if kind is float else kind)
 
 
-def _declare(**shared: Any) -> Callable[..., Any]:
-    def setting(default: Any, *names_and_text: str, **about: Any) -> Any:
-        *names, text = names_and_text
-        return field(default=default, metadata={"setting": Setting(tuple(names), text, **{**shared, **about})})
+def _declare(**shared: object) -> Callable[..., Any]:
+    def setting(text: str, default: Value = None, *names: str, **about: object) -> object:
+        """Declare a setting; ``names`` are those of its option beside that of the field, ``names=`` all of them."""
+        return field(default=default, metadata={"setting": (text, names, {**shared, **about})})
 
     return setting
 
@@ -189,135 +191,97 @@ _checkpoint = _declare(panel="The fit", only="chains")
 class RunSettings:
     """Everything that decides what a training run does; None means that the run decides."""
 
-    train: str | None = _data(None, "Training file; - is standard input.", file="read")
-    model: str = _output("model.safetensors", "--model", "-m", "The model; the settings go beside it.")
-    config: str | None = _data(
-        None, "--config", "-c", "Settings of an earlier run; options win.", file="read", table=None
-    )
-    dev: str | None = _data(None, "--dev", "Development file: stop when it gets no better.", file="read", only="chains")
-    format: str = _data(
-        "auto", "--format", "columns, conllu, crfsuite, npz or csv; auto goes by the name.", metavar="NAME"
-    )
-    template: str | None = _reading(
-        None, "--template", "-t", "CRF++ template for column files; else text features.", file="read"
-    )
-    columns: list[str] | None = _reading(
-        None, "--columns", "Columns of the inputs, such as 0,1, or names for CSV.", metavar="N,N"
-    )
-    label_column: str | None = _reading(
-        None, "--label-column", "Column of the labels, from 0, -1 the last; CSV: its name.", metavar="N"
-    )
-    unknown_label: str | None = _data(
-        None, "--unknown-label", "How the file writes a label that is not known, such as ?.", metavar="TEXT"
-    )
-    label_sets: str | None = _data(
-        None, "--label-sets", "What stands between labels of which one is right, such as |.", metavar="TEXT"
-    )
-    sequence_column: str | None = _reading(
-        None, "--sequence-column", "CSV: column that tells sequences apart.", metavar="NAME"
-    )
-    separator: str | None = _reading(None, "--separator", "tab or space; for CSV any character.", metavar="NAME")
+    train: str | None = _data("Training file; - is standard input.", names=(), file="read")
+    model: str = _output("The model; the settings go beside it.", "model.safetensors", "-m")
+    config: str | None = _data("Settings of an earlier run; options win.", None, "-c", file="read", table=None)
+    dev: str | None = _data("Development file: stop when it gets no better.", file="read", only="chains")
+    format: str = _data("columns, conllu, crfsuite, npz or csv; auto goes by the name.", "auto", metavar="NAME")
+    template: str | None = _reading("CRF++ template for column files; else text features.", None, "-t", file="read")
+    columns: list[str] | None = _reading("Columns of the inputs, such as 0,1, or names for CSV.", metavar="N,N")
+    label_column: str | None = _reading("Column of the labels, from 0, -1 the last; CSV: its name.", metavar="N")
+    unknown_label: str | None = _data("How the file writes a label that is not known, such as ?.", metavar="TEXT")
+    label_sets: str | None = _data("What stands between labels of which one is right, such as |.", metavar="TEXT")
+    sequence_column: str | None = _reading("CSV: column that separates sequences.", metavar="NAME")
+    separator: str | None = _reading("tab or space; for CSV any character.", metavar="NAME")
     arrays: list[str] | None = _reading(
-        None, "--array", "npz: ROLE=NAME, such as X=pixels or y=letters; may be repeated.", metavar="R=N", repeated=True
+        "npz: ROLE=NAME, such as X=pixels or y=letters; may be repeated.",
+        names=("--array",),
+        metavar="R=N",
+        repeated=True,
     )
-    standardize: bool = _data(False, "--standardize/--no-standardize", "Scale columns of numbers to mean 0, spread 1.")
-    report: str | None = _output(None, "--report", "Write an HTML report of the fit here.")
+    standardize: bool = _data("Scale columns of numbers to mean 0, spread 1.", False, negated=True)
+    report: str | None = _output("Write an HTML report of the fit here.")
 
     kernel: str = _field(
-        "auto",
-        "--kernel",
-        "-k",
         "linear, rbf, poly, matern, ..., or a sum: linear+rbf. [dim]auto: linear "
         "for named features, rbf for numbers[/]",
+        "auto",
+        "-k",
     )
-    gamma: float | None = _kernel(None, "--gamma", "Of rbf, laplacian, poly; else from the data.")
-    degree: int | None = _kernel(None, "--degree", "Of poly.")
-    coef0: float | None = _kernel(None, "--coef0", "Of poly.")
-    nu: float | None = _kernel(None, "--nu", "Of matern.")
-    length_scale: float | None = _kernel(None, "--length-scale", "Of matern; else from the data.")
-    edge_kernel: str | None = _edges(None, "--edge-kernel", "Lets transitions depend on the inputs, such as linear.")
-    window: int | list[int] = _nodes(1, "--window", "Positions a kernel sees: 3, or before,after: 2,0.")
-    rank: int = _nodes(1000, "--rank", "Most basis functions of a kernel; 0 for no limit.")
-    basis: str = _nodes("random-cholesky", "--basis", "random-cholesky, greedy-cholesky, uniform, gradient or all.")
+    gamma: float | None = _kernel("Of rbf, laplacian, poly; else from the data.")
+    degree: int | None = _kernel("Of poly.")
+    coef0: float | None = _kernel("Of poly.")
+    nu: float | None = _kernel("Of matern.")
+    length_scale: float | None = _kernel("Of matern; else from the data.")
+    edge_kernel: str | None = _edges("Lets transitions depend on the inputs, such as linear.")
+    window: int | list[int] = _nodes("Positions a kernel sees: 3, or before,after: 2,0.", 1)
+    rank: int = _nodes("Most basis functions of a kernel; 0 for no limit.", 1000)
+    basis: str = _nodes("random-cholesky, greedy-cholesky, uniform, gradient or all.", "random-cholesky")
+    support: str = _nodes("all, or observed: weights for pairs seen only.", "all", only="chains")
+    min_freq: float = _nodes("With --support observed: how often seen.", 0.0, only="chains")
+    l1: float = _nodes("Weight of absolute values.", 0.0, "--c1", only="chains")
     prior_variance: float | list[float] | None = _nodes(
-        None,
-        "--prior-variance",
-        "Of the Gaussian prior; larger fits closer. Or 1,0.1 for parts of a sum. Else chosen on held-out sequences.",
+        "Of the Gaussian prior; larger fits closer. Or 1,0.1 for parts of a sum. Else chosen on held-out sequences."
     )
-    c2: float | None = _field(None, "--c2", "CRFsuite's name for 1 / (2 prior variance).", table=None)
-    edge_prior_variance: float | None = _edges(None, "--edge-prior-variance", "Of the transitions; else as above.")
-    l1: float = _nodes(0.0, "--l1", "--c1", "Weight of absolute values.", before="prior_variance", only="chains")
-    support: str = _nodes(
-        "all", "--support", "all, or observed: weights for pairs seen only.", before="l1", only="chains"
-    )
-    min_freq: float = _nodes(0.0, "--min-freq", "With --support observed: how often seen.", before="l1", only="chains")
-    constraints: str | None = _field(
-        None, "--constraints", "Scheme of entity labels: bio, iob1, bioes or bilou.", part="estimator"
-    )
+    c2: float | None = _field("CRFsuite's name for 1 / (2 prior variance).", table=None)
+    edge_prior_variance: float | None = _edges("Of the transitions; else as above.")
+    constraints: str | None = _field("Scheme of entity labels: bio, iob1, bioes or bilou.", part="estimator")
     allowed_by: str | None = _field(
-        None,
-        "--allowed-by",
-        "Feature that labels have to be seen with: U:word= for text, U02: of a template, the number of a column.",
+        "Feature that labels have to be seen with: word= for text, U02: of a template, the number of a column.",
         metavar="NAME",
         only="chains",
     )
     allowed_min_count: int | None = _field(
-        None,
-        "--allowed-min-count",
-        "Values seen less often, 5 unless told, may have any label.",
-        least=1,
-        only="chains",
+        "Values seen less often, 5 by default, may have any label.", least=1, only="chains"
     )
 
     segments: bool | None = _segments(
-        None,
-        "--segments/--no-segments",
-        "Score runs of equal labels as wholes, by how long they last: a SegmentCRF.",
-        part=None,
-        only=None,
+        "Score runs of equal labels as wholes, by how long they last: a SegmentCRF.", negated=True, part=None, only=None
     )
     max_duration: int | None = _segments(
-        None, "--max-duration", "Most positions of a segment; else twice the longest of the training file.", least=1
+        "Most positions of a segment; else twice the longest of the training file.", least=1
     )
-    repeats: bool | None = _segments(
-        None, "--repeats/--no-repeats", "A segment may follow one of its own label; longer runs are cut."
-    )
-    duration_prior_variance: float | None = _segments(
-        None, "--duration-prior-variance", "Of the scores of durations; else as above."
-    )
-    segment_kernel: str | None = _segments(
-        None, "--segment-kernel", "Judges segments by the mean over their inputs, such as linear."
-    )
+    repeats: bool | None = _segments("A segment may follow one of its own label; longer runs are cut.", negated=True)
+    duration_prior_variance: float | None = _segments("Of the scores of durations; else as above.")
+    segment_kernel: str | None = _segments("Judges segments by the mean over their inputs, such as linear.")
 
-    search: bool = _search(
-        False, "--search", "Choose kernel, its scale or degree, and prior variance by cross-validation."
-    )
-    folds: int = _search(3, "--folds", "Parts the training file is cut into, 3.")
-    scoring: str = _search("log_likelihood", "--scoring", "log_likelihood unless told; accuracy or entity_f1.")
+    search: bool = _search("Choose kernel, its scale or degree, and prior variance by cross-validation.", False)
+    folds: int = _search("Parts the training file is cut into, 3.", 3)
+    scoring: str = _search("log_likelihood by default; accuracy or entity_f1.", "log_likelihood")
     prior_variances: tuple[float, ...] = _search(
-        (0.01, 0.1, 1.0, 10.0, 100.0), "--prior-variances", "Those to choose from, 0.01,0.1,1,10,100 unless told."
+        "Those to choose from, 0.01,0.1,1,10,100 by default.", (0.01, 0.1, 1.0, 10.0, 100.0)
     )
     ranks: tuple[int, ...] | None = _search(
-        None, "--ranks", "Those to choose from, such as 100,300; else --rank and a quarter of it.", least=1
+        "Those to choose from, such as 100,300; else --rank and a quarter of it.", least=1
     )
 
-    solver: str = _fit("auto", "--solver", "newton, newton-cg, block-jacobi, subspace, lbfgs or auto.")
-    tol: float = _fit(1e-3, "--tol", "Relative duality gap to stop at.")
-    max_iter: int = _fit(1000, "--max-iter", "Most iterations.")
-    patience: int = _fit(5, "--patience", "With --dev: iterations without a gain.", only="chains")
-    dtype: str = _fit("auto", "--dtype", "float32, float64 or auto.")
+    solver: str = _fit("newton, newton-cg, block-jacobi, subspace, lbfgs or auto.", "auto")
+    tol: float = _fit("Relative duality gap to stop at.", 1e-3)
+    max_iter: int = _fit("Most iterations.", 1000)
+    patience: int = _fit("With --dev: iterations without a gain.", 5, only="chains")
+    dtype: str = _fit("float32, float64 or auto.", "auto")
     n_jobs: int | None = _fit(
-        None, "--n-jobs", "-j", "Threads; -1 means all cores.", panel=None, shown="all cores", most=MOST_THREADS
+        "Threads; -1 means all cores.", None, "-j", panel=None, shown="all cores", most=MOST_THREADS
     )
-    engine: str = _engine("auto", "--engine", "threads, torch or auto: where the fit runs.")
-    device: str | None = _engine(None, "--device", "Of --engine torch, such as cuda:0.")
-    memory: str | None = _engine(None, "--memory", "What a fit may take, such as 8GB.")
-    random_state: int = _fit(0, "--seed", "Of all that is random.", most=LARGEST_SEED)
-    checkpoint: str | None = _checkpoint(None, "--checkpoint", "Write what there is so far to this file now and then.")
-    checkpoint_seconds: float = _checkpoint(60.0, "--checkpoint-seconds", "How often; 60 unless told.")
-    resume: bool = _checkpoint(False, "--resume", "Go on from the checkpoint, if there is one.")
+    engine: str = _engine("threads, torch or auto: where the fit runs.", "auto")
+    device: str | None = _engine("Of --engine torch, such as cuda:0.")
+    memory: str | None = _engine("What a fit may take, such as 8GB.")
+    random_state: int = _fit("Of all that is random.", 0, names=("--seed",), most=LARGEST_SEED)
+    checkpoint: str | None = _checkpoint("Write what there is so far to this file now and then.")
+    checkpoint_seconds: float = _checkpoint("How often; 60 by default.", 60.0)
+    resume: bool = _checkpoint("Go on from the checkpoint, if there is one.", False)
 
-    def part(self, part: str) -> dict[str, Any]:
+    def part(self, part: str) -> Parameters:
         """Return the settings that are parameters of a part, by name."""
         return {name: getattr(self, name) for name, setting in SETTINGS.items() if setting.part == part}
 
@@ -332,30 +296,31 @@ class RunSettings:
 
 
 def _declared() -> dict[str, Setting]:
-    """Return the settings by name, in the order of the options."""
+    """Return the settings by name, in the order of the options; the option has the name of the field."""
     settings, hints = {}, get_type_hints(RunSettings)
     for declared in fields(RunSettings):
         name, hint = declared.name, hints[declared.name]
         kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
         types = tuple(kind for kind in kinds if kind is not NoneType)
-        settings[name] = replace(declared.metadata["setting"], name=name, types=types, default=declared.default)
+        text, others, about = declared.metadata["setting"]
+        option = "--" + name.replace("_", "-")
+        option += f"/--no-{option[2:]}" if about.pop("negated", False) else ""
+        names = about.pop("names", (option, *others))
+        settings[name] = Setting(names, text, name=name, types=types, default=declared.default, **about)
     return settings
 
 
-def _written(settings: dict[str, Setting]) -> dict[str, Setting]:
-    """Return the settings that are written to the file, in its order."""
-    names = [name for table in _TABLES for name, setting in settings.items() if setting.table == table]
-    for name, setting in settings.items():
-        if setting.before is not None:
-            names.remove(name)
-            names.insert(names.index(setting.before), name)
-    return {name: settings[name] for name in names}
-
-
 SETTINGS = _declared()
-_WRITTEN = _written(SETTINGS)
-_FILES = [name for name, each in _WRITTEN.items() if each.file]
-_FILES_READ = [name for name, each in _WRITTEN.items() if each.file == "read"]
+#: The settings that are written to the file, in its order.
+_WRITTEN = {name: setting for table in _TABLES for name, setting in SETTINGS.items() if setting.table == table}
+_FILES = [name for name, setting in _WRITTEN.items() if setting.file]
+_FILES_READ = [name for name, setting in _WRITTEN.items() if setting.file == "read"]
+
+
+def given_settings(options: Mapping[str, Value]) -> Parameters:
+    """Return the values of the options that were given on the command line, by the names of settings."""
+    values = {name: SETTINGS[name].read(value) for name, value in options.items()}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def settings_text(settings: RunSettings, path: str | os.PathLike) -> str:
@@ -386,10 +351,10 @@ def read_settings(path: str | os.PathLike) -> tuple[RunSettings, dict[str, str]]
     return from_document(document, path)
 
 
-def to_document(settings: RunSettings, path: str | os.PathLike) -> dict[str, dict[str, Any]]:
+def to_document(settings: RunSettings, path: str | os.PathLike) -> dict[str, dict[str, Value]]:
     """Return settings as tables of plain values, files named relative to the folder of ``path``."""
     folder = Path(os.path.realpath(path)).parent
-    tables: dict[str, dict[str, Any]] = {}
+    tables: dict[str, dict[str, Value]] = {}
     for name, setting in _WRITTEN.items():
         value = getattr(settings, name)
         if setting.file:
@@ -401,12 +366,12 @@ def to_document(settings: RunSettings, path: str | os.PathLike) -> dict[str, dic
     return tables
 
 
-def from_document(document: dict[str, Any], path: str | os.PathLike) -> tuple[RunSettings, dict[str, str]]:
+def from_document(document: Mapping, path: str | os.PathLike) -> tuple[RunSettings, dict[str, str]]:
     """Return the settings that ``to_document`` described, and the checksums of files by the names of settings."""
     checksums = document.get("checksums", {})
     if not isinstance(checksums, dict):
         raise ValueError(f"{path}: [checksums] must be a table of texts, got {checksums!r}")
-    values: dict[str, Any] = {}
+    values: Parameters = {}
     for table, entries in document.items():
         if table == "checksums":
             continue
@@ -451,7 +416,7 @@ def _meant(name: str) -> str:
     return f"; did you mean {close[0]!r} in [{_WRITTEN[close[0]].table}]?" if close else ""
 
 
-def _toml(value: Any) -> str:
+def _toml(value: Value) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

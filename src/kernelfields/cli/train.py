@@ -8,20 +8,27 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import Any
 
 import typer
 
-from kernelfields.cli.messages import Voice, command
-from kernelfields.cli.settings import SETTINGS, RunSettings, changed_files, read_settings
+from kernelfields.cli.messages import Console, command
+from kernelfields.cli.settings import (
+    SETTINGS,
+    Parameters,
+    RunSettings,
+    Value,
+    changed_files,
+    given_settings,
+    read_settings,
+)
 
 
 @command(options=[setting.parameter() for setting in SETTINGS.values()])
-def train(voice: Voice, **options: Any) -> None:
+def train(console: Console, **options: Value) -> None:
     """Fit a model to a file of labelled sequences.
 
     \b
-    The model is one file that knows how to read files like the one it was
+    The model is one file that holds how to read files like the one it was
     trained on. Beside it goes a TOML file with all settings: --config repeats
     the run. Ctrl-C keeps the best estimate so far and writes it. The exit code
     is 1 if the fit ended short of its tolerance.
@@ -43,8 +50,7 @@ def train(voice: Voice, **options: Any) -> None:
       kernelfields train --config chunks.toml
       kernelfields train --config chunks.toml --tol 1e-6 -m better.safetensors
     """
-    given = {name: SETTINGS[name].read(value) for name, value in options.items()}
-    given = {name: value for name, value in given.items() if value is not None}
+    given = given_settings(options)
     if "c2" in given:
         if "prior_variance" in given:
             raise ValueError("--c2 is 1 / (2 prior variance): give one of --c2 and --prior-variance")
@@ -55,15 +61,15 @@ def train(voice: Voice, **options: Any) -> None:
     if "config" in given:
         settings, checksums = read_settings(given["config"])
         for path in changed_files(settings, checksums):
-            voice.warn(f"{path} has changed since {given['config']} was written")
+            console.warn(f"{path} has changed since {given['config']} was written")
     settings = replace(settings, **given)
     _check_together(settings, given)
     from kernelfields.cli.training_run import run_training
 
-    raise typer.Exit(run_training(settings, voice))
+    raise typer.Exit(run_training(settings, console))
 
 
-def _check_together(settings: RunSettings, given: dict[str, Any]) -> None:
+def _check_together(settings: RunSettings, given: Parameters) -> None:
     """Raise for options that are missing others, or are in their way."""
     if settings.train is None:
         raise ValueError("which file? Give a training file, or --config with the settings of an earlier run")
@@ -79,7 +85,7 @@ def _check_together(settings: RunSettings, given: dict[str, Any]) -> None:
         if "prior_variance" in given:
             raise ValueError("--search chooses the prior variance: say among which by --prior-variances")
     elif unwanted := [SETTINGS[name].names[0] for name in given if SETTINGS[name].panel == "Search"]:
-        raise ValueError(f"{unwanted[0]} is for --search, which was not asked for")
+        raise ValueError(f"{unwanted[0]} is for --search, which is not set")
 
 
 def _check_kind(settings: RunSettings) -> None:
@@ -90,7 +96,7 @@ def _check_kind(settings: RunSettings) -> None:
             option = setting.names[0].split("/")[0]
             if settings.segments:
                 raise ValueError(f"{option} is for chains, and --segments trains a SegmentCRF: leave out one of them")
-            raise ValueError(f"{option} is for --segments, which was not asked for")
+            raise ValueError(f"{option} is for --segments, which is not set")
     if settings.segments and (settings.engine not in ("auto", "threads") or settings.device is not None):
         option = "--device" if settings.engine in ("auto", "threads") else f"--engine {settings.engine}"
         raise ValueError(f"{option} is for chains: --segments trains a SegmentCRF, by the threads of this process")

@@ -7,7 +7,7 @@ is tried first. Ctrl-C ends the fit with the best estimate so far, which is writ
 ``--search`` is cross-validation on the training file, before the fit. Kernels are names, several of them separated
 by commas; each stands for a grid around what its default would be: rbf for values of gamma, poly for degrees. A
 kernel with parameters of its own, or a sum, is taken as it is. Ranks are that of the settings and a quarter of it,
-unless told. What was chosen becomes part of the settings, which repeat the fit without the search.
+unless --ranks is given. What was chosen becomes part of the settings, which repeat the fit without the search.
 
 Fails: ValueError and OSError with messages for users; nothing is left half-written.
 """
@@ -17,39 +17,41 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import typer
 
 from kernelfields.cli.evaluate import write_report
 from kernelfields.cli.labels import count_unknown, labels_named
-from kernelfields.cli.messages import ExitCode, Voice
+from kernelfields.cli.messages import Console, ExitCode
 from kernelfields.cli.models import (
     KERNEL_PARAMETERS,
-    InputReader,
     TrainedModel,
     build_chain,
     build_estimator,
     check_labels,
-    default_template,
     engine_of,
     fit_parameters,
+    has_transitions,
     is_dense,
     kernel_settings,
     load_model,
     model_content,
     named_kernel,
     read_training_file,
+    template_of,
 )
-from kernelfields.cli.settings import STANDARD_STREAM, RunSettings, file_digest, settings_text
+from kernelfields.cli.settings import STANDARD_STREAM, Parameters, RunSettings, file_digest, settings_text
 from kernelfields.features.scaling import uneven_spreads
 from kernelfields.fields.constraints import guess_scheme
-from kernelfields.formats import ModelFileError, SequenceFile
+from kernelfields.formats import ModelFileError, Reading, SequenceFile, read_sequences
 from kernelfields.formats.text_files import check_writable, input_name, remove_leftovers, write_whole
 
 if TYPE_CHECKING:
-    from kernelfields import ChainCRF, ChainCRFCV, SegmentCRF
+    from kernelfields import ChainCRFCV
+    from kernelfields.cli.models import Field
+    from kernelfields.kernels import Kernel
 
 _FINISHED = ("gap", "stationary", "early")
 
@@ -59,46 +61,51 @@ def settings_path(model: str) -> str:
     return str(Path(model).with_suffix(".toml"))
 
 
-def run_training(settings: RunSettings, voice: Voice) -> ExitCode:
-    """Fit a model as the settings say, and write it."""
-    return TrainingRun(settings, voice).go()
+def run_training(settings: RunSettings, console: Console) -> ExitCode:
+    """Fit a model by the settings, and write it."""
+    return TrainingRun(settings, console).go()
 
 
 class TrainingRun:
     """One run: what was read for it, what a search chose, and the estimator that it fits."""
 
-    def __init__(self, settings: RunSettings, voice: Voice):
+    def __init__(self, settings: RunSettings, console: Console):
         _check_outputs(settings)
         engine_of(settings)  # raises now, not after the files were read
-        self.settings, self.voice = settings, voice
-        self.reader, self.file = read_training_file(settings)
+        self.settings, self.console = settings, console
+        self.file = read_training_file(settings)
+        self.reading = self.file.reading
         self.development: SequenceFile | None = None
         self.search: ChainCRFCV | None = None
 
     def go(self) -> ExitCode:
-        """Search if asked for, fit, write the files and tell how it went."""
+        """Search if the settings have a search, fit, write the files and report the result."""
         labels = labels_named(self.file.y or [])
         positions, name = sum(map(len, self.file.y or [])), input_name(str(self.settings.train))
         unknown = count_unknown(self.file.y or [])
         partly = f", of {unknown:,} positions the label is not known" if unknown else ""
-        self.voice.say(f"{name}: {len(self.file.X):,} sequences, {positions:,} positions, {len(labels)} labels{partly}")
+        self.console.info(
+            f"{name}: {len(self.file.X):,} sequences, {positions:,} positions, {len(labels)} labels{partly}"
+        )
         self._check_segments(labels, unknown)
         if self.settings.dev is not None:
-            self.development = self.reader.read(self.settings.dev)
+            self.development = read_sequences(self.settings.dev, **self.reading)
             advice = "leave such sequences out of the development file"
             check_labels(self.development, sorted(labels), self.settings.dev, advice)
-        self._say_how_inputs_are_seen()
+        self._report_inputs()
         before = self._checkpointed()
         self._choose_settings(before)
-        self.crf: ChainCRF | SegmentCRF = (
-            build_estimator(self.settings, self.reader) if before is None else self._continued(before)
+        self.crf: Field = (
+            build_estimator(self.settings, transitions=has_transitions(self.reading))
+            if before is None
+            else self._continued(before)
         )
         self._fit()
         self._note_what_was_chosen()
         settings, beside = self.settings, settings_path(self.settings.model)
         write_whole(
             {
-                settings.model: model_content(settings.model, self.crf, self.reader, settings),
+                settings.model: model_content(settings.model, self.crf, self.reading, settings),
                 beside: settings_text(settings, beside).encode(),
             }
         )
@@ -107,14 +114,14 @@ class TrainingRun:
         finished = self.crf.solution_.reason in _FINISHED
         if settings.checkpoint is not None and finished:
             self._remove(settings.checkpoint)
-        self._tell()
+        self._report()
         if self.crf.solution_.reason == "interrupted":
             return ExitCode.INTERRUPTED
         searched = self.search is None or not self.search.interrupted_
         return ExitCode.DONE if finished and searched else ExitCode.SHORT
 
     def _check_segments(self, labels: set, unknown: int) -> None:
-        """Raise if there are no segments to be read off the labels, and say what they are of labels of entities."""
+        """Raise if segments cannot be read off the labels, and report what they are of labels of entities."""
         if not self.settings.segments:
             return
         if unknown and self.settings.max_duration is None:
@@ -122,32 +129,31 @@ class TrainingRun:
                 "some labels are not known, nor how long segments are: a SegmentCRF needs --max-duration then"
             )
         if guess_scheme(labels) is not None:
-            self.voice.say(
+            self.console.info(
                 "labels write entities, and runs of equal labels are segments: an entity of several positions is B-X "
                 "and a segment of I-X"
             )
 
-    def _say_how_inputs_are_seen(self) -> None:
-        settings, template, voice = self.settings, self.reader.template, self.voice
+    def _report_inputs(self) -> None:
+        settings, template, console = self.settings, template_of(self.reading), self.console
         if template is not None and settings.template is None:
-            _, seen = default_template(self.file)
             lines = f"{len(template.unigrams)} template lines"
-            voice.say(f"no --template: {seen}, {lines} that --verbose shows; --template FILE replaces them")
-            voice.detail(template.text.rstrip())
-        if not self.reader.has_transitions:
-            voice.say("the template has no B line: labels do not depend on their neighbours")
+            console.info(f"no --template: {template.sees}, {lines} that --verbose shows; --template FILE replaces them")
+            console.detail(template.text.rstrip())
+        if not has_transitions(self.reading):
+            console.info("the template has no B line: labels do not depend on their neighbours")
         given = any(value is not None for value in settings.part("kernel").values())
         scaled = settings.standardize or not (settings.search or given or "+" in settings.kernel)
         if is_dense(self.file.X) and not scaled:
             rows = np.concatenate(self.file.X)
             if (uneven := uneven_spreads(rows, np.ones(len(rows)))) is not None:
-                voice.say(
+                console.info(
                     f"columns have very different spreads, {uneven[0]:.3g} is usual and {uneven[1]:.3g} the largest: "
                     "--standardize brings them to one scale"
                 )
 
     def _note_what_was_chosen(self) -> None:
-        """Put what the fit has settled into the settings, and say so."""
+        """Put the kernel and the prior variance that the fit has chosen into the settings, and report them."""
         settings = self.settings
         if settings.prior_variance is not None and settings.kernel != "auto":
             return
@@ -156,7 +162,7 @@ class TrainingRun:
             self.settings = replace(self.settings, **kernel_settings(term.clique.kernel))
         if settings.prior_variance is None:
             self.settings = replace(self.settings, prior_variance=term.prior_variance)
-        self.voice.say(f"chosen: kernel {self.settings.kernel}, prior variance {term.prior_variance:g}")
+        self.console.info(f"chosen: kernel {self.settings.kernel}, prior variance {term.prior_variance:g}")
 
     def _checkpointed(self) -> TrainedModel | None:
         """Return what the checkpoint to go on from holds; None to start afresh."""
@@ -164,13 +170,13 @@ class TrainingRun:
         if path is None or not self.settings.resume:
             return None
         if not os.path.exists(path):
-            self.voice.say(f"there is no checkpoint {path} yet: starting afresh")
+            self.console.info(f"there is no checkpoint {path} yet: starting afresh")
             return None
         try:
             before = load_model(path)
         except ModelFileError as error:
             raise ModelFileError(f"{str(error).rstrip('.')}. Leave out --resume to start afresh") from error
-        self.voice.say(f"going on from {path}, objective {before.crf.solution_.value:.6g}")
+        self.console.info(f"going on from {path}, objective {before.crf.solution_.value:.6g}")
         return before
 
     def _choose_settings(self, before: TrainedModel | None) -> None:
@@ -189,13 +195,13 @@ class TrainingRun:
         from kernelfields import ChainCRFCV
 
         settings = self.settings
-        if not self.reader.has_transitions:
+        if not has_transitions(self.reading):
             raise ValueError("--search needs transitions, and the template has no B line: add a line B")
         kernels = _kernels(settings, is_dense(self.file.X))
         plain = replace(settings, prior_variance=1.0, **kernel_settings(named_kernel("linear", {})))
         ranks = settings.ranks or ((max(1, settings.rank // 4), settings.rank) if settings.rank else (0,))
         search = ChainCRFCV(
-            build_chain(plain, self.reader),
+            build_chain(plain),
             kernels=kernels,
             prior_variances=settings.prior_variances,
             ranks=[rank or None for rank in ranks],
@@ -203,27 +209,27 @@ class TrainingRun:
             scoring=settings.scoring,
             refit=False,
             random_state=settings.random_state,
-            verbose=self.voice.level,
+            verbose=self.console.level,
         )
         search.fit(self.file.X, self.file.y, self.file.weights)
         best = search.best_params_
         chosen = {"rank": best["rank"] or 0, "prior_variance": best["prior_variance"]}
-        if best["kernel"] not in [each for each in kernels if not isinstance(each, str)]:
+        if best["kernel"] not in [kernel for kernel in kernels if not isinstance(kernel, str)]:
             chosen |= kernel_settings(best["kernel"])
         self.settings = settings = replace(settings, **chosen)
         own = {name: value for name, value in settings.part("kernel").items() if value is not None}
         words = ", ".join([f"kernel {settings.kernel}", *(f"{name} {value:g}" for name, value in own.items())])
-        self.voice.say(
+        self.console.info(
             f"chosen: {words}, rank {settings.rank}, prior variance {settings.prior_variance:g}; "
             f"{settings.scoring.replace('_', ' ')} {search.best_score_:.4f}"
         )
         return search
 
-    def _continued(self, before: TrainedModel) -> ChainCRF | SegmentCRF:
+    def _continued(self, before: TrainedModel) -> Field:
         """Return the estimator of a checkpoint, ready to go on; ValueError if this run is another one."""
         settings = self.settings
         differences = settings.differences(before.settings)
-        if settings.template is None and _template_text(before.reader) != _template_text(self.reader):
+        if settings.template is None and _template_text(before.reading) != _template_text(self.reading):
             differences.append("without --template, its features are others")
         for name in ("train", "template"):
             digest = file_digest(getattr(settings, name))
@@ -237,15 +243,15 @@ class TrainingRun:
         return before.crf.set_params(warm_start=True, **fit_parameters(settings))
 
     def _fit(self) -> None:
-        self.crf.set_params(verbose=self.voice.level)
+        self.crf.set_params(verbose=self.console.level)
         if self.settings.checkpoint is not None:
-            from kernelfields.models.checkpoints import Checkpoint
+            from kernelfields.models.callbacks import Checkpoint
 
-            def write(path: Any, estimator: Any) -> None:
-                write_whole({os.fspath(path): model_content(path, estimator, self.reader, self.settings)})
+            def write(path: str | os.PathLike, estimator: Field) -> None:
+                write_whole({os.fspath(path): model_content(path, estimator, self.reading, self.settings)})
 
             path, seconds = self.settings.checkpoint, self.settings.checkpoint_seconds
-            self.crf.set_params(callbacks=[Checkpoint(path, seconds, write=write)])
+            self.crf.set_params(callbacks=[*(self.crf.callbacks or ()), Checkpoint(path, seconds, write=write)])
         held_out = self.development
         dev = {} if held_out is None else {"X_dev": held_out.X, "y_dev": held_out.y}
         self.crf.fit(self.file.X, self.file.y, sample_weight=self.file.weights, **dev)
@@ -254,16 +260,19 @@ class TrainingRun:
             self.crf.set_params(warm_start=False)
 
     def _write_report(self, path: str) -> None:
-        """Write the page about the fit; who cannot have it hears that the model is there all the same."""
-        table, model = None if self.search is None else self.search.table(), self.settings.model
+        """Write the page about the fit; errors name the model, which was written before."""
+        model, tables = self.settings.model, None
+        if self.search is not None:
+            tried = self.search.table()
+            tables = {"What was tried": (tried.columns, tried.rows)}
         title = f"{Path(model).name}, trained on {os.path.basename(input_name(str(self.settings.train)))}"
         try:
-            write_report(path, self.crf, self.development or self.file, title, search=table)
+            write_report(path, self.crf, self.development or self.file, title, tables=tables)
         except OSError as error:
             kept = f"{error.strerror}; the model was written to {model}"
             raise OSError(error.errno, kept, error.filename) from error
         except KeyboardInterrupt as interrupt:
-            self.voice.warn(f"interrupted: there is no report, but the model was written to {model}")
+            self.console.warn(f"interrupted: there is no report, but the model was written to {model}")
             raise typer.Exit(ExitCode.INTERRUPTED) from interrupt
 
     def _remove(self, checkpoint: str) -> None:
@@ -272,13 +281,13 @@ class TrainingRun:
             Path(checkpoint).unlink(missing_ok=True)
         except OSError as error:
             reason = f"is no longer needed, but cannot be removed: {error.strerror}"
-            self.voice.warn(f"the checkpoint {checkpoint} {reason}")
+            self.console.warn(f"the checkpoint {checkpoint} {reason}")
 
-    def _tell(self) -> None:
-        """Say how the fit went and what was written."""
-        solution, settings, voice = self.crf.solution_, self.settings, self.voice
+    def _report(self) -> None:
+        """Report the result of the fit and the files that were written."""
+        solution, settings, console = self.crf.solution_, self.settings, self.console
         figures = ("converged", "reason", "lower_bound", "relative_gap", "solver", "iterations", "passes", "seconds")
-        document: dict[str, Any] = {
+        document: Parameters = {
             "model": settings.model,
             "config": settings_path(settings.model),
             "objective": solution.value,
@@ -289,28 +298,29 @@ class TrainingRun:
         }
         if settings.segments:
             document["max_duration"] = self.crf.max_duration_
-            voice.say(f"segments of up to {self.crf.max_duration_} positions")
-        # A fit that ended otherwise has warned already, and said why.
+            console.info(f"segments of up to {self.crf.max_duration_} positions")
+        # A fit that ended otherwise has warned already, with the reason.
         why = f": {solution.message}" if solution.reason in _FINISHED else ""
-        voice.say(
+        console.info(
             f"objective {solution.value:.6g}, relative gap {solution.relative_gap:.2g}, {solution.iterations} "
             f"iterations of {solution.solver} in {solution.seconds:.1f} s{why}"
         )
         if self.development is not None:
             document["dev_accuracy"] = self.crf.score(self.development.X, self.development.y)
-            voice.say(f"token accuracy on {settings.dev}: {document['dev_accuracy']:.4f}")
+            console.info(f"token accuracy on {settings.dev}: {document['dev_accuracy']:.4f}")
         if self.search is not None:
             table = self.search.table()
             rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
             document["search"] = {"score": self.search.best_score_, "candidates": rows}
         written = [document["model"], document["config"], *([settings.report] if settings.report else [])]
-        voice.say(f"wrote {', '.join(written)}")
-        if voice.as_json:
-            voice.result("", document)
+        console.info(f"wrote {', '.join(written)}")
+        if console.as_json:
+            console.result("", document)
 
 
-def _template_text(reader: InputReader) -> str | None:
-    return None if reader.template is None else reader.template.text
+def _template_text(reading: Reading) -> str | None:
+    template = template_of(reading)
+    return None if template is None else template.text
 
 
 def _check_outputs(settings: RunSettings) -> None:
@@ -327,7 +337,7 @@ def _check_outputs(settings: RunSettings) -> None:
         check_writable(settings.report)
 
 
-def _kernels(settings: RunSettings, dense: bool) -> list[Any]:
+def _kernels(settings: RunSettings, dense: bool) -> list[str | Kernel]:
     """Return the kernels to choose from: names, which stand for grids, or one kernel as it is."""
     parameters = settings.part("kernel")
     given = any(value is not None for value in parameters.values())

@@ -4,31 +4,33 @@
     loss = sum of negative log-likelihoods + c1 (||w||_1 + ||v||_1) + c2 (||w||^2 + ||v||^2)
 
 Parameters, methods and their meaning are those of sklearn-crfsuite, so that code written for it runs with the
-import changed; training.py says how parameters translate. Cost and memory are those of ChainCRF.
+import changed; training.py translates the parameters. Cost and memory are those of ChainCRF.
 
 Data where all positions have the same label have a field of their own: nothing to learn, and that label for every
 answer. CRFsuite trains such models, with no weight other than zero; small folds of a cross-validation need them.
 
 Weights by name are those that ``pycrfsuite.Tagger.info()`` gives: only weights other than zero are listed, because
 CRFsuite writes no others to its model files, and an attribute is known if it has a weight for some label. Model
-files hold data and never code; ``random_state`` is kept if it is a whole number.
+files hold data and never code; ``random_state`` is kept if it is a whole number. A CRF that is fitted, loaded or
+unpickled is made known to eli5, if that has been imported.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping
+from dataclasses import KW_ONLY, asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from kernelfields.compat import eli5_weights
 from kernelfields.compat.feature_sequences import (
+    Label,
     answer_each,
     feature_sequences,
     labelled_sequences,
@@ -39,18 +41,19 @@ from kernelfields.compat.metrics import flat_accuracy_score
 from kernelfields.compat.training import Holdout, Options, TrainingLog, read_options
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.features.dicts import FeatureDictEncoder
-from kernelfields.fields.reading import encode_labels
+from kernelfields.fields.reading import Matrix, encode_labels
 from kernelfields.models.documents import read_document, write_document
 from kernelfields.models.stored_values import check_plain_parameters, record
 from kernelfields.numerics.parameters import is_whole
+from kernelfields.numerics.sparse_rows import is_sparse
 
 KIND = "compat.CRF"
 
 
 class OneLabel:
-    """What a ChainCRF is asked for by this face, for a single label."""
+    """The part of a ChainCRF that CRF uses, for a single label."""
 
-    def __init__(self, label: Any, encoder: FeatureDictEncoder):
+    def __init__(self, label: Label, encoder: FeatureDictEncoder):
         self.classes_ = np.array([label])
         self.encoder = encoder
         self.feature_names_in_ = np.array(encoder.feature_names_, dtype=object)
@@ -60,19 +63,19 @@ class OneLabel:
         }
 
     @classmethod
-    def fit(cls, X: list, y: list, label: Any) -> OneLabel:
+    def fit(cls, X: list, y: list, label: Label) -> OneLabel:
         """Check the data and learn the names of their features."""
         encoder = FeatureDictEncoder()
         _, offsets = encoder.fit_transform(X)
         encode_labels(y, [label], np.diff(offsets))
         return cls(label, encoder)
 
-    def to_document(self) -> dict[str, Any]:
+    def to_document(self) -> dict[str, object]:
         """Return the label and the names of the features, for a model file."""
         return {"label": self.classes_[0].item(), "feature_names": self.encoder.spec()}
 
     @classmethod
-    def from_document(cls, document: dict[str, Any]) -> OneLabel:
+    def from_document(cls, document: Mapping) -> OneLabel:
         """Return what ``to_document`` described."""
         return cls(document["label"], FeatureDictEncoder.from_spec(document["feature_names"]))
 
@@ -91,7 +94,7 @@ class OneLabel:
 class NamedWeights:
     """``state_features`` {(attribute, label): weight}, ``transitions`` {(from, to): weight}, ``attributes``."""
 
-    def __init__(self, field: Any):
+    def __init__(self, field: ChainCRF | OneLabel):
         classes = np.array(field.classes_.tolist(), dtype=object)
         names = np.asarray(field.feature_names_in_, dtype=object)
         rows, columns, values = _nonzero(field.coef_["node"])
@@ -110,7 +113,7 @@ def check_weights(field: ChainCRF) -> None:
         raise ValueError("its weights do not fit the names of its features and its labels")
 
 
-def _nonzero(matrix: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _nonzero(matrix: Matrix) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return rows, columns and values of the entries that are not zero, in order of rows and columns."""
     sparse = scipy.sparse.csr_array(matrix, copy=True)
     sparse.eliminate_zeros()
@@ -123,6 +126,7 @@ def _keyed(left: np.ndarray, right: np.ndarray, values: np.ndarray) -> dict[tupl
     return dict(zip(zip(left.tolist(), right.tolist(), strict=True), values.tolist(), strict=True))
 
 
+@dataclass(eq=False, repr=False)
 class CRF(BaseEstimator):
     """Linear-chain CRF on named features, as a drop-in for ``sklearn_crfsuite.CRF``.
 
@@ -139,7 +143,7 @@ class CRF(BaseEstimator):
     c1, c2 : float, default 0 and 1
         Coefficients of the L1 and of the squared L2 norm of the weights.
     max_iterations : int, default no limit (1000 for "l2sgd")
-        Reaching it is no reason for a warning; ``training_log_.reason`` says so.
+        Reaching it is no reason for a warning; ``training_log_.reason`` is then "max_iterations".
     num_memories : int
         How many steps L-BFGS remembers; by default the solver is chosen by the size of the problem.
     epsilon, period, delta : float, int, float, default 1e-5, 10 and 1e-5
@@ -160,72 +164,39 @@ class CRF(BaseEstimator):
     training_log_ : TrainingLog with a dict per iteration
     """
 
-    def __init__(
-        self,
-        algorithm: str | None = None,
-        min_freq: float | None = None,
-        all_possible_states: bool | None = None,
-        all_possible_transitions: bool | None = None,
-        c1: float | None = None,
-        c2: float | None = None,
-        max_iterations: int | None = None,
-        num_memories: int | None = None,
-        epsilon: float | None = None,
-        period: int | None = None,
-        delta: float | None = None,
-        linesearch: Any = None,
-        max_linesearch: Any = None,
-        calibration_eta: Any = None,
-        calibration_rate: Any = None,
-        calibration_samples: Any = None,
-        calibration_candidates: Any = None,
-        calibration_max_trials: Any = None,
-        pa_type: Any = None,
-        c: Any = None,
-        error_sensitive: Any = None,
-        averaging: Any = None,
-        variance: Any = None,
-        gamma: Any = None,
-        verbose: bool = False,
-        model_filename: Any = None,
-        keep_tempfiles: Any = False,
-        trainer_cls: Any = None,
-        *,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ):
-        self.algorithm = algorithm
-        self.min_freq = min_freq
-        self.all_possible_states = all_possible_states
-        self.all_possible_transitions = all_possible_transitions
-        self.c1 = c1
-        self.c2 = c2
-        self.max_iterations = max_iterations
-        self.num_memories = num_memories
-        self.epsilon = epsilon
-        self.period = period
-        self.delta = delta
-        self.linesearch = linesearch
-        self.max_linesearch = max_linesearch
-        self.calibration_eta = calibration_eta
-        self.calibration_rate = calibration_rate
-        self.calibration_samples = calibration_samples
-        self.calibration_candidates = calibration_candidates
-        self.calibration_max_trials = calibration_max_trials
-        self.pa_type = pa_type
-        self.c = c
-        self.error_sensitive = error_sensitive
-        self.averaging = averaging
-        self.variance = variance
-        self.gamma = gamma
-        self.verbose = verbose
-        self.model_filename = model_filename
-        self.keep_tempfiles = keep_tempfiles
-        self.trainer_cls = trainer_cls
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    algorithm: str | None = None
+    min_freq: float | None = None
+    all_possible_states: bool | None = None
+    all_possible_transitions: bool | None = None
+    c1: float | None = None
+    c2: float | None = None
+    max_iterations: int | None = None
+    num_memories: int | None = None
+    epsilon: float | None = None
+    period: int | None = None
+    delta: float | None = None
+    linesearch: object = None
+    max_linesearch: object = None
+    calibration_eta: object = None
+    calibration_rate: object = None
+    calibration_samples: object = None
+    calibration_candidates: object = None
+    calibration_max_trials: object = None
+    pa_type: object = None
+    c: object = None
+    error_sensitive: object = None
+    averaging: object = None
+    variance: object = None
+    gamma: object = None
+    verbose: bool = False
+    model_filename: object = None
+    keep_tempfiles: object = False
+    trainer_cls: object = None
+    _: KW_ONLY
+    n_jobs: int | None = None
+    random_state: object = None
 
-    def fit(self, X: Any, y: Any, X_dev: Any = None, y_dev: Any = None) -> CRF:
+    def fit(self, X: object, y: object, X_dev: object = None, y_dev: object = None) -> CRF:
         """Train on sequences of feature dicts or of lists of feature strings.
 
         With ``X_dev`` and ``y_dev``, the scores of the trained model on them enter ``training_log_``; they do not
@@ -246,12 +217,12 @@ class CRF(BaseEstimator):
 
     def _keep(self, field: ChainCRF | OneLabel, reason: str, holdout: Holdout | None) -> CRF:
         """Take a trained field for one's own."""
-        n_weights = sum(each.nnz if scipy.sparse.issparse(each) else each.size for each in field.coef_.values())
+        n_weights = sum(table.nnz if is_sparse(table) else table.size for table in field.coef_.values())
         history = field.solution_.history if isinstance(field, ChainCRF) else []
         self.chain_ = field
         self.training_log_ = TrainingLog(reason, n_weights, history, holdout)
         self._named: NamedWeights | None = None
-        eli5_weights.register(CRF)
+        register_with_eli5(CRF)
         return self
 
     def _train(self, options: Options, X: list, y: list) -> tuple[ChainCRF | OneLabel, str]:
@@ -271,30 +242,30 @@ class CRF(BaseEstimator):
         chain.set_params(callbacks=None, solver="auto")
         return chain, stopping.reason or chain.solution_.reason
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: object) -> np.ndarray:
         """Return the most probable labels of each sequence: an array of lists of labels."""
         return _predictions(self._fitted(), feature_sequences(X))
 
-    def predict_single(self, xseq: Any) -> list:
+    def predict_single(self, xseq: object) -> list:
         """Return the most probable labels of one sequence."""
         return self.predict([xseq])[0]
 
-    def predict_marginals(self, X: Any) -> np.ndarray:
+    def predict_marginals(self, X: object) -> np.ndarray:
         """Return the probability of each label at each position: an array of lists of dicts."""
         field = self._fitted()
         classes = field.classes_.tolist()
 
         def answer(sequences: list) -> list:
-            marginals = (each.tolist() for each in field.predict_marginals(sequences))
-            return [[dict(zip(classes, row, strict=True)) for row in each] for each in marginals]
+            marginals = (np.asarray(table).tolist() for table in field.predict_marginals(sequences))
+            return [[dict(zip(classes, row, strict=True)) for row in table] for table in marginals]
 
         return answer_each(feature_sequences(X), answer)
 
-    def predict_marginals_single(self, xseq: Any) -> list[dict]:
+    def predict_marginals_single(self, xseq: object) -> list[dict]:
         """Return the probability of each label at each position of one sequence."""
         return self.predict_marginals([xseq])[0]
 
-    def score(self, X: Any, y: Any) -> float:
+    def score(self, X: object, y: Iterable[Iterable]) -> float:
         """Return the share of positions whose label is right; ``kernelfields.compat.metrics`` has other scores."""
         return flat_accuracy_score(y, self.predict(X))
 
@@ -315,11 +286,11 @@ class CRF(BaseEstimator):
     def load(cls, path: str | os.PathLike) -> CRF:
         """Read a model written by :meth:`save`."""
 
-        def rebuild(document: dict[str, Any]) -> CRF:
+        def rebuild(document: Mapping) -> CRF:
             described, holdout = document["field"], document["holdout"]
             kind, described = (OneLabel, described) if "label" in described else (ChainCRF, described["chain"])
             scores = None if holdout is None else record(Holdout, holdout, "the scores on the holdout")
-            field: Any = kind.from_document(described)
+            field: ChainCRF | OneLabel = kind.from_document(described)
             if isinstance(field, ChainCRF):
                 check_weights(field)
             crf = cls(**document["parameters"])
@@ -377,7 +348,7 @@ class CRF(BaseEstimator):
             named = self._named = NamedWeights(field)
         return named
 
-    def _fitted(self) -> Any:
+    def _fitted(self) -> ChainCRF | OneLabel:
         if not hasattr(self, "chain_"):
             raise NotFittedError("this CRF is not fitted yet. Call 'fit' first.")
         return self.chain_
@@ -385,14 +356,68 @@ class CRF(BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "chain_")
 
-    def __getstate__(self) -> dict[str, Any]:
-        # The weights by name are made again when asked for.
+    def __getstate__(self) -> dict[str, object]:
+        # The weights by name are made again at the next access.
         return {name: value for name, value in super().__getstate__().items() if name != "_named"}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         super().__setstate__(state)
-        eli5_weights.register(CRF)
+        register_with_eli5(CRF)
 
 
 def _predictions(field: ChainCRF | OneLabel, sequences: list) -> np.ndarray:
     return answer_each(sequences, lambda filled: [np.asarray(labels).tolist() for labels in field.predict(filled)])
+
+
+def register_with_eli5(kind: type) -> None:
+    """Let ``eli5.explain_weights`` and ``show_weights`` explain models of the class ``kind``, if eli5 was imported.
+
+    It is never imported here. The explanation is that of sklearn_crfsuite: features of each label, and transitions.
+    """
+    explain_weights = getattr(sys.modules.get("eli5"), "explain_weights", None)
+    if explain_weights is not None and kind not in explain_weights.registry:
+        explain_weights.register(kind, explain_with_eli5)
+
+
+def explain_with_eli5(
+    crf: CRF,
+    top: object = 20,
+    target_names: object = None,
+    targets: list | None = None,
+    feature_re: object = None,
+    feature_filter: object = None,
+) -> object:
+    """Return an ``eli5.base.Explanation`` of the weights; the arguments are those of ``eli5.explain_weights``."""
+    from eli5._feature_names import FeatureNames
+    from eli5._feature_weights import get_top_features
+    from eli5.base import Explanation, TargetExplanation, TransitionFeatureWeights
+    from eli5.utils import get_target_display_names
+
+    names, classes = np.array(crf.attributes_), crf.classes_
+    states = np.zeros((len(classes), len(names)))
+    row = {label: place for place, label in enumerate(classes)}
+    column = {name: place for place, name in enumerate(crf.attributes_)}
+    for (name, label), weight in crf.state_features_.items():
+        states[row[label], column[name]] = weight
+    if feature_re is not None or feature_filter is not None:
+        kept, chosen = FeatureNames(names).handle_filter(feature_filter, feature_re)
+        names, states = np.array(kept.feature_names), states[:, chosen]
+    shown = get_target_display_names(classes, target_names, _entities_together(classes) if targets is None else targets)
+    labels = [classes[place] for place, _ in shown]
+    transitions = [[crf.transition_features_.get((before, label), 0.0) for label in labels] for before in labels]
+    return Explanation(
+        targets=[TargetExplanation(name, get_top_features(names, states[place], top)) for place, name in shown],
+        transition_features=TransitionFeatureWeights([name for _, name in shown], np.array(transitions)),
+        estimator=repr(crf),
+        method="CRF",
+    )
+
+
+def _entities_together(classes: list) -> list:
+    """Return labels with "O" and the like first, and B-X beside I-X."""
+
+    def by_type(label: object) -> tuple[str, str]:
+        text = str(label)
+        return (text[2:] if text[1:2] == "-" and len(text) > 2 else ""), text
+
+    return sorted(classes, key=by_type)

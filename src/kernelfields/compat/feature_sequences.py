@@ -10,34 +10,42 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain
-from typing import Any
+from typing import TypeGuard
 
 import numpy as np
 import scipy.sparse
 
-from kernelfields.features.chunks import is_collection
-from kernelfields.features.readers import is_feature_sequences
-from kernelfields.fields.reading import is_sequence
+from kernelfields.features import is_feature_sequences
+from kernelfields.features.chunks import described, is_feature_position
+from kernelfields.features.dicts import first_position
+from kernelfields.fields.reading import is_listing
 
 _EXPECTED = "must be a list of sequences of feature dicts or of lists of feature strings"
 _ARRAYS = "For arrays of numbers use kernelfields.ChainCRF('linear'), which takes a list with one array per sequence"
 _LISTINGS = (list, tuple, np.ndarray)
 _LABELS = (str, int, np.integer, np.bool_)
+Label = str | int | np.integer | np.bool_
 
 
-def feature_sequences(X: Any, name: str = "X") -> list:
-    """Return X as a list of sequences; raise TypeError where its first features are no names."""
+def feature_sequences(X: object, name: str = "X") -> list:
+    """Return X as a list of sequences; raise TypeError where its first features have no names."""
     if scipy.sparse.issparse(X) or (isinstance(X, np.ndarray) and X.dtype != object):
-        raise TypeError(f"{name} {_EXPECTED}, got {_describe(X)}. {_ARRAYS}.")
+        raise TypeError(f"{name} {_EXPECTED}, got {described(X)}. {_ARRAYS}.")
     if not _is_iterable(X):
-        raise TypeError(f"{name} {_EXPECTED}, got {_describe(X)}")
+        raise TypeError(f"{name} {_EXPECTED}, got {described(X)}")
     sequences = [list(sequence) if isinstance(sequence, Iterator) else sequence for sequence in X]
-    if problem := _first_without_names(sequences):
-        raise TypeError(f"{name} {_EXPECTED}, but {problem}. {_ARRAYS}.")
+    first = first_position(sequences)
+    last = len(sequences) if first is None else first[0] + 1
+    for index, sequence in enumerate(sequences[:last]):
+        if not is_listing(sequence):
+            raise TypeError(f"{name} {_EXPECTED}, but sequence {index} is {described(sequence)}. {_ARRAYS}.")
+    if first is not None and not is_feature_position(first[2]):
+        place = f"position {first[1]} of sequence {first[0]}"
+        raise TypeError(f"{name} {_EXPECTED}, but {place} is {described(first[2])}. {_ARRAYS}.")
     return sequences
 
 
-def labelled_sequences(X: Any, y: Any, suffix: str = "") -> tuple[list, list]:
+def labelled_sequences(X: object, y: object, suffix: str = "") -> tuple[list, list]:
     """Return X and y as lists, sequence by sequence; ``suffix`` is that of their names in messages."""
     sequences, labels = feature_sequences(X, f"X{suffix}"), _label_sequences(y, f"y{suffix}")
     if len(sequences) != len(labels):
@@ -57,12 +65,12 @@ def labelled_sequences(X: Any, y: Any, suffix: str = "") -> tuple[list, list]:
     return sequences, labels
 
 
-def is_empty(sequence: Any) -> bool:
+def is_empty(sequence: object) -> bool:
     """Whether a sequence has no positions."""
     return isinstance(sequence, _LISTINGS) and len(sequence) == 0
 
 
-def the_only_label(labels: list) -> Any:
+def the_only_label(labels: list) -> Label | None:
     """Return the label that every position has; None if there are several, or if some cannot be a label."""
     every = chain.from_iterable(labels)
     first = next(every, None)
@@ -73,7 +81,7 @@ def the_only_label(labels: list) -> Any:
 
 @contextmanager
 def without_empty(sequences: list) -> Iterator[list[int]]:
-    """Give the numbers of the sequences that are not empty; errors inside say that only these are counted."""
+    """Give the numbers of the sequences that are not empty; errors inside get a note that others are not counted."""
     filled = [index for index, sequence in enumerate(sequences) if not is_empty(sequence)]
     try:
         yield filled
@@ -84,49 +92,27 @@ def without_empty(sequences: list) -> Iterator[list[int]]:
 
 
 def answer_each(sequences: list, answer: Callable[[list], Iterable]) -> np.ndarray:
-    """Ask for answers to the sequences that are not empty; return all as objects (S,), [] for empty ones."""
+    """Return the answers to all sequences as objects (S,), [] for those that are empty."""
     answers = np.empty(len(sequences), dtype=object)
     with without_empty(sequences) as filled:
         given = answer([sequences[index] for index in filled]) if filled else []
     for index in range(len(sequences)):
         answers[index] = []
-    for index, each in zip(filled, given, strict=True):
-        answers[index] = each
+    for index, one in zip(filled, given, strict=True):
+        answers[index] = one
     return answers
 
 
-def _is_iterable(values: Any) -> bool:
+def _is_iterable(values: object) -> TypeGuard[Iterable]:
     return isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping)
 
 
-def _label_sequences(y: Any, name: str) -> list:
+def _label_sequences(y: object, name: str) -> list:
     if not _is_iterable(y):
-        raise TypeError(f"{name} must be a list with one list of labels per sequence, got {_describe(y)}")
+        raise TypeError(f"{name} must be a list with one list of labels per sequence, got {described(y)}")
     listed = []
     for index, labels in enumerate(y):
         if not _is_iterable(labels) or getattr(labels, "ndim", 1) != 1:
-            raise ValueError(f"sequence {index} of {name} is {_describe(labels)}: each sequence needs a list of labels")
+            raise ValueError(f"sequence {index} of {name} is {described(labels)}: each sequence needs a list of labels")
         listed.append(labels.tolist() if isinstance(labels, np.ndarray) else list(labels))
     return listed
-
-
-def _first_without_names(sequences: list) -> str:
-    """Say where the first features are that have no names; nothing if the first features have names."""
-    for index, sequence in enumerate(sequences):
-        if not is_sequence(sequence) or getattr(sequence, "dtype", np.dtype(object)) != np.dtype(object):
-            return f"sequence {index} is {_describe(sequence)}"
-        for place, position in enumerate(sequence):
-            if isinstance(position, Mapping):
-                return ""
-            if is_collection(position) and len(position) == 0:
-                continue
-            named = is_collection(position) and isinstance(next(iter(position)), str | bytes)
-            return "" if named else f"position {place} of sequence {index} is {_describe(position)}"
-    return ""
-
-
-def _describe(value: Any) -> str:
-    shape = getattr(value, "shape", None)
-    if shape is not None:
-        return f"a {type(value).__name__} of shape {shape}"
-    return f"{value!r:.60} ({type(value).__name__})"

@@ -8,76 +8,75 @@ joining the sequences would compare labels of different positions. As a whole su
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import chain
-from typing import Any
 
+import numpy as np
 import sklearn.metrics
 
+#: Labels of every sequence.
+Labels = Iterable[Iterable]
+Score = float | np.ndarray
 
-def flat_accuracy_score(y_true: Any, y_pred: Any) -> float:
+
+def flat_accuracy_score(y_true: Labels, y_pred: Labels) -> float:
     """Return the share of positions whose label is right."""
     return float(sklearn.metrics.accuracy_score(*_flat(y_true, y_pred)))
 
 
-def flat_precision_score(y_true: Any, y_pred: Any, **kwargs: Any) -> Any:
+def flat_precision_score(y_true: Labels, y_pred: Labels, **kwargs: object) -> Score:
     """Return ``sklearn.metrics.precision_score`` over all positions."""
     return sklearn.metrics.precision_score(*_flat(y_true, y_pred), **kwargs)
 
 
-def flat_recall_score(y_true: Any, y_pred: Any, **kwargs: Any) -> Any:
+def flat_recall_score(y_true: Labels, y_pred: Labels, **kwargs: object) -> Score:
     """Return ``sklearn.metrics.recall_score`` over all positions."""
     return sklearn.metrics.recall_score(*_flat(y_true, y_pred), **kwargs)
 
 
-def flat_f1_score(y_true: Any, y_pred: Any, **kwargs: Any) -> Any:
+def flat_f1_score(y_true: Labels, y_pred: Labels, **kwargs: object) -> Score:
     """Return ``sklearn.metrics.f1_score`` over all positions."""
     return sklearn.metrics.f1_score(*_flat(y_true, y_pred), **kwargs)
 
 
-def flat_fbeta_score(y_true: Any, y_pred: Any, beta: float, **kwargs: Any) -> Any:
+def flat_fbeta_score(y_true: Labels, y_pred: Labels, beta: float, **kwargs: object) -> Score:
     """Return ``sklearn.metrics.fbeta_score`` over all positions."""
     return sklearn.metrics.fbeta_score(*_flat(y_true, y_pred), beta=beta, **kwargs)
 
 
-def flat_classification_report(y_true: Any, y_pred: Any, labels: Any = None, **kwargs: Any) -> Any:
+def flat_classification_report(
+    y_true: Labels, y_pred: Labels, labels: list | None = None, **kwargs: object
+) -> str | dict:
     """Return ``sklearn.metrics.classification_report`` over all positions."""
     return sklearn.metrics.classification_report(*_flat(y_true, y_pred), labels=labels, **kwargs)
 
 
-def sequence_accuracy_score(y_true: Any, y_pred: Any) -> float:
+def sequence_accuracy_score(y_true: Labels, y_pred: Labels) -> float:
     """Return the share of sequences whose labels are all right; 0 if there is no sequence."""
-    true, predicted = _listed(y_true), _listed(y_pred)
+    true = [list(labels) for labels in y_true]
     if not true:
         return 0.0
-    _check_numbers(true, predicted)
-    return sum(one == other for one, other in zip(true, predicted, strict=True)) / len(true)
+    pairs = _pairs(true, y_pred)
+    return sum(one == other for one, other in pairs) / len(pairs)
 
 
-def _flat(y_true: Any, y_pred: Any) -> tuple[list, list]:
-    true, predicted = _paired(y_true, y_pred)
-    return list(chain.from_iterable(true)), list(chain.from_iterable(predicted))
-
-
-def _paired(y_true: Any, y_pred: Any) -> tuple[list[list], list[list]]:
-    """Return both as lists of lists, sequence by sequence of the same length."""
-    true, predicted = _listed(y_true), _listed(y_pred)
-    _check_numbers(true, predicted)
-    for index, (one, other) in enumerate(zip(true, predicted, strict=True)):
+def _flat(y_true: Labels, y_pred: Labels) -> tuple[list, list]:
+    """Return the labels of all positions; ValueError unless all sequences have the same lengths in both."""
+    pairs = _pairs(y_true, y_pred)
+    for index, (one, other) in enumerate(pairs):
         if len(one) != len(other):
             raise ValueError(
                 f"sequence {index} has {len(one)} labels in y_true but {len(other)} in y_pred: "
                 "are both of the same data, in the same order?"
             )
-    return true, predicted
+    return list(chain(*(one for one, _ in pairs))), list(chain(*(other for _, other in pairs)))
 
 
-def _listed(y: Any) -> list[list]:
-    return [list(labels) for labels in y]
-
-
-def _check_numbers(true: list, predicted: list) -> None:
+def _pairs(y_true: Labels, y_pred: Labels) -> list[tuple[list, list]]:
+    true, predicted = ([list(labels) for labels in y] for y in (y_true, y_pred))
     if len(true) != len(predicted):
         raise ValueError(f"y_true has {len(true)} sequences but y_pred has {len(predicted)}")
+    return list(zip(true, predicted, strict=True))
 
 
 flat_accuracy = sklearn.metrics.make_scorer(flat_accuracy_score)

@@ -22,7 +22,7 @@ sense there either.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import chain, pairwise
@@ -31,7 +31,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kernelfields.estimators.chain_crf import ChainCRF
-from kernelfields.numerics.parameters import is_real, is_whole
+from kernelfields.fields.cliques import EdgeCliques
+from kernelfields.numerics.parameters import check_count, is_real
 from kernelfields.solvers.lbfgs import LBFGS
 from kernelfields.solvers.loop import REASONS, Iteration
 
@@ -62,7 +63,7 @@ _NO_COUNTERPART = {
     "keep_tempfiles": "no temporary files are made; use save to keep a model",
     "trainer_cls": "there is no trainer object; verbose=True shows progress, and training_log_ keeps it",
 }
-_ONLINE = {"ap", "averaged-perceptron", "pa", "passive-aggressive", "arow"}
+_ONLINE = ("ap", "averaged-perceptron", "pa", "passive-aggressive", "arow")
 _NOT_OF_SGD = ("c1", "num_memories", "epsilon")
 _SGD_EPOCHS = 1000
 # The rules of CRFsuite end a fit; at such a gap there is nothing left to gain.
@@ -91,13 +92,13 @@ class Options:
 
     def chain_crf(self, **others: Any) -> ChainCRF:
         """Return the field these options describe."""
-        # A threshold on frequencies removes what was never observed, whatever was asked for besides.
+        # A threshold on frequencies removes what was never observed, whatever the other parameters are.
+        observed = self.min_freq or "observed"
         every = self.min_freq == 0
         return ChainCRF(
             "linear",
-            support="all" if self.all_possible_states and every else "observed",
-            edge_support="all" if self.all_possible_transitions and every else "observed",
-            min_freq=self.min_freq,
+            support="all" if self.all_possible_states and every else observed,
+            edges=EdgeCliques(support="all" if self.all_possible_transitions and every else observed),
             l1=self.c1,
             prior_variance=1.0 / (2.0 * self.c2) if self.c2 else np.inf,
             solver="auto" if self.num_memories is None else LBFGS(self.num_memories),
@@ -109,7 +110,7 @@ class Options:
 
 @dataclass
 class CRFsuiteStopping:
-    """Returns True when CRFsuite would stop; ``reason`` then says which rule it was."""
+    """Returns True when CRFsuite would stop; ``reason`` is then the name of the rule."""
 
     epsilon: float
     period: int
@@ -131,7 +132,7 @@ class CRFsuiteStopping:
         return self.reason is not None
 
 
-def read_options(parameters: dict[str, Any]) -> Options:
+def read_options(parameters: Mapping[str, object]) -> Options:
     """Check the constructor's parameters, before any work starts."""
     for name, reason in _NO_COUNTERPART.items():
         value = parameters[name]
@@ -152,47 +153,40 @@ def read_options(parameters: dict[str, Any]) -> Options:
         c1=_number(parameters, "c1", 0.0),
         c2=_number(parameters, "c2", 1.0),
         max_iterations=_count(parameters, "max_iterations", _SGD_EPOCHS if sgd else 0, 0),
-        num_memories=_count(parameters, "num_memories", None, 1),
+        num_memories=None if parameters["num_memories"] is None else _count(parameters, "num_memories", 1, 1),
         epsilon=_number(parameters, "epsilon", 1e-5),
         period=_count(parameters, "period", 10, 0),
         delta=_number(parameters, "delta", 1e-5),
     )
 
 
-def _uses_sgd(algorithm: Any) -> bool:
+def _uses_sgd(algorithm: object) -> bool:
     name = algorithm.lower() if isinstance(algorithm, str) else algorithm
-    if isinstance(name, str) and name in _ONLINE:
+    if name in _ONLINE:
         raise NotImplementedError(
             f"algorithm={algorithm!r} has no counterpart here: it is no fit of a likelihood, so it has neither a "
             "loss to compare nor probabilities. Use algorithm='lbfgs' with c1 and c2."
         )
-    if not (name is None or (isinstance(name, str) and name in ("lbfgs", "l2sgd"))):
+    if name not in (None, "lbfgs", "l2sgd"):
         raise ValueError(f"algorithm must be 'lbfgs' or 'l2sgd', got {algorithm!r}")
     return name == "l2sgd"
 
 
-def _number(parameters: dict[str, Any], name: str, default: float) -> float:
-    value = parameters[name]
-    if value is None:
-        return default
+def _number(parameters: Mapping[str, object], name: str, default: float) -> float:
+    value = default if parameters[name] is None else parameters[name]
     if not is_real(value) or not 0 <= value < np.inf:
         raise ValueError(f"{name} must be a finite number that is not negative, or None, got {value!r}")
     return float(value)
 
 
-def _count(parameters: dict[str, Any], name: str, default: Any, least: int) -> Any:
-    value = parameters[name]
-    if value is None:
-        return default
-    if not is_whole(value) or value < least:
-        raise ValueError(f"{name} must be a whole number of at least {least}, or None, got {value!r}")
-    return int(value)
+def _count(parameters: Mapping[str, object], name: str, default: int, least: int) -> int:
+    value = default if parameters[name] is None else parameters[name]
+    check_count(value, name, ", or None", least=least)
+    return int(value)  # type: ignore[call-overload]
 
 
-def _flag(parameters: dict[str, Any], name: str) -> bool:
-    value = parameters[name]
-    if value is None:
-        return False
+def _flag(parameters: Mapping[str, object], name: str) -> bool:
+    value = parameters[name] or False
     if not isinstance(value, bool | int | np.bool_ | np.integer) or value not in (0, 1):
         raise ValueError(f"{name} must be True, False or None, got {value!r}")
     return bool(value)
@@ -247,7 +241,7 @@ class Holdout:
             [whole, len(y_true)],
         )
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> dict[str, object]:
         """Return the entries of the log: scores per label, their averages, accuracies."""
         scores = {label: LabelScore.of_counts(*counts) for label, counts in zip(self.labels, self.counts, strict=True)}
         items, instances = Fraction(*self.positions), Fraction(*self.sequences)
@@ -269,7 +263,7 @@ class TrainingLog:
     """Iterations of a fit, why it ended, how many weights it had and how long it took.
 
     ``reason`` is "epsilon", "delta" or "max_iterations" as above, or a reason of the solver's own;
-    ``message`` says it in words.
+    ``message`` is a sentence.
     """
 
     def __init__(self, reason: str, n_weights: int, history: Sequence[Iteration], holdout: Holdout | None = None):
@@ -278,22 +272,22 @@ class TrainingLog:
         self.featgen_num_features = n_weights
         self.training_seconds = history[-1].seconds if history else 0.0
         self.holdout = holdout
-        self.iterations: list[dict[str, Any]] = [
+        self.iterations: list[dict[str, object]] = [
             {
-                "num": each.iteration,
-                "loss": each.value,
-                "feature_norm": each.coefficient_norm,
-                "error_norm": each.gradient_norm,
-                "linesearch_step": each.step,
-                "time": each.seconds - before.seconds,
+                "num": iteration.iteration,
+                "loss": iteration.value,
+                "feature_norm": iteration.coefficient_norm,
+                "error_norm": iteration.gradient_norm,
+                "linesearch_step": iteration.step,
+                "time": iteration.seconds - before.seconds,
                 "scores": {},
             }
-            for before, each in pairwise(history)
+            for before, iteration in pairwise(history)
         ]
         if holdout is not None and self.iterations:
             self.iterations[-1].update(holdout.report())
 
     @property
-    def last_iteration(self) -> dict[str, Any] | None:
+    def last_iteration(self) -> dict[str, object] | None:
         """The last iteration, None if there was none."""
         return self.iterations[-1] if self.iterations else None

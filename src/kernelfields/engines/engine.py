@@ -4,19 +4,19 @@
     Torch("cuda:1")            one device of PyTorch
     Dask(client)               the workers of a cluster
 
-    engine.place(data, structure, settings) -> Sample        labelled data in a place
+    engine.place(data, spec, settings) -> Sample        labelled data in a place
     sample.view(clique)                     -> View          what the cliques of a set see; the panel of its basis
     sample.design(term)                     -> Design        a term on the data
     sample.datafit(designs)                 -> Datafit       the likelihood in the coefficients of the terms
 
-Nothing above a sample knows where the arrays are.
+Nothing above a sample depends on where the arrays are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -24,12 +24,17 @@ from sklearn.base import BaseEstimator
 from kernelfields.basis.selection import Basis
 from kernelfields.basis.subspace import Expansion
 from kernelfields.fields.cliques import CliqueSet
+from kernelfields.fields.reading import Matrix
+from kernelfields.inference.choice import FamilySpec
+from kernelfields.inference.family import LabelFamily
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design
-from kernelfields.objective.likelihoods.likelihood import LabelStructure, Layout, Residence
-from kernelfields.objective.term import Term
+from kernelfields.objective.term import Data, Term
+
+#: Packed sequences, graphs or instances, with their labels where these are known.
+PackedData: TypeAlias = Data
 
 
 @dataclass(frozen=True)
@@ -53,8 +58,8 @@ class View(Protocol):
     """What the cliques of a set see of labelled data: a row for each."""
 
     n_rows: int
-    #: The first row, (1, d); what tells the kind and the width of the inputs.
-    first_row: Any
+    #: The first row, (1, d), which has the kind and the width of the inputs.
+    first_row: Matrix
 
     def resolved(self, kernel: Kernel) -> Kernel:
         """Return the kernel with rules that read the data turned into numbers."""
@@ -69,7 +74,7 @@ class View(Protocol):
 class Sample(Protocol):
     """Labelled data in a place."""
 
-    structure: LabelStructure
+    spec: FamilySpec
     n_positions: int
 
     def check_basis(self, name: str, basis: Basis) -> None:
@@ -83,6 +88,17 @@ class Sample(Protocol):
 
     def datafit(self, designs: Sequence[Design]) -> Datafit:
         """Return the likelihood of the data in the coefficients of some terms."""
+
+
+class DeviceInference(Protocol):
+    """A place away from the host where the potentials of new data stay and are inferred."""
+
+    @property
+    def family(self) -> LabelFamily:
+        """The family that infers them there."""
+
+    def scores(self, expansion: Expansion, inputs: Matrix) -> Any:
+        """Return k(x, B) alpha for each row of inputs, (n, q), there."""
 
 
 class Engine(BaseEstimator):
@@ -101,14 +117,14 @@ class Engine(BaseEstimator):
         """Raise if new data cannot be scored here."""
         self.check()
 
-    def place(self, data: Any, structure: LabelStructure, settings: SampleSettings) -> Sample:
+    def place(self, data: PackedData, spec: FamilySpec, settings: SampleSettings) -> Sample:
         """Return labelled data in this place."""
-        raise NotImplementedError(f"{type(self).__name__} must define place(data, structure, settings)")
+        raise NotImplementedError(f"{type(self).__name__} must define place(data, spec, settings)")
 
-    def scores(self, expansion: Expansion, inputs: Any) -> np.ndarray:
+    def scores(self, expansion: Expansion, inputs: Matrix) -> np.ndarray:
         """Return k(x, B) alpha of new inputs, (n, q), on the host; ``expansion.placed`` keeps copies elsewhere."""
         return expansion.scores(inputs)
 
-    def residence(self, structure: LabelStructure, layout: Layout) -> Residence | None:
-        """Return where potentials of new data are best inferred beside their kernels; None for the host."""
+    def device_inference(self, family: LabelFamily) -> DeviceInference | None:
+        """Return a family that infers new data where their kernels are computed; None for the host."""
         return None

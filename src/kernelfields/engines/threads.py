@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from os import PathLike
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from kernelfields.basis.panel import PanelCholesky
 from kernelfields.basis.selection import Basis
-from kernelfields.engines.engine import Engine, SampleSettings
+from kernelfields.basis.subspace import PivotSubspace
+from kernelfields.engines.engine import Engine, PackedData, SampleSettings
 from kernelfields.fields.cliques import CliqueSet
-from kernelfields.inference.beliefs import GraphInference
+from kernelfields.fields.reading import Matrix
+from kernelfields.inference.choice import FamilySpec, family_of
+from kernelfields.inference.family import LabelFamily
 from kernelfields.kernels.kernel import Kernel, check_positive_semidefinite
+from kernelfields.numerics.registry import SETTINGS
 from kernelfields.objective.datafit import LocalDatafit
-from kernelfields.objective.designs.design import FeatureOrigin, LocalDesign, left_outside
+from kernelfields.objective.designs.design import Design, FeatureOrigin, LocalDesign, left_outside
 from kernelfields.objective.designs.memory import (
     FeaturePlan,
     check_features_fit,
@@ -28,13 +32,15 @@ from kernelfields.objective.designs.memory import (
     solver_bytes,
 )
 from kernelfields.objective.designs.pairs import Support, listed_support, observed_support
-from kernelfields.objective.likelihoods.likelihood import LabelStructure
+from kernelfields.objective.designs.tiles import Features, TiledFeatures
+from kernelfields.objective.likelihoods.likelihood import likelihood_of
 from kernelfields.objective.term import Term
 
 # Relative gaps that features of half precision can carry.
 _HALF_TOLERANCE = 1e-4
 
 
+@SETTINGS.register("threads")
 class Threads(Engine):
     """The threads of this process.
 
@@ -45,7 +51,7 @@ class Threads(Engine):
 
     name = "threads"
 
-    def __init__(self, memory: str | float | None = None, folder: Any = None):
+    def __init__(self, memory: str | float | None = None, folder: str | PathLike[str] | None = None):
         self.memory = memory
         self.folder = folder
 
@@ -56,9 +62,9 @@ class Threads(Engine):
     def check_scoring(self) -> None:
         """New data can always be scored here; the budget is for fits."""
 
-    def place(self, data: Any, structure: LabelStructure, settings: SampleSettings) -> LocalSample:
+    def place(self, data: PackedData, spec: FamilySpec, settings: SampleSettings) -> LocalSample:
         """Return labelled data in this process."""
-        return LocalSample(data, structure, settings, parse_memory(self.memory), self.folder)
+        return LocalSample(data, spec, settings, parse_memory(self.memory), self.folder)
 
 
 class LocalSample:
@@ -66,15 +72,15 @@ class LocalSample:
 
     def __init__(
         self,
-        data: Any,
-        structure: LabelStructure,
+        data: PackedData,
+        spec: FamilySpec,
         settings: SampleSettings,
         budget: int | None = None,
-        folder: Any = None,
+        folder: str | PathLike[str] | None = None,
     ):
         self.data = data
         self.n_positions = data.n_positions
-        self.structure = structure
+        self.spec = spec
         self.settings = settings
         self._budget = budget
         self._folder = folder
@@ -88,63 +94,71 @@ class LocalSample:
         """Return what the cliques of a set see."""
         return LocalView(self, name, clique)
 
-    def datafit(self, designs: Sequence[Any]) -> LocalDatafit:
+    def datafit(self, designs: Sequence[Design]) -> LocalDatafit:
         """Return the likelihood of the data in the coefficients of some terms."""
-        likelihood = self.structure.likelihood(self.data, designs, self.settings.workers, self._plan)
-        return LocalDatafit(likelihood, designs)
+        local = [design for design in designs if isinstance(design, LocalDesign)]
+        return LocalDatafit(likelihood_of(self.data, local, self.spec, self.settings.workers, self._planned), local)
 
     @cached_property
-    def _plan(self) -> GraphInference | None:
-        return self.structure.plan(self.data)
+    def _planned(self) -> LabelFamily | None:
+        """A plan of inference on graphs, which does not depend on what scores them."""
+        return family_of(self.data, (), self.spec) if self.spec.kind == "graph" else None
 
-    def design(self, term: Term, view: LocalView | None = None, panel: Any = None) -> LocalDesign:
+    def design(self, term: Term, view: LocalView | None = None, panel: PanelCholesky | None = None) -> LocalDesign:
         """Return a term on the data; its features are those of ``panel`` where there is one."""
         positions = term.clique.positions(self.data)
         known = self._designs.get(id(term.subspace))
         if known is not None and known.term.subspace is term.subspace and panel is None:
-            return known.for_term(term, positions)
-        n_labels = self.structure.n_labels
+            return replace(known, term=term, positions=positions)
+        n_labels = self.spec.n_labels
         if term.tied_everywhere:
             term = replace(term, support=self._support(term, None))
             return LocalDesign.of_features(term, None, n_labels, positions=positions)
+        left: np.ndarray | None
         if panel is not None:
             inputs, features, left = panel.inputs, self._features_of(panel), panel.residual
         else:
-            inputs = term.clique.view(self.data) if view is None else view.inputs
-            inputs, features, left = self._features(term, inputs)
-        origin = FeatureOrigin(term.subspace, inputs, left) if term.has_pivots else None
+            seen = term.clique.view(self.data) if view is None else view.inputs
+            inputs, features, left = self._features(term, seen)
+        origin = None
+        if isinstance(term.subspace, PivotSubspace) and left is not None:
+            origin = FeatureOrigin(term.subspace.kernel, term.subspace.pivots, inputs, left)
         term = replace(term, support=self._support(term, features))
         design = LocalDesign.of_features(term, features, n_labels, positions=positions, origin=origin)
         self._designs[id(term.subspace)] = design
         return design
 
-    def _features_of(self, panel: Any) -> Any:
+    def _features_of(self, panel: PanelCholesky) -> Features:
         """Return the features of a panel as a design keeps them."""
         return panel.features
 
-    def _features(self, term: Term, inputs: Any) -> tuple[Any, Any, Any]:
+    def precise(self, inputs: Matrix, rank: int) -> tuple[Matrix, np.dtype]:
+        """Return inputs and the precision of their features; double precision needs kernel values of double inputs."""
+        precision = feature_dtype(self.settings.dtype, inputs.shape[0] * rank, self.settings.tol)
+        return inputs.astype(np.float64, copy=False) if precision == np.float64 else inputs, precision
+
+    def _features(self, term: Term, inputs: Matrix) -> tuple[Matrix, Features, np.ndarray | None]:
         """Return inputs, their features in a subspace that is there already, and what it leaves of each input."""
         subspace, dtype = term.subspace, self.settings.dtype
-        if not term.has_pivots:
+        if not isinstance(subspace, PivotSubspace):
             return inputs, subspace.features(inputs, inputs.dtype if dtype is None else dtype), None
-        precision = feature_dtype(dtype, inputs.shape[0] * subspace.rank, self.settings.tol)
-        if precision == np.float64:
-            inputs = inputs.astype(np.float64, copy=False)  # else kernel values would be no better than float32
+        inputs, precision = self.precise(inputs, subspace.rank)
         plan = self.memory_plan(term.name, term.clique, inputs.shape[0], subspace.rank, precision, known=True)
-        features = subspace.features(inputs, precision) if plan is None else plan.features_of(subspace, inputs)
+        features = plan.features_of(subspace, inputs) if plan else subspace.features(inputs, precision)
         return inputs, features, left_outside(subspace, inputs, features)
 
-    def _support(self, term: Term, features: Any) -> Support | None:
+    def _support(self, term: Term, features: Features | None) -> Support | None:
         """Return the pairs of features and labellings that get coefficients; None for all of them."""
-        if term.support is not None or term.clique.support == "all":
+        if term.support is not None or not term.clique.observed_only:
             return term.support
-        clique, n_labels = term.clique, self.structure.n_labels
+        clique, n_labels = term.clique, self.spec.n_labels
         rows, labellings = clique.observed(self.data, n_labels)
+        assert not isinstance(features, TiledFeatures), "sets with pivots have no support"
         if rows is not None and features is not None:
             features = features[rows]
         if clique.lists_labellings:
-            return listed_support(labellings, clique.n_configurations(n_labels), clique.min_freq)
-        return observed_support(features, labellings, clique.n_configurations(n_labels), clique.min_freq)
+            return listed_support(labellings, clique.n_configurations(n_labels), clique.least_weight)
+        return observed_support(features, labellings, clique.n_configurations(n_labels), clique.least_weight)
 
     def memory_plan(
         self, name: str, clique: CliqueSet, n_rows: int, rank: int, precision: np.dtype, known: bool = False
@@ -152,7 +166,7 @@ class LocalSample:
         """Return how to keep the features of a term, in a ``known`` basis or a new one, within the budget, if any."""
         if self._budget is None:
             return None
-        settings, n_labels, n_positions = self.settings, self.structure.n_labels, self.data.n_positions
+        settings, n_labels, n_positions = self.settings, self.spec.n_labels, self.data.n_positions
         n_threads, outputs = settings.workers.n_threads, clique.n_configurations(n_labels)
         solver = solver_bytes(rank, outputs, itemsize=precision.itemsize, n_threads=n_threads)
         working = potential_bytes(n_positions, n_labels, tied=clique.labels_per_clique == 1, solved=settings.solved)
@@ -192,12 +206,8 @@ class LocalView:
 
     def panel(self, kernel: Kernel, capacity: int) -> PanelCholesky:
         """Return a panel in memory, or with its columns elsewhere; MemoryError if it cannot fit."""
-        sample, inputs = self._sample, self.inputs
-        settings = sample.settings
-        precision = feature_dtype(settings.dtype, self.n_rows * capacity, settings.tol)
-        plan = sample.memory_plan(self._name, self._clique, self.n_rows, capacity, precision)
+        inputs, precision = self._sample.precise(self.inputs, capacity)
+        plan = self._sample.memory_plan(self._name, self._clique, self.n_rows, capacity, precision)
         if plan is None or plan.keep == "memory":
             check_features_fit(self._name, self.n_rows, capacity, precision)
-        if precision == np.float64:
-            inputs = inputs.astype(np.float64, copy=False)  # else kernel values would be no better than float32
         return PanelCholesky(kernel, inputs, capacity, precision, None if plan is None else plan.columns())

@@ -1,6 +1,6 @@
 """Estimators: parameters, validation and assembly in the scikit-learn manner."""
 
-from kernelfields.estimators.chain_crf import ChainCRF
+from kernelfields.estimators.chain_crf import ChainCRF, RingCRF
 from kernelfields.estimators.density import ExponentialFamilyDensity
 from kernelfields.estimators.field_clustering import FieldClustering
 from kernelfields.estimators.frame_crf import FrameCRF
@@ -10,12 +10,13 @@ from kernelfields.estimators.multilabel_crf import MultiLabelCRF
 from kernelfields.estimators.pruning import PrunedBy
 from kernelfields.estimators.segment_crf import SegmentCRF
 from kernelfields.estimators.sequence_classifier import SequenceClassifier
-from kernelfields.models.checkpoints import Checkpoint
+from kernelfields.models.callbacks import Checkpoint, EarlyStopping
 from kernelfields.uncertainty.evidence.settings import EvidenceSearch
 
 __all__ = [
     "ChainCRF",
     "Checkpoint",
+    "EarlyStopping",
     "EvidenceSearch",
     "ExponentialFamilyDensity",
     "FieldClustering",
@@ -24,6 +25,7 @@ __all__ = [
     "KernelClassifier",
     "MultiLabelCRF",
     "PrunedBy",
+    "RingCRF",
     "SegmentCRF",
     "SequenceClassifier",
 ]

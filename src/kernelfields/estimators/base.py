@@ -1,52 +1,109 @@
 """The base class of all fields as scikit-learn estimators: fitting, answers, uncertainty, certificates, files.
 
     fit      learn the reader of the data -> place them -> terms on the sample -> fit_field -> fitted attributes
-    ask      read new data -> batches -> Field.answers, averaged over the posterior if asked for
+    predict  read new data -> batches -> Field.answers, averaged over the posterior on request
     keep     get_params and the fitted field -> document -> model file, and back
 
-An estimator says what is its own in a few hooks: how data are read (``_learn``, ``_read``), which labels meet
-(``_structure``), and which terms there are (``_designs``, by default those of ``_cliques``).
+A derived class defines a few hooks: how data are read (``_learn``, ``_read``), the family of its labellings
+(``_family_spec``), its terms (``_designs``, by default those of ``_cliques``), and the form of its answers
+(``_presented``). All questions are answered here, for every family alike.
+
+Answers may be conditioned on labels that are known. With log q (N, L) for what is known (fields/evidence.py) and u the
+potentials of the field:
+
+    p(y | x, known)       exp(score(y) + sum_t log q_t(y_t)) / Z(u + log q)
+    log p(known | x)      log Z(u + log q) - log Z(u)
+
+Weights count relative to the largest of their position, so that a label, or a set of allowed ones, has the weight one.
 """
 
 from __future__ import annotations
 
 import copy
+import inspect
+import re
+import warnings
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar, Self
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.basis.selection import Basis
-from kernelfields.engines.choice import resolve_engine, scoring_engine
-from kernelfields.engines.engine import Engine, Sample, SampleSettings
-from kernelfields.estimators.habits import advised
-from kernelfields.estimators.known import fill_in, known_evidence, log_likelihoods
-from kernelfields.estimators.settling import Silence, Training, scales, settle, stays_sparse, warn_of_uneven_columns
-from kernelfields.estimators.stored import StoredEstimator
-from kernelfields.features.label_dictionary import LabelDictionary
-from kernelfields.fields.evidence import read_labels
-from kernelfields.fields.reading import SEQUENCES, Nouns, random_generator
-from kernelfields.inference.answers import Answers, warn_of_doubts
+from kernelfields.engines.choice import answers_collections, resolve_engine, scoring_engine
+from kernelfields.engines.engine import Engine, PackedData, Sample, SampleSettings
+from kernelfields.estimators.auto_parameters import (
+    Data,
+    NoProgress,
+    Reader,
+    Training,
+    stays_sparse,
+    suitable_kernels,
+)
+from kernelfields.estimators.inspecting.explanations import (
+    Compared,
+    ExplanationSettings,
+    TrainingInputs,
+    check_one_sequence,
+    checked_tokens,
+    explain_labels,
+    input_names,
+    likeliest_others,
+)
+from kernelfields.estimators.inspecting.weights import changed_parameters, summarise_term, tabulate_weights
+from kernelfields.estimators.stored import Functions, StoredEstimator
+from kernelfields.features.readers import ChainReader, GraphReader, TableReader
+from kernelfields.features.scaling import uneven_spreads
+from kernelfields.fields.chains import weigh_classes
+from kernelfields.fields.constraints import ConstraintMasks
+from kernelfields.fields.evidence import LabelEvidence, as_evidence, read_labels, share_right
+from kernelfields.fields.ragged import Ragged, per_item, plain_strings
+from kernelfields.fields.reading import SEQUENCES, Nouns, check_class_weight, locate, plain_label, random_generator
+from kernelfields.formats.model_file import Document
+from kernelfields.inference.answers import Answers, warn_of_inference
+from kernelfields.inference.choice import FamilySpec, refuse_approximate
+from kernelfields.inference.potentials import EDGE
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.labels import LabelKernel
+from kernelfields.kernels.registry import has_no_scale, has_one_scale
 from kernelfields.models.build import NamedCliques, build_designs
-from kernelfields.models.checkpoints import Checkpoint
-from kernelfields.models.documents import SETTINGS
-from kernelfields.models.expectations import LabelledFeature, LabelShares
+from kernelfields.models.callbacks import Checkpoint
+from kernelfields.models.documents import (
+    check_widths,
+    checked_classes,
+    describe_parameters,
+    describe_solution,
+    describe_terms,
+    rebuild_certificate,
+    rebuild_estimator,
+    rebuild_solution,
+    rebuild_terms,
+)
 from kernelfields.models.field import Field
 from kernelfields.models.fit import (
     FieldKeeper,
     FitOptions,
+    FittedBy,
     FittedField,
     fit_field,
     warn_of_fit,
 )
-from kernelfields.models.partial import PartialLabels, refuse_unlabelled, resolve_criteria, resolve_partial_labels
-from kernelfields.models.rehearsal import MOST_RANK
+from kernelfields.models.partial import PartialLabels, resolve_partial_labels
+from kernelfields.models.pilot_fit import FALLBACK, MOST_RANK, PilotFit, split
+from kernelfields.models.stored_values import record
+from kernelfields.numerics.declared import (
+    attribute,
+    check_declared,
+    count_or_none,
+    declares_parameters,
+    one_of,
+    parameter,
+)
 from kernelfields.numerics.parameters import (
     check_callbacks,
     check_choice,
@@ -58,113 +115,142 @@ from kernelfields.numerics.parameters import (
 from kernelfields.numerics.threads import Workers, blas_threads
 from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.designs.design import Design
-from kernelfields.objective.likelihoods.likelihood import LabelStructure
-from kernelfields.reports.filled import FilledLabels
+from kernelfields.objective.term import Term
+from kernelfields.reports.graph_pictures import LabelledGraph
+from kernelfields.reports.inspection import (
+    Explanation,
+    FilledLabel,
+    FilledLabels,
+    ModelSummary,
+    WeightsTable,
+    words_for,
+)
+from kernelfields.reports.sequences import LabelledSequence
 from kernelfields.solvers.choice import check_solver
-from kernelfields.solvers.loop import Solution
-from kernelfields.structure.search import StructureSearch
+from kernelfields.solvers.loop import Iteration, Solution
 from kernelfields.uncertainty.evidence.settings import EvidencePath, resolve_search
 from kernelfields.uncertainty.laplace.laplace import Evidence
 from kernelfields.uncertainty.laplace.samples import (
     LaplaceSamples,
     draw_posterior,
     label_variances,
+    resolve_uncertainty,
 )
 
-SETTINGS |= {"structure search": StructureSearch, "label dictionary": LabelDictionary}
-SETTINGS |= {"partial labels": PartialLabels, "label shares": LabelShares, "labelled feature": LabelledFeature}
+if TYPE_CHECKING:
+    from kernelfields.reports.progress import FitProgress
 
-#: What may be passed where a kernel, a basis, a label kernel, an engine, labels or seeds are asked for.
-KernelLike = Kernel | str | Callable[..., np.ndarray] | BaseEstimator
+#: What may be passed where a kernel, a basis, a label kernel, an engine, labels or seeds are expected.
+KernelLike: TypeAlias = Kernel | str | Callable[..., np.ndarray] | BaseEstimator
 BasisLike = Basis | str
 LabelKernelLike = LabelKernel | str | np.ndarray
 EngineLike = Engine | str
 Seed = int | np.random.Generator | np.random.RandomState | None
 
-#: How labels are chosen; "viterbi" and "joint" are two words for the best labelling as a whole.
-DECODINGS = ("auto", "viterbi", "joint", "posterior")
+#: Answers with one entry for each item: a list of arrays, or one array, as the estimator has it.
+ByItem: TypeAlias = Any
+#: Labellings of each item with their log-probabilities.
+Ranked: TypeAlias = list[list[tuple[Any, float]]]
+#: What to show for each position of each item, such as its word.
+Tokens: TypeAlias = Sequence[Sequence[object] | None]
+
+#: Terms on a sample, and the coefficients to start from, None for zero.
+Start: TypeAlias = tuple[list[Design], list[np.ndarray] | None]
+
+#: How labels are chosen: the best labelling as a whole, or the most probable label of each position.
+DECODINGS = ("auto", "viterbi", "posterior")
+# The penalties of constraints that model files keep.
+_MASKS = ("edge", "start", "end", "label")
 # Below this many feature values, threads of BLAS wait for each other longer than they work.
 _SMALL_PRODUCT = 1_000_000
 
 
-class FieldEstimator(StoredEstimator, BaseEstimator, metaclass=ABCMeta):
+@declares_parameters
+class FieldParameters(StoredEstimator):
+    """The parameters that every field has, and estimators that are made of one."""
+
+    rank: int | None = parameter(1000, count_or_none)
+    basis: BasisLike = parameter("random-cholesky")
+    scale: bool | str = parameter("auto", one_of("auto", True, False))
+    tol: float = parameter(1e-3, lambda value, name: check_tolerance(value))
+    max_iter: int = parameter(1000, check_count)
+    dtype: object = parameter("auto", lambda value, name: resolve_dtype(value))
+    n_jobs: int | None = parameter(None)
+    random_state: Seed = parameter(None)
+    verbose: int = parameter(0)
+
+    def _check_parameters(self) -> None:
+        """Raise if a parameter cannot be used, before any work starts."""
+        check_declared(self)
+
+
+@declares_parameters
+class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
     """A field as a scikit-learn estimator; see the module for the hooks of those that derive from it."""
 
-    #: The name of its kind in model files.
-    kind: ClassVar[str]
+    #: How data are read, the kind of the family of labellings, and what messages call items and their positions.
+    _reads: ClassVar[type[ChainReader | GraphReader | TableReader]]
+    _family_kind: ClassVar[str]
+    _nouns: ClassVar[Nouns] = SEQUENCES
 
-    kernel: Any
-    prior_variance: Any
-    scale: Any
-    decode: str
-    rank: int | None
-    basis: Any
-    solver: Any
-    tol: float
-    max_iter: int
-    dtype: Any
-    n_jobs: int | None
-    engine: Any
-    random_state: Seed
-    verbose: int
-    callbacks: Any
+    classes_: np.ndarray = attribute()
+    n_features_in_: int = attribute()
+    field_: Field = attribute()
+    solution_: Solution = attribute()
+    inference_: FittedBy | None = attribute()
+    laplace_: LaplaceSamples = attribute()
+    evidence_path_: EvidencePath | None = attribute()
+    feature_names_in_: np.ndarray = attribute()
+    _reader: Reader = attribute()
+    _certificates: tuple[Certificate, Certificate] | None = attribute()
 
-    classes_: np.ndarray
-    n_features_in_: int
-    field_: Field
-    solution_: Solution
-    inference_: Any
-    laplace_: LaplaceSamples
-    evidence_path_: EvidencePath | None
-    _reader: Any
-    _certificates: tuple[Certificate, Certificate] | None
-
-    def __init_subclass__(cls, **settings: Any) -> None:
-        super().__init_subclass__(**settings)
-        advised(cls)
+    # Parameters of those estimators that have them.
+    kernel: Any = attribute()
+    prior_variance: Any = attribute()
+    engine: Any = attribute()
+    solver: object = attribute()
+    callbacks: Any = attribute()
+    class_weight: Any = attribute()
+    inference: object = attribute()
+    #: How labels are chosen by default, and how a fit treats labels that are partly known.
+    decode: str = attribute()
+    partial_labels: PartialLabels | None = attribute()
 
     # ---- hooks
 
     @abstractmethod
-    def _learn(self, X: object, y: object, sample_weight: object, part_of: Any = None) -> tuple[Any, Any, np.ndarray]:
+    def _learn(
+        self, X: object, y: object, sample_weight: object, part_of: tuple[Reader, np.ndarray] | None = None
+    ) -> tuple[Reader, Data, np.ndarray]:
         """Return reader, labelled data and sorted classes; ``part_of`` are reader and classes of data around these."""
 
     @abstractmethod
-    def _read(self, X: object, y: object = None, sample_weight: object = None) -> Any:
+    def _read(self, X: object, y: object = None, sample_weight: object = None) -> Data:
         """Return new data like those of the fit, labelled if y is given."""
 
-    def _read_fitted(self, X: object, y: object, sample_weight: object) -> Any:
+    def _read_fitted(self, X: object, y: object, sample_weight: object) -> Data:
         """Return the data of the fit once more, labelled and weighted as they were in it."""
-        return self._read(X, y, sample_weight)
+        return weigh_classes(self._read(X, y, sample_weight), self.classes_, self.class_weight)
+
+    def _family_spec(self, classes: np.ndarray, data: Data) -> FamilySpec:
+        """Return what decides the family of labellings: which labels meet, and what they may be."""
+        return FamilySpec(self._family_kind, len(classes))
 
     @abstractmethod
-    def _structure(self, classes: np.ndarray, data: Any) -> LabelStructure:
-        """Return which labels meet."""
-
-    @abstractmethod
-    def _cliques(self, training: Training) -> NamedCliques:
+    def _cliques(self, training: Training[Data, Reader]) -> NamedCliques:
         """Return the named clique sets of the field."""
 
-    def _designs(self, training: Training, sample: Sample) -> tuple[list[Design], list[np.ndarray] | None]:
+    def _designs(self, training: Training[Data, Reader], sample: Sample) -> Start:
         """Return the terms of the field on the sample, and the coefficients to start from, None for zero."""
         designs = build_designs(training.cliques, sample, training.options.random, training.say)
         return self._optimized(training, sample, designs, None)
 
-    def _term_variances(self, training: Training) -> list[float]:
+    def _term_variances(self, training: Training[Data, Reader]) -> list[float]:
         """Return the prior variance of each term, in the order of ``_designs``."""
         return [clique.prior_variance for _, clique in self._cliques(training)]
 
     def _check_parameters(self) -> None:
-        """Raise if a parameter cannot be used, before any work starts."""
-        if self.rank is not None:
-            check_count(self.rank, "rank", " (or None for no limit)")
-        check_tolerance(self.tol)
-        check_count(self.max_iter, "max_iter")
-        check_choice(self.scale, "scale", ("auto", True, False))
-        check_choice(getattr(self, "decode", "auto"), "decode", DECODINGS)
-        check_solver(self.solver)
-        check_callbacks(self.callbacks)
-        resolve_dtype(self.dtype)
+        super()._check_parameters()
         self._partial_settings()
 
     def _partial_settings(self) -> PartialLabels:
@@ -191,8 +277,8 @@ class FieldEstimator(StoredEstimator, BaseEstimator, metaclass=ABCMeta):
         self._check_parameters()
         search = None if optimize is None else resolve_search(optimize)
         if search is not None:
-            refuse_unlabelled(self, "optimize", "choose prior variances by cross-validation")
-        checkpoints = [each for each in check_callbacks(self.callbacks) if isinstance(each, Checkpoint)]
+            self._partial_settings().refuse_unlabelled("optimize", "choose prior variances by cross-validation")
+        checkpoints = [watcher for watcher in check_callbacks(self.callbacks) if isinstance(watcher, Checkpoint)]
         for checkpoint in checkpoints:
             checkpoint.begin()
         with self._progress() as progress:
@@ -206,7 +292,7 @@ class FieldEstimator(StoredEstimator, BaseEstimator, metaclass=ABCMeta):
             keeper: FieldKeeper | None = keep if checkpoints else None
             with blas_threads(self._blas_limit(training.data.n_positions)):
                 training.held_out = held_out
-                settled = settle(self, training)
+                settled = self._settled(training)
                 training.cliques = settled._cliques(training)
                 beside = self._place_development(training)
                 sample = training.place(training.data, training.cliques, beside)
@@ -217,55 +303,173 @@ class FieldEstimator(StoredEstimator, BaseEstimator, metaclass=ABCMeta):
         for checkpoint in checkpoints:
             checkpoint.end(self)
         warn_of_fit(fitted, self.tol, stacklevel=3)
-        if fitted.doubts:
-            warn_of_doubts(fitted.doubts, stacklevel=4)
+        warn_of_inference(fitted.warnings, stacklevel=4)
         return self
 
-    def _training(self, X: object, y: object, sample_weight: object, progress: Any, part_of: Any = None) -> Training:
+    def _training(
+        self,
+        X: object,
+        y: object,
+        sample_weight: object,
+        progress: FitProgress | NoProgress,
+        part_of: tuple[Reader, np.ndarray] | None = None,
+    ) -> Training[Data, Reader]:
+        """Return what a fit works on: the data as they are read and scaled, where they go, and how they are fitted."""
         random = random_generator(self.random_state)
         reader, data, classes = self._learn(X, y, sample_weight, part_of)
-        watchers = [*check_callbacks(self.callbacks), progress]
-        structure, engine = self._structure(classes, data), self._engine(data)
+        spec, engine = self._family_spec(classes, data), self._engine(data)
         partial = self._partial_settings()
-        criteria = resolve_criteria(partial, engine, data, reader, classes)
-        if scales(self, data):
-            data = reader.scale(data, always=self.scale is True)
+        criteria = partial.criteria(engine, data, reader, classes)
+        if self._scales(data):
+            # A fit that continues keeps the scale of its basis, which the reader has applied already.
+            if not self._continues:
+                data = reader.scale(data, always=self.scale is True)  # type: ignore[arg-type, assignment]
         else:
-            warn_of_uneven_columns(self, data)
+            self._warn_of_uneven_columns(data)
         options = FitOptions(
             self.solver,
             self.tol,
             self.max_iter,
-            # A list, not a generator: every watcher sees every iteration, whatever the others say.
-            lambda iteration: True in [watcher(iteration) for watcher in watchers],
+            self._watcher(progress),
             random,
             progress.say,
             partial,
             criteria,
         )
         settings = self._sample_settings()
-        return Training(reader, data, classes, structure, engine, options, progress.say, settings)
+        return Training(reader, data, classes, spec, engine, options, progress.say, settings)
 
-    # ---- what is left to the data, see settling.py
+    # ---- what a search by cross-validation needs, see selection/
 
-    #: Whether there is more to learn from a rehearsal than the kernel and the prior variance.
-    _learns_in_rehearsal = False
-    #: Whether a fit goes on from the present coefficients.
-    _continues = False
+    def _item_labels(self, training: Training[Data, Reader], y: object) -> list[np.ndarray]:
+        """Return the numbers of the labels that are known of each sequence, graph or instance, to spread over folds."""
+        data = training.data
+        labels = data.split(data.required_labels)
+        if not isinstance(data.evidence, np.ndarray):  # every label is known, or is the most probable one of its target
+            return labels
+        decided = data.split((data.evidence > -np.inf).sum(axis=1) == 1)
+        return [own[known] for own, known in zip(labels, decided, strict=True)]
 
-    def _spells_out(self) -> bool:
-        """Whether the user says in clique sets what field it is, so that kernel and prior variance are not used."""
+    def _approximate_method(self, training: Training[Data, Reader]) -> str | None:
+        """Return the method by which labels are inferred if it is approximate; None if exact, or not known yet."""
+        return None
+
+    def _watcher(self, progress: FitProgress | NoProgress) -> Callable[[Iteration], bool]:
+        """Return a function that shows every iteration to the callbacks and to what shows progress."""
+        watchers = [*check_callbacks(self.callbacks), progress]
+        # A list, not a generator: every watcher sees every iteration, whatever the others return.
+        return lambda iteration: True in [watcher(iteration) for watcher in watchers]
+
+    # ---- what is left to the data, see auto_parameters.py
+
+    @property
+    def _learns_in_pilot(self) -> bool:
+        """Whether there is more to learn from a pilot fit than the kernel and the prior variance."""
         return False
 
-    def _for_rehearsal(self) -> Self:
-        """Return a copy for short fits on a part of the data."""
-        rehearsed = copy.copy(self)
-        rehearsed.rank = MOST_RANK if self.rank is None else min(self.rank, MOST_RANK)
-        rehearsed.basis = "random-cholesky"
-        return rehearsed
+    @property
+    def _continues(self) -> bool:
+        """Whether a fit goes on from the present coefficients."""
+        return False
 
-    def _learn_from_rehearsal(self, training: Training, field: Field, held_out: Any) -> None:
-        """Take note of what a field, fitted to a part of the data, says of a part that was held out."""
+    @property
+    def _first_variance(self) -> float:
+        """The prior variance of clique sets that have none of their own: that of the kernel, or of its first part."""
+        variances = FALLBACK if is_auto(self.prior_variance) else self.prior_variance
+        return variances[0] if isinstance(variances, list | tuple) else variances
+
+    def _scales(self, data: Data) -> bool:
+        """Whether columns are brought to one scale, always or where they need it; not where data lie on a cluster."""
+        if not hasattr(data, "inputs"):
+            if self.scale is True:
+                raise ValueError("scale=True is for data of this process: scale the partitions of a collection before")
+            return False
+        return has_no_scale(self.kernel) if is_auto(self.scale) else bool(self.scale)
+
+    def _warn_of_uneven_columns(self, data: Data) -> None:
+        """Warn where one column drowns the others in the distances of a kernel whose scale the user has chosen."""
+        if not is_auto(self.scale) or not has_one_scale(self.kernel) or not hasattr(data, "inputs"):
+            return
+        uneven = uneven_spreads(data.inputs, data.position_weights[: data.inputs.shape[0]])
+        if uneven is not None:
+            warnings.warn(
+                f"columns have very different spreads, {uneven[0]:.3g} is usual and {uneven[1]:.3g} the largest, and "
+                f"{self.kernel!r} takes a difference of one to mean as much in each: scale=True brings them to one "
+                "scale, scale=False says that this is meant",
+                stacklevel=5,
+            )
+
+    def _settled(self, training: Training[Data, Reader]) -> Self:
+        """Return a copy in which what was left to the data is settled."""
+        settled = copy.copy(self)
+        path = is_auto(self.prior_variance)
+        kernels = suitable_kernels(training.reader) if is_auto(self.kernel) else [self.kernel]
+        settled.kernel, settled.prior_variance = kernels[0], FALLBACK if path else self.prior_variance
+        if not (path or len(kernels) > 1 or self._learns_in_pilot):
+            return settled
+        if self._continues:
+            term = next(term for term in self.field_.terms if term.clique.kernel is not None)
+            settled.kernel = term.clique.kernel if is_auto(self.kernel) else self.kernel
+            settled.prior_variance = term.prior_variance if path else self.prior_variance
+            return settled
+        if self._names_cliques() or training.optimize is not None:
+            return settled
+        if (parts := split(training.data)) is not None:
+            what = " and ".join(["the kernel"] * (len(kernels) > 1) + ["the prior variance"] * path) or "a threshold"
+            training.say(f"choosing {what} on a part of the data")
+            settled._choose_by_pilot_fits(training, parts, kernels, path)
+        return settled
+
+    def _choose_by_pilot_fits(
+        self,
+        training: Training[Data, Reader],
+        parts: tuple[PackedData, PackedData],
+        kernels: Sequence[KernelLike],
+        path: bool,
+    ) -> None:
+        """Set the kernel and, along a path, the prior variance under which held-out data are most likely."""
+        piloted = self._for_pilot()
+        spec = piloted._family_spec(training.classes, training.data)
+        options = replace(training.options, random=np.random.default_rng(0))
+        found = []
+        for kernel in kernels:
+            piloted.kernel = kernel
+            scene = replace(training, spec=spec, options=options, say=NoProgress().say, development=None)
+            scene.cliques = piloted._cliques(scene)
+            prefix = f"{kernel}: " if len(kernels) > 1 else ""
+            found.append(piloted._pilot_fit(scene, training.say, prefix).choose(*parts, path=path))
+        best = min(range(len(kernels)), key=lambda index: found[index].loss)
+        self.kernel = kernels[best]
+        if path:
+            self.prior_variance = found[best].variance
+        self._learn_from_pilot(training, Field(found[best].terms, spec), parts[1])  # type: ignore[arg-type]
+
+    def _pilot_fit(self, scene: Training[Data, Reader], say: Callable[[str], None], prefix: str) -> PilotFit:
+        def variances_of(variance: float) -> list[float]:
+            varied = copy.copy(self)
+            varied.prior_variance = variance
+            return varied._term_variances(scene)
+
+        return PilotFit(
+            lambda data, solved: scene.place(data, scene.cliques, solved=solved),
+            lambda sample: self._designs(scene, sample)[0],
+            variances_of,
+            lambda text: say(f"{prefix}{text}"),
+        )
+
+    def _names_cliques(self) -> bool:
+        """Whether clique sets describe the field, so that kernel and prior variance are not used."""
+        return False
+
+    def _for_pilot(self) -> Self:
+        """Return a copy for short fits on a part of the data."""
+        piloted = copy.copy(self)
+        piloted.rank = MOST_RANK if self.rank is None else min(self.rank, MOST_RANK)
+        piloted.basis = "random-cholesky"
+        return piloted
+
+    def _learn_from_pilot(self, training: Training[Data, Reader], field: Field, held_out: Data) -> None:
+        """Take note of what a field, fitted to a part of the data, predicts for a part that was held out."""
 
     @property
     def prior_variance_(self) -> float:
@@ -273,36 +477,42 @@ class FieldEstimator(StoredEstimator, BaseEstimator, metaclass=ABCMeta):
         check_is_fitted(self, "field_")
         return next(term for term in self.field_.terms if term.clique.kernel is not None).prior_variance
 
-    def _final_options(self, training: Training, designs: Sequence[Design]) -> FitOptions:
+    def _final_options(self, training: Training[Data, Reader], designs: Sequence[Design]) -> FitOptions:
         """Return the options of the fit once its terms are known."""
         return training.options
 
-    def _place_development(self, training: Training) -> int:
+    def _place_development(self, training: Training[Data, Reader]) -> int:
         """Put a development set beside the training data, if there is one; return its number of positions."""
         return 0
 
-    def _progress(self) -> Any:
-        """Return a context that shows where a fit is, if it is asked for."""
+    def _progress(self) -> FitProgress | NoProgress:
+        """Return a context that shows the progress of a fit if ``verbose``."""
         if not self.verbose:
-            return Silence()
+            return NoProgress()
         from kernelfields.reports.progress import FitProgress
 
         return FitProgress(self.verbose, tol=self.tol, max_iter=self.max_iter)
 
-    def _n_values(self, data: Any) -> int:
+    def _n_values(self, data: Data) -> int:
         """Return about how many values the features of data have, where these may be anywhere."""
         if not self._runs_anywhere() or stays_sparse(self.kernel, data):
             return 0
         return data.n_positions * (data.n_positions if self.rank is None else min(self.rank, data.n_positions))
 
     def _runs_anywhere(self) -> bool:
-        """Whether every engine can fit such a field; for those that only threads know, "auto" looks no further."""
+        """Whether every engine can fit such a field; for those of threads alone, "auto" considers no other."""
         return False
 
-    def _engine(self, data: Any) -> Engine:
+    def _engine(self, data: Data) -> Engine:
         """Return where a fit on such data runs; raise if it cannot run there."""
         local = self._partial_settings().ask_of_unlabelled
         return resolve_engine(self.engine, n_values=0 if local else self._n_values(data), data=data)
+
+    def _travelling(self) -> Self:
+        """Return a copy without what cannot leave this process; one thread of a worker is its share."""
+        model = copy.copy(self)
+        model.callbacks, model.engine, model.n_jobs = None, "threads", 1
+        return model
 
     def _sample_settings(self, n_terms: int = 1) -> SampleSettings:
         return SampleSettings(resolve_dtype(self.dtype), self.tol, Workers(self.n_jobs), n_terms)
@@ -315,9 +525,9 @@ class FieldEstimator(StoredEstimator, BaseEstimator, metaclass=ABCMeta):
         return 1 if small else None
 
     def _optimized(
-        self, training: Training, sample: Sample, designs: list[Design], start: list[np.ndarray] | None
-    ) -> tuple[list[Design], list[np.ndarray] | None]:
-        """Return the designs of the largest evidence and where to start in them, if that is asked for."""
+        self, training: Training[Data, Reader], sample: Sample, designs: list[Design], start: list[np.ndarray] | None
+    ) -> Start:
+        """Return the designs of the largest evidence and where to start in them, if the fit optimizes it."""
         if training.optimize is None:
             return designs, start
         if start is not None:
@@ -331,89 +541,259 @@ class FieldEstimator(StoredEstimator, BaseEstimator, metaclass=ABCMeta):
         training.evidence_path = chosen.path
         return list(chosen.designs), chosen.start
 
-    def _set_fitted(self, training: Training, fitted: FittedField) -> Self:
+    def _set_fitted(self, training: Training[Data, Reader], fitted: FittedField) -> Self:
         """Take what a fit has found for the fitted attributes."""
-        self._reader = training.reader
-        self.classes_ = training.classes
-        self.n_features_in_ = training.reader.n_features
-        self.field_ = Field(fitted.terms, training.structure)
-        self.inference_ = fitted.inference
-        self.solution_ = fitted.solution
-        exact = fitted.inference is None or fitted.inference.exact
-        self._certificates = (fitted.span, fitted.rkhs) if exact else None
+        certificates = (fitted.span, fitted.rkhs) if fitted.family.exact else None
+        field, inference = Field(fitted.terms, training.spec), FittedBy.of(fitted.family)
         self.evidence_path_ = training.evidence_path
         for later in ("laplace_", "continuation_"):
             self.__dict__.pop(later, None)
+        return self._set_field(training.reader, training.classes, field, inference, fitted.solution, certificates)
+
+    def _set_field(
+        self,
+        reader: Reader,
+        classes: np.ndarray,
+        field: Field,
+        inference: FittedBy | None,
+        solution: Solution,
+        certificates: tuple[Certificate, Certificate] | None,
+    ) -> Self:
+        """Set the fitted attributes of a field that was fitted or read from a file."""
+        self._reader, self.classes_, self.n_features_in_ = reader, classes, reader.n_features
+        self.__dict__.pop("feature_names_in_", None)
+        if reader.names is not None:
+            self.feature_names_in_ = np.array(reader.names, dtype=object)
+        self.field_, self.inference_, self.solution_ = field, inference, solution
+        self._certificates = certificates
         self._set_views()
         return self
 
     # ---- answers
 
     def _field(self) -> Field:
-        """Return the fitted field, as it is to be inferred now."""
+        """Return the fitted field, inferred by the present ``inference``, which may change after a fit."""
         check_is_fitted(self, "field_")
-        return self.field_
+        if "inference" not in self.__dict__:
+            return self.field_
+        return replace(self.field_, spec=replace(self.field_.spec, method=self.inference))
 
     def _answers(self, X: object, y: object = None, known: object = None) -> Iterator[Answers]:
-        """Yield batches of new data with what can be asked of them, given what is ``known`` of their labels."""
-        fitted, workers = self._field(), Workers(self.n_jobs)
+        """Yield the answers for batches of new data, given what is ``known`` of their labels."""
+        field, workers = self._field(), Workers(self.n_jobs)
         if y is None and self._reader.is_empty(X):
             return
         data = self._read(X, y)
-        evidence = None if known is None else known_evidence(self, known, data)
+        evidence = None if known is None else self._known_evidence(known, data)
         place = scoring_engine(self.engine, n_values=self._n_values(data), data=data)
         begin = 0
-        for batch in fitted.batches(data):
+        for batch in field.batches(data):
             end = begin + batch.n_positions
-            yield fitted.answers(batch, workers, place).given(None if evidence is None else evidence[begin:end])
+            yield field.answers(batch, workers, place).given(None if evidence is None else evidence[begin:end])
             begin = end
 
-    #: What messages call the items of data and their positions.
-    _nouns: ClassVar[Nouns] = SEQUENCES
+    def _known_evidence(self, known: object, data: Data) -> np.ndarray:
+        """Return what is known of the labels of data, as log-weights (N, L); errors name ``known``."""
+        try:
+            labels, evidence = self._read_known(known, data)
+            return as_evidence(labels, evidence, self._field().spec.n_labels)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"known: {error}") from error
 
-    def _read_known(self, known: object, data: Any) -> tuple[np.ndarray, np.ndarray | None]:
+    def _read_known(self, known: object, data: Data) -> tuple[np.ndarray, LabelEvidence | None]:
         """Return labels (N,) and, unless all of them are known, evidence (N, L)."""
         return read_labels(known, self.classes_, data.lengths, self._nouns)[:2]
 
-    def _decoded(self, X: object, decode: str | None, known: object = None) -> Iterator[tuple[Any, np.ndarray]]:
-        """Yield batches with the numbers of their labels, the best together or one by one."""
-        jointly = self._asked_jointly(decode)
-        for answers in self._answers(X, known=known):
-            yield answers.data, answers.best_labels() if jointly else answers.likeliest_labels()
+    def _presented(self, parts: Iterable[tuple[Data, np.ndarray]]) -> ByItem:
+        """Return rows (N, ..) of batches in the form of answers: one array for each item, one for all single labels."""
+        if self.field_.spec.kind == "single":
+            return np.concatenate([rows for _, rows in parts])
+        return Ragged(piece for data, rows in parts for piece in plain_strings(data.split(rows)))
+
+    def _presented_draws(self, parts: Iterable[tuple[Data, np.ndarray]], single: bool) -> ByItem:
+        """Return draws (k, N) of batches in the form of answers: (T,) for each item, (k, T) unless single."""
+        labels = self._label_names()
+        if self.field_.spec.kind == "single":
+            drawn = labels[np.concatenate([rows for _, rows in parts], axis=1)]
+            return drawn[0] if single else drawn
+        return Ragged(piece for data, drawn in parts for piece in per_item(data, labels[drawn], single))
+
+    def _labelling(self, numbers: np.ndarray) -> object:
+        """Return the numbers of the labels of one item as its labels."""
+        labels = self._label_names()[numbers]
+        return labels[0] if self.field_.spec.kind == "single" else labels
+
+    @answers_collections
+    def predict(self, X: object, decode: str | None = None, *, known: object = None) -> ByItem:
+        """Return the labels of each sequence or graph: a list of strings, or an array of numbers.
+
+        Parameters
+        ----------
+        X : inputs, in a form that :meth:`fit` takes
+        decode : "viterbi", "posterior" or None, default None
+            The most probable labelling as a whole (a good one where inference is approximate), or the most probable
+            label of each position, which maximises the expected share of right labels. None means ``decode`` of the
+            estimator.
+        known : what is known of the labels, in the form of a ``y`` of :meth:`fit`
+            Labels, None, sets of allowed ones, dicts of weights. Answers, here and below, are given that it is so.
+        """
+        self._asked_jointly(decode)
+        labels = self._label_names()
+        return self._presented(
+            (answers.data, labels[self._predicted_numbers(answers, decode)])
+            for answers in self._answers(X, known=known)
+        )
 
     def _asked_jointly(self, decode: str | None) -> bool:
-        """Whether ``decode``, None for that of the estimator, asks for the best labelling as a whole."""
-        chosen = self.decode if decode is None else decode
+        """Whether ``decode``, None for that of the estimator, means the best labelling as a whole."""
+        check_is_fitted(self, "field_")
+        chosen = getattr(self, "decode", "auto") if decode is None else decode
         check_choice(chosen, "decode", DECODINGS)
-        return self._decodes_jointly() if is_auto(chosen) else chosen != "posterior"
+        return self._decodes_jointly() if is_auto(chosen) else chosen == "viterbi"
 
     def _decodes_jointly(self) -> bool:
-        """Whether decode="auto" asks for the best labelling as a whole."""
+        """Whether decode="auto" means the best labelling as a whole."""
         return False
 
+    @answers_collections
+    def predict_marginals(
+        self, X: object, cliques: str | None = None, *, uncertainty: bool | str = False, known: object = None
+    ) -> ByItem:
+        """Return p(y_t | x) of each sequence or graph as (T, L) arrays, columns as in ``classes_``.
+
+        Parameters
+        ----------
+        X : inputs, in a form that :meth:`fit` takes
+        cliques : the name of a kind of cliques, or None
+            Also return the joint marginals of their labels, (m, L, .., L) for each item: a tuple of two lists. "edge"
+            are neighbouring labels of sequences; those of graphs are called as the types of their edges.
+        uncertainty : bool, "probit" or "sampling", default False
+            After :meth:`laplace`, average over the posterior around the fit: "probit" (or True) shrinks log-odds by
+            their variance, which keeps the most probable labels; "sampling" is the mean over drawn coefficients.
+        known : as in :meth:`predict`
+        """
+        check_is_fitted(self, "field_")
+        kind = resolve_uncertainty(uncertainty, joint=cliques is not None)
+        parts = list(self._averaged(X, kind, cliques, known))
+        marginals = self._presented((data, rows) for data, rows, _ in parts)
+        if cliques is None:
+            return marginals
+        return marginals, Ragged(joint for _, _, joints in parts for joint in joints or [])
+
     def _averaged(
-        self, X: object, kind: str | None, joint_of: Callable[[Any], np.ndarray] | None = None, known: object = None
-    ) -> Iterator[tuple[Any, np.ndarray, Any]]:
-        """Yield batches with their marginals and, if asked for, joint marginals, averaged over the posterior.
+        self, X: object, kind: str | None, group: str | None = None, known: object = None
+    ) -> Iterator[tuple[Data, np.ndarray, list[np.ndarray] | None]]:
+        """Yield batches with their marginals and those of a group of cliques, averaged over the posterior.
 
         ``kind`` is "probit", "sampling" or None for those of the fit itself.
         """
+        batches = self._answers(X, known=known)
         if kind is None:
-            for answers in self._answers(X, known=known):
-                yield answers.data, answers.marginals, None if joint_of is None else joint_of(answers)
+            for answers in batches:
+                yield answers.data, answers.marginals, None if group is None else answers.clique_marginals(group)
             return
-        from kernelfields.uncertainty.laplace.probit import averaged_answers
+        from kernelfields.uncertainty.laplace.samples import averaged_answers
 
-        batches, workers = self._answers(X, known=known), Workers(self.n_jobs)
-        yield from averaged_answers(kind, batches, self._field(), self._drawn(), workers, joint_of)
+        averaged = averaged_answers(kind, batches, self._field(), self._drawn(), Workers(self.n_jobs), group)
+        yield from cast(Iterator[tuple[Data, np.ndarray, list[np.ndarray] | None]], averaged)
 
-    def filled(self, X: object, y: object, *, tokens: Any = None, top: int | None = None) -> FilledLabels:
+    @answers_collections
+    def predict_variances(self, X: object) -> ByItem:
+        """Return the posterior variances of the potentials of single labels, (T, L) arrays, after :meth:`laplace`."""
+        return self._presented(self._variances(X))
+
+    def _variances(self, X: object) -> Iterator[tuple[Data, np.ndarray]]:
+        """Yield batches with the posterior variances of the potentials of single labels."""
+        field, samples = self._field(), self._drawn()
+        for batch in field.batches(self._read(X)) if not self._reader.is_empty(X) else ():
+            yield batch, label_variances(field, batch, samples)  # type: ignore[misc]  # batches of the same kind
+
+    @answers_collections
+    def predict_nbest(self, X: object, k: int, *, known: object = None) -> Ranked:
+        """Return, for each item, its k most probable labellings with their log-probabilities.
+
+        ValueError if inference is approximate.
+        """
+        check_is_fitted(self, "field_")
+        check_count(k, "k")
+        results: Ranked = []
+        for batch in self._answers(X, known=known):
+            for ranked, scores, total in zip(*batch.n_best(int(k)), batch.log_partition, strict=True):
+                logs = [float(score - total) for score in scores]
+                results.append([(self._labelling(row), log) for row, log in zip(ranked, logs, strict=True)])
+        return results
+
+    def sample(
+        self, X: object, n_samples: int | None = None, random_state: Seed = None, *, known: object = None
+    ) -> ByItem:
+        """Draw labellings from p(y | x): (T,) labels for each item, or (n_samples, T) if a number is given."""
+        check_is_fitted(self, "field_")
+        return self._presented_draws(self._draws(X, n_samples, random_state, known), n_samples is None)
+
+    def _draws(
+        self, X: object, n_samples: int | None, random_state: Seed, known: object = None
+    ) -> Iterator[tuple[Data, np.ndarray]]:
+        """Yield batches with labellings drawn from p(y | x), (n_samples or 1, N)."""
+        if n_samples is not None:
+            check_count(n_samples, "n_samples", " or None")
+        random = random_generator(random_state)
+        for answers in self._answers(X, known=known):
+            yield answers.data, answers.sample(n_samples or 1, random)
+
+    @answers_collections
+    def entropy(self, X: object, *, known: object = None) -> np.ndarray:
+        """Return the entropy of p(y | x) of each item, in nats; ValueError if inference is approximate."""
+        parts = [np.empty(0)]
+        for answers in self._answers(X, known=known):
+            refuse_approximate(answers.family, "an entropy")
+            parts.append(answers.entropies())
+        return np.concatenate(parts)
+
+    def log_likelihood(
+        self, X: object, y: object, *, per_item: bool = False, known: object = None
+    ) -> float | np.ndarray:
+        """Return log p(y | x), summed over items or for each; minus infinity for what is forbidden.
+
+        Of a y that is partly known, the probability of what is. ValueError if inference is approximate.
+        """
+        parts = [np.empty(0)]
+        for batch in self._answers(X, y, known):
+            refuse_approximate(batch.family, "a log-likelihood")
+            if batch.data.evidence is None:
+                parts.append(batch.label_scores(batch.data.labelling) - batch.log_partition)
+            else:
+                parts.append(_log_evidence(batch))
+        values = np.concatenate(parts)
+        return values if per_item else float(values.sum())
+
+    def filled(self, X: object, y: object, *, tokens: Tokens | None = None, top: int | None = None) -> FilledLabels:
         """Return a table of the labels that a partly known y leaves open, as :meth:`predict` fills them in.
 
-        The least sure come first, ``top`` of them or all; ``tokens`` holds what to show for each position of each
+        Sorted by increasing confidence, ``top`` rows or all; ``tokens`` holds what to show for each position of each
         sequence, such as its word.
         """
-        return fill_in(self, X, y, tokens, top)
+        if top is not None:
+            check_count(top, "top", " or None")
+        if y is None:
+            raise ValueError("y is None: pass what is known of the labels, with None for each one that is not")
+        parts, starts = [], [np.zeros(1, dtype=np.int64)]
+        for batch in self._answers(X, known=y):
+            parts.append((batch.evidence, batch.marginals))
+            starts.append(starts[-1][-1] + np.cumsum(batch.data.lengths))
+        if not parts:
+            return FilledLabels((), 0, self._places)
+        labels, predicted, offsets = self._label_names(), self.predict(X, known=y), np.concatenate(starts)
+        evidence, marginals = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        flat = predicted.ravel() if isinstance(predicted, np.ndarray) else np.concatenate(predicted)
+        chosen = np.searchsorted(labels, flat)
+        likely = marginals[np.arange(len(chosen)), chosen]
+        unknown = np.flatnonzero((evidence > -np.inf).sum(axis=1) > 1)
+        rows = []
+        for row in unknown[np.argsort(likely[unknown], kind="stable")][:top].tolist():
+            whole, part, token = self._place_names(*locate(offsets, row), tokens)
+            known = words_for(np.exp(evidence[row]).tolist(), labels.tolist())
+            rows.append(FilledLabel(whole, part, token, known, plain_label(labels[chosen[row]]), float(likely[row])))
+        return FilledLabels(tuple(rows), len(chosen) - len(unknown), self._places)
 
     #: What the table of :meth:`filled` calls the place of a label.
     _places: ClassVar[tuple[str, str]] = ("sequence", "position")
@@ -422,36 +802,183 @@ class FieldEstimator(StoredEstimator, BaseEstimator, metaclass=ABCMeta):
         """Return what the columns of marginals stand for, (L,)."""
         return self.classes_
 
-    def _place_names(self, whole: int, part: int, tokens: Any) -> tuple[int, Any, Any]:
+    def _place_names(self, whole: int, part: int, tokens: Tokens | None) -> tuple[int, object, object]:
         """Return the names of a place, and what there is to show there."""
-        return whole, part, None if tokens is None or tokens[whole] is None else tokens[whole][part]
+        own = None if tokens is None else tokens[whole]
+        return whole, part, None if own is None else own[part]
 
-    def _variances(self, X: object) -> Iterator[tuple[Any, np.ndarray]]:
-        """Yield batches with the posterior variances of the potentials of single labels."""
-        fitted, samples = self._field(), self._drawn()
-        for batch in fitted.batches(self._read(X)) if not self._reader.is_empty(X) else ():
-            yield batch, label_variances(fitted, batch, samples)
+    # ---- inspection
 
-    def _log_likelihoods(self, X: object, y: object, known: object = None) -> np.ndarray:
-        """Return log p(y | x, known) of each sequence, graph or instance; ValueError if inference is approximate.
+    def _feature_names(self, term: Term, given: object) -> Sequence[str]:
+        """Return the names of the input columns that a term sees: those given, those of the fit, or "x0", "x1", .."""
+        return input_names(self._reader.names, self._reader.n_features, given)
 
-        Where y is partly known, the probability is that of what it tells.
+    def weights(
+        self,
+        top: int | tuple[int, int] | None = 20,
+        labels: Sequence[object] | None = None,
+        feature_re: str | re.Pattern[str] | None = None,
+        *,
+        feature_names: object = None,
+    ) -> WeightsTable:
+        """Return the largest weights per label, and scores of labels that meet; ``to_rows()`` is for pandas.
+
+        Parameters
+        ----------
+        top : how many weights of each label, the largest by size; a pair for positive and negative ones; None for all
+        labels : list of the labels to show, in this order; None for all. Transitions are those between them.
+        feature_re : regular expression; features are listed if it is found in their names
+        feature_names : names of the input features. By default those of the fit, "x0", "x1", ... for arrays. For
+            graphs also a dict by type of edges, "node" for nodes.
+
+        With a window, names of neighbours' features begin with their offset: "[-1] word:the". Kernels without
+        explicit features, such as RBF, have no weights per feature, but a note. Transitions that depend on the
+        inputs have one list for all pairs of labels. Weights are relative: adding a number to those of one feature for
+        all labels changes no probability, so compare the labels of a feature. Where columns were brought to one scale,
+        weights are those of the scaled columns.
         """
-        return log_likelihoods(self._answers(X, y, known), self._contradicted)
+        field = self._field()
+        classes, names_of = self.classes_.tolist(), lambda term: self._feature_names(term, feature_names)
+        return tabulate_weights(field.terms, field.spec, classes, names_of, top, labels, feature_re)
 
-    def _contradicted(self, data: Any, evidence: np.ndarray) -> np.ndarray:
-        """Return a mask of the sequences, graphs or instances of which evidence (N, L) leaves no labelling, (S,)."""
-        return np.logical_or.reduceat(np.isneginf(evidence).all(axis=1), data.starts)
+    def _one_item(self, x: object, y: object, caller: str) -> Data:
+        """Return one sequence, graph or instance as data, labelled if y is given."""
+        check_one_sequence(x, caller)
+        return self._read([x], None if y is None else [y])
 
-    def _draws(
-        self, X: object, n_samples: int | None, random_state: Seed, known: object = None
-    ) -> Iterator[tuple[Any, np.ndarray]]:
-        """Yield batches with labellings drawn from p(y | x), (n_samples or 1, N)."""
-        if n_samples is not None:
-            check_count(n_samples, "n_samples", " or None")
-        random = random_generator(random_state)
-        for answers in self._answers(X, known=known):
-            yield answers.data, answers.sample(n_samples or 1, random)  # type: ignore[union-attr]
+    def _predicted_numbers(self, answers: Answers, decode: str | None = None) -> np.ndarray:
+        """Return the numbers of the labels that :meth:`predict` gives, (N,)."""
+        return answers.best_labels() if self._asked_jointly(decode) else answers.likeliest_labels()
+
+    def _step_words(self, group: str, nodes: list[int], place: int, compared: Compared) -> str:
+        """Return how an explanation calls the other labels of a clique when the one at ``place`` is exchanged."""
+        classes, labels = compared.classes, compared.labels
+        names = [
+            f"[{classes[labels[v]]}]" if index == place else f"{classes[labels[v]]}" for index, v in enumerate(nodes)
+        ]
+        if group == EDGE:
+            return f"transition from {names[0]}" if place == 1 else f"transition to {names[1]}"
+        if group.startswith("order"):
+            return f"{len(nodes)}-gram {' '.join(names)}"
+        other = nodes[1 - place]
+        return f"{classes[labels[other]]} {abs(other - nodes[place])} steps {'before' if place else 'after'}"
+
+    def explain(
+        self,
+        x: object,
+        y: object = None,
+        top: int = 5,
+        against: object = None,
+        *,
+        feature_names: object = None,
+        tokens: Sequence[object] | None = None,
+        pivots: int = 0,
+        neighbours: int = 3,
+        training: tuple[object, ...] | None = None,
+    ) -> Explanation:
+        """Return, for one sequence, graph or instance, what moved the label of each position, and away from which.
+
+        The contributions at a position add up to log p(y | x) - log p(y with the other label there | x); labels that
+        meet it are named by their positions. A labelling that constraints or ``allowed`` forbid has probability zero:
+        each rule that it breaks contributes infinity.
+
+        Parameters
+        ----------
+        x : one sequence, graph or instance, in the form the model was fitted on
+        y : its labels; None for those that are predicted
+        top : how many features to list at each position, the largest by size; transitions and kernels always are
+        against : a label, or a list with one per position, to compare with; None for the most probable besides y
+        feature_names : names of the input features, as in :meth:`weights`
+        tokens : what to show for each position, such as its word or the name of a node
+        neighbours : how many training inputs to list for each kernel without explicit features: the most similar
+        training : the pair (X, y) of the fit, to list those that contributed most, with their places and labels
+        pivots : list so many terms k(x, b) alpha_b of the kernel expansion instead; they may be large and cancel
+        """
+        field = self._field()
+        inputs = None if training is None else self._training_inputs(training)
+        settings = ExplanationSettings(top, pivots, neighbours, inputs)
+        settings.check()
+        data = self._one_item(x, y, "explain")
+        answers, classes = field.answers(data, Workers(1)), self._explained_classes()
+        labels = self._predicted_numbers(answers) if y is None else data.required_labels
+        others = likeliest_others(answers.marginals, labels, classes, against)
+        words = checked_tokens(tokens, len(labels), *self._places) if tokens is not None else self._usual_tokens()
+        compared = Compared(labels, others, classes, words)
+        return explain_labels(
+            field.terms,
+            answers,
+            compared,
+            lambda term: self._feature_names(term, feature_names),
+            lambda group, nodes, place: self._step_words(group, nodes, place, compared),
+            settings,
+        )
+
+    def _explained_classes(self) -> list:
+        """Return the labels that positions may have."""
+        return self.classes_.tolist()
+
+    def _usual_tokens(self) -> list[str] | None:
+        """Return what explanations show for each position by default."""
+        return None
+
+    def _training_inputs(self, training: object) -> TrainingInputs:
+        if not isinstance(training, tuple | list) or len(training) not in (2, 3):
+            raise ValueError("training must be the pair (X, y) that the model was fitted to, and weights if it had any")
+        data = self._read_fitted(*training, *([None] * (3 - len(training))))
+        return TrainingInputs(self._field(), data, self.classes_.tolist(), Workers(self.n_jobs))
+
+    def summary(self) -> ModelSummary:
+        """Return the fitted field at a glance, to be printed, shown by a notebook or put on a page of a report."""
+        field = self._field()
+        forbidden = np.isneginf(field.spec.step_penalties)
+        return ModelSummary(
+            name=type(self).__name__,
+            labels=tuple(self._label_names().tolist()),
+            n_features=self._reader.n_features,
+            sets=tuple(summarise_term(term, self._nouns.part) for term in field.terms),
+            solution=self.solution_,
+            certificates=self._certificates or (),
+            tol=self.tol,
+            parameters=changed_parameters(self.get_params(deep=False), self._default_parameters()),
+            transitions=self._shown_transitions(),
+            forbidden=forbidden if forbidden.any() else None,
+        )
+
+    @classmethod
+    def _default_parameters(cls) -> dict[str, object]:
+        return {name: own.default for name, own in inspect.signature(cls.__init__).parameters.items()}
+
+    def _shown_transitions(self) -> np.ndarray | None:
+        """Return the scores of neighbouring labels that do not depend on inputs, (L, L); None if there are none."""
+        return getattr(self, "transitions_", None)
+
+    def _repr_html_inner(self) -> str:
+        """Return the HTML of scikit-learn's ``_repr_html_``: of a fitted estimator its summary."""
+        return self.summary()._repr_html_() or "" if hasattr(self, "field_") else super()._repr_html_inner()
+
+    def _repr_mimebundle_(self, **settings: object) -> dict[str, str]:
+        """Return what a notebook shows, as scikit-learn does."""
+        if hasattr(self, "field_") and get_config()["display"] == "diagram":
+            return {"text/plain": repr(self), "text/html": self.summary()._repr_html_() or ""}
+        return super()._repr_mimebundle_(**settings)
+
+    def show(
+        self, x: object, y: Sequence | None = None, *, tokens: Sequence | None = None, caption: str = ""
+    ) -> LabelledSequence | LabelledGraph:
+        """Return one sequence as the field labels it, coloured, for a notebook or a page; without words a time line.
+
+        Parameters
+        ----------
+        x : one sequence, in the form the model was fitted on
+        y : its true labels, to mark those that are wrong; labels that were not in the fit are allowed
+        tokens : what to show for each position, such as its word; None for a time line
+        """
+        check_is_fitted(self, "field_")
+        check_one_sequence(x, "show")
+        labels, marginals = self.predict([x])[0], self.predict_marginals([x])[0]
+        return LabelledSequence(labels, marginals, self.classes_.tolist(), tokens, y, caption)
+
+    # ---- certificates
 
     @property
     def certificate_(self) -> Certificate:
@@ -466,16 +993,15 @@ class FieldEstimator(StoredEstimator, BaseEstimator, metaclass=ABCMeta):
     def _certified(self) -> tuple[Certificate, Certificate]:
         check_is_fitted(self, "field_")
         if self._certificates is None:
-            raise AttributeError(
-                f"no certificate: the labels were inferred by {self.inference_.method!r}, which is approximate"
-            )
+            method = None if self.inference_ is None else self.inference_.method
+            raise AttributeError(f"no certificate: the labels were inferred by {method!r}, which is approximate")
         return self._certificates
 
     @property
     def stationarity_(self) -> float:
         """How flat the objective is at the fit: (s / 2) ||gradient||^2 over the value, summed over clique sets.
 
-        Where labels are partly known the objective has several minima, and this is what tells that one is reached.
+        Where labels are partly known the objective has several minima, and this measures whether one is reached.
         """
         check_is_fitted(self, "field_")
         return sum(self.solution_.gap_parts.values()) / max(abs(self.solution_.value), np.finfo(float).tiny)
@@ -494,7 +1020,9 @@ class FieldEstimator(StoredEstimator, BaseEstimator, metaclass=ABCMeta):
         scope="rkhs": among all functions of the RKHS, O(N^2) kernel evaluations; scope="span": in that of the basis.
         """
         fitted = self._field()
-        refuse_unlabelled(self, "certify", "certificate_ and stationarity_ tell how near the fit is to a minimum")
+        self._partial_settings().refuse_unlabelled(
+            "certify", "certificate_ and stationarity_ tell how near the fit is to a minimum"
+        )
         if scope not in ("rkhs", "span"):
             raise ValueError(f"scope must be 'rkhs' or 'span', got {scope!r}")
         data = self._read_fitted(X, y, sample_weight)
@@ -521,18 +1049,18 @@ class FieldEstimator(StoredEstimator, BaseEstimator, metaclass=ABCMeta):
         Draws ``n_samples`` coefficients for predictions with ``uncertainty``. method="exact" spells out the Hessian,
         "lanczos" works with ``steps`` of its products for each of ``probes`` estimates of the log determinant and for
         each sample, "auto" is exact for small fields. ``beyond_basis``: whether what the basis cannot express keeps
-        its prior variance, which is too much where a low rank leaves out what the data could tell; "auto" counts what
+        its prior variance, which is too much where a low rank leaves out what the data determine; "auto" counts what
         is left out beyond the most of any training input. Warns where the posterior is no Gaussian around the mode.
         """
-        for name, count in (("n_samples", n_samples), ("steps", steps), ("probes", probes)):
-            check_count(count, name)
+        for name, number in (("n_samples", n_samples), ("steps", steps), ("probes", probes)):
+            check_count(number, name)
         if not (isinstance(beyond_basis, bool | np.bool_) or beyond_basis == "auto"):
             raise ValueError(f"beyond_basis must be True, False or 'auto', got {beyond_basis!r}")
         terms = self._field().terms
-        refuse_unlabelled(self, "laplace", "fit without them for a posterior")
+        self._partial_settings().refuse_unlabelled("laplace", "fit without them for a posterior")
         data = self._read_fitted(X, y, sample_weight)
         settings = self._sample_settings(sum(not term.tied_everywhere for term in terms))
-        sample = self._engine(data).place(data, self._field().structure, settings)
+        sample = self._engine(data).place(data, self._field().spec, settings)
         self.laplace_ = draw_posterior(
             terms,
             sample,
@@ -559,3 +1087,113 @@ class FieldEstimator(StoredEstimator, BaseEstimator, metaclass=ABCMeta):
         if not hasattr(self, "laplace_"):
             raise ValueError("uncertainty needs the posterior around the fit: call laplace(X, y) on its data first")
         return self.laplace_
+
+    # ---- files
+
+    def to_document(self) -> Document:
+        """Return the fitted estimator as plain values and arrays."""
+        check_is_fitted(self, "field_")
+        certificates = self._certificates
+        document = {
+            "parameters": describe_parameters(self),
+            "classes": self._described_classes(),
+            "inputs": self._reader.describe(),
+            "structure": self._describe_spec(),
+            **describe_terms(self.field_.terms),
+            "solution": describe_solution(self.solution_),
+            "certificates": None if certificates is None else [asdict(certificate) for certificate in certificates],
+        }
+        if self.inference_ is not None:
+            document["fitted_by"] = asdict(self.inference_)
+        for name in ("laplace", "continuation"):
+            if hasattr(self, f"{name}_"):
+                document[name] = getattr(self, f"{name}_").describe()
+        if self.evidence_path_ is not None:
+            document["evidence_path"] = [asdict(step) for step in self.evidence_path_.steps]
+        return document
+
+    @classmethod
+    def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
+        """Return the estimator that was described; errors of any kind if it is not sound."""
+        functions = callables or {}
+        classes = cls._rebuilt_classes(document["classes"])
+        reader = cls._rebuilt_reader(document["inputs"])
+        spec = cls._rebuilt_spec(document["structure"], classes)
+        terms = rebuild_terms(document, spec.n_labels, functions)
+        check_widths(terms, reader.width)
+        estimator = rebuild_estimator(cls, document["parameters"], functions)
+        estimator._check_parameters()
+        cls._check_terms(terms, reader, spec)
+        fitted_by, certificates = document.get("fitted_by"), document["certificates"]
+        inference = None if fitted_by is None else record(FittedBy, fitted_by, "how it was fitted")
+        if certificates is not None:
+            span, rkhs = map(rebuild_certificate, certificates)
+            certificates = span, rkhs
+        solution = rebuild_solution(document["solution"], terms)
+        steps = document.get("evidence_path")
+        estimator.evidence_path_ = None if steps is None else EvidencePath.rebuild(steps)
+        if "laplace" in document:
+            estimator.laplace_ = LaplaceSamples.rebuild(document["laplace"], terms)
+        return estimator._set_field(reader, classes, Field(terms, spec), inference, solution, certificates)
+
+    def _described_classes(self) -> np.ndarray | list:
+        return self.classes_
+
+    @classmethod
+    def _rebuilt_classes(cls, described: ArrayLike) -> np.ndarray:
+        return checked_classes(described)
+
+    @classmethod
+    def _rebuilt_reader(cls, described: Document) -> Reader:
+        """Return the reader that was described."""
+        return cls._reads.rebuild(dict(described))  # type: ignore[return-value]  # class variables cannot be generic
+
+    def _describe_spec(self) -> Document:
+        """Return what is to be kept of which labels meet."""
+        masks = self.field_.spec.masks
+        return {} if masks is None else {"masks": {name: getattr(masks, name) for name in _MASKS}}
+
+    @classmethod
+    def _rebuilt_spec(cls, described: Document, classes: np.ndarray) -> FamilySpec:
+        """Return what decides the family of labellings, as it was described."""
+        masks = None
+        if "constraints" in cls._get_param_names():
+            masks = ConstraintMasks(**described["masks"])
+            masks.check(len(classes))
+        return FamilySpec(cls._family_kind, len(classes), masks)
+
+    @classmethod
+    def _check_terms(cls, terms: Sequence[Term], reader: Reader, spec: FamilySpec) -> None:
+        """Raise unless terms, inputs and labels fit together, so that a model that loads can predict."""
+
+
+def _log_evidence(answers: Answers) -> np.ndarray:
+    """Return log p(what ``data`` hold of the labels | x, what is given), (S,); minus infinity for contradictions."""
+    data = answers.data
+    evidence = as_evidence(data.labels, data.evidence, answers.family.n_labels)
+    impossible = answers.family.given(evidence).impossible()
+    # Inference needs a labelling: where there is none, what is given stands alone.
+    possible = np.where(np.repeat(impossible, data.lengths)[:, None], 0.0, evidence)
+    return np.where(impossible, -np.inf, answers.given(possible).log_partition - answers.log_partition)
+
+
+@declares_parameters
+class LabelledField(FieldEstimator[Data, Reader]):
+    """A field that is fitted to labels: what those of sequences, graphs, instances and single inputs share."""
+
+    solver: object = parameter("auto", lambda value, name: check_solver(value))
+    engine: EngineLike = parameter("auto")
+    callbacks: Sequence[object] | None = parameter(None, lambda value, name: check_callbacks(value))
+    class_weight: Mapping[object, float] | str | None = parameter(None, lambda value, name: check_class_weight(value))
+
+    def score(
+        self, X: object, y: object, sample_weight: ArrayLike | None = None, *, decode: str | None = None
+    ) -> float:
+        """Return the share of positions whose label is the predicted one.
+
+        ``sample_weight`` holds one weight for each sequence or graph. Labels that were never learnt are errors;
+        positions whose label is not known do not count.
+        """
+        check_is_fitted(self, "field_")
+        lengths = self._read(X).lengths
+        return share_right(y, self.classes_, lengths, lambda: self.predict(X, decode), sample_weight, self._nouns)

@@ -1,54 +1,136 @@
-"""ChainCRF: a kernel conditional random field on sequences, as a scikit-learn estimator."""
+"""ChainCRF: a kernel conditional random field on sequences, as a scikit-learn estimator; RingCRF: on closed ones."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+import copy
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import BaseEstimator
 
-from kernelfields.engines.choice import answers_collections, is_collection
+from kernelfields.engines.choice import is_collection
 from kernelfields.engines.engine import Sample
-from kernelfields.estimators.base import (
-    BasisLike,
-    EngineLike,
-    FieldEstimator,
-    KernelLike,
-    LabelKernelLike,
-    Seed,
-)
-from kernelfields.estimators.inspecting.explanations import Asked, explain_sequence
-from kernelfields.estimators.inspecting.inspection import ShownBySummary, show_sequence, summarise, tabulate_weights
-from kernelfields.estimators.known import ranked_labellings
-from kernelfields.estimators.settling import Training, learnt_cliques
+from kernelfields.estimators.auto_parameters import Training
+from kernelfields.estimators.base import DECODINGS, KernelLike, LabelKernelLike, LabelledField, Start
 from kernelfields.estimators.stored import Functions
-from kernelfields.features.label_dictionary import check_rule, refuse_elsewhere
+from kernelfields.features.label_dictionary import AllowedLabelsRule, check_rule, readable_again, refuse_elsewhere
 from kernelfields.features.readers import ChainReader
 from kernelfields.fields.chains import Chains, weigh_classes
-from kernelfields.fields.cliques import CliqueSet, EdgeCliques, NodeCliques
-from kernelfields.fields.constraints import ConstraintMasks, guess_scheme, resolve_constraints
-from kernelfields.fields.evidence import share_right
-from kernelfields.fields.ragged import Ragged, per_item, plain_strings
-from kernelfields.fields.reading import check_class_weight
+from kernelfields.fields.cliques import CliqueSet, EdgeCliques, EndCliques, NodeCliques, StartCliques
+from kernelfields.fields.constraints import guess_scheme, resolve_constraints
+from kernelfields.fields.evidence import LabelEvidence
+from kernelfields.fields.reading import random_generator
+from kernelfields.formats.model_file import Document
+from kernelfields.inference.checks import check_labels, check_lengths
+from kernelfields.inference.choice import FamilySpec
+from kernelfields.inference.ring import Rings
 from kernelfields.models.build import NamedCliques, continued_designs, name_cliques
-from kernelfields.models.fit import DevelopmentSet, FittedField
-from kernelfields.models.partial import PartialLabels
-from kernelfields.models.rehearsal import FALLBACK
-from kernelfields.models.unlabelled import with_unlabelled
-from kernelfields.numerics.parameters import check_count, check_penalty, check_prior_variances, check_support, is_auto
-from kernelfields.objective.designs.design import Design
-from kernelfields.objective.likelihoods.chain import ChainStructure
-from kernelfields.reports.inspection import Explanation, ModelSummary, WeightsTable
-from kernelfields.reports.sequences import LabelledSequence
+from kernelfields.models.callbacks import Checkpoint, patience_of
+from kernelfields.models.continuation import Continuation, all_classes, fit_continued, with_labels, with_pivots
+from kernelfields.models.field import Field
+from kernelfields.models.fit import DevelopmentSet, FitOptions, FittedField, warn_of_solution
+from kernelfields.models.partial import PartialLabels, with_unlabelled
+from kernelfields.models.pilot_fit import FALLBACK
+from kernelfields.models.stream import LabelStream
+from kernelfields.numerics.declared import (
+    Check,
+    attribute,
+    declares_parameters,
+    one_of,
+    or_none,
+    parameter,
+    variances_or_auto,
+    window_of_inputs,
+)
+from kernelfields.numerics.parameters import check_callbacks, check_penalty, check_support, is_auto
+from kernelfields.numerics.threads import Workers
+from kernelfields.objective.bounds import Certificate
+from kernelfields.structure.candidates import default_candidates, learn_chain_cliques, resolve_search
 from kernelfields.structure.search import StructurePath, StructureSearch
-from kernelfields.uncertainty.laplace.probit import resolve_uncertainty
+
+ChainTraining: TypeAlias = Training[Chains, ChainReader]
+#: Parameters that describe the field; those of the first batch of partial_fit must not change.
+_DESCRIBING = (
+    "kernel",
+    "edges",
+    "window",
+    "rank",
+    "basis",
+    "support",
+    "l1",
+    "prior_variance",
+    "scale",
+    "label_kernel",
+    "cliques",
+    "constraints",
+    "allowed",
+)
 
 
-class ChainCRF(ShownBySummary, FieldEstimator):
+def clique_set(kind: type[CliqueSet], *, auto: bool = False) -> Check:
+    """Return a check for a clique set of a kind or None; ``auto`` allows "auto" as well."""
+
+    def check(value: object, name: str) -> None:
+        if not (value is None or isinstance(value, kind) or (auto and is_auto(value))):
+            article = "an" if kind.__name__[0] in "AEIOU" else "a"
+            raise TypeError(f"{name} must be {article} {kind.__name__}(...) or None, got {value!r}")
+
+    return check
+
+
+@declares_parameters
+class SequenceField(LabelledField[Chains, ChainReader]):
+    """A field on sequences: the parameters and hooks that ChainCRF and SegmentCRF share."""
+
+    _reads = ChainReader
+
+    kernel: KernelLike = parameter("auto", first=True)
+    window: int | tuple[int, int] = parameter(1, window_of_inputs)
+    edges: EdgeCliques | None = parameter(None, clique_set(EdgeCliques))
+    prior_variance: float | str | Sequence[float] = parameter("auto", variances_or_auto)
+    label_kernel: LabelKernelLike = parameter("delta")
+    constraints: object = parameter(None)
+    decode: str = parameter("auto", one_of(*DECODINGS))
+
+    transitions_: np.ndarray | None = attribute()
+
+    def set_params(self, **settings: object) -> Self:
+        """Set parameters, as in scikit-learn; those of ``edges`` where it is None are set on an ``EdgeCliques()``."""
+        if self.edges is None and "edges" not in settings and any(name.startswith("edges__") for name in settings):
+            self.edges = EdgeCliques()
+        return super().set_params(**settings)
+
+    def _nodes_and_edges(self, **shared: Any) -> list[CliqueSet]:
+        """Return the clique sets of positions and of neighbours; ``shared`` are parameters that both have."""
+        own = FALLBACK if is_auto(self.prior_variance) else self.prior_variance
+        kernel = "rbf" if is_auto(self.kernel) else self.kernel
+        edges = EdgeCliques() if self.edges is None else self.edges
+        return [
+            NodeCliques(kernel, label_kernel=self.label_kernel, prior_variance=own, **shared),
+            edges.filled(prior_variance=self._first_variance, **shared),
+        ]
+
+    def _read_fitted(self, X: object, y: object, sample_weight: object) -> Chains:
+        data = self._read(X, y, sample_weight).admitting_labels()
+        check_labels(data, self.field_.spec, self.classes_)
+        return weigh_classes(data, self.classes_, self.class_weight)
+
+    def _set_views(self) -> None:
+        super()._set_views()
+        spec, terms = self.field_.spec, self.field_.terms
+        tied = [
+            term.tied_scores.reshape(spec.n_labels, -1)
+            for term in terms
+            if isinstance(term.clique, EdgeCliques) and term.tied_everywhere
+        ]
+        self.transitions_ = np.sum(tied, axis=0) if tied else None
+
+
+@declares_parameters
+class ChainCRF(SequenceField):
     """Conditional random field on sequences, with potentials in reproducing kernel Hilbert spaces.
 
     score(y | x) = sum_t f_node(x_t, y_t) + sum_t f_edge(y_{t-1}, y_t), with Gaussian process priors on f_node
@@ -60,34 +142,31 @@ class ChainCRF(ShownBySummary, FieldEstimator):
         Kernel on the inputs of the node cliques. "auto" is "linear" for feature dicts, strings and wide sparse inputs,
         and "rbf" for arrays of numbers. "linear" uses its explicit features; in a sum such as
         ``Linear() + Polynomial(2)`` the linear part stays exact and sparse, and only the rest gets a basis.
-    edge_kernel : like kernel, or None
-        None for one transition matrix; a kernel makes transitions depend on the inputs.
+    edges : EdgeCliques or None
+        The transitions; None for one matrix of scores. ``EdgeCliques(kernel)`` makes transitions depend on the inputs.
+        What the set leaves open (window, basis, rank, support, l1, prior_variance) is that of the estimator, of
+        several prior variances the first.
     window : odd int or (before, after), default 1; the positions around t that kernels see, those of edges included
     rank : int or None, default 1000; most basis functions of a kernel without explicit features, None for no limit
     basis : str or Basis, default "random-cholesky"
         "greedy-cholesky", "random-cholesky", "uniform", "gradient", "all", or an object.
-    support : "all" or "observed", default "all"
-        Which pairs of features and labels have a weight: all, or those seen in training, as in CRFsuite.
-    edge_support : "all", "observed" or None, the same for transitions; None means ``support``
-    min_freq : float, default 0.0; with observed support the least total weight of a pair in the training data
+    support : "all", "observed" or float, default "all"
+        Which pairs of features and labels have a weight: all, those seen in training, as in CRFsuite, or those whose
+        total weight in training is at least this number.
     l1 : float, default 0.0
         Weight of the sum of absolute weights in the objective, CRFsuite's c1; needs explicit features.
-    edge_l1 : float or None, the same for transitions; None means ``l1``
     prior_variance : "auto", float or tuple, default "auto"
         Variance s of the Gaussian prior; infinity for none. The likelihood is a sum over sequences, so CRFsuite's
         c2 is 1 / (2 s). A sum of kernels may have one for each part. "auto" chooses a power of ten by short fits on a
-        part of the data (1 for fewer than 200 positions); ``prior_variance_`` tells which.
+        part of the data (1 for fewer than 200 positions); ``prior_variance_`` is the result.
     scale : "auto", True or False, default "auto"
         Whether columns of numbers are brought to mean 0 and one spread, here and in predictions. "auto" does so where
         spreads differ by more than a factor of ten and the kernel is given by its name.
-    edge_prior_variance : float or None, the same for transitions; None means ``prior_variance``
     label_kernel : "delta", "centred" or (L, L) array whose rows follow the sorted classes: which labels share strength
-    cliques : list of clique sets, "learn" or None
-        A list spells out the field; kernel, edge_kernel, window, rank, basis, label_kernel and the prior variances
-        above are then not used, nor are support, min_freq and l1. "learn" begins with the field that these
-        describe and adds the clique sets among ``candidates`` that bring most (Remark 11).
-    candidates : list of clique sets, StructureSearch or None
-        What cliques="learn" chooses from; None for sets of its own proposal.
+    cliques : list of clique sets, "learn", StructureSearch or None
+        A list spells out the field; kernel, edges, window, rank, basis, label_kernel, support, l1 and the prior
+        variance above are then not used. "learn", or a StructureSearch with candidates of one's own, begins with the
+        field that these describe and adds the clique sets that bring most (Remark 11).
     solver : str, default "auto"
         "newton", "newton-cg", "block-jacobi", "subspace", "lbfgs", "sgd+lbfgs" or "auto".
     tol : float, default 1e-3, the relative duality gap at which to stop
@@ -109,10 +188,9 @@ class ChainCRF(ShownBySummary, FieldEstimator):
     random_state : int, Generator, RandomState or None
     verbose : int, default 0; 1 shows where the fit is, 2 every iteration
     callbacks : callables that see each Iteration; returning True stops the fit. A ``Checkpoint`` among them
-        writes the model to a file from time to time.
+        writes the model to a file from time to time, ``EarlyStopping`` sets the patience with a development set.
     class_weight : dict of labels, "balanced" or None
         A sequence counts with the mean weight of its labels; labels that are not named weigh 1. See docs/frames.md.
-    patience : int, default 5; after so many iterations without a higher likelihood of a development set a fit stops
     warm_start : bool, default False
         Start the next fit from the present coefficients, in the present basis. Prior variances, sequences and
         solver settings may change from fit to fit, the clique sets may not.
@@ -135,80 +213,18 @@ class ChainCRF(ShownBySummary, FieldEstimator):
     """
 
     kind = "ChainCRF"
+    _family_kind = "chain"
 
-    field_: Any
-    structure_path_: StructurePath | None
-    dev_log_likelihoods_: np.ndarray | None
-    transitions_: np.ndarray | None
+    support: str | float = parameter("all", check_support)
+    l1: float = parameter(0.0, check_penalty)
+    cliques: Sequence[CliqueSet] | StructureSearch | str | None = parameter(None)
+    allowed: AllowedLabelsRule | None = parameter(None, or_none(lambda value, name: check_rule(value)))
+    warm_start: bool = parameter(False)
+    partial_labels: PartialLabels | None = parameter(None)
 
-    def __init__(
-        self,
-        kernel: KernelLike = "auto",
-        *,
-        edge_kernel: KernelLike | None = None,
-        window: int | tuple[int, int] = 1,
-        rank: int | None = 1000,
-        basis: BasisLike = "random-cholesky",
-        support: str = "all",
-        edge_support: str | None = None,
-        min_freq: float = 0.0,
-        l1: float = 0.0,
-        edge_l1: float | None = None,
-        prior_variance: float | str | Sequence[float] = "auto",
-        edge_prior_variance: float | Sequence[float] | None = None,
-        scale: bool | str = "auto",
-        label_kernel: LabelKernelLike = "delta",
-        cliques: Sequence[CliqueSet] | str | None = None,
-        candidates: Sequence[CliqueSet] | StructureSearch | None = None,
-        solver: object = "auto",
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        constraints: object = None,
-        decode: str = "auto",
-        dtype: object = "auto",
-        n_jobs: int | None = None,
-        engine: EngineLike = "auto",
-        random_state: Seed = None,
-        verbose: int = 0,
-        callbacks: Sequence[object] | None = None,
-        class_weight: Mapping[object, float] | str | None = None,
-        patience: int = 5,
-        warm_start: bool = False,
-        partial_labels: PartialLabels | None = None,
-        allowed: object = None,
-    ):
-        self.kernel = kernel
-        self.edge_kernel = edge_kernel
-        self.window = window
-        self.rank = rank
-        self.basis = basis
-        self.support = support
-        self.edge_support = edge_support
-        self.min_freq = min_freq
-        self.l1 = l1
-        self.edge_l1 = edge_l1
-        self.prior_variance = prior_variance
-        self.edge_prior_variance = edge_prior_variance
-        self.scale = scale
-        self.label_kernel = label_kernel
-        self.cliques = cliques
-        self.candidates = candidates
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.constraints = constraints
-        self.decode = decode
-        self.dtype = dtype
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callbacks = callbacks
-        self.class_weight = class_weight
-        self.patience = patience
-        self.warm_start = warm_start
-        self.partial_labels = partial_labels
-        self.allowed = allowed
+    structure_path_: StructurePath | None = attribute()
+    dev_log_likelihoods_: np.ndarray | None = attribute()
+    continuation_: Continuation = attribute()
 
     def fit(
         self,
@@ -220,91 +236,51 @@ class ChainCRF(ShownBySummary, FieldEstimator):
         y_dev: object = None,
         X_unlabelled: object = None,
         optimize: object = None,
-    ) -> ChainCRF:
+    ) -> Self:
         """Fit the field to sequences X (see the package's quickstart for the accepted forms) and labels y.
 
         ``sample_weight`` holds one weight per sequence. ``X_dev`` and ``y_dev`` are a development set: the fit
-        stops when it has not improved for ``patience`` iterations, and keeps what was best there. Ctrl-C keeps
-        the best estimate so far and warns. optimize="evidence", or an EvidenceSearch, chooses prior variances and
-        kernel parameters by the evidence. ``X_unlabelled`` are sequences without labels, for what ``partial_labels``
-        ask of them. Dask collections are fitted where they are, see docs/dask.md.
+        stops when it has not improved for 5 iterations (EarlyStopping among the callbacks sets another number), and
+        keeps what was best there. Ctrl-C keeps the best estimate so far and warns. optimize="evidence", or an
+        EvidenceSearch, chooses prior variances and kernel parameters by the evidence. ``X_unlabelled`` are sequences
+        without labels, for the entropies and expectations of ``partial_labels``. Dask collections are fitted where they
+        are, see docs/dask.md.
         """
         if X_unlabelled is not None:
             X, y, sample_weight = with_unlabelled(X, y, sample_weight, X_unlabelled)
         return self._fit(X, y, sample_weight, optimize=optimize, held_out=(X_dev, y_dev))
 
-    def partial_fit(
-        self, X: object, y: object, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
-    ) -> ChainCRF:
-        """Fit one more batch of sequences, the posterior of those before as its prior; see docs/partial_fit.md."""
-        from kernelfields.models.batches.incremental import fit_batch
-
-        fit_batch(self, X, y, classes, sample_weight)
-        return self
-
     def _check_parameters(self) -> None:
-        check_support(self.support, "support")
-        check_penalty(self.l1, "l1")
-        check_penalty(self.min_freq, "min_freq")
-        if self.min_freq > 0 and "observed" not in (self.support, self.edge_support):
-            raise ValueError("min_freq counts observed pairs of features and labels: it needs support='observed'")
-        if self.edge_support is not None:
-            check_support(self.edge_support, "edge_support")
-        if self.edge_l1 is not None:
-            check_penalty(self.edge_l1, "edge_l1")
-        check_prior_variances(self.prior_variance, "prior_variance", auto=True)
-        if self.edge_prior_variance is not None:
-            check_prior_variances(self.edge_prior_variance, "edge_prior_variance")
-        check_class_weight(self.class_weight)
-        check_count(self.patience, "patience")
-        if self.allowed is not None:
-            check_rule(self.allowed)
         if isinstance(self.cliques, str) and self.cliques != "learn":
             raise ValueError(f"cliques must be a list of clique sets, 'learn' or None, got {self.cliques!r}")
-        if self.candidates is not None and not isinstance(self.cliques, str):
-            raise ValueError("candidates are for cliques='learn', which chooses among them; leave them out")
         super()._check_parameters()
+        patience_of(check_callbacks(self.callbacks))
         name_cliques(self._described_cliques())
 
-    def _described_cliques(self) -> Any:
+    @property
+    def _learns_cliques(self) -> bool:
+        """Whether a search chooses clique sets beside those that the parameters describe."""
+        return isinstance(self.cliques, str | StructureSearch)
+
+    def _described_cliques(self) -> Sequence[CliqueSet]:
         """Return the clique sets that the parameters describe, or those that were given."""
-        if self.cliques is not None and not isinstance(self.cliques, str):
+        if self.cliques is not None and not isinstance(self.cliques, str | StructureSearch):
             return self.cliques
-        shared: dict[str, Any] = {"basis": self.basis, "rank": self.rank, "window": self.window}
-        edge_support, variance = self.edge_support or self.support, self.edge_prior_variance
-        own = FALLBACK if is_auto(self.prior_variance) else self.prior_variance
-        if variance is None:
-            # By default that of the nodes, or of their first part.
-            variance = own[0] if isinstance(own, list | tuple) else own
-        return [
-            NodeCliques(
-                "rbf" if is_auto(self.kernel) else self.kernel,
-                label_kernel=self.label_kernel,
-                prior_variance=own,
-                support=self.support,
-                min_freq=self.min_freq if self.support == "observed" else 0.0,
-                l1=self.l1,
-                **shared,
-            ),
-            EdgeCliques(
-                self.edge_kernel,
-                prior_variance=variance,
-                support=edge_support,
-                min_freq=self.min_freq if edge_support == "observed" else 0.0,
-                l1=self.l1 if self.edge_l1 is None else self.edge_l1,
-                **shared,
-            ),
-        ]
+        return self._nodes_and_edges(
+            basis=self.basis, rank=self.rank, window=self.window, support=self.support, l1=self.l1
+        )
 
     def _runs_anywhere(self) -> bool:
-        chosen = self.allowed is None and not isinstance(self.cliques, str)
-        return chosen and not any(each.needs_threads for each in self._described_cliques())
+        chosen = self.allowed is None and not self._learns_cliques
+        return chosen and not any(clique.needs_threads for clique in self._described_cliques())
 
     @property
-    def _continues(self) -> bool:  # type: ignore[override]
+    def _continues(self) -> bool:
         return bool(self.warm_start) and hasattr(self, "field_")
 
-    def _learn(self, X: object, y: object, sample_weight: object, part_of: Any = None) -> tuple[Any, Any, np.ndarray]:
+    def _learn(
+        self, X: object, y: object, sample_weight: object, part_of: tuple[ChainReader, np.ndarray] | None = None
+    ) -> tuple[ChainReader, Chains, np.ndarray]:
         if is_collection(X) or is_collection(y):
             refuse_elsewhere(self.allowed)
             from kernelfields.engines.dask.data import read_collection
@@ -312,40 +288,34 @@ class ChainCRF(ShownBySummary, FieldEstimator):
 
             client = connected_client(getattr(self.engine, "client", None))
             settings = {"constraints": self.constraints, "class_weight": self.class_weight}
-            return read_collection(client, X, y, sample_weight, **settings)
+            # Shards have the properties of chains that a fit uses.
+            return read_collection(client, X, y, sample_weight, **settings)  # type: ignore[return-value]
         if self._continues:
-            reader, classes = self._reader, self.classes_
+            X, y, classes = readable_again(X), readable_again(y), self.classes_
+            reader = self._reader.with_rule(self.allowed, X, y, classes)
             chains = reader.read(X, y, sample_weight, classes).admitting_labels()
         else:
-            reader = ChainReader()
-            seen = any(clique.support == "observed" for _, clique in name_cliques(self._described_cliques()))
+            reader = self._reads()
+            seen = any(clique.observed_only for _, clique in name_cliques(self._described_cliques()))
             known = self._partial_settings().classes if part_of is None else part_of[1]
             chains, classes = reader.learn(X, y, sample_weight, keep_zeros=seen, classes=known, allowed=self.allowed)
-        self._structure(classes, chains).check_labels(chains, classes)
+        check_labels(chains, self._family_spec(classes, chains), classes)
         return reader, weigh_classes(chains, classes, self.class_weight, warn=True), classes
 
     def _read(self, X: object, y: object = None, sample_weight: object = None) -> Chains:
         chains = self._reader.read(X, y, sample_weight, self.classes_)
-        self.field_.structure.check_lengths(chains)
+        check_lengths(chains, self.field_.spec)
         return chains
 
-    def _read_known(self, known: object, data: Chains) -> tuple[np.ndarray, np.ndarray | None]:
+    def _read_known(self, known: object, data: Chains) -> tuple[np.ndarray, LabelEvidence | None]:
         labels, evidence = super()._read_known(known, data)
-        self.field_.structure.check_labels(replace(data, labels=labels, evidence=evidence), self.classes_)
+        check_labels(replace(data, labels=labels, evidence=evidence), self.field_.spec, self.classes_)
         return labels, evidence
 
-    def _contradicted(self, data: Chains, evidence: np.ndarray) -> np.ndarray:
-        return self.field_.structure.lost(data, evidence) >= 0
+    def _family_spec(self, classes: np.ndarray, data: Chains | None) -> FamilySpec:
+        return FamilySpec(self._family_kind, len(classes), resolve_constraints(self.constraints, classes))
 
-    def _read_fitted(self, X: object, y: object, sample_weight: object) -> Chains:
-        chains = self._reader.read(X, y, sample_weight, self.classes_).admitting_labels()
-        self.field_.structure.check_labels(chains, self.classes_)
-        return weigh_classes(chains, self.classes_, self.class_weight)
-
-    def _structure(self, classes: np.ndarray, data: Any) -> ChainStructure:
-        return ChainStructure(len(classes), resolve_constraints(self.constraints, classes))
-
-    def _development_chains(self, training: Training) -> Chains | None:
+    def _development_chains(self, training: ChainTraining) -> Chains | None:
         X, y = training.held_out
         if (X is None) != (y is None):
             raise ValueError("a development set needs both X_dev and y_dev")
@@ -355,45 +325,63 @@ class ChainCRF(ShownBySummary, FieldEstimator):
             chains = training.reader.read(X, y, None, training.classes).admitting_labels()
         except ValueError as error:
             raise ValueError(f"development set: {error}") from error
-        training.structure.check_labels(chains, training.classes)  # type: ignore[attr-defined]
+        check_labels(chains, training.spec, training.classes)
         return chains
 
-    def _place_development(self, training: Training) -> int:
+    def _place_development(self, training: ChainTraining) -> int:
         chains = self._development_chains(training)
         if chains is None:
             return 0
         sample = training.place(chains, training.cliques, training.data.n_positions, solved=False)
-        training.development = DevelopmentSet(sample, self.patience)
+        training.development = DevelopmentSet(sample, patience_of(check_callbacks(self.callbacks)))
         return chains.n_positions
 
-    def _cliques(self, training: Training) -> NamedCliques:
+    def _cliques(self, training: ChainTraining) -> NamedCliques:
         described = self._described_cliques()
-        if not isinstance(self.cliques, str):
+        if not isinstance(self.cliques, str | StructureSearch):
             return name_cliques(described)
         if self._continues:
             training.structure_path = self.structure_path_
             return [(term.name, term.clique) for term in self.field_.terms]
-        return learnt_cliques(self, training, described, self._development_chains(training))
+        if not isinstance(training.data, Chains):
+            raise ValueError(
+                "cliques='learn' needs sequences of this process: learn on a part of the data, then name the sets"
+            )
+        search = resolve_search(self.cliques)
+        candidates = search.candidates
+        if candidates is None:
+            candidates = default_candidates(self._first_variance, self.window, len(training.classes))
+        named = name_cliques([*described, *candidates])
+        chosen, training.structure_path = learn_chain_cliques(
+            search,
+            described,
+            candidates,
+            training.data,
+            self._development_chains(training),
+            place_chains=lambda chains: training.place(chains, named),
+            options=replace(training.options, watch=None, criteria=None),
+            say=training.say,
+        )
+        return chosen
 
-    def _spells_out(self) -> bool:
-        return self.cliques is not None and not isinstance(self.cliques, str)
+    def _names_cliques(self) -> bool:
+        return self.cliques is not None and not self._learns_cliques
 
-    def _for_rehearsal(self) -> ChainCRF:
-        rehearsed = super()._for_rehearsal()
-        rehearsed.cliques = None
-        return rehearsed
+    def _for_pilot(self) -> Self:
+        piloted = super()._for_pilot()
+        piloted.cliques = None
+        return piloted
 
     def _decodes_jointly(self) -> bool:
-        structure: Any = self._field().structure
-        return structure.masks.any or guess_scheme(self.classes_.tolist()) is not None
+        return self._field().spec.constrained or guess_scheme(self.classes_.tolist()) is not None
 
-    def _designs(self, training: Training, sample: Sample) -> tuple[list[Design], list[np.ndarray] | None]:
+    def _designs(self, training: ChainTraining, sample: Sample) -> Start:
         if not self._continues:
             return super()._designs(training, sample)
         designs = continued_designs(training.cliques, self.field_.terms, sample)
         return self._optimized(training, sample, designs, [term.known for term in self.field_.terms])
 
-    def _set_fitted(self, training: Training, fitted: FittedField) -> ChainCRF:
+    def _set_fitted(self, training: ChainTraining, fitted: FittedField) -> Self:
         super()._set_fitted(training, fitted)
         self.structure_path_ = training.structure_path
         development = training.development
@@ -403,197 +391,147 @@ class ChainCRF(ShownBySummary, FieldEstimator):
     def _set_views(self) -> None:
         super()._set_views()
         self.allowed_ = self._reader.allowed
-        tied = [
-            term.tied_scores.reshape(len(self.classes_), -1)
-            for term in self.field_.terms
-            if isinstance(term.clique, EdgeCliques) and term.tied_everywhere
-        ]
-        self.transitions_ = np.sum(tied, axis=0) if tied else None
 
-    @property
-    def feature_names_in_(self) -> np.ndarray:
-        """Names of the features; only for fields fitted on feature dicts, strings or data frames."""
-        check_is_fitted(self, "field_")
-        if self._reader.names is None:
-            raise AttributeError("feature_names_in_: this field was fitted on arrays, whose columns have no names")
-        return np.array(self._reader.names)
-
-    @answers_collections
-    def predict(self, X: object, decode: str | None = None, *, known: object = None) -> list:
-        """Return the labels of each sequence: a list of strings, or an array of numbers.
-
-        decode="viterbi": the most probable labelling as a whole; decode="posterior": the most probable label
-        at each position, which maximises expected token accuracy; None means ``decode`` of the estimator.
-
-        ``known``, here and below, is what is known of the labels, in the form of a ``y`` of :meth:`fit`: labels, None,
-        sets of allowed ones, dicts of weights. Answers are then given that it is so.
-        """
-        decoded = self._decoded(X, decode, known)
-        return Ragged(each for data, best in decoded for each in plain_strings(data.split(self.classes_[best])))
-
-    @answers_collections
-    def predict_marginals(
-        self, X: object, pairs: bool = False, *, uncertainty: bool | str = False, known: object = None
-    ) -> list[np.ndarray] | tuple[list[np.ndarray], list[np.ndarray]]:
-        """Return p(y_t | x) of each sequence as (T, L) arrays, columns as in ``classes_``.
-
-        With ``pairs=True`` also p(y_{t-1}, y_t | x) as (T - 1, L, L) arrays: a tuple of two lists. After
-        :meth:`laplace`, uncertainty="probit" (or True) shrinks log-odds by their variance around the fit, which
-        keeps the most probable labels; "sampling" is the mean over coefficients drawn around it, pairs too.
-        """
-        kind = resolve_uncertainty(uncertainty, joint=pairs) if uncertainty is not False else None
-        nodes, edges = Ragged(), Ragged()
-        joint_of = (lambda answers: answers.pair_marginals()) if pairs else None
-        for chains, marginals, joint in self._averaged(X, kind, joint_of, known):
-            nodes += chains.split(marginals)
-            edges += [rows[1:] for rows in chains.split(joint)] if pairs else []
-        return (nodes, edges) if pairs else nodes
-
-    @answers_collections
-    def predict_variances(self, X: object) -> list[np.ndarray]:
-        """Return the posterior variances of the potentials of labels, (T, L) arrays, after :meth:`laplace`."""
-        return Ragged(rows for batch, variances in self._variances(X) for rows in batch.split(variances))
-
-    @answers_collections
-    def predict_nbest(self, X: object, k: int, *, known: object = None) -> list[list[tuple[np.ndarray, float]]]:
-        """Return, for each sequence, its k most probable labellings with their log-probabilities."""
-        check_is_fitted(self, "field_")
-        return ranked_labellings(self._answers(X, known=known), self.classes_, k)
-
-    def stream(self, lag: float = 5, *, decode: str | None = None, every: int = 1) -> Any:
+    def stream(self, lag: float = 5, *, decode: str | None = None, every: int = 1) -> LabelStream:
         """Return a LabelStream: ``push`` the positions of a sequence as they come, ``end`` it; see docs/streams.md."""
-        from kernelfields.models.stream import LabelStream
-
         jointly = self._asked_jointly(decode)
         return LabelStream(self._field(), self._reader, self.classes_, lag, every, jointly, self.n_jobs)
 
-    def log_likelihood(
-        self, X: object, y: object, *, per_sequence: bool = False, known: object = None
-    ) -> float | np.ndarray:
-        """Return log p(y | x), or p of what a partly known y tells, summed or for each; -inf for what is forbidden."""
-        values = self._log_likelihoods(X, y, known)
-        return values if per_sequence else float(values.sum())
+    # ---- batches, see docs/partial_fit.md
 
-    def score(
-        self, X: object, y: object, sample_weight: ArrayLike | None = None, *, decode: str | None = None
-    ) -> float:
-        """Return token accuracy: the share of positions whose label is what :meth:`predict` says.
+    def partial_fit(
+        self, X: object, y: Any, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Fit one more batch of sequences, the posterior of those before as its prior; see docs/partial_fit.md.
 
-        ``sample_weight`` holds one weight per sequence. Labels never learnt are errors; unknown ones do not count.
+        An error leaves the estimator as it was. A Checkpoint among the callbacks is written after each batch, the
+        curvature included.
         """
-        check_is_fitted(self, "field_")
-        lengths = np.diff(self._read(X).offsets)
-        return share_right(y, self.classes_, lengths, lambda: self.predict(X, decode), sample_weight)
+        changed = copy.copy(self)
+        checkpoints = [watcher for watcher in check_callbacks(self.callbacks) if isinstance(watcher, Checkpoint)]
+        for checkpoint in checkpoints:
+            checkpoint.begin()
+        if not hasattr(self, "field_"):
+            changed._fit_first_batch(X, y, sample_weight)
+            if classes is not None:
+                changed._admit(np.union1d(changed.classes_, np.asarray(classes)))
+        else:
+            self._check_continues()
+            changed._admit(all_classes(self.classes_, y, classes))
+            changed._fit_next_batch(X, y, sample_weight)
+        self.__dict__.update(changed.__dict__)
+        self.__dict__.pop("laplace_", None)
+        for checkpoint in checkpoints:
+            checkpoint.end(self)
+        return self
 
-    def sample(
-        self, X: object, n_samples: int | None = None, random_state: Seed = None, *, known: object = None
-    ) -> list[np.ndarray]:
-        """Draw labellings from p(y | x): (T,) labels per sequence, or (n_samples, T) if a number is given."""
-        draws = self._draws(X, n_samples, random_state, known)
-        return Ragged(
-            each for chains, drawn in draws for each in per_item(chains, self.classes_[drawn], n_samples is None)
-        )
+    def _described(self) -> dict[str, str]:
+        """Return what must not change from batch to batch."""
+        described = {name: repr(getattr(self, name)) for name in _DESCRIBING}
+        if isinstance(self.allowed, BaseEstimator):
+            # scikit-learn shortens the representation of a dictionary of many words.
+            described["allowed"] = f"{type(self.allowed).__name__}({self.allowed.get_params(deep=False)})"
+        return described
 
-    @answers_collections
-    def entropy(self, X: object, *, known: object = None) -> np.ndarray:
-        """Return the entropy of p(y | x) of each sequence, in nats: how undecided the field is."""
-        return np.concatenate([np.empty(0), *(each.entropies() for each in self._answers(X, known=known))])  # type: ignore[union-attr]
+    def _fit_first_batch(self, X: object, y: object, sample_weight: object) -> None:
+        self._check_parameters()
+        for name, clique in name_cliques(self._described_cliques()):
+            if not np.isfinite(clique.prior_variance):
+                raise ValueError(f"partial_fit needs a Gaussian prior: prior_variance of {name!r} is infinite")
+        self._fit(X, y, sample_weight)
+        known = Continuation.begin(self.field_.terms)
+        data = self._read_fitted(X, y, sample_weight)
+        _refuse_unknown(data)
+        self.continuation_ = known.learn(self.field_, data, Workers(self.n_jobs))
+        self.continuation_.settings = self._described()
 
-    def weights(
-        self,
-        top: int | tuple[int, int] | None = 20,
-        labels: Sequence[object] | None = None,
-        feature_re: str | re.Pattern[str] | None = None,
-        *,
-        feature_names: Sequence[str] | None = None,
-    ) -> WeightsTable:
-        """Return the largest weights per label, transitions, scores of starts and ends; ``to_rows()`` is for pandas.
+    def _check_continues(self) -> None:
+        if not hasattr(self, "continuation_"):
+            raise ValueError(
+                "partial_fit goes on from batches that it fitted itself, whose curvature it keeps: begin with it, on a "
+                "clone(estimator), instead of fit"
+            )
+        present = self._described()
+        for name, before in self.continuation_.settings.items():
+            if present[name] != before:
+                raise ValueError(
+                    f"{name} was {before:.200} in the first batch and is {present[name]:.200}: set it back, or fit "
+                    "afresh"
+                )
 
-        Parameters
-        ----------
-        top : how many weights of each label, the largest by size; a pair for positive and negative ones; None for all
-        labels : list of the labels to show, in this order; None for all. Transitions are those between them.
-        feature_re : regular expression; features are listed if it is found in their names
-        feature_names : names of the input features. By default those of the fit, "x0", "x1", ... for arrays.
+    def _admit(self, classes: np.ndarray) -> None:
+        """Let the field have these classes, the old ones among them."""
+        if len(classes) == len(self.classes_):
+            return
+        places, terms = np.searchsorted(classes, self.classes_), self.field_.terms
+        grown = with_labels(terms, places, len(classes))
+        self.continuation_ = self.continuation_.with_labels(grown, places, len(classes))
+        self.classes_ = classes
+        self.field_ = Field(grown, self._family_spec(classes, None))
+        self._set_views()
 
-        With a window, names of neighbours' features begin with their offset: "[-1] word:the". Kernels without
-        explicit features, such as RBF, have no weights per feature; the table says so. Transitions that depend on the
-        inputs have one list for all pairs of labels. Weights are relative: adding a number to those of one feature for
-        all labels changes no probability, so compare the labels of a feature. Where columns were brought to one scale,
-        weights are those of the scaled columns.
-        """
-        check_is_fitted(self, "field_")
-        return tabulate_weights(self, top, labels, feature_re, feature_names)
+    def _fit_next_batch(self, X: object, y: object, sample_weight: object) -> None:
+        data = self._reader.read(X, y, sample_weight, self.classes_)
+        _refuse_unknown(data)
+        check_labels(data, self.field_.spec, self.classes_)
+        data = weigh_classes(data, self.classes_, self.class_weight)
+        terms = with_pivots(self.field_.terms, data)
+        known = self.continuation_.grown(terms)
+        settings = self._sample_settings(sum(not term.tied_everywhere for term in terms))
+        sample = self._engine(data).place(data, self.field_.spec, settings)
+        random = random_generator(self.random_state)
+        with self._progress() as progress:
+            watch = self._watcher(progress)
+            options = FitOptions(self.solver, self.tol, self.max_iter, watch, random, progress.say)
+            terms, solution = fit_continued(terms, known, sample, options)
+        self.field_ = Field(terms, self.field_.spec)
+        self.solution_ = solution
+        # The bound holds for this batch after the posterior before it; of the rest of the RKHS nothing is known.
+        span = Certificate("span", solution.value, solution.lower_bound, True, solution.gap_parts)
+        self._certificates = span, Certificate("rkhs", solution.value, 0.0, False, solution.gap_parts)
+        self.continuation_ = known.learn(self.field_, data, Workers(self.n_jobs))
+        self._set_views()
+        warn_of_solution(solution, self.tol, stacklevel=3)
 
-    def explain(
-        self,
-        x: object,
-        y: object = None,
-        top: int = 5,
-        against: object = None,
-        *,
-        feature_names: Sequence[str] | None = None,
-        tokens: Sequence[object] | None = None,
-        pivots: int = 0,
-        neighbours: int = 3,
-        training: tuple[object, object] | None = None,
-    ) -> Explanation:
-        """Return, for one sequence, what moved the label at each position and away from which other label.
-
-        The contributions at a position add up to log p(y | x) - log p(y with the other label at t | x).
-
-        Parameters
-        ----------
-        x : one sequence, in the form the model was fitted on
-        y : labels of the sequence; None for those that are predicted
-        top : how many features to list at each position, the largest by size; transitions and kernels always are
-        against : a label, or a list with one per position, to compare with; None for the most probable besides y
-        feature_names : names of the input features, as in :meth:`weights`
-        tokens : what to show for each position
-        neighbours : how many training inputs to list for each kernel without explicit features: the most similar
-        training : the pair (X, y) of the fit, to list those that contributed most, with their places and labels
-        pivots : list so many terms k(x, b) alpha_b of the kernel expansion instead; they may be large and cancel
-        """
-        check_is_fitted(self, "field_")
-        asked = Asked.of(self, training, top, against, feature_names, pivots, neighbours)
-        return explain_sequence(self, x, y, tokens, asked)
-
-    def summary(self) -> ModelSummary:
-        """Return the fitted field at a glance, to be printed, shown by a notebook or put on a page of a report."""
-        check_is_fitted(self, "field_")
-        return summarise(self)
-
-    def show(
-        self, x: object, y: object = None, *, tokens: Sequence[object] | None = None, caption: str = ""
-    ) -> LabelledSequence:
-        """Return one sequence as the field labels it, coloured, for a notebook or a page; without words a time line.
-
-        Parameters
-        ----------
-        x : one sequence, in the form the model was fitted on
-        y : its true labels, to mark those that are wrong; labels the model does not know are allowed
-        tokens : what to show for each position, such as its word; None for a time line
-        """
-        check_is_fitted(self, "field_")
-        return show_sequence(self, x, y, tokens, caption)
-
-    def _describe_structure(self) -> dict[str, Any]:
-        masks = self.field_.structure.masks
-        return {"masks": {"edge": masks.edge, "start": masks.start, "end": masks.end, "label": masks.label}}
+    def _describe_spec(self) -> Document:
+        # Readers of model files need not guess whether labels are those of entities.
+        return {**super()._describe_spec(), "jointly": self._decodes_jointly()}
 
     @classmethod
-    def _rebuilt_reader(cls, described: Mapping[str, Any]) -> ChainReader:
-        return ChainReader.rebuild(dict(described))
-
-    @classmethod
-    def _rebuilt_structure(cls, described: Mapping[str, Any], classes: np.ndarray) -> ChainStructure:
-        masks = ConstraintMasks(**described["masks"])
-        masks.check(len(classes))
-        return ChainStructure(len(classes), masks)
-
-    @classmethod
-    def from_document(cls, document: Mapping[str, Any], callables: Functions | None = None) -> ChainCRF:
+    def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
         """Return the estimator that was described."""
         estimator = super().from_document(document, callables)
         estimator.dev_log_likelihoods_, estimator.structure_path_ = None, None
+        if "continuation" in document:
+            estimator.continuation_ = Continuation.rebuild(document["continuation"], estimator.field_.terms)
         return estimator
+
+
+def _refuse_unknown(data: Chains) -> None:
+    if data.evidence is not None:
+        raise ValueError("partial_fit needs labels that are all known; fit takes partly known ones")
+
+
+class RingReader(ChainReader):
+    """Reads sequences as :class:`ChainReader` does, and closes them."""
+
+    packs = Rings
+
+
+@declares_parameters
+class RingCRF(ChainCRF):
+    """Conditional random field on rings: sequences whose last position is followed by the first.
+
+    Parameters, attributes and answers are those of :class:`ChainCRF`; where a ring is cut open does not change any of
+    them. See inference/ring.py for the field.
+    """
+
+    kind = "RingCRF"
+    _reads = RingReader
+    _family_kind = "ring"
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        for clique in self._described_cliques():
+            if isinstance(clique, StartCliques | EndCliques):
+                raise ValueError(f"a ring has no first and no last label: leave out {clique!r}")

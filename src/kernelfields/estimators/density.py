@@ -11,20 +11,20 @@ Cost: O(M r^2) per Newton step for M nodes and rank r.
 
 from __future__ import annotations
 
-import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict
-from typing import Any
+from functools import partial
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.base import DensityMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from kernelfields.estimators.base import BasisLike, KernelLike, Seed
-from kernelfields.estimators.habits import advised
-from kernelfields.family.box import (
+from kernelfields.basis.subspace import PivotSubspace
+from kernelfields.density.basis import density_basis
+from kernelfields.density.box import (
     Box,
     FunctionMeasure,
     check_box,
@@ -33,28 +33,29 @@ from kernelfields.family.box import (
     resolve_box,
     resolve_measure,
 )
-from kernelfields.family.density_basis import density_basis
-from kernelfields.family.finite import FiniteFamily
-from kernelfields.family.peaks import unseen_log_mass
-from kernelfields.family.quadrature import (
+from kernelfields.density.quadrature import (
     Quadrature,
     Rule,
     check_proper,
     first_quadrature,
     judged_log_integral,
+    unseen_log_mass,
 )
-from kernelfields.family.sampling import Target, draw
+from kernelfields.density.sampling import Target, draw
+from kernelfields.estimators.base import BasisLike, KernelLike, Seed
+from kernelfields.estimators.stored import Functions, StoredEstimator
+from kernelfields.family.finite import FiniteFamily
 from kernelfields.fields.reading import random_generator
+from kernelfields.formats.model_file import Document
 from kernelfields.models.documents import (
     describe_parameters,
     describe_subspace,
-    read_document,
     rebuild_certificate,
     rebuild_estimator,
     rebuild_subspace,
-    write_document,
 )
 from kernelfields.models.stored_values import finite_array, record, whole_number
+from kernelfields.numerics.declared import Check, check_declared, declares_parameters, or_none, parameter
 from kernelfields.numerics.parameters import check_count, check_penalty, check_tolerance, is_real
 from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.designs.design import kernel_quadratic_form
@@ -62,11 +63,20 @@ from kernelfields.objective.designs.design import kernel_quadratic_form
 _BATCH_ROWS = 20_000
 # By how much a log partition may differ from what it was on another machine, beyond its error.
 _ROUNDING = 1e-3
-_KIND = "ExponentialFamilyDensity"
 
 
-@advised
-class ExponentialFamilyDensity(DensityMixin, BaseEstimator):
+def _positive(words: str) -> Check:
+    """Return a check for a positive number, finite if ``words`` name it so."""
+
+    def check(value: object, name: str) -> None:
+        if not is_real(value) or not value > 0 or ("finite" in words and value == np.inf):
+            raise ValueError(f"{name} must be a {words}, got {value!r}")
+
+    return check
+
+
+@declares_parameters
+class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
     """A density on a box: p(x) = p0(x) exp(f(x) - g(f)), f in an RKHS, at the maximum a posteriori.
 
     Parameters
@@ -109,42 +119,26 @@ class ExponentialFamilyDensity(DensityMixin, BaseEstimator):
     n_iter_ : Newton steps
     """
 
-    def __init__(
-        self,
-        kernel: KernelLike = "rbf",
-        *,
-        prior_variance: float = 1.0,
-        base_measure: str | Callable[[np.ndarray], ArrayLike] = "uniform",
-        box: ArrayLike | str = "auto",
-        margin: float = 0.1,
-        rank: int = 200,
-        basis: BasisLike = "greedy-cholesky",
-        pivots: str = "both",
-        quadrature: str = "auto",
-        n_nodes: int | None = None,
-        quadrature_tol: float = 1e-3,
-        tol: float = 1e-9,
-        max_iter: int = 100,
-        random_state: Seed = None,
-    ):
-        self.kernel = kernel
-        self.prior_variance = prior_variance
-        self.base_measure = base_measure
-        self.box = box
-        self.margin = margin
-        self.rank = rank
-        self.basis = basis
-        self.pivots = pivots
-        self.quadrature = quadrature
-        self.n_nodes = n_nodes
-        self.quadrature_tol = quadrature_tol
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
+    kind = "ExponentialFamilyDensity"
 
-    def fit(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> ExponentialFamilyDensity:
+    kernel: KernelLike = parameter("rbf", first=True)
+    prior_variance: float = parameter(1.0, _positive("positive finite number"))
+    base_measure: str | Callable[[np.ndarray], ArrayLike] = parameter("uniform")
+    box: ArrayLike | str = parameter("auto")
+    margin: float = parameter(0.1, check_penalty)
+    rank: int = parameter(200, check_count)
+    basis: BasisLike = parameter("greedy-cholesky")
+    pivots: str = parameter("both")
+    quadrature: str = parameter("auto")
+    n_nodes: int | None = parameter(None, or_none(partial(check_count, otherwise=" or None")))
+    quadrature_tol: float = parameter(1e-3, _positive("positive number"))
+    tol: float = parameter(1e-9, lambda value, name: check_tolerance(value))
+    max_iter: int = parameter(100, check_count)
+    random_state: Seed = parameter(None)
+
+    def fit(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to points X (n, d); y is ignored. Points outside the box are refused, the first by name."""
-        self._check_parameters()
+        check_declared(self)
         points = np.asarray(validate_data(self, X, dtype=np.float64))
         weights = _check_sample_weight(sample_weight, points, dtype=np.float64, ensure_non_negative=True)
         counted = weights > 0
@@ -165,18 +159,6 @@ class ExponentialFamilyDensity(DensityMixin, BaseEstimator):
         )
         self._fit_coefficients(self._mean_features(points, weights), float(weights.sum()), quadrature)
         return self
-
-    def _check_parameters(self) -> None:
-        if not is_real(self.prior_variance) or not 0 < self.prior_variance < np.inf:
-            raise ValueError(f"prior_variance must be a positive finite number, got {self.prior_variance!r}")
-        check_penalty(self.margin, "margin")
-        check_count(self.rank, "rank")
-        check_count(self.max_iter, "max_iter")
-        check_tolerance(self.tol)
-        if self.n_nodes is not None:
-            check_count(self.n_nodes, "n_nodes", " or None")
-        if not is_real(self.quadrature_tol) or not self.quadrature_tol > 0:
-            raise ValueError(f"quadrature_tol must be a positive number, got {self.quadrature_tol!r}")
 
     def _mean_features(self, X: np.ndarray, weights: np.ndarray) -> np.ndarray:
         total = np.zeros(self.basis_.rank)
@@ -256,12 +238,12 @@ class ExponentialFamilyDensity(DensityMixin, BaseEstimator):
         return float(np.mean(scores))
 
     def sample(self, n_samples: int = 1, random_state: Seed = None) -> np.ndarray:
-        """Draw independent points, (n_samples, d), by rejection; see family/sampling.py for when it is exact."""
+        """Draw independent points, (n_samples, d), by rejection; see density/sampling.py for when it is exact."""
         check_is_fitted(self, "coef_")
         check_count(n_samples, "n_samples")
         peaks = self.quadrature_.reference().rule(self._measure).nodes
-        if hasattr(self.basis_, "pivots"):
-            peaks = np.vstack([peaks, self._measure.box.from_unit(self.basis_.pivots)])
+        if isinstance(self.basis_, PivotSubspace):
+            peaks = np.vstack([peaks, self._measure.box.from_unit(np.asarray(self.basis_.pivots))])
         target = Target(self._measure, self.basis_, self.coef_, self.log_partition_, peaks)
         return draw(target, int(n_samples), random_generator(random_state))
 
@@ -317,11 +299,10 @@ class ExponentialFamilyDensity(DensityMixin, BaseEstimator):
         value = norm / (2 * variance) + count * log_partition - float(weights @ scores[len(rule.nodes) :])
         return Certificate("rkhs", value, value - 0.5 * variance * max(gradient, 0.0))
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted density to one file of data (safetensors), atomically."""
-        check_is_fitted(self, "coef_")
+    def to_document(self) -> Document:
+        """Return the fitted density as plain values and arrays."""
         names = getattr(self, "feature_names_in_", np.array([], dtype=str))
-        document = {
+        return {
             "parameters": describe_parameters(self),
             "box": self.box_,
             "measure": self._measure.describe(),
@@ -334,26 +315,19 @@ class ExponentialFamilyDensity(DensityMixin, BaseEstimator):
             "n_iter": int(self.n_iter_),
             "feature_names": names.tolist(),
         }
-        write_document(path, _KIND, document)
 
     @classmethod
-    def load(
-        cls, path: str | os.PathLike[str], *, callables: Mapping[str, Callable[..., object]] | None = None
-    ) -> ExponentialFamilyDensity:
-        """Read a density written by :meth:`save`.
+    def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
+        """Return the density that was described; errors of any kind if it is not sound.
 
         ``callables`` names functions that are not data: those of kernels, and "base_measure".
         """
-        return read_document(path, _KIND, lambda document: cls._from_document(document, dict(callables or {})))
-
-    @classmethod
-    def _from_document(cls, document: Mapping[str, Any], functions: dict[str, Any]) -> ExponentialFamilyDensity:
-        """Return the density that was described; errors of any kind if it is not sound."""
+        functions = callables or {}
         bounds = finite_array(document["box"], "the box", (None, 2)).astype(np.float64)
         box = Box(bounds[:, 0].copy(), bounds[:, 1].copy())
         check_box(box)
         parameters = dict(document["parameters"])
-        measure = rebuild_measure(document["measure"], box, functions.get("base_measure"))
+        measure = rebuild_measure(document["measure"], box, functions.get("base_measure"))  # type: ignore[arg-type]
         if isinstance(measure, FunctionMeasure):
             parameters["base_measure"] = None
         estimator = rebuild_estimator(cls, parameters, functions)
@@ -376,9 +350,9 @@ class ExponentialFamilyDensity(DensityMixin, BaseEstimator):
             estimator.feature_names_in_ = np.array(document["feature_names"], dtype=object)
             if estimator.feature_names_in_.shape != (box.dimension,):
                 raise ValueError("the names of features do not fit the box")
-        estimator._check_parameters()
+        check_declared(estimator)
         estimator._check_total()
-        # Files of earlier versions, and others, may know nothing of peaks.
+        # Files of earlier versions, and others, may leave peaks out of the error.
         estimator.log_partition_error_ = max(
             estimator.log_partition_error_, estimator._error_of_peaks(estimator.quadrature_)
         )

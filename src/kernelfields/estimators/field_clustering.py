@@ -1,45 +1,60 @@
-"""FieldClustering: clusters of single inputs, or of the positions of sequences, by what a field can tell of them."""
+"""FieldClustering: clusters of single inputs, or of the positions of sequences, by information maximisation."""
 
 from __future__ import annotations
 
 import copy
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeAlias
 
 import numpy as np
 from sklearn.base import ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.engines.engine import Sample
-from kernelfields.estimators.base import BasisLike, FieldEstimator, KernelLike, Seed, Training
-from kernelfields.estimators.settling import suitable_kernels
+from kernelfields.estimators.auto_parameters import NoProgress, Training, suitable_kernels
+from kernelfields.estimators.base import ByItem, FieldEstimator, KernelLike, Start
+from kernelfields.estimators.kernel_classifier import single_nodes
 from kernelfields.estimators.stored import Functions
 from kernelfields.features.readers import ChainReader, TableReader, is_feature_sequences
 from kernelfields.fields.chains import Chains
-from kernelfields.fields.cliques import EdgeCliques, NodeCliques
-from kernelfields.fields.constraints import resolve_constraints
-from kernelfields.fields.graph_cliques import GraphNodes
+from kernelfields.fields.cliques import EdgeCliques, GraphNodes, NodeCliques
 from kernelfields.fields.graphs import Graphs
 from kernelfields.fields.ragged import Ragged
 from kernelfields.fields.reading import is_sequence, open_groups
+from kernelfields.formats.model_file import Document
+from kernelfields.inference.choice import FamilySpec
 from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.models.clusters import STARTS, ClimbOptions, Clusters, find_clusters
 from kernelfields.models.field import Field
-from kernelfields.numerics.parameters import check_choice, check_count, check_prior_variance, is_auto
+from kernelfields.models.fit import FittedBy
+from kernelfields.numerics.declared import (
+    attribute,
+    count_or_none,
+    declares_parameters,
+    one_of,
+    parameter,
+    variances_or_auto,
+    window_of_inputs,
+)
+from kernelfields.numerics.parameters import check_count, check_prior_variance, check_tolerance, is_auto
 from kernelfields.numerics.threads import Workers, blas_threads
 from kernelfields.objective.designs.design import Design
-from kernelfields.objective.likelihoods.chain import ChainStructure
-from kernelfields.objective.likelihoods.softmax import SingleStructure
 
+if TYPE_CHECKING:
+    from kernelfields.reports.progress import FitProgress
+
+ClusterTraining: TypeAlias = Training[Chains | Graphs, ChainReader | TableReader]
 #: The prior variance of functions whose kernel has k(x, x) = 1, and of transitions.
 USUAL_VARIANCE = 1000.0
-# A field that tells less of its inputs, as a share of what it could, has found nothing.
+# Information below this share of its largest possible value means that no clusters were found.
 _NOTHING = 1e-3
 
 
-class FieldClustering(ClusterMixin, FieldEstimator):
+@declares_parameters
+class FieldClustering(ClusterMixin, FieldEstimator[Chains | Graphs, ChainReader | TableReader]):
     """Clusters by regularised information maximisation, of single inputs or of the positions of sequences.
 
     Maximises H(mean_t p_t) - mean_t H(p_t) - ||theta||^2 / (2 s): p_t, the probabilities of the clusters at t, are to
@@ -70,7 +85,7 @@ class FieldClustering(ClusterMixin, FieldEstimator):
         That of the transitions between clusters; a tiny one clusters positions as if they were single inputs.
     scale : "auto", True or False, default "auto"
         Whether columns of numbers are brought to mean 0 and one spread, as in ChainCRF.
-    init : "spectral", "k-means" or "random", default "spectral"
+    init : "spectral", "kmeans" or "random", default "spectral"
         The partition of the features that a start begins with.
     n_init : int, default 5
         How many starts there are; the one that ends highest is kept.
@@ -85,7 +100,7 @@ class FieldClustering(ClusterMixin, FieldEstimator):
     Attributes
     ----------
     labels_ : (n,) numbers of the clusters of single inputs; for sequences a list of arrays (T,)
-    information_ : what clusters tell of the inputs, in nats, at most log(n_clusters)
+    information_ : mutual information of clusters and inputs, in nats, at most log(n_clusters)
     objective_ : information_ less the penalty
     objectives_ : (starts,) the same at the end of each climb
     classes_ : (n_clusters,) the numbers of the clusters; n_features_in_, feature_names_in_ : as in every estimator
@@ -99,56 +114,29 @@ class FieldClustering(ClusterMixin, FieldEstimator):
     solver = "auto"
     callbacks = None
 
-    labels_: Any
-    information_: float
-    objectives_: np.ndarray
-    transitions_: np.ndarray | None
+    n_clusters: int = parameter(8, check_count, first=True)
+    kernel: KernelLike = parameter("auto")
+    window: int | tuple[int, int] = parameter(1, window_of_inputs)
+    rank: int | None = parameter(500, count_or_none)
+    bias: bool = parameter(True)
+    prior_variance: float | str | Sequence[float] = parameter("auto", variances_or_auto)
+    edge_prior_variance: float = parameter(USUAL_VARIANCE, check_prior_variance)
+    init: str = parameter("spectral", one_of(*STARTS))
+    n_init: int = parameter(5, check_count)
+    tol: float = parameter(1e-4, lambda value, name: check_tolerance(value))
+    max_iter: int = parameter(300, check_count)
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        kernel: KernelLike = "auto",
-        window: int | tuple[int, int] = 1,
-        rank: int | None = 500,
-        basis: BasisLike = "random-cholesky",
-        bias: bool = True,
-        prior_variance: float | str | Sequence[float] = "auto",
-        edge_prior_variance: float = USUAL_VARIANCE,
-        scale: bool | str = "auto",
-        init: str = "spectral",
-        n_init: int = 5,
-        tol: float = 1e-4,
-        max_iter: int = 300,
-        dtype: object = "auto",
-        n_jobs: int | None = None,
-        random_state: Seed = None,
-        verbose: int = 0,
-    ):
-        self.n_clusters = n_clusters
-        self.kernel = kernel
-        self.window = window
-        self.rank = rank
-        self.basis = basis
-        self.bias = bias
-        self.prior_variance = prior_variance
-        self.edge_prior_variance = edge_prior_variance
-        self.scale = scale
-        self.init = init
-        self.n_init = n_init
-        self.tol = tol
-        self.max_iter = max_iter
-        self.dtype = dtype
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    labels_: ByItem = attribute()
+    information_: float = attribute()
+    objectives_: np.ndarray = attribute()
+    transitions_: np.ndarray | None = attribute()
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
 
-    def fit(self, X: object, y: object = None) -> FieldClustering:
+    def fit(self, X: object, y: object = None) -> Self:
         """Find clusters of inputs X (n, d), or of the positions of sequences X; Ctrl-C keeps the best so far.
 
         y is not looked at; it is there for pipelines.
@@ -162,7 +150,7 @@ class FieldClustering(ClusterMixin, FieldEstimator):
         self._warn(found)
         return self
 
-    def _search(self, training: Training, progress: Any) -> tuple[Clusters, list[Design]]:
+    def _search(self, training: ClusterTraining, progress: FitProgress | NoProgress) -> tuple[Clusters, list[Design]]:
         settled = copy.copy(self)
         if is_auto(self.kernel):
             settled.kernel = suitable_kernels(training.reader)[0]
@@ -172,10 +160,10 @@ class FieldClustering(ClusterMixin, FieldEstimator):
         options = ClimbOptions(
             self.init, self.n_init, self.tol, self.max_iter, training.options.random, progress.say, progress
         )
-        data, structure = training.data, training.structure
-        return find_clusters(designs, data, structure, Workers(self.n_jobs), options), designs  # type: ignore[arg-type]
+        data, spec = training.data, training.spec
+        return find_clusters(designs, data, spec, Workers(self.n_jobs), options), designs  # type: ignore[arg-type]
 
-    def _designs(self, training: Training, sample: Sample) -> tuple[list[Design], list[np.ndarray] | None]:
+    def _designs(self, training: ClusterTraining, sample: Sample) -> Start:
         designs, _ = super()._designs(training, sample)
         if any(design.panel is not None for design in designs):
             raise ValueError("basis='gradient' grows by the gradient of a likelihood: choose another to find clusters")
@@ -183,27 +171,21 @@ class FieldClustering(ClusterMixin, FieldEstimator):
             designs = [_at_usual_variance(design, training.data) for design in designs]
         return designs, None
 
-    def _set_clusters(self, training: Training, designs: Sequence[Design], found: Clusters) -> None:
+    def _set_clusters(
+        self,
+        training: ClusterTraining,
+        designs: Sequence[Design],
+        found: Clusters,
+    ) -> None:
         """Take what a search has found for the fitted attributes."""
         terms = [design.term.fitted(own) for design, own in zip(designs, found.coefficients, strict=True)]
-        self._reader = training.reader
-        self.classes_ = training.classes
-        self.n_features_in_ = training.reader.n_features
-        self.field_ = Field(terms, training.structure)
-        self.solution_ = found.solution
-        self._name_features()
-        self.inference_, self._certificates, self.evidence_path_ = None, None, None
+        field = Field(terms, training.spec)
+        inference = FittedBy.of(field.family(training.data))
+        self._set_field(training.reader, training.classes, field, inference, found.solution, None)
+        self.evidence_path_ = None
         self.information_, self.objectives_ = found.information, np.array(found.objectives)
         labels = found.marginals.argmax(axis=1)
         self.labels_ = Ragged(training.data.split(labels)) if self._on_sequences else labels
-        self._set_views()
-
-    def _name_features(self) -> None:
-        """Set feature_names_in_ where features have names; scikit-learn has done so for those of a table already."""
-        names = self._reader.names if self._on_sequences else self._reader.feature_names
-        self.__dict__.pop("feature_names_in_", None)
-        if names is not None:
-            self.feature_names_in_ = np.array(names, dtype=object)
 
     def _set_views(self) -> None:
         super()._set_views()
@@ -222,33 +204,28 @@ class FieldClustering(ClusterMixin, FieldEstimator):
             warnings.warn(text, ConvergenceWarning, stacklevel=3)
 
     def _check_parameters(self) -> None:
-        check_count(self.n_clusters, "n_clusters")
+        super()._check_parameters()
         if self.n_clusters < 2:
             raise ValueError("n_clusters=1 leaves nothing to tell apart: ask for at least 2")
-        check_count(self.n_init, "n_init")
-        check_choice(self.init, "init", STARTS)
-        for variance in self._variances_given:
-            check_prior_variance(variance, "prior_variance", auto=variance is self.prior_variance)
-        check_prior_variance(self.edge_prior_variance, "edge_prior_variance")
-        if not all(is_auto(each) or np.isfinite(each) for each in (*self._variances_given, self.edge_prior_variance)):
+        given = self.prior_variance if isinstance(self.prior_variance, list | tuple) else [self.prior_variance]
+        if not all(is_auto(value) or np.isfinite(value) for value in (*given, self.edge_prior_variance)):
             raise ValueError("prior variances must be finite: without a prior, any partition is as good as any other")
-        super()._check_parameters()
 
-    @property
-    def _variances_given(self) -> tuple:
-        """The prior variances, one or more."""
-        variances = self.prior_variance
-        return tuple(variances) if isinstance(variances, list | tuple) and variances else (variances,)
-
-    def _progress(self) -> Any:
+    def _progress(self) -> FitProgress | NoProgress:
         if not self.verbose:
             return super()._progress()
         from kernelfields.reports.progress import FitProgress
 
-        # Without a tolerance: the gap to log(n_clusters) does not close, and says nothing of the time that is left.
+        # Without a tolerance: the gap to log(n_clusters) does not close, and is no measure of the time that is left.
         return FitProgress(self.verbose)
 
-    def _learn(self, X: object, y: object, sample_weight: object, part_of: Any = None) -> tuple[Any, Any, np.ndarray]:
+    def _learn(
+        self,
+        X: object,
+        y: object,
+        sample_weight: object,
+        part_of: tuple[ChainReader | TableReader, np.ndarray] | None = None,
+    ) -> tuple[ChainReader | TableReader, Chains | Graphs, np.ndarray]:
         X, _ = open_groups(X)
         reader: ChainReader | TableReader
         if holds_sequences(X):
@@ -258,7 +235,8 @@ class FieldClustering(ClusterMixin, FieldEstimator):
         else:
             _refuse_nothing(X)
             reader = TableReader()
-            data = _single_nodes(reader.learn(self, X))
+            inputs = reader.learn(self, X)[0]
+            data = single_nodes(inputs, weights=_shares(inputs.shape[0], inputs.shape[0]))
         if data.n_positions < self.n_clusters:
             part = "positions" if isinstance(data, Chains) else "samples"
             raise ValueError(
@@ -271,16 +249,18 @@ class FieldClustering(ClusterMixin, FieldEstimator):
         if holds_sequences(X) != self._on_sequences:
             expected = "a list of sequences" if self._on_sequences else "a table (n, d) of single inputs"
             raise ValueError(f"these clusters were found in other inputs: X must be {expected}")
-        return self._reader.read(X) if self._on_sequences else _single_nodes(self._reader.read(self, X))
+        if isinstance(self._reader, ChainReader):
+            return self._reader.read(X)
+        return single_nodes(self._reader.read(self, X)[0])
 
     @property
     def _on_sequences(self) -> bool:
         return isinstance(self._reader, ChainReader)
 
-    def _structure(self, classes: np.ndarray, data: Any) -> ChainStructure | SingleStructure:
-        return _structure_of(isinstance(data, Chains), classes)
+    def _family_spec(self, classes: np.ndarray, data: Chains | Graphs) -> FamilySpec:
+        return FamilySpec("chain" if isinstance(data, Chains) else "single", len(classes))
 
-    def _cliques(self, training: Training) -> NamedCliques:
+    def _cliques(self, training: ClusterTraining) -> NamedCliques:
         variance = USUAL_VARIANCE if is_auto(self.prior_variance) else self.prior_variance
         shared: dict[str, Any] = {"basis": self.basis, "rank": self.rank, "window": self.window}
         if isinstance(training.data, Chains):
@@ -298,27 +278,21 @@ class FieldClustering(ClusterMixin, FieldEstimator):
         check_is_fitted(self, "field_")
         return -self.solution_.value
 
-    def predict(self, X: object) -> Any:
-        """Return the most probable cluster of each input, (n,); of sequences a list of arrays (T,)."""
-        check_is_fitted(self, "field_")
-        parts = [(answers.data, answers.marginals.argmax(axis=1)) for answers in self._answers(X)]
-        if self._on_sequences:
-            return Ragged(labels for data, best in parts for labels in data.split(best))
-        return np.concatenate([best for _, best in parts])
-
     def predict_proba(self, X: object) -> np.ndarray:
         """Return the probabilities of the clusters of single inputs, (n, n_clusters)."""
         check_is_fitted(self, "field_")
         if self._on_sequences:
             raise ValueError("these are clusters of sequences: predict_marginals(X) gives one array for each")
-        return np.vstack([answers.marginals for answers in self._answers(X)])
+        return super().predict_marginals(X)
 
-    def predict_marginals(self, X: object) -> list[np.ndarray]:
+    def predict_marginals(
+        self, X: object, cliques: str | None = None, *, uncertainty: bool | str = False, known: object = None
+    ) -> ByItem:
         """Return the probabilities of the clusters at each position of sequences, (T, n_clusters) arrays."""
         check_is_fitted(self, "field_")
         if not self._on_sequences:
             raise ValueError("these are clusters of single inputs: predict_proba(X) gives their probabilities")
-        return Ragged(rows for answers in self._answers(X) for rows in answers.data.split(answers.marginals))
+        return super().predict_marginals(X, cliques, uncertainty=uncertainty, known=known)
 
     def _certified(self) -> NoReturn:
         raise AttributeError("there is no certificate: information is not convex, and its optimum a local one")
@@ -331,7 +305,7 @@ class FieldClustering(ClusterMixin, FieldEstimator):
         """Raise: clusters are no posterior of labels that were seen."""
         raise AttributeError("there is no posterior around clusters: no labels were seen")
 
-    def to_document(self) -> dict[str, Any]:
+    def to_document(self) -> Document:
         """Return the fitted estimator as plain values and arrays."""
         document = super().to_document()
         document["inputs"] = {**document["inputs"], "sequences": self._on_sequences}
@@ -346,10 +320,9 @@ class FieldClustering(ClusterMixin, FieldEstimator):
         return document
 
     @classmethod
-    def from_document(cls, document: Mapping[str, Any], callables: Functions | None = None) -> FieldClustering:
+    def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
         """Return the estimator that was described."""
         estimator = super().from_document(document, callables)
-        estimator._name_features()
         found = document["clusters"]
         labels, lengths = np.asarray(found["labels"]), np.asarray(found["lengths"])
         if labels.ndim != 1 or lengths.sum() != len(labels) or not np.isin(labels, estimator.classes_).all():
@@ -361,13 +334,13 @@ class FieldClustering(ClusterMixin, FieldEstimator):
         return estimator
 
     @classmethod
-    def _rebuilt_reader(cls, described: Mapping[str, Any]) -> ChainReader | TableReader:
+    def _rebuilt_reader(cls, described: Document) -> ChainReader | TableReader:
         kind = ChainReader if described["sequences"] else TableReader
         return kind.rebuild(dict(described))
 
     @classmethod
-    def _rebuilt_structure(cls, described: Mapping[str, Any], classes: np.ndarray) -> ChainStructure | SingleStructure:
-        return _structure_of(bool(described["sequences"]), classes)
+    def _rebuilt_spec(cls, described: Document, classes: np.ndarray) -> FamilySpec:
+        return FamilySpec("chain" if described["sequences"] else "single", len(classes))
 
 
 def holds_sequences(X: Any) -> bool:
@@ -384,15 +357,9 @@ def holds_sequences(X: Any) -> bool:
     return is_sequence(first) and len(first) > 0 and (is_sequence(first[0]) or isinstance(first[0], Mapping))
 
 
-def _refuse_nothing(X: Any) -> None:
+def _refuse_nothing(X: object) -> None:
     if is_sequence(X) and not hasattr(X, "shape") and not len(X):
         raise ValueError("X is empty: pass a table (n, d) of single inputs, or a list of sequences")
-
-
-def _single_nodes(inputs: Any) -> Graphs:
-    """Return inputs as graphs of one node each, with weights of sum one."""
-    rows = inputs.shape[0]
-    return Graphs(inputs, np.arange(rows + 1), (), None, _shares(rows, rows))
 
 
 def _shares(count: int, n_positions: int) -> np.ndarray:
@@ -400,18 +367,11 @@ def _shares(count: int, n_positions: int) -> np.ndarray:
     return np.full(count, 1.0 / max(1, n_positions))
 
 
-def _structure_of(sequences: bool, classes: np.ndarray) -> ChainStructure | SingleStructure:
-    if sequences:
-        return ChainStructure(len(classes), resolve_constraints(None, classes))
-    return SingleStructure(len(classes))
-
-
-def _at_usual_variance(design: Any, data: Any) -> Design:
+def _at_usual_variance(design: Design, data: Chains | Graphs) -> Design:
     """Return a design whose functions have the usual variance at a training input, in the mean over them."""
     term = design.term
     if term.tied_everywhere:
         return design
     size = float(np.mean(term.subspace.kernel.diag(term.clique.view(data))))
-    clique = copy.copy(term.clique)
-    clique.prior_variance = USUAL_VARIANCE / size if size > 0 else USUAL_VARIANCE
-    return design.for_term(term.with_clique(clique), design.positions)
+    variance = USUAL_VARIANCE / size if size > 0 else USUAL_VARIANCE
+    return design.with_clique(copy.copy(term.clique).set_params(prior_variance=variance))

@@ -1,14 +1,14 @@
 """FrameCRF: a field on data frames with a row for each position, as a scikit-learn estimator.
 
 fit      table -> FrameReader.learn -> sequences and labels -> the estimator's own fit
-ask      table -> FrameReader.read  -> sequences -> the estimator's answers -> columns with the table's index
+predict  table -> FrameReader.read  -> sequences -> the estimator's answers -> columns with the table's index
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -16,12 +16,13 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.estimators.chain_crf import ChainCRF
-from kernelfields.estimators.habits import advised
+from kernelfields.estimators.hints import AdvisedEstimator
 from kernelfields.features.frames import FrameReader, FrameSequences
+from kernelfields.numerics.declared import declares_parameters, parameter
 
 
-@advised
-class FrameCRF(BaseEstimator):
+@declares_parameters
+class FrameCRF(AdvisedEstimator):
     """A field on tables of pandas, polars or pyarrow: one row per position, a column of sequence ids, one of labels.
 
     ``fit(df)`` takes features and labels from the columns; ``predict(df)`` answers by a column of the same library,
@@ -53,26 +54,17 @@ class FrameCRF(BaseEstimator):
     feature_names_in_, n_features_in_ : columns of features that the fit has seen, and their number
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        sequence: Hashable = "sequence",
-        label: Hashable = "label",
-        features: Sequence[Hashable] | None = None,
-        sort: bool | Hashable = False,
-    ):
-        self.estimator = estimator
-        self.sequence = sequence
-        self.label = label
-        self.features = features
-        self.sort = sort
+    estimator: BaseEstimator | None = parameter(None, first=True)
+    sequence: Hashable = parameter("sequence")
+    label: Hashable = parameter("label")
+    features: Sequence[Hashable] | None = parameter(None)
+    sort: bool | Hashable = parameter(False)
 
-    def fit(self, X: Any, y: Any = None, **settings: Any) -> FrameCRF:
+    def fit(self, X: object, y: object = None, **settings: Any) -> Self:
         """Fit the field to a table; ``y``, a label per row, takes the place of its column of labels.
 
         ``settings`` go to the ``fit`` of the estimator. Labels may be missing, which is unknown, if its
-        ``partial_labels`` says how to fit to them.
+        ``partial_labels`` is given.
         """
         reader = FrameReader(self.sequence, self.label, self.features, self.sort)
         estimator = ChainCRF() if self.estimator is None else clone(self.estimator)
@@ -89,12 +81,12 @@ class FrameCRF(BaseEstimator):
         check_is_fitted(self, "estimator_")
         return self.estimator_.classes_
 
-    def sequences(self, X: Any, y: Any = None, *, labelled: bool = False) -> FrameSequences:
+    def sequences(self, X: object, y: object = None, *, labelled: bool = False) -> FrameSequences:
         """Return a table as the fitted field sees it: for questions to ``estimator_``, and columns of its answers."""
         check_is_fitted(self, "estimator_")
         return self._reader.read(X, y, labelled=labelled)
 
-    def predict(self, X: Any, *, known: Any = None, **settings: Any) -> Any:
+    def predict(self, X: object, *, known: object = None, **settings: object) -> object:
         """Return a column with the label of each row; ``settings``, such as ``decode``, go to the estimator.
 
         ``known`` is the name of a column of labels that are known, missing where they are not, or holds an entry per
@@ -103,14 +95,14 @@ class FrameCRF(BaseEstimator):
         sequences, given = self._given(X, known)
         return sequences.column(self._ask("predict", sequences.X, **given, **settings), str(self.label))
 
-    def predict_marginals(self, X: Any, *, known: Any = None, **settings: Any) -> Any:
+    def predict_marginals(self, X: object, *, known: object = None, **settings: object) -> object:
         """Return a table with p(y_t | x) for each row, a column per label, named by it; ``known`` as for predict."""
         sequences, given = self._given(X, known)
         settings |= given
         return sequences.columns(self._ask("predict_marginals", sequences.X, **settings), self.classes_)
 
-    def _given(self, X: Any, known: Any) -> tuple[FrameSequences, dict[str, Any]]:
-        """Return the sequences of a table, and what is known of their labels as the estimator is told it."""
+    def _given(self, X: object, known: object) -> tuple[FrameSequences, dict[str, object]]:
+        """Return the sequences of a table, and the keyword of the estimator for what is known of their labels."""
         if known is None:
             return self.sequences(X), {}
         check_is_fitted(self, "estimator_")
@@ -119,12 +111,12 @@ class FrameCRF(BaseEstimator):
         sequences = reader.read(X, None if named else known, labelled=True, partly=True)
         return sequences, {"known": sequences.y}
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: object, y: object = None) -> float:
         """Return the estimator's score, for a ChainCRF the share of rows whose label is right."""
         sequences = self.sequences(X, y, labelled=True)
         return self.estimator_.score(sequences.X, sequences.y)
 
-    def _ask(self, question: str, X: list, **settings: Any) -> list:
+    def _ask(self, question: str, X: list, **settings: object) -> list:
         """Return an answer of the estimator, or of the last step of a pipeline."""
         estimator = self.estimator_
         if isinstance(estimator, Pipeline):

@@ -2,51 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
-from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils import Tags, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
-from kernelfields.estimators.base import (
-    BasisLike,
-    EngineLike,
-    FieldEstimator,
-    KernelLike,
-    LabelKernelLike,
-    Seed,
-)
-from kernelfields.estimators.settling import Training
-from kernelfields.estimators.stored import Functions
+from kernelfields.estimators.auto_parameters import Training
+from kernelfields.estimators.base import KernelLike, LabelKernelLike, LabelledField, Tokens
+from kernelfields.estimators.inspecting.explanations import one_row
 from kernelfields.features.readers import TableReader
 from kernelfields.fields.chains import weigh_classes
-from kernelfields.fields.evidence import known_labels, read_labels, tells_partly
-from kernelfields.fields.graph_cliques import GraphNodes
+from kernelfields.fields.cliques import GraphNodes
+from kernelfields.fields.evidence import LabelEvidence, SoftTargets, known_labels, read_labels, tells_partly
 from kernelfields.fields.graphs import Graphs
-from kernelfields.fields.reading import SAMPLES, balanced_weights
-from kernelfields.fields.soft_targets import SoftTargets
-from kernelfields.inference.answers import infer_labels
+from kernelfields.fields.reading import SAMPLES, Matrix
+from kernelfields.inference.single import softmax
 from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.models.fit import FitOptions, FittedField
-from kernelfields.models.partial import PartialLabels
-from kernelfields.models.unlabelled import with_unlabelled_rows
-from kernelfields.numerics.parameters import check_prior_variance
+from kernelfields.models.partial import PartialLabels, with_unlabelled_rows
+from kernelfields.numerics.declared import declares_parameters, parameter, variances_or_auto
+from kernelfields.numerics.parameters import check_tolerance
 from kernelfields.objective.designs.design import Design
-from kernelfields.objective.likelihoods.softmax import SingleStructure
-from kernelfields.uncertainty.laplace.probit import probit_marginals, resolve_uncertainty
-from kernelfields.uncertainty.laplace.samples import label_variances
+from kernelfields.uncertainty.laplace.samples import label_variances, probit_marginals
 
 # Problems with this few feature values are solved as exactly as doubles allow: it takes hundredths of a second.
 _SMALL = 100_000
 _POLISHED = 1e-13
 
 
-class KernelClassifier(ClassifierMixin, FieldEstimator):
+@declares_parameters
+class KernelClassifier(ClassifierMixin, LabelledField[Graphs, TableReader]):
     """Kernel logistic regression: p(y | x) proportional to exp f(x, y), f from a Gaussian process.
 
     The field of a single node: Gaussian process classification with the softmax likelihood, at the maximum a
@@ -82,49 +73,18 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
     """
 
     kind = "KernelClassifier"
+    _reads = TableReader
+    _family_kind = "single"
+    _places = ("sample", "")
 
-    def __init__(
-        self,
-        kernel: KernelLike = "auto",
-        *,
-        rank: int | None = 1000,
-        basis: BasisLike = "random-cholesky",
-        bias: bool = True,
-        prior_variance: float | str | Sequence[float] = "auto",
-        scale: bool | str = "auto",
-        label_kernel: LabelKernelLike = "delta",
-        solver: object = "auto",
-        tol: float = 1e-4,
-        max_iter: int = 1000,
-        class_weight: Mapping[object, float] | str | None = None,
-        dtype: object = "auto",
-        n_jobs: int | None = None,
-        engine: EngineLike = "auto",
-        random_state: Seed = None,
-        verbose: int = 0,
-        callbacks: Sequence[object] | None = None,
-        partial_labels: PartialLabels | None = None,
-    ):
-        self.kernel = kernel
-        self.rank = rank
-        self.basis = basis
-        self.bias = bias
-        self.prior_variance = prior_variance
-        self.scale = scale
-        self.label_kernel = label_kernel
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.class_weight = class_weight
-        self.dtype = dtype
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callbacks = callbacks
-        self.partial_labels = partial_labels
+    kernel: KernelLike = parameter("auto", first=True)
+    bias: bool = parameter(True)
+    prior_variance: float | str | Sequence[float] = parameter("auto", variances_or_auto)
+    label_kernel: LabelKernelLike = parameter("delta")
+    tol: float = parameter(1e-4, lambda value, name: check_tolerance(value))
+    partial_labels: PartialLabels | None = parameter(None)
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
@@ -137,108 +97,93 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
         *,
         X_unlabelled: object = None,
         optimize: object = None,
-    ) -> KernelClassifier:
+    ) -> Self:
         """Fit to inputs X (n, d), dense or sparse, and labels y (n,); Ctrl-C keeps the best estimate so far.
 
         optimize="evidence", or an EvidenceSearch, chooses prior variances and kernel parameters by the evidence.
-        ``X_unlabelled`` (m, d) are inputs without labels, for what ``partial_labels`` ask of them.
+        ``X_unlabelled`` (m, d) are inputs without labels, for entropies and expectations.
         """
         if X_unlabelled is not None:
             X, y, sample_weight = with_unlabelled_rows(X, y, sample_weight, X_unlabelled)
         return self._fit(X, y, sample_weight, optimize=optimize)
 
-    def _check_parameters(self) -> None:
-        for variance in self._variances_given:
-            check_prior_variance(variance, "prior_variance", auto=variance is self.prior_variance)
-        super()._check_parameters()
-
-    @property
-    def _variances_given(self) -> tuple:
-        """The prior variances, one or more."""
-        variances = self.prior_variance
-        return tuple(variances) if isinstance(variances, list | tuple) and variances else (variances,)
-
-    def _learn(self, X: object, y: object, sample_weight: object, part_of: Any = None) -> tuple[Any, Any, np.ndarray]:
+    def _learn(
+        self, X: object, y: object, sample_weight: object, part_of: tuple[TableReader, np.ndarray] | None = None
+    ) -> tuple[TableReader, Graphs, np.ndarray]:
         reader = TableReader()
-        declared = self._partial_settings().classes if part_of is None else part_of[1]
-        if tells_partly(y) or (y is not None and declared is not None and part_of is None):
-            inputs = reader.learn(self, X)
-            data, classes = self._partly_labelled(inputs, y, sample_weight, declared)
-            return reader, data.subset(data.weights > 0), classes
-        inputs, targets = reader.learn(self, X, y=y)
-        check_classification_targets(targets)
-        classes, labels = np.unique(targets, return_inverse=True)
-        if len(classes) < 2:
-            raise ValueError(
-                f"y holds the one class {classes.tolist()[0]!r}: a classifier needs samples of at least 2 classes"
-            )
-        weights = self._weights(inputs, targets, sample_weight)
-        counted = weights > 0
-        if len(np.unique(labels[counted])) < 2:
-            raise ValueError("samples of at least 2 classes must have a positive weight")
-        if part_of is not None:
-            labels, classes = np.searchsorted(part_of[1], classes)[labels], part_of[1]
+        known = self._partial_settings().classes if part_of is None else part_of[1]
+        if tells_partly(y) or (y is not None and known is not None and part_of is None):
+            data, classes = _partly_labelled(reader.learn(self, X)[0], y, sample_weight, known)
+        else:
+            inputs, targets = reader.learn(self, X, y)
+            check_classification_targets(targets)
+            classes, labels = np.unique(targets, return_inverse=True)
+            if len(classes) < 2:
+                raise ValueError(
+                    f"y holds the one class {classes.tolist()[0]!r}: a classifier needs samples of at least 2 classes"
+                )
+            weights = _check_sample_weight(sample_weight, inputs, dtype=np.float64, ensure_non_negative=True)
+            if part_of is not None:
+                labels, classes = np.searchsorted(part_of[1], classes)[labels], part_of[1]
+            data = single_nodes(inputs, labels, weights)
+        data = weigh_classes(data, classes, self.class_weight)
         # A sample of weight zero is none: it must not lend the basis a pivot either.
-        return reader, _single_nodes(inputs[counted], labels[counted], weights[counted]), classes
-
-    def _partly_labelled(self, inputs: Any, y: Any, sample_weight: Any, classes: Any) -> tuple[Graphs, np.ndarray]:
-        labels, evidence, classes = read_labels(
-            y if isinstance(y, SoftTargets) else [y], classes, np.array([inputs.shape[0]]), SAMPLES
-        )
-        weights = _check_sample_weight(sample_weight, inputs, dtype=np.float64, ensure_non_negative=True)
-        nodes = _single_nodes(inputs, labels, weights, evidence)
-        return weigh_classes(nodes, classes, self.class_weight), classes
-
-    def _weights(self, inputs: Any, y: Any, sample_weight: object) -> np.ndarray:
-        weights = _check_sample_weight(sample_weight, inputs, dtype=np.float64, ensure_non_negative=True)
-        if not (isinstance(self.class_weight, str) and self.class_weight == "balanced"):
-            return weights * compute_sample_weight(self.class_weight, y)
-        # compute_sample_weight would count samples, whatever they weigh.
-        labels = np.unique(y, return_inverse=True)[1]
-        return weights * balanced_weights(np.bincount(labels, weights=weights))[labels]
+        data = data.subset(data.weights > 0)
+        if data.evidence is None and len(np.unique(data.required_labels)) < 2:
+            raise ValueError("samples of at least 2 classes must have a positive weight")
+        return reader, data, classes
 
     def _read(self, X: object, y: object = None, sample_weight: object = None) -> Graphs:
         if y is None:
-            return _single_nodes(self._reader.read(self, X))
+            return single_nodes(self._reader.read(self, X)[0])
         if tells_partly(y):
-            return self._partly_labelled(self._reader.read(self, X), y, sample_weight, self.classes_)[0]
-        inputs, targets = self._reader.read(self, X, y=y)
+            return _partly_labelled(self._reader.read(self, X)[0], y, sample_weight, self.classes_)[0]
+        inputs, targets = self._reader.read(self, X, y)
         unknown = set(np.unique(targets).tolist()) - set(self.classes_.tolist())
         if unknown:
             raise ValueError(f"y holds labels that the classifier was not fitted to: {sorted(unknown)[:5]}")
-        return _single_nodes(
-            inputs, np.searchsorted(self.classes_, targets), self._weights(inputs, targets, sample_weight)
-        )
+        weights = _check_sample_weight(sample_weight, inputs, dtype=np.float64, ensure_non_negative=True)
+        return single_nodes(inputs, np.searchsorted(self.classes_, targets), weights)
 
-    _places = ("sample", "")
-
-    def _place_names(self, whole: int, part: int, tokens: Any) -> tuple[int, Any, Any]:
+    def _place_names(self, whole: int, part: int, tokens: Tokens | None) -> tuple[int, object, object]:
         return whole, "", None if tokens is None else tokens[whole]
 
-    def _read_known(self, known: object, data: Graphs) -> tuple[np.ndarray, np.ndarray | None]:
+    def _read_known(self, known: object, data: Graphs) -> tuple[np.ndarray, LabelEvidence | None]:
         return read_labels([known], self.classes_, np.array([data.n_positions]), SAMPLES)[:2]
 
-    def _structure(self, classes: np.ndarray, data: Graphs) -> SingleStructure:
-        return SingleStructure(len(classes))
+    def _item_labels(self, training: Training[Graphs, TableReader], y: Any) -> list[np.ndarray]:
+        # Not those of the data, which leave out samples of weight zero.
+        if isinstance(y, SoftTargets):
+            return list(y.read(training.classes, None, SAMPLES)[0][:, None])
+        if not tells_partly(y):
+            return list(np.searchsorted(training.classes, column_or_1d(y))[:, None])
+        codes, known = known_labels([y], training.classes, np.array([len(y)]), SAMPLES)
+        return [codes[row : row + 1] if known[row] else codes[:0] for row in range(len(codes))]
 
-    def _cliques(self, training: Training) -> NamedCliques:
-        shared: dict[str, Any] = {"label_kernel": self.label_kernel}
+    def _cliques(self, training: Training[Graphs, TableReader]) -> NamedCliques:
         cliques = [
-            GraphNodes(self.kernel, basis=self.basis, rank=self.rank, prior_variance=self.prior_variance, **shared)
+            GraphNodes(
+                self.kernel,
+                basis=self.basis,
+                rank=self.rank,
+                prior_variance=self.prior_variance,
+                label_kernel=self.label_kernel,
+            )
         ]
         if self.bias:
-            cliques.append(GraphNodes(None, name="bias", prior_variance=self._variances_given[0], **shared))
+            bias = GraphNodes(None, name="bias", prior_variance=self._first_variance, label_kernel=self.label_kernel)
+            cliques.append(bias)
         return name_cliques(cliques)
 
-    def _final_options(self, training: Training, designs: Sequence[Design]) -> FitOptions:
+    def _final_options(self, training: Training[Graphs, TableReader], designs: Sequence[Design]) -> FitOptions:
         values = training.data.n_positions * sum(design.term.subspace.rank for design in designs)
         tol = min(self.tol, _POLISHED) if values <= _SMALL else self.tol
         return replace(training.options, tol=tol)
 
-    def _set_fitted(self, training: Training, fitted: FittedField) -> KernelClassifier:
+    def _set_fitted(self, training: Training[Graphs, TableReader], fitted: FittedField) -> Self:
         solution = fitted.solution
         if solution.reason in ("max_iter", "precision") and solution.relative_gap <= self.tol:
-            # More was tried than was asked for.
+            # The tolerance of the fit was finer than that of the parameter.
             fitted.solution = replace(solution, reason="gap")
         super()._set_fitted(training, fitted)
         return self
@@ -252,17 +197,24 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
         scores = self._scores(X)
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
-    def predict(self, X: object, *, known: object = None) -> np.ndarray:
-        """Return the most probable class of each input, (n,).
+    def _decodes_jointly(self) -> bool:
+        # The largest score, whatever rounding does to probabilities.
+        return True
 
-        ``known``, here and for probabilities, is what is known of the classes, one entry per input in the form of a
-        ``y`` of :meth:`fit`: a class, None, a set of allowed ones, a dict of weights.
-        """
-        best = self._scores(X, known).argmax(axis=1)
-        return self.classes_[best]
+    def _one_item(self, x: object, y: object, caller: str) -> Graphs:
+        data = self._read(one_row(x), None if y is None else np.atleast_1d(np.asarray(y)))
+        if data.n_positions != 1:
+            raise ValueError(f"{caller} takes one sample, got {data.n_positions}: pass one, such as X[:1]")
+        return data
 
-    def score(self, X: object, y: object, sample_weight: ArrayLike | None = None) -> float:
-        """Return the share of inputs whose class is what :meth:`predict` says, of those that have a known one."""
+    def show(self, *arguments: object, **settings: object) -> NoReturn:
+        """Raise: a single label has no picture of its own."""
+        raise AttributeError("KernelClassifier labels single inputs: predict_proba(X) has their probabilities")
+
+    def score(
+        self, X: object, y: object, sample_weight: ArrayLike | None = None, *, decode: str | None = None
+    ) -> float:
+        """Return the share of inputs whose class is that of :meth:`predict`, of those that have a known one."""
         if not tells_partly(y):
             return super().score(X, y, sample_weight)
         predicted = self.predict(X)
@@ -272,48 +224,44 @@ class KernelClassifier(ClassifierMixin, FieldEstimator):
         return float(np.average(right[known], weights=weights))
 
     def predict_proba(self, X: object, *, uncertainty: bool | str = False, known: object = None) -> np.ndarray:
-        """Return p(y | x), (n, classes), columns as in ``classes_``.
+        """Return p(y | x), (n, classes), columns as in ``classes_``; parameters as in :meth:`predict_marginals`."""
+        return self.predict_marginals(X, uncertainty=uncertainty, known=known)
 
-        After :meth:`laplace`, uncertainty="probit" (or True) shrinks log-odds by their variance around the fit,
-        which keeps the most probable classes; "sampling" is the mean over coefficients drawn around it.
-        """
-        kind = resolve_uncertainty(uncertainty)
+    def _averaged(
+        self, X: object, kind: str | None, group: str | None = None, known: object = None
+    ) -> Iterator[tuple[Graphs, np.ndarray, list[np.ndarray] | None]]:
         if kind != "probit":
-            return np.vstack([marginals for _, marginals, _ in self._averaged(X, kind, None, known)])
-        parts, samples = [], self._drawn()
+            yield from super()._averaged(X, kind, group, known)
+            return
+        samples = self._drawn()
         for answers in self._answers(X, known=known):
             # Labels that meet no others: variances of log-odds need no nudges.
             best = answers.marginals.argmax(axis=1)
             variances = label_variances(self.field_, answers.data, samples, against=best)
-            parts.append(probit_marginals(answers.marginals, variances))
-        return np.vstack(parts)
-
-    def predict_variances(self, X: object) -> np.ndarray:
-        """Return the posterior variances of f(x, y), (n, classes), after :meth:`laplace`."""
-        return np.vstack([variances for _, variances in self._variances(X)])
+            yield answers.data, probit_marginals(answers.marginals, variances), None
 
     def predict_log_proba(self, X: object, *, known: object = None) -> np.ndarray:
         """Return log p(y | x), (n, classes)."""
         scores = self._scores(X, known)
-        return scores - infer_labels(scores).log_partition[:, None]
-
-    @classmethod
-    def _rebuilt_reader(cls, described: Mapping[str, Any]) -> TableReader:
-        return TableReader.rebuild(dict(described))
-
-    @classmethod
-    def _rebuilt_structure(cls, described: Mapping[str, Any], classes: np.ndarray) -> SingleStructure:
-        return SingleStructure(len(classes))
-
-    @classmethod
-    def from_document(cls, document: Mapping[str, Any], callables: Functions | None = None) -> KernelClassifier:
-        """Return the estimator that was described."""
-        estimator = super().from_document(document, callables)
-        if estimator._reader.feature_names is not None:
-            estimator.feature_names_in_ = np.array(estimator._reader.feature_names, dtype=object)
-        return estimator
+        return scores - softmax(scores)[0][:, None]
 
 
-def _single_nodes(inputs: Any, labels: Any = None, weights: Any = None, evidence: Any = None) -> Graphs:
+def single_nodes(
+    inputs: Matrix,
+    labels: np.ndarray | None = None,
+    weights: np.ndarray | None = None,
+    evidence: LabelEvidence | None = None,
+) -> Graphs:
     """Return inputs as graphs of one node each, which is what clique sets look at."""
-    return Graphs(inputs, np.arange(inputs.shape[0] + 1), (), labels, weights, None, evidence)
+    weights = np.ones(inputs.shape[0]) if weights is None else weights
+    return Graphs(inputs, np.arange(inputs.shape[0] + 1), labels, weights, evidence)
+
+
+def _partly_labelled(
+    inputs: Matrix, y: object, sample_weight: object, classes: Iterable | None
+) -> tuple[Graphs, np.ndarray]:
+    """Return single nodes whose labels are partly known, and the sorted classes."""
+    targets = y if isinstance(y, SoftTargets) else [y]
+    labels, evidence, known = read_labels(targets, classes, np.array([inputs.shape[0]]), SAMPLES)
+    weights = _check_sample_weight(sample_weight, inputs, dtype=np.float64, ensure_non_negative=True)
+    return single_nodes(inputs, labels, weights, evidence), known

@@ -2,47 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils import Tags
 
 from kernelfields.engines.engine import Sample
-from kernelfields.estimators.base import BasisLike, EngineLike, FieldEstimator, KernelLike, Seed
-from kernelfields.estimators.inspecting.explanations import Asked, explain_instance
-from kernelfields.estimators.inspecting.inspection import tabulate_label_weights
-from kernelfields.estimators.settling import Training
+from kernelfields.engines.threads import LocalSample
+from kernelfields.estimators.auto_parameters import Training
+from kernelfields.estimators.base import KernelLike, LabelledField, Tokens
+from kernelfields.estimators.inspecting.explanations import Compared, one_row
+from kernelfields.estimators.inspecting.weights import tabulate_label_weights
 from kernelfields.estimators.stored import Functions
-from kernelfields.features.readers import INSTANCES, TableReader, read_partial_indicator
+from kernelfields.features.indicators import INSTANCES, read_partial_indicator
+from kernelfields.features.readers import TableReader
 from kernelfields.fields.evidence import informative
 from kernelfields.fields.label_cliques import LabelCliques, LabelledInstances, LabelPairs, weigh_instances
-from kernelfields.fields.reading import check_class_weight, check_sample_weight
+from kernelfields.fields.reading import check_sample_weight
+from kernelfields.formats.model_file import Document
 from kernelfields.inference.answers import Answers
-from kernelfields.inference.plan import METHODS, check_method
-from kernelfields.models.build import NamedCliques, split_sum
+from kernelfields.inference.choice import METHODS, FamilySpec, check_method, plan_labels, refuse_approximate
+from kernelfields.models.build import Edge, InstanceTerms, NamedCliques, pair_names, split_sum
 from kernelfields.models.field import Field
 from kernelfields.models.fit import FittedField
-from kernelfields.models.instance_terms import InstanceTerms, pair_names
 from kernelfields.models.partial import PartialLabels
 from kernelfields.models.stored_values import share
-from kernelfields.numerics.parameters import check_choice, check_prior_variance, is_whole
+from kernelfields.numerics.declared import attribute, declares_parameters, one_of, or_none, parameter
+from kernelfields.numerics.parameters import check_prior_variance, is_whole
 from kernelfields.objective.designs.design import Design
-from kernelfields.objective.likelihoods.graph import InstanceStructure, refuse_approximate
-from kernelfields.objective.likelihoods.likelihood import LabelStructure
 from kernelfields.objective.term import Term
-from kernelfields.reports.inspection import Explanation, WeightsTable
+from kernelfields.reports.inspection import WeightsTable
 from kernelfields.structure.candidates import label_edges, learn_label_edges, resolve_label_search
 from kernelfields.structure.search import StructurePath, StructureSearch
-from kernelfields.uncertainty.laplace.probit import resolve_uncertainty
 
+InstanceTraining: TypeAlias = Training[LabelledInstances, TableReader]
 _SMALLEST = np.finfo(np.float64).tiny
 
 
-class MultiLabelCRF(ClassifierMixin, FieldEstimator):
+@declares_parameters
+class MultiLabelCRF(ClassifierMixin, LabelledField[LabelledInstances, TableReader]):
     """Labels of an instance that depend on its inputs through kernels, and on each other.
 
     p(y | x) ~ exp( sum_k (f_k(x) + b_k) s_k + sum over edges w_jk s_j s_k ),   s = y - 1/2,
@@ -70,7 +73,7 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
     inference : str or object, default "auto"
         "tree", "table", "junction" (exact), "trw", "loopy", "mean-field" (approximate), "gibbs" (for predictions
         alone), or "auto", an exact one as long as the graph of labels allows; ``inference_.description``
-        says which. May be changed between fit and predictions.
+        is the result. May be changed between fit and predictions.
     decision : "auto", "f1", "hamming" or "subset", default "auto"
         What :meth:`predict` returns: labels whose own probability is above ``threshold_``, above 1/2 ("hamming"), or
         the most probable set ("subset"). The threshold is learnt on instances that were held out of a short fit, 1/2
@@ -98,80 +101,39 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
     """
 
     kind = "MultiLabelCRF"
+    _reads = TableReader
+    _family_kind = "instances"
+    _places = ("instance", "label name")
 
-    n_labels_: int
-    label_names_: np.ndarray
-    structure_path_: StructurePath | None
-    threshold_: float
+    kernel: KernelLike = parameter("auto", first=True)
+    label_graph: str | StructureSearch | Sequence[tuple[object, object]] = parameter("auto")
+    edge_kernel: KernelLike | None = parameter(None)
+    prior_variance: float | str | Sequence[float] = parameter("auto")
+    edge_prior_variance: float = parameter(10.0, check_prior_variance)
+    bias_prior_variance: float | None = parameter(10.0, or_none(check_prior_variance))
+    inference: object = parameter("auto", lambda value, name: check_method(value, (*METHODS, "table")))
+    decision: str = parameter("auto", one_of("auto", "f1", "hamming", "subset"))
+    partial_labels: PartialLabels | None = parameter(None)
 
-    def __init__(
-        self,
-        kernel: KernelLike = "auto",
-        *,
-        label_graph: str | StructureSearch | Sequence[tuple[object, object]] = "auto",
-        edge_kernel: KernelLike | None = None,
-        rank: int | None = 1000,
-        basis: BasisLike = "random-cholesky",
-        prior_variance: float | str | Sequence[float] = "auto",
-        edge_prior_variance: float = 10.0,
-        bias_prior_variance: float | None = 10.0,
-        scale: bool | str = "auto",
-        inference: object = "auto",
-        decision: str = "auto",
-        solver: object = "auto",
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        dtype: object = "auto",
-        n_jobs: int | None = None,
-        engine: EngineLike = "auto",
-        random_state: Seed = None,
-        verbose: int = 0,
-        callbacks: Sequence[object] | None = None,
-        class_weight: Mapping[object, float] | str | None = None,
-        partial_labels: PartialLabels | None = None,
-    ):
-        self.kernel = kernel
-        self.label_graph = label_graph
-        self.edge_kernel = edge_kernel
-        self.rank = rank
-        self.basis = basis
-        self.prior_variance = prior_variance
-        self.edge_prior_variance = edge_prior_variance
-        self.bias_prior_variance = bias_prior_variance
-        self.scale = scale
-        self.inference = inference
-        self.decision = decision
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.dtype = dtype
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callbacks = callbacks
-        self.class_weight = class_weight
-        self.partial_labels = partial_labels
+    n_labels_: int = attribute()
+    label_names_: np.ndarray = attribute()
+    label_edges_: list[tuple[Hashable, Hashable]] = attribute()
+    edge_scores_: dict[tuple[Hashable, Hashable], float] = attribute()
+    structure_path_: StructurePath | None = attribute()
+    threshold_: float = attribute()
 
-    def fit(self, X: object, y: object, sample_weight: ArrayLike | None = None) -> MultiLabelCRF:
+    def fit(self, X: object, y: object, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the field to inputs X (n, d) and labels y (n, K) of 0 and 1; one weight per instance.
 
         Ctrl-C ends the fit with the best estimate so far, and a warning.
         """
         return self._fit(X, y, sample_weight)
 
-    def _check_parameters(self) -> None:
-        check_prior_variance(self.edge_prior_variance, "edge_prior_variance")
-        if self.bias_prior_variance is not None:
-            check_prior_variance(self.bias_prior_variance, "bias_prior_variance")
-        check_choice(self.decision, "decision", ("auto", "f1", "hamming", "subset"))
-        check_method(self.inference, (*METHODS, "table"))
-        check_class_weight(self.class_weight)
-        super()._check_parameters()
-
-    def _learn(self, X: object, y: object, sample_weight: object, part_of: Any = None) -> tuple[Any, Any, np.ndarray]:
+    def _learn(
+        self, X: object, y: object, sample_weight: object, part_of: tuple[TableReader, np.ndarray] | None = None
+    ) -> tuple[TableReader, LabelledInstances, np.ndarray]:
         reader = TableReader()
-        inputs = reader.learn(self, X)
+        inputs, _ = reader.learn(self, X)
         labels, evidence, columns = read_partial_indicator(y, inputs.shape[0])
         weights = check_sample_weight(sample_weight, len(labels), INSTANCES)
         names: list = list(range(labels.shape[1])) if columns is None else columns
@@ -181,18 +143,16 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
         return reader, LabelledInstances.build(inputs, len(names), {}, labels, weights, evidence), np.array(names)
 
     def _read(self, X: object, y: object = None, sample_weight: object = None) -> LabelledInstances:
-        inputs, labels, evidence, weights = self._reader.read(self, X), None, None, None
+        (inputs, _), labels, evidence, weights = self._reader.read(self, X), None, None, None
         if y is not None:
             labels, evidence, _ = read_partial_indicator(y, inputs.shape[0], self.label_names_.tolist())
             weights = check_sample_weight(sample_weight, len(labels), INSTANCES)
         return LabelledInstances.build(inputs, self.n_labels_, {}, labels, weights, evidence)
 
-    _places = ("instance", "label name")
-
     def _label_names(self) -> np.ndarray:
         return np.arange(2)
 
-    def _place_names(self, whole: int, part: int, tokens: Any) -> tuple[int, Any, Any]:
+    def _place_names(self, whole: int, part: int, tokens: Tokens | None) -> tuple[int, object, object]:
         return whole, self.label_names_[part].item(), None if tokens is None else tokens[whole]
 
     def _read_known(self, known: object, data: LabelledInstances) -> tuple[np.ndarray, np.ndarray | None]:
@@ -201,59 +161,70 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
 
     def _read_fitted(self, X: object, y: object, sample_weight: object) -> LabelledInstances:
         data, names = self._read(X, y, sample_weight), self.label_names_.tolist()
-        table = data.labels.reshape(-1, self.n_labels_)
+        table = data.required_labels.reshape(-1, self.n_labels_)
         weights = weigh_instances(table, data.evidence, data.weights, names, self.class_weight)
         return LabelledInstances.build(data.inputs, self.n_labels_, {}, table, weights, data.evidence)
 
-    def _structure(self, classes: np.ndarray, data: LabelledInstances) -> InstanceStructure:
-        # Which labels meet is learnt when the data are placed, if that is asked for.
+    def _family_spec(self, classes: np.ndarray, data: LabelledInstances) -> FamilySpec:
+        # A search for the pairs of labels that meet begins when the data are placed.
         edges = []
         if resolve_label_search(self.label_graph) is None:
-            table = data.labels.reshape(-1, len(classes))
+            table = data.required_labels.reshape(-1, len(classes))
             known = None if data.evidence is None else informative(data.evidence).reshape(table.shape)
             edges = label_edges(self.label_graph, table, data.weights, classes.tolist(), known)
-        return InstanceStructure(len(classes), pair_names(edges, classes.tolist()), self.inference)
+        return self._spec_of(edges, classes.tolist())
 
-    def _field(self) -> Field:
-        check_is_fitted(self, "field_")
-        # How labels are inferred may change after the fit.
-        structure: Any = replace(self.field_.structure, method=self.inference)  # type: ignore[type-var]
-        return replace(self.field_, structure=structure)
+    def _spec_of(self, edges: Sequence[Edge], names: list) -> FamilySpec:
+        pairs = pair_names(edges, names)
+        return FamilySpec(self._family_kind, 2, method=self.inference, n_names=len(names), pairs=pairs)
 
     def _kinds(self) -> tuple[NamedCliques, NamedCliques]:
-        """Return what every label and every pair of labels has: clique sets, with the names of their kinds."""
+        """Return the clique sets of every label and of every pair of labels, with the names of their kinds."""
         shared: dict[str, Any] = {"basis": self.basis, "rank": self.rank}
-        labels: list = []
+        labels: NamedCliques = [("label", LabelCliques(self.kernel, prior_variance=self.prior_variance, **shared))]
         if self.bias_prior_variance is not None:
-            labels.append(("bias", LabelCliques(prior_variance=self.bias_prior_variance)))
-        labels.append(("label", LabelCliques(self.kernel, prior_variance=self.prior_variance, **shared)))
+            labels = [("bias", LabelCliques(prior_variance=self.bias_prior_variance)), *labels]
         variance = self.edge_prior_variance
-        pairs: list = [("pair", LabelPairs(prior_variance=variance))]
+        pairs: NamedCliques = [("pair", LabelPairs(prior_variance=variance))]
         if self.edge_kernel is not None:
-            pairs.append(("inputs", LabelPairs(self.edge_kernel, prior_variance=variance, **shared)))
+            pairs = [*pairs, ("inputs", LabelPairs(self.edge_kernel, prior_variance=variance, **shared))]
         return labels, pairs
 
-    def _for_rehearsal(self) -> MultiLabelCRF:
-        rehearsed = super()._for_rehearsal()
+    def _for_pilot(self) -> Self:
+        piloted = super()._for_pilot()
         # What labels have to do with each other hardly matters to how large their functions are, and takes long.
-        rehearsed.label_graph, rehearsed.inference = "none", "auto"
-        return rehearsed
+        piloted.label_graph, piloted.inference = "none", "auto"
+        return piloted
 
     @property
-    def _learns_in_rehearsal(self) -> bool:  # type: ignore[override]
+    def _learns_in_pilot(self) -> bool:
         return self.decision in ("auto", "f1")
 
-    def _learn_from_rehearsal(self, training: Training, field: Field, held_out: LabelledInstances) -> None:
-        if not self._learns_in_rehearsal:
+    def _learn_from_pilot(self, training: InstanceTraining, field: Field, held_out: LabelledInstances) -> None:
+        if not self._learns_in_pilot:
             return
         marginals = field.answers(held_out, training.settings.workers, training.engine).marginals
         learn = _half_largest_f1 if self.decision == "f1" else _lowest_without_loss
         weights = held_out.position_weights
         if held_out.evidence is not None:
             weights = weights * informative(held_out.evidence)
-        training.threshold = learn(marginals[:, 1], held_out.labels, weights)
+        training.threshold = learn(marginals[:, 1], held_out.required_labels, weights)
 
-    def _cliques(self, training: Training) -> NamedCliques:
+    def _item_labels(self, training: InstanceTraining, y: object) -> list[np.ndarray]:
+        data = training.data
+        table = data.required_labels.reshape(data.n_instances, -1)
+        if data.evidence is not None:
+            table = table * informative(data.evidence).reshape(table.shape)
+        # One more label for instances that have none, so that folds share them as well.
+        return [np.flatnonzero(row) for row in np.column_stack([table, ~table.any(axis=1)])]
+
+    def _approximate_method(self, training: InstanceTraining) -> str | None:
+        one = training.data.subset(slice(0, 1)).with_pairs(training.spec.pairs)
+        members = [factors.members for factors in one.factors]
+        family = plan_labels(one.offsets, members, training.spec.method, tied=self.edge_kernel is None)
+        return None if family.exact else family.method
+
+    def _cliques(self, training: InstanceTraining) -> NamedCliques:
         """Return one clique set of each kind that has features; the terms of all labels share them."""
         search = resolve_label_search(self.label_graph)
         kinds = [part for kind in self._kinds() for name, clique in kind for part in split_sum(name, clique)]
@@ -261,8 +232,8 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
             return kinds
         names = training.classes.tolist()
 
-        def terms_on(instances: LabelledInstances, structure: InstanceStructure) -> InstanceTerms:
-            return self._terms(replace(training, structure=structure).place(instances, kinds), training)
+        def terms_on(instances: LabelledInstances, spec: FamilySpec) -> InstanceTerms:
+            return self._terms(replace(training, spec=spec).place(instances, kinds), training)
 
         edges, training.structure_path = learn_label_edges(
             search,
@@ -274,11 +245,11 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
             workers=training.settings.workers,
             say=training.say,
         )
-        training.structure = InstanceStructure(len(names), pair_names(edges, names), self.inference)
+        training.spec = self._spec_of(edges, names)
         return kinds
 
-    def _term_variances(self, training: Training) -> list[float]:
-        counts = len(training.classes), len(training.structure.pairs)  # type: ignore[attr-defined]
+    def _term_variances(self, training: InstanceTraining) -> list[float]:
+        counts = len(training.classes), len(training.spec.pairs)
         return [
             part.prior_variance
             for kinds, count in zip(self._kinds(), counts, strict=True)
@@ -287,61 +258,68 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
             for _ in range(count)
         ]
 
-    def _terms(self, sample: Any, training: Training) -> InstanceTerms:
+    def _terms(self, sample: Sample, training: InstanceTraining) -> InstanceTerms:
         labels, pairs = self._kinds()
+        assert isinstance(sample, LocalSample)
         return InstanceTerms(sample, training.classes.tolist(), labels, pairs, training.options.random)
 
-    def _designs(self, training: Training, sample: Sample) -> tuple[list[Design], None]:
-        structure = training.structure
-        assert isinstance(structure, InstanceStructure)
-        return list(self._terms(sample, training).designs(list(structure.pairs.values()))), None
+    def _designs(self, training: InstanceTraining, sample: Sample) -> tuple[list[Design], None]:
+        return list(self._terms(sample, training).designs(list(training.spec.pairs.values()))), None
 
-    def _set_fitted(self, training: Training, fitted: FittedField) -> MultiLabelCRF:
+    def _set_fitted(self, training: InstanceTraining, fitted: FittedField) -> Self:
         super()._set_fitted(training, fitted)
         self.structure_path_, self.threshold_ = training.structure_path, training.threshold
         return self
 
     def _set_views(self) -> None:
         names = np.asarray(self.classes_).tolist()
-        pairs = self.field_.structure.pairs  # type: ignore[attr-defined]
+        pairs = self.field_.spec.pairs
         self.n_labels_ = len(names)
         self.label_names_ = np.array(names)
         self.classes_ = np.array([[0, 1]] * len(names))
         self.basis_ = {term.name: term.subspace for term in self.field_.terms}
         self.coef_ = {term.name: term.known[:, 0] for term in self.field_.terms}
+        first = {term.name: float(term.known[0, 0]) for term in self.field_.terms}
         self.label_edges_ = [(names[j], names[k]) for j, k in pairs.values()]
-        self.edge_scores_ = {
-            edge: float(self.coef_[name][0]) for edge, name in zip(self.label_edges_, pairs, strict=True)
-        }
+        self.edge_scores_ = {edge: first[name] for edge, name in zip(self.label_edges_, pairs, strict=True)}
 
-    def predict(self, X: object, *, known: object = None) -> np.ndarray:
+    def _presented(self, parts: Iterable[tuple[LabelledInstances, np.ndarray]]) -> np.ndarray:
+        return np.concatenate([rows.reshape(-1, self.n_labels_, *rows.shape[1:]) for _, rows in parts])
+
+    def _presented_draws(self, parts: Iterable[tuple[LabelledInstances, np.ndarray]], single: bool) -> np.ndarray:
+        drawn = np.concatenate([rows.reshape(len(rows), -1, self.n_labels_) for _, rows in parts], axis=1)
+        return drawn[0] if single else drawn
+
+    def predict(self, X: object, decode: str | None = None, *, known: object = None) -> np.ndarray:
         """Return the labels of each instance, (n, K) of 0 and 1, by the loss that ``decision`` names.
 
         "auto" and "f1": labels whose probability is above ``threshold_``;
         "hamming": labels whose probability is above one half, which makes the fewest wrong labels in expectation;
         "subset": the most probable set of labels as a whole, which is most often right in all of them.
 
-        ``known``, here and in the methods below, are labels that are known, (n, K) of 0, 1 and NaN for those that are
-        not. Answers are then given that it is so.
+        ``decode``, "viterbi" or "posterior", means the last or the second of these. ``known``, here and in the
+        methods below, are labels that are known, (n, K) of 0, 1 and NaN for those that are not. Answers are then given
+        that it is so.
         """
-        if self.decision == "subset":
-            return self._stacked(answers.best_labels() for answers in self._answers(X, known=known))
-        probabilities = self.predict_proba(X, known=known)
-        return (probabilities > (self.threshold_ if self._learns_in_rehearsal else 0.5)).astype(np.int64)
+        return super().predict(X, decode, known=known)
+
+    def _predicted_numbers(self, answers: Answers, decode: str | None = None) -> np.ndarray:
+        if self.decision == "subset" if decode is None else self._asked_jointly(decode):
+            return answers.best_labels()
+        threshold = self.threshold_ if decode is None and self._learns_in_pilot else 0.5
+        return (answers.marginals[:, 1] > threshold).astype(np.int64)
 
     def predict_proba(self, X: object, *, uncertainty: bool | str = False, known: object = None) -> np.ndarray:
         """Return the probability of each label given the inputs, P(y_k = 1 | x), (n, K).
 
-        After :meth:`laplace`, uncertainty="probit" (or True) shrinks the log odds of each label by their variance
-        around the fit; "sampling" is the mean over coefficients drawn around it.
+        Parameters as in :meth:`predict_marginals`, which has the probabilities of both values, (n, K, 2).
         """
-        kind = resolve_uncertainty(uncertainty)
-        return self._stacked(marginals[:, 1] for _, marginals, _ in self._averaged(X, kind, None, known))
+        return self.predict_marginals(X, uncertainty=uncertainty, known=known)[..., 1]
 
     def predict_variances(self, X: object) -> np.ndarray:
         """Return the posterior variances of the log odds f_k(x) + b_k, (n, K), after :meth:`laplace`."""
         # A log odds of one is a potential of one half.
-        return self._stacked(4.0 * variances[:, 1] for _, variances in self._variances(X))
+        return 4.0 * self._presented(self._variances(X))[..., 1]
 
     def decision_function(self, X: object) -> np.ndarray:
         """Return the log odds of each label given the inputs, (n, K); zero where its probability is 1/2."""
@@ -350,7 +328,7 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
             logs = np.log(np.maximum(answers.marginals, _SMALLEST))
             return logs[:, 1] - logs[:, 0]
 
-        return self._stacked(log_odds(answers) for answers in self._answers(X))
+        return self._presented((answers.data, log_odds(answers)) for answers in self._answers(X))
 
     def predict_joint(self, X: object, *, known: object = None) -> tuple[np.ndarray, np.ndarray]:
         """Return the most probable set of labels of each instance, (n, K), and its probability, (n,).
@@ -359,28 +337,20 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
         """
         labels, logs = [], []
         for answers in self._answers(X, known=known):
-            refuse_approximate(answers.inference, "the probability of a set of labels")
+            refuse_approximate(answers.family, "the probability of a set of labels")
             best = answers.best_labels()
-            labels.append(best)
+            labels.append((answers.data, best))
             logs.append(answers.label_scores(best) - answers.log_partition)
-        return self._stacked(iter(labels)), np.exp(np.minimum(np.concatenate(logs), 0.0))
+        return self._presented(labels), np.exp(np.minimum(np.concatenate(logs), 0.0))
 
-    def log_likelihood(
-        self, X: object, y: object, *, per_instance: bool = False, known: object = None
-    ) -> float | np.ndarray:
-        """Return log p(y | x), summed over instances or for each; ValueError if inference is approximate.
-
-        Of a y that is partly known, the probability of what it tells.
-        """
-        values = self._log_likelihoods(X, y, known)
-        return values if per_instance else float(values.sum())
-
-    def score(self, X: object, y: object, sample_weight: ArrayLike | None = None) -> float:
+    def score(
+        self, X: object, y: object, sample_weight: ArrayLike | None = None, *, decode: str | None = None
+    ) -> float:
         """Return the share of instances whose labels are all right (subset accuracy, as in scikit-learn).
 
         Where labels are NaN, those count that are known; an instance of which none is does not count.
         """
-        predicted = self.predict(X)
+        predicted = self.predict(X, decode)
         labels, evidence, _ = read_partial_indicator(y, len(predicted), self.label_names_.tolist())
         known = np.ones(labels.shape, bool) if evidence is None else informative(evidence).reshape(labels.shape)
         weights = check_sample_weight(sample_weight, len(labels), INSTANCES) * known.any(axis=1)
@@ -392,48 +362,38 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
         self,
         top: int | tuple[int, int] | None = 20,
         labels: Sequence[object] | None = None,
-        feature_re: Any = None,
+        feature_re: str | re.Pattern[str] | None = None,
         *,
-        feature_names: Sequence[str] | None = None,
+        feature_names: object = None,
     ) -> WeightsTable:
         """Return the largest weights of every label, as log odds, biases, and log odds ratios of pairs of labels.
 
         Parameters as in :meth:`ChainCRF.weights`.
         """
-        check_is_fitted(self, "field_")
-        return tabulate_label_weights(self, top, labels, feature_re, feature_names)
+        field, known = self._field(), self.label_names_.tolist()
+        pairs = dict(zip(field.spec.pairs.values(), self.edge_scores_.values(), strict=True))
+        names_of = lambda term: self._feature_names(term, feature_names)  # noqa: E731
+        return tabulate_label_weights(field.terms, pairs, known, names_of, top, labels, feature_re)
 
-    def explain(
-        self,
-        x: object,
-        y: object = None,
-        top: int = 5,
-        *,
-        feature_names: Sequence[str] | None = None,
-        pivots: int = 0,
-        neighbours: int = 3,
-        training: tuple[object, object] | None = None,
-    ) -> Explanation:
-        """Return, for one instance, what speaks for and against each label: features, bias and the other labels.
+    def _one_item(self, x: object, y: object, caller: str) -> LabelledInstances:
+        data = self._read(one_row(x), None if y is None else np.asarray(y).reshape(1, -1))
+        if data.n_instances != 1:
+            raise ValueError(f"{caller} takes one instance, got {data.n_instances}: pass one, such as X[:1]")
+        return data
 
-        The contributions add up to the log odds of the label given the others as they are in ``y``, by default those
-        that are predicted. Parameters as in :meth:`ChainCRF.explain`.
-        """
-        check_is_fitted(self, "field_")
-        return explain_instance(self, x, y, Asked.of(self, training, top, None, feature_names, pivots, neighbours))
+    def _step_words(self, group: str, nodes: list[int], place: int, compared: Compared) -> str:
+        other = nodes[1 - place]
+        return f"{self.label_names_[other]} is {'there' if compared.labels[other] else 'not there'}"
 
-    def sample(
-        self, X: object, n_samples: int | None = None, random_state: Seed = None, *, known: object = None
-    ) -> np.ndarray:
-        """Draw labels from p(y | x): (n, K), or (n_samples, n, K) if a number is given."""
-        batches = self._draws(X, n_samples, random_state, known)
-        draws = [drawn.reshape(len(drawn), -1, self.n_labels_) for _, drawn in batches]
-        drawn = np.concatenate(draws, axis=1)
-        return drawn[0] if n_samples is None else drawn
+    def _explained_classes(self) -> list:
+        return [0, 1]
 
-    def _stacked(self, parts: Iterator[np.ndarray]) -> np.ndarray:
-        """Return figures of all labels, (n K,) for each batch, as (n, K)."""
-        return np.vstack([part.reshape(-1, self.n_labels_) for part in parts])
+    def _usual_tokens(self) -> list[str]:
+        return [str(name) for name in self.label_names_.tolist()]
+
+    def show(self, *arguments: object, **settings: object) -> NoReturn:
+        """Raise: a set of labels has no picture of its own."""
+        raise AttributeError("MultiLabelCRF labels instances: explain(x) and predict_proba(X) say what it predicts")
 
     def _described_classes(self) -> list:
         return self.label_names_.tolist()
@@ -445,43 +405,36 @@ class MultiLabelCRF(ClassifierMixin, FieldEstimator):
             raise ValueError("the names of the labels must be different texts or numbers, one or more")
         return names
 
-    def _describe_structure(self) -> dict[str, Any]:
-        pairs = self.field_.structure.pairs  # type: ignore[attr-defined]
+    def _describe_spec(self) -> Document:
+        pairs = self.field_.spec.pairs
         return {"pairs": [[name, *edge] for name, edge in pairs.items()], "threshold": float(self.threshold_)}
 
     @classmethod
-    def _rebuilt_reader(cls, described: Mapping[str, Any]) -> TableReader:
-        return TableReader.rebuild(dict(described))
-
-    @classmethod
-    def _rebuilt_structure(cls, described: Mapping[str, Any], classes: np.ndarray) -> InstanceStructure:
+    def _rebuilt_spec(cls, described: Document, classes: np.ndarray) -> FamilySpec:
         pairs = {str(name): (int(j), int(k)) for name, j, k in described["pairs"]}
         for name, (j, k) in pairs.items():
             if not 0 <= j < k < len(classes):
                 raise ValueError(f"{name!r} joins labels that do not exist")
-        return InstanceStructure(len(classes), pairs)
+        return FamilySpec(cls._family_kind, 2, n_names=len(classes), pairs=pairs)
 
     @classmethod
-    def _check_terms(cls, terms: Sequence[Term], reader: TableReader, structure: LabelStructure) -> None:
-        assert isinstance(structure, InstanceStructure)
+    def _check_terms(cls, terms: Sequence[Term], reader: TableReader, spec: FamilySpec) -> None:
         for term in terms:
-            if term.group is not None and term.group not in structure.pairs:
+            if term.group is not None and term.group not in spec.pairs:
                 raise ValueError(f"set {term.name!r} scores the unknown pair {term.group!r}")
             label = term.clique.label if isinstance(term.clique, LabelCliques) else 0
-            if not is_whole(label) or not 0 <= label < structure.n_names:
+            if not is_whole(label) or not 0 <= label < spec.n_names:
                 raise ValueError(f"set {term.name!r} scores a label that does not exist")
 
     @classmethod
-    def from_document(cls, document: Mapping[str, Any], callables: Functions | None = None) -> MultiLabelCRF:
+    def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
         """Return the estimator that was described."""
         estimator = super().from_document(document, callables)
         estimator.structure_path_ = None
         estimator.threshold_ = share(document["structure"].get("threshold", 0.5), "the threshold of probabilities")
-        if estimator._reader.feature_names is not None:
-            estimator.feature_names_in_ = np.array(estimator._reader.feature_names, dtype=object)
         return estimator
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         tags.classifier_tags.multi_label = True
@@ -502,5 +455,5 @@ def _half_largest_f1(probabilities: np.ndarray, labels: np.ndarray, weights: np.
 def _lowest_without_loss(probabilities: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> float:
     """Return the lowest threshold, of those from 0.1 to 0.5, that makes no more wrong labels than 0.5 does."""
     thresholds = np.linspace(0.1, 0.5, 41)
-    wrong = [float(weights @ ((probabilities > each) != labels)) for each in thresholds]
-    return float(thresholds[next(place for place, value in enumerate(wrong) if value <= wrong[-1])])
+    wrong = np.array([weights @ ((probabilities > threshold) != labels) for threshold in thresholds])
+    return float(thresholds[np.argmax(wrong <= wrong[-1])])

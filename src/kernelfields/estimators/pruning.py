@@ -9,7 +9,6 @@ Inference in the fine field is exact on what is left, so its log partition is a 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -19,11 +18,22 @@ from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.features.label_dictionary import RULES
 from kernelfields.fields.allowed import AllowedLabels
 from kernelfields.fields.chains import Chains
-from kernelfields.inference.answers import AllowedAnswers
-from kernelfields.models.documents import SETTINGS
-from kernelfields.numerics.parameters import check_choice
+from kernelfields.fields.reading import offsets_of
+from kernelfields.formats.model_file import Document
+from kernelfields.inference.answers import Answers
+from kernelfields.inference.chain.family import ChainFamily, ListFamily
+from kernelfields.inference.potentials import Potentials
+from kernelfields.numerics.declared import check_declared, declares_parameters, one_of, parameter
+from kernelfields.numerics.registry import SETTINGS
 
 
+def _check_threshold(value: float, name: str) -> None:
+    if not 0 < value <= 1:
+        raise ValueError(f"{name} must be above 0 and at most 1, got {value!r}")
+
+
+@SETTINGS.register("pruned by")
+@declares_parameters
 class PrunedBy(BaseEstimator):
     """Labels whose probability in a coarse field, fitted to the same labels, is at least ``threshold``.
 
@@ -39,21 +49,18 @@ class PrunedBy(BaseEstimator):
         the best labelling of the coarse field is always among those kept.
     """
 
-    def __init__(self, coarse: Any = None, *, threshold: float = 1e-3, by: str = "max-marginal"):
-        self.coarse = coarse
-        self.threshold = threshold
-        self.by = by
+    coarse: ChainCRF | None = parameter(None, first=True)
+    threshold: float = parameter(1e-3, _check_threshold)
+    by: str = parameter("max-marginal", one_of("max-marginal", "marginal"))
 
     def check(self) -> None:
         """Raise if a parameter cannot be used."""
-        check_choice(self.by, "by", ("max-marginal", "marginal"))
-        if not 0 < self.threshold <= 1:
-            raise ValueError(f"threshold must be above 0 and at most 1, got {self.threshold!r}")
+        check_declared(self)
 
-    def learn(self, X: Any, chains: Chains, classes: np.ndarray) -> FittedPruning:
+    def learn(self, X: object, chains: Chains, classes: np.ndarray) -> FittedPruning:
         """Return what prunes chains of these classes."""
         self.check()
-        if not hasattr(self.coarse, "predict_marginals"):
+        if self.coarse is None or not hasattr(self.coarse, "predict_marginals"):
             raise ValueError(f"coarse must be a fitted ChainCRF, got {self.coarse!r:.60}")
         check_is_fitted(self.coarse, "field_")
         if not np.array_equal(self.coarse.classes_, classes):
@@ -64,32 +71,43 @@ class PrunedBy(BaseEstimator):
 class FittedPruning:
     """A coarse field and the threshold below which its labels are not allowed."""
 
-    def __init__(self, coarse: Any, threshold: float, by: str):
+    #: Whether what is allowed at a position depends on that position alone.
+    by_position = False
+
+    def __init__(self, coarse: ChainCRF, threshold: float, by: str):
         self.coarse = coarse
         self.threshold = threshold
         self.by = by
 
-    def lists(self, X: Any, chains: Chains) -> AllowedLabels:
+    def lists(self, X: object, chains: Chains) -> AllowedLabels:
         """Return the labels that are kept at each position."""
         parts = [self._kept(answers)[0] for answers in self.coarse._answers(X)]
-        sizes = np.concatenate([np.diff(each.begin) for each in parts])
-        begin = np.concatenate([[0], np.cumsum(sizes)])
-        return AllowedLabels(begin, np.concatenate([each.labels for each in parts]), parts[0].n_labels)
+        sizes = np.concatenate([np.diff(lists.begin) for lists in parts])
+        return AllowedLabels(offsets_of(sizes), np.concatenate([lists.labels for lists in parts]), parts[0].n_labels)
 
-    def _kept(self, answers: Any) -> tuple[AllowedLabels, AllowedAnswers]:
+    def _kept(self, answers: Answers) -> tuple[AllowedLabels, Answers]:
         """Return the lists that are kept of a batch, and answers of the coarse field given that."""
-        if not isinstance(answers, AllowedAnswers):
-            every = AllowedLabels.of_mask(answers.node > -np.inf)
-            scores = every.taken(answers.node)
-            answers = AllowedAnswers(answers.data, every, scores, answers.edge, answers.workers)
-        allowed = answers.allowed
-        values = np.exp(answers.best_with_each()) if self.by == "max-marginal" else answers.beliefs.entries
-        peaks = np.repeat(np.maximum.reduceat(values, allowed.begin[:-1]), np.diff(allowed.begin))
-        kept = (values >= self.threshold) | (values == peaks)
-        lists = allowed.kept(kept)
-        return lists, AllowedAnswers(answers.data, lists, answers.scores[kept], answers.edge, answers.workers)
+        every, values = self._values(answers)
+        peaks = np.repeat(np.maximum.reduceat(values, every.begin[:-1]), np.diff(every.begin))
+        lists = every.kept((values >= self.threshold) | (values == peaks))
+        return lists, answers.given(lists.penalties())
 
-    def report(self, X: Any) -> dict[str, float]:
+    def _values(self, answers: Answers) -> tuple[AllowedLabels, np.ndarray]:
+        """Return the labels that positions may have, and what the coarse field gives each of them, (A,)."""
+        family, potentials = answers.family, answers.potentials
+        whole = family.with_base(potentials)
+        every = family.lists if isinstance(family, ListFamily) else AllowedLabels.of_mask(whole.node > -np.inf)
+        if self.by != "max-marginal":
+            return every, every.taken(answers.marginals)
+        if not isinstance(family, ChainFamily):
+            raise ValueError(
+                "by='max-marginal' is for a coarse field in which neighbours alone meet: use by='marginal', or leave "
+                "cliques of longer reach out of the coarse field"
+            )
+        listed = ListFamily(family.offsets, family.n_labels, every, tied=len(whole.edge) == 1)
+        return every, np.exp(listed.max_marginals(Potentials(whole.node, whole.tables), answers.workers))
+
+    def report(self, X: object) -> dict[str, float]:
         """Return labels left per position, and the mass of a sequence that the coarse field keeps, mean and least."""
         entries, positions, masses = 0, 0, []
         for answers in self.coarse._answers(X):
@@ -103,15 +121,14 @@ class FittedPruning:
             "least_kept_mass": float(mass.min()),
         }
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Document:
         """Return plain values and arrays for a model file, the coarse field among them."""
         return {"kind": "pruned", "threshold": self.threshold, "by": self.by, "coarse": self.coarse.to_document()}
 
     @classmethod
-    def rebuild(cls, described: Mapping[str, Any]) -> FittedPruning:
+    def rebuild(cls, described: Mapping) -> FittedPruning:
         """Return the pruning that was described."""
         return cls(ChainCRF.from_document(described["coarse"]), float(described["threshold"]), str(described["by"]))
 
 
 RULES["pruned"] = FittedPruning.rebuild
-SETTINGS["pruned by"] = PrunedBy

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,18 +13,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.engines.choice import answers_collections, is_collection
 from kernelfields.engines.engine import Engine
-from kernelfields.estimators.base import BasisLike, EngineLike, FieldEstimator, KernelLike, LabelKernelLike, Seed
-from kernelfields.estimators.inspecting.inspection import ShownBySummary, summarise, tabulate_weights
+from kernelfields.estimators.base import Ranked, Seed
+from kernelfields.estimators.chain_crf import ChainTraining, SequenceField, clique_set
+from kernelfields.estimators.inspecting.explanations import input_names
 from kernelfields.estimators.inspecting.segments import explain_segments
-from kernelfields.estimators.known import ranked_labellings
-from kernelfields.estimators.settling import Training
 from kernelfields.features.readers import ChainReader
 from kernelfields.fields.chains import Chains, weigh_classes
-from kernelfields.fields.cliques import CliqueSet, EdgeCliques, NodeCliques
-from kernelfields.fields.constraints import ConstraintMasks, resolve_constraints
-from kernelfields.fields.evidence import share_right
-from kernelfields.fields.ragged import Ragged, per_item, plain_strings
-from kernelfields.fields.reading import check_class_weight, plain_label, random_generator
+from kernelfields.fields.cliques import CliqueSet
+from kernelfields.fields.constraints import resolve_constraints
+from kernelfields.fields.evidence import SoftRows
+from kernelfields.fields.reading import plain_label, random_generator
 from kernelfields.fields.segments import (
     DURATION,
     SEGMENT,
@@ -37,19 +36,26 @@ from kernelfields.fields.segments import (
     check_duration,
     read_segments,
 )
-from kernelfields.fields.soft_targets import SoftRows
+from kernelfields.formats.model_file import Document
+from kernelfields.inference.answers import Answers
+from kernelfields.inference.checks import check_labels, check_lengths
+from kernelfields.inference.choice import FamilySpec
+from kernelfields.inference.potentials import EDGE
+from kernelfields.inference.segments.family import SegmentFamily, SegmentMember
 from kernelfields.models.build import NamedCliques, name_cliques
-from kernelfields.models.rehearsal import FALLBACK
-from kernelfields.numerics.parameters import check_count, check_prior_variances, is_auto
+from kernelfields.numerics.declared import attribute, declares_parameters, or_none, parameter
+from kernelfields.numerics.parameters import check_count
 from kernelfields.numerics.threads import Workers
-from kernelfields.objective.likelihoods.segment import SegmentStructure
 from kernelfields.objective.term import Term
-from kernelfields.reports.inspection import Explanation, ModelSummary, WeightsTable
+from kernelfields.reports.inspection import Explanation
 from kernelfields.reports.sequences import LabelledSequence
-from kernelfields.uncertainty.laplace.probit import resolve_uncertainty
+
+#: Begin, end and label of a segment.
+Bounded: TypeAlias = tuple[int, int, Any]
 
 
-class SegmentCRF(ShownBySummary, FieldEstimator):
+@declares_parameters
+class SegmentCRF(SequenceField):
     """Conditional random field on segments of sequences, with potentials in reproducing kernel Hilbert spaces.
 
     A sequence is cut into segments (begin, end, label) of at most D positions:
@@ -62,26 +68,25 @@ class SegmentCRF(ShownBySummary, FieldEstimator):
 
     Parameters
     ----------
-    kernel, edge_kernel, window, rank, basis, label_kernel : as in ChainCRF
-        Transitions are those between segments; with an edge_kernel they see the inputs where the second begins.
-    duration_kernel : like kernel, or None, default "rbf"
-        Kernel on the logarithm of the duration of a segment; None leaves durations out.
-    segment_kernel : like kernel, or None, default None
+    kernel, window, rank, basis, label_kernel : as in ChainCRF
+    edges : EdgeCliques or None
+        Transitions between segments, as in ChainCRF; with a kernel they see the inputs where the second begins.
+    durations : "auto", DurationCliques or None, default "auto"
+        Functions of the logarithm of the duration of a segment; "auto" is ``DurationCliques("rbf")``, None leaves
+        durations out. ``DurationCliques(shared=True)`` has one function for all labels.
+    segments : SegmentCliques or None
         Kernel between segments as bags of inputs: the mean of k(x, x') over the inputs of both, their windows as in
         ``window``. It judges a segment by what its inputs are on average, however long it is; sums over its positions
         are those of ``kernel``. Passes then take an exponential for each segment, and about twice as long.
-    shared_duration : bool, default False
-        Whether one function of the duration serves all labels.
+        What edges, durations and segments leave open (prior_variance, basis, rank, window) is that of the estimator.
     max_duration : int or None
         D, the most positions of a segment. None for twice the longest segment of the training data, at most the
-        longest sequence; ``max_duration_`` tells which.
+        longest sequence; ``max_duration_`` is the result.
     repeats : bool, default False
         Whether a segment may follow one of the same label. Then labels without (begin, end) are cut into runs, and
         runs longer than ``max_duration`` into pieces of that length.
     prior_variance : "auto", float or tuple, default "auto"
         As in ChainCRF.
-    edge_prior_variance, duration_prior_variance, segment_prior_variance : float or None
-        Those of transitions, durations and means over segments; None means ``prior_variance``.
     scale, solver, tol, max_iter, dtype, n_jobs, random_state, verbose, callbacks, class_weight : as in ChainCRF
     constraints : Constraints, dict, iterable of forbidden (label, label) pairs, or None
         What is forbidden between segments, at the ends of sequences, or everywhere.
@@ -100,75 +105,16 @@ class SegmentCRF(ShownBySummary, FieldEstimator):
     """
 
     kind = "SegmentCRF"
+    _family_kind = "segments"
 
-    field_: Any
-    durations_: np.ndarray | None
-    transitions_: np.ndarray | None
+    durations: DurationCliques | str | None = parameter("auto", clique_set(DurationCliques, auto=True))
+    segments: SegmentCliques | None = parameter(None, clique_set(SegmentCliques))
+    max_duration: int | None = parameter(None, or_none(lambda value, name: check_duration(value)))
+    repeats: bool = parameter(False)
 
-    def __init__(
-        self,
-        kernel: KernelLike = "auto",
-        *,
-        edge_kernel: KernelLike | None = None,
-        duration_kernel: KernelLike | None = "rbf",
-        segment_kernel: KernelLike | None = None,
-        shared_duration: bool = False,
-        max_duration: int | None = None,
-        repeats: bool = False,
-        window: int | tuple[int, int] = 1,
-        rank: int | None = 1000,
-        basis: BasisLike = "random-cholesky",
-        prior_variance: float | str | Sequence[float] = "auto",
-        edge_prior_variance: float | None = None,
-        duration_prior_variance: float | None = None,
-        segment_prior_variance: float | None = None,
-        scale: bool | str = "auto",
-        label_kernel: LabelKernelLike = "delta",
-        solver: object = "auto",
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        constraints: object = None,
-        decode: str = "auto",
-        dtype: object = "auto",
-        n_jobs: int | None = None,
-        engine: EngineLike = "auto",
-        random_state: Seed = None,
-        verbose: int = 0,
-        callbacks: Sequence[object] | None = None,
-        class_weight: Mapping[object, float] | str | None = None,
-    ):
-        self.kernel = kernel
-        self.edge_kernel = edge_kernel
-        self.duration_kernel = duration_kernel
-        self.segment_kernel = segment_kernel
-        self.shared_duration = shared_duration
-        self.max_duration = max_duration
-        self.repeats = repeats
-        self.window = window
-        self.rank = rank
-        self.basis = basis
-        self.prior_variance = prior_variance
-        self.edge_prior_variance = edge_prior_variance
-        self.duration_prior_variance = duration_prior_variance
-        self.segment_prior_variance = segment_prior_variance
-        self.scale = scale
-        self.label_kernel = label_kernel
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.constraints = constraints
-        self.decode = decode
-        self.dtype = dtype
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callbacks = callbacks
-        self.class_weight = class_weight
+    durations_: np.ndarray | None = attribute()
 
-    def fit(
-        self, X: object, y: object, sample_weight: ArrayLike | None = None, *, optimize: object = None
-    ) -> SegmentCRF:
+    def fit(self, X: object, y: object, sample_weight: ArrayLike | None = None, *, optimize: object = None) -> Self:
         """Fit the field to sequences X and labels y: of positions, or lists of (begin, end, label) for each sequence.
 
         Labels of positions may be partly known, None or sets of allowed ones; then ``max_duration`` has to be given.
@@ -177,43 +123,25 @@ class SegmentCRF(ShownBySummary, FieldEstimator):
         return self._fit(X, y, sample_weight, optimize=optimize)
 
     def _check_parameters(self) -> None:
-        check_prior_variances(self.prior_variance, "prior_variance", auto=True)
-        for name in ("edge_prior_variance", "duration_prior_variance", "segment_prior_variance"):
-            if getattr(self, name) is not None:
-                check_prior_variances(getattr(self, name), name)
-        if self.max_duration is not None:
-            check_duration(self.max_duration)
-        check_class_weight(self.class_weight)
         super()._check_parameters()
         name_cliques(self._described_cliques(1))
 
     def _described_cliques(self, max_duration: int) -> list[CliqueSet]:
         """Return the clique sets that the parameters describe."""
-        shared: dict[str, Any] = {"basis": self.basis, "rank": self.rank}
-        own = FALLBACK if is_auto(self.prior_variance) else self.prior_variance
-        first = own[0] if isinstance(own, list | tuple) else own
-        edge, duration, segment = (
-            first if variance is None else variance
-            for variance in (self.edge_prior_variance, self.duration_prior_variance, self.segment_prior_variance)
-        )
-        kernel = "rbf" if is_auto(self.kernel) else self.kernel
-        seen = {**shared, "window": self.window}
-        cliques: list[CliqueSet] = [
-            NodeCliques(kernel, label_kernel=self.label_kernel, prior_variance=own, **seen),
-            EdgeCliques(self.edge_kernel, prior_variance=edge, **seen),
-        ]
-        if self.duration_kernel is not None:
-            form: dict[str, Any] = {"max_duration": max_duration, "shared": self.shared_duration}
-            cliques.append(DurationCliques(self.duration_kernel, prior_variance=duration, **form, **shared))
-        if self.segment_kernel is not None:
-            cliques.append(SegmentCliques(self.segment_kernel, prior_variance=segment, **seen))
+        usual: dict[str, Any] = {"basis": self.basis, "rank": self.rank, "window": self.window}
+        shared = {**usual, "prior_variance": self._first_variance}
+        cliques = self._nodes_and_edges(**usual)
+        if self.durations is not None:
+            durations = DurationCliques() if isinstance(self.durations, str) else self.durations
+            cliques.append(durations.filled(**{**shared, "window": 1}).set_params(max_duration=max_duration))
+        if self.segments is not None:
+            cliques.append(self.segments.filled(**shared))
         return cliques
 
-    def _cliques(self, training: Training) -> NamedCliques:
-        structure: Any = training.structure
-        return name_cliques(self._described_cliques(structure.max_duration))
+    def _cliques(self, training: ChainTraining) -> NamedCliques:
+        return name_cliques(self._described_cliques(training.spec.max_duration))
 
-    def _engine(self, data: Any) -> Engine:
+    def _engine(self, data: Chains) -> Engine:
         if getattr(self.engine, "name", self.engine) not in ("auto", "threads"):
             raise ValueError(
                 f"SegmentCRF is fitted by threads of this process: use engine='threads', got {self.engine!r}"
@@ -238,7 +166,9 @@ class SegmentCRF(ShownBySummary, FieldEstimator):
             begins = begins_of(chains.labels, chains.offsets, longest if cut else None)
         return SegmentedChains.of(chains, begins)
 
-    def _learn(self, X: object, y: object, sample_weight: object, part_of: Any = None) -> tuple[Any, Any, np.ndarray]:
+    def _learn(
+        self, X: object, y: object, sample_weight: object, part_of: tuple[ChainReader, np.ndarray] | None = None
+    ) -> tuple[ChainReader, SegmentedChains, np.ndarray]:
         if is_collection(X) or is_collection(y):
             raise ValueError(
                 "SegmentCRF is fitted by threads of this process, engine='threads': X and y must be here, not in Dask "
@@ -255,31 +185,24 @@ class SegmentCRF(ShownBySummary, FieldEstimator):
         if chains.evidence is not None and self.max_duration is None:
             raise ValueError("some labels of y are not known, nor how long segments are: give max_duration")
         data = self._segmented(chains, begins, self.max_duration)
-        self._structure(classes, data).check_labels(data, classes)
+        check_labels(data, self._family_spec(classes, data), classes)
         return reader, weigh_classes(data, classes, self.class_weight, warn=True), classes
 
     def _read(self, X: object, y: object = None, sample_weight: object = None) -> SegmentedChains:
         y, begins = _plain_labels(y)
         chains = self._reader.read(X, y, sample_weight, self.classes_)
         data = self._segmented(chains, begins, self.max_duration_)
-        self.field_.structure.check_lengths(data)
+        check_lengths(data, self.field_.spec)
         return data
 
-    def _read_fitted(self, X: object, y: object, sample_weight: object) -> SegmentedChains:
-        data = self._read(X, y, sample_weight)
-        self.field_.structure.check_labels(data, self.classes_)
-        return weigh_classes(data, self.classes_, self.class_weight)
-
-    def _contradicted(self, data: SegmentedChains, evidence: np.ndarray) -> np.ndarray:
-        return self.field_.structure.impossible(data, evidence)
-
-    def _structure(self, classes: np.ndarray, data: Any) -> SegmentStructure:
+    def _family_spec(self, classes: np.ndarray, data: Chains) -> FamilySpec:
         longest = self.max_duration
         if longest is None:
+            assert isinstance(data, SegmentedChains)
             begins, ends, _ = data.segments
             longest = min(2 * int((ends - begins).max()), int(data.lengths.max()))
         masks = resolve_constraints(self.constraints, classes)
-        return SegmentStructure(len(classes), masks, int(longest), bool(self.repeats))
+        return FamilySpec("segments", len(classes), masks, max_duration=int(longest), repeats=bool(self.repeats))
 
     def _decodes_jointly(self) -> bool:
         return True
@@ -288,30 +211,16 @@ class SegmentCRF(ShownBySummary, FieldEstimator):
     def max_duration_(self) -> int:
         """The most positions of a segment."""
         check_is_fitted(self, "field_")
-        return self.field_.structure.max_duration
+        return self.field_.spec.max_duration
 
     def _set_views(self) -> None:
         super()._set_views()
-        tied = [
-            term.tied_scores.reshape(len(self.classes_), -1)
-            for term in self.field_.terms
-            if isinstance(term.clique, EdgeCliques) and term.tied_everywhere
-        ]
-        self.transitions_ = np.sum(tied, axis=0) if tied else None
-        durations = [term.scores(None, Workers(1)) for term in self.field_.terms if term.group == DURATION]
+        # Scores of durations are the same for all data, so those of none will do.
+        nothing = Chains(np.empty((0, 0)), np.zeros(1, dtype=np.int64))
+        durations = [term.scores(nothing, Workers(1)) for term in self.field_.terms if term.group == DURATION]
         self.durations_ = np.sum(durations, axis=0) if durations else None
 
     # ---- answers
-
-    @answers_collections
-    def predict(self, X: object, decode: str | None = None, *, known: object = None) -> list:
-        """Return the labels of each sequence: a list of strings, or an array of numbers.
-
-        ``decode`` as in the parameters; ``known``, here and below, is what is known of the labels of positions: labels,
-        None, sets of allowed ones. Answers are then given that it is so.
-        """
-        decoded = self._decoded(X, decode, known)
-        return Ragged(each for data, best in decoded for each in plain_strings(data.split(self.classes_[best])))
 
     def predict_segments(self, X: object, *, known: object = None) -> list[list[Segment]]:
         """Return the most probable segmentation of each sequence: (begin, end, label, probability) of each segment.
@@ -320,30 +229,23 @@ class SegmentCRF(ShownBySummary, FieldEstimator):
         """
         check_is_fitted(self, "field_")
         found: list[list[Segment]] = []
-        answers: Any
         for answers in self._answers(X, known=known):
-            labels, mask = answers.best()
+            labels, mask = _family(answers).best_segmentation(answers.potentials, answers.workers)
             begins, ends = bounds_of(mask)
-            chances = np.exp(np.minimum(answers.beliefs.segment_log_probabilities(begins, ends, labels[begins]), 0.0))
+            member = answers.member
+            assert isinstance(member, SegmentMember)
+            chances = np.exp(np.minimum(member.segment_log_probabilities(begins, ends, labels[begins]), 0.0))
             places = iter(chances.tolist())
             for segments in self._written(answers.data, labels, mask):
-                found.append([Segment(*segment, next(places)) for segment in segments])
+                found.append([Segment(*bounds, next(places)) for bounds in segments])
         return found
 
-    def _written(self, data: Any, labels: np.ndarray, mask: np.ndarray) -> list[list[tuple[int, int, Any]]]:
+    def _written(self, data: SegmentedChains, labels: np.ndarray, mask: np.ndarray) -> list[list[Bounded]]:
         """Return labels (N,) and a mask of where segments begin as (begin, end, label) for each sequence."""
-        begins, ends = bounds_of(mask)
-        names = [plain_label(each) for each in self.classes_[labels[begins]]]
-        cuts = np.searchsorted(begins, data.offsets)
-        return [
-            list(zip((begins[a:b] - first).tolist(), (ends[a:b] - first).tolist(), names[a:b], strict=True))
-            for first, a, b in zip(data.offsets[:-1], cuts[:-1], cuts[1:], strict=True)
-        ]
+        return [self._segments_of(labels[a:b], mask[a:b]) for a, b in pairwise(data.offsets.tolist())]
 
     @answers_collections
-    def predict_nbest(
-        self, X: object, k: int, *, segments: bool = False, known: object = None
-    ) -> list[list[tuple[Any, float]]]:
+    def predict_nbest(self, X: object, k: int, *, segments: bool = False, known: object = None) -> Ranked:
         """Return, for each sequence, its k most probable segmentations with their log-probabilities.
 
         As labels of positions or, with ``segments``, as lists of (begin, end, label). Where segments of one label may
@@ -351,54 +253,29 @@ class SegmentCRF(ShownBySummary, FieldEstimator):
         """
         check_is_fitted(self, "field_")
         if not segments:
-            return ranked_labellings(self._answers(X, known=known), self.classes_, k)
+            return super().predict_nbest(X, k, known=known)
         check_count(k, "k")
-        ranked: list[list[tuple[Any, float]]] = []
-        batch: Any
+        ranked: Ranked = []
         for batch in self._answers(X, known=known):
-            labels, masks, scores = batch.k_best(int(k))
-            written = [self._written(batch.data, *each) for each in zip(labels, masks, strict=True)]
-            for sequence, total in enumerate(batch.log_partition):
-                chances = scores[sequence] - total
-                pairs = zip((each[sequence] for each in written), chances.tolist(), strict=True)
-                ranked.append([pair for pair in pairs if pair[1] > -np.inf])
+            labels, masks, scores = _family(batch).n_best_segmentations(batch.potentials, int(k), batch.workers)
+            written = [self._written(batch.data, *pair) for pair in zip(labels, masks, strict=True)]
+            for sequence, total in enumerate(batch.log_partition.tolist()):
+                count = int(np.isfinite(scores[sequence]).sum())
+                logs = (scores[sequence, :count] - total).tolist()
+                ranked.append([(written[rank][sequence], log) for rank, log in enumerate(logs)])
         return ranked
 
-    @answers_collections
-    def predict_marginals(
-        self, X: object, *, uncertainty: bool | str = False, known: object = None
-    ) -> list[np.ndarray]:
-        """Return p(y_t | x) of each sequence as (T, L) arrays, columns as in ``classes_``.
-
-        After :meth:`laplace`, uncertainty="probit" (or True) or "sampling" average over the posterior.
-        """
-        kind = resolve_uncertainty(uncertainty, joint=False) if uncertainty is not False else None
-        averaged = self._averaged(X, kind, None, known)
-        return Ragged(rows for chains, marginals, _ in averaged for rows in chains.split(marginals))
-
-    @answers_collections
-    def predict_variances(self, X: object) -> list[np.ndarray]:
-        """Return the posterior variances of the potentials of positions, (T, L) arrays, after :meth:`laplace`."""
-        return Ragged(rows for batch, variances in self._variances(X) for rows in batch.split(variances))
-
-    def log_likelihood(
-        self, X: object, y: object, *, per_sequence: bool = False, known: object = None
-    ) -> float | np.ndarray:
-        """Return log p(segments of y | x), summed or for each sequence; -inf for what is forbidden.
-
-        Of labels that are partly known, the probability of what is.
-        """
-        values = self._log_likelihoods(X, y, known)
-        return values if per_sequence else float(values.sum())
+    def _segments_of(self, labels: np.ndarray, mask: np.ndarray) -> list[Bounded]:
+        """Return the labels (T,) of one sequence and a mask of where segments begin as (begin, end, label)."""
+        begins, ends = bounds_of(mask)
+        names = [plain_label(label) for label in self.classes_[labels[begins]]]
+        return list(zip(begins.tolist(), ends.tolist(), names, strict=True))
 
     def score(
         self, X: object, y: object, sample_weight: ArrayLike | None = None, *, decode: str | None = None
     ) -> float:
-        """Return the share of positions whose label is what :meth:`predict` says."""
-        check_is_fitted(self, "field_")
-        lengths = np.diff(self._read(X).offsets)
-        labels = _plain_labels(y)[0]
-        return share_right(labels, self.classes_, lengths, lambda: self.predict(X, decode), sample_weight)
+        """Return the share of positions whose label is the predicted one; y may be written as segments."""
+        return super().score(X, _plain_labels(y)[0], sample_weight, decode=decode)
 
     def sample(
         self,
@@ -415,54 +292,31 @@ class SegmentCRF(ShownBySummary, FieldEstimator):
         """
         if segments:
             return self._drawn_segments(X, n_samples, random_state, known)
-        draws = self._draws(X, n_samples, random_state, known)
-        return Ragged(
-            each for chains, drawn in draws for each in per_item(chains, self.classes_[drawn], n_samples is None)
-        )
+        return super().sample(X, n_samples, random_state, known=known)
 
     def _drawn_segments(self, X: object, n_samples: int | None, random_state: Seed, known: object) -> list:
         if n_samples is not None:
             check_count(n_samples, "n_samples", " or None")
-        random, drawn = random_generator(random_state), list[Any]()
-        batch: Any
+        random, drawn = random_generator(random_state), list[list]()
         for batch in self._answers(X, known=known):
-            draws = zip(*batch.sample_segments(n_samples or 1, random), strict=True)
-            by_draw = [self._written(batch.data, *each) for each in draws]
-            drawn += by_draw[0] if n_samples is None else [list(each) for each in zip(*by_draw, strict=True)]
+            draws = _family(batch).sample_segmentations(batch.potentials, n_samples or 1, random, batch.workers)
+            by_draw = [self._written(batch.data, labels, mask) for labels, mask in zip(*draws, strict=True)]
+            drawn += by_draw[0] if n_samples is None else [list(pieces) for pieces in zip(*by_draw, strict=True)]
         return drawn
 
-    @answers_collections
-    def entropy(self, X: object, *, known: object = None) -> np.ndarray:
-        """Return the entropy of the segmentations of each sequence, in nats."""
-        parts = (each.entropies() for each in self._answers(X, known=known))  # type: ignore[union-attr]
-        return np.concatenate([np.empty(0), *parts])
-
-    def show(self, x: object, y: Any = None, *, caption: str = "") -> LabelledSequence:
+    def show(
+        self, x: object, y: Sequence | None = None, *, tokens: Sequence | None = None, caption: str = ""
+    ) -> LabelledSequence:
         """Return the segments of one sequence on a time axis, for a notebook or a page, true ones above them."""
         truth = None if y is None else _plain_labels([y])[0][0]
         segments, marginals = self.predict_segments([x])[0], self.predict_marginals([x])[0]
         labels = read_segments([segments])[0][0]
-        return LabelledSequence(labels, marginals, self.classes_.tolist(), None, truth, caption, segments)
+        return LabelledSequence(labels, marginals, self.classes_.tolist(), tokens, truth, caption, segments)
 
-    def weights(
-        self,
-        top: int | tuple[int, int] | None = 20,
-        labels: Sequence[object] | None = None,
-        feature_re: str | re.Pattern[str] | None = None,
-        *,
-        feature_names: Sequence[str] | None = None,
-    ) -> WeightsTable:
-        """Return the largest weights per label and transitions between segments, as :meth:`ChainCRF.weights` does.
-
-        Of durations, the numbers of positions with the largest scores; ``durations_`` has all of them.
-        """
-        check_is_fitted(self, "field_")
-        return tabulate_weights(self, top, labels, feature_re, feature_names)
-
-    def explain(
+    def explain(  # type: ignore[override]  # what is explained are segments
         self,
         x: object,
-        y: Any = None,
+        y: object = None,
         top: int = 5,
         against: object = None,
         *,
@@ -473,7 +327,8 @@ class SegmentCRF(ShownBySummary, FieldEstimator):
 
         A segment is compared with the segmentation in which its positions have the other label, and join the segments
         beside them that have it too. The contributions add up to the difference of their log-probabilities: those of
-        positions and of their mean, of durations, and of transitions.
+        positions and of their mean, of durations, and of transitions. Each rule that makes the other segmentation
+        impossible contributes infinity.
 
         Parameters
         ----------
@@ -485,40 +340,42 @@ class SegmentCRF(ShownBySummary, FieldEstimator):
         positions : how many positions to list for each kernel without explicit features, the largest by size
         """
         check_is_fitted(self, "field_")
-        return explain_segments(self, x, y, top, against, feature_names, positions)
-
-    def summary(self) -> ModelSummary:
-        """Return the fitted field at a glance, to be printed, shown by a notebook or put on a page of a report."""
-        check_is_fitted(self, "field_")
-        return summarise(self)
+        data = self._one_item(x, y, "explain")
+        if y is not None:
+            if data.evidence is not None:
+                raise ValueError("explain needs all labels of y, or None for those of the most probable segmentation")
+            check_labels(data, self.field_.spec, self.classes_)
+        names = input_names(self._reader.names, self._reader.n_features, feature_names)
+        answers = self.field_.answers(data, Workers(1))
+        return explain_segments(self.field_, answers, self.classes_.tolist(), names, top, against, positions)
 
     # ---- files
 
-    def _describe_structure(self) -> dict[str, Any]:
-        structure = self.field_.structure
-        masks = {name: getattr(structure.masks, name) for name in ("edge", "start", "end", "label")}
-        return {"masks": masks, "max_duration": structure.max_duration, "repeats": structure.repeats}
+    def _describe_spec(self) -> Document:
+        spec = self.field_.spec
+        return {**super()._describe_spec(), "max_duration": spec.max_duration, "repeats": spec.repeats}
 
     @classmethod
-    def _rebuilt_reader(cls, described: Mapping[str, Any]) -> ChainReader:
-        return ChainReader.rebuild(dict(described))
-
-    @classmethod
-    def _rebuilt_structure(cls, described: Mapping[str, Any], classes: np.ndarray) -> SegmentStructure:
-        masks = ConstraintMasks(**described["masks"])
-        masks.check(len(classes))
+    def _rebuilt_spec(cls, described: Document, classes: np.ndarray) -> FamilySpec:
         check_duration(described["max_duration"])
-        return SegmentStructure(len(classes), masks, int(described["max_duration"]), bool(described["repeats"]))
+        longest, repeats = int(described["max_duration"]), bool(described["repeats"])
+        return replace(super()._rebuilt_spec(described, classes), max_duration=longest, repeats=repeats)
 
     @classmethod
-    def _check_terms(cls, terms: Sequence[Term], reader: Any, structure: Any) -> None:
+    def _check_terms(cls, terms: Sequence[Term], reader: ChainReader, spec: FamilySpec) -> None:
         for term in terms:
-            if term.group == DURATION and term.clique.max_duration != structure.max_duration:
+            if term.group == DURATION and term.clique.max_duration != spec.max_duration:
                 raise ValueError("the durations of a set are not those of the field")
-            if term.group not in (None, "lag1", DURATION, SEGMENT):
+            if term.group not in (None, EDGE, DURATION, SEGMENT):
                 raise ValueError(f"set {term.name!r} scores labels that do not meet in segments")
 
 
 def _plain_labels(y: Any) -> tuple[Any, np.ndarray | None]:
     """Return labels of positions, and where segments begin if y is written as segments."""
     return read_segments(y) if are_segments(y) else (y, None)
+
+
+def _family(answers: Answers) -> SegmentFamily:
+    """Return the family of segmentations behind answers."""
+    assert isinstance(answers.family, SegmentFamily)
+    return answers.family

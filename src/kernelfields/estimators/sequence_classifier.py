@@ -5,49 +5,54 @@
 Every class has states of its own, and states of two classes are never neighbours: a labelling belongs to one class, and
 p(c | x) is the probability that the first state is one of c. The field is a ChainCRF over all states, fitted to labels
 that are partly known (fields/evidence.py): at every position one of the states of the class. The states of a class are
-alike until something tells them apart, and zero is a saddle: a fit begins at the field of a first guess of states.
+alike at first, and zero is a saddle: a fit begins at the field of a first guess of states.
 
-Minima are local; ``n_restarts`` draws further starts from the prior.
+Minima are local; all but the first of ``n_init`` starts are drawn from the prior.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.estimators.base import BasisLike, EngineLike, KernelLike, Seed
-from kernelfields.estimators.chain_crf import ChainCRF
-from kernelfields.estimators.habits import advised
+from kernelfields.estimators.auto_parameters import NoProgress
+from kernelfields.estimators.base import EngineLike, FieldParameters, KernelLike
+from kernelfields.estimators.chain_crf import ChainCRF, ChainTraining
 from kernelfields.estimators.stored import Functions
 from kernelfields.features.readers import is_feature_sequences
 from kernelfields.fields.cliques import EdgeCliques, NodeCliques, StartCliques
-from kernelfields.fields.reading import check_class_weight, is_sequence, offsets_of, pack_inputs, random_generator
-from kernelfields.models.documents import (
-    checked_classes,
-    describe_parameters,
-    read_document,
-    rebuild_estimator,
-    write_document,
-)
+from kernelfields.fields.reading import check_class_weight, is_sequence, pack_inputs, random_generator
+from kernelfields.formats.model_file import Document
+from kernelfields.models.documents import checked_classes, describe_parameters, rebuild_estimator
 from kernelfields.models.partial import PartialLabels
-from kernelfields.numerics.parameters import check_choice, check_count, check_prior_variance, is_auto
+from kernelfields.numerics.declared import (
+    attribute,
+    declares_parameters,
+    one_of,
+    or_none,
+    parameter,
+    window_of_inputs,
+)
+from kernelfields.numerics.parameters import check_count, check_prior_variance, is_auto
+from kernelfields.numerics.sparse_rows import offsets_of
+from kernelfields.solvers.loop import Solution
 
-_KIND = "SequenceClassifier"
+# Parameters of the chain over states.
+_OF_THE_CHAIN = ("scale", "solver", "tol", "max_iter", "dtype", "n_jobs", "engine", "random_state", "verbose")
 # A guess is a place to start from, and not worth more.
 _GUESS_TOLERANCE = 0.1
 
 
-@advised
-class SequenceClassifier(ClassifierMixin, BaseEstimator):
+@declares_parameters
+class SequenceClassifier(ClassifierMixin, FieldParameters):
     """Classifier of whole sequences: each class is a chain of hidden states, in reproducing kernel Hilbert spaces.
 
     Parameters
@@ -55,15 +60,15 @@ class SequenceClassifier(ClassifierMixin, BaseEstimator):
     kernel : "auto", Kernel, str, callable or scikit-learn kernel, default "auto"
         Kernel on the inputs of a position. "auto" is "linear" for feature dicts and strings, else "rbf".
     n_states : int, default 3
-        Hidden states of every class. With one, a sequence is the sum of what its positions say.
-    start : "segments", "kmeans" or "random", default "segments"
+        Hidden states of every class. With one, the score of a sequence is the sum over its positions.
+    init : "segments", "kmeans" or "random", default "segments"
         What a fit begins with: the states of a class in turn from the first position to the last, clusters of the
         inputs of a class, or states drawn for each position.
-    n_restarts : int, default 0
-        Further starts, drawn from the prior; the fit with the lowest objective is kept.
+    n_init : int, default 1
+        Starts, all but the first drawn from the prior; the fit with the lowest objective is kept.
     window, rank, basis : as in ChainCRF
     prior_variance : float, default 1.0
-        Prior variance of what inputs say of states.
+        Prior variance of the functions of the inputs.
     edge_prior_variance : float or None
         Prior variance of transitions and of first states; None means ``prior_variance``.
     scale : "auto", True or False, default "auto"
@@ -74,64 +79,35 @@ class SequenceClassifier(ClassifierMixin, BaseEstimator):
     Attributes
     ----------
     classes_ : the sorted classes
-    field_ : the ChainCRF over states; state ``k`` of class ``c`` has the label ``c * n_states + k``
+    estimator_ : the ChainCRF over states; state ``k`` of class ``c`` has the label ``c * n_states + k``
     n_features_in_ : number of input features
+    solution_ : Solution of that chain
     """
 
-    classes_: np.ndarray
-    field_: ChainCRF
+    kind = "SequenceClassifier"
 
-    def __init__(
-        self,
-        kernel: KernelLike = "auto",
-        *,
-        n_states: int = 3,
-        start: str = "segments",
-        n_restarts: int = 0,
-        window: int | tuple[int, int] = 1,
-        rank: int | None = 1000,
-        basis: BasisLike = "random-cholesky",
-        prior_variance: float = 1.0,
-        edge_prior_variance: float | None = None,
-        scale: bool | str = "auto",
-        class_weight: Mapping[object, float] | str | None = None,
-        solver: object = "auto",
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        dtype: object = "auto",
-        n_jobs: int | None = None,
-        engine: EngineLike = "auto",
-        random_state: Seed = None,
-        verbose: int = 0,
-    ):
-        self.kernel = kernel
-        self.n_states = n_states
-        self.start = start
-        self.n_restarts = n_restarts
-        self.window = window
-        self.rank = rank
-        self.basis = basis
-        self.prior_variance = prior_variance
-        self.edge_prior_variance = edge_prior_variance
-        self.scale = scale
-        self.class_weight = class_weight
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.dtype = dtype
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.random_state = random_state
-        self.verbose = verbose
+    kernel: KernelLike = parameter("auto", first=True)
+    n_states: int = parameter(3, check_count)
+    init: str = parameter("segments", one_of("segments", "kmeans", "random"))
+    n_init: int = parameter(1, check_count)
+    window: int | tuple[int, int] = parameter(1, window_of_inputs)
+    prior_variance: float = parameter(1.0, check_prior_variance)
+    edge_prior_variance: float | None = parameter(None, or_none(check_prior_variance))
+    class_weight: Mapping[object, float] | str | None = parameter(None, lambda value, name: check_class_weight(value))
+    solver: object = parameter("auto")
+    engine: EngineLike = parameter("auto")
 
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> SequenceClassifier:
+    classes_: np.ndarray = attribute()
+    estimator_: ChainCRF = attribute()
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to sequences X and their classes y (n,); ``sample_weight`` holds one weight per sequence."""
         self._check_parameters()
         classes, numbers, lengths = _read_classes(X, y)
         if self.class_weight is not None:
             weights = compute_sample_weight(self.class_weight, classes[numbers])
             sample_weight = weights if sample_weight is None else weights * np.asarray(sample_weight)
-        field = self._field(X, len(classes))
+        field = self._chain(X, len(classes))
         first = numbers * self.n_states
         guess = self._guess(X, numbers, lengths)
         states = [begin + np.asarray(own) for begin, own in zip(first, guess, strict=True)]
@@ -140,25 +116,21 @@ class SequenceClassifier(ClassifierMixin, BaseEstimator):
         field.fit(X, states, sample_weight)
         if self.n_states > 1:
             field.set_params(tol=self.tol, warm_start=True)
-            allowed = [set(range(begin, begin + self.n_states)) for begin in first.tolist()]
-            known = [[own] * length for own, length in zip(allowed, lengths, strict=True)]
-            field.fit(X, known, sample_weight).set_params(warm_start=False)
-        self.classes_, self.field_ = classes, field
+            field.fit(X, self._states_of(first, lengths), sample_weight).set_params(warm_start=False)
+        self.classes_, self.estimator_ = classes, field
         return self
 
-    def _check_parameters(self) -> None:
-        check_count(self.n_states, "n_states")
-        check_choice(self.start, "start", ("segments", "kmeans", "random"))
-        check_count(self.n_restarts, "n_restarts", least=0)
-        check_prior_variance(self.prior_variance, "prior_variance")
-        check_class_weight(self.class_weight)
+    def _states_of(self, first: np.ndarray, lengths: Sequence[int]) -> list[list[set[int]]]:
+        """Return the states of one class at all positions of each sequence; ``first`` are the first of the class."""
+        states = [set(range(begin, begin + self.n_states)) for begin in first.tolist()]
+        return [[own] * length for own, length in zip(states, lengths, strict=True)]
 
-    def _field(self, X: Any, n_classes: int) -> ChainCRF:
+    def _chain(self, X: Any, n_classes: int) -> ChainCRF:
         """Return the chain over the states of all classes, which never follow those of another."""
         kernel = self.kernel
         if is_auto(kernel):
             kernel = "linear" if is_feature_sequences(X) else "rbf"
-        variance = self.prior_variance if self.edge_prior_variance is None else self.edge_prior_variance
+        edge_variance = self.prior_variance if self.edge_prior_variance is None else self.edge_prior_variance
         shared: dict[str, Any] = {"window": self.window, "rank": self.rank, "basis": self.basis}
         states = range(n_classes * self.n_states)
         apart = [(a, b) for a in states for b in states if a // self.n_states != b // self.n_states]
@@ -166,79 +138,91 @@ class SequenceClassifier(ClassifierMixin, BaseEstimator):
             kernel,
             cliques=[
                 NodeCliques(kernel, prior_variance=self.prior_variance, **shared),
-                EdgeCliques(prior_variance=variance),
-                StartCliques(prior_variance=variance),
+                EdgeCliques(prior_variance=edge_variance),
+                StartCliques(prior_variance=edge_variance),
             ],
             constraints=apart,
-            scale=self.scale,
-            solver=self.solver,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            dtype=self.dtype,
-            n_jobs=self.n_jobs,
-            engine=self.engine,
-            random_state=self.random_state,
-            verbose=self.verbose,
-            partial_labels=PartialLabels(n_restarts=self.n_restarts, classes=list(states)),
+            partial_labels=PartialLabels(n_init=self.n_init, classes=list(states)),
+            **{name: getattr(self, name) for name in _OF_THE_CHAIN},
         )
+
+    # ---- what a search by cross-validation needs, as FieldEstimator has it
+
+    _places: ClassVar[tuple[str, str]] = ("sequence", "position")
+
+    def _training(self, X: Any, y: Any, sample_weight: object, progress: NoProgress) -> ChainTraining:
+        """Return the data as the chain over states reads them, all positions in the first state of their class."""
+        classes, numbers, lengths = _read_classes(X, y)
+        states = [np.full(length, number * self.n_states) for number, length in zip(numbers, lengths, strict=True)]
+        return self._chain(X, len(classes))._training(X, states, sample_weight, progress)
+
+    def _item_labels(self, training: ChainTraining, y: Any) -> list[np.ndarray]:
+        """Return the number of the class of each sequence, in an array of its own."""
+        return list(np.unique(np.asarray(y), return_inverse=True)[1][:, None])
+
+    @property
+    def solution_(self) -> Solution:
+        """The Solution of the chain over states."""
+        check_is_fitted(self, "estimator_")
+        return self.estimator_.solution_
 
     def _guess(self, X: Any, numbers: np.ndarray, lengths: Sequence[int]) -> list[np.ndarray]:
         """Return a first guess of the states within a class, (T,) for each sequence."""
-        if self.start == "segments":
+        if self.init == "segments":
             return [np.arange(length) * self.n_states // length for length in lengths]
         random = random_generator(self.random_state)
-        if self.start == "random":
+        if self.init == "random":
             return [random.integers(self.n_states, size=length) for length in lengths]
         return _clusters(X, numbers, lengths, self.n_states, random)
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: object) -> np.ndarray:
         """Return p(c | x), (n, classes), columns as in ``classes_``."""
-        check_is_fitted(self, "field_")
+        check_is_fitted(self, "estimator_")
         # A labelling belongs to the class of its first state.
-        first = [marginals[0] for marginals in self.field_.predict_marginals(X)]
+        first = [marginals[0] for marginals in self.estimator_.predict_marginals(X)]
         states = np.array(first).reshape(len(first), len(self.classes_), self.n_states)
         return states.sum(axis=2)
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: object) -> np.ndarray:
         """Return the most probable class of each sequence, (n,)."""
         probabilities = self.predict_proba(X)
         return self.classes_[probabilities.argmax(axis=1)]
 
     def predict_states(self, X: Any) -> list[np.ndarray]:
-        """Return the most probable states of each sequence, (T,): 0 to n_states - 1 within its class."""
-        check_is_fitted(self, "field_")
-        return [np.asarray(states) % self.n_states for states in self.field_.predict(X, decode="viterbi")]
+        """Return the most probable states of each sequence, (T,): 0 to n_states - 1 within its class.
+
+        The class is the one that :meth:`predict` gives, and the states are the most probable given this class. The most
+        probable states of all classes may belong to another one, whose other states are less probable.
+        """
+        first = self.predict_proba(X).argmax(axis=1) * self.n_states
+        found = self.estimator_.predict(X, decode="viterbi", known=self._states_of(first, _lengths(X)))
+        return [np.asarray(states) - begin for begin, states in zip(first, found, strict=True)]
 
     @property
     def n_features_in_(self) -> int:
         """Number of input features."""
-        check_is_fitted(self, "field_")
-        return self.field_.n_features_in_
+        check_is_fitted(self, "estimator_")
+        return self.estimator_.n_features_in_
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to one file of data (safetensors), atomically."""
-        check_is_fitted(self, "field_")
-        document = {
+    def to_document(self) -> Document:
+        """Return the fitted estimator as plain values and arrays."""
+        return {
             "parameters": describe_parameters(self),
             "classes": self.classes_,
-            "field": self.field_.to_document(),
+            "field": self.estimator_.to_document(),
         }
-        write_document(path, _KIND, document)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, callables: Functions | None = None) -> Self:
-        """Read a model of :meth:`save`; ``callables`` names kernel functions."""
-        return read_document(path, _KIND, lambda document: cls._rebuilt(document, callables or {}))
-
-    @classmethod
-    def _rebuilt(cls, document: Mapping[str, Any], functions: Functions) -> Self:
+    def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
+        """Return the estimator that was described; errors of any kind if it is not sound."""
+        functions = callables or {}
         model = rebuild_estimator(cls, document["parameters"], functions)
         model._check_parameters()
         model.classes_ = checked_classes(document["classes"])
-        model.field_ = ChainCRF.from_document(document["field"], functions)
-        if len(model.field_.classes_) != len(model.classes_) * model.n_states:
+        model.estimator_ = ChainCRF.from_document(document["field"], functions)
+        if len(model.estimator_.classes_) != len(model.classes_) * model.n_states:
             raise ValueError(
-                f"{len(model.field_.classes_)} states do not make {len(model.classes_)} classes of {model.n_states}"
+                f"{len(model.estimator_.classes_)} states do not make {len(model.classes_)} classes of {model.n_states}"
             )
         return model
 
@@ -252,17 +236,22 @@ def _read_classes(X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, list[int]]:
     if not is_sequence(y) or len(y) != len(X):
         count = len(y) if is_sequence(y) else repr(y)[:60]
         raise ValueError(f"X has {len(X)} sequences and y {count}: each sequence needs one class")
-    if any(is_sequence(each) for each in y):
+    if any(is_sequence(label) for label in y):
         raise ValueError("y has lists of labels: one class for each sequence is needed; ChainCRF labels each position")
     targets = np.asarray(y)
     check_classification_targets(targets)
     classes, numbers = np.unique(targets, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(f"y holds the one class {classes.tolist()[0]!r}: a classifier needs sequences of at least 2")
-    lengths = [each.shape[0] if hasattr(each, "shape") else len(each) for each in X]
+    lengths = _lengths(X)
     if 0 in lengths:
         raise ValueError(f"sequence {lengths.index(0)} of X is empty: remove it from X and y")
     return classes, numbers, lengths
+
+
+def _lengths(X: Any) -> list[int]:
+    """Return the lengths of the sequences."""
+    return [sequence.shape[0] if hasattr(sequence, "shape") else len(sequence) for sequence in X]
 
 
 def _clusters(
@@ -272,7 +261,7 @@ def _clusters(
     from sklearn.cluster import KMeans
 
     if is_feature_sequences(X):
-        raise ValueError("start='kmeans' is for arrays of numbers: use start='segments' or 'random' for features")
+        raise ValueError("init='kmeans' is for arrays of numbers: use init='segments' or 'random' for features")
     inputs = pack_inputs(X)[0]
     table = np.asarray(inputs.toarray() if hasattr(inputs, "toarray") else inputs, dtype=np.float64)
     spread = table.std(axis=0)
@@ -281,7 +270,7 @@ def _clusters(
     guess = np.zeros(len(table), dtype=np.int64)
     for number in np.unique(numbers):
         rows = np.flatnonzero(owner == number)
-        count = min(n_states, len(np.unique(table[rows], axis=0)))
-        means = KMeans(count, n_init=3, random_state=int(random.integers(2**31)))
+        n_clusters = min(n_states, len(np.unique(table[rows], axis=0)))
+        means = KMeans(n_clusters, n_init=3, random_state=int(random.integers(2**31)))
         guess[rows] = means.fit_predict(table[rows])
     return [guess[begin:end] for begin, end in pairwise(offsets.tolist())]

@@ -3,19 +3,20 @@
 from kernelfields.evaluation.calibration import (
     Calibration,
     ReliabilityCurve,
+    Temperature,
     brier_score,
     expected_calibration_error,
+    fit_temperature,
+    marginal_log_loss,
     reliability_curve,
 )
 from kernelfields.evaluation.comparison import Comparison, Difference, compare
-from kernelfields.evaluation.decodings import DecodingScores
 from kernelfields.evaluation.entities import Span, entity_f1_score, entity_spans
-from kernelfields.evaluation.evaluation import EntityScores, Evaluation, LogLikelihood, evaluate
+from kernelfields.evaluation.evaluation import DecodingScores, EntityScores, Evaluation, LogLikelihood, evaluate
 from kernelfields.evaluation.importance import FeatureImportance, feature_importance
 from kernelfields.evaluation.label_scores import Scores, label_f1_score, sequence_accuracy, token_accuracy
 from kernelfields.evaluation.model_evaluation import evaluate_model
-from kernelfields.evaluation.resampling import Estimate
-from kernelfields.evaluation.temperature import Temperature, fit_temperature, marginal_log_loss
+from kernelfields.reports.tables import Estimate
 
 __all__ = [
     "Calibration",

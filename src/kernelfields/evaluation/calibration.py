@@ -1,39 +1,52 @@
-"""Calibration: whether labels with marginal probability p are right in a share p of the cases.
+"""Calibration: agreement of marginal probabilities with the share of right labels.
 
     confidence_t = max_b p(y_t = b | x),   correct_t = [the label with that probability is true]
     expected calibration error = sum_bins (n_bin / N) |mean correct - mean confidence|
     Brier score = mean_t sum_b (p(y_t = b | x) - [y_t = b])^2,   from 0 to 2
 
-Bins are intervals (low, high] of confidence, of equal width or with equally many positions. A true label that the
-classes do not know has probability 0: it is wrong, and its Brier score has 1 for it.
+Bins are intervals (low, high] of confidence, of equal width or with equally many positions. A true label that is not
+among the classes has probability 0: it is wrong, and its Brier score has 1 for it.
+
+Temperature scaling makes marginals more or less confident by one number, fitted on held-out sequences:
+
+    p_T(y_t = b | x) = p(y_t = b | x)^(1/T) / sum_b' p(y_t = b' | x)^(1/T)
+    T = argmin  - mean_t log p_T(y_t | x)
+
+T > 1 softens, T < 1 sharpens; the most probable label stays the same. The mean is convex in 1/T; it is minimised
+by Brent's method in log T, at a cost of O(N L) for each of some thirty temperatures tried.
 
 Arrays: marginals, one (T, L) per sequence, columns in the order of ``classes`` (L,); lists of dicts from labels to
 probabilities are read as well. Cost: O(N L).
-Fails: ValueError naming the sequence whose marginals have another shape or are no probabilities.
+Fails: ValueError naming the sequence whose marginals have another shape or are no probabilities; for temperatures, also
+for true labels that are not among the classes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+import scipy.optimize
 
 from kernelfields.evaluation.packed_labels import PackedLabels, pack_labels
-from kernelfields.evaluation.resampling import Estimate, Figures, Resampling
-from kernelfields.evaluation.shares import share_interval
+from kernelfields.evaluation.resampling import Resampling
 from kernelfields.fields.reading import is_sequence, locate
+from kernelfields.reports.tables import Estimate, Result
 
+#: Temperatures are looked for between 1 / WIDEST and WIDEST.
+WIDEST = 100.0
 _SUM_TOLERANCE = 1e-3
+# A probability of zero counts as this small one: the logarithm must exist.
+_SMALLEST = np.finfo(np.float64).tiny
 
 
 @dataclass(frozen=True, eq=False)
-class ReliabilityCurve(Figures):
+class ReliabilityCurve(Result):
     """Per bin of confidence: edges (n + 1,), number of positions, mean confidence, share of right labels (n,).
 
     Where a bin is empty, confidence and accuracy are NaN. ``accuracy_low`` and ``accuracy_high`` are the ends of
-    the intervals, None where nothing was resampled.
+    the intervals, None where none were computed.
     """
 
     edges: np.ndarray
@@ -45,7 +58,7 @@ class ReliabilityCurve(Figures):
 
 
 @dataclass(frozen=True, eq=False)
-class Calibration(Figures):
+class Calibration(Result):
     """Expected calibration error, Brier score and reliability curve of marginals."""
 
     expected_error: Estimate
@@ -84,9 +97,9 @@ class Confidences:
         return np.column_stack([*columns, np.add.reduceat(self.squared_error, packed.offsets[:-1])])
 
 
-def read_confidences(packed: PackedLabels, marginals: Any, classes: Any) -> Confidences:
+def read_confidences(packed: PackedLabels, marginals: object, classes: object) -> Confidences:
     """Compare marginals with the true labels."""
-    table, true, known = _true_columns(packed, marginals, classes)
+    table, true, known = true_columns(packed, marginals, classes)
     best = table.argmax(axis=1)
     rows = np.arange(len(table))
     of_truth = np.where(true >= 0, table[rows, true], 0.0)
@@ -95,52 +108,42 @@ def read_confidences(packed: PackedLabels, marginals: Any, classes: Any) -> Conf
     return Confidences(table[rows, best], best == true, squared, [known[column] for column in best.tolist()])
 
 
-def true_columns(packed: PackedLabels, marginals: Any, classes: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return marginals as one table (N, L) and the column of every true label, -1 for unknown labels."""
-    return _true_columns(packed, marginals, classes)[:2]
-
-
-def _true_columns(packed: PackedLabels, marginals: Any, classes: Any) -> tuple[np.ndarray, np.ndarray, list]:
+def true_columns(packed: PackedLabels, marginals: object, classes: object) -> tuple[np.ndarray, np.ndarray, list]:
+    """Return marginals as one table (N, L), the column of every true label, -1 for unknown ones, and the classes."""
     table, known = _pack_marginals(packed, marginals, classes)
-    place = {label: column for column, label in enumerate(known)}
-    return table, np.array([place.get(label, -1) for label in packed.labels])[packed.codes["y_true"]], known
+    column_of = {label: column for column, label in enumerate(known)}
+    return table, np.array([column_of.get(label, -1) for label in packed.labels])[packed.codes["y_true"]], known
 
 
 def calibrate(sums: np.ndarray, by_sequence: np.ndarray, edges: np.ndarray, resampling: Resampling) -> Calibration:
     """Turn statistics (S, 3 n_bins + 1), and their sums (1 + n_resamples, 3 n_bins + 1), into figures."""
-    n_sequences, n_bins = len(by_sequence), len(edges) - 1
     counts, confidence, correct = np.split(sums[:, :-1], 3, axis=1)
-    n_positions = counts.sum(axis=1)
-    accuracy = np.divide(correct[0], counts[0], out=np.full(n_bins, np.nan), where=counts[0] > 0)
-    own_counts, own_correct = by_sequence[:, :n_bins], by_sequence[:, 2 * n_bins : 3 * n_bins]
-    spread = resampling.shares(accuracy, share_interval(own_correct, own_counts, resampling.confidence), n_sequences)
+    own_counts, _, own_correct = np.split(by_sequence[:, :-1], 3, axis=1)
+    n_positions, n_sequences = counts.sum(axis=1), len(by_sequence)
+    accuracy = resampling.proportions(own_correct, own_counts)
     ends = [
-        None if resampling.n_resamples == 0 else np.array([getattr(each, side) for each in spread])
+        None if resampling.n_resamples == 0 else np.array([getattr(estimate, side) for estimate in accuracy])
         for side in ("low", "high")
     ]
-    empty = counts[0] == 0
-    curve = ReliabilityCurve(
-        edges,
-        counts[0].astype(np.int64),
-        np.divide(confidence[0], counts[0], out=np.full(len(empty), np.nan), where=~empty),
-        accuracy,
-        *ends,
+    means = (
+        np.divide(total[0], counts[0], out=np.full(len(edges) - 1, np.nan), where=counts[0] > 0)
+        for total in (confidence, correct)
     )
     return Calibration(
         resampling.estimate(np.abs(correct - confidence).sum(axis=1) / n_positions, n_sequences),
         resampling.estimate(sums[:, -1] / n_positions, n_sequences),
-        curve,
+        ReliabilityCurve(edges, counts[0].astype(np.int64), *means, *ends),
     )
 
 
 def expected_calibration_error(
-    y_true: Any, marginals: Any, classes: Any = None, *, n_bins: int = 10, strategy: str = "uniform"
+    y_true: object, marginals: object, classes: object = None, *, n_bins: int = 10, strategy: str = "uniform"
 ) -> float:
     """Return the mean distance between confidence and accuracy, over bins of confidence."""
     return _calibration(y_true, marginals, classes, n_bins, strategy).expected_error.value
 
 
-def brier_score(y_true: Any, marginals: Any, classes: Any = None) -> float:
+def brier_score(y_true: object, marginals: object, classes: object = None) -> float:
     """Return the mean squared distance between marginals and the true labels, from 0 to 2.
 
     With two labels it is twice scikit-learn's ``brier_score_loss`` of one of them.
@@ -149,13 +152,13 @@ def brier_score(y_true: Any, marginals: Any, classes: Any = None) -> float:
 
 
 def reliability_curve(
-    y_true: Any, marginals: Any, classes: Any = None, *, n_bins: int = 10, strategy: str = "uniform"
+    y_true: object, marginals: object, classes: object = None, *, n_bins: int = 10, strategy: str = "uniform"
 ) -> ReliabilityCurve:
     """Return confidence and accuracy per bin, bins of equal width ("uniform") or equal numbers ("quantile")."""
     return _calibration(y_true, marginals, classes, n_bins, strategy).curve
 
 
-def _calibration(y_true: Any, marginals: Any, classes: Any, n_bins: int, strategy: str) -> Calibration:
+def _calibration(y_true: object, marginals: object, classes: object, n_bins: int, strategy: str) -> Calibration:
     packed = pack_labels(y_true=y_true)
     confidences = read_confidences(packed, marginals, classes)
     edges = confidences.edges(n_bins, strategy)
@@ -163,7 +166,62 @@ def _calibration(y_true: Any, marginals: Any, classes: Any, n_bins: int, strateg
     return calibrate(statistics.sum(axis=0, keepdims=True), statistics, edges, Resampling(n_resamples=0))
 
 
-def _pack_marginals(packed: PackedLabels, marginals: Any, classes: Any) -> tuple[np.ndarray, list]:
+@dataclass(frozen=True)
+class Temperature:
+    """A temperature, the log-loss it has on the sequences it was fitted to, and the log-loss without it."""
+
+    value: float
+    log_loss: float
+    log_loss_before: float
+
+    def __call__(self, marginals: Iterable[object]) -> list[np.ndarray]:
+        """Return marginals at this temperature, one (T, L) array per sequence."""
+        return [_softened(np.asarray(rows, dtype=np.float64), self.value) for rows in marginals]
+
+
+def fit_temperature(y_true: object, marginals: object, classes: object) -> Temperature:
+    """Return the temperature of least log-loss on held-out sequences: not those that the field was fitted to."""
+    logs, rows, true = _true_logs(y_true, marginals, classes)
+
+    def loss(log_temperature: float) -> float:
+        scaled = logs * np.exp(-log_temperature)
+        return float(np.mean(np.logaddexp.reduce(scaled, axis=1) - scaled[rows, true]))
+
+    reach = float(np.log(WIDEST))
+    found = scipy.optimize.minimize_scalar(loss, bounds=(-reach, reach), method="bounded", options={"xatol": 1e-6})
+    return Temperature(float(np.exp(found.x)), loss(found.x), loss(0.0))
+
+
+def marginal_log_loss(
+    y_true: object, marginals: object, classes: object, *, per_sequence: bool = False
+) -> float | np.ndarray:
+    """Return the mean of -log p(y_t | x) over positions, or for each sequence its sum, (S,)."""
+    logs, rows, true = _true_logs(y_true, marginals, classes)
+    losses = -logs[rows, true]
+    if not per_sequence:
+        return float(losses.mean())
+    return np.add.reduceat(losses, pack_labels(y_true=y_true).offsets[:-1])
+
+
+def _true_logs(y_true: object, marginals: object, classes: object) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return log-marginals (N, L), the numbers of their rows, and the column of the true label in each."""
+    packed = pack_labels(y_true=y_true)
+    table, true, _ = true_columns(packed, marginals, classes)
+    if (true < 0).any():
+        unknown = packed.labels[packed.codes["y_true"][int((true < 0).argmax())]]
+        raise ValueError(
+            f"y_true holds the label {unknown!r}, which is not among the classes: its log-loss is infinite"
+        )
+    return np.log(np.maximum(table, _SMALLEST)), np.arange(len(table)), true
+
+
+def _softened(rows: np.ndarray, temperature: float) -> np.ndarray:
+    logs = np.log(np.maximum(rows, _SMALLEST)) / temperature
+    powers = np.where(rows > 0.0, np.exp(logs - logs.max(axis=1, keepdims=True)), 0.0)
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+def _pack_marginals(packed: PackedLabels, marginals: object, classes: object) -> tuple[np.ndarray, list]:
     if not is_sequence(marginals) or len(marginals) != packed.n_sequences:
         got = f"{len(marginals)}" if is_sequence(marginals) else type(marginals).__name__
         raise ValueError(
@@ -191,7 +249,7 @@ def _pack_marginals(packed: PackedLabels, marginals: Any, classes: Any) -> tuple
     return table, known
 
 
-def _check_classes(classes: Any, packed: PackedLabels) -> list:
+def _check_classes(classes: object, packed: PackedLabels) -> list:
     if classes is None:
         raise ValueError("marginals need classes, the labels their columns stand for: pass classes=crf.classes_")
     known = np.asarray(classes).tolist()
@@ -203,7 +261,7 @@ def _check_classes(classes: Any, packed: PackedLabels) -> list:
     return known
 
 
-def _marginal_array(rows: Any, index: int, shape: tuple[int, int]) -> np.ndarray:
+def _marginal_array(rows: object, index: int, shape: tuple[int, int]) -> np.ndarray:
     try:
         array = np.asarray(rows, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -216,7 +274,7 @@ def _marginal_array(rows: Any, index: int, shape: tuple[int, int]) -> np.ndarray
     return array
 
 
-def _from_dicts(rows: Any, classes: list, index: int) -> np.ndarray:
+def _from_dicts(rows: list[Mapping], classes: list, index: int) -> np.ndarray:
     for position, row in enumerate(rows):
         if set(row) != set(classes):
             raise ValueError(

@@ -1,11 +1,11 @@
-"""Entities that labels write, and how many of them are found.
+"""Entities encoded by labels, and how many of them are found.
 
     position t goes on with the entity of t - 1  <=>  tag(t - 1) in {B, I}, tag(t) in {I, E, L}, same type
 
 Every other position that is not O begins an entity. These are the rules of conlleval, which read labels of "bio"
 and "iob1" alike and make the best of labels that break their scheme: I-X after O begins an entity. An entity is
 found if one with the same first position, last position and type is predicted. seqeval in its default mode gives
-the same figures; it does not know "bilou", which is read here as "bioes" with other letters.
+the same figures; it does not support "bilou", which is read here as "bioes" with other letters.
 
 Arrays: starts, stops, types (E,) of E entities in packed positions. Cost: O(N), without loops over positions.
 Fails: ValueError naming a label that does not fit the scheme.
@@ -13,8 +13,8 @@ Fails: ValueError naming a label that does not fit the scheme.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,8 +34,7 @@ class Span(NamedTuple):
     stop: int
 
 
-@dataclass(frozen=True, eq=False)
-class PackedSpans:
+class PackedSpans(NamedTuple):
     """Entities of packed labels: first positions, positions after the last, numbers of types, (E,) each."""
 
     starts: np.ndarray
@@ -44,7 +43,7 @@ class PackedSpans:
 
 
 class EntityReader:
-    """Finds entities in codes of labels that follow a scheme; ``types`` are the sorted types the labels know."""
+    """Finds entities in codes of labels that follow a scheme; ``types`` are the sorted types of the labels."""
 
     def __init__(self, scheme: Scheme, labels: list):
         tags, kinds = zip(*(scheme.parse(label) for label in labels), strict=True)
@@ -66,13 +65,13 @@ class EntityReader:
         return PackedSpans(starts, np.flatnonzero(inside & ~goes_on[1:]) + 1, types[starts])
 
 
-def find_entities(scheme: Any, labels: list) -> EntityReader | None:
+def find_entities(scheme: str | None, labels: list) -> EntityReader | None:
     """Return a reader for the scheme; None for None, and for "auto" if the labels follow no scheme."""
     found = guess_scheme(labels) if scheme == "auto" else None if scheme is None else find_scheme(scheme)
     return None if found is None else EntityReader(found, labels)
 
 
-def _reader(scheme: Any, labels: list) -> EntityReader:
+def _reader(scheme: str | None, labels: list) -> EntityReader:
     reader = find_entities(scheme, labels)
     if reader is None:
         shown = ", ".join(map(repr, labels[:10])) + (" and more" if len(labels) > 10 else "")
@@ -83,20 +82,16 @@ def _reader(scheme: Any, labels: list) -> EntityReader:
 
 
 def entity_counts(packed: PackedLabels, reader: EntityReader, predicted: str = "y_pred") -> Counts:
-    """Count entities by sequence and type, (S, T) each."""
+    """Count entities by sequence and type."""
     true, guessed = (reader.spans(packed.codes[name], packed.offsets) for name in ("y_true", predicted))
     stop, kind = np.zeros(packed.n_positions, dtype=np.int64), np.zeros(packed.n_positions, dtype=np.int64)
     stop[true.starts], kind[true.starts] = true.stops, true.types
     found = (stop[guessed.starts] == guessed.stops) & (kind[guessed.starts] == guessed.types)
-    n_types = len(reader.types)
-    return Counts(
-        packed.count(guessed.starts[found], guessed.types[found], n_types),
-        packed.count(guessed.starts, guessed.types, n_types),
-        packed.count(true.starts, true.types, n_types),
-    )
+    groups = ((guessed.starts[found], guessed.types[found]), (guessed.starts, guessed.types), (true.starts, true.types))
+    return Counts(np.stack([packed.count(where, types, len(reader.types)) for where, types in groups], axis=1))
 
 
-def entity_spans(labels: Any, scheme: str = "bio") -> list[Span]:
+def entity_spans(labels: Sequence[object] | np.ndarray, scheme: str = "bio") -> list[Span]:
     """Return the entities of one sequence of labels, in order.
 
     scheme is "bio", "iob1", "bioes", "bilou", or "auto" to guess it from the labels.
@@ -110,7 +105,7 @@ def entity_spans(labels: Any, scheme: str = "bio") -> list[Span]:
     return [Span(reader.types[kind], start, stop) for kind, start, stop in zip(*columns, strict=True)]
 
 
-def entity_f1_score(y_true: Any, y_pred: Any, *, scheme: str = "bio", average: str = "micro") -> float:
+def entity_f1_score(y_true: object, y_pred: object, *, scheme: str = "bio", average: str = "micro") -> float:
     """Return the F1 of entities with the right positions and type, 0 if there is none in either.
 
     average is "micro" (conlleval's F1), "macro" or "weighted" over types; scheme as in :func:`entity_spans`.

@@ -1,4 +1,4 @@
-"""Everything that true and predicted labels say about a field, each figure with its interval.
+"""Evaluation of predicted labels: scores, likelihood and calibration, each figure with its interval.
 
     evaluate(y_true, y_pred)                        accuracy of tokens and sequences, scores of labels
              scheme="bio"                           scores of entities, which come first
@@ -6,44 +6,56 @@
              marginals=..., classes=...             expected calibration error, Brier score, reliability curve
              decodings={"posterior": ...}           the same figures of labels decoded in other ways
 
-Shares have intervals that know small counts (shares.py); all other figures of one evaluation come from the same
+Proportions have Wilson intervals (intervals.py); the intervals of all other figures come from the same
 resamples of sequences (resampling.py). Cost: O(N) to count and
 O(B S K) to resample, with B resamples, S sequences and K of the order of three times the labels.
-Fails: ValueError or TypeError naming the argument, the sequence and the position. Labels that only one side knows
+Fails: ValueError or TypeError naming the argument, the sequence and the position. Labels that occur on one side only
 count as errors.
+
+Decodings are other ways to predict labels from the same field:
+
+    viterbi      argmax_y p(y | x)             labels that fit together
+    posterior    argmax_b p(y_t = b | x)       most labels right, one by one
+
+Token accuracy mostly favours the second and entities the first, so a score is meaningful only with its decoding.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from kernelfields.evaluation.calibration import Calibration, calibrate, read_confidences
-from kernelfields.evaluation.comparison import label_statistics
-from kernelfields.evaluation.decodings import DecodingScores, score_decodings
-from kernelfields.evaluation.entities import EntityReader, find_entities
-from kernelfields.evaluation.label_scores import Counts, Scores, average_table, choose_labels, score_table
+from kernelfields.evaluation.entities import EntityReader, entity_counts, find_entities
+from kernelfields.evaluation.label_scores import (
+    Counts,
+    Scores,
+    average_table,
+    choose_labels,
+    label_counts,
+    right_sequences,
+    score_table,
+)
 from kernelfields.evaluation.packed_labels import PackedLabels, pack_labels
-from kernelfields.evaluation.resampling import Estimate, Figures, ResampledFigures, Resampling
+from kernelfields.evaluation.resampling import ResampledFigures, Resampling
 from kernelfields.reports.report import evaluation_tables
-from kernelfields.reports.tables import Table
+from kernelfields.reports.tables import Estimate, PlainValues, Result, Table
 
 # A sum of rounded terms may end up above zero by this much.
 _ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
-class EntityScores(Figures):
+class EntityScores(Result):
     """Scores of entities by type and averaged, with the name of the scheme that was read."""
 
     scheme: str
     per_type: dict[str, Scores]
     averages: dict[str, Scores]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> PlainValues:
         """Return plain values for JSON, a list of types with their scores."""
         figures = super().to_dict()
         types = [{"type": kind, **scores} for kind, scores in figures["per_type"].items()]
@@ -51,7 +63,7 @@ class EntityScores(Figures):
 
 
 @dataclass(frozen=True)
-class LogLikelihood(Figures):
+class LogLikelihood(Result):
     """Mean log p(y | x) per sequence and per token, and how many sequences have probability zero."""
 
     per_sequence: Estimate
@@ -60,24 +72,34 @@ class LogLikelihood(Figures):
 
 
 @dataclass(frozen=True)
+class DecodingScores(Result):
+    """The main figures of one decoding, and the number of positions whose label differs from the evaluated one."""
+
+    accuracy: Estimate
+    sequence_accuracy: Estimate
+    entity_f1: Estimate | None
+    n_changed: int
+
+
+@dataclass(frozen=True)
 class Evaluation(ResampledFigures):
-    """What :func:`evaluate` found.
+    """The result of :func:`evaluate`.
 
     ``per_label`` maps labels to Scores and ``averages`` "micro", "macro" and "weighted"; ``entities``,
-    ``log_likelihood`` and ``calibration`` are None if they were not asked for. ``decodings`` maps names to
+    ``log_likelihood`` and ``calibration`` are None if they were not requested. ``decodings`` maps names to
     DecodingScores where labels that were decoded in other ways differ, else it is None.
     """
 
     accuracy: Estimate
     sequence_accuracy: Estimate
-    per_label: dict[Any, Scores]
+    per_label: dict[object, Scores]
     averages: dict[str, Scores]
     entities: EntityScores | None = None
     log_likelihood: LogLikelihood | None = None
     calibration: Calibration | None = None
     decodings: dict[str, DecodingScores] | None = None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> PlainValues:
         """Return plain values for JSON, a list of labels with their scores."""
         figures = super().to_dict()
         sizes = {name: figures.pop(name) for name in ("n_sequences", "n_tokens", "n_resamples", "confidence")}
@@ -85,23 +107,23 @@ class Evaluation(ResampledFigures):
         return {**sizes, "labels": labels, "averages": figures.pop("averages"), **figures}
 
     def _tables(self) -> list[Table]:
-        return [table for _, table in evaluation_tables(self.to_dict())]
+        return list(evaluation_tables(self.to_dict()).values())
 
 
 def evaluate(
-    y_true: Any,
-    y_pred: Any,
+    y_true: object,
+    y_pred: object,
     *,
-    marginals: Any = None,
-    classes: Any = None,
-    log_likelihood: Any = None,
+    marginals: object = None,
+    classes: object = None,
+    log_likelihood: object = None,
     scheme: str | None = "auto",
-    labels: Any = None,
-    decodings: Mapping[str, Any] | None = None,
+    labels: object = None,
+    decodings: Mapping[str, object] | None = None,
     n_bins: int = 10,
     n_resamples: int = 1000,
     confidence: float = 0.95,
-    random_state: Any = None,
+    random_state: object = None,
 ) -> Evaluation:
     """Compare predicted labels with the true ones.
 
@@ -110,24 +132,24 @@ def evaluate(
     y_true, y_pred : lists of label sequences of equal lengths
     marginals : list of (T, L) arrays as ``predict_marginals`` returns them, for calibration
     classes : the L labels that the columns of marginals stand for, ``crf.classes_``
-    log_likelihood : (S,) log p(y | x) of each sequence, ``crf.log_likelihood(X, y, per_sequence=True)``
+    log_likelihood : (S,) log p(y | x) of each sequence, ``crf.log_likelihood(X, y, per_item=True)``
     scheme : "auto", "bio", "iob1", "bioes", "bilou" or None, default "auto"
         How labels write entities; "auto" looks at the labels and counts none if no scheme fits, None counts none.
         Where there are entities, their F1 is the first figure.
     labels : labels to average over, all for None; often all but "O"
     decodings : dict, name -> label sequences, the same field read in other ways, such as
         ``{"viterbi": ..., "posterior": ...}``; listed where they differ from ``y_pred``. With marginals and no dict,
-        the most probable label of every position is held beside ``y_pred``.
+        the most probable label of every position is compared with ``y_pred``.
     n_bins : bins of confidence for calibration
-    n_resamples : resamples of sequences for the intervals of figures that are no shares; 0 for no intervals at all
-    confidence : how often an interval is to hold the figure of all sequences there could be
+    n_resamples : resamples of sequences for the intervals of figures that are no proportions; 0 for no intervals at all
+    confidence : coverage of the intervals: how often they should hold the figure of the population of sequences
     random_state : int, Generator, RandomState or None
     """
     resampling = Resampling(n_resamples, confidence, random_state)
     packed = pack_labels(y_true=y_true, y_pred=y_pred)
     averaged = choose_labels(labels, packed)
     reader = find_entities(scheme, packed.labels)
-    statistics = {"tokens": packed.lengths, **label_statistics(packed, reader)}
+    statistics = count_prediction(packed, reader)
     if log_likelihood is not None:
         statistics["log_likelihood"] = _likelihood_statistics(log_likelihood, packed)
     if marginals is not None:
@@ -137,50 +159,111 @@ def evaluate(
         if decodings is None:
             decodings = {"predicted": y_pred, "posterior": packed.split(confidences.labels)}
     sums = resampling.sums(statistics)
-    n_sequences, tokens = packed.n_sequences, sums["tokens"][:, 0]
-    counts, resampled = (Counts.split(each["labels"]) for each in (statistics, sums))
+    main, (labelled, resampled) = estimated_proportions(statistics, resampling), _counts("labels", statistics, sums)
+    entities = likelihood = calibration = scores = None
+    if reader is not None:
+        counts, summed = _counts("entities", statistics, sums)
+        per_type = score_table(counts, reader.types, resampling)
+        entities = EntityScores(reader.scheme.name, per_type, average_table(counts, summed, resampling))
+    if log_likelihood is not None:
+        likelihood = _log_likelihood(sums["log_likelihood"], sums["tokens"], packed.n_sequences, resampling)
+    if marginals is not None:
+        calibration = calibrate(sums["calibration"], statistics["calibration"], edges, resampling)
+    if decodings is not None:
+        scores = _score_decodings(y_true, y_pred, decodings, None if reader is None else reader.scheme.name, resampling)
     return Evaluation(
-        n_sequences=n_sequences,
+        n_sequences=packed.n_sequences,
         n_tokens=packed.n_positions,
         n_resamples=int(n_resamples),
         confidence=float(confidence),
-        accuracy=resampling.share(counts.hits.sum(axis=1), packed.lengths),
-        sequence_accuracy=resampling.share(1 - statistics["wrong"], np.ones(n_sequences)),
-        per_label=score_table(counts, packed.labels, resampling),
-        averages=average_table(counts.take(averaged), resampled.take(averaged), resampling),
-        entities=None
-        if reader is None
-        else _entity_scores(statistics["entities"], sums["entities"], reader, resampling),
-        log_likelihood=None
-        if log_likelihood is None
-        else _log_likelihood(sums["log_likelihood"], tokens, n_sequences, resampling),
-        calibration=None
-        if marginals is None
-        else calibrate(sums["calibration"], statistics["calibration"], edges, resampling),
-        decodings=None
-        if decodings is None
-        else score_decodings(y_true, y_pred, decodings, None if reader is None else reader.scheme.name, resampling),
+        accuracy=main["accuracy"],
+        sequence_accuracy=main["sequence_accuracy"],
+        per_label=score_table(labelled, packed.labels, resampling),
+        averages=average_table(labelled.take(averaged), resampled.take(averaged), resampling),
+        entities=entities,
+        log_likelihood=likelihood,
+        calibration=calibration,
+        decodings=scores,
     )
 
 
-def _entity_scores(
-    by_sequence: np.ndarray, sums: np.ndarray, reader: EntityReader, resampling: Resampling
-) -> EntityScores:
-    counts = Counts.split(by_sequence)
-    return EntityScores(
-        reader.scheme.name,
-        score_table(counts, reader.types, resampling),
-        average_table(counts, Counts.split(sums), resampling),
-    )
+# ---- counts of one prediction, which evaluations, comparisons and decodings share
 
 
-def _likelihood_statistics(given: Any, packed: PackedLabels) -> np.ndarray:
+def count_prediction(
+    packed: PackedLabels, reader: EntityReader | None, predicted: str = "y_pred"
+) -> dict[str, np.ndarray]:
+    """Count sequences, tokens and right sequences (S,), labels (S, 3, L) and entities (S, 3, T), by sequence."""
+    statistics = {
+        "sequences": np.ones(packed.n_sequences),
+        "tokens": packed.lengths,
+        "right": right_sequences(packed, predicted),
+        "labels": label_counts(packed, predicted).values,
+    }
+    if reader is not None:
+        statistics["entities"] = entity_counts(packed, reader, predicted).values
+    return statistics
+
+
+def resampled_figures(sums: Mapping[str, np.ndarray], columns: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the figures (1 + n_resamples,) of summed statistics; ``columns`` are the labels to average over."""
+    labels = Counts(sums["labels"])
+    figures = {
+        "accuracy": labels.hits.sum(axis=1) / sums["tokens"],
+        "sequence_accuracy": sums["right"] / sums["sequences"],
+        "macro_f1": labels.take(columns).average("macro")[2],
+    }
+    if "entities" in sums:
+        figures["entity_f1"] = Counts(sums["entities"]).average("micro")[2]
+    return figures
+
+
+def estimated_proportions(statistics: Mapping[str, np.ndarray], resampling: Resampling) -> dict[str, Estimate]:
+    """Return the figures that are proportions, with Wilson intervals, from statistics by sequence."""
+    figures = {
+        "accuracy": resampling.proportion(Counts(statistics["labels"]).hits.sum(axis=1), statistics["tokens"]),
+        "sequence_accuracy": resampling.proportion(statistics["right"], statistics["sequences"]),
+    }
+    if "entities" in statistics:
+        figures["entity_f1"] = score_table(Counts(statistics["entities"]).together(), ["all"], resampling)["all"].f1
+    return figures
+
+
+# ---- parts of an evaluation
+
+
+def _counts(part: str, *statistics: Mapping[str, np.ndarray]) -> tuple[Counts, ...]:
+    return tuple(Counts(values[part]) for values in statistics)
+
+
+def _score_decodings(
+    y_true: object, y_pred: object, decodings: Mapping[str, object], scheme: str | None, resampling: Resampling
+) -> dict[str, DecodingScores] | None:
+    """Return the figures of each decoding by its name, None where none differs from ``y_pred``."""
+    if not isinstance(decodings, Mapping):
+        raise TypeError(
+            f"decodings must map names to label sequences, such as {{'viterbi': ...}}, got {type(decodings).__name__}"
+        )
+    scores = {}
+    for name, labels in decodings.items():
+        # Packed one by one: labels that one decoding alone predicts are not among those of the others.
+        packed = pack_labels(y_true=y_true, y_pred=y_pred, decoded=labels)
+        statistics = count_prediction(packed, find_entities(scheme, packed.labels), "decoded")
+        found = estimated_proportions(statistics, resampling)
+        n_changed = int(np.sum(packed.codes["y_pred"] != packed.codes["decoded"]))
+        scores[str(name)] = DecodingScores(
+            found["accuracy"], found["sequence_accuracy"], found.get("entity_f1"), n_changed
+        )
+    return scores if any(decoding.n_changed for decoding in scores.values()) else None
+
+
+def _likelihood_statistics(log_likelihood: object, packed: PackedLabels) -> np.ndarray:
     """Sums (S, 2): log-likelihoods that are finite, and whether they are not."""
-    values = np.asarray(given, dtype=np.float64)
+    values = np.asarray(log_likelihood, dtype=np.float64)
     if values.shape != (packed.n_sequences,):
         raise ValueError(
             f"log_likelihood must hold one value for each of the {packed.n_sequences} sequences, got shape "
-            f"{values.shape}: pass crf.log_likelihood(X, y, per_sequence=True)"
+            f"{values.shape}: pass crf.log_likelihood(X, y, per_item=True)"
         )
     if (bad := np.flatnonzero(~(values <= _ROUNDING))).size:
         raise ValueError(

@@ -2,7 +2,7 @@
 
     y_true, y_pred: S lists of labels  ->  codes (N,) each, offsets (S + 1,), labels (L,) that the codes stand for
 
-The labels are those that occur in any of the lists, sorted, so a label that only one of them knows is a label like
+The labels are those that occur in any of the lists, sorted, so a label that occurs in one of them only is a label like
 the others. Labels are strings, or whole numbers and booleans. Cost: O(N).
 Fails: ValueError or TypeError naming the list, the sequence (counted from 0) and the position.
 """
@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import chain, pairwise
-from typing import Any
 
 import numpy as np
 
-from kernelfields.fields.reading import is_sequence, locate, offsets_of
+from kernelfields.fields.reading import is_sequence, locate, plain_label
 
 _WHOLE = (int, np.integer, np.bool_)  # bool is an int
 
@@ -58,7 +57,7 @@ class PackedLabels:
         return np.bincount(cells, minlength=self.n_sequences * n_groups).reshape(self.n_sequences, n_groups)
 
 
-def pack_labels(**lists: Any) -> PackedLabels:
+def pack_labels(**lists: object) -> PackedLabels:
     """Pack lists of label sequences of the same lengths: ``pack_labels(y_true=..., y_pred=...)``."""
     flat: dict[str, list] = {}
     first_name, sizes = next(iter(lists)), np.zeros(0, dtype=np.int64)
@@ -69,7 +68,7 @@ def pack_labels(**lists: Any) -> PackedLabels:
             sizes = own
         _check_sizes(own, sizes, name, first_name)
         flat[name] = list(chain.from_iterable(listed))
-    offsets = offsets_of(sizes)
+    offsets = np.cumsum([0, *sizes])
     kinds = {name: _kind(labels, offsets, name) for name, labels in flat.items()}
     for name, kind in kinds.items():
         if kind != kinds[first_name]:
@@ -77,15 +76,15 @@ def pack_labels(**lists: Any) -> PackedLabels:
                 f"{first_name} holds {kinds[first_name]} and {name} holds {kind}, so no label could ever match: "
                 "use one kind throughout, for example str(label)"
             )
-    labels = sorted(_plain(label) for label in set(chain.from_iterable(flat.values())))
-    place = {label: code for code, label in enumerate(labels)}
+    labels = sorted(plain_label(label) for label in set(chain.from_iterable(flat.values())))
+    code_of = {label: code for code, label in enumerate(labels)}
     codes = {
-        name: np.fromiter((place[label] for label in values), np.int64, len(values)) for name, values in flat.items()
+        name: np.fromiter((code_of[label] for label in values), np.int64, len(values)) for name, values in flat.items()
     }
     return PackedLabels(codes, offsets, labels)
 
 
-def _list_sequences(sequences: Any, name: str) -> list[list]:
+def _list_sequences(sequences: object, name: str) -> list[list]:
     if not is_sequence(sequences) or getattr(sequences, "ndim", 1) == 0:
         raise TypeError(f"{name} must be a list with one list of labels per sequence, got {type(sequences).__name__}")
     listed = [_list_labels(item, index, name) for index, item in enumerate(sequences)]
@@ -94,7 +93,7 @@ def _list_sequences(sequences: Any, name: str) -> list[list]:
     return listed
 
 
-def _list_labels(item: Any, index: int, name: str) -> list:
+def _list_labels(item: object, index: int, name: str) -> list:
     if isinstance(item, list):
         return item
     if not is_sequence(item):
@@ -121,9 +120,9 @@ def _check_sizes(own: np.ndarray, sizes: np.ndarray, name: str, first_name: str)
 def _kind(labels: list, offsets: np.ndarray, name: str) -> str:
     """Return "strings" or "numbers"; raise at the first label that is neither, or not of the kind before it."""
     types = set(map(type, labels))
-    if all(issubclass(each, str) for each in types):
+    if all(issubclass(kind, str) for kind in types):
         return "strings"
-    if all(issubclass(each, _WHOLE) for each in types):
+    if all(issubclass(kind, _WHOLE) for kind in types):
         return "numbers"
     first = _kind_of(labels[0])
     for row, label in enumerate(labels):
@@ -137,12 +136,8 @@ def _kind(labels: list, offsets: np.ndarray, name: str) -> str:
     return str(first)
 
 
-def _kind_of(label: Any) -> str | None:
+def _kind_of(label: object) -> str | None:
     if isinstance(label, str):
         return "strings"
     whole = isinstance(label, _WHOLE) or (isinstance(label, float | np.floating) and float(label).is_integer())
     return "numbers" if whole else None
-
-
-def _plain(label: Any) -> Any:
-    return label.item() if isinstance(label, np.generic) else label

@@ -1,4 +1,4 @@
-"""Figures with intervals, by resampling sequences.
+"""Estimates with intervals, by resampling sequences.
 
     figure = g(sum_i n_i t_i),    n = (1, ..., 1) for the value,    n ~ multinomial(S, 1/S) for each resample
 
@@ -6,100 +6,57 @@ Positions of a sequence depend on each other, so whole sequences are drawn, with
 figure here is a function g of sums over sequences of some statistics t_i (counts, mostly): B resamples of all
 figures are one matrix product, (B, S) by (S, K), done for a block of resamples at a time, O(B S K) in all.
 An interval holds the middle share, ``confidence``, of the resampled figures. A resample in which a figure is not
-defined (a rare label that was not drawn) is left out for that figure. Shares (accuracies, precision, recall, F1) have
-the intervals of shares.py instead: resamples of a handful of cases are too much alike, those of 1 of 1 all the same.
-Where all figures rest on one sequence, nothing is known of how sequences differ: there is no interval, NaN for its
-ends, and it is shown as "0.500 [–]", like that of a share of nothing at all.
+defined (a rare label that was not drawn) is left out for that figure. Proportions (accuracies, precision, recall, F1)
+have the intervals of intervals.py instead: resamples of a handful of cases are too much alike, those of 1 of 1 all the
+same. Where all figures rest on one sequence, the variance between sequences is unknown: there is no interval, its
+ends are NaN, and it is shown as "0.500 [–]", like that of a proportion of no cases.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from kernelfields.evaluation.shares import share_interval
+from kernelfields.evaluation.intervals import f1_intervals, wilson_intervals
 from kernelfields.fields.reading import random_generator
-from kernelfields.reports.curves import NO_ENDS, NO_INTERVAL, NO_INTERVALS, interval_words, lacks_intervals
-from kernelfields.reports.tables import Table, html_of, json_value, text_of
+from kernelfields.reports.page import Shown
+from kernelfields.reports.report import INTERVALS, data_words
+from kernelfields.reports.tables import Estimate, Table
 
 # Draws and counts of a block of resamples take 24 bytes each.
 _BLOCK_COUNTS = 1_000_000
 
 
-class Figures:
-    """The base of results: dataclasses of numbers, arrays, and other results."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON, by the names of the fields."""
-        return json_value({each.name: getattr(self, each.name) for each in fields(self)})  # type: ignore[arg-type]
-
-
 @dataclass(frozen=True)
-class Estimate(Figures):
-    """A figure and the ends of its interval: None where nothing was resampled, NaN where resamples tell nothing."""
-
-    value: float
-    low: float | None = None
-    high: float | None = None
-
-    def __float__(self) -> float:
-        return self.value
-
-    def __format__(self, form: str) -> str:
-        form = form or ".3f"
-        if self.low is None or self.high is None:
-            return f"{self.value:{form}}"
-        if np.isnan(self.low):
-            return f"{self.value:{form}} {NO_ENDS}"
-        return f"{self.value:{form}} [{self.low:{form}}, {self.high:{form}}]"
-
-    def __str__(self) -> str:
-        return f"{self}"
-
-
-@dataclass(frozen=True)
-class ResampledFigures(Figures):
-    """What figures of sequences rest on; print them, show them in a notebook, or take ``to_dict()`` for JSON."""
+class ResampledFigures(Shown):
+    """Figures of sequences; print them, show them in a notebook, or take ``to_dict()`` for JSON."""
 
     n_sequences: int
     n_tokens: int
     n_resamples: int
     confidence: float
 
-    def __str__(self) -> str:
-        return text_of(self._heading(), self._tables())
+    #: How the intervals were computed, with a place for the number of resamples.
+    _intervals: ClassVar[str] = INTERVALS
 
-    def _repr_html_(self) -> str:
-        return html_of(self._heading(), self._tables())
-
-    def _heading(self) -> str:
-        size = f"{self.n_sequences:,} sequences, {self.n_tokens:,} tokens"
-        if self.n_resamples == 0:
-            return size
-        if self.n_sequences == 1:
-            return f"{size}; {NO_INTERVALS}"
-        intervals = f"{100 * self.confidence:g} % intervals {self._made(self.n_resamples)}"
-        return f"{size}; {intervals}{f', {NO_INTERVAL}' if lacks_intervals(self.to_dict()) else ''}"
-
-    def _made(self, n_resamples: int) -> str:
-        """Say what the intervals are made of."""
-        return interval_words(n_resamples)
+    def parts(self) -> list[str | Table]:
+        """Return the size of the data, and the tables below it."""
+        return [data_words(self.to_dict(), self._intervals), *self._tables()]
 
     def _tables(self) -> list[Table]:
-        """Return the tables below the heading."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class Resampling:
-    """How often to resample, which share of the resampled figures an interval holds, and the random state."""
+    """Number of resamples, share of the resampled figures that an interval holds, and the random state."""
 
     n_resamples: int = 1000
     confidence: float = 0.95
-    random_state: Any = None
+    random_state: object = None
 
     def __post_init__(self) -> None:
         count, share = self.n_resamples, self.confidence
@@ -109,11 +66,12 @@ class Resampling:
             raise ValueError(f"confidence must be a number between 0 and 1, such as 0.95, got {share!r}")
 
     def sums(self, statistics: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Sum statistics (S, K) over sequences: (1 + n_resamples, K) each, all sequences in the first row.
+        """Sum statistics (S, ...) over sequences: (1 + n_resamples, ...) each, all sequences in the first row.
 
         The same resamples serve all statistics, so figures computed from the same rows are paired.
         """
-        table = np.column_stack([np.asarray(each, dtype=np.float64) for each in statistics.values()])
+        arrays = {name: np.asarray(values, dtype=np.float64) for name, values in statistics.items()}
+        table = np.concatenate([values.reshape(len(values), values[0].size) for values in arrays.values()], axis=1)
         n_sequences = len(table)
         random = random_generator(self.random_state)
         sums = np.empty((1 + self.n_resamples, table.shape[1]))
@@ -122,49 +80,52 @@ class Resampling:
         for begin in range(1, len(sums), block):
             rows = sums[begin : begin + block]
             np.matmul(_draw_counts(random, len(rows), n_sequences), table, out=rows)
-        ends = np.cumsum([each.shape[1] if each.ndim == 2 else 1 for each in statistics.values()])
-        return dict(zip(statistics, np.split(sums, ends[:-1], axis=1), strict=True))
+        ends = np.cumsum([values[0].size for values in arrays.values()])
+        parts = zip(arrays.items(), np.split(sums, ends[:-1], axis=1), strict=True)
+        return {name: part.reshape(len(sums), *values.shape[1:]) for (name, values), part in parts}
 
-    def estimates(self, figures: np.ndarray, holders: Any) -> list[Estimate]:
-        """Turn figures (1 + n_resamples, K), the value first, into K estimates. NaN marks what is not defined.
+    def estimate(
+        self, figures: np.ndarray, n_sequences: int, at_least: tuple[float, float] = (np.nan, np.nan)
+    ) -> Estimate:
+        """Turn a figure and its resamples (1 + n_resamples,), the value first, into an estimate.
 
-        ``holders`` (K,), or one number for all, says on how many sequences each figure rests.
+        Parameters
+        ----------
+        figures : the value in all data, then in each resample; NaN where it is not defined
+        n_sequences : number of sequences that the figure rests on; one has no interval
+        at_least : ends that the interval reaches at least; NaN for none
         """
-        values = np.where(np.isnan(figures[0]), 0.0, figures[0]).tolist()
+        value = 0.0 if np.isnan(figures[0]) else float(figures[0])
         if self.n_resamples == 0:
-            return [Estimate(value) for value in values]
-        resampled = np.sort(figures[1:], axis=0)  # NaN comes last
-        defined = np.sum(~np.isnan(resampled), axis=0)
+            return Estimate(value)
+        ordered = np.sort(figures[1:][~np.isnan(figures[1:])])
+        if n_sequences <= 1 or not ordered.size:
+            return Estimate(value, np.nan, np.nan)
         tail = (1 - self.confidence) / 2
-        low, high = (_quantile(resampled, defined, share) for share in (tail, 1 - tail))
-        known = (np.broadcast_to(holders, defined.shape) > 1) & (defined > 0)
-        ends = zip(values, low.tolist(), high.tolist(), known.tolist(), strict=True)
-        return [Estimate(value, a, b) if spread else Estimate(value, np.nan, np.nan) for value, a, b, spread in ends]
+        low, high = _quantile(ordered, tail), _quantile(ordered, 1 - tail)
+        return Estimate(value, float(np.fmin(low, at_least[0])), float(np.fmax(high, at_least[1])))
 
-    def shares(self, values: np.ndarray, ends: tuple[np.ndarray, np.ndarray], n_sequences: int) -> list[Estimate]:
-        """Return shares (K,), NaN for what is not defined, with the ends of their intervals (shares.py)."""
-        known = np.where(np.isnan(values), 0.0, values).tolist()
+    def proportions(self, hits: np.ndarray, cases: np.ndarray) -> list[Estimate]:
+        """Return the proportions of cases (S, K) that are hits (S, K), 0 where there is no case."""
+        total = cases.sum(axis=0)
+        values = np.divide(hits.sum(axis=0), total, out=np.zeros(len(total)), where=total > 0)
+        return self._estimates(values, wilson_intervals(hits, cases, self.confidence), len(hits))
+
+    def f1_scores(self, hits: np.ndarray, predicted: np.ndarray, true: np.ndarray) -> list[Estimate]:
+        """Return F1 of labels, from counts (S, K), 0 where a label is neither predicted nor true."""
+        total = (predicted + true).sum(axis=0)
+        values = np.divide(2 * hits.sum(axis=0), total, out=np.zeros(len(total)), where=total > 0)
+        return self._estimates(values, f1_intervals(hits, predicted, true, self.confidence), len(hits))
+
+    def _estimates(self, values: np.ndarray, ends: tuple[np.ndarray, np.ndarray], n_sequences: int) -> list[Estimate]:
         if self.n_resamples == 0:
-            return [Estimate(value) for value in known]
-        if n_sequences == 1:
-            return [Estimate(value, np.nan, np.nan) for value in known]
-        return [Estimate(*each) for each in zip(known, *(end.tolist() for end in ends), strict=True)]
+            return [Estimate(value) for value in values.tolist()]
+        low, high = (end if n_sequences > 1 else np.full(len(values), np.nan) for end in ends)
+        return [Estimate(*parts) for parts in zip(values.tolist(), low.tolist(), high.tolist(), strict=True)]
 
-    def share(self, hits: np.ndarray, cases: np.ndarray) -> Estimate:
-        """Return the share of all cases (S,) that are hits (S,)."""
-        ends = share_interval(hits[:, None], cases[:, None], self.confidence)
-        return self.shares(np.array([hits.sum() / cases.sum()]), ends, len(hits))[0]
-
-    def widened(self, figures: np.ndarray, n_sequences: int, ends: tuple[float, float]) -> Estimate:
-        """Return an estimate whose interval reaches at least from one of ``ends`` to the other, NaN for unknown."""
-        found = self.estimate(figures, n_sequences)
-        if found.low is None or found.high is None or n_sequences == 1:
-            return found
-        return Estimate(found.value, float(np.fmin(found.low, ends[0])), float(np.fmax(found.high, ends[1])))
-
-    def estimate(self, figures: np.ndarray, holders: int) -> Estimate:
-        """Turn the figures (1 + n_resamples,) of one kind, which rests on ``holders`` sequences, into an estimate."""
-        return self.estimates(figures[:, None], holders)[0]
+    def proportion(self, hits: np.ndarray, cases: np.ndarray) -> Estimate:
+        """Return the proportion of all cases (S,) that are hits (S,)."""
+        return self.proportions(hits[:, None], cases[:, None])[0]
 
 
 def _draw_counts(random: np.random.Generator, n_resamples: int, n_sequences: int) -> np.ndarray:
@@ -175,13 +136,10 @@ def _draw_counts(random: np.random.Generator, n_resamples: int, n_sequences: int
     return counts.reshape(drawn.shape).astype(np.float64)
 
 
-def _quantile(ordered: np.ndarray, defined: np.ndarray, share: float) -> np.ndarray:
-    """Linear interpolation among the first ``defined`` entries of each column of ordered (B, K)."""
-    place = np.maximum(share * (defined - 1), 0.0)
-    below = np.floor(place).astype(np.int64)
-    above = np.minimum(below + 1, np.maximum(defined - 1, 0))
-    columns = np.arange(ordered.shape[1])
-    low, high = ordered[below, columns], ordered[above, columns]
+def _quantile(ordered: np.ndarray, share: float) -> float:
+    """Return a quantile of ordered values by linear interpolation, minus infinity where it begins there."""
+    rank = share * (len(ordered) - 1)
+    below = int(rank)
+    low, high = ordered[below], ordered[min(below + 1, len(ordered) - 1)]
     # From minus infinity there is no way up by interpolation.
-    step = np.subtract(high, low, out=np.zeros(len(columns)), where=np.isfinite(low))
-    return low + (place - below) * step
+    return float(low + (rank - below) * (high - low) if np.isfinite(low) else low)

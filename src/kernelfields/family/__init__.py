@@ -1,22 +1,20 @@
 """Exponential families themselves, so that the statements of section 2 read as code.
 
     FiniteFamily(statistics)              a finite set of outcomes with statistics Phi(z)
-    ChainFamily(offsets, n_labels)        labellings of chains; the natural parameters are potentials
-    GraphFamily(offsets, members, n_labels)   labellings of graphs
+    FieldFamily(labels)                   labellings of chains, graphs, segments: the flat view of any LabelFamily
 
 All have log_partition, mean, covariance, entropy, divergence, conjugate and natural_parameters.
 """
 
 from kernelfields.family.exponential_family import Estimate, ExponentialFamily, Member, NoEstimate
-from kernelfields.family.fields import ChainFamily, GraphFamily
+from kernelfields.family.fields import FieldFamily
 from kernelfields.family.finite import FiniteFamily
 
 __all__ = [
-    "ChainFamily",
     "Estimate",
     "ExponentialFamily",
+    "FieldFamily",
     "FiniteFamily",
-    "GraphFamily",
     "Member",
     "NoEstimate",
 ]

@@ -10,7 +10,7 @@ Fails: ValueError naming the outcome whose statistics or mass are not what they 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 import scipy.linalg
@@ -18,6 +18,8 @@ from numpy.typing import ArrayLike
 
 from kernelfields.family.exponential_family import Estimate, ExponentialFamily, Member, NoEstimate, minimise
 from kernelfields.fields.reading import random_generator
+
+Outcome = TypeVar("Outcome")
 
 _BLOCK_ROWS = 4096
 # Directions in which the statistics vary less than this, relative to the largest, are taken as constant.
@@ -98,10 +100,13 @@ class FiniteFamily(ExponentialFamily):
 
     @classmethod
     def from_function(
-        cls, outcomes: Sequence[Any], statistics: Callable[[Any], ArrayLike], base_measure: ArrayLike | None = None
+        cls,
+        outcomes: Sequence[Outcome],
+        statistics: Callable[[Outcome], ArrayLike],
+        base_measure: ArrayLike | None = None,
     ) -> FiniteFamily:
         """Return the family whose outcome z has the statistics ``statistics(z)``, an array (d,)."""
-        return cls(np.array([np.asarray(statistics(each), dtype=np.float64) for each in outcomes]), base_measure)
+        return cls(np.array([np.asarray(statistics(outcome), dtype=np.float64) for outcome in outcomes]), base_measure)
 
     def at(self, theta: ArrayLike) -> FiniteMember:
         """Return the member with natural parameters theta (d,)."""
@@ -115,7 +120,7 @@ class FiniteFamily(ExponentialFamily):
         """Return log p(z; theta) of every outcome, (K,); minus infinity where the base measure is zero."""
         return self.at(theta).log_probabilities
 
-    def sample(self, theta: ArrayLike, n_samples: int, random_state: Any = None) -> np.ndarray:
+    def sample(self, theta: ArrayLike, n_samples: int, random_state: object = None) -> np.ndarray:
         """Draw outcomes, (n_samples,) numbers from 0 to K - 1."""
         random = random_generator(random_state)
         return random.choice(self.n_outcomes, size=n_samples, p=self.probabilities(theta))

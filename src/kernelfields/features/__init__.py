@@ -1,13 +1,20 @@
-"""From raw sequences to numbers: neighbours, feature dicts, features of text, embeddings, tables, transformers."""
+"""From raw sequences to numbers: neighbours, feature dicts, features of text, embeddings, tables, transformers.
 
-from kernelfields.features.dicts import FeatureDictEncoder
-from kernelfields.features.embeddings import Embeddings
-from kernelfields.features.frames import FrameSequences, read_frame, split_lengths
-from kernelfields.features.readers import is_feature_sequences
-from kernelfields.features.sequence_union import SequenceUnion
-from kernelfields.features.sequencewise import Sequencewise
-from kernelfields.features.text import TextFeatures
-from kernelfields.fields.cliques import check_window, window_view
+Names load on first use: the reader of served models needs the rules of feature names, and NumPy alone.
+"""
+
+from typing import TYPE_CHECKING
+
+from kernelfields.numerics.lazy import lazy_names
+from kernelfields.numerics.windows import check_window, window_view
+
+if TYPE_CHECKING:
+    from kernelfields.features.dicts import FeatureDictEncoder
+    from kernelfields.features.embeddings import Embeddings
+    from kernelfields.features.frames import FrameSequences, read_frame, split_lengths
+    from kernelfields.features.readers import is_feature_sequences
+    from kernelfields.features.sequencewise import SequenceUnion, Sequencewise
+    from kernelfields.features.text import TextFeatures
 
 __all__ = [
     "Embeddings",
@@ -22,3 +29,14 @@ __all__ = [
     "split_lengths",
     "window_view",
 ]
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "dicts": ["FeatureDictEncoder"],
+        "embeddings": ["Embeddings"],
+        "frames": ["FrameSequences", "read_frame", "split_lengths"],
+        "readers": ["is_feature_sequences"],
+        "sequencewise": ["SequenceUnion", "Sequencewise"],
+        "text": ["TextFeatures"],
+    },
+)

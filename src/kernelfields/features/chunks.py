@@ -11,26 +11,26 @@ may hold "\0". Sets are read in sorted order, because their own changes from run
 ``features_of`` reads one position in plain Python. ``read_chunk`` makes the names of all features of a chunk one
 text and the weights one array, without a Python step per feature: chunks of plain dicts, or of lists or tuples of
 strings, are read by built-in functions that run over all features; what they cannot read, such as nested values or
-chunks of both kinds, is left to its twin, which also says what is wrong and where.
+chunks of both kinds, is left to its twin, whose errors name what is wrong and where.
 
 Only CRFsuite's own program reads strings that carry their weights after a colon, and ``read_weighted`` does; in a
 name, "\:" is a colon and "\\" a backslash:
 
     ["bias", "len:2.5", "time=12\:30"]  ->  {"bias": 1.0, "len": 2.5, "time=12:30": 1.0}
 
-Cost: a few flat buffers of the size of a chunk. Fails: TypeError or ValueError that says which feature is wrong,
-and quotes the string where CRFsuite would go on with a weight of zero; the caller knows where.
+Cost: a few flat buffers of the size of a chunk. Fails: TypeError or ValueError that names the feature, and
+quotes the string where CRFsuite would go on with a weight of zero; the caller adds the place.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from itertools import chain, count, pairwise
 from math import isfinite
 from numbers import Number
-from typing import Any, NamedTuple
+from typing import NamedTuple, SupportsFloat, SupportsIndex, TypeGuard
 
 import numpy as np
 
@@ -55,7 +55,7 @@ _POSITIONS_PER_PART = 128
 #: Dicts are read key by key where a key has at least so many values on average.
 _VALUES_PER_KEY = 16
 #: A name, the entries of the chunk that have it, and their values.
-_Column = tuple[Any, np.ndarray, list]
+_Column = tuple[str, np.ndarray, list]
 
 
 class Chunk(NamedTuple):
@@ -108,7 +108,12 @@ def read_plainly(positions: list, place: Callable[[int], str]) -> Chunk:
     return Chunk(join_names(names), np.array(weights), counts)
 
 
-def features_of(position: Any, prefix: str = "") -> Iterator[tuple[str, float]]:
+def number_word(value: np.floating | float) -> str:
+    """Return the shortest text that stands for one number alone, in the precision of its column: "0.1", "1234567"."""
+    return str(value + 0.0).removesuffix(".0")  # adding zero takes the sign off minus zero
+
+
+def features_of(position: object, prefix: str = "") -> Iterator[tuple[str, float]]:
     """Yield names and weights of a position, in order, ``prefix`` before every name."""
     if isinstance(position, _MAPPINGS):
         for name, value in position.items():
@@ -128,11 +133,24 @@ def features_of(position: Any, prefix: str = "") -> Iterator[tuple[str, float]]:
         raise TypeError(_not_a_position(position))
 
 
-def is_collection(values: Any) -> bool:
+def is_collection(values: object) -> TypeGuard[Collection]:
     """Whether values can be a collection of feature strings, by its kind."""
     if isinstance(values, np.ndarray):
         return values.ndim == 1 and values.dtype.kind in "OU"
     return isinstance(values, _COLLECTIONS)
+
+
+def is_feature_position(position: object) -> bool:
+    """Whether a position looks like a feature dict or like a collection of feature strings."""
+    if isinstance(position, Mapping):
+        return True
+    return is_collection(position) and isinstance(next(iter(position), None), str | bytes)
+
+
+def described(value: object) -> str:
+    """Return a value as messages show it."""
+    shape, kind = getattr(value, "shape", None), type(value).__name__
+    return f"{value!r:.60} ({kind})" if shape is None else f"a {kind} of shape {shape}"
 
 
 def read_weighted(strings: Iterable[str]) -> dict[str, float]:
@@ -155,7 +173,7 @@ def _weight(string: str, text: str) -> float:
     return weight
 
 
-def _text(text: Any) -> str:
+def _text(text: object) -> str:
     if type(text) is str:
         return text
     if isinstance(text, str):
@@ -171,7 +189,7 @@ def _text(text: Any) -> str:
     raise TypeError(f"feature name {text!r:.60} is {kind}, expected a string; write str(name). {advice}".rstrip())
 
 
-def _finite(name: str, value: Any) -> float:
+def _finite(name: str, value: SupportsFloat | SupportsIndex) -> float:
     try:
         weight = float(value)
     except OverflowError as error:
@@ -181,33 +199,31 @@ def _finite(name: str, value: Any) -> float:
     return weight
 
 
-def _other_number(name: str, value: Any) -> float:
+def _other_number(name: str, value: object) -> float:
     """The weight of what is no number in Python but can be made one: of NumPy and others, but no arrays."""
-    numeric = hasattr(value, "__float__") or hasattr(value, "__index__")
+    numeric = isinstance(value, SupportsFloat | SupportsIndex)
     if not numeric or isinstance(value, np.complexfloating) or getattr(value, "ndim", 0) != 0:
         raise TypeError(
             f"feature {name!r} is {value!r:.60} ({type(value).__name__}). Use a number, a bool, a string, a dict "
             f"or a list of strings; {_UNKNOWN}"
         )
-    return _finite(name, value)
+    return _finite(name, value)  # type: ignore[arg-type]  # numeric, but mypy does not narrow by two names
 
 
-def _not_a_position(position: Any) -> str:
+def _not_a_position(position: object) -> str:
+    kind = type(position).__name__
     if isinstance(position, str | bytes):
         advice = f"A string would be taken for a list of letters; write [{position!r:.60}]."
     elif isinstance(position, Number | np.ndarray):
         advice = _ARRAYS
     else:
         advice = ""
-    return (
-        f"expected a feature dict or a list of feature strings, got {position!r:.60} "
-        f"({type(position).__name__}). {advice}".rstrip()
-    )
+    return f"expected a feature dict or a list of feature strings, got {position!r:.60} ({kind}). {advice}".rstrip()
 
 
-def _flatten(groups: Iterable[Iterable]) -> list[Any]:
+def _flatten(groups: Iterable[Iterable]) -> list:
     # Group by group, not through one long iterator: so the waits for the objects' memory overlap.
-    flat: list[Any] = []
+    flat: list = []
     deque(map(flat.extend, groups), maxlen=0)
     return flat
 
@@ -268,7 +284,7 @@ def _columns_of_equals(positions: list, rows_by_keys: dict[tuple, list], counts:
 def _columns_of_others(positions: list) -> Iterator[_Column]:
     """Yield the columns of dicts with few keys, of which each dict has its own choice."""
     names, values = _flatten(positions), _flatten(map(dict.values, positions))
-    numbers: dict[Any, int] = defaultdict(count().__next__)
+    numbers: dict[str, int] = defaultdict(count().__next__)
     keys = np.fromiter(map(numbers.__getitem__, names), dtype=np.int64, count=len(names))
     by_key = np.argsort(keys, kind="stable")
     stops = np.cumsum(np.bincount(keys))

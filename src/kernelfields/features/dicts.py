@@ -1,7 +1,7 @@
 """Feature dicts or lists of feature strings, one per position, to sparse rows.
 
 Names and weights are those of python-crfsuite, as chunks.py spells out with an example. A name seen twice in one
-position adds up. Weights of zero leave no trace, so that they do not enter the vocabulary, unless asked for.
+position adds up. Weights of zero leave no trace and do not enter the vocabulary, unless ``keep_zeros`` is set.
 
 Result: CSR (N, d) float64 with sorted columns and offsets (S + 1,). Columns are numbered in order of first sight.
 Cost: one pass over the Python objects, some thousand positions at a time, into flat buffers of 12 bytes per
@@ -11,18 +11,18 @@ feature. Fails: TypeError or ValueError that names sequence, position and featur
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain, islice
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from kernelfields.features.chunks import kept_counts, read_chunk
+from kernelfields.features.chunks import described, is_collection, kept_counts, read_chunk
 from kernelfields.features.names import NameTable
-from kernelfields.fields.reading import SEQUENCES, is_listing, offsets_of
+from kernelfields.fields.reading import SEQUENCES, is_listing
 from kernelfields.numerics.parameters import is_real
+from kernelfields.numerics.sparse_rows import offsets_of
 
 _EXPECTED = "X must be a list with at least one sequence of feature dicts or of lists of feature strings"
 
@@ -31,8 +31,8 @@ class FeatureDictEncoder:
     """Learns the columns of feature names; unseen names are ignored when transforming.
 
     ``min_freq``: names that occur in fewer positions of the fitted data are left out. ``keep_zeros``: weights of
-    zero in the fitted data become entries of the CSR. They change no score, but CRFsuite counts them when it asks
-    which features occur with which labels.
+    zero in the fitted data become entries of the CSR. They change no score, but CRFsuite counts them among the
+    features that occur with a label.
 
     X may also be an iterator over sequences; then only one chunk of it is held in memory, ``at_once`` positions: enough
     that a step per chunk costs nothing, few enough that chunks need little memory. Attributes after fit:
@@ -46,12 +46,12 @@ class FeatureDictEncoder:
         self.keep_zeros = keep_zeros
         self.at_once = at_once
 
-    def fit(self, X: Any) -> FeatureDictEncoder:
+    def fit(self, X: object) -> FeatureDictEncoder:
         """Learn the vocabulary of a list of sequences."""
         self.fit_transform(X)
         return self
 
-    def fit_transform(self, X: Any) -> tuple[Any, np.ndarray]:
+    def fit_transform(self, X: object) -> tuple[sp.csr_array, np.ndarray]:
         """Learn the vocabulary; return the packed CSR (N, d) and the offsets (S + 1,)."""
         table = NameTable()
         packed, offsets = _encode(X, table, grow=True, keep_zeros=self.keep_zeros, at_once=self.at_once)
@@ -62,7 +62,7 @@ class FeatureDictEncoder:
         self._set_table(table)
         return packed, offsets
 
-    def transform(self, X: Any) -> tuple[Any, np.ndarray]:
+    def transform(self, X: object) -> tuple[sp.csr_array, np.ndarray]:
         """Return the packed CSR (N, d) over the learnt vocabulary and the offsets (S + 1,)."""
         if not hasattr(self, "_table"):
             raise ValueError("this FeatureDictEncoder has no vocabulary yet: call fit first")
@@ -70,7 +70,7 @@ class FeatureDictEncoder:
 
     @cached_property
     def vocabulary_(self) -> dict[str, int]:
-        """Columns by name, made when first asked for."""
+        """Columns by name, made at the first access."""
         return {name: column for column, name in enumerate(self._table.names())}
 
     @property
@@ -92,7 +92,7 @@ class FeatureDictEncoder:
             raise ValueError(f"{len(given) - len(encoder._table)} feature names are there twice")
         return encoder
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in self.__dict__.items() if name != "vocabulary_"}
 
     def _set_table(self, table: NameTable) -> None:
@@ -100,31 +100,39 @@ class FeatureDictEncoder:
         self.__dict__.pop("vocabulary_", None)
 
 
-def _describe(value: Any) -> str:
-    shape = getattr(value, "shape", None)
-    if shape is None:
-        return f"{value!r:.60} ({type(value).__name__})"
-    return f"a {type(value).__name__} of shape {shape}, which has no names of features"
+def first_position(sequences: Iterable) -> tuple[int, int, object] | None:
+    """Return number of sequence, number and content of the first position that is no empty collection, if any."""
+    for index, sequence in enumerate(sequences):
+        for number, position in enumerate(sequence if is_listing(sequence) else ()):
+            if not is_collection(position) or len(position):
+                return index, number, position
+    return None
 
 
-def _walk(X: Any, lengths: array) -> Iterator[Any]:
-    """Yield the sequences of X and note their lengths."""
+def _without_names(value: object) -> str:
+    return described(value) + ("" if getattr(value, "shape", None) is None else ", which has no names of features")
+
+
+def _checked_sequences(X: Iterable, lengths: array) -> Iterator[Sequence]:
+    """Yield the sequences of X and append their lengths to ``lengths``."""
     for index, sequence in enumerate(X):
         if not (type(sequence) is list or is_listing(sequence)) or len(sequence) == 0:
             raise ValueError(
                 f"sequence {index} must be a list with at least one feature dict or list of feature strings, "
-                f"got {_describe(sequence)}"
+                f"got {_without_names(sequence)}"
             )
         lengths.append(len(sequence))
         yield sequence
 
 
-def _encode(X: Any, table: NameTable, *, grow: bool, keep_zeros: bool, at_once: int) -> tuple[Any, np.ndarray]:
+def _encode(
+    X: object, table: NameTable, *, grow: bool, keep_zeros: bool, at_once: int
+) -> tuple[sp.csr_array, np.ndarray]:
     """Return the CSR over the names of a table and the offsets; ``grow`` adds unknown names to the table."""
     if not is_listing(X) and not isinstance(X, Iterator):
-        raise ValueError(f"{_EXPECTED}, got {_describe(X)}")
+        raise ValueError(f"{_EXPECTED}, got {_without_names(X)}")
     lengths, rows = array("q"), _Rows()
-    positions = chain.from_iterable(_walk(X, lengths))
+    positions = chain.from_iterable(_checked_sequences(X, lengths))
 
     def place(row: int) -> str:
         return SEQUENCES.place(offsets_of(np.asarray(lengths)), len(rows.counts) + row)
@@ -153,7 +161,7 @@ class _Rows:
         _extend(self.columns, columns)
         _extend(self.counts, counts)
 
-    def packed(self, n_columns: int) -> Any:
+    def packed(self, n_columns: int) -> sp.csr_array:
         """Return the CSR with sorted columns; what has the column -1 is left out, what has the same adds up."""
         columns, counts = np.asarray(self.columns), np.asarray(self.counts)
         if self.weights:
@@ -168,7 +176,7 @@ class _Rows:
         return packed
 
     def _weigh_all(self) -> None:
-        # Entries that came without weights weigh 1; they are written when the first weight asks for it.
+        # Entries that came without weights weigh 1; they are written when the first weight comes.
         _extend(self.weights, np.ones(len(self.columns) - len(self.weights)))
 
 
@@ -176,7 +184,7 @@ def _extend(values: array, more: np.ndarray) -> None:
     values.frombytes(more.view(np.uint8).data)
 
 
-def _drop_rare(packed: Any, table: NameTable, min_freq: float) -> tuple[Any, NameTable]:
+def _drop_rare(packed: sp.csr_array, table: NameTable, min_freq: float) -> tuple[sp.csr_array, NameTable]:
     kept = np.bincount(packed.indices[packed.data != 0.0], minlength=len(table)) >= min_freq
     if kept.all():
         return packed, table

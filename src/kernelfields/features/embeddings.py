@@ -7,14 +7,27 @@ position is a text of its own, such as a sentence of a document, which is seen a
 
 Cost: one pass of the encoder over all text; with a cache, over text that was not seen before. Memory: the arrays that
 are returned, 4 d bytes a position, or 2 d with dtype="float16".
-Fails: ValueError, TypeError or ImportError in one line that says what to do.
+
+The cache has one file for each key, data only, whole or not there:
+
+    FOLDER / ab / abcdef....npy        the array as NumPy writes it, then the SHA-256 of those bytes
+
+A key is the digest of what an array depends on. A file appears under its name once it is complete, so that several
+processes may share a folder. A file that is damaged counts as missing and is written again; nothing in it is ever run.
+
+Fails: ValueError, TypeError or ImportError in one line with what to do.
 """
 
 from __future__ import annotations
 
+import hashlib
+import io
+import json
 import os
+import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -22,7 +35,6 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from kernelfields.features.embedding_cache import ArrayCache, cache_key
 from kernelfields.features.encoders import (
     Encoder,
     content_key,
@@ -31,19 +43,21 @@ from kernelfields.features.encoders import (
     load_sentence_encoder,
     sentence_vectors,
 )
-from kernelfields.numerics.parameters import is_whole
+from kernelfields.numerics.parameters import check_choice, check_count, is_whole
 
 _POOLINGS, _POSITIONS, _DTYPES = ("mean", "first"), ("words", "texts"), ("float16", "float32", "float64")
 _EXPECTED = "X must be a list of sequences, each a list of words"
 _SECONDS_BETWEEN_LINES = 5.0
 # A change of how vectors are made from the same model and text has to change this.
 _CACHE_VERSION = 1
+_DIGEST_BYTES = 32
 
 #: Yields the number of each sequence and its array, in any order.
 Vectors = Iterator[tuple[int, np.ndarray]]
 
 
 # The output is a list of sequences, which scikit-learn's set_output must not wrap into one data frame.
+@dataclass(eq=False, repr=False)
 class Embeddings(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Turn sequences of words, or of texts, into sequences of dense arrays (positions, d).
 
@@ -73,36 +87,24 @@ class Embeddings(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  
         1 shows where a long transform is.
     """
 
-    def __init__(
-        self,
-        model: Any,
-        *,
-        positions: str = "words",
-        layers: Sequence[int] | None = None,
-        pooling: str = "mean",
-        dtype: str = "float32",
-        cache: str | os.PathLike | None = None,
-        batch_size: int = 32,
-        device: str | None = None,
-        verbose: int = 0,
-    ):
-        self.model = model
-        self.positions = positions
-        self.layers = layers
-        self.pooling = pooling
-        self.dtype = dtype
-        self.cache = cache
-        self.batch_size = batch_size
-        self.device = device
-        self.verbose = verbose
+    model: Any
+    _: KW_ONLY
+    positions: str = "words"
+    layers: Sequence[int] | None = None
+    pooling: str = "mean"
+    dtype: str = "float32"
+    cache: str | os.PathLike | None = None
+    batch_size: int = 32
+    device: str | None = None
+    verbose: int = 0
 
-    def fit(self, X: Any = None, y: Any = None) -> Embeddings:
+    def fit(self, X: object = None, y: object = None) -> Embeddings:
         """Check the parameters and load the model; there is nothing to learn."""
         self._check_parameters()
         self._source()
         return self
 
-    def transform(self, X: Any) -> list[np.ndarray]:
+    def transform(self, X: object) -> list[np.ndarray]:
         """Return an array (positions, d) for each sequence of strings."""
         self._check_parameters()
         sequences = _read_sequences(X)
@@ -132,20 +134,18 @@ class Embeddings(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  
         copy.__dict__.update({name: value for name, value in self.__dict__.items() if name == "_loaded"})
         return copy
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Leave out what was loaded from a folder: who unpickles this loads it again."""
         return {name: value for name, value in super().__getstate__().items() if name != "_loaded"}
 
     def _check_parameters(self) -> None:
         for name, known in (("pooling", _POOLINGS), ("positions", _POSITIONS), ("dtype", _DTYPES)):
-            if (value := getattr(self, name)) not in known:
-                raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}, got {value!r}")
+            check_choice(getattr(self, name), name, known)
         if self.layers is not None:
             whole = isinstance(self.layers, tuple | list) and all(map(is_whole, self.layers))
             if not whole or not self.layers:
                 raise ValueError(f"layers must be whole numbers such as (0, 3, 6), or None, got {self.layers!r}")
-        if not is_whole(self.batch_size) or self.batch_size < 1:
-            raise ValueError(f"batch_size must be a whole number of at least 1, got {self.batch_size!r}")
+        check_count(self.batch_size, "batch_size")
 
     def _source(self) -> _Function | _Encoded:
         """Return what makes vectors, loaded once for a model, a device and a kind of positions."""
@@ -189,7 +189,7 @@ class Embeddings(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  
 class _Function:
     """Vectors by a function of strings; ``together`` hands it the strings of all sequences at once."""
 
-    def __init__(self, function: Callable, origin: Any, *, together: bool = False):
+    def __init__(self, function: Callable, origin: object, *, together: bool = False):
         self._function, self._origin, self._together = function, origin, together
         self._key: str | None = None
 
@@ -206,7 +206,7 @@ class _Function:
             return self._key
         if not isinstance(key := getattr(self._origin, "cache_key", None), str):
             raise ValueError(
-                "cache needs to know the content of the model: give the path of a folder, or a callable with a string "
+                "cache needs the content of the model: give the path of a folder, or a callable with a string "
                 "cache_key that changes with what it computes, or cache=None"
             )
         return f"callable {key}"
@@ -231,20 +231,20 @@ class _Encoded:
 
     def content_key(self) -> str:
         if self._folder is None:
-            raise ValueError("cache needs to know the content of the model: give the path of its folder as model")
+            raise ValueError("cache needs the content of the model: give the path of its folder as model")
         self._key = self._key or content_key(self._folder)
         return self._key
 
 
 class _Progress:
-    """Lines on standard error that say how far a transform is."""
+    """Lines on standard error about the progress of a transform."""
 
     def __init__(self, n_missing: int, n_sequences: int, verbose: int):
         self._total, self._done = n_missing, 0
         self._begin = self._last = time.monotonic()
         self._verbose = bool(verbose)
         if self._verbose and n_missing < n_sequences:
-            self._say(f"{n_sequences - n_missing:,} of {n_sequences:,} sequences from the cache")
+            self._write(f"{n_sequences - n_missing:,} of {n_sequences:,} sequences from the cache")
 
     def advance(self) -> None:
         self._done += 1
@@ -252,30 +252,30 @@ class _Progress:
         if self._verbose and now - self._last >= _SECONDS_BETWEEN_LINES:
             self._last = now
             left = (now - self._begin) * (self._total - self._done) / self._done
-            self._say(f"{self._done:,} of {self._total:,} sequences, {now - self._begin:.0f} s, {left:.0f} s left")
+            self._write(f"{self._done:,} of {self._total:,} sequences, {now - self._begin:.0f} s, {left:.0f} s left")
 
     def finish(self) -> None:
         if self._verbose and self._total:
-            self._say(f"{self._total:,} sequences, {time.monotonic() - self._begin:.0f} s")
+            self._write(f"{self._total:,} sequences, {time.monotonic() - self._begin:.0f} s")
 
     @staticmethod
-    def _say(text: str) -> None:
+    def _write(text: str) -> None:
         from rich.console import Console
 
         Console(stderr=True).print(f"embeddings: {text}", highlight=False)
 
 
-def _read_sequences(X: Any) -> list[list[str]]:
+def _read_sequences(X: object) -> list[list[str]]:
     """Return the sequences as lists of strings; TypeError or ValueError that names what is not one."""
-    if isinstance(X, str | bytes) or not hasattr(X, "__iter__"):
+    if isinstance(X, str | bytes) or not isinstance(X, Iterable):
         raise TypeError(f"{_EXPECTED}, got {type(X).__name__}")
     return [_read_sequence(words, number) for number, words in enumerate(X)]
 
 
-def _read_sequence(words: Any, number: int) -> list[str]:
+def _read_sequence(words: object, number: int) -> list[str]:
     if isinstance(words, str | bytes):
         raise TypeError(f"{_EXPECTED}: sequence {number} is one string, split it into words, for example x.split()")
-    if not hasattr(words, "__iter__"):
+    if not isinstance(words, Iterable):
         raise TypeError(f"{_EXPECTED}: sequence {number} is {type(words).__name__}")
     found = list(words)
     if not found:
@@ -287,9 +287,9 @@ def _read_sequence(words: Any, number: int) -> list[str]:
     return [str(word) for word in found]
 
 
-def _checked(vectors: Any, n_positions: int, number: int) -> np.ndarray:
+def _checked(vectors: object, n_positions: int, number: int) -> np.ndarray:
     """Return the vectors of a sequence as an array (positions, d) of finite numbers."""
-    if callable(getattr(vectors, "detach", None)):  # a tensor, wherever it is and of whatever precision
+    if hasattr(vectors, "detach"):  # a tensor, wherever it is and of whatever precision
         vectors = vectors.detach().cpu().float().numpy()
     array = np.asarray(vectors)
     if array.dtype.kind not in "fiub":
@@ -311,3 +311,45 @@ def _same_width(arrays: list[np.ndarray]) -> list[np.ndarray]:
                 f"model made {array.shape[1]} columns of sequence {number} but {arrays[0].shape[1]} of sequence 0"
             )
     return arrays
+
+
+def cache_key(*parts: object) -> str:
+    """Return the digest of plain values: strings, numbers, lists and None."""
+    return hashlib.sha256(json.dumps(parts, ensure_ascii=True).encode()).hexdigest()
+
+
+class ArrayCache:
+    """Arrays under keys in a folder, which is made when the first one is kept."""
+
+    def __init__(self, folder: str | os.PathLike):
+        self.folder = Path(folder).expanduser()
+        if self.folder.exists() and not self.folder.is_dir():
+            raise ValueError(f"cache: {self.folder} is a file, give a folder")
+
+    def get(self, key: str) -> np.ndarray | None:
+        """Return the array of a key, or None if there is none that is whole."""
+        try:
+            content = self._path(key).read_bytes()
+        except FileNotFoundError:
+            return None
+        body, digest = content[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
+        if hashlib.sha256(body).digest() != digest:
+            return None
+        return np.load(io.BytesIO(body), allow_pickle=False)
+
+    def put(self, key: str, array: np.ndarray) -> None:
+        """Keep an array under a key."""
+        buffer = io.BytesIO()
+        np.save(buffer, array, allow_pickle=False)
+        body = buffer.getvalue()
+        path = self._path(key)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+        try:
+            draft.write_bytes(body + hashlib.sha256(body).digest())
+            os.replace(draft, path)
+        finally:
+            draft.unlink(missing_ok=True)
+
+    def _path(self, key: str) -> Path:
+        return self.folder / key[:2] / f"{key}.npy"

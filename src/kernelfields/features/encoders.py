@@ -28,15 +28,20 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Protocol, TypeGuard
 
 import numpy as np
 from safetensors import SafetensorError
 
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
 _INSTALL = 'pip install "kernelfields[embeddings]"'
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 _TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "tokenizer_config.json")
-# What loading raises where files are damaged, cut off, or of a kind that the package does not know.
+# What loading raises where files are damaged, cut off, or of a kind that the package cannot read.
 _UNREADABLE = (OSError, ValueError, KeyError, RuntimeError, EOFError, UnpicklingError, SafetensorError)
 # What the vectors depend on, and nothing else that may lie in the folder.
 _CONTENT = (".json", ".txt", ".model", ".safetensors", ".bin")
@@ -55,14 +60,14 @@ class Window:
 class Encoder:
     """A Hugging Face encoder with its tokenizer, ready to turn sequences of words into arrays."""
 
-    def __init__(self, model: Any, tokenizer: Any, *, device: str | None = None):
+    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, device: str | None = None):
         import torch
 
         self.tokenizer = tokenizer
         self.device = _chosen_device(device)
         if getattr(model.config, "is_encoder_decoder", False):
             model = model.get_encoder()
-        self.model = model.to(self.device).eval()
+        self.model = model.to(self.device).eval()  # type: ignore[arg-type]  # annotated so that no device fits
         self._torch = torch
         self._before, self._after, self._lead = _frame(tokenizer)
         self.most_subwords = _longest_input(model, tokenizer) - len(self._before) - len(self._after)
@@ -70,7 +75,7 @@ class Encoder:
 
     @classmethod
     def from_folder(cls, folder: Path, *, device: str | None = None) -> Encoder:
-        """Load an encoder from a folder, after a look at whether all its parts are there."""
+        """Load an encoder from a folder; ValueError if one of its parts is missing."""
         transformers = _imported("transformers")
         _check_folder(folder)
         place = {"pretrained_model_name_or_path": str(folder), "local_files_only": True, "trust_remote_code": False}
@@ -114,7 +119,7 @@ class Encoder:
         """Yield the number of each text and its vector (1, h * layers), as they are complete."""
         cut = [[[subword] for subword in ids] for ids in self._ids(texts)]
         for number, parts in self._read(cut, self.check_layers(layers), batch_size, overlap=False):
-            states = np.concatenate([each for _, each in parts])
+            states = np.concatenate([window_states for _, window_states in parts])
             yield number, states[:1] if pooling == "first" else states.mean(axis=0, keepdims=True)
 
     def _read(
@@ -126,7 +131,7 @@ class Encoder:
             for number, words in enumerate(cut)
         ]
         parts: dict[int, list[tuple[Window, np.ndarray]]] = {}
-        for batch in _batches([window for each in windows for window in each], batch_size):
+        for batch in _batches([window for of_sequence in windows for window in of_sequence], batch_size):
             ids = [[i for word in cut[w.sequence][w.first : w.last] for i in word] for w in batch]
             for window, states in zip(batch, self._states(ids, layers), strict=True):
                 number = window.sequence
@@ -161,15 +166,15 @@ class Encoder:
     def _states(self, ids: list[list[int]], layers: tuple[int, ...]) -> list[np.ndarray]:
         """Return the hidden states of the chosen layers side by side, (subwords, h * layers) for each window."""
         torch = self._torch
-        framed = [[*self._before, *each, *self._after] for each in ids]
+        framed = [[*self._before, *subwords, *self._after] for subwords in ids]
         longest = max(map(len, framed))
         filler = self.tokenizer.pad_token_id or 0
-        inputs = torch.tensor([[*each, *[filler] * (longest - len(each))] for each in framed], device=self.device)
-        mask = torch.tensor([[1] * len(each) + [0] * (longest - len(each)) for each in framed], device=self.device)
+        inputs = torch.tensor([[*row, *[filler] * (longest - len(row))] for row in framed], device=self.device)
+        mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in framed], device=self.device)
         with torch.inference_mode():
             states = self.model(input_ids=inputs, attention_mask=mask, output_hidden_states=True).hidden_states
             table = torch.cat([states[layer] for layer in layers], dim=-1).float().cpu().numpy()
-        return [rows[: len(each)] for rows, each in zip(table, framed, strict=True)]
+        return [rows[: len(row)] for rows, row in zip(table, framed, strict=True)]
 
 
 def _windows(number: int, sizes: list[int], most: int, *, overlap: bool = True) -> Iterator[Window]:
@@ -205,11 +210,11 @@ def _joined(windows: list[Window], vectors: list[np.ndarray]) -> np.ndarray:
     cuts = [(before.last + after.first + 1) // 2 for before, after in pairwise(windows)]
     bounds = zip(windows, [0, *cuts], [*cuts, windows[-1].last], strict=True)
     return np.concatenate(
-        [each[a - window.first : b - window.first] for each, (window, a, b) in zip(vectors, bounds, strict=True)]
+        [rows[a - window.first : b - window.first] for rows, (window, a, b) in zip(vectors, bounds, strict=True)]
     )
 
 
-def _frame(tokenizer: Any) -> tuple[list[int], list[int], str]:
+def _frame(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int], str]:
     """Return the special tokens before and after a text, and what has to stand before a word inside of one.
 
     Tokenizers of bytes join the blank before a word to it, so that words within a text need one.
@@ -220,7 +225,7 @@ def _frame(tokenizer: Any) -> tuple[list[int], list[int], str]:
     return framed[:begin], framed[begin + len(once) :], "" if twice == [*once, *once] else " "
 
 
-def _longest_input(model: Any, tokenizer: Any) -> int:
+def _longest_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
     """Return how many subwords, special ones included, the encoder takes at once."""
     limits = [int(tokenizer.model_max_length)]
     most = getattr(model.config, "max_position_embeddings", None)
@@ -231,7 +236,7 @@ def _longest_input(model: Any, tokenizer: Any) -> int:
     return min(limits)
 
 
-def _chosen_device(device: str | None) -> Any:
+def _chosen_device(device: str | None) -> torch.device:
     import torch
 
     if device is None:
@@ -243,7 +248,7 @@ def _chosen_device(device: str | None) -> Any:
     return torch.device(device)
 
 
-def _imported(package: str) -> Any:
+def _imported(package: str) -> ModuleType:
     try:
         import torch  # noqa: F401
         import transformers
@@ -260,7 +265,7 @@ def _imported(package: str) -> Any:
 
 
 @contextmanager
-def _quiet_loading(transformers: Any) -> Iterator[None]:
+def _quiet_loading(transformers: ModuleType) -> Iterator[None]:
     """Show no bars of progress and no reports of weights that an encoder does not use."""
     logging = transformers.logging
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
@@ -317,12 +322,30 @@ def content_key(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def is_sentence_encoder(model: Any) -> bool:
+class SubwordModule(Protocol):
+    """A module of a sentence encoder that holds an encoder of subwords."""
+
+    auto_model: PreTrainedModel
+
+
+class SentenceEncoder(Protocol):
+    """A model that encodes texts, as those of sentence-transformers do; its first module encodes subwords."""
+
+    tokenizer: PreTrainedTokenizerBase
+
+    def __getitem__(self, module: int) -> SubwordModule:
+        """Return a module of the model."""
+
+    def encode(self, texts: list[str], *, batch_size: int, show_progress_bar: bool) -> np.ndarray:
+        """Return the vectors of texts, (n, d)."""
+
+
+def is_sentence_encoder(model: object) -> TypeGuard[SentenceEncoder]:
     """Whether an object encodes texts as sentence-transformers' models do."""
     return not isinstance(model, str | bytes) and callable(getattr(model, "encode", None))
 
 
-def load_sentence_encoder(folder: Path, device: str | None) -> Any:
+def load_sentence_encoder(folder: Path, device: str | None) -> SentenceEncoder:
     """Load a model of sentence-transformers from its folder."""
     package = _imported("sentence_transformers")
     _check_folder(folder)
@@ -332,7 +355,7 @@ def load_sentence_encoder(folder: Path, device: str | None) -> Any:
         raise ValueError(f"{folder} could not be loaded by sentence-transformers: {_one_line(error)}") from error
 
 
-def sentence_vectors(model: Any, batch_size: int) -> Callable[[Sequence[str]], np.ndarray]:
+def sentence_vectors(model: SentenceEncoder, batch_size: int) -> Callable[[Sequence[str]], np.ndarray]:
     """Return a function from texts to the vectors of a sentence encoder; it warns where a text is cut off."""
     longest, tokenizer = getattr(model, "max_seq_length", None), getattr(model, "tokenizer", None)
 

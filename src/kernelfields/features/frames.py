@@ -16,20 +16,29 @@ per row where there is text. Fails: ValueError or TypeError that names the colum
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import pairwise
 from numbers import Real
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kernelfields.fields.reading import is_sequence, listed, offsets_of, plain_label
+from kernelfields.fields.reading import is_sequence, listed, plain_label
+from kernelfields.numerics.sparse_rows import Rows, offsets_of
 
-_NUMBERS, _TEXT = "numbers", "text"
+if TYPE_CHECKING:
+    from narwhals.stable.v2 import DataFrame, Series
+
+#: What a column of features holds.
+NUMBER, TEXT = "number", "text"
+_KINDS = {NUMBER: "numbers", TEXT: "text"}
 _EXPECTED = "expected a table of pandas, polars or pyarrow with a row for each position"
 _MISSING = "Fill it or drop the row."
+#: Columns of features by name: arrays of numbers and lists of strings.
+FeatureColumns = Mapping[Hashable, np.ndarray | list[str]]
 
 
 class NamedArray(np.ndarray):
@@ -46,38 +55,54 @@ class NamedArray(np.ndarray):
 
 
 @dataclass(frozen=True, eq=False)
-class FrameSequences:
-    """The sequences of a table: ``X`` and ``y`` for a field, ``ids`` of the sequences, and the way back.
+class RowGroups:
+    """The rows of a table by sequence: ``ids`` of the sequences, in the order of their first rows.
 
-    ``y`` is None where no labels were asked for. ``rows`` (N,) numbers the rows of the table, sequence after sequence.
+    ``rows`` (N,) numbers the rows of the table, sequence after sequence, each of which owns the entries
+    ``offsets[i] .. offsets[i + 1] - 1``. ``codes`` (N,) holds the number of its sequence for each row of the table.
     """
 
-    X: list
-    y: list[list] | None
     ids: list
     rows: np.ndarray
     offsets: np.ndarray
-    #: The table, as narwhals sees it.
-    table: Any
+    codes: np.ndarray
 
-    def column(self, answers: Sequence, name: str = "label") -> Any:
-        """Return one value per position, such as ``crf.predict(X)``, as a column with the index of the table."""
-        self._check(answers)
-        # Values one by one, as Python has them: the library of the table finds the type that it has for them.
+    @classmethod
+    def of(cls, ids: Iterable[Hashable], ranks: np.ndarray | None = None) -> RowGroups:
+        """Group rows by their ids; rows of a sequence keep their order, or come in that of ``ranks`` (N,)."""
+        seen: dict[Hashable, int] = {}
+        codes = np.array([seen.setdefault(name, len(seen)) for name in ids], dtype=np.int64)
+        rows = np.argsort(codes, kind="stable") if ranks is None else np.lexsort((ranks, codes))
+        return cls(list(seen), rows, offsets_of(np.bincount(codes, minlength=len(seen))), codes)
+
+    def first_return(self) -> int | None:
+        """Return the first row whose sequence has ended before it; None if the rows of sequences are together."""
+        back = np.flatnonzero(np.diff(self.codes) < 0)
+        return int(back[0]) + 1 if back.size else None
+
+    def cut(self, values: list) -> list[list]:
+        """Return a list with a value for each row as one list per sequence."""
+        ordered = [values[row] for row in self.rows.tolist()]
+        return [ordered[first:last] for first, last in pairwise(self.offsets.tolist())]
+
+    def inputs(self, columns: FeatureColumns) -> list:
+        """Return the sequences of positions: arrays (T, d) with names of columns, or lists of feature dicts."""
+        names = [str(name) for name in columns]
+        if columns and all(isinstance(column, np.ndarray) for column in columns.values()):
+            table = np.column_stack(list(columns.values()))[self.rows]
+            return [NamedArray.of(table[first:last], names) for first, last in pairwise(self.offsets.tolist())]
+        lists = [column.tolist() if isinstance(column, np.ndarray) else column for column in columns.values()]
+        return self.cut([dict(zip(names, row, strict=True)) for row in zip(*lists, strict=True)])
+
+    def in_order_of_rows(self, answers: Sequence[Sequence]) -> list:
+        """Return one value per position of every sequence as a list in the order of the rows of the table."""
+        self.check_lengths(answers)
         values = np.empty(len(self.rows), dtype=object)
         values[self.rows] = [plain_label(value) for answer in answers for value in answer]
-        return self._native(_narwhals().new_series(name, values.tolist(), backend=self.table.implementation))
+        return values.tolist()
 
-    def columns(self, answers: Sequence, names: Iterable) -> Any:
-        """Return a row of values per position, such as ``crf.predict_marginals(X)``, as a table with named columns."""
-        self._check(answers)
-        stacked = np.concatenate(answers) if len(answers) else np.empty((0, len(list(names))))
-        values = np.empty_like(stacked)
-        values[self.rows] = stacked
-        columns = {str(plain_label(name)): column for name, column in zip(names, values.T, strict=True)}
-        return self._native(_narwhals().from_dict(columns, backend=self.table.implementation))
-
-    def _check(self, answers: Sequence) -> None:
+    def check_lengths(self, answers: Sequence[Sequence]) -> None:
+        """Raise ValueError unless there is an answer for each row of each sequence."""
         lengths = [len(answer) for answer in answers]
         if len(lengths) != len(self.ids):
             raise ValueError(f"the table has {len(self.ids)} sequences, but there are answers for {len(lengths)}")
@@ -85,7 +110,41 @@ class FrameSequences:
             if expected != length:
                 raise ValueError(f"sequence {name!r} has {expected} rows, but {length} answers")
 
-    def _native(self, answer: Any) -> Any:
+
+@dataclass(frozen=True, eq=False)
+class FrameSequences:
+    """The sequences of a table: ``X`` and ``y`` for a field, and the way back from answers to columns.
+
+    ``y`` is None where no labels were read. ``groups`` are the rows of the table by sequence.
+    """
+
+    X: list
+    y: list[list] | None
+    groups: RowGroups
+    #: The table, as narwhals sees it.
+    table: DataFrame
+
+    @property
+    def ids(self) -> list:
+        """The ids of the sequences."""
+        return self.groups.ids
+
+    def column(self, answers: Sequence, name: str = "label") -> Any:
+        """Return one value per position, such as ``crf.predict(X)``, as a column with the index of the table."""
+        # Values one by one, as Python has them: the library of the table finds the type that it has for them.
+        values = self.groups.in_order_of_rows(answers)
+        return self._native(_narwhals().new_series(name, values, backend=self.table.implementation))
+
+    def columns(self, answers: Sequence, names: Iterable) -> Any:
+        """Return a row of values per position, such as ``crf.predict_marginals(X)``, as a table with named columns."""
+        self.groups.check_lengths(answers)
+        stacked = np.concatenate(answers) if len(answers) else np.empty((0, len(list(names))))
+        values = np.empty_like(stacked)
+        values[self.groups.rows] = stacked
+        columns = {str(plain_label(name)): column for name, column in zip(names, values.T, strict=True)}
+        return self._native(_narwhals().from_dict(columns, backend=self.table.implementation))
+
+    def _native(self, answer: DataFrame | Series) -> Any:
         native, index = answer.to_native(), _narwhals().maybe_get_index(self.table)
         if index is not None:
             native.index = index
@@ -104,10 +163,10 @@ class FrameReader:
     label: Hashable | None = "label"
     features: Sequence[Hashable] | None = None
     sort: bool | Hashable = False
-    #: What columns of features held in the table learnt from: numbers or text.
+    #: What columns of features held in the table learnt from: "number" or "text".
     kinds: dict[Hashable, str] = field(default_factory=dict)
 
-    def learn(self, frame: Any, y: Any = None, *, partly: bool = False) -> FrameSequences:
+    def learn(self, frame: object, y: object = None, *, partly: bool = False) -> FrameSequences:
         """Return the sequences of a table and note the kinds of its features.
 
         ``y`` holds a label per row; None takes those of the column ``label``, if there is to be one. With ``partly``
@@ -118,10 +177,10 @@ class FrameReader:
             raise ValueError(f"the table has no rows: {_EXPECTED}")
         features = self._named_features(table)
         columns = {name: _feature_column(table, name) for name in features}
-        self.kinds = {name: kind for name, (kind, _) in columns.items()}
+        self.kinds = {name: NUMBER if isinstance(column, np.ndarray) else TEXT for name, column in columns.items()}
         return self._sequences(table, columns, self._labels(table, y, partly))
 
-    def read(self, frame: Any, y: Any = None, *, labelled: bool = False, partly: bool = False) -> FrameSequences:
+    def read(self, frame: object, y: object = None, *, labelled: bool = False, partly: bool = False) -> FrameSequences:
         """Return the sequences of another table, whose features are to be those learnt; ``labelled`` ones with y."""
         table = self._opened(frame)
         if missing := [name for name in self.kinds if name not in table.columns]:
@@ -138,7 +197,7 @@ class FrameReader:
         """Names of the columns of features."""
         return [str(name) for name in self.kinds]
 
-    def _opened(self, frame: Any) -> Any:
+    def _opened(self, frame: object) -> DataFrame:
         """Return a table as narwhals sees it; its columns of ids and order are there."""
         table = _opened_table(frame)
         _need(table, self.sequence, "of sequence ids", "sequence=...")
@@ -146,8 +205,9 @@ class FrameReader:
             _need(table, self.sort, "to sort rows by", "sort=...")
         return table
 
-    def _named_features(self, table: Any) -> list:
+    def _named_features(self, table: DataFrame) -> list:
         others = {self.sequence, self.label, *(() if isinstance(self.sort, bool) else [self.sort])}
+        names: list[Hashable]
         if self.features is None:
             names = [name for name in table.columns if name not in others]
         elif isinstance(self.features, str) or not is_sequence(self.features):
@@ -162,12 +222,12 @@ class FrameReader:
             _need(table, name, "of features", "features=...")
         return names
 
-    def _labels(self, table: Any, y: Any, partly: bool) -> list | None:
+    def _labels(self, table: DataFrame, y: object, partly: bool) -> list | None:
         if y is None:
             if self.label is None:
                 return None
             _need(table, self.label, "of labels", "label=...")
-            values, noun = table.get_column(self.label).to_list(), f"column {self.label!r}"
+            values, noun = _column(table, self.label).to_list(), f"column {self.label!r}"
         else:
             values, noun = _listed_labels(y, len(table)), "y"
         if partly:
@@ -181,54 +241,32 @@ class FrameReader:
         _check_one_kind(values, noun)
         return values
 
-    def _sequences(self, table: Any, columns: dict, labels: list | None) -> FrameSequences:
-        codes, ids = self._codes(table)
-        rows = self._order(table, codes)
-        offsets = offsets_of(np.bincount(codes, minlength=len(ids)))
-        positions = _positions(columns, rows)
-        X = [positions[first:last] for first, last in pairwise(offsets.tolist())]
-        if isinstance(positions, np.ndarray):
-            names = [str(name) for name in columns]
-            X = [NamedArray.of(part, names) for part in X]
-        y = None
-        if labels is not None:
-            ordered = [labels[row] for row in rows.tolist()]
-            y = [ordered[first:last] for first, last in pairwise(offsets.tolist())]
-        return FrameSequences(X, y, ids, rows, offsets, table)
-
-    def _codes(self, table: Any) -> tuple[np.ndarray, list]:
-        """Return the number of its sequence for each row, and the ids, in the order of their first rows."""
-        seen: dict[Any, int] = {}
-        codes = np.empty(len(table), dtype=np.int64)
-        for row, name in enumerate(table.get_column(self.sequence).to_list()):
+    def _sequences(self, table: DataFrame, columns: FeatureColumns, labels: list | None) -> FrameSequences:
+        ids = _column(table, self.sequence).to_list()
+        for row, name in enumerate(ids):
             if _is_missing(name):
-                raise ValueError(f"column {self.sequence!r} has no sequence id in row {row}. Fill it or drop the row.")
-            codes[row] = seen.setdefault(name, len(seen))
-        return codes, list(seen)
+                raise ValueError(f"column {self.sequence!r} has no sequence id in row {row}. {_MISSING}")
+        groups = RowGroups.of(ids, self._ranks(table))
+        if self.sort is False and (back := groups.first_return()) is not None:
+            raise ValueError(
+                f"the rows of sequence {ids[back]!r} are not together: row {back} comes after rows of others. "
+                "sort=True takes them as one sequence, in their order; where they are several, give them "
+                "different ids."
+            )
+        return FrameSequences(groups.inputs(columns), None if labels is None else groups.cut(labels), groups, table)
 
-    def _order(self, table: Any, codes: np.ndarray) -> np.ndarray:
-        """Return the rows (N,), sequence after sequence."""
-        if self.sort is False:
-            if (back := np.flatnonzero(np.diff(codes) < 0)).size:
-                row = int(back[0]) + 1
-                name = table.get_column(self.sequence).to_list()[row]
-                raise ValueError(
-                    f"the rows of sequence {name!r} are not together: row {row} comes after rows of others. "
-                    "sort=True takes them as one sequence, in their order; where they are several, give them "
-                    "different ids."
-                )
-            return np.arange(len(codes))
-        if self.sort is True:
-            return np.argsort(codes, kind="stable")
-        times = table.get_column(self.sort)
+    def _ranks(self, table: DataFrame) -> np.ndarray | None:
+        """Return the ranks (N,) of rows by the column to sort by; None where they keep their order."""
+        if isinstance(self.sort, bool):
+            return None
+        times = _column(table, self.sort)
         if (missing := _missing_rows(times)).size:
             raise ValueError(f"column {self.sort!r}, to sort rows by, is missing in row {missing[0]}. {_MISSING}")
-        ranks = np.unique(times.to_numpy(), return_inverse=True)[1]
-        return np.lexsort((ranks, codes))
+        return np.unique(times.to_numpy(), return_inverse=True)[1]
 
 
 def read_frame(
-    frame: Any,
+    frame: object,
     *,
     sequence: Hashable = "sequence",
     label: Hashable | None = None,
@@ -255,7 +293,7 @@ def read_frame(
     return FrameReader(sequence, label, features, sort).learn(frame)
 
 
-def split_lengths(rows: Any, lengths: Any) -> list:
+def split_lengths(rows: Rows | Sequence, lengths: object) -> list:
     """Cut one array, list or table of positions, sequences end to end, into sequences of the given lengths."""
     sizes = np.asarray(lengths)
     if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or (sizes <= 0).any():
@@ -267,23 +305,22 @@ def split_lengths(rows: Any, lengths: Any) -> list:
     return [rows[first:last] for first, last in pairwise(offsets_of(sizes).tolist())]
 
 
-def stacked_frames(frame: Any, more: Any) -> Any:
+def stacked_frames(frame: object, more: object) -> Any:
     """Return the rows of two tables of one library, one after the other; their columns must be the same."""
-    narwhals = _narwhals()
     tables = [_opened_table(frame), _opened_table(more)]
     if tables[0].columns != tables[1].columns:
         raise ValueError(f"tables have other columns: {listed(tables[0].columns)} and {listed(tables[1].columns)}")
-    return narwhals.concat(tables).to_native()
+    return _narwhals().concat(tables).to_native()
 
 
-def _narwhals() -> Any:
+def _narwhals() -> ModuleType:
     # Its stable face: what these names do will not change under it.
     import narwhals.stable.v2 as narwhals
 
     return narwhals
 
 
-def _opened_table(frame: Any) -> Any:
+def _opened_table(frame: object) -> DataFrame:
     narwhals = _narwhals()
     try:
         table = narwhals.from_native(frame)
@@ -298,7 +335,11 @@ def _opened_table(frame: Any) -> Any:
     return table
 
 
-def _need(table: Any, name: Any, what: str, parameter: str) -> None:
+def _column(table: DataFrame, name: Hashable) -> Series:
+    return table.get_column(name)  # type: ignore[arg-type]  # pandas has columns of any name
+
+
+def _need(table: DataFrame, name: Hashable, what: str, parameter: str) -> None:
     if name in table.columns:
         return
     index = _narwhals().maybe_get_index(table)
@@ -307,36 +348,37 @@ def _need(table: Any, name: Any, what: str, parameter: str) -> None:
     raise ValueError(f"the table has no column {name!r} {what}: {advice} Its columns are {listed(table.columns)}.")
 
 
-def _feature_column(table: Any, name: Any, expected: str | None = None) -> tuple[str, Any]:
-    """Return what a column holds, numbers or text, and its values: an array, or a list of strings."""
-    column = table.get_column(name)
+def _feature_column(table: DataFrame, name: Hashable, expected: str | None = None) -> np.ndarray | list[str]:
+    """Return the values of a column: an array of numbers or a list of strings."""
+    column = _column(table, name)
     if (missing := _missing_rows(column)).size:
         raise ValueError(f"column {name!r} is missing in row {missing[0]}: features must be known. {_MISSING}")
     kind = _kind_of(column, name)
     if expected not in (None, kind):
-        raise ValueError(f"column {name!r} holds {kind}, but held {expected} in the fit; make it what it was")
-    if kind == _TEXT:
-        return kind, [str(value) for value in column.to_list()]
+        held = _KINDS[str(expected)]
+        raise ValueError(f"column {name!r} holds {_KINDS[kind]}, but held {held} in the fit; make it what it was")
+    if kind == TEXT:
+        return [str(value) for value in column.to_list()]
     values = column.to_numpy()
     values = values if values.dtype == np.float32 else values.astype(np.float64)
     if (infinite := np.flatnonzero(np.isinf(values))).size:
         row = infinite[0]
         raise ValueError(f"column {name!r} holds {values[row]} in row {row}: features must be finite. {_MISSING}")
-    return kind, values
+    return values
 
 
-def _kind_of(column: Any, name: Any) -> str:
+def _kind_of(column: Series, name: Hashable) -> str:
     narwhals, dtype = _narwhals(), column.dtype
     if dtype.is_numeric() or dtype == narwhals.Boolean:
-        return _NUMBERS
+        return NUMBER
     if dtype in (narwhals.String, narwhals.Categorical, narwhals.Enum):
-        return _TEXT
+        return TEXT
     if dtype == narwhals.Object:
         values = column.to_list()
         textual = _check_one_kind(values, f"column {name!r}")
         odd = next((row for row, value in enumerate(values) if not isinstance(value, str | Real | Decimal)), None)
         if odd is None:
-            return _TEXT if textual else _NUMBERS
+            return TEXT if textual else NUMBER
         came = f"{values[odd]!r:.60} ({type(values[odd]).__name__}) in row {odd}"
     else:
         came = f"values of type {dtype}"
@@ -351,7 +393,7 @@ def _check_one_kind(values: list, noun: str) -> bool:
     textual = isinstance(values[0], str) if values else False
     for row, value in enumerate(values):
         if isinstance(value, str) != textual:
-            first, other = (f"{each!r:.60} ({type(each).__name__})" for each in (values[0], value))
+            first, other = (f"{shown!r:.60} ({type(shown).__name__})" for shown in (values[0], value))
             raise ValueError(
                 f"{noun} mixes text with other values: row 0 holds {first}, row {row} {other}. Make all one kind, for "
                 "example by astype(str)."
@@ -359,7 +401,7 @@ def _check_one_kind(values: list, noun: str) -> bool:
     return textual
 
 
-def _missing_rows(column: Any) -> np.ndarray:
+def _missing_rows(column: Series) -> np.ndarray:
     """Return the rows of a column that are null or NaN."""
     missing = column.is_null().to_numpy().astype(bool)
     if not missing.any() and column.dtype.is_float():
@@ -367,18 +409,18 @@ def _missing_rows(column: Any) -> np.ndarray:
     return np.flatnonzero(missing)
 
 
-def _is_missing(value: Any) -> bool:
+def _is_missing(value: object) -> bool:
     """Whether a single value is None, NaN, NaT or another that is not equal to itself."""
     equal = value == value  # of pandas, neither True nor False where it is missing
     return value is None or not isinstance(equal, bool | np.bool_) or not equal
 
 
-def _whole(value: Any) -> Any:
+def _whole(value: object) -> object:
     """Return a label; columns of whole numbers with gaps hold floats."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _listed_labels(y: Any, n_rows: int) -> list:
+def _listed_labels(y: object, n_rows: int) -> list:
     if not is_sequence(y) or getattr(y, "ndim", 1) != 1:
         raise TypeError(f"y must hold one label per row of the table, or be None, got {type(y).__name__}")
     if len(y) != n_rows:
@@ -387,13 +429,3 @@ def _listed_labels(y: Any, n_rows: int) -> list:
         if hasattr(y, name):
             return getattr(y, name)()
     return list(y)
-
-
-def _positions(columns: dict, rows: np.ndarray) -> Any:
-    """Return the positions in the order of ``rows``: an array (N, d), or a list of feature dicts."""
-    if columns and all(kind == _NUMBERS for kind, _ in columns.values()):
-        return np.column_stack([column for _, column in columns.values()])[rows]
-    names = [str(name) for name in columns]
-    lists = [column if kind == _TEXT else column.tolist() for kind, column in columns.values()]
-    positions = [dict(zip(names, row, strict=True)) for row in zip(*lists, strict=True)]
-    return [positions[row] for row in rows.tolist()]

@@ -1,29 +1,58 @@
 """Dictionaries of labels: which labels a word, or another feature of a position, may have.
 
 A dictionary is learnt from labelled data: the labels that were seen with a word, for words that were seen often enough,
-and what the user adds. Words that it does not know may have any label, or those of an open class. It holds in training
+and what the user adds. Words outside of it may have any label, or those of an open class. It holds in training
 and prediction alike, and is kept in the model file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from kernelfields.features.chunks import number_word
 from kernelfields.fields.allowed import AllowedLabels
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.evidence import label_shares, log_weights
 from kernelfields.fields.reading import listed, place_of, plain_label
 from kernelfields.numerics.parameters import check_count
-
-#: How rules of allowed labels are rebuilt from what a model file says of them, by their kind.
-RULES: dict[str, Callable[[Mapping[str, Any]], Any]] = {}
+from kernelfields.numerics.registry import SETTINGS
 
 
+class FittedRule(Protocol):
+    """A rule that was learnt from labelled data: which labels each position of new chains may have."""
+
+    #: Whether what is allowed at a position depends on that position alone.
+    by_position: bool
+
+    def lists(self, X: object, chains: Chains) -> AllowedLabels:
+        """Return the labels that positions of new chains may have; X is what they were read from."""
+
+    def describe(self) -> dict[str, object]:
+        """Return plain values and arrays for a model file, its "kind" among them."""
+
+
+@runtime_checkable
+class AllowedLabelsRule(Protocol):
+    """A rule as users pass it: a LabelDictionary or a PrunedBy."""
+
+    def check(self) -> None:
+        """Raise if a parameter cannot be used."""
+
+    def learn(self, X: object, chains: Chains, classes: np.ndarray) -> FittedRule:
+        """Return the rule that labelled chains give; X is what they were read from."""
+
+
+#: Functions that rebuild rules of allowed labels from their description in a model file, by kind.
+RULES: dict[str, Callable[[Mapping], FittedRule]] = {}
+
+
+@SETTINGS.register("label dictionary")
+@dataclass(eq=False, repr=False)
 class LabelDictionary(BaseEstimator):
     """Labels that positions may have, by the value of one feature, such as the word.
 
@@ -32,18 +61,18 @@ class LabelDictionary(BaseEstimator):
     feature : str or int
         The name of the feature in feature dicts; what feature strings begin with; the number of a column of arrays.
     min_count : int, default 5
-        Words seen less often are not known, and may have what ``unknown`` says.
+        Words seen less often are not known, and may have the labels of ``unknown``.
     unknown : "all", "rare" or a list of labels, default "all"
         Labels of words that are not known: all, those that words below ``min_count`` were seen with, or a list.
     entries : dict or None
         Words with a list of labels that they may have besides those seen in training; known, however rare.
     """
 
-    def __init__(self, feature: Any, *, min_count: int = 5, unknown: Any = "all", entries: Any = None):
-        self.feature = feature
-        self.min_count = min_count
-        self.unknown = unknown
-        self.entries = entries
+    feature: str | int
+    _: KW_ONLY
+    min_count: int = 5
+    unknown: str | Iterable = "all"
+    entries: Mapping | None = None
 
     def check(self) -> None:
         """Raise if a parameter cannot be used."""
@@ -53,7 +82,7 @@ class LabelDictionary(BaseEstimator):
         if self.entries is not None and not isinstance(self.entries, Mapping):
             raise ValueError(f"entries must be a dict of words with lists of labels, got {self.entries!r:.60}")
 
-    def learn(self, X: Any, chains: Chains, classes: np.ndarray) -> FittedDictionary:
+    def learn(self, X: object, chains: Chains, classes: np.ndarray) -> FittedDictionary:
         """Return the dictionary of labelled chains; X is what they were read from."""
         self.check()
         words = words_of(X, chains, self.feature)
@@ -64,14 +93,15 @@ class LabelDictionary(BaseEstimator):
         rare = counts < self.min_count
         known = {word: np.flatnonzero(seen[number]) for word, number in numbers.items() if not rare[number]}
         places = {label: place for place, label in enumerate(classes.tolist())}
-        for word, labels in (self.entries or {}).items():
-            own = np.flatnonzero(seen[numbers[str(word)]]) if str(word) in numbers else np.empty(0, np.int64)
-            known[str(word)] = np.union1d(own, _numbers(labels, places, f" for {word!r}")).astype(np.int64)
+        for entry, labels in (self.entries or {}).items():
+            word = _as_word(entry, self.feature)
+            own = np.flatnonzero(seen[numbers[word]]) if word in numbers else np.empty(0, np.int64)
+            known[word] = np.union1d(own, _numbers(labels, places, f" for {entry!r}")).astype(np.int64)
         # Words without any label, such as those of unlabelled positions alone, are not known.
         known = {word: labels for word, labels in known.items() if len(labels)}
         return FittedDictionary(self.feature, known, self._open(seen[rare], places), len(classes))
 
-    def _open(self, rare: np.ndarray, places: dict[Any, int]) -> np.ndarray:
+    def _open(self, rare: np.ndarray, places: Mapping[object, int]) -> np.ndarray:
         """Return the labels of words that are not known."""
         if not isinstance(self.unknown, str):
             return np.unique(_numbers(self.unknown, places, " in unknown"))
@@ -82,36 +112,39 @@ class LabelDictionary(BaseEstimator):
 class FittedDictionary:
     """Numbers of the labels of known words, and of those that are not known."""
 
-    def __init__(self, feature: Any, known: Mapping[str, np.ndarray], unknown: np.ndarray, n_labels: int):
+    #: Whether what is allowed at a position depends on that position alone.
+    by_position = True
+
+    def __init__(self, feature: str | int, known: Mapping[str, np.ndarray], unknown: np.ndarray, n_labels: int):
         self.feature = feature
         self.unknown = unknown
         self.n_labels = n_labels
         self._places = {word: place for place, word in enumerate(known, start=1)}
         self._sets = [unknown, *known.values()]
 
-    def lists(self, X: Any, chains: Chains) -> AllowedLabels:
+    def lists(self, X: object, chains: Chains) -> AllowedLabels:
         """Return the labels that positions of new chains may have."""
         find = self._places.get
         which = [0 if word is None else find(word, 0) for word in words_of(X, chains, self.feature)]
         return AllowedLabels.of_sets(self._sets, np.array(which, dtype=np.int64), self.n_labels)
 
-    def labels_of(self, word: Any) -> np.ndarray:
-        """Return the numbers of the labels of a word."""
-        return self._sets[self._places.get(str(word), 0)]
+    def labels_of(self, word: object) -> np.ndarray:
+        """Return the numbers of the labels of a word, or of a value of the column."""
+        return self._sets[self._places.get(_as_word(word, self.feature), 0)]
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         """Return plain values and arrays for a model file."""
-        sizes = np.array([len(each) for each in self._sets], dtype=np.int64)
+        sizes = np.array([len(labels) for labels in self._sets], dtype=np.int64)
         labels = np.concatenate(self._sets).astype(np.int32)
         described = {"feature": self.feature, "words": list(self._places), "sizes": sizes, "labels": labels}
         return {"kind": "dictionary", "n_labels": self.n_labels, **described}
 
     @classmethod
-    def rebuild(cls, described: Mapping[str, Any]) -> FittedDictionary:
+    def rebuild(cls, described: Mapping) -> FittedDictionary:
         """Return the dictionary that was described; ValueError if it is not sound."""
         n_labels = int(described["n_labels"])
         words, sizes, labels = described["words"], np.asarray(described["sizes"]), np.asarray(described["labels"])
-        whole = all(each.ndim == 1 and each.dtype.kind == "i" for each in (sizes, labels))
+        whole = all(array.ndim == 1 and array.dtype.kind == "i" for array in (sizes, labels))
         if not whole or len(sizes) != len(words) + 1 or sizes.min() < 1 or sizes.sum() != len(labels):
             raise ValueError("the words and labels of its dictionary do not fit together")
         if labels.min() < 0 or labels.max() >= n_labels or not all(isinstance(word, str) for word in words):
@@ -123,7 +156,7 @@ class FittedDictionary:
 RULES["dictionary"] = FittedDictionary.rebuild
 
 
-def rebuild_rule(described: Mapping[str, Any] | None) -> Any:
+def rebuild_rule(described: Mapping | None) -> FittedRule | None:
     """Return the rule of allowed labels that was described; None for none."""
     if described is None:
         return None
@@ -132,30 +165,25 @@ def rebuild_rule(described: Mapping[str, Any] | None) -> Any:
     return RULES[described["kind"]](described)
 
 
-def readable_again(X: Any) -> Any:
+def readable_again(X: object) -> object:
     """Return X, as a list if it is an iterator: a rule of allowed labels has to see it, too."""
     return list(X) if isinstance(X, Iterator) else X
 
 
-def with_allowed(X: Any, chains: Chains, rule: Any) -> Chains:
-    """Return chains with the labels that a rule allows."""
-    return replace(chains, allowed=rule.lists(X, chains))
-
-
-def refuse_elsewhere(allowed: Any) -> None:
+def refuse_elsewhere(allowed: object) -> None:
     """Raise where data are not in this process: rules of allowed labels have to see them."""
     if allowed is not None:
         raise ValueError("allowed is for data of this process, and X is a Dask collection: leave it out")
 
 
-def check_rule(allowed: Any) -> None:
-    """Raise unless ``allowed`` can say which labels are allowed."""
-    if not hasattr(allowed, "learn"):
+def check_rule(allowed: object) -> None:
+    """Raise unless ``allowed`` is a rule of allowed labels whose parameters can be used."""
+    if not isinstance(allowed, AllowedLabelsRule):
         raise ValueError(f"allowed must be a LabelDictionary, a PrunedBy or None, got {allowed!r:.60}")
     allowed.check()
 
 
-def words_of(X: Any, chains: Chains, feature: Any) -> list[str | None]:
+def words_of(X: object, chains: Chains, feature: str | int) -> Sequence[str | None]:
     """Return the value of a feature at each position as a string, None where there is none."""
     if not isinstance(feature, str):
         if not isinstance(feature, int | np.integer) or not 0 <= feature < chains.inputs.shape[1]:
@@ -164,11 +192,14 @@ def words_of(X: Any, chains: Chains, feature: Any) -> list[str | None]:
                 f"the number of one of {chains.inputs.shape[1]} columns"
             )
         column = chains.inputs[:, [feature]]
-        return [f"{value:g}" for value in np.ravel(column if isinstance(column, np.ndarray) else column.toarray())]
-    # Plain dicts, the usual case, are asked without a call for each position.
+        values, which = np.unique(column if isinstance(column, np.ndarray) else column.toarray(), return_inverse=True)
+        texts = [number_word(value) for value in values]
+        return [texts[number] for number in which.ravel().tolist()]
+    sequences: Iterable = X  # type: ignore[assignment]  # it was read as sequences before
+    # Plain dicts, the usual case, are looked into without a call for each position.
     found = (
         position.get(feature) if type(position) is dict else _word(position, feature)
-        for sequence in X
+        for sequence in sequences
         for position in _positions(sequence, feature)
     )
     words = [value if value is None or type(value) is str else str(value) for value in found]
@@ -180,14 +211,23 @@ def words_of(X: Any, chains: Chains, feature: Any) -> list[str | None]:
     return words
 
 
-def _positions(sequence: Any, feature: str) -> Any:
-    columns = list(getattr(sequence, "columns", ()))
-    if feature in columns:
-        return [{feature: value} for value in sequence[feature]]
-    return sequence
+def _as_word(entry: object, feature: str | int) -> str:
+    """Return an entry of a dictionary as the word that is looked up; of columns, numbers may be texts."""
+    if isinstance(feature, str):
+        return str(entry)
+    try:
+        return number_word(float(entry))  # type: ignore[arg-type]  # what is no number is refused here
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"a LabelDictionary of column {feature} has entries of numbers, got {entry!r}") from error
 
 
-def _word(position: Any, feature: str) -> Any:
+def _positions(sequence: object, feature: str) -> Iterable[object]:
+    if feature in list(getattr(sequence, "columns", None) or ()):
+        return [{feature: value} for value in sequence[feature]]  # type: ignore[index]
+    return sequence  # type: ignore[return-value]
+
+
+def _word(position: object, feature: str) -> object:
     if isinstance(position, Mapping):
         return position.get(feature)
     if isinstance(position, str | bytes) or not isinstance(position, Iterable):
@@ -200,7 +240,7 @@ def _seen_labels(which: np.ndarray, chains: Chains, n_words: int, n_labels: int)
     seen = np.zeros((n_words, n_labels), dtype=bool)
     rows = np.flatnonzero(which >= 0)
     if chains.evidence is None:
-        seen[which[rows], chains.labels[rows]] = True
+        seen[which[rows], chains.required_labels[rows]] = True
         return seen
     possible = (log_weights(chains.evidence) > -np.inf) & (label_shares(chains.evidence) > 0)
     row, label = np.nonzero(possible[rows])
@@ -208,7 +248,7 @@ def _seen_labels(which: np.ndarray, chains: Chains, n_words: int, n_labels: int)
     return seen
 
 
-def _numbers(labels: Any, places: dict[Any, int], where: str) -> list[int]:
+def _numbers(labels: object, places: Mapping[object, int], where: str) -> list[int]:
     if isinstance(labels, str) or not isinstance(labels, Iterable):
         raise ValueError(f"a LabelDictionary needs a list of labels{where}, got {labels!r}")
     numbers = [place_of(plain_label(label), places, "a LabelDictionary names", where) for label in labels]

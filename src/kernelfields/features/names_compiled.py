@@ -1,4 +1,4 @@
-"""The loops behind features/names.py, compiled: names are told apart, hashed, found and added.
+"""The loops behind features/names.py, compiled: names are separated, hashed, found and added.
 
 A text is a row of names, each with a zero byte after it. Name k is text[starts[k]:stops[k]]; the name of column c
 is names[begins[c]:begins[c + 1] - 1]. A slot of the hash table is zero where it is free, else it holds the upper

@@ -19,10 +19,9 @@ functions of a cell w are
     punctuation     "yes" if it has neither letter nor digit
 
 Rows beyond the ends read _B-1, _B-2, ... before the first and _B+1, _B+2, ... after the last, for x, lower and the
-shapes; the others have nothing to say about them. A pattern one of whose cells has nothing to say makes no string at
-that position.
+shapes; the others have no value there. A pattern one of whose cells has no value makes no string at that position.
 
-Cost: what patterns say about a cell is kept by its text, as long as the ``Expansion`` lives, so that patterns of one
+Cost: the strings of a cell are kept by its text, as long as the ``Expansion`` lives, so that patterns of one
 cell cost a look into a dict for each different cell that they read, and others one formatted string per position.
 Fails: KeyError for a name that is not in ``FUNCTIONS``, IndexError for a row without the column of a cell.
 """
@@ -84,7 +83,7 @@ def _suffix(length: int) -> Callable[[str], str | None]:
     return lambda word: word[-length:].lower() if len(word) >= length else None
 
 
-#: Functions that say something about every cell, also about those beyond the ends.
+#: Functions that have a value for every cell, also for those beyond the ends.
 _TOTAL: dict[str, Callable[[str], str]] = {"x": str, "lower": str.lower, "shape": _shape, "shortshape": _short_shape}
 _FLAGS: dict[str, Callable[[str], str | None]] = {
     "capital": _capital,
@@ -170,7 +169,7 @@ _Shifted = Callable[[int, int], list[str]]
 
 
 class _Values(dict[str, str | None]):
-    """What a function says about cells, by their text."""
+    """Values of a function of cells, by the text of the cell."""
 
     def __init__(self, function: str):
         super().__init__()

@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import scipy.sparse
+from numpy.typing import ArrayLike
+
+from kernelfields.fields.reading import Matrix
 
 #: Spreads of columns that differ by more than this factor are brought to one scale.
 MOST_RATIO = 10.0
@@ -34,9 +35,9 @@ class Scaling:
     centre: np.ndarray
     spread: np.ndarray
 
-    def __call__(self, inputs: Any) -> Any:
+    def __call__(self, inputs: Matrix) -> Matrix:
         """Return inputs (n, d) on the new scale, in their own precision."""
-        centre, spread = (each.astype(inputs.dtype) for each in (self.centre, self.spread))
+        centre, spread = (values.astype(inputs.dtype) for values in (self.centre, self.spread))
         return (inputs - centre) / spread
 
     def describe(self) -> dict[str, np.ndarray]:
@@ -44,7 +45,7 @@ class Scaling:
         return {"centre": self.centre, "spread": self.spread}
 
     @classmethod
-    def rebuild(cls, described: Mapping[str, Any] | None, n_features: int | None) -> Scaling | None:
+    def rebuild(cls, described: Mapping[str, ArrayLike] | None, n_features: int | None) -> Scaling | None:
         """Return the scaling that was described, None if there was none; ValueError if it cannot be one."""
         if described is None:
             return None
@@ -70,9 +71,9 @@ def spreads(inputs: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.nda
     return centre, np.where(high > low, np.maximum(deviation, (high - low) / _RANGE_OF_DEVIATIONS), 0.0)
 
 
-def uneven_spreads(inputs: Any, weights: np.ndarray) -> tuple[float, float] | None:
+def uneven_spreads(inputs: Matrix, weights: np.ndarray) -> tuple[float, float] | None:
     """Return the usual spread of a column and the largest, where the latter drowns the others; else None."""
-    if scipy.sparse.issparse(inputs) or inputs.shape[1] == 0:
+    if not isinstance(inputs, np.ndarray) or inputs.shape[1] == 0:
         return None
     spread = spreads(inputs, weights)[1]
     varying = np.sort(spread[spread > 0])
@@ -80,12 +81,12 @@ def uneven_spreads(inputs: Any, weights: np.ndarray) -> tuple[float, float] | No
     return (float(usual), float(varying[-1])) if len(varying) and varying[-1] > _DROWNING * usual else None
 
 
-def learn_scaling(inputs: Any, weights: np.ndarray, *, always: bool = False) -> Scaling | None:
+def learn_scaling(inputs: Matrix, weights: np.ndarray, *, always: bool = False) -> Scaling | None:
     """Return how columns come to one scale; None where they are on one already, or nearly so, unless ``always``.
 
     Sparse inputs stay as they are: their zeros mean absence.
     """
-    if scipy.sparse.issparse(inputs) or inputs.shape[1] == 0:
+    if not isinstance(inputs, np.ndarray) or inputs.shape[1] == 0:
         return None
     centre, spread = spreads(inputs, weights)
     varying = spread > 0

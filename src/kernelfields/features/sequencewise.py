@@ -1,4 +1,4 @@
-"""Any tabular scikit-learn transformer, applied to the positions of sequences.
+"""Tabular scikit-learn transformers, applied to the positions of sequences.
 
     (x_1, ..., x_S)  ->  stack to (N, d)  ->  transform to (N, d')  ->  split into S sequences
 
@@ -6,10 +6,18 @@ The transformer sees all positions at once, so a StandardScaler learns one mean 
 sequence. ``set_output`` is that of the transformer: each sequence then becomes a data frame, with names of columns
 that follow from those of the sequences, where these had some. Cost: one stacked copy of the data besides the
 transformer's own work.
+
+``SequenceUnion`` joins what several transformers make of the same sequences, position by position:
+
+    words  ->  Embeddings: (T, 384)  |  feature dicts: (T, 20000) sparse  ->  (T, 20384) sparse
+
+Parts are arrays, CSR, or feature dicts and strings, whose names become columns as in ChainCRF. The result is sparse
+where a part is. Cost: one copy of all parts.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -19,8 +27,12 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.features.readers import check_columns, shared_columns
-from kernelfields.fields.reading import encode_labels, is_empty, open_groups, pack_inputs
+from kernelfields.features.column_names import check_columns, shared_columns
+from kernelfields.features.dicts import FeatureDictEncoder
+from kernelfields.features.readers import is_feature_sequences
+from kernelfields.fields.reading import Matrix, encode_labels, is_empty, open_groups, pack_inputs
+
+_PASSTHROUGH = "passthrough"
 
 
 def _names_its_columns(sequencewise: Sequencewise) -> bool:
@@ -40,21 +52,21 @@ class Sequencewise(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     ``transformer_``, the fitted copy, ``n_features_in_``, and ``feature_names_in_`` for data frames.
     """
 
-    def __init__(self, transformer: Any):
+    def __init__(self, transformer: BaseEstimator):
         self.transformer = transformer
 
-    def fit(self, X: Any, y: Any = None) -> Sequencewise:
+    def fit(self, X: object, y: object = None) -> Sequencewise:
         """Fit the transformer on all positions; labels, where given, are stacked the same way."""
         stacked, labels, _ = self._stack_for_fit(X, y)
         self.transformer_.fit(stacked, labels)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None) -> list:
+    def fit_transform(self, X: object, y: object = None) -> list:
         """Fit the transformer and return the transformed sequences."""
         stacked, labels, offsets = self._stack_for_fit(X, y)
         return self._split(self.transformer_.fit_transform(stacked, labels), offsets)
 
-    def transform(self, X: Any) -> list:
+    def transform(self, X: object) -> list:
         """Return the transformed sequences as a list."""
         check_is_fitted(self, "transformer_")
         X = open_groups(X, columns=self._columns)[0]
@@ -69,7 +81,7 @@ class Sequencewise(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         return self._split(self.transformer_.transform(stacked), offsets)
 
     @available_if(_names_its_columns)
-    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+    def get_feature_names_out(self, input_features: Iterable[str] | None = None) -> np.ndarray:
         """Return the transformer's names for its output columns."""
         check_is_fitted(self, "transformer_")
         return self.transformer_.get_feature_names_out(self._columns if input_features is None else input_features)
@@ -82,7 +94,7 @@ class Sequencewise(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
             self.transformer_.set_output(transform=transform)
         return self
 
-    def _stack_for_fit(self, X: Any, y: Any) -> tuple[Any, np.ndarray | None, np.ndarray]:
+    def _stack_for_fit(self, X: object, y: object) -> tuple[Matrix, np.ndarray | None, np.ndarray]:
         X, y = open_groups(X, y)
         stacked, offsets = pack_inputs(X, finite=False)
         labels = None
@@ -109,3 +121,76 @@ class Sequencewise(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         parts = [rows[first:last] for first, last in pairwise(offsets.tolist())]
         # Positions of a pandas frame have numbers of their own: each sequence begins with 0.
         return [part.reset_index(drop=True) for part in parts] if hasattr(rows, "reset_index") else parts
+
+
+class SequenceUnion(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+    """Join what several transformers make of the same sequences.
+
+    ``transformers`` is a list of (name, transformer) as in scikit-learn's FeatureUnion; "passthrough" takes the
+    sequences as they are. Attributes after fit: ``transformers_``, the fitted copies by name, and ``columns_``, which
+    maps a name to its first column and the one after its last: ``Columns(RBF(), *union.columns_["words"])``.
+    """
+
+    def __init__(self, transformers: Sequence[tuple[str, BaseEstimator | str]]):
+        self.transformers = transformers
+
+    def fit(self, X: object, y: object = None) -> SequenceUnion:
+        """Fit every transformer, and learn names and numbers of columns."""
+        self.fit_transform(X, y)
+        return self
+
+    def fit_transform(self, X: object, y: object = None) -> list:
+        """Fit every transformer; return the joined sequences."""
+        self._check_parameters()
+        self.transformers_ = {name: part if part == _PASSTHROUGH else clone(part) for name, part in self.transformers}
+        self._encoders: dict[str, FeatureDictEncoder] = {}
+        parts = {}
+        for name, transformer in self.transformers_.items():
+            made = X if isinstance(transformer, str) else transformer.fit_transform(X, y)
+            if is_feature_sequences(made):
+                self._encoders[name] = FeatureDictEncoder()
+                parts[name] = self._encoders[name].fit_transform(made)
+            else:
+                parts[name] = pack_inputs(made)
+        ends = np.cumsum([0, *(rows.shape[1] for rows, _ in parts.values())]).tolist()
+        self.columns_ = dict(zip(parts, pairwise(ends), strict=True))
+        return self._joined(parts)
+
+    def transform(self, X: object) -> list:
+        """Return the joined sequences."""
+        check_is_fitted(self, "columns_")
+        parts = {}
+        for name, transformer in self.transformers_.items():
+            made = X if isinstance(transformer, str) else transformer.transform(X)
+            parts[name] = self._encoders[name].transform(made) if name in self._encoders else pack_inputs(made)
+            first, last = self.columns_[name]
+            if (width := parts[name][0].shape[1]) != last - first:
+                raise ValueError(f"{name!r} made {width} columns, but {last - first} when it was fitted")
+        return self._joined(parts)
+
+    def _check_parameters(self) -> None:
+        given = self.transformers
+        pairs = isinstance(given, list | tuple) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in given)
+        if not pairs or not given or not all(isinstance(name, str) for name, _ in given):
+            raise ValueError(f"transformers must be a list of (name, transformer), got {given!r:.80}")
+        if len({name for name, _ in given}) < len(given):
+            raise ValueError("transformers: each needs a name of its own")
+        for name, transformer in given:
+            if transformer != _PASSTHROUGH and not hasattr(transformer, "transform"):
+                raise TypeError(f"{name!r} is {type(transformer).__name__}: give a transformer or 'passthrough'")
+
+    @staticmethod
+    def _joined(parts: dict[str, tuple[Matrix, np.ndarray]]) -> list:
+        names = list(parts)
+        offsets = parts[names[0]][1]
+        for name in names[1:]:
+            if not np.array_equal(parts[name][1], offsets):
+                raise ValueError(
+                    f"{name!r} made sequences of other lengths than {names[0]!r}: one row a position is needed"
+                )
+        tables = [rows for rows, _ in parts.values()]
+        if any(sp.issparse(table) for table in tables):
+            rows = sp.csr_array(sp.hstack([sp.csr_array(table) for table in tables], format="csr"))
+        else:
+            rows = np.hstack(tables)
+        return [rows[first:last] for first, last in pairwise(offsets.tolist())]

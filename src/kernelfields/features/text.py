@@ -8,18 +8,19 @@ hold more than a word, such as a part of speech: these tags around the position,
 Beginning and end show as neighbours _B-1 and _B+1. The functions of words are those of features/patterns.py, and
 ``kernelfields train`` has the same features for column files without a template.
 
-Cost: a few microseconds a word, because what is said about a word is made once. Fails: ValueError or TypeError naming
+Cost: a few microseconds a word, because the features of a word are made once. Fails: ValueError or TypeError naming
 the parameter, or sequence and position.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import Tags
 
 from kernelfields.features.patterns import FARTHEST_ROW, FLAGS, LONGEST_AFFIX, Cell, Expansion, Pattern
 from kernelfields.fields.reading import is_sequence
@@ -59,7 +60,7 @@ def text_patterns(
 
 
 def symbol_patterns(column: int = 0, tag_columns: Sequence[int] = (), *, window: int = 7) -> list[Pattern]:
-    """Return the patterns of symbols of a small alphabet, which say little alone, and of tags as beside words."""
+    """Return the patterns of symbols of a small alphabet, seen farther away than words, and of tags as beside words."""
     patterns = [_pattern("symbol", column, "x", row) for row in _rows(window)]
     return patterns + _tag_patterns(tag_columns, _WINDOW, _TAG_NGRAMS)
 
@@ -78,13 +79,14 @@ def _rows(reach: int) -> range:
 
 
 def _pattern(name: str, column: int, function: str, *rows: int) -> Pattern:
-    """Return name[row]=value, or name[row|row]=value|value; a row of 0 alone is not said."""
-    said = "" if rows == (0,) else f"[{'|'.join(map(str, rows))}]"
-    texts = (f"{name}{said}=", *["|"] * (len(rows) - 1), "")
+    """Return name[row]=value, or name[row|row]=value|value; a row of 0 alone is left out."""
+    suffix = "" if rows == (0,) else f"[{'|'.join(map(str, rows))}]"
+    texts = (f"{name}{suffix}=", *["|"] * (len(rows) - 1), "")
     return Pattern(texts, tuple(Cell(row, column, function) for row in rows))
 
 
 # The output is a list of sequences, which scikit-learn's set_output must not wrap into one data frame.
+@dataclass(eq=False, repr=False, kw_only=True)
 class TextFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Turn sequences of words into sequences of lists of feature strings, for example in a Pipeline with ChainCRF.
 
@@ -100,39 +102,25 @@ class TextFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     Nothing is learnt but ``n_tags_``, how many columns of tags the rows had at the fit.
     """
 
-    def __init__(
-        self,
-        *,
-        word_column: int | str = 0,
-        tag_columns: str | Sequence[int | str] = "rest",
-        window: int = _WINDOW,
-        context: int = 1,
-        prefixes: int = 4,
-        suffixes: int = 4,
-        shapes: bool = True,
-        flags: bool = True,
-        bigrams: bool = False,
-        tag_ngrams: int = _TAG_NGRAMS,
-    ):
-        self.word_column = word_column
-        self.tag_columns = tag_columns
-        self.window = window
-        self.context = context
-        self.prefixes = prefixes
-        self.suffixes = suffixes
-        self.shapes = shapes
-        self.flags = flags
-        self.bigrams = bigrams
-        self.tag_ngrams = tag_ngrams
+    word_column: int | str = 0
+    tag_columns: str | Sequence[int | str] = "rest"
+    window: int = _WINDOW
+    context: int = 1
+    prefixes: int = 4
+    suffixes: int = 4
+    shapes: bool = True
+    flags: bool = True
+    bigrams: bool = False
+    tag_ngrams: int = _TAG_NGRAMS
 
-    def fit(self, X: Any, y: Any = None) -> TextFeatures:
+    def fit(self, X: object, y: object = None) -> TextFeatures:
         """Check parameters and sequences."""
         self.__dict__.pop("n_tags_", None)
         read = self._read(X)
         self.n_tags_ = _n_tags(read)
         return self
 
-    def transform(self, X: Any) -> list[list[list[str]]]:
+    def transform(self, X: object) -> list[list[list[str]]]:
         """Return the feature strings of every position of every sequence."""
         read = self._read(X)
         options = {name: getattr(self, name) for name in (*_BOUNDS, "shapes", "flags", "bigrams")}
@@ -142,18 +130,18 @@ class TextFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     def __sklearn_is_fitted__(self) -> bool:
         return True
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.requires_fit, tags.no_validation = False, True
         return tags
 
-    def _read(self, X: Any) -> list[list[list[str]]]:
+    def _read(self, X: object) -> list[list[list[str]]]:
         """Return for every sequence the column of its words and those of its tags."""
         for name, (least, most) in _BOUNDS.items():
             value = getattr(self, name)
             if not is_whole(value) or not least <= value <= most:
                 raise ValueError(f"{name} must be a whole number from {least} to {most}, got {value!r}")
-        if isinstance(X, str | bytes) or not hasattr(X, "__iter__"):
+        if isinstance(X, str | bytes) or not isinstance(X, Iterable):
             raise TypeError(f"X must be a list of sequences of words, got {X!r:.60} ({type(X).__name__})")
         read = []
         expected = getattr(self, "n_tags_", None)
@@ -170,10 +158,11 @@ class TextFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
                 )
         return read
 
-    def _columns(self, sequence: Any, index: int) -> list[list[str]]:
+    def _columns(self, sequence: object, index: int) -> list[list[str]]:
         if hasattr(sequence, "columns") and not callable(sequence.columns):
             names = list(sequence.columns)
-            return [_checked(list(sequence[name]), index) for name in self._chosen(names, index)]
+            cells = [sequence[name] for name in self._chosen(names, index)]  # type: ignore[index]  # a data frame
+            return [_checked(list(column), index) for column in cells]
         if not is_sequence(sequence):
             advice = ": split it into words, and pass a list of such lists" if isinstance(sequence, str | bytes) else ""
             kind = type(sequence).__name__
@@ -205,7 +194,7 @@ class TextFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
 
 
 def _n_tags(read: list[list[list[str]]]) -> int:
-    """Return how many columns of tags there are; sequences without rows do not say."""
+    """Return how many columns of tags there are; sequences without rows do not count."""
     return next((len(columns) - 1 for columns in read if columns[0]), 0)
 
 
@@ -219,7 +208,7 @@ _BOUNDS = {
 }
 
 
-def _column(column: Any, names: list, parameter: str, index: int) -> Any:
+def _column(column: int | str, names: list, parameter: str, index: int) -> Hashable:
     """Return the name of a column that is given by its name or number."""
     if column in names:
         return column
@@ -230,7 +219,7 @@ def _column(column: Any, names: list, parameter: str, index: int) -> Any:
 
 
 def _checked(words: list, index: int) -> list[str]:
-    """Return words if they are strings; errors say where one is not."""
+    """Return words if they are strings; errors name the position of one that is not."""
     if set(map(type, words)) <= _TEXTS:
         return words
     for position, word in enumerate(words):

@@ -4,6 +4,8 @@ from kernelfields.fields.cliques import (
     CliqueSet,
     EdgeCliques,
     EndCliques,
+    GraphFactors,
+    GraphNodes,
     NgramCliques,
     NodeCliques,
     OrderCliques,
@@ -11,12 +13,13 @@ from kernelfields.fields.cliques import (
     StartCliques,
 )
 from kernelfields.fields.constraints import Constraints
-from kernelfields.fields.graph_cliques import GraphFactors, GraphNodes
-from kernelfields.fields.grids import grid_edges
+from kernelfields.fields.graphs import grid_edges
+from kernelfields.fields.segments import DurationCliques, SegmentCliques
 
 __all__ = [
     "CliqueSet",
     "Constraints",
+    "DurationCliques",
     "EdgeCliques",
     "EndCliques",
     "GraphFactors",
@@ -24,6 +27,7 @@ __all__ = [
     "NgramCliques",
     "NodeCliques",
     "OrderCliques",
+    "SegmentCliques",
     "SkipCliques",
     "StartCliques",
     "grid_edges",

@@ -2,8 +2,8 @@
 
     position t may have labels[begin[t] : begin[t + 1]], which are sorted
 
-Arrays: begin (N + 1,) int64, labels (A,) int32. They hold for the field itself, its normaliser sums over allowed labels
-only; evidence (evidence.py) instead tells something about the labels of a field that is free to have others. Inference
+Arrays: begin (N + 1,) int64, labels (A,) int32. They hold for the field itself: its normaliser sums over allowed
+labels only. Evidence (evidence.py) instead concerns the labels of a field that may have others. Inference
 costs sum_t |A_{t-1}| |A_t|. Fails: ValueError naming the position that is left without labels.
 """
 
@@ -16,6 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from kernelfields.fields.reading import SEQUENCES
+from kernelfields.numerics.sparse_rows import entries_of, offsets_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,18 +30,14 @@ class AllowedLabels:
     @classmethod
     def of_mask(cls, mask: np.ndarray) -> AllowedLabels:
         """Return the labels that a mask (N, L) allows."""
-        begin = np.concatenate([[0], np.cumsum(mask.sum(axis=1))])
-        return cls(begin.astype(np.int64), np.nonzero(mask)[1].astype(np.int32), mask.shape[1])
+        return cls(offsets_of(mask.sum(axis=1)), np.nonzero(mask)[1].astype(np.int32), mask.shape[1])
 
     @classmethod
     def of_sets(cls, sets: Sequence[np.ndarray], which: np.ndarray, n_labels: int) -> AllowedLabels:
         """Return the labels of positions whose set is the one numbered ``which`` (N,)."""
-        sizes = np.array([len(each) for each in sets], dtype=np.int64)
-        starts = np.concatenate([[0], np.cumsum(sizes)])
+        entries, begin = entries_of(offsets_of(np.array([len(labels) for labels in sets], dtype=np.int64)), which)
         flat = np.concatenate([np.empty(0, np.int32), *sets]).astype(np.int32)
-        begin = np.concatenate([[0], np.cumsum(sizes[which])])
-        places = np.arange(begin[-1]) + np.repeat(starts[which] - begin[:-1], sizes[which])
-        return cls(begin, flat[places], n_labels)
+        return cls(begin, flat[entries], n_labels)
 
     @property
     def n_positions(self) -> int:
@@ -67,15 +64,12 @@ class AllowedLabels:
             first, last, _ = rows.indices(self.n_positions)
             begin = self.begin[first : last + 1]
             return AllowedLabels(begin - begin[0], self.labels[begin[0] : begin[-1]], self.n_labels)
-        sizes = np.diff(self.begin)[rows]
-        begin = np.concatenate([[0], np.cumsum(sizes)])
-        places = np.arange(begin[-1]) + np.repeat(self.begin[:-1][rows] - begin[:-1], sizes)
-        return AllowedLabels(begin, self.labels[places], self.n_labels)
+        entries, begin = entries_of(self.begin, rows)
+        return AllowedLabels(begin, self.labels[entries], self.n_labels)
 
     def kept(self, mask: np.ndarray) -> AllowedLabels:
         """Return the entries of a mask (A,)."""
-        begin = np.concatenate([[0], np.cumsum(mask)])[self.begin]
-        return AllowedLabels(begin, self.labels[mask], self.n_labels)
+        return AllowedLabels(offsets_of(mask)[self.begin], self.labels[mask], self.n_labels)
 
     def within(self, labels: np.ndarray) -> np.ndarray:
         """Return a mask of the positions that may have the label given for them, (N,)."""
@@ -96,7 +90,7 @@ class AllowedLabels:
             return self
         rows = np.concatenate([self.rows, missing])
         both = np.concatenate([self.labels, labels[missing].astype(np.int32)])
-        begin = self.begin + np.concatenate([[0], np.cumsum(np.bincount(missing, minlength=self.n_positions))])
+        begin = self.begin + offsets_of(np.bincount(missing, minlength=self.n_positions))
         return AllowedLabels(begin, both[np.lexsort((both, rows))], self.n_labels)
 
     @cached_property
@@ -107,11 +101,9 @@ class AllowedLabels:
 
     def penalties(self) -> np.ndarray:
         """Return 0 for allowed labels and minus infinity for others, (N, L)."""
-        dense = np.full((self.n_positions, self.n_labels), -np.inf)
-        dense.reshape(-1)[self.cells] = 0.0
-        return dense
+        return self.spread(0.0, -np.inf)
 
-    def spread(self, values: np.ndarray, elsewhere: float = 0.0) -> np.ndarray:
+    def spread(self, values: np.ndarray | float, elsewhere: float = 0.0) -> np.ndarray:
         """Return numbers of entries (A,) as a table (N, L), with one number for labels that are not allowed."""
         table = np.full((self.n_positions, self.n_labels), elsewhere)
         table.reshape(-1)[self.cells] = values

@@ -1,4 +1,4 @@
-"""Clique sets of a chain: labels that meet, the window of inputs that they see, one potential for all positions.
+"""Clique sets of chains and graphs: labels that meet, the inputs that they see, one potential for all of a kind.
 
     NodeCliques    (x_t, y_t)             u_t(y)    = f(x_t, y)
     EdgeCliques    (y_{t-1}, y_t)         w(a, b)   = f(a, b)       without an input kernel
@@ -9,205 +9,166 @@
     OrderCliques   (y_{t-2}, y_{t-1}, y_t)  three labels in a row (or more), with or without x_t
     NgramCliques   n-grams of three and more labels, those seen in training; an OrderCliques set for each length
 
+Cliques of graphs:
+
+    GraphNodes      (x_v, y_v)             u_v(y)       = f(x_v, y)           at all nodes, or those of a type
+    GraphFactors    (y_v, y_w, ..)         w(a, b, ..)  = f(a, b, ..)         without an input kernel
+                    (x_e, y_v, y_w, ..)    w_e(a, b, ..) = f(x_e, a, b, ..)   with one, on features of the factor
+
+With ``symmetric``, f(a, b) = f(b, a): the edge has no direction.
+
 Every set has its own kernel and prior variance: f lies in the RKHS of k_x(x, x') k_y(y, y') with a Gaussian
 prior of covariance prior_variance * k. Sets whose features are explicit may have coefficients for the pairs seen
-in training only (support="observed", of total weight min_freq or more) and an l1 penalty. A sum of kernels may
-name a prior variance for each of its parts. These classes only describe; spaces and features are built from them
-when a model is fitted.
+in training only (support="observed", or a number: the least total weight of a pair) and an l1 penalty. A sum of
+kernels may name a prior variance for each of its parts. These classes only describe; spaces and features are built
+from them when a model is fitted.
 
-In a window every position sees its neighbours inside the same sequence:
-
-    x'_t = (x_{t-b}, ..., x_t, ..., x_{t+a}),    rows beyond the ends of the sequence are zero
-
-Arrays: inputs (N, d) dense or CSR, result (N, (b + 1 + a) d) of the same kind and dtype; block j of the
-columns holds neighbour t - b + j. Cost: O(N w d) dense, O(w (N + nnz)) sparse, w = b + 1 + a; no Python
-loop over positions. Fails: ValueError for a window, a lag or an order that is none.
+Sets of chains see a window of inputs, see numerics/windows.py. Fails: ValueError for a window, a lag or an order
+that is none.
 """
 
 from __future__ import annotations
 
-import inspect
-from typing import Any, ClassVar
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, ClassVar, Self
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
-from kernelfields.fields.chains import Chains
+from kernelfields.fields.chains import Packed
 from kernelfields.fields.evidence import possible_labellings
-from kernelfields.numerics.parameters import is_whole
+from kernelfields.fields.graphs import Factors, Graphs
+from kernelfields.fields.reading import Matrix
+from kernelfields.numerics.parameters import check_count
+from kernelfields.numerics.registry import SETTINGS
+from kernelfields.numerics.windows import check_window
 
-_EXPECTED = "window must be an odd positive whole number or a pair (before, after)"
-
-
-def check_window(window: Any) -> tuple[int, int]:
-    """Return the numbers of neighbours (before, after) that a window names."""
-    if is_whole(window):
-        if window < 1 or window % 2 == 0:
-            advice = f"; for {window} positions use ({window // 2}, {window // 2 - 1})" if window > 0 else ""
-            raise ValueError(f"{_EXPECTED}, got {window}{advice}")
-        return int(window) // 2, int(window) // 2
-    if not isinstance(window, tuple | list) or len(window) != 2 or not all(map(is_whole, window)):
-        raise ValueError(f"{_EXPECTED}, got {window!r}")
-    before, after = window
-    if before < 0 or after < 0:
-        raise ValueError(f"{_EXPECTED} of counts that are not negative, got {window!r}")
-    return int(before), int(after)
+_USUAL_RANK = 1000
+#: Values of parameters of a clique set that are left open.
+USUAL = {
+    "window": 1,
+    "prior_variance": 1.0,
+    "basis": "random-cholesky",
+    "rank": _USUAL_RANK,
+    "support": "all",
+    "l1": 0.0,
+}
 
 
-def window_view(inputs: Any, offsets: np.ndarray, window: Any) -> Any:
-    """Join every row with its neighbours; a window of one position returns ``inputs`` itself."""
-    before, after = check_window(window)
-    if before == after == 0:
-        return inputs
-    shifts = np.arange(-before, after + 1)
-    return _sparse(inputs, offsets, shifts) if sp.issparse(inputs) else _dense(inputs, offsets, shifts)
-
-
-def _inside(offsets: np.ndarray, shift: int) -> np.ndarray:
-    """Rows t of which row t + shift belongs to the same sequence."""
-    rows = np.arange(offsets[-1])
-    lengths = np.diff(offsets)
-    bound = np.repeat(offsets[1:] if shift > 0 else offsets[:-1], lengths)
-    return rows[rows + shift < bound] if shift > 0 else rows[rows + shift >= bound]
-
-
-def _dense(inputs: np.ndarray, offsets: np.ndarray, shifts: np.ndarray) -> np.ndarray:
-    n_positions, width = inputs.shape
-    joined = np.zeros((n_positions, len(shifts), width), dtype=inputs.dtype)
-    for block, shift in enumerate(shifts):
-        rows = _inside(offsets, shift)
-        joined[rows, block] = inputs[rows + shift]
-    return joined.reshape(n_positions, -1)
-
-
-def _sparse(inputs: Any, offsets: np.ndarray, shifts: np.ndarray) -> Any:
-    """Copy whole runs of entries: run (t, j) is row t + shifts[j], empty beyond the sequence."""
-    n_positions, width = inputs.shape
-    first = inputs.indptr.astype(np.int64)
-    sources = np.zeros((n_positions, len(shifts)), dtype=np.int64)
-    counts = np.zeros((n_positions, len(shifts)), dtype=np.int64)
-    for block, shift in enumerate(shifts):
-        rows = _inside(offsets, shift)
-        sources[rows, block] = first[rows + shift]
-        counts[rows, block] = first[rows + shift + 1] - first[rows + shift]
-    runs = counts.ravel()
-    stops = np.cumsum(runs)
-    entries = np.arange(stops[-1]) + np.repeat(sources.ravel() - (stops - runs), runs)
-    columns = np.repeat(np.tile(np.arange(len(shifts)) * width, n_positions), runs) + inputs.indices[entries]
-    indptr = np.concatenate([[0], np.cumsum(counts.sum(axis=1))])
-    shape = (n_positions, len(shifts) * width)
-    index = np.int32 if max(indptr[-1], *shape) <= np.iinfo(np.int32).max else np.int64
-    # The kind of the input stays: csr_array gives csr_array, csr_matrix gives csr_matrix.
-    return type(inputs)((inputs.data[entries], columns.astype(index), indptr.astype(index)), shape=shape)
-
-
+@dataclass(eq=False, repr=False)
 class CliqueSet(BaseEstimator):
     """Cliques that share one potential; see the module for the kinds.
 
-    Kinds with parameters of their own take those below as keywords, too.
+    Kinds with parameters of their own take those below as keywords, too. Parameters that are None, and rank="auto",
+    stand for the usual values: window 1, prior_variance 1.0, basis "random-cholesky", rank 1000 (None: no limit),
+    support "all", l1 0.0; where an estimator takes a single set, as ``edges``, for its own.
     """
+
+    kernel: Any = None
+    _: KW_ONLY
+    window: int | tuple[int, int] | None = None
+    label_kernel: object = "delta"
+    prior_variance: Any = None
+    basis: object = None
+    rank: int | str | None = "auto"
+    support: str | float | None = None
+    l1: float | None = None
+    name: str | None = None
 
     #: How many labels meet in a clique.
     labels_per_clique: ClassVar[int] = 1
-
-    def __init__(
-        self,
-        kernel: Any = None,
-        *,
-        window: int | tuple[int, int] = 1,
-        label_kernel: Any = "delta",
-        prior_variance: Any = 1.0,
-        basis: Any = "random-cholesky",
-        rank: int | None = 1000,
-        support: str = "all",
-        min_freq: float = 0.0,
-        l1: float = 0.0,
-        name: str | None = None,
-    ):
-        self.kernel = kernel
-        self.window = window
-        self.label_kernel = label_kernel
-        self.prior_variance = prior_variance
-        self.basis = basis
-        self.rank = rank
-        self.support = support
-        self.min_freq = min_freq
-        self.l1 = l1
-        self.name = name
-
-    def __init_subclass__(cls, **keywords: Any) -> None:
-        """Write what ``**shared`` stands for into the signature, where scikit-learn and people look for it."""
-        super().__init_subclass__(**keywords)
-        if "__init__" in vars(cls):
-            cls.__init__.__signature__ = _full_signature(cls)  # type: ignore[attr-defined]
-
     #: Whether a pair of labels has no direction.
-    symmetric: bool = False
+    symmetric: ClassVar[bool] = False
     #: Whether all labels have one and the same table of scores.
-    one_table: bool = False
+    one_table: ClassVar[bool] = False
     #: Name of the factors of a graph that the set scores; None for single labels.
-    group: str | None = None
+    group: ClassVar[str | None] = None
+
+    def filled(self, **values: object) -> Self:
+        """Return a copy in which parameters that are left open have the values given, or the usual ones."""
+        parameters = self.get_params(deep=False)
+        for name, usual in USUAL.items():
+            if parameters[name] is None if name != "rank" else parameters[name] == "auto":
+                parameters[name] = values.get(name, usual)
+        return type(self)(**parameters)
+
+    @property
+    def observed_only(self) -> bool:
+        """Whether only pairs of features and labels that occur in training have coefficients."""
+        return self.support is not None and self.support != "all"
+
+    @property
+    def most_pivots(self) -> int | None:
+        """The most basis functions of a kernel without explicit features; None for no limit."""
+        return _USUAL_RANK if isinstance(self.rank, str) else self.rank
+
+    @property
+    def neighbours(self) -> tuple[int, int]:
+        """How many positions before and after its own a clique sees."""
+        return (0, 0) if self.window is None else check_window(self.window)
+
+    @property
+    def least_weight(self) -> float:
+        """The least total weight in training of a pair that has a coefficient."""
+        return 0.0 if self.support is None or isinstance(self.support, str) else float(self.support)
 
     @property
     def default_name(self) -> str:
         """What the set is called where it has no name: as its factors are."""
         return self.group or ""
 
-    def positions(self, chains: Any) -> np.ndarray | None:
+    def positions(self, data: Packed) -> np.ndarray | None:
         """Return the positions that carry a clique (of several labels, the last of them), or None for all."""
-        raise TypeError(f"{type(self).__name__} does not say where its cliques are")
+        raise TypeError(f"{type(self).__name__} does not define the positions of its cliques")
 
     def width(self, n_features: int) -> int:
         """Return how many columns each clique sees where inputs have ``n_features``."""
-        return n_features * (sum(check_window(self.window)) + 1)
+        return n_features * (sum(self.neighbours) + 1)
 
     def check_reach(self) -> None:
         """Raise ValueError if the labels of a clique cannot stand where they should."""
 
-    def view(self, data: Any) -> Any:
+    def view(self, data: Packed) -> Matrix:
         """Return what each clique sees of the inputs, a row per clique: a window of those of a chain."""
-        inputs = window_view(data.inputs, data.offsets, self.window)
+        inputs = data.windows(self.neighbours)
         positions = self.positions(data)
         return inputs if positions is None else inputs[positions]
 
-    def weights(self, data: Any) -> np.ndarray | None:
+    def weights(self, data: Packed) -> np.ndarray | None:
         """Return the weight of every clique, (n,); None where all are one."""
         if np.all(data.weights == 1.0):
             return None
         positions = self.positions(data)
-        if positions is None and self.group is not None:
-            return data.factor_weights(self.group)
         return data.position_weights if positions is None else data.position_weights[positions]
 
     @property
     def neighbours_only(self) -> bool:
         """Whether labels of a chain that meet in this set are neighbours, or stand alone."""
-        return self.group in (None, "lag1")
+        return self.group in (None, "edge")
 
     @property
     def needs_threads(self) -> bool:
-        """Whether only threads of this process know such cliques: labels far apart, or features seen in training."""
-        sparse = self.support == "observed" and self.kernel is not None
+        """Whether such cliques need the threads of this process: labels far apart, or features seen in training."""
+        sparse = self.observed_only and self.kernel is not None
         return sparse or not self.neighbours_only
 
     @property
     def weighs_labels_singly(self) -> bool:
         """Whether coefficients must belong to single labellings, not to contrasts between them."""
-        return self.support == "observed" or self.l1 > 0
+        return self.observed_only or (self.l1 or 0.0) > 0
 
     @property
     def steps_back(self) -> tuple[int, ...]:
         """How many steps before its position each label of a clique stands, the earliest first."""
         return tuple(range(self.labels_per_clique - 1, -1, -1))
 
-    def members(self, chains: Any) -> np.ndarray:
+    def members(self, data: Packed) -> np.ndarray:
         """Return the rows whose labels meet in each clique, (n, k)."""
-        positions = self.positions(chains)
-        last = np.arange(chains.n_positions) if positions is None else positions
-        return last[:, None] - np.array(self.steps_back)
+        positions = self.positions(data)
+        last = np.arange(data.n_positions) if positions is None else positions
+        return data.before(last[:, None], np.array(self.steps_back))
 
-    def observed(self, data: Any, n_labels: int) -> tuple[np.ndarray | None, np.ndarray]:
+    def observed(self, data: Packed, n_labels: int) -> tuple[np.ndarray | None, np.ndarray]:
         """Return labellings that are observed: numbers of labels, a L + b for a pair, and so on, and their cliques.
 
         One for each clique, in their order and without their numbers, where all labels are known.
@@ -215,7 +176,7 @@ class CliqueSet(BaseEstimator):
         members = self.members(data)
         if data.evidence is not None:
             return possible_labellings(data.evidence, members)
-        return None, np.ravel_multi_index(tuple(data.labels[members].T), (n_labels,) * members.shape[1])
+        return None, np.ravel_multi_index(tuple(data.required_labels[members].T), (n_labels,) * members.shape[1])
 
     @property
     def lists_labellings(self) -> bool:
@@ -231,62 +192,57 @@ class CliqueSet(BaseEstimator):
         return n_labels**self.labels_per_clique
 
 
-def _full_signature(kind: type) -> inspect.Signature:
-    """Return the signature of a constructor with the parameters of the base class in place of ``**shared``."""
-    own = inspect.signature(vars(kind)["__init__"]).parameters
-    base = inspect.signature(CliqueSet.__init__).parameters
-    named = [each for each in own.values() if each.kind is not each.VAR_KEYWORD]
-    both = [*named, *(each for name, each in base.items() if name not in own)]
-    return inspect.Signature(sorted(both, key=lambda each: each.kind))
-
-
 class CliquesEverywhere(CliqueSet):
     """Cliques at every position or, with a group, of every factor in it."""
 
-    def positions(self, chains: Any) -> np.ndarray | None:
+    def positions(self, data: Packed) -> np.ndarray | None:
         """Return None."""
         return None
 
 
+@SETTINGS.register("node cliques")
+@dataclass(eq=False, repr=False)
 class NodeCliques(CliquesEverywhere):
     """One label and its view of the inputs, at every position."""
 
+    kernel: Any = "rbf"
+
     default_name = "node"
 
-    def __init__(self, kernel: Any = "rbf", **shared: Any):
-        super().__init__(kernel, **shared)
 
-
+@SETTINGS.register("edge cliques")
 class EdgeCliques(CliqueSet):
     """Two neighbouring labels, with the inputs at the second one if a kernel is given."""
 
     labels_per_clique = 2
     default_name = "edge"
-    group = "lag1"
+    group = "edge"
 
-    def positions(self, chains: Chains) -> np.ndarray | None:
+    def positions(self, data: Packed) -> np.ndarray | None:
         """Return all positions but the first of each sequence."""
-        return np.flatnonzero(~chains.is_start)
+        return data.following()
 
 
+@SETTINGS.register("start cliques")
 class StartCliques(CliqueSet):
     """The first label of each sequence."""
 
     default_name = "start"
 
-    def positions(self, chains: Chains) -> np.ndarray | None:
+    def positions(self, data: Packed) -> np.ndarray | None:
         """Return the first position of each sequence."""
-        return np.asarray(chains.starts)
+        return np.asarray(data.starts)
 
 
+@SETTINGS.register("end cliques")
 class EndCliques(CliqueSet):
     """The last label of each sequence."""
 
     default_name = "end"
 
-    def positions(self, chains: Chains) -> np.ndarray | None:
+    def positions(self, data: Packed) -> np.ndarray | None:
         """Return the last position of each sequence."""
-        return np.asarray(chains.ends)
+        return np.asarray(data.ends)
 
 
 class _LongCliques(CliqueSet):
@@ -297,29 +253,28 @@ class _LongCliques(CliqueSet):
         """How many steps lie between the first label of a clique and its last."""
         return self.steps_back[0]
 
-    def positions(self, chains: Chains) -> np.ndarray | None:
+    def positions(self, data: Packed) -> np.ndarray | None:
         """Return the positions with enough others before them in their sequence."""
-        steps = np.arange(chains.n_positions) - np.repeat(chains.starts, chains.lengths)
-        return np.flatnonzero(steps >= self.reach)
+        return data.following(self.reach)
 
 
+@SETTINGS.register("skip cliques")
+@dataclass(eq=False, repr=False, kw_only=True)
 class SkipCliques(_LongCliques):
     """Two labels ``lag`` steps apart, with the inputs at the second one if a kernel is given."""
 
-    labels_per_clique = 2
+    lag: int = 2
 
-    def __init__(self, kernel: Any = None, *, lag: int = 2, **shared: Any):
-        super().__init__(kernel, **shared)
-        self.lag = lag
+    labels_per_clique = 2
 
     def check_reach(self) -> None:
         """Raise ValueError unless ``lag`` is a whole number of steps."""
-        _check_whole(self.lag, "lag", 1)
+        check_count(self.lag, "lag", least=1)
 
     @property
     def group(self) -> str:  # type: ignore[override]
         """Name of the factors: one for each lag."""
-        return f"lag{self.lag}"
+        return "edge" if self.lag == 1 else f"lag{self.lag}"
 
     @property
     def steps_back(self) -> tuple[int, ...]:
@@ -327,16 +282,16 @@ class SkipCliques(_LongCliques):
         return (self.lag, 0)
 
 
+@SETTINGS.register("order cliques")
+@dataclass(eq=False, repr=False, kw_only=True)
 class OrderCliques(_LongCliques):
     """``order + 1`` labels in a row, with the inputs at the last one if a kernel is given."""
 
-    def __init__(self, kernel: Any = None, *, order: int = 2, **shared: Any):
-        super().__init__(kernel, **shared)
-        self.order = order
+    order: int = 2
 
     def check_reach(self) -> None:
         """Raise ValueError unless ``order`` is a whole number of steps, more than one."""
-        _check_whole(self.order, "order", 2)
+        check_count(self.order, "order", least=2)
 
     @property
     def labels_per_clique(self) -> int:  # type: ignore[override]
@@ -351,9 +306,9 @@ class OrderCliques(_LongCliques):
     @property
     def lists_labellings(self) -> bool:
         """Whether weights are listed for the n-grams seen in training: where no inputs are seen."""
-        return self.kernel is None and self.support == "observed"
+        return self.kernel is None and self.observed_only
 
-    def observed(self, data: Any, n_labels: int) -> tuple[np.ndarray | None, np.ndarray]:
+    def observed(self, data: Packed, n_labels: int) -> tuple[np.ndarray | None, np.ndarray]:
         """Return labellings that are observed, as other sets do; ValueError where they have no numbers."""
         if n_labels**self.labels_per_clique > 2**62:
             raise ValueError(
@@ -363,20 +318,22 @@ class OrderCliques(_LongCliques):
         return super().observed(data, n_labels)
 
 
+@SETTINGS.register("n-gram cliques")
+@dataclass(eq=False, repr=False, kw_only=True)
 class NgramCliques(_LongCliques):
     """N-grams of three to ``order`` labels in a row, without inputs; those of two are the EdgeCliques.
 
     ``prior_variance`` is one number, or one for each length from three on. With support="observed" the n-grams that
-    occur in training, ``min_freq`` times or more, have weights. A name stands before the lengths in those of the sets.
+    occur in training have weights, with a number those that occur so many times or more. A name stands before the
+    lengths in those of the sets.
     """
 
-    def __init__(self, kernel: Any = None, *, order: int = 3, support: str = "observed", **shared: Any):
-        super().__init__(kernel, support=support, **shared)
-        self.order = order
+    order: int = 3
+    support: str | float | None = "observed"
 
     def check_reach(self) -> None:
         """Raise ValueError unless ``order`` is a whole number of labels, three or more, and there is no kernel."""
-        _check_whole(self.order, "order of NgramCliques, the labels in a row,", 3)
+        check_count(self.order, "order of NgramCliques, the labels in a row,", least=3)
         if self.kernel is not None:
             raise ValueError(
                 f"NgramCliques see no inputs, got kernel={self.kernel!r}: "
@@ -413,6 +370,72 @@ class NgramCliques(_LongCliques):
         ]
 
 
-def _check_whole(value: Any, name: str, least: int) -> None:
-    if not is_whole(value) or value < least:
-        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
+class _Windowless(CliqueSet):
+    """Cliques of graphs, which have no window: features of neighbours belong to those of the node or factor."""
+
+    def check_reach(self) -> None:
+        """Raise ValueError for a window."""
+        if self.neighbours != (0, 0):
+            raise ValueError(
+                f"{type(self).__name__} has window={self.window!r}, and windows are for sequences: put the "
+                "features of neighbours into those of the node or edge"
+            )
+
+
+@SETTINGS.register("graph nodes")
+@dataclass(eq=False, repr=False)
+class GraphNodes(_Windowless):
+    """One label and the features of its node, at all nodes or at those of one type."""
+
+    kernel: Any = "rbf"
+    node_type: str | None = field(default=None, kw_only=True)
+
+    default_name = "node"
+
+    def positions(self, graphs: Graphs) -> np.ndarray | None:  # type: ignore[override]
+        """Return the nodes of the type, None for every node."""
+        if self.node_type is None:
+            return None
+        if graphs.node_types is None:
+            raise ValueError(
+                f"GraphNodes scores nodes of the type {self.node_type!r}, and the graphs have no types of nodes: "
+                "pass dicts with 'x', 'edges' and 'node_types', or set the attribute 'type' of networkx nodes"
+            )
+        return graphs.node_types.nodes_of(self.node_type)
+
+
+@SETTINGS.register("graph factors")
+@dataclass(eq=False, repr=False, kw_only=True)
+class GraphFactors(_Windowless, CliquesEverywhere):
+    """The labels of a type of factors, edges or larger, with the features of the factor if a kernel is given."""
+
+    group: str = "edge"  # type: ignore[misc]  # a parameter here
+    order: int = 2
+    symmetric: bool = False  # type: ignore[misc]
+
+    @property
+    def labels_per_clique(self) -> int:  # type: ignore[override]
+        """How many nodes a factor has."""
+        return self.order
+
+    def factors(self, graphs: Graphs) -> Factors:
+        """Return the factors of the group."""
+        return graphs.group(self.group or "edge")
+
+    def view(self, graphs: Graphs) -> Matrix:  # type: ignore[override]
+        """Return the inputs that the cliques see, (M, d)."""
+        inputs = self.factors(graphs).inputs
+        if inputs is None:
+            raise ValueError(
+                f"a kernel on factors named {self.group!r} needs features of them, and the graphs have none: pass "
+                "(node_features, edges, edge_features), or leave out the kernel for one table of scores"
+            )
+        return inputs
+
+    def members(self, graphs: Graphs) -> np.ndarray:  # type: ignore[override]
+        """Return the nodes of each factor, (M, k)."""
+        return self.factors(graphs).members
+
+    def weights(self, graphs: Graphs) -> np.ndarray | None:  # type: ignore[override]
+        """Return the weight of the graph of every factor, (M,); None where all are one."""
+        return None if np.all(graphs.weights == 1.0) else graphs.factor_weights(self.group or "edge")

@@ -5,8 +5,8 @@
 
 A penalty is 0 where the label or the pair of neighbours (a, b) is allowed and -inf where it is not, so
 inference gives forbidden labellings probability zero and the best labelling never contains them. A scheme writes
-entities as one label per position, "B-NP" begins an entity of type NP, "O" is outside; it forbids what it does not
-know, and may be joined with further constraints:
+entities as one label per position, "B-NP" begins an entity of type NP, "O" is outside; it forbids all
+else, and may be joined with further constraints:
 
     "bio"    {"scheme": "bio", "transitions": [("B-NP", "B-NP")]}    [("O", "I"), ("B", "B")]    {"start": ["I"]}
 
@@ -15,7 +15,7 @@ know, and may be joined with further constraints:
     bioes  (also iobes)  entities are S-X, or B-X I-X* E-X
     bilou  (also biluo)  entities are U-X, or B-X I-X* L-X
 
-A label is "O" or a tag, a hyphen and a type; a tag alone, such as "B", is an entity without a type. A scheme says
+A label is "O" or a tag, a hyphen and a type; a tag alone, such as "B", is an entity without a type. A scheme lists
 which tags of the same type a tag has to follow and which have to follow it; what has to follow something may not
 begin a sequence, and what has to be followed may not end one.
 
@@ -29,12 +29,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
+from kernelfields.fields.evidence import SoftRows
 from kernelfields.fields.reading import SEQUENCES, place_of, plain_label
-from kernelfields.fields.soft_targets import SoftRows
+from kernelfields.numerics.registry import SETTINGS
 
 _COLLECTIONS = ("transitions", "start", "end", "labels")
 _KEYS = (*_COLLECTIONS, "scheme")
@@ -53,7 +53,7 @@ class Scheme:
     before: dict[str, str] = field(default_factory=dict)
     advice: str = ""
 
-    def parse(self, label: Any) -> tuple[str, str]:
+    def parse(self, label: object) -> tuple[str, str]:
         """Return tag and type of a label, ("O", "") outside; raise ValueError if it has another form."""
         parts = self._split(label)
         if parts is None:
@@ -80,7 +80,7 @@ class Scheme:
         self._check_way(labels, pairs.T, last, self.before, "after")
         return pairs, first, last
 
-    def _split(self, label: Any) -> tuple[str, str] | None:
+    def _split(self, label: object) -> tuple[str, str] | None:
         if not isinstance(label, str):
             return None
         tag, hyphen, kind = label.partition("-")
@@ -92,7 +92,7 @@ class Scheme:
         """Whether tags of the same type may be neighbours."""
         return left in self.after.get(right, self.tags) and right in self.before.get(left, self.tags)
 
-    def _expected(self, label: Any) -> str:
+    def _expected(self, label: object) -> str:
         forms = ", ".join(f"'{tag}-type'" for tag in self.tags if tag != "O")
         expected = f"expected 'O' or one of {forms}"
         kind, _, tag = label.rpartition("-") if isinstance(label, str) else ("", "", "")
@@ -105,7 +105,7 @@ class Scheme:
         lost = np.flatnonzero(~reachable(ends, steps))
         if lost.size:
             tag, kind = self.parse(labels[lost[0]])
-            nearest = next(each for each in needed[tag] if each not in needed)
+            nearest = next(other for other in needed[tag] if other not in needed)
             missing = f"{nearest}-{kind}" if kind else nearest
             raise ValueError(
                 f"label {labels[lost[0]]!r} cannot occur in the scheme {self.name!r}: it needs {missing!r} {side} "
@@ -133,12 +133,12 @@ SCHEMES = {
 _ALIASES = {"iob2": "bio", "iobes": "bioes", "biluo": "bilou"}
 
 
-def find_scheme(name: Any) -> Scheme:
+def find_scheme(name: object) -> Scheme:
     """Return the scheme of that name, in capitals or not; iob2, iobes and biluo are understood, too."""
     key = name.lower() if isinstance(name, str) else ""
     scheme = SCHEMES.get(_ALIASES.get(key, key))
     if scheme is None:
-        known = ", ".join(repr(each) for each in (*SCHEMES, *_ALIASES))
+        known = ", ".join(map(repr, (*SCHEMES, *_ALIASES)))
         raise ValueError(f"unknown scheme {name!r}: known are {known}")
     return scheme
 
@@ -157,6 +157,7 @@ def guess_scheme(labels: Iterable) -> Scheme | None:
     return None
 
 
+@SETTINGS.register("constraints")
 @dataclass(frozen=True)
 class Constraints:
     """Forbidden neighbours (a, b), labels forbidden first, last, and everywhere; the name of a scheme, or None."""
@@ -179,7 +180,7 @@ class Constraints:
             object.__setattr__(self, key, plain)
 
     @classmethod
-    def of(cls, constraints: Any) -> Constraints:
+    def of(cls, constraints: object) -> Constraints:
         """Read None, Constraints, the name of a scheme, a dict of fields, or an iterable of forbidden (a, b)."""
         if constraints is None:
             return cls()
@@ -192,16 +193,16 @@ class Constraints:
             if unknown:
                 raise ValueError(f"constraints has the unknown key {unknown[0]!r}: known are {', '.join(_KEYS)}")
             return cls(**constraints)
-        return cls(transitions=constraints)
+        return cls(transitions=constraints)  # type: ignore[arg-type]  # checked there
 
-    def spec(self) -> dict[str, Any]:
+    def spec(self) -> dict[str, object]:
         """Describe the constraints with lists that JSON can hold, and the name of the scheme if there is one."""
-        lists: dict[str, Any] = {key: list(getattr(self, key)) for key in _COLLECTIONS}
+        lists: dict[str, object] = {key: list(getattr(self, key)) for key in _COLLECTIONS}
         lists["transitions"] = [list(pair) for pair in self.transitions]
         return lists if self.scheme is None else {**lists, "scheme": self.scheme}
 
     @classmethod
-    def from_spec(cls, spec: Mapping[str, Any]) -> Constraints:
+    def from_spec(cls, spec: Mapping[str, object]) -> Constraints:
         """Rebuild the constraints from what ``spec`` returned."""
         return cls.of(spec)
 
@@ -246,7 +247,7 @@ class ConstraintMasks:
 
     def log_labellings(self, lengths: np.ndarray) -> np.ndarray:
         """Return the logarithm of the number of labellings that each length (S,) leaves; -inf for none."""
-        steps, first, last = (np.exp(each) for each in (self.edge + self.label, self.start + self.label, self.end))
+        steps, first, last = (np.exp(mask) for mask in (self.edge + self.label, self.start + self.label, self.end))
         logs, counts, scale = np.empty(lengths.max()), first, 0.0
         with np.errstate(divide="ignore"):
             for place in range(len(logs)):
@@ -282,60 +283,37 @@ class ConstraintMasks:
                 "Drop the sequence or a constraint."
             )
 
-    def check_labels(self, labels: np.ndarray, offsets: np.ndarray, classes: np.ndarray) -> None:
-        """Raise ValueError at the first sequence whose labels (N,) break a constraint."""
+    def check_labels(
+        self, labels: np.ndarray, offsets: np.ndarray, classes: np.ndarray, before: np.ndarray | None = None
+    ) -> None:
+        """Raise ValueError at the first sequence whose labels (N,) break a constraint.
+
+        ``before`` is the row before each, -1 where there is none; without it, neighbours follow each other.
+        """
         first, last = offsets[:-1], offsets[1:] - 1
-        joined = np.ones(len(labels), dtype=bool)
-        joined[first] = False
-        after = np.flatnonzero(joined)
+        if before is None:
+            before = np.arange(-1, len(labels) - 1)
+            before[first] = -1
+        after = np.flatnonzero(before >= 0)
         breaks = [
             (np.flatnonzero(self.label[labels]), _EVERYWHERE),
             (first[self.start[labels[first]] != 0], _FIRST),
             (last[self.end[labels[last]] != 0], _LAST),
-            (after[self.edge[labels[after - 1], labels[after]] != 0], _AFTER),
+            (after[self.edge[labels[before[after]], labels[after]] != 0], _AFTER),
         ]
         broken = [(int(rows[0]), rule) for rows, rule in breaks if rows.size]
         if not broken:
             return
         row, rule = min(broken)
-        reason = self._reason(labels[row - 1], labels[row], rule, classes)
+        previous = labels[before[row]]
+        reason = self._reason(previous, labels[row], rule, classes)
         if rule == _AFTER:
-            rule = f"{rule} {classes[labels[row - 1]].item()!r}"
+            rule = f"{rule} {classes[previous].item()!r}"
         place = SEQUENCES.place(offsets, row)
         raise ValueError(f"{place}: label {classes[labels[row]].item()!r} {rule} by {reason}.")
 
-    def contradictions(self, evidence: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """Return for each sequence the row up to which evidence (N, L) leaves no labelling; -1 where it leaves one."""
-        allowed = (evidence > -np.inf) & (self.label == 0)
-        lengths, steps = np.diff(offsets), self.edge == 0
-        reached = allowed[offsets[:-1]] & (self.start == 0)
-        # By steps, all sequences that are long enough at once.
-        lost = np.where(reached.any(axis=1), -1, offsets[:-1])
-        for step in range(1, int(lengths.max())):
-            going = np.flatnonzero(lengths > step)
-            rows = offsets[going] + step
-            reached[going] = (reached[going] @ steps) & allowed[rows]
-            dead = ~reached[going].any(axis=1) & (lost[going] < 0)
-            lost[going[dead]] = rows[dead]
-        ended = (reached & (self.end == 0)).any(axis=1)
-        return np.where((lost < 0) & ~ended, offsets[1:] - 1, lost)
-
-    def check_evidence(self, evidence: Any, offsets: np.ndarray) -> None:
-        """Raise ValueError at the first sequence of which evidence (N, L) leaves no labelling that is allowed.
-
-        Targets must have nothing of what is forbidden.
-        """
-        if isinstance(evidence, SoftRows):
-            self._check_targets(evidence, offsets)
-            return
-        lost = self.contradictions(evidence, offsets)
-        if (broken := np.flatnonzero(lost >= 0)).size:
-            place = SEQUENCES.place(offsets, int(lost[broken[0]]))
-            raise ValueError(
-                f"{place}: what y allows up to here contradicts the constraints. Correct y or drop the constraint."
-            )
-
-    def _check_targets(self, targets: SoftRows, offsets: np.ndarray) -> None:
+    def check_targets(self, targets: SoftRows, offsets: np.ndarray) -> None:
+        """Raise ValueError at the first position whose targets have something of what is forbidden."""
         wrong: np.ndarray = np.any(targets.node * (self.label < 0), axis=1)
         wrong[offsets[:-1]] |= (targets.node[offsets[:-1]] * (self.start < 0)).any(axis=1)
         wrong[offsets[1:] - 1] |= (targets.node[offsets[1:] - 1] * (self.end < 0)).any(axis=1)
@@ -346,7 +324,7 @@ class ConstraintMasks:
             raise ValueError(f"{place}: targets give mass to what the constraints forbid")
 
     def _reason(self, before: int, label: int, rule: str, classes: np.ndarray) -> str:
-        """Say who forbids it, the scheme or the constraints beside it, and what to do."""
+        """Return what forbids it, the scheme or the constraints beside it, and what to do."""
         if self.scheme is not None:
             scheme = find_scheme(self.scheme)
             pairs, first, last = scheme.rules(classes.tolist())
@@ -356,7 +334,7 @@ class ConstraintMasks:
         return "the constraints. Correct the label or drop the constraint"
 
 
-def resolve_constraints(constraints: Any, classes: np.ndarray) -> ConstraintMasks:
+def resolve_constraints(constraints: object, classes: np.ndarray) -> ConstraintMasks:
     """Turn constraints in any accepted form into penalties over the sorted classes (L,)."""
     checked = Constraints.of(constraints)
     place = {label: index for index, label in enumerate(np.asarray(classes).tolist())}

@@ -1,4 +1,4 @@
-"""Labels that are partly known: what ``y`` says of a position, read in one place for all estimators.
+"""Labels that are partly known, and targets in the place of labels: one reader of ``y`` for all estimators.
 
     "B-NP"                     the label itself
     None, NaN, pandas.NA       nothing is known; a whole sequence may be None
@@ -6,54 +6,179 @@
     {"B-NP": 0.9, "O": 0.1}    weights q(y), the likelihood of what was observed if the label were y
 
 Evidence is kept as logarithms, (N, L) float64: log q, minus infinity for labels that are excluded, the largest of each
-row zero, since a factor common to all labels says nothing. A ``y`` in which every label is known has no evidence but
-labels, and takes the road it always took.
+row zero, since a factor common to all labels cancels. A ``y`` in which every label is known has labels, no evidence.
 
-:class:`SoftTargets` is another thing: marginals that the field is asked to match, as of a teacher or of several
-annotators together. A likelihood with them stays convex.
+:class:`SoftTargets` are marginals for the field to match, as of a teacher or of several annotators together. A
+likelihood with them stays convex.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sized
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Sized
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from kernelfields.fields.reading import (
     SEQUENCES,
     Nouns,
+    SampleNouns,
+    check_number,
     check_sample_weight,
     encode_labels,
     is_sequence,
+    label_offsets,
     listed,
-    offsets_of,
     open_groups,
+    places_among,
     plain_label,
 )
-from kernelfields.fields.soft_targets import SoftRows, SoftTargets
 from kernelfields.numerics.parameters import is_real
+from kernelfields.numerics.sparse_rows import offsets_of
 
 # Types whose values are labels, never evidence.
 _PLAIN = {str, int, bool, np.str_, np.int64, np.bool_}
+# Rows of targets may differ so much from a sum of one: those of float32 networks do.
+_ROUNDING = 1e-4
+
+
+@dataclass(frozen=True, eq=False)
+class SoftRows:
+    """Targets of packed rows: of single labels (N, L), and of those at t - 1 and t (N, L, L), zero at starts."""
+
+    node: np.ndarray
+    edge: np.ndarray | None = None
+
+    def __getitem__(self, rows: slice | np.ndarray) -> SoftRows:
+        return SoftRows(self.node[rows], None if self.edge is None else self.edge[rows])
+
+    @property
+    def logs(self) -> np.ndarray:
+        """Logarithms of the targets of single labels, (N, L)."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.node)
+
+
+#: What is known of labels: log q (N, L), or targets.
+LabelEvidence: TypeAlias = np.ndarray | SoftRows
+
+
+class SoftTargets:
+    """Marginals for a field to match, in the place of labels: those of a teacher, or of several annotators together.
+
+        ChainCRF().fit(X, SoftTargets(nodes, pairs, classes=teacher.classes_))
+
+    Parameters
+    ----------
+    nodes : list of (T, L) arrays, one for each sequence; for KernelClassifier one (n, L) array
+        Probabilities of the labels at each position; rows add up to one.
+    pairs : list of (T - 1, L, L) arrays or None
+        Probabilities of the labels of neighbours, which must agree with ``nodes``; None takes them for independent.
+    classes : (L,) labels that the columns stand for
+
+    The objective sums the expected score under the targets in the place of that of the labels: it stays convex, and
+    certificates hold as ever. Where targets are one at a label, it is the fit to these labels.
+    """
+
+    def __init__(
+        self,
+        nodes: np.ndarray | list,
+        pairs: Sequence[ArrayLike] | None = None,
+        *,
+        classes: Collection | np.ndarray,
+    ):
+        self.nodes = nodes
+        self.pairs = pairs
+        self.classes = classes
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def subset(self, items: np.ndarray) -> SoftTargets:
+        """Return the targets of some sequences or samples, by their numbers."""
+        nodes = self.nodes[items] if isinstance(self.nodes, np.ndarray) else [self.nodes[item] for item in items]
+        pairs = None if self.pairs is None else [self.pairs[item] for item in items]
+        return SoftTargets(nodes, pairs, classes=self.classes)
+
+    def read(
+        self, classes: Iterable | None, lengths: np.ndarray | None, nouns: Nouns
+    ) -> tuple[np.ndarray, SoftRows, np.ndarray]:
+        """Return labels (N,), the most probable ones, targets and the sorted classes; errors name what is wrong."""
+        own, places = np.unique(np.asarray(self.classes), return_inverse=True)
+        if len(own) != len(self.classes) or len(own) < 2:
+            raise ValueError(f"classes of SoftTargets must be two or more different labels, got {listed(self.classes)}")
+        if classes is not None and not np.array_equal(own, np.unique(np.asarray(classes))):
+            raise ValueError(f"SoftTargets are for the labels {listed(own)}, and the model has {listed(classes)}")
+        tables = [self.nodes] if isinstance(nouns, SampleNouns) else list(self.nodes)
+        check_number(len(tables), lengths, nouns, "targets")
+        rows = [self._table(table, index, lengths, nouns) for index, table in enumerate(tables)]
+        offsets = offsets_of(np.array([len(table) for table in rows]))
+        order = np.argsort(places)
+        node = np.concatenate(rows)[:, order]
+        edge = self._edges(node, offsets, order, nouns)
+        return node.argmax(axis=1), SoftRows(node, edge), own
+
+    def _table(self, table: ArrayLike, index: int, lengths: np.ndarray | None, nouns: Nouns) -> np.ndarray:
+        rows = np.asarray(table, dtype=np.float64)
+        name = nouns.name(index)
+        expected = (len(rows) if lengths is None else int(lengths[index]), len(self.classes))
+        if rows.shape != expected:
+            raise ValueError(f"{name}: targets have shape {rows.shape}, expected {expected}")
+        wrong = ~np.isfinite(rows).all(axis=1) | (rows < 0).any(axis=1) | (np.abs(rows.sum(axis=1) - 1) > _ROUNDING)
+        if wrong.any():
+            row = int(wrong.argmax())
+            raise ValueError(
+                f"{name}, {nouns.part} {row}: targets {np.array2string(rows[row], precision=4, threshold=6)} are "
+                "no probabilities that add up to one"
+            )
+        return rows / rows.sum(axis=1, keepdims=True)
+
+    def _edges(self, node: np.ndarray, offsets: np.ndarray, order: np.ndarray, nouns: Nouns) -> np.ndarray | None:
+        if isinstance(nouns, SampleNouns):
+            return None
+        edge = np.zeros((len(node), node.shape[1], node.shape[1]))
+        if self.pairs is None:
+            edge[1:] = node[:-1, :, None] * node[1:, None, :]
+            edge[offsets[:-1]] = 0.0
+            return edge
+        tables = list(self.pairs)
+        if len(tables) != len(offsets) - 1:
+            raise ValueError(f"pairs has {len(tables)} {nouns.whole}s but nodes has {len(offsets) - 1}")
+        for index, (begin, end) in enumerate(pairwise(offsets.tolist())):
+            table = np.asarray(tables[index], dtype=np.float64)
+            expected = (end - begin - 1, node.shape[1], node.shape[1])
+            if table.shape != expected:
+                raise ValueError(f"{nouns.name(index)}: targets of pairs have shape {table.shape}, expected {expected}")
+            table = table[:, order][:, :, order]
+            before, after = node[begin : end - 1], node[begin + 1 : end]
+            off = np.abs(table.sum(axis=2) - before).max(axis=1) + np.abs(table.sum(axis=1) - after).max(axis=1)
+            if (wrong := (off > _ROUNDING) | (table < 0).any(axis=(1, 2)) | ~np.isfinite(off)).any():
+                raise ValueError(
+                    f"{nouns.name(index)}: targets of the pair of {nouns.part}s {int(wrong.argmax())} and "
+                    f"{int(wrong.argmax()) + 1} do not add up to those of the single labels"
+                )
+            edge[begin + 1 : end] = table
+        return edge
 
 
 def read_labels(
-    y: Any, classes: Any = None, lengths: np.ndarray | None = None, nouns: Nouns = SEQUENCES
-) -> tuple[np.ndarray, Any, np.ndarray]:
+    y: object, classes: Iterable | None = None, lengths: np.ndarray | None = None, nouns: Nouns = SEQUENCES
+) -> tuple[np.ndarray, LabelEvidence | None, np.ndarray]:
     """Return labels (N,), evidence (N, L) or None where every label is known, and the sorted classes (L,).
 
     Where a label is not known, the one in ``labels`` is the most frequent of those that are possible. ``classes=None``
     learns them from all labels that are named, alone, in sets or with weights. ``lengths`` holds the rows of every
-    sequence, which tell how long one is that is None.
+    sequence, which are the length of one that is None.
     """
     if isinstance(y, SoftTargets):
         return y.read(classes, lengths, nouns)
-    y = open_groups(None, y)[1]
-    if not is_sequence(y) or getattr(y, "ndim", 1) == 0 or not any(map(is_partial, y)):
+    entries = _partial_entries(y, lengths, nouns)
+    if entries is None:
         labels, known = encode_labels(y, classes, lengths, nouns)
         return labels, None, known
-    entries = _Entries(list(y), lengths, nouns)
     known, places = entries.encode(classes)
     evidence = np.zeros((entries.n_positions, len(known)))
     evidence[entries.rows] = -np.inf
@@ -62,48 +187,51 @@ def read_labels(
     totals = np.bincount(places, minlength=len(known))
     # So little that it decides between equals only.
     labels = (evidence + 1e-9 * totals / totals.sum()).argmax(axis=1) if len(places) else np.zeros(len(evidence), int)
-    if np.all((evidence > -np.inf).sum(axis=1) == 1):
-        return labels, None, known
-    return labels, evidence, known
+    return labels, None if certain(evidence).all() else evidence, known
 
 
-def named_labels(y: Any, lengths: np.ndarray, nouns: Nouns = SEQUENCES) -> np.ndarray:
+def named_labels(y: Iterable, lengths: np.ndarray, nouns: Nouns = SEQUENCES) -> np.ndarray:
     """Return the sorted labels that partly known labels name, however many they are."""
     labels = _Entries(list(y), lengths, nouns).labels
     return np.unique(np.array([plain_label(label) for label in labels])) if labels else np.empty(0)
 
 
-def is_unknown(label: Any) -> bool:
-    """Whether an entry says that nothing is known: None, NaN or pandas.NA."""
+def is_unknown(label: object) -> bool:
+    """Whether an entry stands for an unknown label: None, NaN or pandas.NA."""
     if label is None or type(label).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(label, float | np.floating) and bool(np.isnan(label))
 
 
-def informative(evidence: Any) -> np.ndarray:
-    """Return a mask of the rows that say something, (N,); targets always do."""
+def informative(evidence: LabelEvidence) -> np.ndarray:
+    """Return a mask of the rows of which something is known, (N,): with targets, of all."""
     if isinstance(evidence, SoftRows):
         return np.ones(len(evidence.node), dtype=bool)
     return (evidence != 0.0).any(axis=1)
 
 
-def log_weights(evidence: Any) -> np.ndarray:
+def certain(evidence: LabelEvidence) -> np.ndarray:
+    """Return a mask of the rows that can have one label only, (N,)."""
+    return (log_weights(evidence) > -np.inf).sum(axis=1) == 1
+
+
+def log_weights(evidence: LabelEvidence) -> np.ndarray:
     """Return evidence as log q (N, L); of targets, their logarithms."""
     return evidence.logs if isinstance(evidence, SoftRows) else evidence
 
 
-def as_evidence(labels: np.ndarray, evidence: Any, n_labels: int) -> np.ndarray:
+def as_evidence(labels: np.ndarray, evidence: LabelEvidence | None, n_labels: int) -> np.ndarray:
     """Return log q (N, L) of what :func:`read_labels` has found: also where every label is known."""
     if isinstance(evidence, SoftRows):
         raise ValueError(
-            "SoftTargets are matched by a fit and tell nothing of a label: give a dict of weights for each"
+            "SoftTargets are matched by a fit and are not evidence about a label: give a dict of weights for each"
         )
     if evidence is not None:
         return evidence
     return np.where(labels[:, None] == np.arange(n_labels), 0.0, -np.inf)
 
 
-def label_shares(evidence: Any) -> np.ndarray:
+def label_shares(evidence: LabelEvidence) -> np.ndarray:
     """Return how much of each label the rows are known to have, (N, L): rows add up to one, or are zero if unknown."""
     if isinstance(evidence, SoftRows):
         return evidence.node
@@ -113,16 +241,16 @@ def label_shares(evidence: Any) -> np.ndarray:
     return shares
 
 
-def possible_labellings(evidence: Any, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def possible_labellings(evidence: LabelEvidence, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return cliques and labellings that are observed together: one row for each possible labelling of a clique.
 
     ``members`` (n, k) are the rows that meet in a clique. A clique counts if something is known of all its rows; a
     label of which nothing is known anywhere counts wherever it is possible, or it could not be learnt at all.
     """
     logs = log_weights(evidence)
-    n_labels, possible, told = logs.shape[1], logs > -np.inf, informative(logs)
-    seen = (possible & told[:, None]).any(axis=0)
-    counted = possible & (told[:, None] | ~seen)
+    n_labels, possible, known = logs.shape[1], logs > -np.inf, informative(logs)
+    seen = (possible & known[:, None]).any(axis=0)
+    counted = possible & (known[:, None] | ~seen)
     rows, numbers = np.arange(len(members)), np.zeros(len(members), dtype=np.int64)
     for column in members.T:
         where, label = np.nonzero(counted[column[rows]])
@@ -130,12 +258,12 @@ def possible_labellings(evidence: Any, members: np.ndarray) -> tuple[np.ndarray,
     return rows, numbers
 
 
-def single_labels(item: Any) -> list:
+def single_labels(item: Iterable | None) -> list:
     """Return the labels of one sequence, None where they are not known: also for sets and weights of several."""
     return [_single(entry) for entry in ([] if item is None else _listed_entries(item, 0))]
 
 
-def _single(entry: Any) -> Any:
+def _single(entry: object) -> object:
     if is_unknown(entry):
         return None
     if isinstance(entry, Mapping):
@@ -145,30 +273,31 @@ def _single(entry: Any) -> Any:
     return entry
 
 
-def known_labels(y: Any, classes: Any, lengths: np.ndarray, nouns: Nouns = SEQUENCES) -> tuple[np.ndarray, np.ndarray]:
+def known_labels(
+    y: object, classes: np.ndarray, lengths: np.ndarray, nouns: Nouns = SEQUENCES
+) -> tuple[np.ndarray, np.ndarray]:
     """Return labels (N,), -1 for those that are not among the classes, and a mask of the positions that have one.
 
     A position has one if one label alone is named. ValueError if none has.
     """
-    y = open_groups(None, y)[1]
-    if not is_sequence(y) or getattr(y, "ndim", 1) == 0 or not any(map(is_partial, y)):
+    entries = _partial_entries(y, lengths, nouns)
+    if entries is None:
         labels, _ = encode_labels(y, classes, lengths, nouns, unknown_allowed=True)
         return labels, np.ones(len(labels), dtype=bool)
-    entries = _Entries(list(y), lengths, nouns)
     known = np.bincount(entries.rows, minlength=entries.n_positions) == 1
     if not known.any():
         raise ValueError(f"no label of y is known: there is no {nouns.part} to compare predictions with")
     labels = np.full(entries.n_positions, -1, dtype=np.int64)
-    labels[entries.rows] = entries.places(classes)
+    labels[entries.rows] = entries.encode(classes, unknown_allowed=True)[1]
     return labels, known
 
 
 def share_right(
-    y: Any,
+    y: object,
     classes: np.ndarray,
     lengths: np.ndarray,
-    predict: Callable[[], Any],
-    sample_weight: Any = None,
+    predict: Callable[[], Sequence[ArrayLike]],
+    sample_weight: object = None,
     nouns: Nouns = SEQUENCES,
 ) -> float:
     """Return the share of positions whose label is the predicted one; labels outside the classes are errors.
@@ -183,18 +312,25 @@ def share_right(
     return float(np.average(right, weights=weights))
 
 
+def _partial_entries(y: object, lengths: np.ndarray | None, nouns: Nouns) -> _Entries | None:
+    """Return the entries of y if some of them are no labels; None where every label is known, or y is no list."""
+    y = open_groups(None, y)[1]
+    if not is_sequence(y) or getattr(y, "ndim", 1) == 0 or not any(map(is_partial, y)):
+        return None
+    return _Entries(list(y), lengths, nouns)
+
+
 class _Entries:
-    """What y says of each position, flat: ``rows``, the labels named there, and their ``weights``."""
+    """The entries of y, flat: ``rows``, the labels named there, and their ``weights``."""
 
     def __init__(self, items: list, lengths: np.ndarray | None, nouns: Nouns):
         self._nouns = nouns
-        if lengths is not None and len(items) != len(lengths):
-            raise ValueError(f"X has {len(lengths)} {nouns.whole}s but y has {len(items)}: each needs its labels")
+        check_number(len(items), lengths, nouns)
         sizes = [self._size(index, item, lengths) for index, item in enumerate(items)]
-        self._offsets = offsets_of(np.array(sizes, dtype=np.int64))
+        self._offsets = label_offsets(sizes, lengths, nouns)
         self.n_positions = int(self._offsets[-1])
         rows: list[int] = []
-        self.labels: list[Any] = []
+        self.labels: list[object] = []
         weights: list[float] = []
         row = 0
         for item, size in zip(items, sizes, strict=True):
@@ -206,7 +342,7 @@ class _Entries:
                 row += 1
         self.rows, self.weights = np.array(rows, dtype=np.int64), np.array(weights)
 
-    def _size(self, index: int, item: Any, lengths: np.ndarray | None) -> int:
+    def _size(self, index: int, item: object, lengths: np.ndarray | None) -> int:
         nouns = self._nouns
         if item is None:
             if lengths is None:
@@ -217,20 +353,12 @@ class _Entries:
                 f"{nouns.name(index)} of y is {item!r:.60} ({type(item).__name__}): y must be a list with one list or "
                 f"array of labels per {nouns.whole}"
             )
-        size = len(item) if isinstance(item, Sized) else len(list(item))
-        if size == 0:
-            raise ValueError(f"{nouns.name(index)} of y is empty: remove it from X and y")
-        if lengths is not None and size != lengths[index]:
-            raise ValueError(
-                f"{nouns.name(index)} has {size} labels for {lengths[index]} rows of X. "
-                f"Each {nouns.part} needs one label, or None where it is not known"
-            )
-        return size
+        return len(item) if isinstance(item, Sized) else len(list(item))
 
     def _place(self, row: int) -> str:
         return self._nouns.place(self._offsets, row)
 
-    def _mentioned(self, entry: Any, row: int) -> list[tuple[Any, float]]:
+    def _mentioned(self, entry: object, row: int) -> list[tuple[object, float]]:
         """Return the labels that an entry names, with their weights."""
         if is_unknown(entry):
             return []
@@ -256,8 +384,11 @@ class _Entries:
             return [(label, 1.0) for label in entry]
         return [(entry, 1.0)]
 
-    def encode(self, classes: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return the sorted classes and the place among them of every label that is named."""
+    def encode(self, classes: Iterable | None, unknown_allowed: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """Return the sorted classes and the place among them of every label that is named.
+
+        With ``unknown_allowed`` the place of a label that is not among the classes is -1.
+        """
         nouns = self._nouns
         if not self.labels and classes is None:
             raise ValueError(
@@ -275,20 +406,7 @@ class _Entries:
             )
         if not len(array):
             return known, np.empty(0, dtype=np.int64)
-        if (known.dtype.kind == "U") != (array.dtype.kind == "U"):
-            place = self._place(int(self.rows[0]))
-            raise ValueError(f"unknown label {plain_label(self.labels[0])!r} at {place}: known are {listed(known)}")
-        places = np.minimum(np.searchsorted(known, array), len(known) - 1)
-        if (wrong := np.flatnonzero(known[places] != array)).size:
-            place = self._place(int(self.rows[wrong[0]]))
-            raise ValueError(f"unknown label {plain_label(array[wrong[0]])!r} at {place}: known are {listed(known)}")
-        return known, places
-
-    def places(self, classes: np.ndarray) -> np.ndarray:
-        """Return the place among the classes of every label that is named, -1 for those that are not there."""
-        self._check_kinds()
-        numbers = {plain_label(label): place for place, label in enumerate(classes)}
-        return np.array([numbers.get(plain_label(label), -1) for label in self.labels])
+        return known, places_among(known, array, lambda entry: self._place(int(self.rows[entry])), unknown_allowed)
 
     def _check_kinds(self) -> None:
         """Raise at the first label that is neither of the kind of the first nor usable at all."""
@@ -300,36 +418,38 @@ class _Entries:
                     f"labels mix strings with others: {first}, "
                     f"{self._place(row)} has {plain_label(label)!r}. Use one kind throughout, for example str(label)."
                 )
-            if not text and not is_real(label) and not isinstance(label, bool | np.bool_):
+            if text:
+                continue
+            if not is_real(label) and not isinstance(label, bool | np.bool_):
                 raise ValueError(
                     f"the label {label!r:.60} ({type(label).__name__}) at {self._place(row)} cannot be used: labels "
-                    "are strings, whole numbers or booleans; None, a set or a dict of weights tell what is partly known"
+                    "are strings, whole numbers or booleans; None, a set or a dict of weights mean a partly known one"
                 )
-            if not text and label != int(label):
+            if label != int(label):
                 raise ValueError(
                     f"label {label} at {self._place(row)} is not a whole number: labels are classes, and these look "
                     "like regression targets. Bin them, or pass strings."
                 )
 
 
-def _listed_entries(item: Any, size: int) -> list:
+def _listed_entries(item: Iterable | None, size: int) -> list:
     if item is None:
         return [None] * size
     return np.asarray(item, dtype=object).tolist() if hasattr(item, "__array__") else list(item)
 
 
-def tells_partly(y: Any) -> bool:
+def tells_partly(y: object) -> bool:
     """Whether the labels of samples, one for each, are partly known, or targets."""
     return isinstance(y, SoftTargets) or (y is not None and is_partial(y))
 
 
-def is_partial(item: Any) -> bool:
+def is_partial(item: object) -> bool:
     """Whether the labels of a sequence, or a single entry, hold anything that is no label."""
     if isinstance(item, np.ndarray) and item.dtype.kind != "O":
         return item.dtype.kind == "f" and bool(np.isnan(item).any())
     if hasattr(item, "__array__") and not isinstance(item, np.ndarray | np.generic) and not hasattr(item, "is_nested"):
-        item = np.asarray(item)
-        return is_partial(item) if item.dtype.kind != "O" else any(map(_is_evidence, item.ravel()))
+        array = np.asarray(item)
+        return is_partial(array) if array.dtype.kind != "O" else any(map(_is_evidence, array.ravel()))
     if item is None:
         return True
     if not is_sequence(item) or _PLAIN.issuperset(map(type, item)):
@@ -337,5 +457,5 @@ def is_partial(item: Any) -> bool:
     return any(map(_is_evidence, item))
 
 
-def _is_evidence(entry: Any) -> bool:
+def _is_evidence(entry: object) -> bool:
     return is_unknown(entry) or isinstance(entry, set | frozenset | Mapping)

@@ -9,37 +9,38 @@ Row j of the edges of graph i joins nodes of that graph, each in 0 .. n_i - 1. E
 type -> (m, k) with k = 2 for edges, 3 and more for cliques of more labels; edge_features is then a dict, too, for
 some or all types. A type that a graph lacks is empty there. Edges that come as one array have the type "edge".
 
-networkx is not imported: what is asked of a graph is listed in ``is_networkx``. The attribute "type" of a node or
+networkx is not imported: ``is_networkx`` recognises a graph by its methods. The attribute "type" of a node or
 an edge is its type, nodes are numbered in the order of graph.nodes, and edges have the direction in which
 graph.edges lists them. Features of edges belong to all edges of a type or to none.
 
 Result: packed inputs (N, d) and offsets (S + 1,), for each type of edges its name, members (M, k) int64 in numbers of
 packed nodes, offsets (S + 1,) int64 and inputs None or (M, e), and the types of the nodes or None: node v has the type
 names[codes[v]], codes (N,) int64, names sorted or as declared. The members of a row are distinct, and no two rows of a
-type join the same nodes, in whatever order. Cost: one copy of the data and O(M k log M) in NumPy; Python walks graphs,
-and nodes and edges of networkx graphs only. Fails: ValueError or TypeError naming the graph (counted from 0), the row,
-or the node or edge of a networkx graph by its own name, and what to do about it.
+type join the same nodes, in whatever order. Cost: one copy of the data and O(M k log M) in NumPy; Python loops run over
+graphs, and over nodes and edges of networkx graphs only. Fails: ValueError or TypeError naming the graph (counted from
+0), the row, or the node or edge of a networkx graph by its own name, and what to do about it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Protocol, TypeGuard
 
 import numpy as np
 import scipy.sparse as sp
 
 from kernelfields.fields.reading import (
+    Matrix,
     Nouns,
     is_sequence,
     list_wholes,
     listed,
     locate,
-    offsets_of,
     refuse_tensor,
     stack_tables,
 )
+from kernelfields.numerics.sparse_rows import offsets_of
 
 #: The type of edges that come without one.
 PLAIN = "edge"
@@ -71,7 +72,7 @@ class NodeTypes:
             raise ValueError(f"no nodes have the type {name!r}; there are {listed(self.names)}")
         return np.flatnonzero(self.codes == self.names.index(name))
 
-    def take(self, nodes: Any) -> NodeTypes:
+    def __getitem__(self, nodes: slice | np.ndarray) -> NodeTypes:
         """Return the types of some nodes; names stay as they are."""
         return NodeTypes(self.names, self.codes[nodes])
 
@@ -80,9 +81,9 @@ class NodeTypes:
 class _Graph:
     """One graph as it was read: tables of node numbers and of features, by type."""
 
-    nodes: Any
+    nodes: object
     members: dict[str, np.ndarray]
-    features: dict[str, Any]
+    features: dict[str, object]
     #: Whether the types of edges were named; an empty list of edges names none.
     typed: bool
     #: The types of the nodes, (n,) strings, or None.
@@ -90,8 +91,8 @@ class _Graph:
 
 
 def read_graphs(
-    X: Any, types: Mapping[str, int] | None = None, node_types: Sequence[str] | None = None
-) -> tuple[Any, np.ndarray, list[tuple[str, np.ndarray, np.ndarray, Any]], NodeTypes | None]:
+    X: object, types: Mapping[str, int] | None = None, node_types: Sequence[str] | None = None
+) -> tuple[Matrix, np.ndarray, list[tuple[str, np.ndarray, np.ndarray, Matrix | None]], NodeTypes | None]:
     """Check and pack graphs: node inputs, offsets, (name, members, offsets, inputs) of edges, types of nodes.
 
     ``types`` declares names and how many nodes each type of edges joins, ``node_types`` the names of types of
@@ -109,13 +110,13 @@ def read_graphs(
     return inputs, offsets, groups, _stack_types([graph.node_types for graph in graphs], offsets, node_types)
 
 
-def given_tables(X: Any) -> dict[str | None, list]:
+def given_tables(X: object) -> dict[str | None, list]:
     """Return the tables of features of graphs as they were given: of nodes under None, of edges by their type.
 
     Types that are named nowhere are not in it, nor are networkx graphs, which have no tables.
     """
     tables: dict[str | None, list] = {}
-    for item in X:
+    for item in X:  # type: ignore[attr-defined]  # it was read as a list of graphs
         if isinstance(item, Mapping):
             nodes, features = item["x"], item.get("edge_features")
         elif isinstance(item, tuple | list):
@@ -129,15 +130,15 @@ def given_tables(X: Any) -> dict[str | None, list]:
     return tables
 
 
-def _list_graphs(X: Any) -> list:
+def _list_graphs(X: object) -> list:
     one_graph = isinstance(X, tuple) and len(X) in (2, 3) and getattr(X[0], "ndim", 0) == 2
     if one_graph or is_networkx(X) or (isinstance(X, Mapping) and "x" in X):
         raise ValueError(f"{_EXPECTED_X}, got one graph: wrap it, [X]")
     return list_wholes(X, _EXPECTED_X, GRAPHS)
 
 
-def _read_graph(item: Any, name: str) -> _Graph:
-    kinds = None
+def _read_graph(item: object, name: str) -> _Graph:
+    kinds: object = None
     if isinstance(item, Mapping):
         item, kinds = _read_parts(item, name)
     elif not isinstance(item, tuple | list) and is_networkx(item):
@@ -151,7 +152,7 @@ def _read_graph(item: Any, name: str) -> _Graph:
         )
     nodes, edges, features = (*item, None)[:3]
     typed = isinstance(edges, Mapping)
-    if typed:
+    if isinstance(edges, Mapping):
         if (other := [kind for kind in edges if not isinstance(kind, str)]) != []:
             raise _unnamed(other[0], f"edges of {name}")
         members = {kind: member_table(table, f"{of_type('edges', kind)} of {name}") for kind, table in edges.items()}
@@ -161,7 +162,7 @@ def _read_graph(item: Any, name: str) -> _Graph:
     return _Graph(nodes, members, _features_by_type(features, members, typed, name), typed, types)
 
 
-def _read_parts(item: Mapping, name: str) -> tuple[tuple, Any]:
+def _read_parts(item: Mapping, name: str) -> tuple[tuple, object]:
     """Return the parts of a graph that came as a dict, as a tuple, and the types of its nodes."""
     if unknown := [part for part in item if part not in _PARTS]:
         raise ValueError(f"{name} is a dict with the key {unknown[0]!r}, known are {listed(_PARTS)}")
@@ -171,7 +172,7 @@ def _read_parts(item: Mapping, name: str) -> tuple[tuple, Any]:
     return (item["x"], [] if edges is None else edges, item.get("edge_features")), item.get("node_types")
 
 
-def _features_by_type(features: Any, members: dict[str, np.ndarray], typed: bool, name: str) -> dict[str, Any]:
+def _features_by_type(features: object, members: dict[str, np.ndarray], typed: bool, name: str) -> dict[str, object]:
     if features is None:
         return {}
     if not isinstance(features, Mapping):
@@ -200,7 +201,7 @@ def _types(graphs: list[_Graph], declared: Mapping[str, int] | None) -> dict[str
     return dict(declared) if declared is not None else named or {PLAIN: 2}
 
 
-def _stack_features(features: list, counts: np.ndarray, kind: str) -> Any:
+def _stack_features(features: list, counts: np.ndarray, kind: str) -> Matrix | None:
     """Stack the edge features of one type; None where no graph has any."""
     present = [table is not None for table in features]
     if not any(present):
@@ -226,14 +227,14 @@ def _stack_features(features: list, counts: np.ndarray, kind: str) -> Any:
     if filled.size:
         nouns = replace(GRAPHS, part="edge", table=f"{table_name} of ")
         return stack_tables([features[graph] for graph in filled], nouns, filled.tolist())[0]
-    # Nobody has an edge of this type; an array without rows still tells the width.
+    # No graph has an edge of this type; an array without rows still has a width.
     empty = next((table for table in features if getattr(table, "ndim", 0) == 2), None)
     if empty is None:
         return None
     return sp.csr_array(empty.shape) if sp.issparse(empty) else np.empty(empty.shape)
 
 
-def _read_types(given: Any, name: str) -> np.ndarray:
+def _read_types(given: object, name: str) -> np.ndarray:
     """Return the types of the nodes of a graph as an array of strings, (n,)."""
     if not is_sequence(given):
         raise ValueError(f"node_types of {name} is {given!r:.60}, expected a list with one string for each node")
@@ -243,13 +244,13 @@ def _read_types(given: Any, name: str) -> np.ndarray:
         raise ValueError(f"node_types of {name} has shape {types.shape}, expected one string for each node")
     if types.dtype.kind == "U":
         return types
-    for node, each in enumerate(types):
-        if not isinstance(each, str):
-            raise ValueError(f"node_types of {name} holds {each!r:.60} at node {node}: types are named by strings")
+    for node, kind in enumerate(types):
+        if not isinstance(kind, str):
+            raise ValueError(f"node_types of {name} holds {kind!r:.60} at node {node}: types are named by strings")
     return types
 
 
-def _stack_types(tables: list[Any], offsets: np.ndarray, declared: Sequence[str] | None) -> NodeTypes | None:
+def _stack_types(tables: list, offsets: np.ndarray, declared: Sequence[str] | None) -> NodeTypes | None:
     """Stack the types of the nodes of graphs, packed at ``offsets``; None where no graph has any."""
     present = [table is not None for table in tables]
     if not any(present):
@@ -283,12 +284,12 @@ def of_type(argument: str, kind: str) -> str:
     return argument if kind == PLAIN else f"{argument}[{kind!r}]"
 
 
-def _unnamed(kind: Any, owner: str) -> ValueError:
+def _unnamed(kind: object, owner: str) -> ValueError:
     return ValueError(f"{owner} has the type {kind!r}: types are named by strings")
 
 
-def member_table(item: Any, where: str, width: int | None = None) -> np.ndarray:
-    """Return node numbers (m, k) as int64; an empty list has m = 0 and the width asked for, or k = 0.
+def member_table(item: object, where: str, width: int | None = None) -> np.ndarray:
+    """Return node numbers (m, k) as int64; an empty list has m = 0 and the given width, or k = 0.
 
     ``width`` is how many nodes a row must name; None takes any number from two on.
     """
@@ -414,19 +415,29 @@ def _keys(ordered: np.ndarray, n_nodes: int) -> np.ndarray:
     return np.unique(ordered, axis=0, return_inverse=True)[1].reshape(-1)
 
 
-def is_networkx(graph: Any) -> bool:
+class AttributedGraph(Protocol):
+    """A graph whose nodes and edges carry attributes, as those of networkx are."""
+
+    def nodes(self, data: bool) -> Iterable[tuple[Hashable, Mapping]]:
+        """Return the nodes with their attributes."""
+
+    def edges(self, data: bool) -> Iterable[tuple[Hashable, Hashable, Mapping]]:
+        """Return the pairs of nodes that edges join, with the attributes of the edge."""
+
+
+def is_networkx(graph: object) -> TypeGuard[AttributedGraph]:
     """Whether this is a graph with nodes and edges that carry attributes, as those of networkx are."""
     return all(callable(getattr(graph, name, None)) for name in ("nodes", "edges", "is_directed"))
 
 
-def read_networkx(graph: Any, name: str) -> tuple[list, dict[str, list], dict[str, list], list | None]:
+def read_networkx(graph: AttributedGraph, name: str) -> tuple[list, dict[str, list], dict[str, list], list | None]:
     """Return rows of node features, by type the pairs of node numbers and rows of edge features, types of nodes.
 
     The types of nodes are None where no node has one. ``name`` is how messages call the graph.
     """
-    numbers: dict[Any, int] = {}
+    numbers: dict[Hashable, int] = {}
     nodes = []
-    types: dict[Any, str] = {}
+    types: dict[Hashable, str] = {}
     for number, (node, attributes) in enumerate(graph.nodes(data=True)):
         numbers[node] = number
         features = _features(attributes)
@@ -470,7 +481,7 @@ def read_networkx(graph: Any, name: str) -> tuple[list, dict[str, list], dict[st
     return nodes, edges, with_features, list(types.values()) or None
 
 
-def _features(attributes: dict) -> Any:
+def _features(attributes: Mapping) -> Sequence | None:
     """Return a row of features, one number made a row, or None."""
     for name in _FEATURES:
         if name in attributes:

@@ -14,14 +14,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import index as whole_number
-from typing import Any
+from typing import Any, ClassVar, Literal, overload
 
 import numpy as np
 
 from kernelfields.fields.chains import Chains, Packed
 from kernelfields.fields.evidence import read_labels
 from kernelfields.fields.graph_reading import GRAPHS, NodeTypes, read_graphs
-from kernelfields.fields.reading import check_sample_weight, listed, locate, offsets_of, rows_of
+from kernelfields.fields.reading import Matrix, check_sample_weight, listed, locate
+from kernelfields.numerics.sparse_rows import entries_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +32,7 @@ class Factors:
     name: str
     members: np.ndarray
     offsets: np.ndarray
-    inputs: Any = None
+    inputs: Matrix | None = None
 
     def __post_init__(self) -> None:
         if self.members.ndim != 2 or self.members.shape[1] < 2 or self.members.dtype.kind != "i":
@@ -69,19 +70,15 @@ class Factors:
 class Graphs(Packed):
     """Packed graphs with their factors, labels and types of nodes (None where unknown), a weight per graph."""
 
-    part = "node"
-
-    inputs: Any
-    offsets: np.ndarray
     factors: tuple[Factors, ...] = ()
-    labels: Any = None
-    weights: np.ndarray = None  # type: ignore[assignment]  # ones, filled in by the base
     node_types: NodeTypes | None = None
-    evidence: Any = None
+
+    part: ClassVar[str] = "node"
+    row_fields: ClassVar[tuple[str, ...]] = (*Packed.row_fields, "node_types")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        rows = self.inputs.shape[0]
+        rows = self.n_positions
         if self.node_types is not None and self.node_types.codes.shape != (rows,):
             raise ValueError(f"node_types must have one code per node, {rows}, got shape {self.node_types.codes.shape}")
         names = [factors.name for factors in self.factors]
@@ -107,10 +104,10 @@ class Graphs(Packed):
     @classmethod
     def from_graphs(
         cls,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
-        classes: Any = None,
+        X: object,
+        y: object = None,
+        sample_weight: object = None,
+        classes: np.ndarray | None = None,
         *,
         types: Mapping[str, int] | None = None,
         node_types: Sequence[str] | None = None,
@@ -128,24 +125,25 @@ class Graphs(Packed):
             labels, evidence, classes = read_labels(y, classes, np.diff(offsets), GRAPHS)
         weights = check_sample_weight(sample_weight, len(offsets) - 1, GRAPHS)
         factors = tuple(Factors(*group) for group in groups)
-        return cls(inputs, offsets, factors, labels, weights, kinds, evidence), classes
+        return cls(inputs, offsets, labels, weights, evidence, factors=factors, node_types=kinds), classes
 
     @classmethod
     def from_chains(cls, chains: Chains, lags: Iterable[int] = (1,), orders: Iterable[int] = ()) -> Graphs:
         """Give the positions of sequences edges and longer cliques; arrays of the chains are shared.
 
-        Lag k joins the positions (t - k, t) under the name ``"lag{k}"``; order k joins (t - k, .., t), k + 1
-        labels, under the name ``"order{k}"``. A sequence too short for a clique simply has none.
+        Lag k joins the positions (t - k, t) under the name ``"lag{k}"``, neighbours under ``"edge"``; order k joins
+        (t - k, .., t), k + 1 labels, under the name ``"order{k}"``. A sequence too short for a clique simply has none.
         """
-        steps = {f"lag{lag}": np.array([_reach(lag, 1, "lags"), 0]) for lag in lags}
+        steps = {"edge" if lag == 1 else f"lag{lag}": np.array([_reach(lag, 1, "lags"), 0]) for lag in lags}
         steps |= {f"order{order}": np.arange(_reach(order, 2, "orders"), -1, -1) for order in orders}
-        place = np.arange(chains.n_positions) - np.repeat(chains.starts, chains.lengths)
         factors = []
         for name, back in steps.items():
-            ends = np.flatnonzero(place >= back[0])
-            offsets = offsets_of(np.maximum(chains.lengths - back[0], 0))
-            factors.append(Factors(name, ends[:, None] - back, offsets))
-        return cls(chains.inputs, chains.offsets, tuple(factors), chains.labels, chains.weights, None, chains.evidence)
+            ends = chains.following(int(back[0]))
+            offsets = np.searchsorted(ends, chains.offsets)
+            factors.append(Factors(name, chains.before(ends[:, None], back), offsets))
+        return cls(
+            chains.inputs, chains.offsets, chains.labels, chains.weights, chains.evidence, factors=tuple(factors)
+        )
 
     @property
     def n_graphs(self) -> int:
@@ -164,20 +162,14 @@ class Graphs(Packed):
         """Return the weight of its graph for every factor of the given name, (M,)."""
         return np.repeat(self.weights, self.group(name).counts)
 
-    def subset(self, indices: Any) -> Graphs:
-        """Copy the chosen graphs: whole numbers, a mask of length S, or a slice."""
-        chosen = np.arange(self.n_graphs)[indices].reshape(-1)
-        rows, offsets = rows_of(self.offsets, chosen)
+    def _parts(self, chosen: np.ndarray, offsets: np.ndarray) -> dict[str, Any]:
         shift = offsets[:-1] - self.starts[chosen]
         factors = []
         for group in self.factors:
-            kept, after = rows_of(group.offsets, chosen)
+            kept, after = entries_of(group.offsets, chosen)
             members = group.members[kept] + np.repeat(shift, np.diff(after))[:, None]
             factors.append(Factors(group.name, members, after, None if group.inputs is None else group.inputs[kept]))
-        labels = None if self.labels is None else self.labels[rows]
-        kinds = None if self.node_types is None else self.node_types.take(rows)
-        evidence = None if self.evidence is None else self.evidence[rows]
-        return Graphs(self.inputs[rows], offsets, tuple(factors), labels, self.weights[chosen], kinds, evidence)
+        return {"factors": tuple(factors)}
 
 
 def _reach(value: int, least: int, parameter: str) -> int:
@@ -185,3 +177,42 @@ def _reach(value: int, least: int, parameter: str) -> int:
         hint = "; for pairs of neighbours use lags=(1,)" if parameter == "orders" else ""
         raise ValueError(f"{parameter} must be whole numbers from {least} on, got {value}{hint}")
     return whole_number(value)
+
+
+@overload
+def grid_edges(rows: int, columns: int, connectivity: int = ..., by_direction: Literal[False] = ...) -> np.ndarray: ...
+
+
+@overload
+def grid_edges(
+    rows: int, columns: int, connectivity: int = ..., *, by_direction: Literal[True]
+) -> dict[str, np.ndarray]: ...
+
+
+def grid_edges(
+    rows: int, columns: int, connectivity: int = 4, by_direction: bool = False
+) -> np.ndarray | dict[str, np.ndarray]:
+    """Return the edges (m, 2) of a grid whose nodes are numbered row by row.
+
+    Node r * columns + c lies in row r and column c. ``by_direction=True`` returns a dict with one array for each
+    direction, so that each can have a potential of its own:
+
+        horizontal     (r, c) - (r, c + 1)
+        vertical       (r, c) - (r + 1, c)
+        diagonal       (r, c) - (r + 1, c + 1)        with connectivity 8 only, as the next
+        antidiagonal   (r, c + 1) - (r + 1, c)
+
+    The number of the first node is always the smaller one. Cost: O(rows columns). Fails: ValueError or TypeError for
+    sizes below one and for another connectivity.
+    """
+    if min(whole_number(rows), whole_number(columns)) < 1:
+        raise ValueError(f"a grid needs at least one row and one column, got {rows} and {columns}")
+    if connectivity not in (4, 8):
+        raise ValueError(f"connectivity is 4 or 8 neighbours, got {connectivity!r}")
+    nodes = np.arange(rows * columns, dtype=np.int64).reshape(rows, columns)
+    pairs = {"horizontal": (nodes[:, :-1], nodes[:, 1:]), "vertical": (nodes[:-1], nodes[1:])}
+    if connectivity == 8:
+        pairs["diagonal"] = (nodes[:-1, :-1], nodes[1:, 1:])
+        pairs["antidiagonal"] = (nodes[:-1, 1:], nodes[1:, :-1])
+    edges = {name: np.column_stack([first.ravel(), second.ravel()]) for name, (first, second) in pairs.items()}
+    return edges if by_direction else np.concatenate(list(edges.values()))

@@ -12,14 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from kernelfields.fields.chains import Packed
 from kernelfields.fields.cliques import CliqueSet, CliquesEverywhere
-from kernelfields.fields.evidence import informative
+from kernelfields.fields.evidence import LabelEvidence, informative
 from kernelfields.fields.graphs import Factors, Graphs
-from kernelfields.fields.reading import balanced_weights, place_of
+from kernelfields.fields.reading import Matrix, balanced_weights, place_of
+from kernelfields.numerics.registry import SETTINGS
 
 #: Pairs of labels that meet, by name.
 Pairs = Mapping[str, tuple[int, int]]
@@ -29,130 +31,99 @@ PAIR_CONTRAST = np.array([[0.25], [-0.25], [-0.25], [0.25]])
 
 
 @dataclass(frozen=True, eq=False)
-class LabelledInstances:
-    """Inputs of instances (n, d), and their labels as graphs of K nodes each."""
+class LabelledInstances(Graphs):
+    """Inputs of instances (n, d), and their labels as graphs of K nodes each; labels see the inputs of the instance."""
 
-    inputs: Any
-    graphs: Graphs
+    row_fields: ClassVar[tuple[str, ...]] = ("labels", "evidence")
 
     @classmethod
     def build(
         cls,
-        inputs: Any,
+        inputs: Matrix,
         n_labels: int,
         pairs: Pairs,
         labels: np.ndarray | None = None,
-        weights: Any = None,
-        evidence: Any = None,
+        weights: np.ndarray | None = None,
+        evidence: LabelEvidence | None = None,
     ) -> LabelledInstances:
         """Return instances whose labels meet in the named pairs; labels (n, K) of 0 and 1, or None.
 
-        ``evidence`` (n K, 2) tells what is known of labels that are not, as in evidence.py.
+        ``evidence`` (n K, 2) is what is known of labels that are not, as in evidence.py.
         """
-        count = inputs.shape[0]
-        offsets = n_labels * np.arange(count + 1, dtype=np.int64)
-        each_one = np.arange(count + 1, dtype=np.int64)
+        each_one = np.arange(inputs.shape[0] + 1, dtype=np.int64)
+        offsets = n_labels * each_one
         factors = tuple(
             Factors(name, offsets[:-1, None] + np.array(pair, dtype=np.int64), each_one) for name, pair in pairs.items()
         )
         flat = None if labels is None else np.ascontiguousarray(labels, dtype=np.int64).reshape(-1)
-        nothing = np.zeros((count * n_labels, 0))  # labels see the inputs of their instance, not of a node
-        graphs = Graphs(nothing, offsets, factors, flat, weights, None, evidence)
-        return cls(inputs, graphs)
+        weights = np.ones(len(offsets) - 1) if weights is None else weights
+        return cls(inputs, offsets, flat, weights, evidence, factors=factors)
 
     def with_pairs(self, pairs: Pairs) -> LabelledInstances:
         """Return the same instances with labels that meet in other pairs."""
-        n_labels = int(self.graphs.offsets[1])
-        graphs = self.graphs
-        return LabelledInstances.build(self.inputs, n_labels, pairs, graphs.labels, graphs.weights, graphs.evidence)
-
-    def subset(self, rows: slice | np.ndarray) -> LabelledInstances:
-        """Return some of the instances, by a slice."""
-        return LabelledInstances(self.inputs[rows], self.graphs.subset(rows))
+        return LabelledInstances.build(
+            self.inputs, int(self.offsets[1]), pairs, self.labels, self.weights, self.evidence
+        )
 
     @property
-    def n_positions(self) -> int:
-        """Number of labels of all instances, n K."""
-        return self.graphs.n_positions
-
-    @property
-    def labels(self) -> Any:
-        """The values of all labels, (n K,); None where they are unknown."""
-        return self.graphs.labels
-
-    @property
-    def evidence(self) -> Any:
-        """What is known of labels that are not, (n K, 2); None where all are known, or none."""
-        return self.graphs.evidence
+    def _n_rows(self) -> int:
+        return self.inputs.shape[0] * int(self.offsets[1] if len(self.offsets) > 1 else 0)
 
     @property
     def n_instances(self) -> int:
         """Number of instances n."""
-        return self.graphs.n_graphs
-
-    @property
-    def starts(self) -> np.ndarray:
-        """First label of every instance, (n,)."""
-        return self.graphs.starts
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """Number of labels of every instance, (n,)."""
-        return self.graphs.lengths
-
-    @property
-    def weights(self) -> np.ndarray:
-        """The weight of every instance, (n,)."""
-        return self.graphs.weights
-
-    @property
-    def position_weights(self) -> np.ndarray:
-        """The weight of its instance for every node, (n K,)."""
-        return self.graphs.position_weights
-
-    def factor_weights(self, name: str) -> np.ndarray:
-        """Return the weight of its instance for every factor of a pair: there is one in each."""
-        return self.graphs.weights
+        return self.n_graphs
 
     def rows_of_label(self, label: int) -> np.ndarray:
         """Return the nodes of one label, (n,)."""
-        return self.graphs.starts + label
+        return self.starts + label
+
+    def _parts(self, chosen: np.ndarray, offsets: np.ndarray) -> dict[str, Any]:
+        return {"inputs": self.inputs[chosen], **super()._parts(chosen, offsets)}
 
 
 class _InstanceCliques(CliqueSet):
-    """Cliques that see the inputs of their instance."""
+    """Cliques that see the inputs of their instance, one in each."""
 
-    def view(self, instances: LabelledInstances) -> Any:
+    def view(self, data: Packed) -> Matrix:
         """Return the inputs that the cliques see, (n, d)."""
-        return instances.inputs
+        return data.inputs
+
+    def weights(self, data: Packed) -> np.ndarray | None:
+        """Return the weight of every instance, (n,); None where all are one."""
+        return None if np.all(data.weights == 1.0) else data.weights
 
 
+@SETTINGS.register("label cliques")
+@dataclass(eq=False, repr=False, kw_only=True)
 class LabelCliques(_InstanceCliques):
     """One label of every instance and, if a kernel is given, the inputs of the instance."""
 
+    label: int = 0
+
     default_name = "label"
 
-    def __init__(self, kernel: Any = None, *, label: int = 0, **shared: Any):
-        super().__init__(kernel, **shared)
-        self.label = label
-
-    def positions(self, instances: LabelledInstances) -> np.ndarray | None:
+    def positions(self, instances: LabelledInstances) -> np.ndarray | None:  # type: ignore[override]
         """Return the nodes of the label."""
         return instances.rows_of_label(self.label)
 
 
+@SETTINGS.register("label pairs")
+@dataclass(eq=False, repr=False, kw_only=True)
 class LabelPairs(_InstanceCliques, CliquesEverywhere):
     """Two labels of every instance and, if a kernel is given, the inputs of the instance."""
 
-    labels_per_clique = 2
+    group: str = "pair"  # type: ignore[misc]  # a parameter here
 
-    def __init__(self, kernel: Any = None, *, group: str = "pair", **shared: Any):
-        super().__init__(kernel, **shared)
-        self.group = group
+    labels_per_clique = 2
 
 
 def weigh_instances(
-    labels: np.ndarray, evidence: np.ndarray | None, weights: np.ndarray, names: list, class_weight: Any
+    labels: np.ndarray,
+    evidence: LabelEvidence | None,
+    weights: np.ndarray,
+    names: list,
+    class_weight: str | Mapping | None,
 ) -> np.ndarray:
     """Return weights (n,) of instances that include those of their labels (n, K), as far as these are known."""
     if class_weight is None:

@@ -11,10 +11,12 @@ Labels that are strings leave as lists of ``str``: seqeval takes no arrays, and 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from itertools import chain, pairwise
-from typing import Any
 
 import numpy as np
+
+from kernelfields.fields.chains import Packed
 
 _PLAIN = np.empty(0)
 
@@ -22,7 +24,9 @@ _PLAIN = np.empty(0)
 class Ragged(list):
     """A list of arrays or lists, the same as any other list but for the way in which numpy joins several."""
 
-    def __array_function__(self, function: Any, types: Any, arguments: tuple, settings: dict[str, Any]) -> Any:
+    def __array_function__(
+        self, function: Callable, types: Iterable[type], arguments: tuple, settings: dict[str, object]
+    ) -> object:
         """Join lists of lists, and of arrays of different shapes; leave everything else to numpy."""
         if function is np.concatenate and not settings and len(arguments) == 1:
             parts = list(arguments[0])
@@ -30,7 +34,7 @@ class Ragged(list):
                 items = list(chain.from_iterable(parts))
                 if any(isinstance(item, list) for item in items) or len({item.shape for item in items}) > 1:
                     return _objects(items)
-        # Lists of this kind are among the arguments as lists: no type of its own that numpy would have to know.
+        # Lists of this kind are among the arguments as lists: numpy needs no type of its own for them.
         return _PLAIN.__array_function__(function, (), arguments, settings)
 
 
@@ -39,7 +43,7 @@ def plain_strings(labellings: list[np.ndarray]) -> list:
     return [labels.tolist() if labels.dtype.kind == "U" else labels for labels in labellings]
 
 
-def per_item(data: Any, drawn: np.ndarray, single: bool) -> list[np.ndarray]:
+def per_item(data: Packed, drawn: np.ndarray, single: bool) -> list[np.ndarray]:
     """Cut draws (k, N) into one array per sequence or graph: (T,) each if ``single``, else (k, T)."""
     cuts = pairwise(data.offsets.tolist())
     return [drawn[0, begin:end] if single else drawn[:, begin:end] for begin, end in cuts]

@@ -6,7 +6,7 @@
                numbers or booleans, of one kind
     weights    one number per sequence          ->  (S,) float64
 
-Graphs are packed in the same way, nodes in the place of positions; Nouns lets the same checks speak of either.
+Graphs are packed in the same way, nodes in the place of positions; Nouns are the words for either in messages.
 
 A chain's likelihood does not fall into parts for single positions, so a class weighs through the sequences it
 occurs in: the weight of a sequence is multiplied by the mean weight of its labels,
@@ -23,33 +23,36 @@ Fails: ValueError or TypeError naming the sequence (counted from 0) and what to 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Number
-from typing import Any
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 import scipy.sparse as sp
 
 from kernelfields.numerics.parameters import is_real
+from kernelfields.numerics.sparse_rows import offsets_of
 
+#: Rows of inputs: a dense array or CSR.
+Matrix: TypeAlias = np.ndarray | sp.csr_array
 _EXPECTED_X = "X must be a list of sequences, each an array of shape (rows, features)"
 _SEVERAL = (
     "If it holds several sequences end to end, use kernelfields.features.split_lengths(X, lengths), and FrameCRF for "
     "a table with a column of sequence ids."
 )
-# Numbers that PyTorch knows and NumPy does not begin so.
+# Types of numbers of PyTorch that NumPy lacks begin so.
 _UNKNOWN_NUMBERS = ("torch.bfloat16", "torch.float8", "torch.float4")
 # Messages list so many of the names that are known.
 _SHOWN = 10
 
 
-def random_generator(random_state: Any) -> np.random.Generator:
+def random_generator(random_state: object) -> np.random.Generator:
     """Return a Generator for None, an int, a Generator or a legacy RandomState."""
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(0, 2**31 - 1))
     try:
-        return np.random.default_rng(random_state)
+        return np.random.default_rng(random_state)  # type: ignore[arg-type]  # what it does not take is refused
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"random_state must be None, a whole number that is not negative, a Generator or a RandomState, "
@@ -59,7 +62,7 @@ def random_generator(random_state: Any) -> np.random.Generator:
 
 @dataclass(frozen=True)
 class Nouns:
-    """What messages call the things that are packed; the defaults speak of sequences."""
+    """What messages call the things that are packed; the defaults are those of sequences."""
 
     whole: str = "sequence"
     part: str = "position"
@@ -87,7 +90,7 @@ SEQUENCES = Nouns()
 
 
 class SampleNouns(Nouns):
-    """How messages speak of samples that have one label each: y is one list of them."""
+    """What messages call samples that have one label each: y is one list of them."""
 
     def name(self, index: int) -> str:
         """Return how messages call the list."""
@@ -101,26 +104,14 @@ class SampleNouns(Nouns):
 SAMPLES = SampleNouns(whole="list", part="sample")
 
 
-def offsets_of(lengths: np.ndarray) -> np.ndarray:
-    """Return the offsets (S + 1,) int64 of sequences of the given lengths (S,)."""
-    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64, copy=False)
-
-
 def locate(offsets: np.ndarray, row: int) -> tuple[int, int]:
     """Return the sequence a packed row belongs to, and its position there."""
     sequence = int(np.searchsorted(offsets, row, side="right")) - 1
     return sequence, int(row - offsets[sequence])
 
 
-def rows_of(offsets: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the packed rows of the chosen sequences, in their order, and the offsets these will have."""
-    lengths = np.diff(offsets)[chosen]
-    after = offsets_of(lengths)
-    return np.repeat(offsets[:-1][chosen] - after[:-1], lengths) + np.arange(after[-1]), after
-
-
-def is_sequence(values: Any) -> bool:
-    """Whether values can be walked by number; text and mappings are not meant."""
+def is_sequence(values: object) -> TypeGuard[Any]:
+    """Whether values have a length and items by number; text and mappings do not count."""
     text_or_table = isinstance(values, str | bytes | Mapping)
     return hasattr(values, "__len__") and hasattr(values, "__getitem__") and not text_or_table
 
@@ -132,28 +123,28 @@ def listed(names: Iterable) -> str:
     return f"{shown} and {len(known) - _SHOWN} more" if len(known) > _SHOWN else shown
 
 
-def plain_label(label: Any) -> Any:
+def plain_label(label: object) -> Any:
     """Return a label as Python has it, and not NumPy."""
     return label.item() if isinstance(label, np.generic) else label
 
 
-def place_of(label: Any, places: Mapping[Any, int], named: str, where: str = "") -> int:
-    """Return the place of a label; for messages, ``named`` says who named it and ``where`` in which part."""
+def place_of(label: object, places: Mapping[Any, int], named: str, where: str = "") -> int:
+    """Return the place of a label; messages begin with ``named``, such as "class_weight names", and end ``where``."""
     if (plain := plain_label(label)) not in places:
         raise ValueError(f"{named} the unknown label {label!r}{where}: known are {listed(places)}")
     return places[plain]
 
 
-def is_listing(values: Any) -> bool:
+def is_listing(values: object) -> TypeGuard[Any]:
     """Whether values are a sequence that may hold features with names.
 
-    Arrays of numbers and sparse matrices can be walked as well, but hold no names. A table of strings looks like
-    names, but what it says is mostly in its columns.
+    Arrays of numbers and sparse matrices are sequences as well, but hold no names. A table of strings looks like
+    names, but its meaning is mostly in its columns.
     """
     return is_sequence(values) and getattr(values, "dtype", np.dtype(object)) == np.dtype(object)
 
 
-def pack_inputs(X: Any, *, finite: bool = True) -> tuple[Any, np.ndarray]:
+def pack_inputs(X: object, *, finite: bool = True) -> tuple[Matrix, np.ndarray]:
     """Stack a list of per-sequence arrays into one (N, d) array or CSR; return it with the offsets.
 
     float32 is kept when every sequence is float32, and float16 becomes it; everything else becomes float64.
@@ -163,8 +154,8 @@ def pack_inputs(X: Any, *, finite: bool = True) -> tuple[Any, np.ndarray]:
 
 
 def stack_tables(
-    items: list, nouns: Nouns = SEQUENCES, numbers: Any = None, *, finite: bool = True
-) -> tuple[Any, np.ndarray]:
+    items: list, nouns: Nouns = SEQUENCES, numbers: Iterable[int] | None = None, *, finite: bool = True
+) -> tuple[Matrix, np.ndarray]:
     """Stack tables (rows, features) with at least one row each, as ``pack_inputs`` does with those of sequences.
 
     ``numbers`` holds the number by which messages call each table; None counts them from 0.
@@ -197,28 +188,28 @@ def stack_tables(
     return inputs, offsets
 
 
-def _list_input_sequences(X: Any) -> list:
+def _list_input_sequences(X: object) -> list:
     refuse_containers(X, "X")
-    ndim = len(getattr(X, "shape", (0,)))  # not X.ndim, which tables of polars and pyarrow lack
-    if ndim == 2:
+    shape = tuple(getattr(X, "shape", (0,)))  # not X.ndim, which tables of polars and pyarrow lack
+    if len(shape) == 2:
         raise ValueError(
-            f"{_EXPECTED_X}, got one {type(X).__name__} of shape {tuple(X.shape)}. If it is a single sequence, wrap "
+            f"{_EXPECTED_X}, got one {type(X).__name__} of shape {shape}. If it is a single sequence, wrap "
             f"it: [X]. {_SEVERAL}"
         )
-    if ndim == 3:
+    if len(shape) == 3:
         raise ValueError(
-            f"{_EXPECTED_X}, got a 3-D array of shape {tuple(X.shape)}, where padding would be taken for data. "
+            f"{_EXPECTED_X}, got a 3-D array of shape {shape}, where padding would be taken for data. "
             "If no row is padding, use list(X); otherwise [x[:length] for x, length in zip(X, lengths)]."
         )
     return list_wholes(X, _EXPECTED_X, SEQUENCES)
 
 
-def is_empty(X: Any) -> bool:
+def is_empty(X: object) -> bool:
     """Whether X is a list of sequences or graphs without any."""
     return is_sequence(X) and len(getattr(X, "shape", (0,))) == 1 and len(X) == 0
 
 
-def list_wholes(X: Any, expected: str, nouns: Nouns) -> list:
+def list_wholes(X: object, expected: str, nouns: Nouns) -> list:
     """Return the sequences or graphs of X as a list, at least one; ``expected`` begins the messages."""
     if getattr(X, "ndim", 1) != 1 or not is_sequence(X):
         raise TypeError(f"{expected}, got {type(X).__name__}. Collect the {nouns.whole}s in a list first.")
@@ -227,14 +218,13 @@ def list_wholes(X: Any, expected: str, nouns: Nouns) -> list:
     return list(X)
 
 
-def _numeric_table(item: Any, name: str, nouns: Nouns) -> Any:
+def _numeric_table(item: object, name: str, nouns: Nouns) -> Matrix:
     if type(item) is np.ndarray and item.ndim == 2 and item.dtype.kind == "f":
         return item  # as most tables are: nothing to look at
+    array: Any = item
     if sp.issparse(item):
-        array = item.tocsr() if item.ndim == 2 else item
-    elif type(item) is np.ndarray:
-        array = item
-    else:
+        array = array.tocsr() if array.ndim == 2 else array
+    elif type(item) is not np.ndarray:
         if isinstance(item, np.ma.MaskedArray):
             raise ValueError(f"{name} is a masked array: fill or drop the masked rows first")
         refuse_tensor(item, name)
@@ -275,7 +265,7 @@ def _check_shapes(lengths: np.ndarray, widths: np.ndarray, names: list[str], nou
         raise ValueError(f"{names[0]} has no features: at least one column is needed; use a column of ones for none")
 
 
-def _stack_sparse(arrays: list, shape: tuple[int, int], dtype: type) -> Any:
+def _stack_sparse(arrays: list, shape: tuple[int, int], dtype: type) -> Matrix:
     counts = np.concatenate([np.diff(array.indptr) for array in arrays])
     indptr = offsets_of(counts)
     # A CSR may carry spare room after its last row, so only the first nnz entries count.
@@ -289,15 +279,15 @@ def _stack_sparse(arrays: list, shape: tuple[int, int], dtype: type) -> Any:
     return stacked
 
 
-def _check_finite(inputs: Any, offsets: np.ndarray, names: list[str]) -> None:
-    values = inputs.data if sp.issparse(inputs) else inputs
+def _check_finite(inputs: Matrix, offsets: np.ndarray, names: list[str]) -> None:
+    values = inputs if isinstance(inputs, np.ndarray) else inputs.data
     if not values.size or (np.isfinite(values.min()) and np.isfinite(values.max())):
         return
     entry = int(np.flatnonzero(~np.isfinite(values))[0])
-    if sp.issparse(inputs):
-        row, column = locate(inputs.indptr, entry)[0], int(inputs.indices[entry])
-    else:
+    if isinstance(inputs, np.ndarray):
         row, column = divmod(entry, inputs.shape[1])
+    else:
+        row, column = locate(inputs.indptr, entry)[0], int(inputs.indices[entry])
     sequence, position = locate(offsets, row)
     raise ValueError(
         f"{names[sequence]} holds {values.flat[entry]} in row {position}, column {column}: inputs must be finite. "
@@ -306,8 +296,8 @@ def _check_finite(inputs: Any, offsets: np.ndarray, names: list[str]) -> None:
 
 
 def encode_labels(
-    y: Any,
-    classes: Any = None,
+    y: object,
+    classes: Iterable | None = None,
     lengths: np.ndarray | None = None,
     nouns: Nouns = SEQUENCES,
     *,
@@ -316,7 +306,7 @@ def encode_labels(
     """Turn label sequences into indices (N,) into sorted classes (L,); return both.
 
     ``classes=None`` learns them and needs at least two. ``lengths`` holds the rows of every sequence in X.
-    ``nouns`` says what messages call a sequence and its positions. With ``unknown_allowed`` labels that are not
+    ``nouns`` are the words for a sequence and its positions in messages. With ``unknown_allowed`` labels that are not
     among the classes become -1.
     """
     y = open_groups(None, y)[1]
@@ -324,18 +314,9 @@ def encode_labels(
     if not is_sequence(y) or getattr(y, "ndim", 1) == 0:
         raise TypeError(f"{_expected(nouns)}, got {type(y).__name__}")
     items = list(y)
-    if lengths is not None and len(items) != len(lengths):
-        raise ValueError(f"X has {len(lengths)} {nouns.whole}s but y has {len(items)}: each needs its labels")
+    check_number(len(items), lengths, nouns)
     arrays = [_label_array(item, f"{nouns.name(index)} of y", nouns) for index, item in enumerate(items)]
-    sizes = np.array([len(array) for array in arrays], dtype=np.int64)
-    if lengths is not None and (wrong := np.flatnonzero(sizes != lengths)).size:
-        index = wrong[0]
-        raise ValueError(
-            f"{nouns.name(index)} has {lengths[index]} rows in X but {sizes[index]} labels in y. "
-            f"Each {nouns.part} needs one label; {nouns.unlabelled}"
-        )
-    if (empty := np.flatnonzero(sizes == 0)).size:
-        raise ValueError(f"{nouns.name(empty[0])} of y is empty: remove it from X and y")
+    offsets = label_offsets([len(array) for array in arrays], lengths, nouns)
     strings = np.array([array.dtype.kind == "U" for array in arrays])
     if (other := np.flatnonzero(strings != strings[0])).size:
         names = ("strings", "numbers") if strings[0] else ("numbers", "strings")
@@ -344,7 +325,6 @@ def encode_labels(
             f"{names[1]}. Use one kind throughout, for example str(label)."
         )
     flat = np.concatenate(arrays)
-    offsets = offsets_of(sizes)
     _check_whole(flat, offsets, nouns)
     if classes is None:
         known = np.unique(flat)
@@ -352,20 +332,52 @@ def encode_labels(
             raise ValueError(f"y holds one class only, {listed(known)}: fitting needs at least two different labels")
     else:
         known = np.unique(_label_array(list(classes), "classes", nouns))
-        if (known.dtype.kind == "U") != strings[0]:
-            place = nouns.place(offsets, 0)
-            raise ValueError(f"unknown label {flat[0].item()!r} at {place}: known are {listed(known)}")
-    labels = np.minimum(np.searchsorted(known, flat), len(known) - 1)
-    if classes is not None and (unknown := np.flatnonzero(known[labels] != flat)).size:
+    return places_among(known, flat, lambda row: nouns.place(offsets, row), unknown_allowed), known
+
+
+def check_number(n_items: int, lengths: np.ndarray | None, nouns: Nouns, noun: str = "labels") -> None:
+    """Raise ValueError unless y has as many items as X, whose ``lengths`` (S,) are None where there is no X."""
+    if lengths is not None and n_items != len(lengths):
+        raise ValueError(f"X has {len(lengths)} {nouns.whole}s but y has {n_items}: each needs its {noun}")
+
+
+def label_offsets(sizes: Sequence[int], lengths: np.ndarray | None, nouns: Nouns) -> np.ndarray:
+    """Return the offsets (S + 1,) of label sequences; ValueError for one that is empty or has not the length of X."""
+    counts = np.array(sizes, dtype=np.int64)
+    if lengths is not None and (wrong := np.flatnonzero(counts != lengths)).size:
+        index = wrong[0]
+        raise ValueError(
+            f"{nouns.name(index)} has {lengths[index]} rows in X but {counts[index]} labels in y. "
+            f"Each {nouns.part} needs one label; {nouns.unlabelled}"
+        )
+    if (empty := np.flatnonzero(counts == 0)).size:
+        raise ValueError(f"{nouns.name(empty[0])} of y is empty: remove it from X and y")
+    return offsets_of(counts)
+
+
+def places_among(
+    known: np.ndarray, labels: np.ndarray, where: Callable[[int], str], unknown_allowed: bool = False
+) -> np.ndarray:
+    """Return the places of labels (n,) among the sorted known ones.
+
+    A label that is not there is -1 with ``unknown_allowed``, else a ValueError, in which ``where`` names its position.
+    Text among numbers, or the reverse, is always an error.
+    """
+    first_wrong = 0
+    if (known.dtype.kind == "U") == (labels.dtype.kind == "U"):
+        places = np.minimum(np.searchsorted(known, labels), len(known) - 1)
+        unknown = np.flatnonzero(known[places] != labels)
+        if not unknown.size:
+            return places
         if unknown_allowed:
-            labels[unknown] = -1
-            return labels, known
-        place = nouns.place(offsets, unknown[0])
-        raise ValueError(f"unknown label {flat[unknown[0]].item()!r} at {place}: known are {listed(known)}")
-    return labels, known
+            places[unknown] = -1
+            return places
+        first_wrong = int(unknown[0])
+    label = plain_label(labels[first_wrong])
+    raise ValueError(f"unknown label {label!r} at {where(first_wrong)}: known are {listed(known)}")
 
 
-def check_sample_weight(sample_weight: Any, n_sequences: int, nouns: Nouns = SEQUENCES) -> np.ndarray:
+def check_sample_weight(sample_weight: object, n_sequences: int, nouns: Nouns = SEQUENCES) -> np.ndarray:
     """Return one non-negative finite weight per sequence, ones for None."""
     if sample_weight is None:
         return np.ones(n_sequences)
@@ -388,7 +400,7 @@ def _expected(nouns: Nouns) -> str:
     return f"y must be a list with one list or array of labels per {nouns.whole}"
 
 
-def _label_array(item: Any, where: str, nouns: Nouns) -> np.ndarray:
+def _label_array(item: object, where: str, nouns: Nouns) -> np.ndarray:
     if type(item) is np.ndarray and item.ndim == 1 and item.dtype.kind in "biufU":
         return item
     refuse_tensor(item, where)
@@ -440,7 +452,7 @@ def _check_whole(flat: np.ndarray, offsets: np.ndarray, nouns: Nouns) -> None:
         )
 
 
-def check_class_weight(class_weight: Any) -> None:
+def check_class_weight(class_weight: object) -> None:
     """Raise unless ``class_weight`` is None, "balanced" or a mapping of labels to weights."""
     if class_weight is None or (isinstance(class_weight, str) and class_weight == "balanced"):
         return
@@ -457,17 +469,17 @@ def balanced_weights(totals: np.ndarray) -> np.ndarray:
     return np.divide(totals.sum(), present.sum() * totals, out=np.zeros(len(totals)), where=present)
 
 
-# What users of pandas and PyTorch pass for arrays although it is none. Neither package is imported: what is asked of
-# an object is its class by name and a few attributes.
+# What users of pandas and PyTorch pass for arrays although it is none. Neither package is imported: objects
+# are recognised by the name of their class and a few attributes.
 
 
-def open_groups(X: Any, y: Any = None, columns: list[str] | None = None) -> tuple[Any, Any]:
+def open_groups(X: object, y: object = None, columns: list[str] | None = None) -> tuple[Any, Any]:
     """Return groups of pandas as lists of tables, in the order of their keys; what is no such group as it is.
 
     Groups of a whole data frame hold its keys and mostly its labels, too: taken are ``columns``, those of an earlier
     fit, or where y are groups of a column, all but that one and the keys.
     """
-    labels = [group for _, group in y] if _are_groups(y) else y
+    labels: Any = [group for _, group in y] if _are_groups(y) else y
     if not _are_groups(X):
         return X, labels
     tables = [group for _, group in X]
@@ -487,12 +499,12 @@ def open_groups(X: Any, y: Any = None, columns: list[str] | None = None) -> tupl
     return tables, labels
 
 
-def _are_groups(values: Any) -> bool:
+def _are_groups(values: object) -> TypeGuard[Any]:
     """Whether values are groups of pandas, of tables or of columns."""
     return type(values).__name__ in ("DataFrameGroupBy", "SeriesGroupBy") and hasattr(values, "exclusions")
 
 
-def refuse_containers(values: Any, name: str) -> None:
+def refuse_containers(values: object, name: str) -> None:
     """Raise if ``values`` hold sequences in a form of another package that is no list of them."""
     kind = type(values).__name__
     if kind.endswith("GroupBy"):
@@ -506,7 +518,7 @@ def refuse_containers(values: Any, name: str) -> None:
         raise TypeError(f"{name} is a nested tensor: pass the list of its parts, list(x.unbind())")
 
 
-def refuse_tensor(item: Any, where: str) -> None:
+def refuse_tensor(item: object, where: str) -> None:
     """Raise if ``item`` is a tensor of PyTorch that NumPy cannot read."""
     refuse_containers(item, where)
     if not _is_tensor(item):
@@ -527,14 +539,14 @@ def refuse_tensor(item: Any, where: str) -> None:
         raise TypeError(f"{where} is a tensor that requires its gradient, which fields do not pass on: x.detach()")
     if item.device.type != "cpu":
         raise TypeError(
-            f"{where} is a tensor on the device {str(item.device)!r}: pass x.cpu(). Where a field is fitted is said by "
-            "its engine."
+            f"{where} is a tensor on the device {str(item.device)!r}: pass x.cpu(). The engine of an estimator "
+            "sets where it is fitted."
         )
     if dtype.startswith(_UNKNOWN_NUMBERS):
-        raise TypeError(f"{where} is a tensor of {dtype}, which NumPy does not know: pass x.float()")
+        raise TypeError(f"{where} is a tensor of {dtype}, which NumPy does not have: pass x.float()")
 
 
-def _is_tensor(item: Any) -> bool:
+def _is_tensor(item: object) -> TypeGuard[Any]:
     """Whether an object is a tensor of PyTorch, of a class of its own or a derived one."""
     return hasattr(item, "is_nested") and any(
         each.__module__.partition(".")[0] == "torch" for each in type(item).__mro__

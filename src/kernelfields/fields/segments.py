@@ -4,8 +4,8 @@
     begins        1 0 0 1 0 1 0 0 0          segments (0, 3, a), (3, 5, b), (5, 9, c)
 
 Labels of positions are cut where they change. Where neighbouring segments may have the same label, a run that is
-longer than the longest segment is cut into as many as it needs; labels written as segments, (begin, end, label), say
-themselves where they are cut.
+longer than the longest segment is cut into as many as it needs; labels written as segments, (begin, end,
+label), are cut as written.
 
 DurationCliques are the scores h(d, y) of segments of d positions and label y, d = 1 .. D: functions of log d in the
 RKHS of a kernel, one for each label or one that all labels share.
@@ -15,22 +15,22 @@ embedding of the d inputs of a segment, the score is <f_y, mu> for f_y in the RK
 
     <mu, mu'> = 1 / (d d') sum_t sum_t' k(x_t, x'_t')          and the score 1/d sum_t f_y(x_t)
 
-It is linear in mu, and mu tells all of the distribution of the inputs where k is characteristic, as RBF is. Sums
+It is linear in mu, and mu determines the distribution of the inputs where k is characteristic, as RBF is. Sums
 of f_y(x_t) before a position give the score of any segment in O(1).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from kernelfields.fields.chains import Chains
+from kernelfields.fields.chains import Chains, Packed
 from kernelfields.fields.cliques import CliquesEverywhere
-from kernelfields.fields.reading import rows_of
-from kernelfields.numerics.parameters import is_whole
+from kernelfields.numerics.parameters import check_count, is_whole
+from kernelfields.numerics.registry import SETTINGS
 
 #: Names of the potentials of durations and of means over segments, where sets of cliques name what they score.
 DURATION, SEGMENT = "duration", "segment"
@@ -41,28 +41,36 @@ class Segment(NamedTuple):
 
     begin: int
     end: int
-    label: Any
+    label: object
     probability: float
 
 
+class Segmentation(NamedTuple):
+    """Labels of positions (N,) and a mask of where segments begin, (N,), the first positions of sequences included."""
+
+    labels: np.ndarray
+    begins: np.ndarray
+
+
+@SETTINGS.register("duration cliques")
+@dataclass(eq=False, repr=False)
 class DurationCliques(CliquesEverywhere):
     """The duration of a segment and its label, by a kernel on the logarithm of the duration.
 
-    ``max_duration`` is D; ``shared`` says whether all labels have one function of the duration.
+    ``max_duration`` is D; ``shared``: whether all labels have one function of the duration.
     """
 
     default_name = DURATION
     group = DURATION
 
-    def __init__(self, kernel: Any = "rbf", *, max_duration: int = 1, shared: bool = False, **keywords: Any):
-        super().__init__(kernel, **keywords)
-        self.max_duration = max_duration
-        self.shared = shared
+    kernel: Any = "rbf"
+    max_duration: int = field(default=1, kw_only=True)
+    shared: bool = field(default=False, kw_only=True)
 
     def check_reach(self) -> None:
         """Raise ValueError unless there is a longest duration, a whole number."""
         check_duration(self.max_duration)
-        if self.support != "all":
+        if self.observed_only:
             raise ValueError("durations have weights of their own each: leave support='all'")
 
     @property
@@ -79,68 +87,78 @@ class DurationCliques(CliquesEverywhere):
         """Return the number of columns of the view: one, log d."""
         return 1
 
-    def view(self, data: Any) -> np.ndarray:
+    def view(self, data: Packed) -> np.ndarray:
         """Return the logarithms of all durations, (D, 1), whatever the data are."""
         return np.log(np.arange(1.0, self.max_duration + 1.0))[:, None]
 
-    def weights(self, data: Any) -> None:
+    def weights(self, data: Packed) -> None:
         """Return None: a duration is one row, whatever the weights of sequences."""
 
 
+@SETTINGS.register("segment cliques")
+@dataclass(eq=False, repr=False)
 class SegmentCliques(CliquesEverywhere):
     """The inputs of a segment as one, by the mean of a kernel over its positions, and its label."""
 
     default_name = SEGMENT
     group = SEGMENT
 
-    def __init__(self, kernel: Any = "rbf", **shared: Any):
-        super().__init__(kernel, **shared)
+    kernel: Any = "rbf"
 
     def check_reach(self) -> None:
         """Raise ValueError unless there is a kernel and every feature has a weight for every label."""
         if self.kernel is None:
             raise ValueError("segment_kernel scores the inputs of segments: give a kernel, such as 'rbf'")
-        if self.support != "all" or self.l1 > 0:
+        if self.observed_only or (self.l1 or 0.0) > 0:
             raise ValueError("means over segments have weights of all features and labels: leave support='all', l1=0")
 
     @property
     def weighs_labels_singly(self) -> bool:
-        """What all labels have in common says where segments are cut, so that functions belong to labels."""
+        """What all labels have in common decides where segments are cut, so that functions belong to labels."""
         return True
 
-    def weights(self, data: Any) -> np.ndarray | None:
+    def weights(self, data: Packed) -> np.ndarray | None:
         """Return the weight of the sequence of every position, (N,); None where all are one."""
         return None if np.all(data.weights == 1.0) else data.position_weights
 
 
-def check_duration(longest: Any) -> None:
+def check_duration(longest: object) -> None:
     """Raise ValueError unless ``longest`` is a whole number of positions."""
-    if not is_whole(longest) or longest < 1:
-        raise ValueError(f"max_duration must be a whole number of at least 1 position, or None, got {longest!r}")
+    check_count(longest, "max_duration", " position, or None")
 
 
 @dataclass(frozen=True, eq=False)
 class SegmentedChains(Chains):
     """Packed sequences that are cut into segments; ``begins`` (N,) are True where one begins, None without labels."""
 
-    begins: Any = None
+    begins: np.ndarray | None = None
+
+    row_fields: ClassVar[tuple[str, ...]] = (*Chains.row_fields, "begins")
 
     @classmethod
     def of(cls, chains: Chains, begins: np.ndarray | None) -> SegmentedChains:
         """Return chains with the places where their segments begin."""
         return cls(chains.inputs, chains.offsets, chains.labels, chains.weights, chains.evidence, begins=begins)
 
-    def subset(self, indices: Any) -> SegmentedChains:
-        """Copy the chosen sequences: whole numbers, a mask of length S, or a slice."""
-        chosen = np.arange(self.n_sequences)[indices].reshape(-1)
-        begins = None if self.begins is None else self.begins[rows_of(self.offsets, chosen)[0]]
-        return SegmentedChains.of(super().subset(indices), begins)
+    @property
+    def labelling(self) -> Segmentation | None:
+        """The labels of positions and where segments begin; runs of equal labels if that is not given."""
+        if self.labels is None:
+            return None
+        return Segmentation(self.labels, self.is_begin)
+
+    @property
+    def is_begin(self) -> np.ndarray:
+        """Mask of the rows that begin a segment, (N,): a run of equal labels if ``begins`` is None."""
+        if self.begins is None:
+            return begins_of(self.required_labels, self.offsets)
+        return self.begins | self.is_start
 
     @property
     def segments(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """First rows, rows after the last, and labels of all segments; ends of sequences end them."""
-        begins, ends = bounds_of(self.begins | self.is_start)
-        return begins, ends, self.labels[begins]
+        begins, ends = bounds_of(self.is_begin)
+        return begins, ends, self.required_labels[begins]
 
 
 def bounds_of(begins: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -161,19 +179,19 @@ def begins_of(labels: np.ndarray, offsets: np.ndarray, longest: int | None = Non
     return begins
 
 
-def are_segments(y: Any) -> bool:
+def are_segments(y: object) -> bool:
     """Whether the labels of sequences are written as segments, (begin, end, label)."""
     if not isinstance(y, list | tuple) or not len(y) or not isinstance(y[0], list | tuple) or not len(y[0]):
         return False
     return isinstance(y[0][0], list | tuple) and len(y[0][0]) in (3, 4)
 
 
-def read_segments(y: Sequence[Sequence[Any]]) -> tuple[list[list[Any]], np.ndarray]:
+def read_segments(y: Sequence[Sequence]) -> tuple[list[list], np.ndarray]:
     """Return labels of positions for each sequence, and a mask of where segments begin, (N,), from segments."""
-    labels: list[list[Any]] = []
+    labels: list[list] = []
     begins: list[bool] = []
     for index, segments in enumerate(y):
-        row: list[Any] = []
+        row: list = []
         for place, segment in enumerate(segments):
             if not isinstance(segment, list | tuple) or len(segment) not in (3, 4):
                 raise ValueError(f"sequence {index} of y: {segment!r:.60} is no segment (begin, end, label)")

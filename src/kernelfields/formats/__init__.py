@@ -1,33 +1,50 @@
-"""Files: models as data, sequences with their labels, templates of features."""
+"""Files: models as data, sequences with their labels, templates of features.
 
-from kernelfields.formats.column_files import ColumnSequence, read_columns, write_columns
-from kernelfields.formats.crfsuite_text import read_crfsuite, write_crfsuite
-from kernelfields.formats.model_file import ModelFileError, read_model, write_model
-from kernelfields.formats.sequence_arrays import read_arrays, write_arrays
-from kernelfields.formats.sequence_files import (
-    SequenceFile,
-    format_of,
-    read_sequences,
-    write_predictions,
-    write_sequences,
-)
-from kernelfields.formats.sequence_tables import read_table, write_table
-from kernelfields.formats.templates import Template
-from kernelfields.formats.text_files import SequenceFileError
+Names load on first use: the reader of served models needs the text of model files, and NumPy alone.
+"""
+
+from typing import TYPE_CHECKING
+
+from kernelfields.numerics.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from kernelfields.formats.column_files import TEXT_FEATURES, ColumnFile, ColumnSequence, read_columns, write_columns
+    from kernelfields.formats.crfsuite_text import read_crfsuite, write_crfsuite
+    from kernelfields.formats.model_file import ModelFileError, read_model, write_model
+    from kernelfields.formats.sequence_arrays import read_arrays, write_arrays
+    from kernelfields.formats.sequence_file import Reading, SequenceFile
+    from kernelfields.formats.sequence_files import (
+        describe_reading,
+        format_of,
+        partial_labels,
+        read_sequences,
+        rebuild_reading,
+        write_predictions,
+        write_sequences,
+    )
+    from kernelfields.formats.sequence_tables import read_table, write_table
+    from kernelfields.formats.templates import Template
+    from kernelfields.formats.text_files import SequenceFileError
 
 __all__ = [
+    "TEXT_FEATURES",
+    "ColumnFile",
     "ColumnSequence",
     "ModelFileError",
+    "Reading",
     "SequenceFile",
     "SequenceFileError",
     "Template",
+    "describe_reading",
     "format_of",
+    "partial_labels",
     "read_arrays",
     "read_columns",
     "read_crfsuite",
     "read_model",
     "read_sequences",
     "read_table",
+    "rebuild_reading",
     "write_arrays",
     "write_columns",
     "write_crfsuite",
@@ -36,3 +53,25 @@ __all__ = [
     "write_sequences",
     "write_table",
 ]
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "column_files": ["TEXT_FEATURES", "ColumnFile", "ColumnSequence", "read_columns", "write_columns"],
+        "crfsuite_text": ["read_crfsuite", "write_crfsuite"],
+        "model_file": ["ModelFileError", "read_model", "write_model"],
+        "sequence_arrays": ["read_arrays", "write_arrays"],
+        "sequence_file": ["Reading", "SequenceFile"],
+        "sequence_files": [
+            "describe_reading",
+            "format_of",
+            "partial_labels",
+            "read_sequences",
+            "rebuild_reading",
+            "write_predictions",
+            "write_sequences",
+        ],
+        "sequence_tables": ["read_table", "write_table"],
+        "templates": ["Template"],
+        "text_files": ["SequenceFileError"],
+    },
+)

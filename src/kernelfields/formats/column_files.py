@@ -4,12 +4,12 @@
     He    PRP   B-NP         rows: cells separated by tabs, or by runs of spaces and tabs
     ran   VBD   B-VP
 
-The first row says how many columns there are and, unless told, what separates them: a tab if it holds one, else
-spaces. With tabs a cell may hold spaces or be empty.
+The first row fixes how many columns there are and, unless ``separator`` does, what separates them: a tab if it holds
+one, else spaces. With tabs a cell may hold spaces or be empty.
 
 "#" can begin a comment or be a word. A line that begins with it is a comment if it stands before a sequence and
-either has another number of cells than the rows or reads "# name = value". A line that begins with -DOCSTART- says
-that a document begins, whatever its cells: it is no row, ends the sequence before it, and is kept like a comment, with
+either has another number of cells than the rows or reads "# name = value". A line that begins with -DOCSTART- marks
+the begin of a document, whatever its cells: it is no row, ends the sequence before it, and is kept like a comment, with
 the empty line after it. With ``conllu=True`` the rows are those of words: lines with ids such as 1-2 or 1.1 are kept
 like comments, wherever they stand. Numbers of columns count from 0, as in templates.
 
@@ -22,11 +22,11 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, NamedTuple
 
-from kernelfields.formats.templates import Template
+from kernelfields.formats.sequence_file import Predictions, Reading, SequenceFile
+from kernelfields.formats.templates import Template, text_template
 from kernelfields.formats.text_files import PathName, SequenceFileError, input_name, open_text_output, read_lines
 
 SEPARATORS = {"tab": "\t", "space": " "}
@@ -34,6 +34,9 @@ _NAMED_COMMENT = re.compile(r"# *[\w.:-]+ *= ")
 _DOCUMENT_START = "-DOCSTART-"
 _NO_WORD = re.compile(r"[0-9]+[-.][0-9]+")
 _CONLLU_COLUMNS = 10
+_UPOS, _FORM, _UNSPECIFIED = 3, 1, "_"  # of CoNLL-U
+#: The option ``template`` that makes features of text.
+TEXT_FEATURES = "text"
 
 
 @dataclass
@@ -98,13 +101,8 @@ class LabelledColumns:
                 raise SequenceFileError(f"{self.name}, line {line}, column {self.label} (from 0): the label is empty")
         return y
 
-    def inputs(self, template: Template | None, columns: Sequence[int] | None) -> list[Any]:
-        """Return the strings of a template, or else feature dicts of columns, None for all but the label."""
-        if not self.sequences:
-            return []
-        if template is not None:
-            template.check_columns(self.width, self.label)
-            return template.features_of(sequence.rows for sequence in self.sequences)
+    def chosen(self, columns: Sequence[int] | None) -> list[int]:
+        """Return the columns of features: those given, or all but that of the labels; raise if there are none."""
         chosen = [c for c in range(self.width) if c != self.label] if columns is None else list(columns)
         for column in chosen:
             if not 0 <= column < self.width or column == self.label:
@@ -114,11 +112,114 @@ class LabelledColumns:
             raise SequenceFileError(
                 f"{self.name} has no columns beside the labels; without labels, in Python, use label=None"
             )
+        return chosen
+
+    def inputs(self, template: Template | None, columns: Sequence[int] | None) -> list:
+        """Return the strings of a template, or else feature dicts of columns, None for all but the label."""
+        if not self.sequences:
+            return []
+        if template is not None:
+            template.check_columns(self.width, self.label)
+            return template.features_of(sequence.rows for sequence in self.sequences)
+        chosen = self.chosen(columns)
         names = [str(column) for column in chosen]
         return [
             [dict(zip(names, [row[column] for column in chosen], strict=True)) for row in sequence.rows]
             for sequence in self.sequences
         ]
+
+    def file(self, template: Template | str | None, features: Sequence[int] | None, reading: Reading) -> ColumnFile:
+        """Return the file with the strings of a template, or else feature dicts, and the options that read it."""
+        if isinstance(template, str):
+            if template != TEXT_FEATURES:
+                raise ValueError(f"template must be a Template, {TEXT_FEATURES!r} or None, got {template!r}")
+            rows = [sequence.rows for sequence in self.sequences]
+            template = text_template(rows, self.chosen(features)) if rows else None
+        if template is not None:
+            reading["template"] = template
+        if features is not None:
+            reading["features"] = list(features)
+        X, y = self.inputs(template, features), self.labels()
+        return ColumnFile(X=X, y=y, reading=reading, sequences=self.sequences)
+
+
+@dataclass(eq=False, kw_only=True)
+class ColumnFile(SequenceFile):
+    """The sequences of a column file, and their rows."""
+
+    sequences: list[ColumnSequence]
+
+    @property
+    def words(self) -> list[list[str] | None]:
+        """The words of every sequence: the first column, in CoNLL-U the form."""
+        column = _FORM if self.format == "conllu" else 0
+        return [[row[column] for row in sequence.rows] for sequence in self.sequences]
+
+    def place(self, sequence: int, position: int) -> str:
+        """Return line and column of the label of a position."""
+        return f"line {self.sequences[sequence].lines[position]}, column {self.reading['label']} (from 0)"
+
+    def write_predictions(self, path: PathName, predictions: Predictions) -> None:
+        """Write the rows with more cells: label, then 0.970000, or B-NP/0.970000 I-NP/0.010000 and so on."""
+        write_columns(path, self.sequences, predictions.cells())
+
+
+def read_column_file(
+    path: PathName,
+    *,
+    separator: str = "auto",
+    comments: bool = True,
+    label: int | None = -1,
+    features: Sequence[int] | None = None,
+    template: Template | str | None = None,
+    n_columns: int | None = None,
+    labels_required: bool = True,
+) -> ColumnFile:
+    """Read a column file; the options are those of formats/sequence_files.py."""
+    sequences = list(read_columns(path, separator=separator, comments=comments))
+    columns = LabelledColumns(sequences, input_name(path), label, labels_required, n_columns)
+    reading: Reading = {"format": "columns", "separator": separator, "comments": comments}
+    reading |= {"label": label if columns.label is None else columns.label, "n_columns": columns.n_columns}
+    return columns.file(template, features, reading)
+
+
+def read_conllu(
+    path: PathName,
+    *,
+    label: int | None = _UPOS,
+    features: Sequence[int] | None = None,
+    template: Template | str | None = None,
+    labels_required: bool = True,
+) -> ColumnFile:
+    """Read a file in CoNLL-U; without features, the form is taken. Labels that are all "_" are none."""
+    sequences = list(read_columns(path, conllu=True))
+    columns = LabelledColumns(sequences, input_name(path), label, labels_required)
+    file = columns.file(template, features or [_FORM], {"format": "conllu", "label": label})
+    unlabelled = all(label == _UNSPECIFIED for labels in file.y or () for label in labels)
+    return replace(file, y=None) if unlabelled else file
+
+
+#: A line of a column file: its number, its text, and its cells, or None unless it is a row of the file.
+ColumnLine = tuple[int, str, list[str] | None]
+
+
+def read_column_lines(
+    path: PathName, *, separator: str = "auto", comments: bool = True, conllu: bool = False
+) -> tuple[str, Iterator[ColumnLine]]:
+    """Read on to the first row; return what separates cells, and an iterator over all lines as they come.
+
+    ``separator``: "tab", "space" or "auto". ``comments=False`` takes every line that begins with "#" for a row.
+    """
+    if separator not in ("auto", *SEPARATORS):
+        raise ValueError(f"separator must be 'auto', 'tab' or 'space', got {separator!r}")
+    numbered = enumerate(read_lines(path), start=1)
+    head, layout = _find_layout(numbered, _Layout(input_name(path), SEPARATORS.get(separator, ""), comments, conllu))
+    return layout.separator, layout.cut(chain(head, numbered)) if layout.n_columns else iter(())
+
+
+def ends_sequence(line: str) -> bool:
+    """Whether a sequence ends before a line: it is empty, or a document begins."""
+    return not line.strip(" \t") or line.startswith(_DOCUMENT_START)
 
 
 def read_columns(
@@ -126,79 +227,34 @@ def read_columns(
 ) -> Iterator[ColumnSequence]:
     """Yield the sequences of a column file; "-" is standard input, gzip is unpacked.
 
-    ``separator``: "tab", "space" or "auto". ``comments=False`` takes every line that begins with "#" for a row.
+    The options are those of :func:`read_column_lines`.
     """
-    if separator not in ("auto", *SEPARATORS):
-        raise ValueError(f"separator must be 'auto', 'tab' or 'space', got {separator!r}")
-    name = input_name(path)
-    numbered = enumerate(read_lines(path), start=1)
-    head, layout = _find_layout(numbered, separator, comments, conllu)
-    if layout is None:
-        return
-    current = ColumnSequence([], separator=layout.separator)
+    character, lines = read_column_lines(path, separator=separator, comments=comments, conllu=conllu)
+    current = ColumnSequence([], separator=character)
     done: ColumnSequence | None = None  # held back: what is left at the end of the file belongs to it
-    for source in (head, numbered):
-        for number, line in source:
-            begins = line.startswith(_DOCUMENT_START)
-            if begins or not line.strip(" \t"):
-                if current.rows:
-                    done, current = current, ColumnSequence([], separator=layout.separator)
-                elif not begins and current.kept and current.kept[-1][1].startswith(_DOCUMENT_START):
-                    # Readers that take -DOCSTART- for a word find it in a sequence of its own.
-                    current.kept.append((0, ""))
-                if begins:
-                    current.kept.append((0, line))
-                continue
-            cells = _split(line, layout.separator)
-            plain = len(cells) == layout.n_columns and line[0] != "#" and not conllu
-            if not plain:
-                if _is_kept(line, cells, layout, bool(current.rows), comments, conllu):
-                    current.kept.append((len(current.rows), line))
-                    continue
-                if len(cells) != layout.n_columns:
-                    raise SequenceFileError(_ragged(name, number, line, cells, layout))
+    for number, line, cells in lines:
+        if cells is not None:
             if done is not None:
                 yield done
                 done = None
             current.rows.append(cells)
             current.lines.append(number)
+        elif not ends_sequence(line):
+            current.kept.append((len(current.rows), line))
+        else:
+            begins = line.startswith(_DOCUMENT_START)
+            if current.rows:
+                done, current = current, ColumnSequence([], separator=character)
+            elif not begins and current.kept and current.kept[-1][1].startswith(_DOCUMENT_START):
+                # Readers that take -DOCSTART- for a word find it in a sequence of its own.
+                current.kept.append((0, ""))
+            if begins:
+                current.kept.append((0, line))
     if current.rows:
         yield current
     elif done is not None:
         done.kept += [(len(done.rows) + 1, line) for _, line in current.kept]
         yield done
-
-
-class ColumnLine(NamedTuple):
-    """A line of a column file and its number; ``cells`` are None unless it is a row, ``ends`` if a sequence ends."""
-
-    number: int
-    text: str
-    cells: list[str] | None
-    ends: bool
-    separator: str
-
-
-def read_column_lines(path: PathName, *, separator: str = "auto", comments: bool = True) -> Iterator[ColumnLine]:
-    """Yield the lines of a column file as they come, once the first row is there; otherwise as ``read_columns``."""
-    numbered = enumerate(read_lines(path), start=1)
-    head, layout = _find_layout(numbered, separator, comments, False)
-    if layout is None:
-        return
-    inside = False
-    for number, line in chain(head, numbered):
-        if line.startswith(_DOCUMENT_START) or not line.strip(" \t"):
-            yield ColumnLine(number, line, None, inside, layout.separator)
-            inside = False
-            continue
-        cells = _split(line, layout.separator)
-        if _is_kept(line, cells, layout, inside, comments, False):
-            yield ColumnLine(number, line, None, False, layout.separator)
-            continue
-        if len(cells) != layout.n_columns:
-            raise SequenceFileError(_ragged(input_name(path), number, line, cells, layout))
-        inside = True
-        yield ColumnLine(number, line, cells, False, layout.separator)
 
 
 def write_columns(
@@ -219,35 +275,76 @@ def write_columns(
 
 @dataclass(frozen=True)
 class _Layout:
-    """What separates the cells, how many a row has, and what says so."""
+    """How lines are cut: what separates the cells, how many a row has, and the source of that number."""
 
+    name: str
     separator: str
-    n_columns: int
-    authority: str
+    comments: bool
+    conllu: bool
+    n_columns: int = 0
+    authority: str = ""
+
+    def as_in(self, number: int, line: str) -> _Layout:
+        """Return the layout that a first row shows."""
+        if self.conllu:
+            return replace(self, separator="\t", n_columns=_CONLLU_COLUMNS, authority="CoNLL-U")
+        separator = self.separator or ("\t" if "\t" in line else " ")
+        return replace(self, separator=separator, n_columns=len(_split(line, separator)), authority=f"line {number}")
+
+    def cut(self, numbered: Iterable[tuple[int, str]]) -> Iterator[ColumnLine]:
+        """Yield lines with their cells."""
+        inside, separator, n_columns = False, self.separator, self.n_columns
+        for number, line in numbered:
+            if not line.strip(" \t") or line.startswith(_DOCUMENT_START):
+                inside = False
+                yield number, line, None
+                continue
+            cells = line.split("\t") if separator == "\t" else _split(line, separator)
+            # Most lines are plain rows, about which there is nothing more to find out.
+            if len(cells) != n_columns or line[0] == "#" or self.conllu:
+                if self._keeps(line, cells, inside):
+                    yield number, line, None
+                    continue
+                if len(cells) != n_columns:
+                    raise SequenceFileError(self._ragged(number, line, cells))
+            inside = True
+            yield number, line, cells
+
+    def _keeps(self, line: str, cells: list[str], inside: bool) -> bool:
+        """Whether a line is no row, but kept: a comment before a sequence, or a line of CoNLL-U that is no word."""
+        if self.conllu and _NO_WORD.fullmatch(cells[0]):
+            return True
+        if inside or line[0] != "#" or not self.comments:
+            return False
+        return len(cells) != self.n_columns or _NAMED_COMMENT.match(line) is not None
+
+    def _ragged(self, number: int, line: str, cells: list[str]) -> str:
+        found, expected = len(cells), self.n_columns
+        if line.startswith("#"):
+            advice = "Comments may stand before a sequence, not inside."
+        elif self.separator == " ":
+            advice = "Cells are separated by spaces here; for cells that hold spaces, write tabs between them."
+        elif found == 1:
+            advice = "Cells are separated by tabs here, and this line has none; for both, set the separator to space."
+        else:
+            advice = "Cells are separated by tabs here; an empty cell counts."
+        column = min(found, expected)
+        problem = "there is none" if found < expected else f"{cells[column]!r:.40} is one too many"
+        columns = f"{found} column{'s' if found != 1 else ''}, expected {expected} as in {self.authority}"
+        return f"{self.name}, line {number}, column {column} (from 0): {problem}; found {columns}. {advice}"
 
 
-def _find_layout(
-    numbered: Iterator[tuple[int, str]], separator: str, comments: bool, conllu: bool
-) -> tuple[list[tuple[int, str]], _Layout | None]:
-    """Read on to the first line that must be a row; return the lines read and the layout it shows."""
+def _find_layout(numbered: Iterator[tuple[int, str]], layout: _Layout) -> tuple[list[tuple[int, str]], _Layout]:
+    """Read on to the first line that must be a row; return the lines read and the layout that it shows."""
     head: list[tuple[int, str]] = []
     for number, line in numbered:
         head.append((number, line))
-        doubtful = (comments and line.startswith("#")) or line.startswith(_DOCUMENT_START)
+        doubtful = (layout.comments and line.startswith("#")) or line.startswith(_DOCUMENT_START)
         if line.strip(" \t") and not doubtful:
-            return head, _layout_of(number, line, separator, conllu)
+            return head, layout.as_in(number, line)
     # Nothing but doubtful lines: those that look like rows are rows.
-    for number, line in head:
-        if line.startswith("#\t"):
-            return head, _layout_of(number, line, separator, conllu)
-    return head, None
-
-
-def _layout_of(number: int, line: str, separator: str, conllu: bool) -> _Layout:
-    if conllu:
-        return _Layout("\t", _CONLLU_COLUMNS, "CoNLL-U")
-    character = SEPARATORS.get(separator) or ("\t" if "\t" in line else " ")
-    return _Layout(character, len(_split(line, character)), f"line {number}")
+    first = next(((number, line) for number, line in head if line.startswith("#\t")), None)
+    return head, layout if first is None else layout.as_in(*first)
 
 
 def _split(line: str, separator: str) -> list[str]:
@@ -255,32 +352,6 @@ def _split(line: str, separator: str) -> list[str]:
         return line.split("\t")
     # Not str.split(): other spaces of Unicode, such as the ideographic one, can be words.
     return [cell for cell in line.replace("\t", " ").split(" ") if cell]
-
-
-def _is_kept(line: str, cells: list[str], layout: _Layout, inside: bool, comments: bool, conllu: bool) -> bool:
-    if conllu and _NO_WORD.fullmatch(cells[0]):
-        return True
-    if inside:
-        return False
-    if line[0] == "#" and comments:
-        return len(cells) != layout.n_columns or _NAMED_COMMENT.match(line) is not None
-    return False
-
-
-def _ragged(name: str, number: int, line: str, cells: list[str], layout: _Layout) -> str:
-    found, expected = len(cells), layout.n_columns
-    if line.startswith("#"):
-        advice = "Comments may stand before a sequence, not inside."
-    elif layout.separator == " ":
-        advice = "Cells are separated by spaces here; for cells that hold spaces, write tabs between them."
-    elif found == 1:
-        advice = "Cells are separated by tabs here, and this line has none; for both, set the separator to space."
-    else:
-        advice = "Cells are separated by tabs here; an empty cell counts."
-    place = min(found, expected)
-    problem = "there is none" if found < expected else f"{cells[place]!r:.40} is one too many"
-    columns = f"{found} column{'s' if found != 1 else ''}, expected {expected} as in {layout.authority}"
-    return f"{name}, line {number}, column {place} (from 0): {problem}; found {columns}. {advice}"
 
 
 def _write_sequence(write: Callable[[str], object], sequence: ColumnSequence, added: Sequence[Sequence[str]]) -> None:

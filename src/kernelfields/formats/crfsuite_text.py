@@ -16,52 +16,73 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
+import scipy.sparse as sp
 
+from kernelfields.features.chunks import features_of, read_weighted
+from kernelfields.formats.sequence_file import Predictions, SequenceFile
 from kernelfields.formats.text_files import PathName, SequenceFileError, input_name, open_text_output, read_lines
 
 _ESCAPED = re.compile(r"([:\\])")
 _DECLARATION = "@"
 _WEIGHT = "@weight"
+#: An attribute with its weight, or its name alone if that is 1.
+Attribute: TypeAlias = str | tuple[str, float]
+#: A position as it is read: names of features, or a feature dict.
+Position: TypeAlias = list[str] | dict[str, float]
 
 
-@dataclass
-class CRFsuiteData:
-    """Positions X and labels y of every sequence; weights (S,) if the file gives any, else None.
+@dataclass(eq=False, kw_only=True)
+class CRFsuiteData(SequenceFile):
+    """The sequences of a file, and ``first_lines`` (S,), where they begin: positions stand on consecutive lines."""
 
-    ``first_lines`` (S,) are the lines where sequences begin; their positions stand on consecutive lines.
-    """
-
-    X: list[list[Any]]
-    y: list[list[str]]
-    weights: np.ndarray | None
     first_lines: list[int]
 
+    def place(self, sequence: int, position: int) -> str:
+        """Return line and column of the label of a position."""
+        return f"line {self.first_lines[sequence] + position}, column 0"
 
-def read_crfsuite(path: PathName) -> CRFsuiteData:
-    """Read a file in CRFsuite's text format; "-" is standard input, gzip is unpacked."""
-    sequences: list[Any] = list(_read_sequences(path))
-    X, y, weights, first_lines = ([sequence[part] for sequence in sequences] for part in range(4))
+    def write_predictions(self, path: PathName, predictions: Predictions) -> None:
+        """Write a line per position, as CRFsuite's tagger does: label read, label predicted, probabilities."""
+        with open_text_output(path) as file:
+            for sequence in predictions.cells(self.y or []):
+                file.writelines("\t".join(cells) + "\n" for cells in sequence)
+                file.write("\n")
+
+
+def read_crfsuite(path: PathName, *, labels_required: bool = True) -> CRFsuiteData:
+    """Read a file in CRFsuite's text format, which always has labels; "-" is standard input, gzip is unpacked."""
+    X: list[list[Position]] = []
+    y: list[list[str]] = []
+    weights: list[float] = []
+    first_lines: list[int] = []
+    for positions, labels, weight, first_line in _read_sequences(path):
+        X.append(positions)
+        y.append(labels)
+        weights.append(weight)
+        first_lines.append(first_line)
     if any(type(position) is dict for positions in X for position in positions):
         X = [[p if isinstance(p, dict) else _sum_by_name(p) for p in positions] for positions in X]
     given = np.array(weights) if any(weight != 1.0 for weight in weights) else None
-    return CRFsuiteData(X, y, given, first_lines)
+    return CRFsuiteData(X=X, y=y, weights=given, reading={"format": "crfsuite"}, first_lines=first_lines)
 
 
-def write_crfsuite(path: PathName, X: Any, y: Any, weights: Any = None) -> None:
+def write_crfsuite(
+    path: PathName, X: Sequence, y: Sequence, weights: Sequence[float] | np.ndarray | None = None
+) -> None:
     """Write sequences in CRFsuite's text format; "-" is standard output.
 
     Positions are feature dicts or lists of feature strings; for arrays, dense or sparse, the names of features are
     the numbers of columns, and zeros are left out. ``weights`` holds one number per sequence.
     """
-    each = [1.0] * len(X) if weights is None else [float(weight) for weight in weights]
-    if not len(X) == len(y) == len(each):
-        raise ValueError(f"{len(X)} sequences, labels of {len(y)} and {len(each)} weights: they have to match")
+    every = [1.0] * len(X) if weights is None else [float(weight) for weight in weights]
+    if not len(X) == len(y) == len(every):
+        raise ValueError(f"{len(X)} sequences, labels of {len(y)} and {len(every)} weights: they have to match")
     written = _Escaped()
     with open_text_output(path) as file:
-        for index, (positions, labels, weight) in enumerate(zip(X, y, each, strict=True)):
+        for index, (positions, labels, weight) in enumerate(zip(X, y, every, strict=True)):
             if weight != 1.0:
                 file.write(f"{_WEIGHT}:{weight!r}\n")
             try:
@@ -77,17 +98,9 @@ def write_crfsuite(path: PathName, X: Any, y: Any, weights: Any = None) -> None:
             file.write("\n")
 
 
-def write_crfsuite_labels(path: PathName, rows: Iterable[Iterable[Sequence[str]]]) -> None:
-    """Write cells as CRFsuite's tagger does: a line per position, tabs between, an empty line per sequence."""
-    with open_text_output(path) as file:
-        for sequence in rows:
-            file.writelines("\t".join(cells) + "\n" for cells in sequence)
-            file.write("\n")
-
-
-def _read_sequences(path: PathName) -> Iterator[tuple[list[Any], list[str], float, int]]:
+def _read_sequences(path: PathName) -> Iterator[tuple[list[Position], list[str], float, int]]:
     name, attributes = input_name(path), _Attributes()
-    positions: list[Any] = []
+    positions: list[Position] = []
     labels: list[str] = []
     weight: float | None = None
     for number, line in enumerate(chain(read_lines(path), [""]), start=1):  # an empty line ends the last one, too
@@ -106,10 +119,9 @@ def _read_sequences(path: PathName) -> Iterator[tuple[list[Any], list[str], floa
                     raise ValueError(f"{cells[0]!r:.60} belongs on a line of its own, once, before a sequence")
                 weight = _declared_weight(cells[0])
                 continue
-            if ":" not in line and "\\" not in line:
-                label, position = cells[0], cells[1:]
-            else:
-                label, position = attributes.label(cells[0]), attributes.position(cells[1:])
+            plain = ":" not in line and "\\" not in line
+            label = cells[0] if plain else attributes.label(cells[0])
+            position = cells[1:] if plain else attributes.position(cells[1:])
         except ValueError as error:
             raise SequenceFileError(f"{name}, line {number}{attributes.place(cells)}: {error}") from error
         positions.append(position)
@@ -129,15 +141,13 @@ def _declared_weight(text: str) -> float:
     return weight
 
 
-class _Attributes(dict[str, Any]):
+class _Attributes(dict[str, Attribute]):
     """What attributes mean, by how they are written: a name or, if the weight is not 1, (name, weight).
 
     The same ones come again and again, so each is read once.
     """
 
-    def __missing__(self, text: str) -> Any:
-        from kernelfields.features.chunks import read_weighted  # here, because it loads scikit-learn
-
+    def __missing__(self, text: str) -> Attribute:
         ((name, weight),) = read_weighted([text]).items()
         self[text] = meaning = name if weight == 1.0 else (name, weight)
         return meaning
@@ -145,17 +155,19 @@ class _Attributes(dict[str, Any]):
     def label(self, text: str) -> str:
         """Return the label of a cell."""
         label = self[text]
-        if not label or type(label) is tuple:
+        if not label or not isinstance(label, str):
             raise ValueError(rf"{text!r:.60} is no label; a colon in a label is written \:")
         return label
 
-    def position(self, texts: list[str]) -> Any:
+    def position(self, texts: list[str]) -> Position:
         """Return the names of cells, or a feature dict if a weight is not 1."""
         position = list(map(self.__getitem__, texts))
-        return _sum_by_name(position) if tuple in set(map(type, position)) else position
+        if tuple in set(map(type, position)):
+            return _sum_by_name(position)
+        return position  # type: ignore[return-value]  # of strings alone
 
     def place(self, cells: list[str]) -> str:
-        """Say in which cell of a line something is wrong; nothing if it is the line as a whole."""
+        """Return the cell of a line that is wrong, for messages; nothing if it is the line as a whole."""
         for column, text in enumerate(cells):
             try:
                 self.label(text) if column == 0 else self[text]
@@ -174,18 +186,18 @@ class _Escaped(dict[str, str]):
         return written
 
 
-def _sum_by_name(attributes: Iterable[Any]) -> dict[str, float]:
+def _sum_by_name(attributes: Iterable[Attribute]) -> dict[str, float]:
     features: dict[str, float] = {}
     for attribute in attributes:
-        name, weight = attribute if type(attribute) is tuple else (attribute, 1.0)
+        name, weight = (attribute, 1.0) if isinstance(attribute, str) else attribute
         features[name] = features.get(name, 0.0) + weight
     return features
 
 
-def _positions(sequence: Any) -> Iterable[Any]:
+def _positions(sequence: object) -> Iterable[object]:
     """Rows of arrays as feature dicts by number of column; everything else as it is."""
-    if hasattr(sequence, "tocsr"):
-        table = sequence.tocsr()
+    if sp.issparse(sequence):
+        table = sp.csr_array(sequence)
         for start, stop in zip(table.indptr[:-1], table.indptr[1:], strict=True):
             columns, values = table.indices[start:stop].tolist(), table.data[start:stop].tolist()
             yield {str(column): value for column, value in zip(columns, values, strict=True) if value}
@@ -195,18 +207,16 @@ def _positions(sequence: Any) -> Iterable[Any]:
         for row in sequence:
             yield {str(column): row[column].item() for column in np.flatnonzero(row)}
     else:
-        yield from sequence
+        yield from sequence  # type: ignore[misc]  # what is no sequence is refused here
 
 
-def _written_position(position: Any, written: _Escaped) -> list[str]:
-    if type(position) is list and set(map(type, position)) <= {str}:
+def _written_position(position: object, written: _Escaped) -> list[str]:
+    if isinstance(position, list) and set(map(type, position)) <= {str}:
         return [written[name] for name in position]
-    from kernelfields.features.chunks import features_of  # here, because it loads scikit-learn
-
     return [written[name] if weight == 1.0 else f"{written[name]}:{weight!r}" for name, weight in features_of(position)]
 
 
-def _written_label(label: Any, written: _Escaped) -> str:
+def _written_label(label: object, written: _Escaped) -> str:
     text = str(label)
     if text.startswith(_DECLARATION):
         raise ValueError(f"the label {text!r:.60} cannot be written: CRFsuite reads @ as a declaration")

@@ -24,10 +24,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from tokenize import TokenError
-from typing import Any
+from typing import NoReturn
 
 import numpy as np
+import scipy.sparse as sp
 
+from kernelfields.features import FeatureDictEncoder, is_feature_sequences, split_lengths
+from kernelfields.formats.sequence_file import Predictions, SequenceFile
 from kernelfields.formats.text_files import PathName, SequenceFileError, input_name, open_output, read_content
 
 _ROLES = ("X", "data", "indices", "indptr", "n_features", "shape", "offsets", "y", "label_names", "weights")
@@ -38,24 +41,35 @@ _PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 # How much a file may unpack to: as many bytes in any case, and beyond that as many times its own size.
 _ALWAYS_UNPACKED, _MOST_TIMES = 16 * 2**20, 100
 _MOST_FEATURES = 2**31 - 1
+# What zipfile and NumPy raise for damage is not all their own: a field of a header is believed until it fails.
+_DAMAGE = (
+    *(ValueError, ArithmeticError, LookupError, TypeError, EOFError, OSError, RuntimeError, SyntaxError),
+    *(MemoryError, TokenError, zlib.error, zipfile.BadZipFile, struct.error),
+)
 
 
-@dataclass
-class SequenceArrays:
-    """Inputs of every sequence, dense or CSR, with labels and weights (S,), or None where the file has none."""
+@dataclass(eq=False, kw_only=True)
+class SequenceArrays(SequenceFile):
+    """The sequences of arrays, dense or CSR, and the offsets (S + 1,) where they begin."""
 
-    X: list[Any]
-    y: list[np.ndarray] | None
-    weights: np.ndarray | None
     offsets: np.ndarray
+
+    def write_predictions(self, path: PathName, predictions: Predictions) -> None:
+        """Write arrays: offsets, predicted (N,), and marginals (N,) or (N, L) with classes (L,)."""
+        arrays = {"offsets": self.offsets, "predicted": np.concatenate(predictions.labels)}
+        if predictions.marginals is not None:
+            arrays["marginals"] = np.concatenate(predictions.marginals)
+        if predictions.classes is not None:
+            arrays["classes"] = np.asarray(predictions.classes)
+        write_archive(path, arrays)
 
 
 def read_arrays(
-    path: PathName, names: Mapping[str, str | Sequence[str]] | None = None, *, label_required: bool = True
+    path: PathName, *, names: Mapping[str, str | Sequence[str]] | None = None, labels_required: bool = True
 ) -> SequenceArrays:
-    """Read an .npz file; ``names`` says what the file calls its arrays, where that differs from the above.
+    """Read an .npz file; ``names`` maps the names above to those of the file, where these differ.
 
-    Without ``label_required`` the labels are None where the file has no array of the name given for y.
+    Without ``labels_required`` the labels are None where the file has no array of the name given for y.
     """
     for role in names or {}:
         if role not in _ROLES:
@@ -65,32 +79,41 @@ def read_arrays(
     inputs = file.inputs()
     n_rows = inputs.shape[0]
     file.check_offsets(offsets, n_rows)
-    labels = file.labels(n_rows, label_required)
+    labels = file.labels(n_rows, labels_required)
     weights = file.weights(len(offsets) - 1) if file.has("weights") else None
     cuts = list(pairwise(offsets.tolist()))
     return SequenceArrays(
         X=[inputs[first:last] for first, last in cuts],
         y=None if labels is None else [labels[first:last] for first, last in cuts],
         weights=weights,
+        reading={"format": "npz"} if names is None else {"format": "npz", "names": dict(names)},
         offsets=offsets.astype(np.int64),
     )
 
 
-def write_arrays(path: PathName, X: Sequence[Any], y: Any = None, weights: Any = None) -> None:
-    """Write sequences as .npz in the names above: X a list of arrays (T, d), all dense or all sparse."""
+def write_arrays(
+    path: PathName, X: Sequence, y: Sequence | None = None, weights: Sequence[float] | np.ndarray | None = None
+) -> None:
+    """Write sequences as .npz in the names above: X a list of arrays (T, d), all dense or all sparse.
+
+    Feature dicts and strings become sparse arrays, with the array feature_names for their columns.
+    """
     if not len(X):
         raise ValueError("X is empty: there is nothing to write")
+    arrays: dict[str, np.ndarray] = {}
+    if is_feature_sequences(X):
+        encoder = FeatureDictEncoder()
+        rows, offsets = encoder.fit_transform(X)
+        X, arrays["feature_names"] = split_lengths(rows, np.diff(offsets)), np.array(encoder.feature_names_)
     sparse = hasattr(X[0], "tocsr")
     for index, table in enumerate(X):
         if hasattr(table, "tocsr") != sparse or getattr(table, "ndim", 0) != 2:
             raise ValueError(
                 f"sequence {index} is {type(table).__name__}, expected arrays of shape (rows, features), all "
-                "dense or all sparse. Encode feature dicts and strings first, or write CRFsuite's text format."
+                "dense or all sparse, or sequences of feature dicts or of lists of feature strings"
             )
-    arrays: dict[str, Any] = {"offsets": np.cumsum([0, *(table.shape[0] for table in X)])}
+    arrays["offsets"] = np.cumsum([0, *(table.shape[0] for table in X)])
     if sparse:
-        import scipy.sparse as sp
-
         packed = sp.vstack(list(X), format="csr")
         arrays |= {"data": packed.data, "indices": packed.indices, "indptr": packed.indptr}
         arrays["n_features"] = np.array(packed.shape[1])
@@ -108,19 +131,19 @@ def write_arrays(path: PathName, X: Sequence[Any], y: Any = None, weights: Any =
     write_archive(path, arrays)
 
 
-def write_archive(path: PathName, arrays: Mapping[str, Any]) -> None:
+def write_archive(path: PathName, arrays: Mapping[str, np.ndarray]) -> None:
     """Write arrays as a compressed .npz; "-" is standard output."""
     for name, array in arrays.items():
         if array.dtype.kind == "O":
             raise ValueError(f"{name} holds Python objects: use strings or numbers")
     buffer = io.BytesIO()  # a zip file needs to go back and forth, which standard output cannot
-    np.savez_compressed(buffer, **arrays)
+    np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]  # no array is called allow_pickle
     with open_output(path) as file:
         file.write(buffer.getbuffer())
 
 
 def _naming(role: str, name: str = "NAME") -> str:
-    """Say how to name the array of a part, on the command line and in Python."""
+    """Return how to name the array of a part, on the command line and in Python, for messages."""
     return f"--array {role}={name}, in Python names={{{role!r}: {name!r}}}"
 
 
@@ -157,24 +180,16 @@ class _Archive:
                 self._check_members(chosen, len(content))
                 contents = {member: archive.read(info) for member, info in chosen.items()}
                 magic = np.lib.format.MAGIC_PREFIX
-                if strange := [name for name, each in contents.items() if not each.startswith(magic)]:
+                if strange := [name for name, content in contents.items() if not content.startswith(magic)]:
                     raise SequenceFileError(f"{self.file}: {strange[0]!r} is no array")
-                self.arrays = {member: _array(each) for member, each in contents.items()}
+                self.arrays = {member: _array(content) for member, content in contents.items()}
         except SequenceFileError:
             raise
-        # What zipfile and NumPy raise for damage is not all their own: a field of a header is believed until it fails.
-        except (ValueError, ArithmeticError, LookupError, TypeError, EOFError, OSError, NotImplementedError) as error:
-            raise self._damaged(error) from error
-        except (
-            RuntimeError,
-            SyntaxError,
-            MemoryError,
-            TokenError,
-            zlib.error,
-            zipfile.BadZipFile,
-            struct.error,
-        ) as error:
-            raise self._damaged(error) from error
+        except _DAMAGE as error:
+            reason = " ".join(str(error).split())[:120]
+            raise SequenceFileError(
+                f"{self.file} is damaged or holds Python objects, which are never loaded ({reason})"
+            ) from error
 
     def _check_members(self, chosen: Mapping[str, zipfile.ZipInfo], size: int) -> None:
         """Raise before anything is unpacked that should not be."""
@@ -194,10 +209,6 @@ class _Archive:
                 f"{self.file} would unpack to {total} bytes, more than {_MOST_TIMES} times its size; if it is meant, "
                 "write it by numpy.savez, without compression"
             )
-
-    def _damaged(self, error: BaseException) -> SequenceFileError:
-        reason = " ".join(str(error).split())[:120]
-        return SequenceFileError(f"{self.file} is damaged or holds Python objects, which are never loaded ({reason})")
 
     def candidates(self, role: str) -> Sequence[str]:
         """Names of members that may play a part."""
@@ -232,12 +243,12 @@ class _Archive:
             self.fail(role, f"is {array.dtype} of shape {array.shape}, expected a flat array of {kind}")
         return array
 
-    def fail(self, role: str, problem: str) -> None:
+    def fail(self, role: str, problem: str) -> NoReturn:
         """Raise an error about an array."""
         name = next((name for name in self.candidates(role) if name in self.arrays), role)
         raise SequenceFileError(f"{self.file}: array {name!r} {problem}")
 
-    def inputs(self) -> Any:
+    def inputs(self) -> np.ndarray | sp.csr_array:
         """Return the inputs of all positions, dense (N, d) or CSR."""
         sparse = self.has("indptr") or self.has("indices")
         if sparse and self.has("X") and "X" not in self.names:
@@ -259,10 +270,8 @@ class _Archive:
                 )
         return tables[0] if len(tables) == 1 else np.hstack(tables)
 
-    def sparse_inputs(self) -> Any:
+    def sparse_inputs(self) -> sp.csr_array:
         """Return the CSR of the parts."""
-        import scipy.sparse as sp
-
         indptr, indices = self.vector("indptr", "iu"), self.vector("indices", "iu")
         if not len(indptr) or indptr[0] != 0 or (np.diff(indptr.astype(np.int64)) < 0).any():
             self.fail("indptr", "must begin with 0 and never fall")
@@ -301,7 +310,7 @@ class _Archive:
             self.fail("offsets", f"leaves sequence {bad[0]} without rows: it must rise from entry to entry")
 
     def labels(self, n_rows: int, required: bool) -> np.ndarray | None:
-        """Return the labels of all positions, by name if the caller says where the names are."""
+        """Return the labels of all positions, by name if ``label_names`` is given."""
         there = any(name in self.arrays for name in self.candidates("y"))
         if not there and not (required and "y" in self.names):
             return None

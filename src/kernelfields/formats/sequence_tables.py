@@ -1,12 +1,13 @@
-"""Sequences in CSV tables: a header, a row per position, and a column that says which sequence a row belongs to.
+"""Sequences in CSV tables: a header, a row per position, and a column of sequence ids.
 
     recording,temperature,light,label
     monday,21.5,430,empty
     monday,21.7,431,occupied
 
-Columns are chosen by name. If all chosen columns hold numbers, the inputs are dense arrays (T, d) of float64; if
-not, positions are feature dicts {"name": number or text}. A column holds numbers if all its values do; a file to
-predict from may look different by chance, so the ``kinds`` found in training can be passed on.
+Columns are chosen by name, and become sequences as those of data frames do (features/frames.py): dense arrays (T, d)
+of float64 with names of columns where all hold numbers, else feature dicts {"name": number or text}. A column holds
+numbers if all its values do; a file to predict from may look different by chance, so the ``kinds`` found in training
+can be passed on.
 
 Rows of a sequence stand together; with ``contiguous=False`` they may be anywhere, and sequences come in the order
 of their first rows. Within a sequence rows keep their order. Cost: the table as text and its inputs.
@@ -19,33 +20,39 @@ import csv
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite, isinf, nan
-from typing import Any, NoReturn
 
 import numpy as np
 
+from kernelfields.features.frames import NUMBER, TEXT, FeatureColumns, RowGroups
+from kernelfields.formats.sequence_file import Predictions, Reading, SequenceFile
 from kernelfields.formats.text_files import PathName, SequenceFileError, input_name, open_text_output, read_lines
 
-NUMBER, TEXT = "number", "text"
 #: What people write where a number is not known, in lower case.
 _UNKNOWN = {"", "na", "n/a", "nan", "null", "none", "?", "-", ".", "missing"}
 
 
-@dataclass
-class SequenceTable:
-    """Inputs X and labels y of every sequence, and the table they came from.
+@dataclass(eq=False, kw_only=True)
+class SequenceTable(SequenceFile):
+    """The sequences of a table, and the table they came from.
 
-    ``header`` and ``rows`` are the table as text, in the order of the file, ``lines`` where the rows begin; ``members``
-    holds the numbers of the rows of every sequence, ``kinds`` what the columns of the inputs hold: "number" or "text".
+    ``header`` and ``rows`` are the table as text, in the order of the file, ``lines`` where the rows begin; ``groups``
+    are the rows of every sequence.
     """
 
-    X: list[Any]
-    y: list[list[str]] | None
     header: list[str]
     rows: list[list[str]]
-    members: list[list[int]]
-    kinds: dict[str, str]
-    delimiter: str
+    groups: RowGroups
     lines: list[int]
+
+    def place(self, sequence: int, position: int) -> str:
+        """Return line and column of the label of a position."""
+        row = self.groups.rows[self.groups.offsets[sequence] + position]
+        return f"line {self.lines[row]}, column {self.reading['label']!r}"
+
+    def write_predictions(self, path: PathName, predictions: Predictions) -> None:
+        """Write the table with more columns: predicted, then probability, or p(B-NP), p(I-NP) and so on."""
+        shares = {"probability" if name is None else f"p({name})": cells for name, cells in predictions.shares()}
+        write_table(path, self, {"predicted": predictions.texts(), **shares})
 
 
 def read_table(
@@ -53,7 +60,7 @@ def read_table(
     *,
     sequence: str,
     label: str | None = None,
-    label_required: bool = True,
+    labels_required: bool = True,
     features: Sequence[str] | None = None,
     kinds: Mapping[str, str] | None = None,
     contiguous: bool = True,
@@ -62,7 +69,7 @@ def read_table(
     """Read a CSV table; "-" is standard input, gzip is unpacked.
 
     ``sequence`` and ``label`` name columns, ``features`` those of the inputs; None for all others. Without
-    ``label_required`` the labels are None where the table has no such column. ``kinds`` maps names of columns to
+    ``labels_required`` the labels are None where the table has no such column. ``kinds`` maps names of columns to
     "number" or "text", where that is not to be found out.
     """
     if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n\0':
@@ -71,7 +78,8 @@ def read_table(
             "--separator, in Python delimiter="
         )
     reader = _Reader(path, delimiter)
-    if label is not None and not label_required and label not in reader.header:
+    named = label
+    if label is not None and not labels_required and label not in reader.header:
         label = None
     if features is None:
         features = [name for name in reader.header if name not in (sequence, label)]
@@ -81,18 +89,19 @@ def read_table(
     if strange := [name for name in kinds or {} if name not in features]:
         raise ValueError(f"kinds names the column {strange[0]!r}, which is not one of the features")
     reader.read(chosen, {sequence: "sequence", label: "label"})
-    found = {name: reader.kind(name, (kinds or {}).get(name)) for name in features}
-    columns = {name: reader.values(name, kind) for name, kind in found.items()}
-    members = reader.members(sequence, contiguous)
-    X: list[Any]
-    if TEXT in found.values():
-        X = [[{name: values[row] for name, values in columns.items()} for row in rows] for rows in members]
-    else:
-        dense = np.array(list(columns.values()), dtype=np.float64).T
-        X = [dense[rows] for rows in members]
-    labels = None if label is None else reader.values(label, TEXT)
-    y = None if labels is None else [[labels[row] for row in rows] for rows in members]
-    return SequenceTable(X, y, reader.header, reader.rows, members, found, delimiter, reader.lines)
+    columns: FeatureColumns = {name: reader.feature(name, (kinds or {}).get(name)) for name in features}
+    found = {str(name): NUMBER if isinstance(values, np.ndarray) else TEXT for name, values in columns.items()}
+    groups = reader.groups(sequence, contiguous)
+    names: Reading = {"sequence": sequence, "label": named, "contiguous": contiguous, "delimiter": delimiter}
+    return SequenceTable(
+        X=groups.inputs(columns),
+        y=None if label is None else groups.cut(reader.cells(label)),
+        reading={"format": "csv", **names, "features": list(found), "kinds": found},
+        header=reader.header,
+        rows=reader.rows,
+        groups=groups,
+        lines=reader.lines,
+    )
 
 
 def write_table(path: PathName, table: SequenceTable, appended: Mapping[str, Sequence[Sequence[str]]]) -> None:
@@ -100,17 +109,11 @@ def write_table(path: PathName, table: SequenceTable, appended: Mapping[str, Seq
     for name in appended:
         if name in table.header:
             raise ValueError(f"the table has a column {name!r} already: rename or remove it first")
-    cells = [list(row) for row in table.rows]
-    for name, sequences in appended.items():
-        for rows, values in zip(table.members, sequences, strict=True):
-            if len(rows) != len(values):
-                raise ValueError(f"{len(values)} values of {name!r} for a sequence of {len(rows)} rows")
-            for row, value in zip(rows, values, strict=True):
-                cells[row].append(value)
+    columns = [table.groups.in_order_of_rows(values) for values in appended.values()]
     with open_text_output(path) as file:
-        writer = csv.writer(file, delimiter=table.delimiter, lineterminator="\n")
+        writer = csv.writer(file, delimiter=table.reading["delimiter"], lineterminator="\n")
         writer.writerow([*table.header, *appended])
-        writer.writerows(cells)
+        writer.writerows([*row, *more] for row, *more in zip(table.rows, *columns, strict=True))
 
 
 class _Reader:
@@ -160,12 +163,12 @@ class _Reader:
             self.lines.append(line)
             for name, column in chosen:
                 if not cells[column].strip():
-                    self.fail(len(self.rows) - 1, name, "is empty. Fill it in, or remove the row.")
+                    raise self.error(len(self.rows) - 1, name, "is empty. Fill it in, or remove the row.")
         if not self.rows:
             raise SequenceFileError(f"{self.name} has a header and no rows")
 
     def _ragged(self, cells: list[str]) -> str:
-        """Say what is wrong with a row that has more or fewer cells than the header."""
+        """Describe what is wrong with a row that has more or fewer cells than the header."""
         found, expected = len(cells), len(self.header)
         if found < expected:
             problem = f"column {self.header[found]!r} is missing"
@@ -174,56 +177,47 @@ class _Reader:
         columns = f"{found} column{'s' if found != 1 else ''}"
         return f"{problem}; found {columns}, expected {expected} as in the header"
 
-    def fail(self, row: int, name: str, problem: str) -> NoReturn:
-        """Raise an error about a cell."""
-        raise SequenceFileError(f"{self.name}, line {self.lines[row]}: column {name!r} {problem}")
+    def error(self, row: int, name: str, problem: str) -> SequenceFileError:
+        """Return an error about a cell."""
+        return SequenceFileError(f"{self.name}, line {self.lines[row]}: column {name!r} {problem}")
 
-    def values(self, name: str, kind: str) -> list[Any]:
-        """Return the values of a column, as numbers or as text."""
+    def cells(self, name: str) -> list[str]:
+        """Return the cells of a column."""
         column = self.column(name)
-        cells = [cells[column] for cells in self.rows]
-        return [float(cell) for cell in cells] if kind == NUMBER else cells
+        return [cells[column] for cells in self.rows]
 
-    def kind(self, name: str, given: str | None) -> str:
-        """Return what a column holds; numbers beside words for unknown ones are an error, not text."""
-        if given not in (None, NUMBER, TEXT):
-            raise ValueError(f"kinds[{name!r}] must be {NUMBER!r} or {TEXT!r}, got {given!r}")
-        if given == TEXT:
-            return TEXT
-        cells = self.values(name, TEXT)
-        other = [row for row, cell in enumerate(cells) if not _is_number(cell)]
+    def feature(self, name: str, kind: str | None) -> np.ndarray | list[str]:
+        """Return the numbers or texts of a column; numbers beside words for unknown ones are an error, not text."""
+        if kind not in (None, NUMBER, TEXT):
+            raise ValueError(f"kinds[{name!r}] must be {NUMBER!r} or {TEXT!r}, got {kind!r}")
+        cells = self.cells(name)
+        if kind == TEXT:
+            return cells
+        numbers = list(map(_number, cells))
+        other = [row for row, number in enumerate(numbers) if not isfinite(number)]
         if not other:
-            return NUMBER
-        if given == NUMBER:
-            self.fail(other[0], name, f"holds {cells[other[0]]!r:.60}, expected a finite number")
+            return np.array(numbers)
+        first = f"holds {cells[other[0]]!r:.60}"
+        if kind == NUMBER:
+            raise self.error(other[0], name, f"{first}, expected a finite number")
+        infinite = [isinf(numbers[row]) for row in other]
         unknown = [cells[row].strip().lower() in _UNKNOWN for row in other]
-        infinite = [_is_infinite(cells[row]) for row in other]
         if (len(other) < len(cells) or any(infinite)) and all(map(max, unknown, infinite)):
             advice = f"Fill it in, remove the row, or take the column as text: in Python, kinds={{{name!r}: {TEXT!r}}}."
             problem = ", which is not finite" if infinite[0] else " among numbers"
-            self.fail(other[0], name, f"holds {cells[other[0]]!r:.60}{problem}. {advice}")
-        return TEXT
+            raise self.error(other[0], name, f"{first}{problem}. {advice}")
+        return cells
 
-    def members(self, name: str, contiguous: bool) -> list[list[int]]:
+    def groups(self, name: str, contiguous: bool) -> RowGroups:
         """Return the rows of every sequence, in the order of their first rows."""
-        rows: dict[str, list[int]] = {}
-        last = None
-        for row, sequence in enumerate(self.values(name, TEXT)):
-            if contiguous and sequence != last and sequence in rows:
-                end = self.lines[rows[sequence][-1]]
-                advice = "Sort the rows, or group them: in Python, contiguous=False."
-                self.fail(row, name, f"returns to {sequence!r:.60}, which ended in line {end}. {advice}")
-            rows.setdefault(sequence, []).append(row)
-            last = sequence
-        return list(rows.values())
-
-
-def _is_number(text: str) -> bool:
-    return isfinite(_number(text))
-
-
-def _is_infinite(text: str) -> bool:
-    return isinf(_number(text))
+        ids = self.cells(name)
+        groups = RowGroups.of(ids)
+        if contiguous and (row := groups.first_return()) is not None:
+            end = max(before for before in range(row) if ids[before] == ids[row])
+            advice = "Sort the rows, or group them: in Python, contiguous=False."
+            problem = f"returns to {ids[row]!r:.60}, which ended in line {self.lines[end]}. {advice}"
+            raise self.error(row, name, problem)
+        return groups
 
 
 def _number(text: str) -> float:

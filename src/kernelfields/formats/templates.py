@@ -6,14 +6,15 @@
 %x[row,column] is a cell: row counts from the current position, -15 to 15, column from the first column, 0. Rows
 beyond the ends read _B-1, _B-2, ... before the first and _B+1, _B+2, ... after the last. Other names than x are
 functions of the cell, which features/patterns.py defines: lower, prefix1 to prefix9, suffix1 to suffix9, shape,
-shortshape, capital, capitals, digits, hyphen, punctuation. Where one has nothing to say, as suffix3 of a word of two
+shortshape, capital, capitals, digits, hyphen, punctuation. Where one has no value, as suffix3 of a word of two
 letters, the line makes no feature. All else in a line is taken as it is. Lines that begin with U make features of a
 position and a label; lines that begin with B, of a pair of neighbouring labels: "B" alone is the transition matrix,
-and one with macros lets it depend on the rows. Empty lines and lines that begin with # are skipped.
+and one with macros lets it depend on the rows. Lines that begin with a colon are as those with U, but their features
+are named by what follows it, as TextFeatures names them. Empty lines and lines that begin with # are skipped.
 
 Cost: that of the patterns, at most one formatted string per position and line. Fails: SequenceFileError naming line and
 column of the template. Where CRF++ is vague this is strict: both numbers of a macro must be there. CRF++ has x alone,
-and rows -4 to 4.
+rows -4 to 4, and no lines that begin with a colon.
 """
 
 from __future__ import annotations
@@ -21,14 +22,17 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kernelfields.features.patterns import FARTHEST_ROW, FUNCTIONS, LONGEST_AFFIX, Cell, Expansion, Pattern
+from kernelfields.features.text import symbol_patterns, text_patterns
 from kernelfields.formats.text_files import PathName, SequenceFileError, input_name, read_lines
 
 _MACRO = re.compile(r"%([a-z]+[0-9]{0,9})\[(-?[0-9]{1,9}),([0-9]{1,9})\]")
 _SHOWN = "%x[row,column], such as %x[-1,0]"
 _AFFIXES = ("prefix", "suffix")
+# Symbols that a column may have to be seen widely: letters of all alphabets are words of a text by characters.
+_LARGEST_ALPHABET, _SYMBOL_WINDOW = 64, 7
 #: The functions as messages list them.
 _NAMES = ", ".join(
     [name for name in FUNCTIONS if not name.startswith(_AFFIXES)] + [f"{name}1 to {LONGEST_AFFIX}" for name in _AFFIXES]
@@ -51,12 +55,16 @@ class TemplateLine:
 
 @dataclass(frozen=True)
 class Template:
-    """A CRF++ template: ``Template.parse(text)`` or ``Template.read(path)``, then ``features(rows)``."""
+    """A CRF++ template: ``Template.parse(text)`` or ``Template.read(path)``, then ``features(rows)``.
+
+    ``sees`` describes in words what a template of :func:`text_template` reads.
+    """
 
     text: str
     name: str
     unigrams: tuple[TemplateLine, ...]
     bigrams: tuple[TemplateLine, ...]
+    sees: str = ""
 
     @classmethod
     def parse(cls, text: str, name: str = "template") -> Template:
@@ -67,12 +75,12 @@ class Template:
             line = line.removesuffix("\r")
             if not line.strip() or line.startswith("#"):
                 continue
-            if line[0] not in "UB":
+            if line[0] not in "UB:":
                 raise SequenceFileError(
                     f"{name}, line {number}, column 1: {line!r:.60} begins with {line[0]!r}, expected U (features "
                     "of a position), B (of two neighbouring labels) or # (a comment)"
                 )
-            (unigrams if line[0] == "U" else bigrams).append(_parse_line(line, number, name))
+            (bigrams if line[0] == "B" else unigrams).append(_parse_line(line, number, name))
         if not unigrams and not bigrams:
             raise SequenceFileError(f"{name} holds no templates: write lines such as U00:%x[0,0]")
         return cls(text, name, tuple(unigrams), tuple(bigrams))
@@ -127,6 +135,25 @@ class Template:
         return made
 
 
+def text_template(sequences: Sequence[Sequence[Sequence[str]]], columns: Sequence[int]) -> Template:
+    """Return the template of rows that come without one: the features of words and tags that TextFeatures has.
+
+    The first of the ``columns`` holds the words, the others tags. Single characters of a small alphabet, as residues
+    of proteins are, are seen as symbols: farther away, and as they are.
+    """
+    first, *tags = columns
+    symbols = {row[first] for rows in sequences for row in rows}
+    if len(symbols) <= _LARGEST_ALPHABET and max(map(len, symbols)) == 1:
+        reach = _SYMBOL_WINDOW
+        patterns, sees = symbol_patterns(first, tags, window=reach), f"symbols in column {first} at -{reach} to {reach}"
+    else:
+        patterns, sees = text_patterns(first, tags), f"text features of words in column {first}"
+    if tags:
+        sees += f" and tags in column{'s' if len(tags) > 1 else ''} {', '.join(map(str, tags))}"
+    text = "\n".join([*(f":{pattern}" for pattern in patterns), "B", ""])
+    return replace(Template.parse(text, "the default template"), sees=sees)
+
+
 def _parse_line(line: str, number: int, name: str) -> TemplateLine:
     texts, cells, end = [], [], 0
     while (place := line.find("%", end)) >= 0:
@@ -142,7 +169,8 @@ def _parse_line(line: str, number: int, name: str) -> TemplateLine:
         texts.append(line[end:place])
         cells.append(Cell(row, column, function))
         end = macro.end()
-    return TemplateLine(line, number, Pattern((*texts, line[end:]), tuple(cells)))
+    first, *rest = (*texts, line[end:])
+    return TemplateLine(line, number, Pattern((first.removeprefix(":"), *rest), tuple(cells)))
 
 
 def _unknown_function(macro: str, function: str) -> str:

@@ -9,7 +9,7 @@ A file appears under its name only once it is complete. What is written goes to 
 file as it was and nothing else. Who is killed in between leaves a draft behind, and the next one to write NAME
 removes it. Drafts of writers that live are locked and stay.
 
-Cost: one line in memory at a time; gzip is unpacked as a whole, since only its end says whether it is sound, and
+Cost: one line in memory at a time; gzip is unpacked as a whole, since its checksum stands at the end, and
 refused where that is more than 64 MiB and 200 times the file; beside the writing, one look at the names in the folder.
 Fails: SequenceFileError naming file and line; OSError that names the target, not the draft.
 """
@@ -28,7 +28,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import BinaryIO, TextIO
 
 try:
     import fcntl
@@ -45,7 +45,7 @@ _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
 class SequenceFileError(ValueError):
-    """A file of sequences, or a template, that cannot be read; the message says where and why."""
+    """A file of sequences, or a template, that cannot be read; the message names place and reason."""
 
 
 def input_name(path: PathName) -> str:
@@ -77,10 +77,9 @@ def read_content(path: PathName) -> bytes:
 def open_input(path: PathName) -> Iterator[BinaryIO]:
     """Open a file, or standard input for "-", and unpack it if it is gzip."""
     standard = path == STANDARD_STREAM
-    file: Any = sys.stdin.buffer if standard else open(path, "rb")  # noqa: SIM115
-    if not hasattr(file, "peek"):
-        # Programs that call the command in their own process may put any stream in the place of standard input.
-        file = io.BufferedReader(file)
+    opened: BinaryIO = sys.stdin.buffer if standard else open(path, "rb")  # noqa: SIM115
+    # Programs that call the command in their own process may put any stream in the place of standard input.
+    file = opened if isinstance(opened, io.BufferedReader) else io.BufferedReader(opened)  # type: ignore[type-var]
     try:
         if not standard:
             _check_ends(file, path)
@@ -116,7 +115,7 @@ def open_output(path: PathName) -> Iterator[BinaryIO]:
 
 
 def standard_output() -> AbstractContextManager[None]:
-    """Let errors of writing to standard output say so; those of a closed pipe stay what they are."""
+    """Name standard output in errors of writing to it; those of a closed pipe stay as they are."""
     return _named("standard output")
 
 

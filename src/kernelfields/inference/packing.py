@@ -10,7 +10,7 @@ Chains: sequences lie end to end; sequence i owns the positions offsets[i] .. of
 
     score(y) = sum_t node[t, y_t] + sum_{t not a start} edge[t or 0, y_{t-1}, y_t]
 
-Graphs: offsets likewise, members and potentials as in beliefs.py; the nodes of a factor are all different and of
+Graphs: offsets likewise, members and potentials as in graphs.py; the nodes of a factor are all different and of
 the same graph.
 
 A potential of -inf forbids a label, a step or a combination of labels. The checks cost a pass over the arrays.
@@ -22,7 +22,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -124,12 +123,15 @@ def check_values(
         )
 
 
-def infeasible(sequence: int) -> ValueError:
-    """Return the error for a sequence that has no labelling of finite score."""
-    return ValueError(
-        f"sequence {sequence}: every labelling is forbidden, so it has no best one and no marginals; "
-        "check which node and edge potentials of this sequence are -inf"
-    )
+class InfeasibleSequence(ValueError):
+    """A sequence has no labelling of finite score; ``sequence`` is its number."""
+
+    def __init__(self, sequence: int):
+        self.sequence = sequence
+        super().__init__(
+            f"sequence {sequence}: every labelling is forbidden, so it has no best one and no marginals; "
+            "check which node and edge potentials of this sequence are -inf"
+        )
 
 
 class InfeasibleGraph(ValueError):
@@ -143,16 +145,16 @@ class InfeasibleGraph(ValueError):
         )
 
 
-def raise_if_infeasible(log_values: np.ndarray, error: Callable[[int], ValueError] = infeasible) -> None:
+def raise_if_infeasible(log_values: np.ndarray, error: Callable[[int], ValueError] = InfeasibleSequence) -> None:
     """Raise for the first sequence or graph whose log partition function or best score (S,) is -inf."""
     forbidden = np.flatnonzero(np.isneginf(log_values))
     if forbidden.size:
         raise error(int(forbidden[0]))
 
 
-def check_whole(name: str, value: Any, least: int = 1) -> None:
+def check_whole(name: str, value: object, least: int = 1) -> None:
     """Raise ValueError unless ``value`` is a whole number of at least ``least``."""
-    if not is_whole(value) or value < least:
+    if not is_whole(value) or int(value) < least:
         raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
 
 

@@ -3,14 +3,16 @@
 Inputs: ``Linear, Polynomial, RBF, Laplacian, Matern, Cosine, Constant, Precomputed``; combined with
 ``+``, ``*``, ``**`` or ``Sum, Product, Power, Scaled, Normalized``; with unlabelled inputs
 ``Manifold``, on nodes of a graph ``GraphLaplacian, GraphDiffusion``; foreign ones through ``CallableKernel`` and
-``ScikitLearnKernel``. Labels: ``Delta, CentredDelta, LabelMatrix``.
+``ScikitLearnKernel``. Labels: ``Delta, CentredDelta, LabelMatrix``. Classes of one's own get a name by ``register``.
+
+The package needs NumPy alone: scipy, scikit-learn and PyTorch are loaded where a kernel, or its inputs, need them.
 """
 
-from kernelfields.kernels.callables import CallableKernel
-from kernelfields.kernels.columns import Columns
+from kernelfields.kernels.callables import CallableKernel, Precomputed
 from kernelfields.kernels.dot_product import Cosine, Linear, Polynomial
 from kernelfields.kernels.graph_laplacian import GraphDiffusion, GraphLaplacian
 from kernelfields.kernels.kernel import (
+    Columns,
     Constant,
     Kernel,
     Normalized,
@@ -19,10 +21,10 @@ from kernelfields.kernels.kernel import (
     Scaled,
     Sum,
     check_positive_semidefinite,
+    register,
 )
 from kernelfields.kernels.labels import CentredDelta, Delta, LabelKernel, LabelMatrix
 from kernelfields.kernels.manifold import Manifold
-from kernelfields.kernels.precomputed import Precomputed
 from kernelfields.kernels.registry import resolve_kernel
 from kernelfields.kernels.scikit_learn import ScikitLearnKernel
 from kernelfields.kernels.stationary import RBF, Laplacian, Matern
@@ -53,5 +55,6 @@ __all__ = [
     "ScikitLearnKernel",
     "Sum",
     "check_positive_semidefinite",
+    "register",
     "resolve_kernel",
 ]

@@ -1,7 +1,7 @@
-"""Arrays behind kernels: rows of X (n, d) and Z (m, d), dense or CSR, and the steps of the kernels' formulas.
+"""Operations of which the formulas of kernels are made: products, norms and distances of rows, functions of blocks.
 
-Rows are float32 or float64; a block between n and m rows is dense (n, m), and float32 only when both sides are.
-Z = None stands for X; the result is then exactly symmetric and distances have a zero diagonal.
+Rows are float32 or float64; a block between n rows X and m rows Z is dense (n, m), and float32 only when both sides
+are. Z = None stands for X; the result is then exactly symmetric and distances have a zero diagonal.
 
     ||x - z||^2 = ||x||^2 + ||z||^2 - 2 <x, z>      one matrix product
 
@@ -10,9 +10,14 @@ inputs, block by block, and dense inputs are first shifted by the median of a sa
 mean would follow outliers away from the other rows). What lies below the rounding of the norms is set to zero, so that
 equal rows are at distance zero whether or not they sit on a diagonal.
 
-Rows may also be a tensor of PyTorch, on any device: results are then tensors there. Functions marked with
-``with_tensor_twin`` are written a second time, under the same name, in kernels/tensors.py, the one module here
-that imports PyTorch; it is loaded when the first tensor comes.
+A formula is written once, with these functions and with ``+ - * /``, and holds wherever rows may be:
+
+    NumPy arrays, CSR matrices      the functions below; scipy and scikit-learn are loaded by those alone who need them
+    tensors of PyTorch              kernels/tensors.py, loaded with the first tensor
+    rows of an ONNX graph           methods of the rows and values in serving/onnx_graph.py
+
+A function that is marked with ``with_backends`` is replaced there by one of the same name, if its first argument is a
+tensor or belongs to a graph. Functions that work in place return their result, which replaces the argument.
 
 Cost: O(n m d) time dense, fewer for sparse (entries that meet in a column); memory one (n, m) array
 and a few megabytes. Fails: ValueError for inputs that are no matrix of real numbers, or that cannot be compared.
@@ -21,68 +26,88 @@ and a few megabytes. Fails: ValueError for inputs that are no matrix of real num
 from __future__ import annotations
 
 import functools
-import importlib
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeVar, cast
+from types import ModuleType
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 import numpy as np
-from scipy import sparse
-from scipy.spatial.distance import cdist
-from sklearn.utils.extmath import safe_sparse_dot
+from numpy.typing import ArrayLike, DTypeLike
 
-# About 16 MB of float64: large enough for fast matrix products, small beside the block itself.
-_BLOCK_ENTRIES = 2**21
-_SMALLEST_BLOCK = 16
+from kernelfields.kernels.rows import MEDIAN_SAMPLE, check_matrix, not_real, row_blocks
+from kernelfields.numerics import sparse_rows
+from kernelfields.numerics.sparse_rows import Rows, SparseRows, is_sparse
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
 # A product of more multiplications than the second is shared out to threads by BLAS, one with a vector of more than
 # the first (OpenBLAS; others begin later); up to the third it is done before they are all awake on a busy machine.
 _ALONE_VECTOR, _ALONE, _SMALL_PRODUCT = 9_000, 2**18, 2**24
-#: Rows whose median is taken off before squared distances are computed.
-MEDIAN_SAMPLE = 256
+# Sums of rounded numbers are known up to this share.
+_ROUNDING = 32 * float(np.finfo(np.float64).eps)
+# Sparse rows are compared entry by entry if at most this share of the pairs of entries meet in a column.
+_FEW_MEET = 0.01
+# Entries of a block of Manhattan distances that are added up together: they stay in the cache.
+_CACHED_ENTRIES = 2**15
 
-_Function = TypeVar("_Function", bound=Callable[..., Any])
+_Function = TypeVar("_Function", bound=Callable[..., object])
+_Values = TypeVar("_Values", bound=Rows)
 
 
-def is_tensor(X: Any) -> bool:
+def is_tensor(X: object) -> bool:
     """Whether X is a tensor of PyTorch, which is not imported to find out."""
     torch = sys.modules.get("torch")
     return isinstance(X, getattr(torch, "Tensor", ()))
 
 
-def with_tensor_twin(function: _Function) -> _Function:
-    """Let the function of the same name in kernels/tensors.py answer when the first argument is a tensor."""
+def _backend_of(X: object) -> ModuleType | type | None:
+    """Return the module or class with the operations on X; None for those of NumPy, which are here."""
+    if isinstance(X, np.ndarray):
+        return None
+    if is_tensor(X):
+        from kernelfields.kernels import tensors
+
+        return tensors
+    return type(X) if getattr(type(X), "has_kernel_operations", False) else None
+
+
+def with_backends(function: _Function) -> _Function:
+    """Let the function of the same name answer that belongs to the first argument, where there is one."""
 
     @functools.wraps(function)
-    def answer(first: Any, *others: Any) -> Any:
-        if is_tensor(first):
-            twin = getattr(importlib.import_module("kernelfields.kernels.tensors"), function.__name__)
-            return twin(first, *others)
-        return function(first, *others)
+    def answer(first: object, *others: object) -> object:
+        return getattr(_backend_of(first), function.__name__, function)(first, *others)
 
     return cast(_Function, answer)
 
 
-@with_tensor_twin
-def as_rows(X: Any, name: str = "X") -> Any:
+def namespace(X: object) -> ModuleType:
+    """Return NumPy, or the module with functions of the same names for tensors."""
+    backend = _backend_of(X)
+    return backend if isinstance(backend, ModuleType) else np
+
+
+# ---- rows
+
+
+@with_backends
+def as_rows(X: object, name: str = "X") -> Rows:
     """Return X as a two-dimensional ndarray or canonical CSR matrix of float32 or float64.
 
     A tensor stays where it is; a sparse one becomes dense, so pass it by blocks of rows.
     """
-    X = X if sparse.issparse(X) else np.asarray(X)
-    check_matrix(X, name)
-    X = _as_float(X.tocsr() if sparse.issparse(X) else X, name)
-    if sparse.issparse(X) and not X.has_canonical_format:
-        X = X.copy()  # the caller's matrix keeps its order of entries
-        X.sum_duplicates()
-    return X
+    rows = X if is_sparse(X) else np.asarray(X)
+    check_matrix(rows.shape, name)
+    rows = _as_float(rows.tocsr() if is_sparse(rows) else rows, name)
+    if is_sparse(rows) and not rows.has_canonical_format:
+        rows = rows.astype(rows.dtype)  # a copy: the caller's matrix keeps its order of entries
+        rows.sum_duplicates()  # type: ignore[attr-defined]
+    return rows
 
 
-def not_real(name: str, dtype: Any) -> str:
-    """Return what to say of inputs that are no real numbers."""
-    return f"{name} must hold real numbers, got dtype {dtype}."
-
-
-def _as_float(X: Any, name: str) -> Any:
+def _as_float(X: Rows, name: str) -> Rows:
     if X.dtype in (np.float32, np.float64):
         return X
     if X.dtype.kind not in "biufO":
@@ -93,30 +118,22 @@ def _as_float(X: Any, name: str) -> Any:
         raise ValueError(f"{name} must hold real numbers, but an entry is not one: {error}.") from error
 
 
-def check_matrix(X: Any, name: str) -> None:
-    """Raise ValueError unless X has two dimensions."""
-    if X.ndim != 2:
-        raise ValueError(
-            f"{name} must be two-dimensional (rows, columns), got shape {tuple(X.shape)}. "
-            "Use x.reshape(1, -1) for a single row, x.reshape(-1, 1) for a single column."
-        )
+@with_backends
+def on_host(X: object) -> np.ndarray:
+    """Return rows or values in the memory of the processor: tensors as arrays, CSR matrices as they are."""
+    return cast(np.ndarray, X)
 
 
-@with_tensor_twin
-def on_host(X: Any) -> Any:
-    """Return X as a matrix in the memory of the processor; only a tensor may have to move."""
-    return X
-
-
-def _place(X: Any) -> str:
-    return f"a tensor on {X.device}" if is_tensor(X) else f"a {type(X).__name__}"
-
-
-def check_comparable(X: Any, Z: Any) -> None:
+def check_comparable(X: Rows, Z: Rows) -> None:
     """Raise ValueError unless X and Z have as many columns and lie in the same place."""
-    if is_tensor(X) != is_tensor(Z) or (is_tensor(X) and X.device != Z.device):
+    places = [getattr(rows, "device", None) if is_tensor(rows) else None for rows in (X, Z)]
+    if places[0] != places[1]:
+        first, second = (
+            f"a {type(rows).__name__}" if device is None else f"a tensor on {device}"
+            for rows, device in zip((X, Z), places, strict=True)
+        )
         raise ValueError(
-            f"X is {_place(X)} but Z is {_place(Z)}. A kernel compares rows in one place: "
+            f"X is {first} but Z is {second}. A kernel compares rows in one place: "
             "move one of them, with torch.as_tensor(Z, device=X.device) say."
         )
     if X.shape[1] != Z.shape[1]:
@@ -126,40 +143,50 @@ def check_comparable(X: Any, Z: Any) -> None:
         )
 
 
-@with_tensor_twin
-def block_dtype(X: Any, Z: Any | None) -> np.dtype:
+@with_backends
+def is_dense(X: Rows) -> TypeIs[np.ndarray]:
+    """Whether a row can be taken off all rows: it would fill sparse ones."""
+    return not is_sparse(X)
+
+
+@with_backends
+def scaled_rows(X: Rows, factors: np.ndarray) -> Rows:
+    """Return every row times a number of its own; the dtype stays."""
+    return sparse_rows.scaled_rows(X, factors) if is_sparse(X) else converted(X * factors[:, None], X.dtype)
+
+
+@with_backends
+def side_by_side(left: Rows, right: Rows) -> Rows:
+    """Return the columns of two matrices in one."""
+    if is_sparse(left) or is_sparse(right):
+        return sparse_rows.side_by_side([left, right])
+    return namespace(left).hstack([left, right])
+
+
+# ---- products, norms, distances
+
+
+def block_dtype(X: Rows, Z: Rows | None) -> np.dtype:
     """Return the dtype of k(X, Z)."""
-    return np.result_type(X.dtype, X.dtype if Z is None else Z.dtype)
+    return namespace(X).promote_types(X.dtype, X.dtype if Z is None else Z.dtype)
 
 
-def row_blocks(n_rows: int, n_columns: int, entries: int | None = None) -> Iterator[slice]:
-    """Cut the rows of an (n_rows, n_columns) array into blocks of about ``entries``; None for a few megabytes."""
-    step = max(_SMALLEST_BLOCK, (entries or _BLOCK_ENTRIES) // max(n_columns, 1))
-    for first in range(0, n_rows, step):
-        yield slice(first, min(first + step, n_rows))
-
-
-@with_tensor_twin
-def blocks_of(block: Any) -> Iterator[slice]:
-    """Cut the rows of a block into blocks that suit the place where it lies."""
-    return row_blocks(*block.shape)
-
-
-@with_tensor_twin
-def inner_products(X: Any, Z: Any | None = None) -> np.ndarray:
+@with_backends
+def inner_products(X: Rows, Z: Rows | None = None) -> np.ndarray:
     """Return <x, z> for all rows, shape (n, m)."""
     if Z is None:
         # BLAS returns an exactly symmetric product only for two views of one contiguous array.
-        Z = X = X if sparse.issparse(X) else contiguous(X)
-    if sparse.issparse(X) and sparse.issparse(Z):
-        dtype = block_dtype(X, Z)
-        left, right = X.astype(dtype, copy=False), Z.astype(dtype, copy=False)
-        # Accumulates straight into the dense result where scikit-learn can: four times as fast as
-        # a sparse product when most entries meet, and as fast when few do.
-        return safe_sparse_dot(left, right.T, dense_output=True)
-    if Z is X or sparse.issparse(X) or sparse.issparse(Z):
+        Z = X = X if is_sparse(X) else np.ascontiguousarray(X)
+    if isinstance(X, np.ndarray) and isinstance(Z, np.ndarray):
+        return X @ Z.T if Z is X else product(X, Z.T)
+    if isinstance(X, np.ndarray | SparseRows) or isinstance(Z, np.ndarray | SparseRows):
         return np.asarray(X @ Z.T)
-    return product(X, Z.T)
+    # Accumulates straight into the dense result where scikit-learn can: four times as fast as
+    # a sparse product when most entries meet, and as fast when few do.
+    from sklearn.utils.extmath import safe_sparse_dot
+
+    dtype = block_dtype(X, Z)
+    return safe_sparse_dot(X.astype(dtype, copy=False), Z.astype(dtype, copy=False).T, dense_output=True)
 
 
 def product(left: np.ndarray, right: np.ndarray, small: int = _SMALL_PRODUCT) -> np.ndarray:
@@ -185,181 +212,167 @@ def product(left: np.ndarray, right: np.ndarray, small: int = _SMALL_PRODUCT) ->
     return out
 
 
-@with_tensor_twin
-def squared_norms(X: Any) -> np.ndarray:
+@with_backends
+def squared_norms(X: Rows) -> np.ndarray:
     """Return ||x||^2 of every row, shape (n,), in float64."""
-    if sparse.issparse(X):
-        return np.asarray(X.astype(np.float64).power(2).sum(axis=1)).ravel()
+    if is_sparse(X):
+        return sparse_rows.row_sums(X, np.square(X.data[: X.nnz], dtype=np.float64))
     return np.einsum("ij,ij->i", X, X, dtype=np.float64)
 
 
 class Destinations(NamedTuple):
     """Rows Z (m, d) as squared distances to them are computed: in float64, ``shift`` (d,) taken off, and ||z||^2."""
 
-    given: Any
-    shift: Any
-    rows: Any
-    norms: Any
+    source: Rows
+    shift: np.ndarray | None
+    rows: Rows
+    norms: np.ndarray
 
 
-@with_tensor_twin
-def destinations(Z: Any) -> Destinations:
+def destinations(Z: Rows, centred: bool = True) -> Destinations:
     """Return what squared distances to Z need that does not depend on the other rows; nothing is taken off CSR rows."""
-    if sparse.issparse(Z) or Z.shape[0] == 0:
-        rows = Z.astype(np.float64)
-        return Destinations(Z, None, rows, squared_norms(rows))
-    shift = _median(Z)
-    rows = Z - shift
+    shift = median_row(Z) if centred and is_dense(Z) and Z.shape[0] > 0 else None
+    rows = _without(Z, shift)
     return Destinations(Z, shift, rows, squared_norms(rows))
 
 
-@with_tensor_twin
-def squared_distances(X: Any, Z: Any | None = None) -> np.ndarray:
+def squared_distances(X: Rows, Z: Rows | Destinations | None = None) -> np.ndarray:
     """Return ||x - z||^2 for all rows, shape (n, m); Z may also be the :class:`Destinations` of rows that stay."""
-    if Z is not None:
-        return _squared_distances_to(X, Z if isinstance(Z, Destinations) else _destinations_for(X, Z))
-    distances = np.empty((X.shape[0], X.shape[0]), dtype=X.dtype)
-    if distances.size == 0:
-        return distances
-    X = X.astype(np.float64) if sparse.issparse(X) else X - _median(X)
-    norms = squared_norms(X)
-    for rows in blocks_of(distances):
-        above = slice(0, rows.start)
+    if Z is None:
+        return _distances_among(X)
+    to = Z if isinstance(Z, Destinations) else destinations(Z, is_dense(X))
+    if to.shift is not None and not is_dense(X):
+        to = destinations(to.source, centred=False)
+    return by_blocks(X, to.rows.shape[0], block_dtype(X, to.source), lambda part: _distances_to(part, to))
+
+
+def _distances_to(X: Rows, to: Destinations) -> np.ndarray:
+    moved = _without(X, to.shift)
+    return _from_products(inner_products(moved, to.rows), outer_sums(squared_norms(moved), to.norms))
+
+
+def _distances_among(X: Rows) -> np.ndarray:
+    n_rows, to = X.shape[0], destinations(X)
+    distances = empty(X, (n_rows, n_rows), X.dtype)
+    for rows in cut_rows(X, n_rows, n_rows):
+        some, norms, above = to.rows[rows], to.norms[rows], slice(0, rows.start)
         if rows.start > 0:
-            left = _from_products(inner_products(X[rows], X[above]), norms[rows], norms[above])
+            left = _from_products(inner_products(some, to.rows[above]), outer_sums(norms, to.norms[above]))
             distances[rows, above] = left
             distances[above, rows] = left.T
-        square = _from_products(inner_products(X[rows]), norms[rows], norms[rows])
-        np.fill_diagonal(square, 0.0)
-        distances[rows, rows] = square
+        square = _from_products(inner_products(some), outer_sums(norms, norms))
+        distances[rows, rows] = with_diagonal(square, 0.0)
     return distances
 
 
-def _squared_distances_to(X: Any, to: Destinations) -> np.ndarray:
-    distances = np.empty((X.shape[0], to.rows.shape[0]), dtype=block_dtype(X, to.given))
-    if distances.size == 0:
-        return distances
-    if sparse.issparse(X) and to.shift is not None:
-        to = _destinations_for(X, to.given)
-    X = X.astype(np.float64) if to.shift is None else X - to.shift
-    norms = squared_norms(X)
-    for rows in blocks_of(distances):
-        distances[rows] = _from_products(inner_products(X[rows], to.rows), norms[rows], to.norms)
-    return distances
+def _without(X: Rows, shift: np.ndarray | None) -> Rows:
+    return in_float64(X) if shift is None else X - shift
 
 
-def _destinations_for(X: Any, Z: Any) -> Destinations:
-    if not sparse.issparse(X):
-        return destinations(Z)
-    # What is taken off sparse rows would fill them.
-    rows = Z.astype(np.float64)
-    return Destinations(Z, None, rows, squared_norms(rows))
-
-
-def _median(rows: np.ndarray) -> np.ndarray:
-    return np.median(rows[:: -(-len(rows) // MEDIAN_SAMPLE)], axis=0).astype(np.float64)
-
-
-def _from_products(products: np.ndarray, norms: np.ndarray, other_norms: np.ndarray) -> np.ndarray:
+def _from_products(products: np.ndarray, sums: np.ndarray) -> np.ndarray:
     # The two norms are added first: (2p + a) + b and (2p + b) + a may differ in the last digit.
-    sums = np.add.outer(norms, other_norms)
     products *= -2.0
     products += sums
-    sums *= 32 * np.finfo(np.float64).eps
-    products[products <= sums] = 0.0
-    return products
+    sums *= _ROUNDING
+    return zero_up_to(products, sums)
 
 
-@with_tensor_twin
-def manhattan_distances(X: Any, Z: Any | None = None) -> np.ndarray:
+@with_backends
+def median_row(Z: np.ndarray) -> np.ndarray:
+    """Return the median of a sample of the rows, (d,), in float64."""
+    return np.median(Z[:: -(-len(Z) // MEDIAN_SAMPLE)], axis=0).astype(np.float64)
+
+
+@with_backends
+def manhattan_distances(X: Rows, Z: Rows | None = None) -> np.ndarray:
     """Return sum_j |x_j - z_j| for all rows, shape (n, m)."""
-    other = X if Z is None else Z
-    distances = np.empty((X.shape[0], other.shape[0]), dtype=block_dtype(X, Z))
-    if distances.size == 0:
-        return distances
-    if not (sparse.issparse(X) or sparse.issparse(other)):
-        for rows in blocks_of(distances):
-            distances[rows] = cdist(X[rows], other, "cityblock")
-        return distances
-    # Loaded by those alone who need it: a tenth of a second.
-    from sklearn.metrics.pairwise import manhattan_distances as sparse_manhattan
+    distances: Callable[..., np.ndarray] = _dense_manhattan
+    other, dtype = X if Z is None else Z, block_dtype(X, Z)
+    if is_sparse(X) or is_sparse(other):
+        X, other = SparseRows.of(X), SparseRows.of(other)
+        if X.nnz * other.nnz > _FEW_MEET * math.prod(X.shape) * math.prod(other.shape):
+            X, other = X.toarray(), other.toarray()
+        else:
+            distances = _sparse_manhattan
+    return by_blocks(X, other.shape[0], dtype, lambda part: distances(part, other))
 
-    left, right = _with_short_indices(X), _with_short_indices(other)
-    for rows in blocks_of(distances):
-        distances[rows] = sparse_manhattan(left[rows], right)
+
+def _dense_manhattan(X: np.ndarray, Z: np.ndarray) -> np.ndarray:
+    if "scipy" in sys.modules:
+        from scipy.spatial.distance import cdist
+
+        return cdist(X, Z, "cityblock")
+    # The digits of cdist, in three times its time.
+    distances, step = np.zeros((len(X), len(Z))), max(1, _CACHED_ENTRIES // max(1, len(Z)))
+    for first in range(0, len(X), step):
+        total = distances[first : first + step]
+        apart = np.empty_like(total)
+        for x, z in zip(X[first : first + step].T, Z.T, strict=True):
+            np.subtract.outer(x, z, out=apart, dtype=np.float64)
+            total += np.abs(apart, out=apart)
     return distances
 
 
-def _with_short_indices(X: Any) -> sparse.csr_array:
-    """Return X as a float64 CSR matrix with the 32-bit indices scikit-learn asks for."""
-    X = sparse.csr_array(X, dtype=np.float64)
-    if X.indices.dtype == np.int32 and X.indptr.dtype == np.int32:
-        return X
-    if X.nnz > np.iinfo(np.int32).max:
+def _sparse_manhattan(X: SparseRows, Z: SparseRows) -> np.ndarray:
+    """Return |x| + |z|, less |x_j| + |z_j| - |x_j - z_j| for the columns in which both have entries."""
+    sums = outer_sums(*(sparse_rows.row_sums(rows, np.abs(rows.data, dtype=np.float64)) for rows in (X, Z)))
+    distances = sums.copy()
+    for rows, mine, theirs in sparse_rows.meetings(X, Z.T):
+        x, z = X.data[mine].astype(np.float64), Z.T.data[theirs].astype(np.float64)
+        met = np.abs(x - z) - (np.abs(x) + np.abs(z))
+        distances[rows] += sparse_rows.sums_of_meetings(X, Z.T, rows, mine, theirs, met)
+    return zero_up_to(distances, sums * _ROUNDING)
+
+
+@with_backends
+def looked_up(X: Rows, table: np.ndarray, columns: np.ndarray | None, owner: str) -> np.ndarray:
+    """Return entries of a table (N, N) at the row numbers in X (n, 1) and at columns; None for its diagonal."""
+    rows = row_numbers(X, len(table), owner)
+    return table[rows, rows] if columns is None else table[np.ix_(rows, columns)]
+
+
+def row_numbers(X: Rows, n_rows: int, owner: str) -> np.ndarray:
+    """Return one column of row numbers below n_rows as whole numbers (n,); ValueError, naming the owner, otherwise."""
+    if X.shape[1] != 1:
         raise ValueError(
-            f"the Manhattan distance of sparse rows is limited to 2^31 - 1 non-zeros, got {X.nnz}. "
-            "Pass fewer rows at a time."
+            f"{owner}: inputs are one column of row numbers into the matrix, got {X.shape[1]} columns. "
+            "Use np.arange(n).reshape(-1, 1) for the first n objects."
         )
-    return sparse.csr_array((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
+    numbers = (X.toarray() if is_sparse(X) else np.asarray(X)).ravel()
+    wrong = ~((numbers >= 0) & (numbers < n_rows) & (numbers == np.floor(numbers)))
+    if wrong.any():
+        raise ValueError(
+            f"{owner}: row numbers must be whole and from 0 to {n_rows - 1}, "
+            f"got {numbers[np.argmax(wrong)]:g} in row {int(np.argmax(wrong))} of the input."
+        )
+    return numbers.astype(np.intp)
 
 
-@with_tensor_twin
-def contiguous(X: np.ndarray) -> np.ndarray:
-    """Return X with its rows one after the other in memory."""
-    return np.ascontiguousarray(X)
+# ---- blocks and vectors
 
 
-@with_tensor_twin
-def side_by_side(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Return the columns of two matrices in one."""
-    return np.hstack([left, right])
+@with_backends
+def cut_rows(X: Rows, n_rows: int, n_columns: int = 1) -> Iterator[slice]:
+    """Cut the rows of an (n_rows, n_columns) array into blocks that suit the place where X is."""
+    return row_blocks(n_rows, n_columns)
 
 
-@with_tensor_twin
-def filled(X: Any, shape: tuple[int, ...], value: float, dtype: Any) -> np.ndarray:
-    """Return an array of one value, where X is."""
-    return np.full(shape, value, dtype=dtype)
+@with_backends
+def by_blocks(X: Rows, n_columns: int, dtype: DTypeLike, function: Callable[[Rows], np.ndarray]) -> np.ndarray:
+    """Return function(X), shape (n, n_columns), computed for a few megabytes of rows at a time."""
+    blocks = list(cut_rows(X, X.shape[0], n_columns))
+    if len(blocks) == 1:
+        return converted(function(X), dtype)
+    values = empty(X, (X.shape[0], n_columns), dtype)
+    for rows in blocks:
+        values[rows] = function(X[rows])
+    return values
 
 
-@with_tensor_twin
-def converted(values: Any, dtype: Any) -> Any:
-    """Return the values in another dtype, themselves where it is the one they have."""
-    return values.astype(dtype, copy=False)
-
-
-@with_tensor_twin
-def set_diagonal(block: np.ndarray, values: Any) -> None:
-    """Write the diagonal of a square block."""
-    np.fill_diagonal(block, values)
-
-
-@with_tensor_twin
-def exponential(values: np.ndarray) -> np.ndarray:
-    """Take the exponential in place."""
-    return np.exp(values, out=values)
-
-
-@with_tensor_twin
-def square_root(values: np.ndarray) -> np.ndarray:
-    """Take the square root in place."""
-    return np.sqrt(values, out=values)
-
-
-@with_tensor_twin
-def inverse_or_zero(values: np.ndarray) -> np.ndarray:
-    """Return 1 / values where they are positive, and 0 elsewhere."""
-    return np.divide(1.0, values, out=np.zeros_like(values), where=values > 0)
-
-
-@with_tensor_twin
-def computed_on_host(values: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """Return function(values) for a function of NumPy arrays; tensors are copied there and back."""
-    return function(values)
-
-
+@with_backends
 def transform(block: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """Apply an elementwise function in place, a few megabytes at a time, and return the block."""
-    for rows in blocks_of(block):
+    """Apply an elementwise function in place, a few megabytes at a time."""
+    for rows in cut_rows(block, *block.shape):
         block[rows] = function(block[rows])
     return block
 
@@ -376,31 +389,104 @@ def _whole_power(base: np.ndarray, exponent: int) -> np.ndarray:
     return half * base if exponent % 2 else half
 
 
+@with_backends
 def scale_rows_and_columns(block: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """Multiply entry (i, j) by rows[i] * columns[j] in place; a symmetric block stays symmetric."""
-    for part in blocks_of(block):
+    for part in cut_rows(block, *block.shape):
         block[part] *= rows[part, None] * columns
     return block
+
+
+def outer_sums(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Return rows[i] + columns[j], shape (n, m)."""
+    return rows[:, None] + columns
+
+
+def empty(X: Rows, shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
+    """Return an array of any values, where X is."""
+    return namespace(X).empty(shape, dtype=dtype, device=getattr(X, "device", "cpu"))
+
+
+@with_backends
+def filled(X: Rows, shape: tuple[int, ...], value: float, dtype: DTypeLike) -> np.ndarray:
+    """Return an array of one value, where X is."""
+    return namespace(X).full(shape, value, dtype=dtype, device=getattr(X, "device", "cpu"))
+
+
+@with_backends
+def converted(values: _Values, dtype: DTypeLike) -> _Values:
+    """Return rows or values in another dtype, themselves where it is the one they have."""
+    return cast(_Values, values.astype(dtype, copy=False))
+
+
+def in_float64(X: _Values) -> _Values:
+    """Return rows or values in float64."""
+    return converted(X, namespace(X).float64)
+
+
+def with_diagonal(block: np.ndarray, values: np.ndarray | float) -> np.ndarray:
+    """Write the diagonal of a square block, in place."""
+    numbers = np.arange(block.shape[0])
+    block[numbers, numbers] = values
+    return block
+
+
+def exponential(values: np.ndarray) -> np.ndarray:
+    """Take the exponential in place."""
+    return namespace(values).exp(values, out=values)
+
+
+def square_root(values: np.ndarray) -> np.ndarray:
+    """Take the square root in place."""
+    return namespace(values).sqrt(values, out=values)
+
+
+@with_backends
+def zero_up_to(values: np.ndarray, bounds: np.ndarray) -> np.ndarray:
+    """Set values to zero that are not above their bounds, in place."""
+    values[values <= bounds] = 0.0
+    return values
+
+
+def inverse_or_zero(values: np.ndarray) -> np.ndarray:
+    """Return 1 / values where they are positive, and 0 elsewhere."""
+    where, positive = namespace(values).where, values > 0
+    return where(positive, 1.0 / where(positive, values, 1.0), 0.0)
+
+
+@with_backends
+def first_negative(values: np.ndarray) -> int | None:
+    """Return the place of the first negative value of a vector; None if there is none."""
+    negative = np.flatnonzero(on_host(values) < 0)
+    return int(negative[0]) if len(negative) else None
+
+
+@with_backends
+def computed_on_host(X: Rows, function: Callable[..., np.ndarray], *others: Rows | None) -> np.ndarray:
+    """Return function(X, ...) for a function of NumPy arrays; tensors are copied there and back."""
+    return function(X, *others)
 
 
 #: The kind under which a sparse matrix stands in the description of a kernel.
 SPARSE_MATRIX = "sparse matrix"
 
 
-def described_matrix(X: Any) -> Any:
+def described_matrix(X: object) -> object:
     """Return a matrix as a model file can hold it: itself, or the parts of a sparse one under their names."""
-    if not sparse.issparse(X):
+    if not is_sparse(X):
         return np.asarray(X)
-    X = sparse.csr_array(X)
+    X = X.tocsr()
     shape = [int(length) for length in X.shape]
     return {"kind": SPARSE_MATRIX, "data": X.data, "indices": X.indices, "indptr": X.indptr, "shape": shape}
 
 
-def matrix_from_description(described: Mapping[str, Any]) -> sparse.csr_array:
+def matrix_from_description(described: Mapping[str, ArrayLike]) -> SparseRows:
     """Return the sparse matrix whose parts were described; ValueError if they do not make one."""
+    from scipy import sparse
+
     try:
         data, indices, indptr = (np.asarray(described[name]) for name in ("data", "indices", "indptr"))
-        X = sparse.csr_array((data, indices, indptr), shape=tuple(described["shape"]))
+        X = sparse.csr_array((data, indices, indptr), shape=tuple(np.asarray(described["shape"]).tolist()))
         X.check_format(full_check=True)
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"the description of a sparse matrix is wrong: {error}.") from error

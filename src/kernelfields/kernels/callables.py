@@ -1,38 +1,43 @@
-"""Functions as kernels: function(X, Z) -> (n, m), as scikit-learn's SVC(kernel=function) takes them.
+"""Kernels given by a function or by their values.
+
+    CallableKernel    function(X, Z) -> (n, m), as scikit-learn's SVC(kernel=function) takes them
+    Precomputed       k(i, j) = matrix[i, j]
 
 The function receives float32 or float64 rows, dense or CSR as the caller passed them. A model file holds only the name;
 the function is passed again on loading. Cost: that of the function; the diagonal costs _DIAGONAL_BLOCK values per row.
+
+Inputs of Precomputed are one-column arrays of row numbers: X (n, 1), Z (m, 1), matrix (N, N). This is how objects
+that are not vectors (strings, graphs, molecules) enter. Cost O(n m); the matrix is not copied.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
-from scipy import sparse
+from numpy.typing import ArrayLike
 
-from kernelfields.kernels.arrays import block_dtype
-from kernelfields.kernels.kernel import Kernel, symmetric
+from kernelfields.kernels import arrays
+from kernelfields.kernels.kernel import Kernel, KernelFunction, register, symmetric
+from kernelfields.numerics.sparse_rows import Rows
 
 _DIAGONAL_BLOCK = 32
 
 
+@register("callable")
 class CallableKernel(Kernel):
     """k(X, Z) = function(X, Z); ``name`` stands for the function in model files, by default its own."""
 
-    kind = "callable"
+    # A function has no copy that is equal to it, and may hold data of any size.
+    shared = frozenset({"function"})
+    undescribed = frozenset({"function"})
 
-    def __init__(self, function: Callable[[Any, Any], np.ndarray], name: str | None = None):
+    def __init__(self, function: KernelFunction, name: str | None = None):
         self.function = function
         self.name = name
 
-    def __sklearn_clone__(self) -> CallableKernel:
-        # A function has no copy that is equal to it, and may hold data of any size: clones share it.
-        return CallableKernel(self.function, self.name)
-
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        # Where a function lies in memory says nothing to a reader, and differs from run to run.
+        # The address of a function in memory differs from run to run.
         return f"CallableKernel({self.label()})"[:N_CHAR_MAX]
 
     def check_parameters(self) -> None:
@@ -46,29 +51,49 @@ class CallableKernel(Kernel):
         """Return the name that stands for the function in model files."""
         return self.name or str(getattr(self.function, "__name__", type(self.function).__name__))
 
-    def spec(self) -> dict[str, Any]:
+    def spec(self) -> dict[str, object]:
         """Return the description, which holds only the name of the function."""
         return {"kind": self.kind, "name": self.label()}
 
-    def _block(self, X: Any, Z: Any | None) -> np.ndarray:
+    @classmethod
+    def serving_refusal(cls, parameters: Mapping[str, object]) -> str:
+        """Return that the function is not in the file."""
+        return f"{parameters['name']!r} cannot be served: a function is code, which a model file does not hold"
+
+    @classmethod
+    def from_parameters(cls, parameters: Mapping[str, object], functions: Mapping[str, KernelFunction]) -> Kernel:
+        """Return the kernel of a function that the caller passes under the name in the description."""
+        name = parameters["name"]
+        if not isinstance(name, str):
+            raise ValueError(f"the name of a kernel function must be a string, got {name!r}.")
+        if name not in functions:
+            raise ValueError(
+                f"this kernel uses the function {name!r}, which is not stored with it. "
+                f"Pass callables={{{name!r}: function}}; given were [{', '.join(map(repr, functions))}]."
+            )
+        kernel = cls(functions[name], name)
+        kernel.check_parameters()
+        return kernel
+
+    def _block(self, X: Rows, Z: Rows | None) -> np.ndarray:
         block = self._values(X, X if Z is None else Z)
         block = symmetric(block, f"the kernel function {self.label()!r}") if Z is None else block
-        return block.astype(block_dtype(X, Z), copy=False)
+        return block.astype(arrays.block_dtype(X, Z), copy=False)
 
-    def _diagonal(self, X: Any) -> np.ndarray:
+    def _diagonal(self, X: Rows) -> np.ndarray:
         diagonal = np.empty(X.shape[0], dtype=X.dtype)
         for first in range(0, X.shape[0], _DIAGONAL_BLOCK):
             rows = slice(first, min(first + _DIAGONAL_BLOCK, X.shape[0]))
             diagonal[rows] = self._values(X[rows], X[rows]).diagonal()
         return diagonal
 
-    def _values(self, X: Any, Z: Any) -> np.ndarray:
-        returned: Any = self.function(X, Z)
-        dense = returned.toarray() if sparse.issparse(returned) else returned
+    def _values(self, X: Rows, Z: Rows) -> np.ndarray:
+        returned = self.function(X, Z)
+        dense = returned.toarray() if hasattr(returned, "toarray") else returned
         expected = (X.shape[0], Z.shape[0])
         # A copy: sums and products of kernels write into blocks, which may be an array the function keeps.
         try:
-            values = np.array(dense, dtype=block_dtype(X, Z))
+            values = np.array(dense, dtype=arrays.block_dtype(X, Z))
         except (TypeError, ValueError) as error:
             raise ValueError(
                 f"the kernel function {self.label()!r} must return a real array of shape {expected} for inputs of "
@@ -86,3 +111,40 @@ class CallableKernel(Kernel):
                 "Kernel values must be finite: check the function and its inputs."
             )
         return values
+
+
+@register("precomputed")
+class Precomputed(Kernel):
+    """k(i, j) = matrix[i, j] for a symmetric matrix; inputs are one column of row numbers."""
+
+    shared = frozenset({"matrix"})
+
+    def __init__(self, matrix: ArrayLike):
+        self.matrix = matrix
+
+    def check_parameters(self) -> None:
+        """Check that the matrix is square, finite and symmetric up to rounding."""
+        symmetric(self._values(), "Precomputed: matrix")
+
+    def spec(self) -> dict[str, object]:
+        """Return the description with the matrix as a numpy array."""
+        return {"kind": self.kind, "matrix": self._values()}
+
+    def _values(self) -> np.ndarray:
+        try:
+            values = np.asarray(self.matrix)
+            values = values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"Precomputed: matrix must hold real numbers: {error}.") from error
+        if values.ndim != 2 or values.shape[0] != values.shape[1]:
+            raise ValueError(f"Precomputed: matrix must be square, got shape {values.shape}.")
+        return values
+
+    def _block(self, X: Rows, Z: Rows | None) -> np.ndarray:
+        values = self._values()
+        columns = arrays.row_numbers(X if Z is None else Z, len(values), "Precomputed")
+        block = arrays.converted(arrays.looked_up(X, values, columns, "Precomputed"), arrays.block_dtype(X, Z))
+        return symmetric(block, "Precomputed: matrix") if Z is None else block
+
+    def _diagonal(self, X: Rows) -> np.ndarray:
+        return arrays.converted(arrays.looked_up(X, self._values(), None, "Precomputed"), X.dtype)

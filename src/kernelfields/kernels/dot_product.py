@@ -5,37 +5,37 @@ Shapes: X (n, d), Z (m, d), dense or CSR; blocks (n, m). Cost: one matrix produc
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from scipy import sparse
 
 from kernelfields.kernels import arrays
-from kernelfields.kernels.kernel import Kernel
+from kernelfields.kernels.kernel import Kernel, Towards, register
 from kernelfields.numerics.parameters import non_negative, positive, positive_or_rule, scale_or_auto, whole
+from kernelfields.numerics.sparse_rows import Rows
 
 
+@register("linear")
 class Linear(Kernel):
     """k(x, z) = <x, z>, with the inputs themselves as features."""
 
-    kind = "linear"
     takes_tensors = True
 
-    def feature_map(self, X: Any) -> Any:
+    def feature_map(self, X: object) -> Rows:
         """Return X."""
         return arrays.as_rows(X)
 
-    def _block(self, X: Any, Z: Any | None) -> np.ndarray:
+    def _block(self, X: Rows, Z: Rows | None) -> np.ndarray:
         return arrays.inner_products(X, Z)
 
-    def _diagonal(self, X: Any) -> np.ndarray:
+    def _diagonal(self, X: Rows) -> np.ndarray:
         return arrays.converted(arrays.squared_norms(X), X.dtype)
 
 
+@register("polynomial", shorthands={"poly": {}, "quadratic": {"degree": 2}, "cubic": {"degree": 3}})
 class Polynomial(Kernel):
     """k(x, z) = (gamma <x, z> + coef0)^degree; gamma is a number, "scale" or "auto"."""
 
-    kind = "polynomial"
     takes_tensors = True
     checks: ClassVar = {"degree": whole, "gamma": positive_or_rule, "coef0": non_negative}
 
@@ -44,15 +44,14 @@ class Polynomial(Kernel):
         self.gamma = gamma
         self.coef0 = coef0
 
-    def _from_data(self, X: Any, weights: np.ndarray | None) -> dict[str, float]:
+    def _from_data(self, X: Rows, weights: np.ndarray | None) -> dict[str, float]:
         return {"gamma": scale_or_auto(self.gamma, X, weights)} if isinstance(self.gamma, str) else {}
 
-    def _block(self, X: Any, Z: Any | None) -> np.ndarray:
+    def _block(self, X: Rows, Z: Rows | None) -> np.ndarray:
         return self._of_products(arrays.inner_products(X, Z))
 
-    def _diagonal(self, X: Any) -> np.ndarray:
-        norms = arrays.squared_norms(X)[:, None]
-        return arrays.converted(self._of_products(norms).ravel(), X.dtype)
+    def _diagonal(self, X: Rows) -> np.ndarray:
+        return arrays.converted(self._of_products(arrays.squared_norms(X)), X.dtype)
 
     def _of_products(self, products: np.ndarray) -> np.ndarray:
         products *= positive(self, "gamma")
@@ -60,25 +59,24 @@ class Polynomial(Kernel):
         return arrays.raise_to(products, whole(self, "degree"))
 
 
+@register("cosine")
 class Cosine(Kernel):
     """k(x, z) = <x, z> / (||x|| ||z||); a zero row has similarity 0 with every row, itself included."""
 
-    kind = "cosine"
     takes_tensors = True
 
-    def _block(self, X: Any, Z: Any | None) -> np.ndarray:
+    def _block(self, X: Rows, Z: Rows | None) -> np.ndarray:
         if Z is not None:
-            return arrays.inner_products(_unit_rows(X), _unit_rows(Z))
-        block = arrays.inner_products(_unit_rows(X))
-        arrays.set_diagonal(block, self._diagonal(X))
-        return block
+            return self._towards(Z)(X)
+        return arrays.with_diagonal(arrays.inner_products(_unit_rows(X)), self._diagonal(X))
 
-    def _diagonal(self, X: Any) -> np.ndarray:
+    def _towards(self, Z: Rows) -> Towards:
+        unit = _unit_rows(Z)
+        return lambda X: arrays.inner_products(_unit_rows(X), unit)
+
+    def _diagonal(self, X: Rows) -> np.ndarray:
         return arrays.converted(arrays.squared_norms(X) > 0, X.dtype)
 
 
-def _unit_rows(X: Any) -> Any:
-    inverse = arrays.inverse_or_zero(arrays.square_root(arrays.squared_norms(X)))
-    if sparse.issparse(X):
-        return sparse.csr_array(sparse.diags_array(inverse) @ X).astype(X.dtype)
-    return arrays.converted(X * inverse[:, None], X.dtype)
+def _unit_rows(X: Rows) -> Rows:
+    return arrays.scaled_rows(X, arrays.inverse_or_zero(arrays.square_root(arrays.squared_norms(X))))

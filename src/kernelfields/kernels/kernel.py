@@ -15,81 +15,81 @@ eigenvalues costs O(s^3) for s <= 200 rows. Fails: ValueError or TypeError namin
 
 from __future__ import annotations
 
-import inspect
 import math
 import numbers
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from scipy import sparse
-from sklearn import get_config
 
 from kernelfields.kernels import arrays
-from kernelfields.numerics.parameters import ComparedByParameters, non_negative, whole
+from kernelfields.numerics.parameters import is_number, non_negative, whole
+from kernelfields.numerics.parametrized import Parametrized
+from kernelfields.numerics.registry import Registry
+from kernelfields.numerics.sparse_rows import Rows, is_sparse
 
 # Rows whose Gram matrix is looked at for negative eigenvalues.
 _SAMPLE = 200
+# Columns this few are handed on dense, and so are columns of which this share is not zero: products of sparse rows
+# with themselves would cost more than zeros do.
+_FEW, _FULL = 512, 0.25
+
+#: X -> k(X, Z) for rows Z that stay.
+Towards = Callable[[Rows], np.ndarray]
+KernelFunction = Callable[[Rows, Rows], np.ndarray]
 
 
-class Kernel(ComparedByParameters):
-    """A positive semi-definite kernel; ``__init__`` of a subclass stores its parameters untouched.
+class Kernel(Parametrized):
+    """A positive semi-definite kernel; ``__init__`` of a subclass stores its parameters unchanged.
 
-    Subclasses write ``_block(X, Z)`` and ``_diagonal(X)`` for checked inputs, and where they have parameters ``checks``
-    or ``check_parameters`` and, if a parameter may follow the data, ``_from_data``. Those whose two formulas also hold
-    for tensors, such as compositions of the functions in kernels/arrays.py, say so by ``takes_tensors``.
+    Subclasses write ``_block(X, Z)`` and ``_diagonal(X)`` for checked inputs; ``_towards(Z)`` where a part of the work
+    depends on Z alone; ``checks`` or ``check_parameters`` where they have parameters, and ``_from_data`` if one may
+    follow the data. Formulas made of the functions in kernels/arrays.py hold for tensors too, which ``takes_tensors``
+    declares. The decorator ``register`` gives a kernel its name, which is also its kind in model files.
     """
 
-    kind: ClassVar[str] = ""
     takes_tensors: ClassVar[bool] = False
     #: What each parameter has to be: functions of the kernel and the name of the parameter that raise if it is not.
-    checks: ClassVar[Mapping[str, Callable[[Any, str], Any]]] = {}
+    checks: ClassVar[Mapping[str, Callable[[Kernel, str], object]]] = {}
+    #: Why the kernel needs more than its model file and NumPy; empty where it does not.
+    not_served: ClassVar[str] = ""
+    #: Parameters that are left out of descriptions, because they are code.
+    undescribed: ClassVar[frozenset[str]] = frozenset()
     # numpy numbers leave `2.0 * kernel` to the kernel instead of making an array of it.
     __array_ufunc__ = None
 
-    def __call__(self, X: Any, Z: Any | None = None) -> np.ndarray:
+    def __call__(self, X: object, Z: object | None = None) -> np.ndarray:
         """Return the block k(X, Z) of shape (n, m); without Z the exactly symmetric k(X, X)."""
-        X = arrays.as_rows(X)
-        if Z is not None:
-            Z = arrays.as_rows(Z, "Z")
-            arrays.check_comparable(X, Z)
-        if arrays.is_tensor(X) and not self.takes_tensors:
-            from kernelfields.kernels.tensors import block_by_host
+        rows, other = arrays.as_rows(X), None if Z is None else arrays.as_rows(Z, "Z")
+        if other is not None:
+            arrays.check_comparable(rows, other)
+        return self._block(rows, other) if self.takes_tensors else arrays.computed_on_host(rows, self._block, other)
 
-            return block_by_host(self._block, X, Z)
-        return self._block(X, Z)
-
-    def towards(self, Z: Any) -> Callable[[Any], np.ndarray]:
+    def towards(self, Z: object) -> Callable[[object], np.ndarray]:
         """Return the function X -> k(X, Z) for rows Z that stay: the digits of ``self(X, Z)``, with less to do."""
-        Z = arrays.as_rows(Z, "Z")
-        return lambda X: self(X, Z)
+        other = arrays.as_rows(Z, "Z")
+        # A subclass with a block of its own does not take the preparation of its base class.
+        first = next(owner for owner in type(self).__mro__ if {"_block", "_towards"} & vars(owner).keys())
+        if "_towards" not in vars(first) or (arrays.is_tensor(other) and not self.takes_tensors):
+            return lambda X: self(X, other)
+        block = self._towards(other)
 
-    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        # As scikit-learn writes it, but its cost doubles with every kernel inside another.
-        changed_only = get_config()["print_changed_only"]
-        defaults = {name: each.default for name, each in inspect.signature(type(self)).parameters.items()}
-        shown = {name: repr(value) for name, value in self.get_params(deep=False).items()}
-        parts = [
-            f"{name}={text}"
-            for name, text in shown.items()
-            if not changed_only or defaults[name] is inspect.Parameter.empty or text != repr(defaults[name])
-        ]
-        text, half = f"{type(self).__name__}({', '.join(parts)})", N_CHAR_MAX // 2
-        return text if len(text) <= N_CHAR_MAX else f"{text[:half]}...{text[-half:]}"
+        def checked(X: object) -> np.ndarray:
+            rows = arrays.as_rows(X)
+            arrays.check_comparable(rows, other)
+            return block(rows)
 
-    def diag(self, X: Any) -> np.ndarray:
+        return checked
+
+    def diag(self, X: object) -> np.ndarray:
         """Return k(x, x) for every row, shape (n,)."""
-        X = arrays.as_rows(X)
-        if arrays.is_tensor(X) and not self.takes_tensors:
-            from kernelfields.kernels.tensors import diagonal_by_host
+        rows = arrays.as_rows(X)
+        return self._diagonal(rows) if self.takes_tensors else arrays.computed_on_host(rows, self._diagonal)
 
-            return diagonal_by_host(self._diagonal, X)
-        return self._diagonal(X)
-
-    def resolve(self, X: Any, weights: np.ndarray | None = None) -> Kernel:
+    def resolve(self, X: object, weights: np.ndarray | None = None) -> Kernel:
         """Return a copy whose parameters are checked, and numbers where they were rules such as gamma="scale".
 
-        ``weights`` (n,) say how often each row counts; None is once. A tensor is copied to the processor.
+        ``weights`` (n,): how often each row counts; None is once. A tensor is copied to the processor.
         """
         X = arrays.on_host(arrays.as_rows(X))
         self.check_parameters()
@@ -103,7 +103,7 @@ class Kernel(ComparedByParameters):
             resolved.check_parameters()  # a variance close to underflow gives no usable number
         return resolved
 
-    def feature_map(self, X: Any) -> Any | None:
+    def feature_map(self, X: object) -> Rows | None:
         """Return features (n, q), dense or CSR, with phi(x) . phi(z) = k(x, z), or None if none are of finite size."""
         return None
 
@@ -117,38 +117,63 @@ class Kernel(ComparedByParameters):
         """Whether ``resolve`` keeps the rows it is given, so that all of them have to be in one place."""
         return False
 
-    def spec(self) -> dict[str, Any]:
+    @property
+    def kind(self) -> str:
+        """The name under which the class is registered; TypeError if it is not."""
+        return KERNELS.name_of(self)
+
+    def spec(self) -> dict[str, object]:
         """Return a description that ``kernel_from_spec`` reads; its values fit JSON, arrays aside."""
         parameters = self.get_params(deep=False).items()
-        return {"kind": self.kind, **{name: plain_value(value) for name, value in parameters}}
+        described = {name: plain_value(value) for name, value in parameters if name not in self.undescribed}
+        return {"kind": self.kind, **described}
+
+    @classmethod
+    def from_parameters(cls, parameters: Mapping[str, object], functions: Mapping[str, KernelFunction]) -> Kernel:
+        """Return the kernel whose description had these parameters, kernels inside it built already."""
+        kernel = cls(**parameters)
+        try:
+            kernel.check_parameters()
+        except TypeError as error:
+            raise ValueError(f"the description of a kernel of kind {kernel.kind!r} is wrong: {error}") from error
+        return kernel
+
+    @classmethod
+    def serving_refusal(cls, parameters: Mapping[str, object]) -> str:
+        """Return why a kernel of this description needs more than its model file and NumPy; empty if it does not."""
+        return f"cannot be served: {cls.not_served}" if cls.not_served else ""
 
     def check_parameters(self) -> None:
         """Raise ValueError or TypeError, naming the parameter and its value, if one is not allowed."""
         for name, check in self.checks.items():
             check(self, name)
 
-    def _from_data(self, X: Any, weights: np.ndarray | None) -> dict[str, float]:
+    def _from_data(self, X: Rows, weights: np.ndarray | None) -> dict[str, float]:
         """Return the parameters that follow from the data."""
         return {}
 
-    def _block(self, X: Any, Z: Any | None) -> np.ndarray:
+    def _block(self, X: Rows, Z: Rows | None) -> np.ndarray:
         raise NotImplementedError(f"{type(self).__name__} must define _block(X, Z).")
 
-    def _diagonal(self, X: Any) -> np.ndarray:
+    def _towards(self, Z: Rows) -> Towards:
+        """Return X -> k(X, Z) for checked rows, with what depends on Z alone computed once."""
+        return lambda X: self._block(X, Z)
+
+    def _diagonal(self, X: Rows) -> np.ndarray:
         raise NotImplementedError(f"{type(self).__name__} must define _diagonal(X).")
 
     def __add__(self, other: Kernel | float) -> Kernel:
         if isinstance(other, Kernel):
             return Sum(self, other)
-        return Sum(self, Constant(_non_negative(other, "added to"))) if _is_number(other) else NotImplemented
+        return Sum(self, Constant(_non_negative(other, "added to"))) if is_number(other) else NotImplemented
 
     def __radd__(self, other: float) -> Kernel:
-        return Sum(Constant(_non_negative(other, "added to")), self) if _is_number(other) else NotImplemented
+        return Sum(Constant(_non_negative(other, "added to")), self) if is_number(other) else NotImplemented
 
     def __mul__(self, other: Kernel | float) -> Kernel:
         if isinstance(other, Kernel):
             return Product(self, other)
-        return Scaled(_non_negative(other, "multiplied with"), self) if _is_number(other) else NotImplemented
+        return Scaled(_non_negative(other, "multiplied with"), self) if is_number(other) else NotImplemented
 
     def __rmul__(self, other: float) -> Kernel:
         return self * other
@@ -159,17 +184,17 @@ class Kernel(ComparedByParameters):
         return power
 
 
-def plain_value(value: Any) -> Any:
+KERNELS: Registry[Kernel] = Registry("kernel")
+register = KERNELS.register
+
+
+def plain_value(value: object) -> object:
     """Return a parameter as it stands in a spec: nested specs, Python numbers, "inf" for infinity."""
     if isinstance(value, Kernel):
         return value.spec()
     if isinstance(value, np.generic):
         value = value.item()
     return "inf" if isinstance(value, float) and value == np.inf else value
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
 def _non_negative(value: float, done: str) -> float:
@@ -192,31 +217,31 @@ def valid_kernel(owner: Kernel, name: str) -> None:
     kernel.check_parameters()
 
 
+@register("constant")
 class Constant(Kernel):
     """k(x, z) = value >= 0, with the square root of the value as its one feature."""
 
-    kind = "constant"
     takes_tensors = True
     checks: ClassVar = {"value": non_negative}
 
     def __init__(self, value: float = 1.0):
         self.value = value
 
-    def feature_map(self, X: Any) -> np.ndarray:
+    def feature_map(self, X: object) -> Rows:
         """Return a column of sqrt(value)."""
-        X = arrays.as_rows(X)
-        return arrays.filled(X, (X.shape[0], 1), math.sqrt(non_negative(self, "value")), X.dtype)
+        rows = arrays.as_rows(X)
+        return arrays.filled(rows, (rows.shape[0], 1), math.sqrt(non_negative(self, "value")), rows.dtype)
 
-    def _block(self, X: Any, Z: Any | None) -> np.ndarray:
+    def _block(self, X: Rows, Z: Rows | None) -> np.ndarray:
         n_columns = X.shape[0] if Z is None else Z.shape[0]
         return arrays.filled(X, (X.shape[0], n_columns), non_negative(self, "value"), arrays.block_dtype(X, Z))
 
-    def _diagonal(self, X: Any) -> np.ndarray:
+    def _diagonal(self, X: Rows) -> np.ndarray:
         return arrays.filled(X, (X.shape[0],), non_negative(self, "value"), X.dtype)
 
 
 class _OfTwo(Kernel):
-    """A kernel made of two others."""
+    """A kernel made of two others; subclasses write ``_joined`` for their blocks, and for their diagonals."""
 
     takes_tensors = True
     checks: ClassVar = {"left": valid_kernel, "right": valid_kernel}
@@ -226,82 +251,88 @@ class _OfTwo(Kernel):
         self.right = right
 
     def _joined(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        """Return the block of both parts; the left one may be overwritten."""
+        """Return the values of both parts together; those of the left one may be overwritten."""
         raise NotImplementedError
 
-    def _block(self, X: Any, Z: Any | None) -> np.ndarray:
+    def _block(self, X: Rows, Z: Rows | None) -> np.ndarray:
         return self._joined(self.left(X, Z), self.right(X, Z))
 
-    def towards(self, Z: Any) -> Callable[[Any], np.ndarray]:
-        """Return X -> k(X, Z), by those of both parts."""
+    def _diagonal(self, X: Rows) -> np.ndarray:
+        return self._joined(self.left.diag(X), self.right.diag(X))
+
+    def _towards(self, Z: Rows) -> Towards:
         left, right = self.left.towards(Z), self.right.towards(Z)
         return lambda X: self._joined(left(X), right(X))
 
 
+@register("sum")
 class Sum(_OfTwo):
     """k(x, z) + l(x, z), also written ``k + l``."""
-
-    kind = "sum"
 
     @property
     def has_feature_map(self) -> bool:
         """Whether both parts have features."""
         return self.left.has_feature_map and self.right.has_feature_map
 
-    def feature_map(self, X: Any) -> Any | None:
+    def feature_map(self, X: object) -> Rows | None:
         """Return the features of both parts side by side, or None if a part has none."""
         left = self.left.feature_map(X)
         right = None if left is None else self.right.feature_map(X)
-        if left is None or right is None:
-            return None
-        if sparse.issparse(left) or sparse.issparse(right):
-            return sparse.hstack([sparse.csr_array(left), sparse.csr_array(right)], format="csr")
-        return arrays.side_by_side(left, right)
+        return None if left is None or right is None else arrays.side_by_side(left, right)
 
     def _joined(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         left += right
         return left
 
-    def _diagonal(self, X: Any) -> np.ndarray:
-        return self.left.diag(X) + self.right.diag(X)
 
-
+@register("product")
 class Product(_OfTwo):
     """k(x, z) l(x, z), also written ``k * l``."""
-
-    kind = "product"
 
     def _joined(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         left *= right
         return left
 
-    def _diagonal(self, X: Any) -> np.ndarray:
-        return self.left.diag(X) * self.right.diag(X)
+
+class _OfOne(Kernel):
+    """A function of the values of another kernel; subclasses write ``_changed`` for its blocks and diagonals."""
+
+    kernel: Kernel
+    takes_tensors = True
+
+    def _changed(self, values: np.ndarray) -> np.ndarray:
+        """Return the function of values, which may be overwritten."""
+        raise NotImplementedError
+
+    def _block(self, X: Rows, Z: Rows | None) -> np.ndarray:
+        return self._changed(self.kernel(X, Z))
+
+    def _diagonal(self, X: Rows) -> np.ndarray:
+        return self._changed(self.kernel.diag(X))
+
+    def _towards(self, Z: Rows) -> Towards:
+        block = self.kernel.towards(Z)
+        return lambda X: self._changed(block(X))
 
 
-class Power(Kernel):
+@register("power")
+class Power(_OfOne):
     """k(x, z)^exponent for a whole exponent >= 1, also written ``k**exponent``."""
 
-    kind = "power"
-    takes_tensors = True
     checks: ClassVar = {"kernel": valid_kernel, "exponent": whole}
 
     def __init__(self, kernel: Kernel, exponent: int):
         self.kernel = kernel
         self.exponent = exponent
 
-    def _block(self, X: Any, Z: Any | None) -> np.ndarray:
-        return arrays.raise_to(self.kernel(X, Z), whole(self, "exponent"))
-
-    def _diagonal(self, X: Any) -> np.ndarray:
-        return arrays.raise_to(self.kernel.diag(X)[:, None], whole(self, "exponent")).ravel()
+    def _changed(self, values: np.ndarray) -> np.ndarray:
+        return arrays.raise_to(values, whole(self, "exponent"))
 
 
-class Scaled(Kernel):
+@register("scaled")
+class Scaled(_OfOne):
     """factor * k(x, z) for a factor >= 0, also written ``factor * k``."""
 
-    kind = "scaled"
-    takes_tensors = True
     checks: ClassVar = {"kernel": valid_kernel, "factor": non_negative}
 
     def __init__(self, factor: float, kernel: Kernel):
@@ -313,54 +344,109 @@ class Scaled(Kernel):
         """Whether the part has features."""
         return self.kernel.has_feature_map
 
-    def feature_map(self, X: Any) -> Any | None:
+    def feature_map(self, X: object) -> Rows | None:
         """Return sqrt(factor) times the features of the part, or None if it has none."""
         features = self.kernel.feature_map(X)
         if features is None:
             return None
         return arrays.converted(features * math.sqrt(non_negative(self, "factor")), features.dtype)
 
-    def _block(self, X: Any, Z: Any | None) -> np.ndarray:
-        return self._scaled(self.kernel(X, Z))
-
-    def _scaled(self, block: np.ndarray) -> np.ndarray:
-        block *= non_negative(self, "factor")
-        return block
-
-    def towards(self, Z: Any) -> Callable[[Any], np.ndarray]:
-        """Return X -> k(X, Z), by that of the part."""
-        block = self.kernel.towards(Z)
-        return lambda X: self._scaled(block(X))
-
-    def _diagonal(self, X: Any) -> np.ndarray:
-        return self._scaled(self.kernel.diag(X))
+    def _changed(self, values: np.ndarray) -> np.ndarray:
+        values *= non_negative(self, "factor")
+        return values
 
 
+@register("columns")
+class Columns(Kernel):
+    """k(x, z) = inner(x[begin:end], z[begin:end]); ``end=None`` means all columns that follow.
+
+    With sums, different kernels see different features: ``Linear() + Columns(RBF(), 0, 50)`` is linear in everything
+    and smooth in the first fifty columns. Cost: that of the inner kernel, and a copy of the columns of sparse rows.
+    """
+
+    takes_tensors = True
+    checks: ClassVar = {"kernel": valid_kernel}
+
+    def __init__(self, kernel: Kernel, begin: int = 0, end: int | None = None):
+        self.kernel = kernel
+        self.begin = begin
+        self.end = end
+
+    def check_parameters(self) -> None:
+        """Check the part, and that begin and end are whole numbers in order."""
+        super().check_parameters()
+        for name, value in (("begin", self.begin), ("end", self.end)):
+            usable = isinstance(value, numbers.Integral) and not isinstance(value, bool) and value >= 0
+            if not usable and not (name == "end" and value is None):
+                raise ValueError(f"Columns: {name} must be a whole number that is not negative, got {value!r}.")
+        if self.end is not None and self.end <= self.begin:
+            raise ValueError(f"Columns: end must be above begin, got {self.begin} to {self.end}.")
+
+    def resolve(self, X: object, weights: np.ndarray | None = None) -> Columns:
+        """Return a copy whose inner kernel follows the data in its columns."""
+        self.check_parameters()
+        return Columns(self.kernel.resolve(self._seen(X), weights), self.begin, self.end)
+
+    @property
+    def has_feature_map(self) -> bool:
+        """Whether the part has features."""
+        return self.kernel.has_feature_map
+
+    def feature_map(self, X: object) -> Rows | None:
+        """Return the features of the part, or None if it has none."""
+        return self.kernel.feature_map(self._seen(X))
+
+    def _seen(self, X: object) -> Rows:
+        rows = arrays.as_rows(X)
+        width = rows.shape[1]
+        end = width if self.end is None else self.end
+        if not self.begin < end <= width:
+            raise ValueError(f"Columns: {self.begin} to {self.end} are asked for, and the inputs have {width} columns.")
+        seen = rows[:, self.begin : end]
+        if not is_sparse(seen):
+            return seen
+        full = seen.nnz >= _FULL * seen.shape[0] * seen.shape[1]
+        return seen.toarray() if full or end - self.begin <= _FEW else seen
+
+    def _towards(self, Z: Rows) -> Towards:
+        block = self.kernel.towards(self._seen(Z))
+        return lambda X: block(self._seen(X))
+
+    def _block(self, X: Rows, Z: Rows | None) -> np.ndarray:
+        return self.kernel(self._seen(X), None if Z is None else self._seen(Z))
+
+    def _diagonal(self, X: Rows) -> np.ndarray:
+        return self.kernel.diag(self._seen(X))
+
+
+@register("normalized")
 class Normalized(Kernel):
     """k(x, z) / sqrt(k(x, x) k(z, z)): the cosine in the feature space of k, 0 for zero features."""
 
-    kind = "normalized"
     takes_tensors = True
     checks: ClassVar = {"kernel": valid_kernel}
 
     def __init__(self, kernel: Kernel):
         self.kernel = kernel
 
-    def _block(self, X: Any, Z: Any | None) -> np.ndarray:
+    def _block(self, X: Rows, Z: Rows | None) -> np.ndarray:
+        if Z is not None:
+            return self._towards(Z)(X)
         inverse = self._inverse_norms(X)
-        other = inverse if Z is None else self._inverse_norms(Z)
-        block = arrays.scale_rows_and_columns(self.kernel(X, Z), inverse, other)
-        if Z is None:
-            arrays.set_diagonal(block, inverse > 0)
-        return block
+        block = arrays.scale_rows_and_columns(self.kernel(X), inverse, inverse)
+        return arrays.with_diagonal(block, arrays.converted(inverse > 0, block.dtype))
 
-    def _diagonal(self, X: Any) -> np.ndarray:
+    def _towards(self, Z: Rows) -> Towards:
+        block, other = self.kernel.towards(Z), self._inverse_norms(Z)
+        return lambda X: arrays.scale_rows_and_columns(block(X), self._inverse_norms(X), other)
+
+    def _diagonal(self, X: Rows) -> np.ndarray:
         return arrays.converted(self._inverse_norms(X) > 0, X.dtype)
 
-    def _inverse_norms(self, X: Any) -> np.ndarray:
-        squared = self.kernel.diag(arrays.as_rows(X))
-        if (squared < 0).any():
-            row = int(np.argmax(arrays.on_host(squared) < 0))
+    def _inverse_norms(self, X: object) -> np.ndarray:
+        squared = self.kernel.diag(X)
+        row = arrays.first_negative(squared)
+        if row is not None:
             raise ValueError(
                 f"Normalized: {self.kernel!r} gives k(x, x) = {squared[row]:.3g} < 0 at row {row}, "
                 "so it is not positive semi-definite; use another kernel."
@@ -393,7 +479,9 @@ def symmetric(block: np.ndarray, name: str) -> np.ndarray:
     return (block + block.T) / 2
 
 
-def check_positive_semidefinite(kernel: Kernel, X: Any, random_state: Any = None) -> None:
+def check_positive_semidefinite(
+    kernel: Kernel, X: object, random_state: int | np.random.Generator | None = None
+) -> None:
     """Raise ValueError if the Gram matrix of at most 200 random rows shows that k is no kernel.
 
     Passing is no proof: a negative eigenvalue may need more or other rows to appear.

@@ -12,23 +12,20 @@ sum to zero over labels in every case. Cost O(L^3) for a LabelMatrix, O(L^2) oth
 from __future__ import annotations
 
 import numbers
-from collections.abc import Mapping
-from typing import Any, ClassVar
 
 import numpy as np
-from scipy.linalg import helmert
+from numpy.typing import ArrayLike
 
 from kernelfields.kernels.kernel import rounding_tolerance, symmetric
-from kernelfields.numerics.parameters import ComparedByParameters
+from kernelfields.numerics.parametrized import Parametrized
+from kernelfields.numerics.registry import Registry
 
 # Eigenvalues of the centred kernel below this share of the largest of the kernel count as zero.
 _RANK_TOLERANCE = 1e-12
 
 
-class LabelKernel(ComparedByParameters):
+class LabelKernel(Parametrized):
     """A positive semi-definite kernel between the labels 0 .. L - 1."""
-
-    kind: ClassVar[str] = ""
 
     def matrix(self, n_labels: int) -> np.ndarray:
         """Return k_y, shape (L, L)."""
@@ -49,9 +46,12 @@ class LabelKernel(ComparedByParameters):
         signs = np.sign(vectors[leading, np.arange(len(kept))])
         return vectors * signs * np.sqrt(eigenvalues[kept])
 
-    def spec(self) -> dict[str, Any]:
+    def spec(self) -> dict[str, object]:
         """Return a description that ``label_kernel_from_spec`` reads."""
-        return {"kind": self.kind}
+        return {"kind": LABEL_KERNELS.name_of(self), **self.get_params(deep=False)}
+
+
+LABEL_KERNELS: Registry[LabelKernel] = Registry("label kernel")
 
 
 class _Contrasts(LabelKernel):
@@ -61,35 +61,34 @@ class _Contrasts(LabelKernel):
         """Return the orthonormal Helmert contrasts, shape (L, L - 1)."""
         if _checked_count(n_labels) == 1:
             return np.zeros((1, 0))  # a single label has nothing to contrast
+        from scipy.linalg import helmert
+
         return np.ascontiguousarray(helmert(n_labels).T)
 
 
+@LABEL_KERNELS.register("delta")
 class Delta(_Contrasts):
     """k_y(y, y') = 1 if y = y', else 0: the default."""
-
-    kind = "delta"
 
     def matrix(self, n_labels: int) -> np.ndarray:
         """Return the identity."""
         return np.eye(_checked_count(n_labels))
 
 
+@LABEL_KERNELS.register("centred", shorthands={"centered": {}})
 class CentredDelta(_Contrasts):
     """k_y(y, y') = 1 - 1/L if y = y', else -1/L."""
-
-    kind = "centred"
 
     def matrix(self, n_labels: int) -> np.ndarray:
         """Return I - 1 1^T / L."""
         return np.eye(_checked_count(n_labels)) - 1.0 / n_labels
 
 
+@LABEL_KERNELS.register("matrix")
 class LabelMatrix(LabelKernel):
     """k_y(y, y') = values[y, y'], symmetric and positive semi-definite, in the order of ``classes_``."""
 
-    kind = "matrix"
-
-    def __init__(self, values: Any):
+    def __init__(self, values: ArrayLike):
         self.values = values
 
     def matrix(self, n_labels: int) -> np.ndarray:
@@ -102,9 +101,9 @@ class LabelMatrix(LabelKernel):
             )
         return values
 
-    def spec(self) -> dict[str, Any]:
+    def spec(self) -> dict[str, object]:
         """Return the description with the values as a numpy array."""
-        return {"kind": self.kind, "values": self._checked_values()}
+        return {**super().spec(), "values": self._checked_values()}
 
     def _checked_values(self) -> np.ndarray:
         try:
@@ -129,15 +128,15 @@ def _checked_count(n_labels: int) -> int:
     return int(n_labels)
 
 
-def resolve_label_kernel(kernel: Any) -> LabelKernel:
+def resolve_label_kernel(kernel: object) -> LabelKernel:
     """Return the label kernel meant by "delta", "centred", a LabelKernel or an L x L array."""
     if isinstance(kernel, LabelKernel):
         return kernel
     if isinstance(kernel, str):
-        names: dict[str, type[LabelKernel]] = {"delta": Delta, "centred": CentredDelta, "centered": CentredDelta}
+        names = LABEL_KERNELS.shorthands
         if kernel not in names:
             raise ValueError(f"unknown label kernel {kernel!r}; known are {', '.join(map(repr, names))}.")
-        return names[kernel]()
+        return LABEL_KERNELS.make(kernel)
     if isinstance(kernel, np.ndarray | list | tuple):
         return LabelMatrix(np.asarray(kernel))
     raise TypeError(
@@ -145,16 +144,8 @@ def resolve_label_kernel(kernel: Any) -> LabelKernel:
     )
 
 
-def label_kernel_from_spec(spec: Mapping[str, Any]) -> LabelKernel:
+def label_kernel_from_spec(spec: object) -> LabelKernel:
     """Return the label kernel that ``LabelKernel.spec`` described."""
-    kinds: dict[str, type[LabelKernel]] = {kernel.kind: kernel for kernel in (Delta, CentredDelta, LabelMatrix)}
-    kind = spec.get("kind") if isinstance(spec, Mapping) else None
-    if not isinstance(kind, str) or kind not in kinds:
-        raise ValueError(f"a label kernel is of the kind {', '.join(kinds)}; the description is {spec!r}.")
-    given, expected = set(spec) - {"kind"}, kinds[kind]._get_param_names()
-    if given != set(expected):
-        raise ValueError(
-            f"a label kernel of kind {kind!r} has the parameters [{', '.join(expected)}], "
-            f"got [{', '.join(map(str, given))}]."
-        )
-    return LabelMatrix(LabelMatrix(spec["values"])._checked_values()) if kind == "matrix" else kinds[kind]()
+    kind, parameters = LABEL_KERNELS.read(spec)
+    kernel = kind(**parameters)
+    return LabelMatrix(kernel._checked_values()) if isinstance(kernel, LabelMatrix) else kernel

@@ -19,24 +19,30 @@ Fails: ValueError or TypeError naming the parameter.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-import scipy.linalg
-from scipy import sparse
-from sklearn.base import clone
+from numpy.typing import ArrayLike
 
 from kernelfields.kernels import arrays
-from kernelfields.kernels.graph_laplacian import adjacency_matrix, laplacian_matrix
-from kernelfields.kernels.kernel import Kernel, symmetric, valid_kernel
+from kernelfields.kernels.graph_laplacian import PreparedKernel, adjacency_matrix, laplacian_matrix
+from kernelfields.kernels.kernel import Kernel, Towards, register, symmetric, valid_kernel
+from kernelfields.kernels.rows import row_blocks
 from kernelfields.numerics.parameters import non_negative, whole
+from kernelfields.numerics.sparse_rows import Rows, SparseRows, is_sparse
+
+if TYPE_CHECKING:
+    from scipy import sparse
+
+Inputs = ArrayLike | SparseRows | Sequence[Rows]
 
 # Three arrays of this many rows and columns take five gigabytes.
 _MOST_INPUTS = 15_000
 
 
-class Manifold(Kernel):
+@register("manifold")
+class Manifold(PreparedKernel[tuple[Rows, np.ndarray]]):
     """The kernel k bent to inputs that need no labels, so that neighbours among them have similar scores.
 
     Parameters
@@ -49,18 +55,19 @@ class Manifold(Kernel):
     strength : float >= 0
         How much it costs to differ from neighbours; 0 gives ``kernel`` back.
     power : int >= 1
-        Power of the normalised Laplacian: higher ones ask for smoother functions.
+        Power of the normalised Laplacian: higher ones give smoother functions.
     """
 
-    kind = "manifold"
+    shared = frozenset({"inputs", "graph"})
+    not_served = "it keeps a graph of inputs without labels"
     checks: ClassVar = {"kernel": valid_kernel, "n_neighbors": whole, "strength": non_negative, "power": whole}
 
     def __init__(
         self,
         kernel: Kernel,
-        inputs: Any = None,
+        inputs: Inputs | None = None,
         *,
-        graph: Any = None,
+        graph: ArrayLike | SparseRows | None = None,
         n_neighbors: int = 10,
         strength: float = 1.0,
         power: int = 1,
@@ -71,20 +78,6 @@ class Manifold(Kernel):
         self.n_neighbors = n_neighbors
         self.strength = strength
         self.power = power
-
-    def __sklearn_clone__(self) -> Manifold:
-        # Inputs and graph are never written to: clones share them.
-        return Manifold(**{**self.get_params(deep=False), "kernel": clone(self.kernel)})
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in super().__getstate__().items() if name != "_kept"}
-
-    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        # All inputs of a model would hide the rest of a message.
-        numbers = f"n_neighbors={self.n_neighbors!r}" if self.graph is None else "graph=..."
-        inputs = "None" if self.inputs is None else "..."
-        text = f"{self.kernel!r}, inputs={inputs}, {numbers}, strength={self.strength!r}, power={self.power!r}"
-        return f"Manifold({text})"[:N_CHAR_MAX]
 
     @property
     def keeps_rows(self) -> bool:
@@ -102,73 +95,61 @@ class Manifold(Kernel):
         if self.graph is not None and (shape := adjacency_matrix(self.graph, "Manifold").shape) != (n_inputs,) * 2:
             raise ValueError(f"Manifold: graph has shape {shape}, and there are {n_inputs} inputs.")
 
-    def resolve(self, X: Any, weights: np.ndarray | None = None) -> Manifold:
+    def resolve(self, X: object, weights: np.ndarray | None = None) -> Manifold:
         """Return a copy whose inner kernel follows the inputs, which are X where none were given."""
         self.check_parameters()
         inputs = _stacked(arrays.on_host(arrays.as_rows(X))) if self.inputs is None else self._rows()
-        parameters = {**self.get_params(deep=False), "kernel": self.kernel.resolve(inputs), "inputs": inputs}
-        return Manifold(**parameters)
+        return self.__sklearn_clone__().set_params(kernel=self.kernel.resolve(inputs), inputs=inputs)
 
-    def spec(self) -> dict[str, Any]:
+    def spec(self) -> dict[str, object]:
         """Return the description, with inputs and graph as arrays."""
         inputs = None if self.inputs is None else arrays.described_matrix(self._rows())
         graph = None if self.graph is None else arrays.described_matrix(adjacency_matrix(self.graph, "Manifold"))
         return {**super().spec(), "inputs": inputs, "graph": graph}
 
-    def towards(self, Z: Any) -> Callable[[Any], np.ndarray]:
-        """Return X -> k(X, Z), with what depends on Z computed once."""
-        Z = arrays.as_rows(Z, "Z")
-        if arrays.is_tensor(Z):
-            return super().towards(Z)
+    def _towards(self, Z: Rows) -> Towards:
         rows, change = self._state()
         to_rows, to_Z = self.kernel.towards(rows), self.kernel.towards(Z)
         # (m, r): its product with k(X, C) is what seeing the inputs takes off k(X, Z).
         taken = change @ (change.T @ np.asarray(self.kernel(rows, Z), dtype=np.float64))
 
-        def block(X: Any) -> np.ndarray:
-            X = arrays.as_rows(X)
+        def block(X: Rows) -> np.ndarray:
             values = np.empty((X.shape[0], Z.shape[0]), dtype=arrays.block_dtype(X, Z))
-            for some in arrays.row_blocks(X.shape[0], rows.shape[0]):
+            for some in row_blocks(X.shape[0], rows.shape[0]):
                 values[some] = to_Z(X[some]) - to_rows(X[some]) @ taken
             return values
 
         return block
 
-    def _block(self, X: Any, Z: Any | None) -> np.ndarray:
+    def _block(self, X: Rows, Z: Rows | None) -> np.ndarray:
         if Z is not None:
-            return self.towards(Z)(X)
+            return self._towards(Z)(X)
         values = self.kernel(X).astype(np.float64, copy=False) - arrays.inner_products(self._coordinates(X))
         return values.astype(X.dtype, copy=False)
 
-    def _diagonal(self, X: Any) -> np.ndarray:
+    def _diagonal(self, X: Rows) -> np.ndarray:
         values = self.kernel.diag(X).astype(np.float64, copy=False) - arrays.squared_norms(self._coordinates(X))
         return np.maximum(values, 0.0).astype(X.dtype, copy=False)
 
-    def _coordinates(self, X: Any) -> np.ndarray:
+    def _coordinates(self, X: Rows) -> np.ndarray:
         """Return q(x) of every row, (n, m)."""
         rows, change = self._state()
-        to_rows, coordinates = self.kernel.towards(rows), np.empty((X.shape[0], change.shape[1]))
-        for some in arrays.row_blocks(X.shape[0], rows.shape[0]):
-            coordinates[some] = to_rows(X[some]) @ change
-        return coordinates
+        to_rows = self.kernel.towards(rows)
+        return arrays.by_blocks(X, change.shape[1], np.float64, lambda some: to_rows(some) @ change)
 
-    def _rows(self) -> Any:
+    def _rows(self) -> Rows:
         return _stacked(self.inputs)
 
-    def _state(self) -> tuple[Any, np.ndarray]:
-        """Return the inputs C (m, d) and R L^-T (m, m), computed once for the parameters."""
-        parameters = self.get_params(deep=False)
-        others = [value for name, value in parameters.items() if name != "kernel"]
-        kept = getattr(self, "_kept", None)
-        if kept is None or kept[0] != self.kernel or not all(map(_is, kept[1], others)):
-            if self.inputs is None:
-                raise ValueError("Manifold: call resolve(X) with the inputs of fit first, or give inputs.")
-            self.check_parameters()
-            rows = self._rows()
-            self._kept = kept = clone(self.kernel), others, (rows, self._change(rows))
-        return kept[2]
+    def _prepared(self) -> tuple[Rows, np.ndarray]:
+        """Return the inputs C (m, d) and R L^-T (m, m)."""
+        if self.inputs is None:
+            raise ValueError("Manifold: call resolve(X) with the inputs of fit first, or give inputs.")
+        rows = self._rows()
+        return rows, self._change(rows)
 
-    def _change(self, rows: Any) -> np.ndarray:
+    def _change(self, rows: Rows) -> np.ndarray:
+        import scipy.linalg
+
         gram = symmetric(self.kernel(rows).astype(np.float64, copy=False), f"the Gram matrix of {self.kernel!r}")
         if self.graph is None:
             adjacency = neighbour_graph(gram, whole(self, "n_neighbors"))
@@ -186,6 +167,8 @@ class Manifold(Kernel):
 
 def neighbour_graph(gram: np.ndarray, n_neighbors: int) -> sparse.csr_array:
     """Return the graph (m, m) that joins i and j when one is among the nearest of the other by k's distance."""
+    from scipy import sparse
+
     n_rows = len(gram)
     n_neighbors = min(n_neighbors, n_rows - 1)
     if n_neighbors == 0:
@@ -200,23 +183,25 @@ def neighbour_graph(gram: np.ndarray, n_neighbors: int) -> sparse.csr_array:
     return sparse.csr_array(directed.maximum(directed.T))
 
 
-def _is(left: Any, right: Any) -> bool:
-    return left is right
-
-
-def _stacked(inputs: Any) -> Any:
+def _stacked(inputs: object) -> Rows:
     """Return inputs as one matrix of rows; a list holds one matrix, or one sequence, after the other."""
     if isinstance(inputs, list | tuple) and inputs and all(getattr(part, "ndim", 0) == 2 for part in inputs):
         parts = [arrays.as_rows(part, "inputs") for part in inputs]
         if len({part.shape[1] for part in parts}) > 1:
             raise ValueError("Manifold: the parts of inputs must have as many columns each.")
-        inputs = sparse.vstack(parts, format="csr") if any(map(sparse.issparse, parts)) else np.vstack(parts)
+        dense = [part for part in parts if not is_sparse(part)]
+        if len(dense) == len(parts):
+            inputs = np.vstack(dense)
+        else:
+            from scipy import sparse
+
+            inputs = sparse.vstack(parts, format="csr")
     rows = arrays.as_rows(inputs, "Manifold: inputs")
     if rows.shape[0] == 0 or rows.shape[0] > _MOST_INPUTS:
         raise ValueError(
             f"Manifold: inputs must have between 1 and {_MOST_INPUTS} rows, got {rows.shape[0]}: their Gram matrix "
             "is kept. Give a sample of the rows as inputs."
         )
-    if not np.isfinite(rows.data if sparse.issparse(rows) else rows).all():
+    if not np.isfinite(rows.data if is_sparse(rows) else rows).all():
         raise ValueError("Manifold: inputs must be finite, but hold NaN or infinity.")
     return rows

@@ -7,20 +7,25 @@ depend on whether two equal rows are one object; a kernel here is a function of 
 noise already. A CompoundKernel is refused, too: it is a stack of kernels.
 
 In a spec a kernel is {"class": name, "parameters": {...}}, nested; only classes listed here are read. Noise in a spec
-is read as zero: version 0.1.0 wrote such, and left the noise out.
+is read as zero.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
-from scipy import sparse
 
 from kernelfields.kernels.arrays import block_dtype
-from kernelfields.kernels.kernel import Kernel, plain_value, symmetric
+from kernelfields.kernels.kernel import Kernel, KernelFunction, plain_value, register, symmetric
+from kernelfields.numerics.sparse_rows import Rows, is_sparse
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from sklearn.gaussian_process.kernels import Kernel as ForeignKernel
 
 _OPERATORS = {"Sum": {"k1", "k2"}, "Product": {"k1", "k2"}, "Exponentiation": {"kernel", "exponent"}}
 _STATIONARY = ("ConstantKernel", "ExpSineSquared", "Matern", "RBF", "RationalQuadratic", "WhiteKernel")
@@ -30,25 +35,26 @@ _METRICS = ("additive_chi2", "chi2", "cosine", "laplacian", "linear", "poly", "p
 _DEEPEST = 100
 
 
-def _library() -> Any:
+def _library() -> ModuleType:
     # Loaded by those alone who have such a kernel: it brings a good part of scikit-learn with it.
     from sklearn.gaussian_process import kernels
 
     return kernels
 
 
-def is_foreign(kernel: Any) -> bool:
+def is_foreign(kernel: object) -> TypeGuard[ForeignKernel]:
     """Whether an object is a kernel of scikit-learn; loads nothing."""
     library = sys.modules.get("sklearn.gaussian_process.kernels")
     return library is not None and isinstance(kernel, library.Kernel)
 
 
+@register("scikit-learn")
 class ScikitLearnKernel(Kernel):
     """Any kernel of sklearn.gaussian_process.kernels without white noise; dense inputs only."""
 
-    kind = "scikit-learn"
+    not_served = "it needs scikit-learn; RBF, Matern, Polynomial and others of kernelfields.kernels do not"
 
-    def __init__(self, kernel: Any):
+    def __init__(self, kernel: ForeignKernel):
         self.kernel = kernel
 
     def check_parameters(self) -> None:
@@ -59,11 +65,16 @@ class ScikitLearnKernel(Kernel):
             )
         self._checked()
 
-    def spec(self) -> dict[str, Any]:
+    def spec(self) -> dict[str, object]:
         """Return the description; ValueError for classes that are not scikit-learn's own."""
         return {"kind": self.kind, "kernel": _describe(self.kernel)}
 
-    def _block(self, X: Any, Z: Any | None) -> np.ndarray:
+    @classmethod
+    def from_parameters(cls, parameters: Mapping[str, object], functions: Mapping[str, KernelFunction]) -> Kernel:
+        """Return the adapter of the kernel that ``spec`` described."""
+        return cls(kernel_from_description(parameters["kernel"]))
+
+    def _block(self, X: Rows, Z: Rows | None) -> np.ndarray:
         _check_dense(X, Z)
         expected = (X.shape[0], (X if Z is None else Z).shape[0])
         block = self._checked()(X, Z)
@@ -72,11 +83,11 @@ class ScikitLearnKernel(Kernel):
         block = symmetric(block, f"the Gram matrix of {self.kernel!r}") if Z is None else block
         return block.astype(block_dtype(X, Z), copy=False)
 
-    def _diagonal(self, X: Any) -> np.ndarray:
+    def _diagonal(self, X: Rows) -> np.ndarray:
         _check_dense(X)
         return np.array(self._checked().diag(X), dtype=X.dtype)
 
-    def _checked(self) -> Any:
+    def _checked(self) -> ForeignKernel:
         """Return the kernel; raise if it is none, or noisy."""
         noise = [part for part in _parts(self.kernel) if isinstance(part, _library().WhiteKernel)]
         if any(part.noise_level for part in noise):
@@ -87,7 +98,7 @@ class ScikitLearnKernel(Kernel):
         return self.kernel
 
 
-def _parts(kernel: Any) -> Iterator[Any]:
+def _parts(kernel: object) -> Iterator[ForeignKernel]:
     """Yield a kernel and those that it is made of; TypeError if one of them is none."""
     if not is_foreign(kernel):
         raise TypeError(
@@ -99,15 +110,15 @@ def _parts(kernel: Any) -> Iterator[Any]:
             yield from _parts(getattr(kernel, name))
 
 
-def _check_dense(*inputs: Any) -> None:
-    if any(sparse.issparse(X) for X in inputs):
+def _check_dense(*inputs: Rows | None) -> None:
+    if any(map(is_sparse, inputs)):
         raise ValueError(
             "the kernels of scikit-learn's Gaussian processes take dense inputs only, got a sparse matrix. "
             "Pass X.toarray(), or use RBF, Matern, Polynomial ... of kernelfields.kernels."
         )
 
 
-def _describe(kernel: Any) -> dict[str, Any]:
+def _describe(kernel: ForeignKernel) -> dict[str, object]:
     name = type(kernel).__name__
     if name not in _KNOWN or getattr(_library(), name) is not type(kernel):
         raise ValueError(
@@ -118,7 +129,7 @@ def _describe(kernel: Any) -> dict[str, Any]:
     return {"class": name, "parameters": {key: _describe_value(value) for key, value in parameters.items()}}
 
 
-def _describe_value(value: Any) -> Any:
+def _describe_value(value: object) -> object:
     if is_foreign(value):
         return _describe(value)
     if isinstance(value, np.ndarray | list | tuple):
@@ -131,7 +142,7 @@ def _describe_value(value: Any) -> Any:
     raise ValueError(f"the parameter {value!r} of a scikit-learn kernel cannot be written to a file.")
 
 
-def kernel_from_description(description: Any, depth: int = 0) -> Any:
+def kernel_from_description(description: object, depth: int = 0) -> ForeignKernel:
     """Build the scikit-learn kernel that ``ScikitLearnKernel.spec`` described."""
     if not isinstance(description, dict) or set(description) != {"class", "parameters"}:
         raise ValueError(f"a scikit-learn kernel is described by 'class' and 'parameters', got {description!r:.200}.")
@@ -150,7 +161,7 @@ def kernel_from_description(description: Any, depth: int = 0) -> Any:
     return getattr(_library(), name)(**values)
 
 
-def _read_value(name: str, value: Any, depth: int) -> Any:
+def _read_value(name: str, value: object, depth: int) -> object:
     if name in ("k1", "k2", "kernel"):
         return kernel_from_description(value, depth + 1)
     if name == "metric" and isinstance(value, str) and value in _METRICS:
@@ -172,7 +183,7 @@ def _read_value(name: str, value: Any, depth: int) -> Any:
     return _read_number(name, value)
 
 
-def _read_number(name: str, value: Any) -> float:
+def _read_number(name: str, value: object) -> float:
     if value == "inf":
         return np.inf
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -15,19 +15,20 @@ for other nu, which tensors leave the device for, block by block); for the Lapla
 from __future__ import annotations
 
 import math
-import numbers
-from collections.abc import Callable
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
-from scipy.special import gammaln, kve
 
 from kernelfields.kernels import arrays
-from kernelfields.kernels.kernel import Kernel
-from kernelfields.numerics.parameters import overall_variance, positive, positive_or_rule, scale_or_auto
+from kernelfields.kernels.kernel import Kernel, Towards, register
+from kernelfields.numerics.parameters import is_number, overall_variance, positive, positive_or_rule, scale_or_auto
+from kernelfields.numerics.sparse_rows import Rows
 
 # Beyond this order the Bessel function overflows where the kernel is not yet 1 to rounding.
 _LARGEST_NU = 50.0
+# Here e^-t is zero; powers of larger numbers could overflow.
+_LARGEST_T = 800.0
 
 
 class _Stationary(Kernel):
@@ -35,7 +36,7 @@ class _Stationary(Kernel):
 
     takes_tensors = True
 
-    def _diagonal(self, X: Any) -> np.ndarray:
+    def _diagonal(self, X: Rows) -> np.ndarray:
         return arrays.filled(X, (X.shape[0],), 1.0, X.dtype)
 
 
@@ -46,22 +47,12 @@ class _OfSquaredDistances(_Stationary):
         """Return the values for squared distances, which may be overwritten."""
         raise NotImplementedError
 
-    def _block(self, X: Any, Z: Any | None) -> np.ndarray:
+    def _block(self, X: Rows, Z: Rows | None) -> np.ndarray:
         return self._of_distances(arrays.squared_distances(X, Z))
 
-    def towards(self, Z: Any) -> Callable[[Any], np.ndarray]:
-        """Return X -> k(X, Z), with what distances to Z need computed once."""
-        if type(self)._block is not _OfSquaredDistances._block:  # a kernel of somebody's own
-            return super().towards(Z)
-        Z = arrays.as_rows(Z, "Z")
+    def _towards(self, Z: Rows) -> Towards:
         to = arrays.destinations(Z)
-
-        def block(X: Any) -> np.ndarray:
-            X = arrays.as_rows(X)
-            arrays.check_comparable(X, Z)
-            return self._of_distances(arrays.squared_distances(X, to))
-
-        return block
+        return lambda X: self._of_distances(arrays.squared_distances(X, to))
 
 
 class _Exponential(_Stationary):
@@ -73,24 +64,22 @@ class _Exponential(_Stationary):
         self.gamma = gamma
 
 
+@register("rbf")
 class RBF(_OfSquaredDistances, _Exponential):
     """k(x, z) = exp(-gamma ||x - z||^2); gamma is a number, "scale" or "auto"."""
 
-    kind = "rbf"
-
-    def _from_data(self, X: Any, weights: np.ndarray | None) -> dict[str, float]:
+    def _from_data(self, X: Rows, weights: np.ndarray | None) -> dict[str, float]:
         return {"gamma": scale_or_auto(self.gamma, X, weights)} if isinstance(self.gamma, str) else {}
 
     def _of_distances(self, distances: np.ndarray) -> np.ndarray:
         return _exponential(distances, -positive(self, "gamma"))
 
 
+@register("laplacian")
 class Laplacian(_Exponential):
     """k(x, z) = exp(-gamma ||x - z||_1); gamma is a number, "scale" or "auto"."""
 
-    kind = "laplacian"
-
-    def _from_data(self, X: Any, weights: np.ndarray | None) -> dict[str, float]:
+    def _from_data(self, X: Rows, weights: np.ndarray | None) -> dict[str, float]:
         if not isinstance(self.gamma, str):
             return {}
         if self.gamma == "auto":
@@ -98,15 +87,14 @@ class Laplacian(_Exponential):
         deviation = math.sqrt(overall_variance(X, weights))
         return {"gamma": 1.0 / (X.shape[1] * deviation) if deviation > 0 else 1.0}
 
-    def _block(self, X: Any, Z: Any | None) -> np.ndarray:
+    def _block(self, X: Rows, Z: Rows | None) -> np.ndarray:
         gamma = positive(self, "gamma")
         return _exponential(arrays.manhattan_distances(X, Z), -gamma)
 
 
-def _order(owner: Any, name: str) -> float:
+def _order(owner: Kernel, name: str) -> float:
     nu = getattr(owner, name)
-    is_number = isinstance(nu, numbers.Real) and not isinstance(nu, bool)
-    if not is_number or not (0 < nu <= _LARGEST_NU or nu == np.inf):
+    if not is_number(nu) or not (0 < nu <= _LARGEST_NU or nu == np.inf):
         raise ValueError(
             f"Matern: nu must be positive and at most {_LARGEST_NU:g}, or infinite, got {nu!r}. "
             "For large nu the kernel is close to that of nu=float('inf')."
@@ -114,25 +102,34 @@ def _order(owner: Any, name: str) -> float:
     return float(nu)
 
 
+@register("matern")
 class Matern(_OfSquaredDistances):
     """The Matern kernel: ``nu`` sets how smooth functions are, ``length_scale`` how fast they vary.
 
         2^(1 - nu) / Gamma(nu) t^nu K_nu(t)      with t = sqrt(2 nu) ||x - z|| / length_scale
-        nu = 1/2: e^-t    3/2: (1 + t) e^-t    5/2: (1 + t + t^2/3) e^-t
+        nu = 1/2: e^-t    3/2: (1 + t) e^-t    5/2: (1 + t + t^2/3) e^-t    p + 1/2: a polynomial of degree p
         nu = inf: exp(-||x - z||^2 / (2 length_scale^2))
 
-    ``nu`` is at most 50, or infinite; 0.5, 1.5, 2.5 and infinity are fast. ``length_scale`` is a
+    ``nu`` is at most 50, or infinite; half-integers and infinity are fast. ``length_scale`` is a
     number, "scale" or "auto".
     """
 
-    kind = "matern"
     checks: ClassVar = {"nu": _order, "length_scale": positive_or_rule}
 
     def __init__(self, nu: float = 1.5, length_scale: float | str = "scale"):
         self.nu = nu
         self.length_scale = length_scale
 
-    def _from_data(self, X: Any, weights: np.ndarray | None) -> dict[str, float]:
+    @classmethod
+    def serving_refusal(cls, parameters: Mapping[str, object]) -> str:
+        """Return that Bessel functions are needed, for orders that are not half-integers."""
+        nu = float(str(parameters["nu"]))
+        if nu == math.inf or _is_half_integer(nu):
+            return ""
+        advice = "Use nu of 0.5, 1.5, 2.5 and so on, or infinity"
+        return f"with nu={nu:g} cannot be served: it needs Bessel functions. {advice}"
+
+    def _from_data(self, X: Rows, weights: np.ndarray | None) -> dict[str, float]:
         if not isinstance(self.length_scale, str):
             return {}
         return {"length_scale": math.sqrt(0.5 / scale_or_auto(self.length_scale, X, weights))}
@@ -141,7 +138,7 @@ class Matern(_OfSquaredDistances):
         nu, length_scale = _order(self, "nu"), positive(self, "length_scale")
         if nu == np.inf:
             return _exponential(distances, -0.5 / length_scale**2)
-        arrays.square_root(distances)
+        distances = arrays.square_root(distances)
         if nu == 0.5:
             return _exponential(distances, -1.0 / length_scale)
         distances *= math.sqrt(2.0 * nu) / length_scale
@@ -149,6 +146,8 @@ class Matern(_OfSquaredDistances):
             return arrays.transform(distances, lambda t: (1.0 + t) * arrays.exponential(-t))
         if nu == 2.5:
             return arrays.transform(distances, lambda t: (1.0 + t + t * t / 3.0) * arrays.exponential(-t))
+        if _is_half_integer(nu):
+            return arrays.transform(distances, lambda t: _polynomial_form(nu, arrays.in_float64(t)))
         return arrays.transform(distances, lambda t: arrays.computed_on_host(t, lambda host: _bessel_form(nu, host)))
 
 
@@ -157,8 +156,30 @@ def _exponential(distances: np.ndarray, factor: float) -> np.ndarray:
     return arrays.exponential(distances)
 
 
+def _is_half_integer(nu: float) -> bool:
+    return (2 * nu) % 2 == 1
+
+
+def _polynomial_form(nu: float, t: np.ndarray) -> np.ndarray:
+    """Return e^-t sum_i c_i t^i for nu = p + 1/2 and i = 0 .. p, c_i = p! (2p - i)! 2^i / ((2p)! (p - i)! i!)."""
+    p, factorial = round(nu - 0.5), math.factorial
+    coefficients = [
+        factorial(p) * factorial(2 * p - i) * 2**i / (factorial(2 * p) * factorial(p - i) * factorial(i))
+        for i in range(p + 1)
+    ]
+    t = t.clip(max=_LARGEST_T)
+    total = t * coefficients[-1]
+    for coefficient in coefficients[-2:0:-1]:
+        total += coefficient
+        total *= t
+    total += coefficients[0]
+    return total * arrays.exponential(-t)
+
+
 def _bessel_form(nu: float, t: np.ndarray) -> np.ndarray:
     """Return 2^(1 - nu) / Gamma(nu) t^nu K_nu(t), and its limit 1 where K_nu overflows at small t."""
+    from scipy.special import gammaln, kve
+
     t = t.astype(np.float64)
     scaled_bessel = kve(nu, t)  # e^t K_nu(t)
     small = ~np.isfinite(scaled_bessel)

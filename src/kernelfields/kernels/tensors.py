@@ -1,11 +1,11 @@
-"""Tensor twins of kernels/arrays.py: its functions once more, for tensors of PyTorch on any device.
+"""Operations of kernels/arrays.py on tensors of PyTorch, on any device, by the same names; others are PyTorch's own.
 
-The formulas and their precision are those of the NumPy twins, whose docstrings hold here too: squared distances in
-float64 after a shift by a median, exact symmetry where Z is None. Products of float32 rows are computed in full
-float32, whatever is set for TF32. Results agree with the twins up to rounding.
+Precision is that of the functions for arrays, whose docstrings hold here too: squared distances in float64 after a
+shift by a median, exact symmetry where Z is None. Products of float32 rows are computed in full float32, whatever is
+set for TF32. Results agree with those of arrays up to rounding.
 
 Work beside the result stays within blocks of rows: a few megabytes on a processor, hundreds on a device, whose
-launches cost more than its memory. Nothing here waits for the device, except what goes by way of the host.
+launches cost more than its memory. Nothing here waits for the device, except what is computed on the host.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 import torch
 
-from kernelfields.kernels import arrays
+from kernelfields.kernels.rows import MEDIAN_SAMPLE, check_matrix, not_real, row_blocks
 
 _HOST_ENTRIES = 2**21
 _DEVICE_ENTRIES = 2**26
@@ -28,11 +27,10 @@ _DEVICE_ENTRIES = 2**26
 def float32_products(precision: str = "ieee") -> Iterator[None]:
     """Multiply float32 matrices with all their digits ("ieee") or with 11 bits each ("tf32") inside the block.
 
-    The setting belongs to the process; what it was comes back at the end. Sums of float16 products are float32.
+    The setting belongs to the process and is restored at the end. Sums of float16 products are float32.
     """
-    mkldnn: Any = torch.backends.mkldnn
-    backends = torch.backends.cuda.matmul, mkldnn.matmul
-    before = [each.fp32_precision for each in backends]
+    backends = torch.backends.cuda.matmul, torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
+    before = [backend.fp32_precision for backend in backends]
     reduced = torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction
     try:
         backends[0].fp32_precision = precision
@@ -45,17 +43,14 @@ def float32_products(precision: str = "ieee") -> Iterator[None]:
         torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = reduced
 
 
-def tensor_blocks(X: torch.Tensor, n_rows: int, n_columns: int) -> Iterator[slice]:
+def cut_rows(X: torch.Tensor, n_rows: int, n_columns: int = 1) -> Iterator[slice]:
     """Cut the rows of an (n_rows, n_columns) tensor into blocks that suit the device of X."""
-    return arrays.row_blocks(n_rows, n_columns, _HOST_ENTRIES if X.device.type == "cpu" else _DEVICE_ENTRIES)
+    return row_blocks(n_rows, n_columns, _HOST_ENTRIES if X.device.type == "cpu" else _DEVICE_ENTRIES)
 
 
-def blocks_of(block: torch.Tensor) -> Iterator[slice]:
-    """Cut the rows of a block into such blocks."""
-    return tensor_blocks(block, *block.shape)
-
-
-def tensor_from(values: Any, device: torch.device, dtype: torch.dtype | None = None) -> torch.Tensor:
+def tensor_from(
+    values: np.ndarray | torch.Tensor, device: torch.device, dtype: torch.dtype | None = None
+) -> torch.Tensor:
     """Return an array or a tensor as a tensor on the device; memory is shared where nothing has to change."""
     if not isinstance(values, torch.Tensor):
         with warnings.catch_warnings():
@@ -67,9 +62,9 @@ def tensor_from(values: Any, device: torch.device, dtype: torch.dtype | None = N
 
 def as_rows(X: torch.Tensor, name: str = "X") -> torch.Tensor:
     """Return X as a dense two-dimensional tensor of float32 or float64 on its device."""
-    arrays.check_matrix(X, name)
+    check_matrix(X.shape, name)
     if X.dtype.is_complex:
-        raise ValueError(arrays.not_real(name, X.dtype))
+        raise ValueError(not_real(name, X.dtype))
     if X.layout != torch.strided:
         X = X.to_dense()
     return X if X.dtype in (torch.float32, torch.float64) else X.to(torch.float64)
@@ -80,15 +75,13 @@ def on_host(X: torch.Tensor) -> np.ndarray:
     return X.detach().cpu().numpy()
 
 
-def block_dtype(X: torch.Tensor, Z: torch.Tensor | None) -> torch.dtype:
-    """Return the dtype of k(X, Z)."""
-    return torch.promote_types(X.dtype, X.dtype if Z is None else Z.dtype)
+converted = torch.Tensor.to
 
 
 def inner_products(X: torch.Tensor, Z: torch.Tensor | None = None) -> torch.Tensor:
     """Return <x, z> for all rows, shape (n, m)."""
-    dtype = block_dtype(X, Z)
     other = X if Z is None else Z
+    dtype = torch.promote_types(X.dtype, other.dtype)
     with float32_products():
         products = X.to(dtype) @ other.to(dtype).T
     return _mirrored(products) if Z is None else products
@@ -103,91 +96,41 @@ def _mirrored(block: torch.Tensor) -> torch.Tensor:
 def squared_norms(X: torch.Tensor) -> torch.Tensor:
     """Return ||x||^2 of every row, shape (n,), in float64."""
     norms = torch.empty(len(X), dtype=torch.float64, device=X.device)
-    for rows in blocks_of(X):
+    for rows in cut_rows(X, *X.shape):
         norms[rows] = X[rows].to(torch.float64).square().sum(dim=1)
     return norms
 
 
-def destinations(Z: torch.Tensor) -> arrays.Destinations:
-    """Return what squared distances to Z need that does not depend on the other rows."""
-    rows, shift = Z.to(torch.float64), None
-    if len(Z) > 0:
-        shift = rows[:: -(-len(Z) // arrays.MEDIAN_SAMPLE)].median(dim=0).values
-        rows = rows - shift
-    return arrays.Destinations(Z, shift, rows, squared_norms(rows))
-
-
-def squared_distances(X: torch.Tensor, Z: Any = None) -> torch.Tensor:
-    """Return ||x - z||^2 for all rows, shape (n, m); Z may also be the ``Destinations`` of rows that stay."""
-    to = Z if isinstance(Z, arrays.Destinations) else destinations(X if Z is None else Z)
-    distances = torch.empty((len(X), len(to.rows)), dtype=block_dtype(X, to.given), device=X.device)
-    if distances.numel() == 0:
-        return distances
-    for rows in blocks_of(distances):
-        left = X[rows].to(torch.float64) - to.shift
-        sums = squared_norms(left)[:, None] + to.norms
-        products = (left @ to.rows.T).mul_(-2.0).add_(sums)
-        distances[rows] = products.masked_fill_(products <= sums.mul_(32 * np.finfo(np.float64).eps), 0.0)
-    if Z is None:
-        distances = _mirrored(distances)
-        distances.fill_diagonal_(0.0)
-    return distances
+def median_row(Z: torch.Tensor) -> torch.Tensor:
+    """Return the median of a sample of the rows, (d,), in float64."""
+    return Z[:: -(-len(Z) // MEDIAN_SAMPLE)].to(torch.float64).median(dim=0).values
 
 
 def manhattan_distances(X: torch.Tensor, Z: torch.Tensor | None = None) -> torch.Tensor:
     """Return sum_j |x_j - z_j| for all rows, shape (n, m)."""
     other = X if Z is None else Z
-    distances = torch.empty((len(X), len(other)), dtype=block_dtype(X, Z), device=X.device)
+    dtype = torch.promote_types(X.dtype, other.dtype)
+    distances = torch.empty((len(X), len(other)), dtype=dtype, device=X.device)
     right = other.to(torch.float64)
-    for rows in blocks_of(distances):
+    for rows in cut_rows(X, *distances.shape):
         distances[rows] = torch.cdist(X[rows].to(torch.float64), right, p=1.0)
     return _mirrored(distances) if Z is None else distances
 
 
-# Twins that PyTorch has under names of its own.
-contiguous = torch.Tensor.contiguous
-converted = torch.Tensor.to
-exponential = torch.Tensor.exp_
-square_root = torch.Tensor.sqrt_
-
-
-def side_by_side(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    """Return the columns of two matrices in one."""
-    return torch.hstack([left, right])
-
-
-def filled(X: torch.Tensor, shape: tuple[int, ...], value: float, dtype: torch.dtype) -> torch.Tensor:
-    """Return a tensor of one value, where X is."""
-    return torch.full(shape, value, dtype=dtype, device=X.device)
-
-
-def set_diagonal(block: torch.Tensor, values: torch.Tensor) -> None:
-    """Write the diagonal of a square block."""
-    block.diagonal().copy_(values)
-
-
-def inverse_or_zero(values: torch.Tensor) -> torch.Tensor:
-    """Return 1 / values where they are positive, and 0 elsewhere."""
-    return torch.where(values > 0, values.reciprocal(), torch.zeros_like(values))
-
-
-def computed_on_host(values: torch.Tensor, function: Callable[[np.ndarray], np.ndarray]) -> torch.Tensor:
-    """Return function(values) for a function of NumPy arrays, by copies there and back."""
-    return tensor_from(function(on_host(values)), values.device, values.dtype)
-
-
-def block_by_host(block_of: Callable[[Any, Any], np.ndarray], X: torch.Tensor, Z: torch.Tensor | None) -> Any:
-    """Return k(X, Z) by a formula that needs NumPy arrays: rows and values are copied, some rows at a time."""
-    dtype = block_dtype(X, Z)
+def computed_on_host(
+    X: torch.Tensor, function: Callable[..., np.ndarray], *others: torch.Tensor | None
+) -> torch.Tensor:
+    """Return function(X, ...) for a function of NumPy arrays; with a second matrix some rows at a time."""
+    Z = others[0] if others else None
     if Z is None:
-        return tensor_from(block_of(on_host(X), None), X.device, dtype)
+        return tensor_from(function(on_host(X), *others), X.device, X.dtype)
     right = on_host(Z)
-    block = torch.empty((len(X), len(Z)), dtype=dtype, device=X.device)
-    for rows in arrays.row_blocks(*block.shape):
-        block[rows] = tensor_from(block_of(on_host(X[rows]), right), X.device, dtype)
+    block = torch.empty((len(X), len(Z)), dtype=torch.promote_types(X.dtype, Z.dtype), device=X.device)
+    for rows in row_blocks(*block.shape):
+        block[rows] = tensor_from(function(on_host(X[rows]), right), X.device, block.dtype)
     return block
 
 
-def diagonal_by_host(diagonal_of: Callable[[Any], np.ndarray], X: torch.Tensor) -> Any:
-    """Return k(x, x) by a formula that needs NumPy arrays."""
-    return tensor_from(diagonal_of(on_host(X)), X.device, X.dtype)
+def __getattr__(name: str) -> object:
+    """Return what PyTorch has by the names of NumPy: ``exp``, ``where``, ``float64`` and so on."""
+    return getattr(torch, name)

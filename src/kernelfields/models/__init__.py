@@ -1,1 +1,1 @@
-"""Fitted fields: terms, their fit, what they can be asked, and model files."""
+"""Fitted fields: terms, their fit, their answers, and model files."""

@@ -13,13 +13,25 @@ variance per part every part becomes a set.
 The coefficients of a term belong to its subspace, so a fit can go on from them (a warm start) only while kernel,
 view, label kernel and basis stay what they were. The prior variances may change: that is how a path of
 regularisation is followed.
+
+The terms of a multi-label field are functions of the inputs for labels and for pairs of them, on shared bases:
+
+    log odds of label k         f_k(x) + b_k,      table  -1/2, +1/2  times it
+    log odds ratio of a pair    w_jk (+ g_jk(x)),  table  +1/4, -1/4, -1/4, +1/4  times it
+
+    p(y | x) ~ exp( sum_k (f_k(x) + b_k) s_k + sum_jk w_jk s_j s_k ),       s = y - 1/2
+
+Neither the order of the labels nor which of their values is called 1 matters to the prior. Given the other
+labels, w_jk is the log odds ratio of labels j and k. All f_k share one basis and one matrix of features, and so do
+all g_jk.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -27,22 +39,26 @@ from sklearn.base import clone
 from kernelfields.basis.selection import Gradient, resolve_basis, warn_of_no_pivots
 from kernelfields.basis.subspace import ConstantSubspace, ExplicitSubspace
 from kernelfields.engines.engine import Sample
+from kernelfields.engines.threads import LocalSample
 from kernelfields.fields.cliques import CliqueSet, check_window
+from kernelfields.fields.label_cliques import LABEL_CONTRAST, PAIR_CONTRAST, LabelCliques, LabelPairs
 from kernelfields.kernels.kernel import Constant, Kernel, Sum
 from kernelfields.kernels.labels import Delta, resolve_label_kernel
 from kernelfields.kernels.registry import resolve_kernel
 from kernelfields.numerics.parameters import check_count, check_penalty, check_prior_variance, check_support
-from kernelfields.objective.designs.design import Design
+from kernelfields.objective.designs.design import Design, LocalDesign
 from kernelfields.objective.term import Term, label_factor
 
+#: Two labels of an instance that meet, by their numbers.
+Edge = tuple[int, int]
 #: Clique sets with names of their own.
 NamedCliques = Sequence[tuple[str, CliqueSet]]
 
 # What must not change between a fit and one that goes on from it.
-_KEPT = ("kernel", "window", "label_kernel", "basis", "rank", "support", "min_freq")
+_KEPT = ("kernel", "window", "label_kernel", "basis", "rank", "support")
 
 
-def name_cliques(cliques: Any) -> list[tuple[str, CliqueSet]]:
+def name_cliques(cliques: object) -> list[tuple[str, CliqueSet]]:
     """Check a list of clique sets; return copies of them, each with a name of its own."""
     if isinstance(cliques, CliqueSet):
         cliques = [cliques]
@@ -69,7 +85,10 @@ def name_cliques(cliques: Any) -> list[tuple[str, CliqueSet]]:
                     f"two clique sets are named {part_name!r}, one of them a part of the sum of kernels in "
                     f"{name!r}; give each a name of its own"
                 )
-            named.append((part_name, resolved_clique(part)))
+            try:
+                named.append((part_name, resolved_clique(part)))
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"clique set {part_name!r}: {error}") from error
     if not any(clique.default_name == "node" for _, clique in named):
         raise ValueError(
             "cliques holds no NodeCliques (for graphs, GraphNodes): add NodeCliques(kernel), the potential of "
@@ -85,18 +104,16 @@ def resolved_clique(clique: CliqueSet) -> CliqueSet:
 
     A fitted field keeps these copies: what the user changes later must not reach it.
     """
+    clique = clique.filled()
     check_prior_variance(clique.prior_variance, "prior_variance")
     check_support(clique.support, "support")
     check_penalty(clique.l1, "l1")
-    check_penalty(clique.min_freq, "min_freq")
-    if clique.min_freq > 0 and clique.support != "observed":
-        raise ValueError("min_freq counts observed pairs of features and labels: it needs support='observed'")
     check_window(clique.window)
     clique.check_reach()
     if clique.rank is not None:
         check_count(clique.rank, "rank", " (or None for no limit)")
     parameters = clique.get_params(deep=False)
-    for name in ("prior_variance", "l1", "min_freq"):
+    for name in ("prior_variance", "l1"):
         parameters[name] = float(parameters[name])  # NumPy would compute in float32 with a float32 number
     parameters["basis"] = clone(resolve_basis(clique.basis))
     parameters["label_kernel"] = clone(resolve_label_kernel(clique.label_kernel))
@@ -119,7 +136,7 @@ def parts_of_sum(kernel: Kernel) -> list[Kernel]:
 
 
 def split_sum(name: str, clique: CliqueSet) -> list[tuple[str, CliqueSet]]:
-    """Return the clique sets that stand for one whose kernel is a sum, with names made of ``name``."""
+    """Return the clique sets that replace one whose kernel is a sum, with names made of ``name``."""
     variances = clique.prior_variance
     several = isinstance(variances, list | tuple)
     if clique.kernel is None:
@@ -146,13 +163,13 @@ def split_sum(name: str, clique: CliqueSet) -> list[tuple[str, CliqueSet]]:
     for index, (group, variance) in enumerate(zip(groups, chosen, strict=True)):
         part = _with(clique, reduce(Sum, group), variance)
         if not part.kernel.has_feature_map:
-            part.support, part.min_freq, part.l1 = "all", 0.0, 0.0
+            part.support, part.l1 = "all", 0.0
         part.name = name if index == 0 else f"{name}_{index + 1}"
         sets.append((part.name, part))
     return sets
 
 
-def _with(clique: CliqueSet, kernel: Kernel, variance: Any) -> CliqueSet:
+def _with(clique: CliqueSet, kernel: Kernel, variance: float) -> CliqueSet:
     parameters = clique.get_params(deep=False)
     return type(clique)(**{**parameters, "kernel": kernel, "prior_variance": variance})
 
@@ -174,7 +191,7 @@ def build_designs(
 
 def build_design(name: str, clique: CliqueSet, sample: Sample, random: np.random.Generator) -> Design:
     """Choose a basis for one clique set, as ``resolved_clique`` returns it, and put its term on the sample."""
-    factor = label_factor(clique, sample.structure.n_labels)
+    factor = label_factor(clique, sample.spec.n_labels)
     if clique.kernel is None:
         return sample.design(Term(clique, name, ConstantSubspace(Constant(1.0)), factor))
     basis = resolve_basis(clique.basis)
@@ -192,18 +209,18 @@ def build_design(name: str, clique: CliqueSet, sample: Sample, random: np.random
         return sample.design(Term(clique, name, ExplicitSubspace(kernel, explicit.shape[1]), factor), view)
     check_pivots_allowed(name, clique)
     view.check_kernel(kernel, random)
-    panel = view.panel(kernel, basis.capacity(clique.rank, view.n_rows))
+    panel = view.panel(kernel, basis.capacity(clique.most_pivots, view.n_rows))
     basis.select(panel, random)
     warn_of_no_pivots(panel.rank, kernel, f"clique set {name!r}")
     design = sample.design(Term(clique, name, panel.subspace(), factor), view, panel)
     # Columns that will not grow may be kept in another form: let go of this one.
-    return design.growing(panel) if isinstance(basis, Gradient) else design
+    return replace(design, panel=panel) if isinstance(basis, Gradient) else design
 
 
 def check_pivots_allowed(name: str, clique: CliqueSet) -> None:
-    """Raise if a set without explicit features asks for what only single weights can have."""
-    for parameter, asked in (("support='observed'", clique.support == "observed"), ("l1", clique.l1 > 0)):
-        if asked:
+    """Raise if a set without explicit features has parameters for weights of single features."""
+    for parameter, given in (("support='observed'", clique.observed_only), ("l1", (clique.l1 or 0.0) > 0)):
+        if given:
             raise ValueError(
                 f"{parameter} speaks of weights of single features, and {clique.kernel!r} of clique set {name!r} "
                 "has none: use kernel='linear', or a sum with it"
@@ -228,9 +245,9 @@ def continued_designs(cliques: NamedCliques, terms: Sequence[Term], sample: Samp
             if not _same(parameter, clique, term.clique):
                 before, now = getattr(term.clique, parameter), getattr(clique, parameter)
                 raise _changed(f"{parameter} of {name!r} was {before!r} and is now {now!r}")
-        if clique.l1 > 0 and term.label_factor is not None:
+        if clique.l1 and term.label_factor is not None:
             raise _changed(f"{name!r} was fitted without l1, in contrasts between labels, and now has l1={clique.l1:g}")
-    return [term.with_clique(clique).on(sample) for (_, clique), term in zip(cliques, terms, strict=True)]
+    return [sample.design(term.with_clique(clique)) for (_, clique), term in zip(cliques, terms, strict=True)]
 
 
 def _same(parameter: str, clique: CliqueSet, known: CliqueSet) -> bool:
@@ -247,3 +264,64 @@ def _changed(how: str) -> ValueError:
         f"warm_start=True continues the fitted field, but its clique sets have changed: {how}. "
         "Clone the estimator or set warm_start=False to start afresh."
     )
+
+
+@dataclass
+class InstanceTerms:
+    """Makes designs on a sample of instances whose labels are called ``names``.
+
+    ``labels`` and ``pairs`` describe what every label and every pair of labels has: clique sets, each with the name
+    of its kind. A search for edges begins with ``label_designs()`` and judges ``pair_designs([edge])``.
+    """
+
+    sample: LocalSample
+    names: Sequence[object]
+    labels: Sequence[tuple[str, LabelCliques]]
+    pairs: Sequence[tuple[str, LabelPairs]]
+    random: np.random.Generator
+    _pair_parts: dict[str, LocalDesign] = field(default_factory=dict)
+
+    def designs(self, edges: Sequence[Edge]) -> list[LocalDesign]:
+        """Return all terms of a field whose labels meet along some edges."""
+        return [*self.label_designs(), *self.pair_designs(edges)]
+
+    def label_designs(self) -> list[LocalDesign]:
+        """Return the terms of single labels: biases, and functions of the inputs on one basis."""
+        designs = []
+        for kind, clique in self.labels:
+            for name, part in split_sum(kind, clique):
+                first = self._built(name, part, LABEL_CONTRAST)
+                for number, label in enumerate(self.names):
+                    designs.append(self._for(first, f"{name} {label}", label=number))
+        return designs
+
+    def pair_designs(self, edges: Sequence[Edge]) -> list[LocalDesign]:
+        """Return the terms of pairs of labels: a table each, with an edge kernel functions too."""
+        names = pair_names(edges, self.names)
+        designs = []
+        for kind, clique in self.pairs if names else ():
+            for name, part in split_sum(kind, clique):
+                if name not in self._pair_parts:
+                    self._pair_parts[name] = self._built(name, part, PAIR_CONTRAST)
+                tables = part.kernel is None
+                designs += [
+                    self._for(self._pair_parts[name], pair if tables else f"{pair} {name}", group=pair)
+                    for pair in names
+                ]
+        return designs
+
+    def _built(self, name: str, clique: CliqueSet, contrast: np.ndarray) -> LocalDesign:
+        design = build_design(name, resolved_clique(clique), self.sample, self.random)
+        assert isinstance(design, LocalDesign)
+        return replace(design, term=replace(design.term, label_factor=contrast))
+
+    def _for(self, design: LocalDesign, name: str, **own: object) -> LocalDesign:
+        """Return the same features for one label or one pair."""
+        clique = copy.copy(design.term.clique).set_params(name=name, **own)
+        term = replace(design.term, clique=clique, name=name)
+        return replace(design, term=term, positions=clique.positions(self.sample.data))
+
+
+def pair_names(edges: Sequence[Edge], names: Sequence[object]) -> dict[str, Edge]:
+    """Return edges by the names that their pairs of labels have."""
+    return {f"pair {names[j]} ~ {names[k]}": (j, k) for j, k in edges}

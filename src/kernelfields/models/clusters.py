@@ -7,11 +7,11 @@ which a field is fitted to as if it were labels, by a few steps on a convex prob
 
     "spectral"   k-means of the leading singular vectors of D^-1/2 Z, rows of norm one, D: degrees Z Z^T 1
                  (Ng, Jordan, Weiss 2001, with the kernel for affinities)
-    "k-means"    k-means of the features Z, which is kernel k-means in the span of the basis
+    "kmeans"    k-means of the features Z, which is kernel k-means in the span of the basis
     "random"     each input goes to the nearest of n_clusters inputs drawn at random
 
 Where similarities are not positive, as those of a linear kernel, degrees are no such thing, and "spectral" is
-"k-means". Cost of a start: that of k-means and of about as many passes as a fit to labels takes, and as the climb.
+"kmeans". Cost of a start: that of k-means and of about as many passes as a fit to labels takes, and as the climb.
 """
 
 from __future__ import annotations
@@ -19,21 +19,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import scipy.sparse
 
+from kernelfields.fields.chains import Chains
+from kernelfields.fields.graphs import Graphs
+from kernelfields.fields.reading import Matrix
+from kernelfields.inference.choice import FamilySpec, family_of
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.datafit import LocalDatafit
 from kernelfields.objective.designs.design import LocalDesign
 from kernelfields.objective.likelihoods.information import InformationObjective
-from kernelfields.objective.likelihoods.likelihood import LabelStructure
+from kernelfields.objective.likelihoods.likelihood import labelled_objective
 from kernelfields.objective.posterior import LogPosterior
 from kernelfields.solvers.lbfgs import LBFGS
 from kernelfields.solvers.loop import SINGLE_CUT, Solution, Watcher, minimize
 
-STARTS = ("spectral", "k-means", "random")
+STARTS = ("spectral", "kmeans", "random")
 # A start is only a start: how well a field fits the partition, and how long it may take.
 _START_TOLERANCE, _START_ITERATIONS = 0.05, 50
 _LEAST_DEGREE = 1e-9
@@ -67,7 +70,7 @@ class Clusters:
 class Partitions:
     """Partitions of inputs with features Z (N, r), an array or CSR, into ``n_clusters``."""
 
-    def __init__(self, features: Any, n_clusters: int):
+    def __init__(self, features: Matrix, n_clusters: int):
         self._features = features
         self._n_clusters = n_clusters
 
@@ -86,7 +89,7 @@ class Partitions:
         return KMeans(self._n_clusters, n_init=1, random_state=seed).fit(rows).labels_
 
     @cached_property
-    def _embedded(self) -> Any:
+    def _embedded(self) -> Matrix:
         """Rows of norm one in the leading singular vectors; the features themselves without positive degrees."""
         from sklearn.utils.extmath import randomized_svd, row_norms
 
@@ -105,16 +108,15 @@ class Partitions:
 
 
 def find_clusters(
-    designs: Sequence[LocalDesign], data: Any, structure: LabelStructure, workers: Workers, options: ClimbOptions
+    designs: Sequence[LocalDesign], data: Chains | Graphs, spec: FamilySpec, workers: Workers, options: ClimbOptions
 ) -> Clusters:
     """Return the best of several climbs; Ctrl-C ends the search and keeps the best so far.
 
     ``data`` have weights of sum one over all positions; labels, if any, do not count.
     """
-    unlabelled = replace(data, labels=np.zeros(data.n_positions, dtype=np.int64))
-    likelihood = structure.likelihood(unlabelled, designs, workers)
-    posterior = LogPosterior(LocalDatafit(InformationObjective(likelihood, data.position_weights), designs))
-    partitions = Partitions(_node_features(designs), structure.n_labels)
+    family = family_of(data, designs, spec)
+    posterior = LogPosterior(LocalDatafit(InformationObjective(family, data.weights, workers), designs))
+    partitions = Partitions(_node_features(designs), spec.n_labels)
     best: Solution | None = None
     objectives: list[float] = []
     for number in range(1, options.n_init + 1):
@@ -122,7 +124,7 @@ def find_clusters(
         options.say(f"{where}: {options.init}")
         try:
             labels = partitions.draw(options.init, options.random)
-            labelled = structure.likelihood(replace(data, labels=labels), designs, workers)
+            labelled = labelled_objective(family, replace(data, labels=labels), workers)
             solution = _climb(LogPosterior(LocalDatafit(labelled, designs)), posterior, options)
         except KeyboardInterrupt:
             if best is None:
@@ -130,7 +132,7 @@ def find_clusters(
             best = replace(best, reason="interrupted")
             break
         objectives.append(-solution.value)
-        options.say(f"{where}: {-solution.value:.4f} of at most {np.log(structure.n_labels):.4f} nats")
+        options.say(f"{where}: {-solution.value:.4f} of at most {np.log(spec.n_labels):.4f} nats")
         if best is None or solution.value < best.value:
             best = solution
         if solution.reason in ("interrupted", "callback"):
@@ -138,7 +140,7 @@ def find_clusters(
             break
     assert best is not None
     evaluation = posterior.datafit.evaluate(posterior.potentials(best.theta))
-    marginals = evaluation.beliefs.node_marginals
+    marginals = evaluation.member.marginals()
     return Clusters(best, posterior.expanded(best.theta), -evaluation.value, marginals, objectives)
 
 
@@ -151,7 +153,7 @@ def _climb(labelled: LogPosterior, posterior: LogPosterior, options: ClimbOption
     return replace(solution, reason="interrupted") if interrupted else solution
 
 
-def _node_features(designs: Sequence[LocalDesign]) -> Any:
+def _node_features(designs: Sequence[LocalDesign]) -> Matrix:
     """Return the features of all terms of single labels beside each other, (N, r)."""
     parts = [design.features for design in designs if design.labels_per_clique == 1 and design.features is not None]
     if len(parts) == 1:

@@ -4,10 +4,10 @@
     terms           clique sets, coefficients, label factors, supports; subspaces once, wherever they are shared
     solution, certificates, laplace, evidence_path, and what the estimator itself adds
 
-Nothing in a document names code: kernels, bases, clique sets, engines and so on are rebuilt from registries of known
-kinds. Parameters that are code (callbacks, a solver or basis of one's own, a random generator, the client of a
-cluster) are not kept; the default takes their place. A function is asked for by name when the file is read.
-Documents of version 0.1.0 are brought to this form by old_documents.py.
+Nothing in a document names code: objects such as clique sets, bases and engines are rebuilt from the classes that are
+registered in ``SETTINGS`` of numerics/registry.py, each beside its own class; their fields are those of the signature.
+Parameters that are code (callbacks, a solver or basis of one's own, a random generator, the client of a cluster) are
+not kept; the default takes their place. A function is passed by its name when the file is read.
 Fails: ModelFileError, naming the file, where parts do not fit together or a number is not finite.
 """
 
@@ -16,42 +16,23 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse
-from sklearn.base import BaseEstimator
-from sklearn.gaussian_process.kernels import Kernel as GaussianProcessKernel
+from numpy.typing import ArrayLike
 
-from kernelfields.basis.selection import SHORTHANDS, Basis
-from kernelfields.basis.subspace import ConstantSubspace, ExplicitSubspace, PivotSubspace
+from kernelfields.basis.subspace import ConstantSubspace, ExplicitSubspace, PivotSubspace, Subspace
 from kernelfields.engines.choice import check_engine
-from kernelfields.engines.dask.engine import Dask
-from kernelfields.engines.engine import Engine
-from kernelfields.engines.threads import Threads
-from kernelfields.engines.torch.engine import Torch
-from kernelfields.fields.cliques import (
-    CliqueSet,
-    EdgeCliques,
-    EndCliques,
-    NgramCliques,
-    NodeCliques,
-    OrderCliques,
-    SkipCliques,
-    StartCliques,
-)
-from kernelfields.fields.constraints import Constraints
-from kernelfields.fields.graph_cliques import GraphFactors, GraphNodes
-from kernelfields.fields.label_cliques import LabelCliques, LabelPairs
-from kernelfields.fields.segments import DurationCliques, SegmentCliques
-from kernelfields.formats.model_file import ModelFileError, model_bytes, read_model_of, write_model
-from kernelfields.inference.approximate.base import OPTIONS
+from kernelfields.fields.cliques import CliqueSet
+from kernelfields.fields.reading import Matrix
+from kernelfields.formats.model_file import Document, ModelFileError, model_bytes, read_model_of, write_model
 from kernelfields.kernels.callables import CallableKernel
 from kernelfields.kernels.kernel import Constant, Kernel
 from kernelfields.kernels.labels import LabelKernel, label_kernel_from_spec
 from kernelfields.kernels.registry import kernel_from_spec, resolve_kernel
+from kernelfields.kernels.scikit_learn import ScikitLearnKernel, is_foreign
 from kernelfields.models.build import resolved_clique
-from kernelfields.models.old_documents import upgraded
 from kernelfields.models.stored_values import (
     check_plain_parameters,
     finite_array,
@@ -60,75 +41,66 @@ from kernelfields.models.stored_values import (
     whole_array,
     whole_number,
 )
+from kernelfields.numerics.parametrized import parameter_defaults
+from kernelfields.numerics.registry import SETTINGS
+from kernelfields.numerics.sparse_rows import is_sparse
 from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.designs.pairs import Support
 from kernelfields.objective.term import Term
 from kernelfields.solvers.loop import REASONS, Iteration, Solution
 
-#: The form of documents that this version writes; files of 0.1.0 have no such entry.
-LAYOUT = 2
-CLIQUES: dict[str, type[CliqueSet]] = {
-    "node": NodeCliques,
-    "edge": EdgeCliques,
-    "start": StartCliques,
-    "end": EndCliques,
-    "skip": SkipCliques,
-    "order": OrderCliques,
-    "ngrams": NgramCliques,
-    "graph nodes": GraphNodes,
-    "graph factors": GraphFactors,
-    "label": LabelCliques,
-    "label pairs": LabelPairs,
-    "duration": DurationCliques,
-    "segment": SegmentCliques,
-}
-_ENGINES: dict[str, type[Engine]] = {"threads": Threads, "torch": Torch, "dask": Dask}
-#: Settings that are parameters of estimators, such as a StructureSearch; the rooms that have them enter them here.
-SETTINGS: dict[str, type] = {}
-# Parameters that may be functions: those are asked for by name when a file is read.
-_FUNCTIONS = ("kernel", "edge_kernel", "duration_kernel", "segment_kernel", "base_measure")
+#: The form of documents that this version writes.
+LAYOUT = 3
+# Parameters that may be functions: those are passed by name when a file is read.
+_FUNCTIONS = ("kernel", "edge_kernel", "base_measure")
 # Lists inside each other that a parameter may be.
 _DEEPEST = 20
 _ERRORS = (KeyError, TypeError, IndexError, AttributeError, ValueError, ArithmeticError, RecursionError)
 
 #: Functions by name, for kernels that are code.
 Functions = Mapping[str, Callable[..., Any]]
+Made = TypeVar("Made")
 
 
 class NotData(Exception):
     """A value that is code, and not kept in a document."""
 
 
-def document_bytes(kind: str, document: dict[str, Any]) -> bytes:
+def document_bytes(kind: str, document: Document) -> bytes:
     """Return a document as the content of a model file."""
     return model_bytes(kind, {"layout": LAYOUT, **document}, {})
 
 
-def write_document(path: str | os.PathLike, kind: str, document: dict[str, Any]) -> None:
+def write_document(path: str | os.PathLike, kind: str, document: Document) -> None:
     """Write a document to a model file, atomically."""
     write_model(path, kind, {"layout": LAYOUT, **document}, {})
 
 
-def read_document(path: str | os.PathLike, kind: str, rebuild: Callable[[dict[str, Any]], Any]) -> Any:
+def read_document(path: str | os.PathLike, kind: str, rebuild: Callable[[Document], Made]) -> Made:
     """Return what ``rebuild`` makes of the document of a model file; ModelFileError if it is not sound."""
     return read_document_of(path, {kind: rebuild})
 
 
-def read_document_of(path: str | os.PathLike, rebuild: Mapping[str, Callable[[dict[str, Any]], Any]]) -> Any:
+def read_document_of(path: str | os.PathLike, rebuild: Mapping[str, Callable[[Document], Made]]) -> Made:
     """Return what ``rebuild[kind]`` makes of the document of a model file of one of these kinds."""
     kind, document, _ = read_model_of(path, rebuild)
     try:
-        return rebuild[kind](document if document.get("layout") == LAYOUT else upgraded(kind, document))
+        if document.get("layout") != LAYOUT:
+            raise ValueError(
+                "it was written by another version of kernelfields, in a form that this one does not read: fit again"
+            )
+        return rebuild[kind](document)
     except ModelFileError:
         raise
     except _ERRORS as error:
         raise ModelFileError(f"{path} is not a sound {kind} model: {error}") from error
 
 
-def describe_parameters(estimator: Any) -> dict[str, Any]:
-    """Return the parameters of an estimator that are data."""
-    described: dict[str, Any] = {}
-    for name, value in estimator.get_params(deep=False).items():
+def describe_parameters(instance: object) -> Document:
+    """Return the parameters of an estimator, or of an object with parameters, that are data."""
+    described: Document = {}
+    for name in parameter_defaults(type(instance)):
+        value = getattr(instance, name)
         try:
             if name in _FUNCTIONS and _is_function(value):
                 described[name] = {"as": "function", "name": CallableKernel(value).label()}
@@ -139,16 +111,16 @@ def describe_parameters(estimator: Any) -> dict[str, Any]:
     return described
 
 
-def _is_function(value: Any) -> bool:
-    return callable(value) and not isinstance(value, Kernel | GaussianProcessKernel | type)
+def _is_function(value: object) -> bool:
+    return callable(value) and not isinstance(value, Kernel | type) and not is_foreign(value)
 
 
-def rebuild_parameters(described: Mapping[str, Any], functions: Functions) -> dict[str, Any]:
+def rebuild_parameters(described: Document, functions: Functions) -> Document:
     """Return parameters as they were described; those that are missing have their defaults."""
     return {name: rebuild_value(value, functions) for name, value in described.items()}
 
 
-def rebuild_estimator(kind: Callable[..., Any], described: Mapping[str, Any], functions: Functions) -> Any:
+def rebuild_estimator(kind: Callable[..., Made], described: Document, functions: Functions) -> Made:
     """Return an estimator with the parameters that were described, those that are plain values checked."""
     estimator = kind(**rebuild_parameters(described, functions))
     check_plain_parameters(estimator)
@@ -157,117 +129,68 @@ def rebuild_estimator(kind: Callable[..., Any], described: Mapping[str, Any], fu
     return estimator
 
 
-def describe_value(value: Any) -> Any:
+def describe_value(value: object) -> object:
     """Return a parameter as plain values; NotData if it is code."""
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, bool | int | float | str | np.ndarray):
         return value
-    if isinstance(value, list):
-        return {"as": "list", "items": [describe_value(each) for each in value]}
-    if isinstance(value, tuple):
-        return {"as": "tuple", "items": [describe_value(each) for each in value]}
+    if isinstance(value, list | tuple):
+        kind = "list" if isinstance(value, list) else "tuple"
+        return {"as": kind, "items": [describe_value(item) for item in value]}
     if isinstance(value, Mapping):
         return {"as": "dict", "items": [[describe_value(key), describe_value(own)] for key, own in value.items()]}
     if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
         return np.dtype(value).name
     if isinstance(value, os.PathLike):
         return os.fspath(value)
-    for kind, types, describe in _DESCRIBED:
-        if isinstance(value, types):
-            return {"as": kind, **describe(value)}
-    raise NotData(type(value).__name__)
+    if isinstance(value, Kernel) or is_foreign(value):
+        given = "object" if isinstance(value, Kernel) else "scikit-learn"
+        return {"as": "kernel", "given": given, "spec": resolve_kernel(value).spec()}
+    if isinstance(value, LabelKernel):
+        return {"as": "label kernel", "spec": value.spec()}
+    if value not in SETTINGS:
+        raise NotData(type(value).__name__)
+    return {"as": SETTINGS.name_of(value), "parameters": describe_parameters(value)}
 
 
-def rebuild_value(described: Any, functions: Functions, depth: int = 0) -> Any:
-    """Return a parameter that was described; ValueError for a kind that is not known."""
+def rebuild_value(described: object, functions: Functions, depth: int = 0) -> object:
+    """Return a parameter that was described; ValueError for a kind that is not registered."""
     if isinstance(described, list) or depth > _DEEPEST:
         raise ValueError("a parameter that is a bare list, or nested too deep")
     if not isinstance(described, Mapping):
         return described
     kind = described["as"]
     if kind in ("list", "tuple"):
-        items = [rebuild_value(each, functions, depth + 1) for each in described["items"]]
+        items = [rebuild_value(item, functions, depth + 1) for item in described["items"]]
         return items if kind == "list" else tuple(items)
     if kind == "dict":
         pairs = ([rebuild_value(part, functions, depth + 1) for part in pair] for pair in described["items"])
-        return dict(pairs)
-    if kind not in _REBUILT:
+        return {key: value for key, value in pairs}  # noqa: C416
+    if kind == "kernel":
+        kernel = kernel_from_spec(described["spec"], functions)
+        if described["given"] == "scikit-learn" and isinstance(kernel, ScikitLearnKernel):
+            return kernel.kernel
+        return kernel
+    if kind == "label kernel":
+        return label_kernel_from_spec(described["spec"])
+    if kind == "function":
+        name = described["name"]
+        if name not in functions:
+            raise ValueError(
+                f"its parameters name the function {name!r}, which is not stored: pass callables={{{name!r}: function}}"
+            )
+        return functions[name]
+    registered = SETTINGS.find(kind)
+    if registered is None:
         raise ValueError(f"a parameter of the unknown kind {kind!r}")
-    return _REBUILT[kind](described, functions)
+    parameters = described["parameters"]
+    return registered(**{name: rebuild_value(own, functions, depth + 1) for name, own in parameters.items()})
 
 
-def _by_type(registry: Mapping[str, type], value: Any) -> str:
-    """Return the name under which exactly this type is known; NotData for a type of the user's own."""
-    name = next((name for name, kind in registry.items() if type(value) is kind), None)
-    if name is None:
-        raise NotData(type(value).__name__)
-    return name
-
-
-def _of_registry(registry: Mapping[str, type]) -> tuple[Callable, Callable]:
-    """Return how objects with parameters are described and rebuilt by their name in a registry."""
-
-    def describe(value: Any) -> dict[str, Any]:
-        return {"name": _by_type(registry, value), "parameters": describe_parameters(value)}
-
-    def rebuild(described: Mapping[str, Any], functions: Functions) -> Any:
-        return registry[described["name"]](**rebuild_parameters(described["parameters"], functions))
-
-    return describe, rebuild
-
-
-def _describe_kernel(value: Any) -> dict[str, Any]:
-    given = "object" if isinstance(value, Kernel) else "scikit-learn"
-    return {"given": given, "spec": resolve_kernel(value).spec()}
-
-
-def _rebuild_kernel(described: Mapping[str, Any], functions: Functions) -> Any:
-    kernel: Any = kernel_from_spec(described["spec"], functions)
-    return kernel.kernel if described["given"] == "scikit-learn" else kernel
-
-
-def _rebuild_function(described: Mapping[str, Any], functions: Functions) -> Any:
-    name = described["name"]
-    if name not in functions:
-        raise ValueError(
-            f"its parameters name the function {name!r}, which is not stored: pass callables={{{name!r}: function}}"
-        )
-    return functions[name]
-
-
-_BASES = _of_registry(SHORTHANDS)
-_CLIQUES = _of_registry(CLIQUES)
-_PLACES = _of_registry(_ENGINES)
-_INFERENCE = _of_registry(OPTIONS)
-_SETTINGS = _of_registry(SETTINGS)
-#: Kind, types, and how they are described; the first that fits counts.
-_DESCRIBED: list[tuple[str, Any, Callable[[Any], dict[str, Any]]]] = [
-    ("kernel", (Kernel, GaussianProcessKernel), _describe_kernel),
-    ("basis", Basis, _BASES[0]),
-    ("label kernel", LabelKernel, lambda value: {"spec": value.spec()}),
-    ("cliques", CliqueSet, _CLIQUES[0]),
-    ("constraints", Constraints, lambda value: {"spec": value.spec()}),
-    ("engine", Engine, _PLACES[0]),
-    ("inference", tuple(OPTIONS.values()), _INFERENCE[0]),
-    ("settings", BaseEstimator, _SETTINGS[0]),
-]
-_REBUILT: dict[str, Callable[[Mapping[str, Any], Functions], Any]] = {
-    "kernel": _rebuild_kernel,
-    "basis": _BASES[1],
-    "label kernel": lambda described, _: label_kernel_from_spec(described["spec"]),
-    "cliques": _CLIQUES[1],
-    "constraints": lambda described, _: Constraints.from_spec(described["spec"]),
-    "engine": _PLACES[1],
-    "settings": _SETTINGS[1],
-    "inference": _INFERENCE[1],
-    "function": _rebuild_function,
-}
-
-
-def describe_terms(terms: Sequence[Term]) -> dict[str, Any]:
+def describe_terms(terms: Sequence[Term]) -> Document:
     """Return fitted terms; a subspace that several of them share is kept once."""
-    subspaces: list[Any] = []
+    subspaces: list[Subspace] = []
     described = []
     for term in terms:
         place = None
@@ -282,7 +205,7 @@ def describe_terms(terms: Sequence[Term]) -> dict[str, Any]:
                 f"clique set {term.name!r} is a {type(term.clique).__name__}, a class of your own, which a file of "
                 "data cannot describe"
             ) from error
-        entry: dict[str, Any] = {
+        entry: Document = {
             "cliques": clique,
             "name": term.name,
             "subspace": place,
@@ -292,12 +215,12 @@ def describe_terms(terms: Sequence[Term]) -> dict[str, Any]:
         if term.support is not None:
             entry["pairs"] = {"begin": term.support.begin, "outcomes": term.support.outcomes}
         described.append(entry)
-    return {"subspaces": [describe_subspace(each) for each in subspaces], "terms": described}
+    return {"subspaces": [describe_subspace(subspace) for subspace in subspaces], "terms": described}
 
 
 def rebuild_terms(described: Mapping[str, Any], n_labels: int, functions: Functions) -> list[Term]:
     """Return the terms that were described; errors of any kind if they are not sound."""
-    subspaces = [rebuild_subspace(each, functions) for each in described["subspaces"]]
+    subspaces = [rebuild_subspace(subspace, functions) for subspace in described["subspaces"]]
     terms = [_rebuild_term(entry, subspaces, n_labels, functions) for entry in described["terms"]]
     if not terms:
         raise ValueError("it has no terms")
@@ -306,7 +229,7 @@ def rebuild_terms(described: Mapping[str, Any], n_labels: int, functions: Functi
     return terms
 
 
-def _rebuild_term(entry: Mapping[str, Any], subspaces: Sequence[Any], n_labels: int, functions: Functions) -> Term:
+def _rebuild_term(entry: Document, subspaces: Sequence[Subspace], n_labels: int, functions: Functions) -> Term:
     name, place, factor = str(entry["name"]), entry["subspace"], entry["label_factor"]
     clique = rebuild_value(entry["cliques"], functions)
     if not isinstance(clique, CliqueSet):
@@ -318,7 +241,7 @@ def _rebuild_term(entry: Mapping[str, Any], subspaces: Sequence[Any], n_labels: 
         factor = finite_array(factor, f"the label factor of set {name!r}", (n_outcomes, coefficients.shape[1]))
     support = _rebuild_support(entry, n_outcomes, coefficients, clique.lists_labellings)
     if place is None:
-        subspace: Any = ConstantSubspace(Constant(1.0))
+        subspace: Subspace = ConstantSubspace(Constant(1.0))
     else:
         subspace = subspaces[whole_number(place, f"the basis of set {name!r}")]
     if (clique.kernel is None) != (place is None):
@@ -335,7 +258,7 @@ def check_widths(terms: Sequence[Term], width: Callable[[CliqueSet], int | None]
     """Raise unless the terms fit inputs of so many columns as ``width`` gives for a clique set."""
     for term in terms:
         subspace = term.subspace
-        if term.has_pivots and subspace.pivots.shape[1] != width(term.clique):
+        if isinstance(subspace, PivotSubspace) and subspace.pivots.shape[1] != width(term.clique):
             columns = width(term.clique)
             raise ValueError(f"the pivots of set {term.name!r} do not have {columns} columns, as its inputs do")
         if isinstance(subspace, ExplicitSubspace):
@@ -345,20 +268,21 @@ def check_widths(terms: Sequence[Term], width: Callable[[CliqueSet], int | None]
                 raise ValueError(f"the coefficients of set {term.name!r} do not fit its {columns} input columns")
 
 
-def describe_subspace(subspace: Any) -> dict[str, Any]:
+def describe_subspace(subspace: Subspace) -> Document:
     """Return a subspace as plain values and arrays."""
-    description: dict[str, Any] = {"kernel": subspace.kernel.spec()}
+    description: Document = {"kernel": subspace.kernel.spec()}
     if isinstance(subspace, ExplicitSubspace):
         return {**description, "n_coordinates": subspace.n_coordinates}
+    assert isinstance(subspace, PivotSubspace)
     description |= {"factor": subspace.factor, "indices": subspace.indices}
-    if not scipy.sparse.issparse(subspace.pivots):
+    if not is_sparse(subspace.pivots):
         return {**description, "pivots": subspace.pivots}
     pivots = subspace.pivots.tocsr()
     parts = {"data": pivots.data, "indices": pivots.indices, "indptr": pivots.indptr, "shape": list(pivots.shape)}
     return {**description, "sparse_pivots": parts}
 
 
-def rebuild_subspace(description: Mapping[str, Any], functions: Functions) -> Any:
+def rebuild_subspace(description: Document, functions: Functions) -> PivotSubspace | ExplicitSubspace:
     """Return the subspace that was described; errors of any kind if it is not sound."""
     kernel = kernel_from_spec(description["kernel"], functions)
     if "n_coordinates" in description:
@@ -372,7 +296,7 @@ def rebuild_subspace(description: Mapping[str, Any], functions: Functions) -> An
     return PivotSubspace(kernel, pivots, factor, indices)
 
 
-def _rebuild_pivots(description: Mapping[str, Any]) -> Any:
+def _rebuild_pivots(description: Document) -> Matrix:
     what = "the pivots of a basis"
     if "pivots" in description:
         return finite_array(description["pivots"], what, (None, None))
@@ -386,9 +310,7 @@ def _rebuild_pivots(description: Mapping[str, Any]) -> Any:
     return pivots
 
 
-def _rebuild_support(
-    entry: Mapping[str, Any], n_outcomes: int, coefficients: np.ndarray, listed: bool
-) -> Support | None:
+def _rebuild_support(entry: Document, n_outcomes: int, coefficients: np.ndarray, listed: bool) -> Support | None:
     if "pairs" not in entry:
         return None
     support = Support(entry["pairs"]["begin"], entry["pairs"]["outcomes"], n_outcomes, listed)
@@ -400,7 +322,7 @@ def _rebuild_support(
     return support
 
 
-def checked_classes(classes: Any) -> np.ndarray:
+def checked_classes(classes: ArrayLike) -> np.ndarray:
     """Return classes as an array; ValueError unless they are two or more sorted labels."""
     labels = np.asarray(classes)
     flat = labels.ndim == 1 and labels.dtype.kind in "biufU"
@@ -409,7 +331,7 @@ def checked_classes(classes: Any) -> np.ndarray:
     return labels
 
 
-def rebuild_certificate(described: Any) -> Certificate:
+def rebuild_certificate(described: object) -> Certificate:
     """Return the certificate that was described; its lower bound may be minus infinity."""
     found = record(Certificate, described, "a certificate")
     if not (np.isfinite(found.value) and found.lower_bound < np.inf):
@@ -417,14 +339,14 @@ def rebuild_certificate(described: Any) -> Certificate:
     return found
 
 
-def describe_solution(solution: Solution) -> dict[str, Any]:
+def describe_solution(solution: Solution) -> Document:
     """Return what a solver reported; the coefficients themselves are kept with the terms."""
     return {**asdict(solution), "theta": None}
 
 
-def rebuild_solution(described: Mapping[str, Any], terms: Sequence[Term]) -> Solution:
+def rebuild_solution(described: Document, terms: Sequence[Term]) -> Solution:
     """Return the solution that was described."""
-    history = [record(Iteration, each, "an iteration of the fit") for each in described["history"]]
+    history = [record(Iteration, iteration, "an iteration of the fit") for iteration in described["history"]]
     theta = np.concatenate([term.known.ravel() for term in terms])
     solution = record(Solution, {**described, "history": history, "theta": theta}, "the solution")
     if not (np.isfinite(solution.value) and solution.lower_bound < np.inf):

@@ -1,4 +1,4 @@
-"""What users say of labels that nobody has seen: shares of labels, everywhere or where a feature is active.
+"""Expectation constraints: target proportions of labels, everywhere or where a feature is active.
 
     LabelShares({"O": 0.4, ("B-NP", "I-NP"): 0.5})          4 in 10 tokens are outside, 5 in 10 in a noun phrase
     LabelledFeature("word:London", {"B-LOC": 0.8})          8 in 10 tokens "London" begin a place
@@ -10,22 +10,27 @@ are not named share what is left. Where an instance has several yes-or-no labels
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
-import scipy.sparse
 from sklearn.base import BaseEstimator
 
-from kernelfields.fields.evidence import informative
+from kernelfields.engines.engine import PackedData
+from kernelfields.features.readers import InputReader
 from kernelfields.fields.label_cliques import LabelledInstances
 from kernelfields.fields.reading import listed, place_of
 from kernelfields.numerics.parameters import check_penalty, is_real, is_whole
-from kernelfields.objective.likelihoods.expectations import Criteria, Expectation
+from kernelfields.numerics.registry import SETTINGS
+from kernelfields.objective.likelihoods.expectations import Expectation
+
+Label: TypeAlias = str | int | float | bool
+Shares: TypeAlias = Mapping[Label | tuple[Label, ...], float]
 
 # Shares are written by hand: 0.33, 0.33, 0.34.
 _ROUNDING = 1e-6
 
 
+@SETTINGS.register("label shares")
 class LabelShares(BaseEstimator):
     """The share that labels have of all positions, whether these are labelled or not.
 
@@ -37,7 +42,7 @@ class LabelShares(BaseEstimator):
         What it counts as: that many labels, drawn with these shares. None for the number of positions.
     """
 
-    def __init__(self, shares: Any, *, weight: float | None = None):
+    def __init__(self, shares: Shares, *, weight: float | None = None):
         self.shares = shares
         self.weight = weight
 
@@ -55,18 +60,15 @@ class LabelShares(BaseEstimator):
     def _name(self) -> str:
         return type(self).__name__
 
-    def active(self, data: Any, reader: Any) -> np.ndarray | None:
+    def active(self, data: PackedData, reader: InputReader) -> np.ndarray | None:
         """Return the positions that count, by number, None for all of them."""
         return None
 
-    def on(self, data: Any, reader: Any, classes: np.ndarray) -> list[Expectation]:
-        """Return what is asked of the field on some data; ValueError if they do not know the labels."""
+    def on(self, data: PackedData, reader: InputReader, classes: np.ndarray) -> list[Expectation]:
+        """Return the expectations on some data; ValueError if they do not have the labels."""
         rows, places = self.active(data, reader), {label: place for place, label in enumerate(classes.tolist())}
         if isinstance(data, LabelledInstances):
-            return [
-                self._of_label(data, rows, label, place_of(label, places, f"{self._name} names"))
-                for label in self.shares
-            ]
+            return [self._of_label(data, rows, label, float(share), places) for label, share in self.shares.items()]
         groups = np.full(len(classes), len(self.shares))
         for group, labels in enumerate(self.shares):
             for label in labels if isinstance(labels, tuple) else (labels,):
@@ -86,20 +88,23 @@ class LabelShares(BaseEstimator):
         shares = np.maximum(shares, 0.0) / np.maximum(shares, 0.0).sum()
         return [Expectation(groups, shares, self._weight_of(data, rows), rows, self._name)]
 
-    def _of_label(self, data: LabelledInstances, rows: np.ndarray | None, label: Any, place: int) -> Expectation:
+    def _of_label(
+        self, data: LabelledInstances, rows: np.ndarray | None, label: object, share: float, places: dict
+    ) -> Expectation:
         """Return the share of instances that have a label."""
-        share, nodes = float(self.shares[label]), data.rows_of_label(place)
+        nodes = data.rows_of_label(place_of(label, places, f"{self._name} names"))
         nodes = nodes if rows is None else nodes[rows]
         name = f"{self._name} of {label!r}"
         return Expectation(np.arange(2), np.array([1.0 - share, share]), self._weight_of(data, nodes), nodes, name)
 
-    def _weight_of(self, data: Any, rows: np.ndarray | None) -> float:
+    def _weight_of(self, data: PackedData, rows: np.ndarray | None) -> float:
         weights = data.position_weights if rows is None else data.position_weights[rows]
         if not weights.any():
             raise ValueError(f"{self._name} counts positions whose weights are all zero")
         return float(weights.sum()) if self.weight is None else float(self.weight)
 
 
+@SETTINGS.register("labelled feature")
 class LabelledFeature(LabelShares):
     """The share that labels have of the positions where a feature is active, which is: not zero.
 
@@ -110,7 +115,7 @@ class LabelledFeature(LabelShares):
     shares, weight : as in LabelShares
     """
 
-    def __init__(self, feature: Any, shares: Any, *, weight: float | None = None):
+    def __init__(self, feature: str | int, shares: Shares, *, weight: float | None = None):
         super().__init__(shares, weight=weight)
         self.feature = feature
 
@@ -118,11 +123,11 @@ class LabelledFeature(LabelShares):
     def _name(self) -> str:
         return f"LabelledFeature({self.feature!r})"
 
-    def active(self, data: Any, reader: Any) -> np.ndarray:
+    def active(self, data: PackedData, reader: InputReader) -> np.ndarray:
         """Return the positions, or instances, where the feature is not zero."""
         column = self._column(reader)
         values = data.inputs[:, [column]]
-        values = values.toarray() if scipy.sparse.issparse(values) else values
+        values = values if isinstance(values, np.ndarray) else values.toarray()
         # Inputs that are read again, for a warm start, come on their scale.
         scaling = reader.scaling
         zero = scaling(np.zeros((1, reader.n_features)))[0, column] if callable(scaling) else 0.0
@@ -131,7 +136,7 @@ class LabelledFeature(LabelShares):
             raise ValueError(f"{self._name}: the feature is active nowhere in X")
         return rows
 
-    def _column(self, reader: Any) -> int:
+    def _column(self, reader: InputReader) -> int:
         if is_whole(self.feature):
             if not 0 <= self.feature < reader.n_features:
                 raise ValueError(f"{self._name}: columns are numbered from 0 to {reader.n_features - 1}")
@@ -143,30 +148,9 @@ class LabelledFeature(LabelShares):
         return reader.names.index(self.feature)
 
 
-def check_expectations(expectations: Any) -> None:
+def check_expectations(expectations: object) -> None:
     """Raise unless these are expectations that can be used."""
-    if not isinstance(expectations, list | tuple) or not all(isinstance(each, LabelShares) for each in expectations):
+    if not isinstance(expectations, list | tuple) or not all(isinstance(part, LabelShares) for part in expectations):
         raise TypeError(f"expectations must be a list of LabelShares and LabelledFeature, got {expectations!r:.60}")
-    for each in expectations:
-        each.check()
-
-
-def criteria_on(settings: Any, data: Any, reader: Any, classes: np.ndarray) -> Criteria | None:
-    """Return what PartialLabels ask of a field on data beside their labels; None if that is nothing."""
-    asked = [each for given in settings.expectations for each in given.on(data, reader, classes)]
-    entropies = None
-    if settings.entropy_weight and data.evidence is not None:
-        entropies = settings.entropy_weight * _uncertain_weights(data, settings.entropy_of)
-    if not asked and (entropies is None or not entropies.any()):
-        return None
-    labelled = data.evidence is None or bool(informative(data.evidence).any())
-    return Criteria(entropies, asked, labelled)
-
-
-def _uncertain_weights(data: Any, kind: str) -> np.ndarray:
-    """Return the weights of sequences, graphs or instances of which nothing, or not all, is known; zero for others."""
-    packed = data.graphs if isinstance(data, LabelledInstances) else data
-    if kind == "unlabelled":
-        return packed.weights * ~np.logical_or.reduceat(informative(packed.evidence), packed.starts)
-    several = (packed.evidence > -np.inf).sum(axis=1) > 1
-    return packed.weights * np.logical_or.reduceat(several, packed.starts)
+    for shares in expectations:
+        shares.check()

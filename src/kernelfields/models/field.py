@@ -1,50 +1,68 @@
-"""Fitted fields: terms and the structure of their labels, from data to potentials, answers and certificates.
+"""Fitted fields: terms and the family of their labellings, from data to potentials, answers and certificates.
 
-    potentials(x) = sum_c scatter_c( z_c(view_c(x)) V_c A_c^T ) + constraints
+    potentials(x) = sum_c scatter_c( z_c(view_c(x)) V_c A_c^T )
 
-The same road serves prediction, scoring and certificates of chains, graphs, several labels and single labels.
+Prediction, scoring and certificates of chains, segments, graphs, several labels and single labels are computed alike.
+Data are cut into batches of whole items whose potentials and features fit in memory. Where lists restrict the labels,
+only the scores of allowed labels are kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import reduce
 
 import numpy as np
 
-from kernelfields.engines.engine import Engine
+from kernelfields.engines.engine import Engine, PackedData
+from kernelfields.fields.allowed import AllowedLabels
+from kernelfields.fields.chains import Chains
+from kernelfields.fields.graphs import Graphs
+from kernelfields.fields.segments import DURATION, SEGMENT
 from kernelfields.inference.answers import Answers
+from kernelfields.inference.chain.family import ChainFamily, ListFamily
+from kernelfields.inference.choice import FamilySpec, family_of, only_ngrams, reaches_far, refuse_approximate
+from kernelfields.inference.family import LabelFamily
+from kernelfields.inference.potentials import EDGE, Potentials
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.designs.design import kernel_quadratic_form
-from kernelfields.objective.likelihoods.graph import refuse_approximate
-from kernelfields.objective.likelihoods.likelihood import LabelStructure, Layout
+from kernelfields.objective.likelihoods.likelihood import labelled_objective
 from kernelfields.objective.posterior import penalty, penalty_gap
-from kernelfields.objective.potentials import Potentials
 from kernelfields.objective.term import Expansions, Scorer, Term
+
+# Positions of sequences in a batch, and bytes of their scores of single labels and of steps.
+_POSITIONS = 200_000
+_NODE_BYTES, _EDGE_BYTES = 512 * 2**20, 256 * 2**20
+# Values in a batch: potentials of graphs, features and potentials of instances; rows of single inputs.
+_GRAPH_VALUES, _INSTANCE_VALUES, _ROWS = 32 * 2**20, 16 * 2**20, 20_000
+# Bytes of the scores of all labels that are computed at a time where lists restrict the labels.
+_TABLE_BYTES = 64 * 2**20
 
 
 @dataclass(eq=False)
 class Field:
-    """All terms of a fitted field, and which labels meet in it."""
+    """All terms of a fitted field, and what decides the family of its labellings."""
 
     terms: list[Term]
-    structure: LabelStructure
+    spec: FamilySpec
     #: What scores of new data need again and again.
     expansions: Expansions = field(default_factory=Expansions, repr=False)
 
-    def layout(self, data: Any) -> Layout:
-        """Return where the scores of the terms go in the potentials of data."""
-        return self.structure.layout(data, [term.placement(data) for term in self.terms])
+    def family(self, data: PackedData, *, lists: bool = False) -> LabelFamily:
+        """Return the family of the labellings of data; see ``family_of`` for ``lists``."""
+        return family_of(data, [term.placement(data) for term in self.terms], self.spec, lists=lists)
 
-    def potentials(self, data: Any, layout: Layout, workers: Workers, place: Scorer | None = None) -> Potentials:
-        """Return the potentials of data, constraints not included; ``place`` computes kernels, None for here.
+    def potentials(
+        self, data: PackedData, family: LabelFamily, workers: Workers, place: Scorer | None = None
+    ) -> Potentials:
+        """Return the potentials of data, base measure not included; ``place`` computes kernels, None for here.
 
         Terms that share a subspace, as the labels of a multi-label field do, share the work of its kernel rows or
         features.
         """
-        potentials = layout.zeros()
+        potentials = family.zeros()
         for terms in self._by_subspace():
             if terms[0].has_pivots and terms[0].support is None:
                 parts = self.expansions.scores(terms, data, place)
@@ -54,7 +72,7 @@ class Field:
                 features = terms[0].features(data)
                 parts = [term.scores_of(features, term.known) for term in terms]
             for term, scores in zip(terms, parts, strict=True):
-                layout.add_scores(potentials, term.placement(data), scores)
+                family.add_scores(potentials, term.placement(data), scores)
         return potentials
 
     def _by_subspace(self) -> list[list[Term]]:
@@ -65,33 +83,50 @@ class Field:
             groups.setdefault(id(term) if own else id(term.subspace), []).append(term)
         return list(groups.values())
 
-    def answers(self, data: Any, workers: Workers, place: Engine | None = None) -> Answers:
-        """Return what can be asked of data, inferred where ``place`` computes kernels if it can."""
-        layout = self.layout(data)
-        if getattr(data, "allowed", None) is not None:
-            return self._allowed_answers(data, layout, workers, place)
+    def answers(self, data: PackedData, workers: Workers, place: Engine | None = None) -> Answers:
+        """Return the answers for data, inferred where ``place`` computes kernels if it can."""
+        family = self.family(data, lists=True)
+        if isinstance(family, ListFamily) and family.packed is not None:
+            return Answers(data, family, self._listed_potentials(data, family, workers, place), workers)
         kernels = any(term.has_pivots and term.support is None for term in self.terms)
-        there = place.residence(self.structure, layout) if place is not None and kernels else None
+        there = place.device_inference(family) if place is not None and kernels else None
         if there is not None:
-            potentials = self._finite(self.potentials(data, there.layout, workers, there))
-            return there.answers(self.structure, data, potentials, workers)
-        potentials = self._finite(self.potentials(data, layout, workers, place))
-        return self.structure.answers(data, layout, self.structure.constrained(data, layout, potentials), workers)
+            return Answers(
+                data, there.family, self._finite(self.potentials(data, there.family, workers, there)), workers
+            )
+        return Answers(data, family, self._finite(self.potentials(data, family, workers, place)), workers)
 
-    def _allowed_answers(self, data: Any, layout: Any, workers: Workers, place: Any) -> Answers:
-        """Return answers about chains with lists of allowed labels; scores of others are not kept, if computed."""
-        structure: Any = self.structure
-        lists = structure.lists(data) if getattr(layout, "tied", None) is True else None
-        if lists is None:
-            potentials = self._finite(self.potentials(data, layout, workers, place))
-            return structure.answers(data, layout, structure.constrained(data, layout, potentials), workers)
-        from kernelfields.inference.answers import AllowedAnswers
-        from kernelfields.models.allowed_scores import scores_of_lists
-
-        scores = scores_of_lists(self, data, lists, workers, place)
-        self._finite(Potentials(scores))
+    def _listed_potentials(
+        self, data: PackedData, family: ListFamily, workers: Workers, place: Engine | None
+    ) -> Potentials:
+        """Return potentials of allowed labels alone; scores of others are not kept, if computed."""
+        node = self._scores_of_lists(data, family.lists, workers, place)
         pairs = [term for term in self.terms if term.labels_per_clique == 2]
-        return AllowedAnswers(data, lists, scores, self.expansions.steps(pairs, structure.masks.edge), workers)
+        edge, steps = self.expansions.steps(pairs, self.spec)
+        family.use_steps(edge, steps)
+        return self._finite(Potentials(node, {EDGE: edge}))
+
+    def _scores_of_lists(
+        self, data: PackedData, lists: AllowedLabels, workers: Workers, place: Engine | None
+    ) -> np.ndarray:
+        """Return the scores of allowed labels, (A,).
+
+        Weights of observed pairs are gathered for allowed labels alone; other terms score all labels of a few sequences
+        at a time.
+        """
+        nodes = [term for term in self.terms if term.labels_per_clique == 1]
+        gathered = [term for term in nodes if term.support is not None and not term.tied_everywhere]
+        if len(gathered) == len(nodes) and all(term.placement(data).positions is None for term in nodes):
+            parts = [term.scorer.listed_scores(term.features(data), lists, workers) for term in gathered]
+            return reduce(np.add, parts) if parts else np.zeros(len(lists.labels))
+        tables, row = [], 0
+        for batch in self.batches(data, max(1, _TABLE_BYTES // (8 * lists.n_labels))):
+            assert isinstance(batch, Chains), "lists are of the labels of chains"
+            dense = ChainFamily(batch.offsets, lists.n_labels)
+            potentials = self.potentials(batch, dense, workers, place)
+            tables.append(lists[row : row + batch.n_positions].taken(potentials.node))
+            row += batch.n_positions
+        return np.concatenate(tables)
 
     @staticmethod
     def _finite(potentials: Potentials) -> Potentials:
@@ -99,29 +134,57 @@ class Field:
             raise ValueError("scores of the inputs are not finite: they are larger than numbers can be")
         return potentials
 
-    def batches(self, data: Any, size: int | None = None) -> Iterator[Any]:
-        """Cut data into batches whose potentials fit in memory, or of about ``size``."""
-        return self.structure.batches(data, self.terms, size)
+    def batches(self, data: PackedData, size: int | None = None) -> Iterator[PackedData]:
+        """Cut packed data into batches of whole items.
 
-    def certify(self, data: Any, workers: Workers, scope: str = "rkhs") -> Certificate:
+        ``size`` is about how many positions, rows or values of potentials a batch has; None for as many as fit in
+        memory.
+        """
+        sizes, limit = self._sizes(data)
+        limit = size or limit
+        ends = np.concatenate([[0], np.cumsum(sizes)])
+        begin, n_items = 0, len(sizes)
+        while begin < n_items:
+            last = int(np.searchsorted(ends, ends[begin] + limit, side="right")) - 1
+            end = min(max(last, begin + 1), n_items)
+            yield data if end - begin == n_items else data.subset(slice(begin, end))
+            begin = end
+
+    def _sizes(self, data: PackedData) -> tuple[np.ndarray, int]:
+        """Return the size of every item, (S,), and the largest size of a batch."""
+        terms, spec = self.terms, self.spec
+        if spec.kind == "single":
+            return data.lengths, _ROWS
+        if spec.kind == "instances":
+            rank = max(term.subspace.rank for term in terms if not term.tied_everywhere)
+            tied = all(term.tied_everywhere for term in terms if term.group is not None)
+            values_of_instance = rank + 4 * spec.n_names + (0 if tied else 8 * len(spec.pairs))
+            return np.ones(len(data.lengths), dtype=np.int64), max(1, _INSTANCE_VALUES // values_of_instance)
+        if isinstance(data, Graphs):
+            values = data.lengths * spec.n_labels
+            for factors in data.factors:
+                values = values + factors.counts * spec.n_labels**factors.labels_per_clique
+            return values, _GRAPH_VALUES
+        return data.lengths, _positions_of_chains(terms, spec.n_labels)
+
+    def certify(self, data: PackedData, workers: Workers, scope: str = "rkhs") -> Certificate:
         """Return the exact certificate on labelled data over the span or the whole RKHS; see objective/bounds.py.
 
         Where labels are partly known it is that of the labels as this field completes them. ValueError if inference is
         approximate.
         """
-        layout = self.layout(data)
-        plan = self.structure.plan(data, layout)
-        refuse_approximate(plan, "a certificate")
+        family = self.family(data)
+        refuse_approximate(family, "a certificate")
         placements = [term.placement(data) for term in self.terms]
-        likelihood = self.structure.likelihood(data, placements, workers, plan)
-        potentials = self.potentials(data, layout, workers)
+        potentials = self.potentials(data, family, workers)
+        likelihood = labelled_objective(family, data, workers)
         completed = not likelihood.convex
         if completed:
-            likelihood = likelihood.frozen(potentials)  # type: ignore[attr-defined]
+            likelihood = likelihood.frozen(potentials)  # type: ignore[assignment]
         evaluation = likelihood.evaluate(potentials)
         value, parts = evaluation.value, {}
         for term, placement in zip(self.terms, placements, strict=True):
-            rows = likelihood.layout.clique_residuals(evaluation.residual, placement)
+            rows = family.clique_residuals(evaluation.residual, placement)
             residuals, variance = term.in_coordinates(rows), term.prior_variance
             if term.has_pivots and scope == "rkhs":
                 norm, gradient = _rkhs_norm_and_gradient(term, data, residuals)
@@ -135,9 +198,20 @@ class Field:
         return Certificate(scope, value, max(0.0, value - sum(parts.values())), True, parts, completed)
 
 
-def _rkhs_norm_and_gradient(term: Term, data: Any, residuals: np.ndarray) -> tuple[float, float]:
+def _positions_of_chains(terms: Sequence[Term], n_labels: int) -> int:
+    limit = max(1, min(_POSITIONS, _NODE_BYTES // (8 * n_labels)))
+    terms = [term for term in terms if term.clique.group not in (DURATION, SEGMENT)]
+    reach = max((term.clique.steps_back[0] for term in terms if not term.tied_everywhere), default=0)
+    if reach or (reaches_far(terms) and not only_ngrams(terms)):
+        # Beside n-grams, edges that see inputs are the largest tables; else those of the junction tree are.
+        reach = reach if only_ngrams(terms) else max(term.clique.steps_back[0] for term in terms)
+        limit = max(1, min(limit, _EDGE_BYTES // (8 * n_labels ** (reach + 1))))
+    return limit
+
+
+def _rkhs_norm_and_gradient(term: Term, data: PackedData, residuals: np.ndarray) -> tuple[float, float]:
     """Return ||f||^2 and the squared norm of the gradient of one term, in the whole RKHS."""
-    variance, coefficients, subspace = term.prior_variance, term.known, term.subspace
+    variance, coefficients, subspace = term.prior_variance, term.known, term.span
     inputs = term.clique.view(data)
     dual = subspace.dual_coefficients(coefficients)
     norm = float(np.vdot(dual, subspace.kernel(subspace.pivots) @ dual))

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,36 +22,19 @@ from sklearn.exceptions import ConvergenceWarning
 
 from kernelfields.basis.selection import resolve_basis
 from kernelfields.engines.engine import Sample
-from kernelfields.inference.beliefs import GraphInference
-from kernelfields.models.partial import PartialLabels, with_criteria
-from kernelfields.numerics.threads import blas_threads
+from kernelfields.inference.family import LabelFamily
+from kernelfields.models.partial import FitOptions, PartialLabels, needs_hessian
 from kernelfields.objective.bounds import Certificate
-from kernelfields.objective.datafit import Datafit
+from kernelfields.objective.datafit import Datafit, LocalDatafit
 from kernelfields.objective.designs.design import Design
+from kernelfields.objective.likelihoods.expectations import Criteria, ExpectationLikelihood
+from kernelfields.objective.likelihoods.likelihood import Likelihood, PartialLikelihood
 from kernelfields.objective.posterior import LogPosterior, Point
 from kernelfields.objective.term import Term
-from kernelfields.solvers.choice import resolve_solver
-from kernelfields.solvers.loop import Iteration, Solution, Watcher, minimize
+from kernelfields.solvers.loop import Iteration, Solution, Watcher
 
 # The RKHS gap is at least the span gap at the last point, which is a few times the gap of the bundle.
 _INNER_TOLERANCE = 0.1
-
-
-@dataclass
-class FitOptions:
-    """How a field is fitted; ``watch`` sees each iteration, ``random`` is for solvers and bases that draw.
-
-    ``say`` is told how labels are inferred, where there is a choice. ``criteria`` are asked of data without labels.
-    """
-
-    solver: Any
-    tol: float
-    max_iter: int
-    watch: Watcher | None = None
-    random: np.random.Generator = field(default_factory=np.random.default_rng)
-    say: Callable[[str], None] | None = None
-    partial: PartialLabels = field(default_factory=PartialLabels)
-    criteria: Any = None
 
 
 @dataclass
@@ -64,9 +47,9 @@ class FittedField:
     rkhs: Certificate
     #: What rounding of stored features does to the value, about, term by term; see objective/designs/design.py.
     roundings: list[float]
-    #: How labels were inferred, where there was a choice, and what inference said of its last answer.
-    inference: GraphInference | None = None
-    doubts: Sequence[str] = ()
+    #: How labels were inferred, and what inference reported of its last answer.
+    family: LabelFamily
+    warnings: Sequence[str] = ()
 
     @property
     def coefficients(self) -> list[np.ndarray]:
@@ -82,6 +65,11 @@ class FittedBy:
     exact: bool
     bound: str | None
     description: str
+
+    @classmethod
+    def of(cls, family: LabelFamily) -> FittedBy:
+        """Return how a family is inferred."""
+        return cls(family.method, family.exact, family.bound, family.description)
 
 
 #: Called after each iteration with a function that returns the field as an interrupt there would leave it.
@@ -105,7 +93,7 @@ class DevelopmentSet:
 
     def attach(self, designs: Sequence[Design]) -> None:
         """Compute the features of the development set in the terms of the training set."""
-        self._datafit = self.sample.datafit([design.term.on(self.sample) for design in designs])
+        self._datafit = self.sample.datafit([self.sample.design(design.term) for design in designs])
 
     def __call__(self, point: Point) -> bool:
         """Take note of a point; True when there was no progress for too long."""
@@ -134,7 +122,7 @@ def fit_field(
     development: DevelopmentSet | None = None,
     keep: FieldKeeper | None = None,
 ) -> FittedField:
-    """Fit the coefficients of all terms; grow the bases that ask for it."""
+    """Fit the coefficients of all terms; grow the bases that are to grow."""
     designs = list(designs)
     growing = any(design.panel is not None for design in designs)
     if development is not None:
@@ -145,20 +133,23 @@ def fit_field(
         raise ValueError("a basis that grows by the gradient cannot be taken up again from a checkpoint; leave out one")
     history: list[Iteration] = []
     while True:
+        before = history[-1] if history else None
         posterior = LogPosterior(sample.datafit(designs))
-        inference = posterior.datafit.inference
-        if options.say is not None and inference is not None and not history:
-            options.say(inference.description)
+        description = posterior.datafit.family.description
+        if description and before is None:
+            options.report(description)
         round_options = replace(
             options,
             tol=options.tol * (_INNER_TOLERANCE if growing else 1.0),
-            max_iter=options.max_iter - (history[-1].iteration if history else 0),
-            watch=_continue_history(history, options.watch),
+            max_iter=options.max_iter - (0 if before is None else before.iteration),
+            watch=_watched_on(before, options.watch),
         )
         if options.criteria is not None:
-            posterior, start, round_options = _with_criteria(posterior, start, round_options)
+            posterior, start, round_options = _with_criteria(posterior, start, round_options, options.criteria)
         solution = _solve(posterior, round_options, start, development, keep)
-        history += _renumbered(history, solution.history)
+        # The first entry of a later round is the point that the round before ended in.
+        new = solution.history if before is None else solution.history[1:]
+        history += [_counted_on(before, iteration) for iteration in new]
         start = posterior.expanded(solution.theta)
         try:
             residual, fitted = _assess(posterior, solution, start)
@@ -166,7 +157,7 @@ def fit_field(
             # The estimate is there; what is left takes less than an iteration, so do it all the same.
             solution = replace(solution, reason="interrupted")
             residual, fitted = _assess(posterior, solution, start)
-        # Whoever stops a fit wants it back now, not after a pass over the kernel matrix.
+        # A fit that was stopped returns at once, not after a pass over the kernel matrix.
         if not growing or solution.reason in ("interrupted", "callback"):
             break
         try:
@@ -200,16 +191,21 @@ def fit_field(
 
 
 def _with_criteria(
-    posterior: LogPosterior, start: Sequence[np.ndarray] | None, options: FitOptions
+    posterior: LogPosterior, start: Sequence[np.ndarray] | None, options: FitOptions, criteria: Criteria
 ) -> tuple[LogPosterior, Sequence[np.ndarray] | None, FitOptions]:
-    """Return the objective with what is asked of data without labels, and where to start: the fit to labels alone."""
-    whole = with_criteria(posterior, options.criteria, options.solver)
+    """Return the objective with the criteria for data without labels, and where to start: the fit to labels alone."""
+    if needs_hessian(options.solver):
+        raise ValueError("entropies and expectations have no Hessian products, which this solver needs: use 'lbfgs'")
+    datafit = posterior.datafit
+    assert isinstance(datafit, LocalDatafit), "other engines refuse criteria"
+    labels = datafit.likelihood
+    assert isinstance(labels, Likelihood | PartialLikelihood), "criteria are added once"
+    whole = LogPosterior(datafit.with_likelihood(ExpectationLikelihood(labels, criteria)))
     if start is not None:
         return whole, start, options
-    if not options.criteria.labelled:
+    if not criteria.labelled:
         return whole, whole.expanded(np.zeros(whole.size)), options
-    if options.say is not None:
-        options.say("fitting to the labels alone, then to what is asked of data without labels")
+    options.report("fitting to the labels alone, then to what is asked of data without labels")
     supervised = _solve(posterior, replace(options, partial=PartialLabels()), None, None, None)
     if supervised.reason in ("interrupted", "callback"):
         options = replace(options, watch=_interrupt if supervised.reason == "interrupted" else _stop)
@@ -237,20 +233,11 @@ def _solve(
         assert keep is not None
         keep(lambda: _unfinished(posterior, present()))
 
-    shared: dict[str, Any] = {
-        "start": None if start is None else posterior.compressed(start),
-        "tol": options.tol,
-        "max_iter": options.max_iter,
-        "watch": options.watch,
-        "monitor": monitor,
-        "keep": None if keep is None else keep_present,
-    }
-    if not posterior.convex:
-        return options.partial.minimize(posterior, options.solver, random=options.random, say=options.say, **shared)
-    rule = resolve_solver(options.solver, posterior, options.tol, options.random)
-    # Products are cut into runs for our own threads: only solvers that factor matrices have use for those of BLAS.
-    with blas_threads(None if getattr(rule, "factors_matrices", False) else 1):
-        return minimize(posterior, rule, **shared)
+    theta = None if start is None else posterior.compressed(start)
+    keeper = None if keep is None else keep_present
+    if posterior.convex:
+        return options.minimize(posterior, theta, monitor, keeper)
+    return options.partial.minimize(posterior, options, theta, monitor, keeper)
 
 
 def _unfinished(posterior: LogPosterior, solution: Solution) -> FittedField:
@@ -284,8 +271,8 @@ def _assess(posterior: LogPosterior, solution: Solution, coefficients: Sequence[
         Certificate("span", solution.value, solution.lower_bound, True, solution.gap_parts, completed),
         replace(rkhs_bound(posterior, solution, residual), completed=completed),
         roundings,
-        datafit.inference,
-        datafit.doubts,
+        datafit.family,
+        datafit.warnings,
     )
     return residual, fitted
 
@@ -318,10 +305,8 @@ def _grow(
     # All at once, when nothing is left that could be interrupted half-way.
     return [
         design
-        if design.panel is None
-        else sample.design(replace(design.term, subspace=design.panel.subspace()), panel=design.panel).growing(
-            design.panel
-        )
+        if (panel := design.panel) is None
+        else replace(sample.design(replace(design.term, subspace=panel.subspace()), panel=panel), panel=panel)
         for design in designs
     ]
 
@@ -331,22 +316,10 @@ def _padded(old: np.ndarray, design: Design) -> np.ndarray:
     return np.vstack([old, np.zeros((missing, old.shape[1]))]) if design.panel is not None and missing else old
 
 
-def _continue_history(history: Sequence[Iteration], watch: Watcher | None) -> Watcher | None:
-    """Let callbacks see iterations, passes and seconds go on counting from round to round."""
-    if watch is None or not history:
-        return watch
-    last = history[-1]
-    return lambda iteration: watch(_shifted(last, iteration))
-
-
-def _renumbered(history: Sequence[Iteration], new: Sequence[Iteration]) -> list[Iteration]:
-    if not history:
-        return list(new)
-    # The first entry of a round is the point the last one ended in.
-    return [_shifted(history[-1], iteration) for iteration in new[1:]]
-
-
-def _shifted(last: Iteration, iteration: Iteration) -> Iteration:
+def _counted_on(last: Iteration | None, iteration: Iteration) -> Iteration:
+    """Return an iteration whose number, passes and seconds count on from the last one of the round before."""
+    if last is None:
+        return iteration
     return replace(
         iteration,
         iteration=last.iteration + iteration.iteration,
@@ -355,8 +328,13 @@ def _shifted(last: Iteration, iteration: Iteration) -> Iteration:
     )
 
 
+def _watched_on(last: Iteration | None, watch: Watcher | None) -> Watcher | None:
+    """Return a watcher whose iterations count on from round to round."""
+    return None if watch is None else lambda iteration: watch(_counted_on(last, iteration))
+
+
 def warn_of_fit(fitted: FittedField, tol: float, stacklevel: int) -> None:
-    """Warn when a fit was interrupted, ended short of its tolerance, or rounds too much to know."""
+    """Warn when a fit was interrupted, ended short of its tolerance, or rounded its features too much."""
     solution = fitted.solution
     warn_of_solution(solution, tol, stacklevel + 1)
     share = abs(sum(fitted.roundings)) / max(abs(solution.value), np.finfo(float).tiny)

@@ -2,7 +2,7 @@
 
     R(theta) = ||theta||^2 / (2 s) + sum_i weight_i ( log Z_i(theta) - log Z_i(theta given what is known) )
 
-is a difference of convex functions (objective/likelihoods/partial.py). Two ways to go down:
+is a difference of convex functions (objective/likelihoods/likelihood.py). Two ways to go down:
 
     "direct"   L-BFGS on R, twice the inference of a labelled fit
     "em"       freeze the completed labels, make some iterations on the convex objective that touches R there, repeat;
@@ -10,26 +10,38 @@ is a difference of convex functions (objective/likelihoods/partial.py). Two ways
 
 Data without labels have no part in R. What else is known of them, entropies and expectations
 (objective/likelihoods/expectations.py), is added to R: a fit to the labels alone comes first, then L-BFGS on the sum.
+They come beside those with labels: X, y, weights of S sequences and U more without labels become S + U sequences, the
+last U of them with None as labels and a weight of one. Samples of a table are appended row by row.
 
-Minima are local: ``n_restarts`` further starts are drawn from the prior, and the lowest is kept. What is certified is
+Minima are local: of ``n_init`` starts, all but the first drawn from the prior, the lowest is kept. What is certified is
 the convex objective of the labels as they are completed at the end.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 from sklearn.base import BaseEstimator
 
-from kernelfields.fields.evidence import informative
+from kernelfields.engines.engine import Engine, PackedData
+from kernelfields.features.frames import stacked_frames
+from kernelfields.features.readers import InputReader
+from kernelfields.fields.evidence import certain, informative
+from kernelfields.fields.reading import open_groups
+from kernelfields.models.expectations import LabelShares, check_expectations
 from kernelfields.numerics.parameters import check_choice, check_count, check_penalty
+from kernelfields.numerics.registry import SETTINGS
+from kernelfields.numerics.threads import blas_threads
+from kernelfields.objective.likelihoods.expectations import Criteria
 from kernelfields.objective.posterior import LogPosterior, Point
-from kernelfields.solvers.choice import NEED_HESSIAN, SOLVERS, resolve_solver
+from kernelfields.solvers.choice import SOLVERS, resolve_solver
 from kernelfields.solvers.loop import SINGLE_CUT, Iteration, Keeper, Monitor, Solution, Watcher, minimize
+from kernelfields.solvers.newton import HessianRule
 
 # Draws from a wide prior would begin where inference underflows.
 _LARGEST_START = 1.0
@@ -37,6 +49,7 @@ _LARGEST_START = 1.0
 _INNER_TOLERANCE = 0.1
 
 
+@SETTINGS.register("partial labels")
 class PartialLabels(BaseEstimator):
     """How a field is fitted where labels are partly known.
 
@@ -45,8 +58,8 @@ class PartialLabels(BaseEstimator):
     method : "auto", "direct" or "em", default "auto"
         L-BFGS on the objective itself, or convex steps that complete the labels. "auto" is "direct", and "em" for
         solvers that need a convex objective. benchmarks/partial_labels.py prints the measurements behind this.
-    n_restarts : int, default 0
-        Further starts, drawn from the prior; the estimate with the lowest objective is kept.
+    n_init : int, default 1
+        Starts, all but the first drawn from the prior; the estimate with the lowest objective is kept.
     inner_iterations : int, default 10
         Iterations of the solver between two completions of the labels by "em".
     classes : list of labels or None
@@ -64,15 +77,15 @@ class PartialLabels(BaseEstimator):
         self,
         method: str = "auto",
         *,
-        n_restarts: int = 0,
+        n_init: int = 1,
         inner_iterations: int = 10,
         classes: Any = None,
         entropy_weight: float = 0.0,
         entropy_of: str = "unlabelled",
-        expectations: Any = (),
+        expectations: Sequence[LabelShares] = (),
     ):
         self.method = method
-        self.n_restarts = n_restarts
+        self.n_init = n_init
         self.inner_iterations = inner_iterations
         self.classes = classes
         self.entropy_weight = entropy_weight
@@ -81,34 +94,119 @@ class PartialLabels(BaseEstimator):
 
     @property
     def ask_of_unlabelled(self) -> bool:
-        """Whether anything is asked of data without labels."""
+        """Whether the objective has entropies or expectations of data without labels."""
         return bool(self.entropy_weight) or not isinstance(self.expectations, tuple | list) or bool(self.expectations)
 
-    def completes(self, solver: Any) -> bool:
+    def refuse_unlabelled(self, method: str, advice: str) -> None:
+        """Raise if a fit has entropies or expectations, which a method does not support."""
+        if self.ask_of_unlabelled:
+            raise ValueError(f"{method} knows labels only, and this field has entropies or expectations: {advice}")
+
+    def completes(self, solver: object) -> bool:
         """Whether labels are completed and then fitted to, rather than the objective itself minimised."""
         return self.method == "em" or (self.method == "auto" and needs_hessian(solver))
 
     def check(self) -> None:
         """Raise if a parameter cannot be used."""
         check_choice(self.method, "method", ("auto", "direct", "em"))
-        check_count(self.n_restarts, "n_restarts", least=0)
+        check_count(self.n_init, "n_init")
         check_count(self.inner_iterations, "inner_iterations")
         check_penalty(self.entropy_weight, "entropy_weight")
         check_choice(self.entropy_of, "entropy_of", ("unlabelled", "partial"))
         if not self.ask_of_unlabelled:
             return
-        from kernelfields.models.expectations import check_expectations
-
         check_expectations(self.expectations)
         if self.method == "em":
             raise ValueError("method='em' completes labels, and knows no entropies or expectations: use 'direct'")
 
-    def minimize(self, posterior: LogPosterior, solver: Any, **options: Any) -> Solution:
-        """Return the lowest of the minima that were found; options are those of ``minimize_partial``."""
-        return minimize_partial(posterior, solver, self, **options)
+    def criteria(self, engine: Engine, data: PackedData, reader: InputReader, classes: np.ndarray) -> Criteria | None:
+        """Return the criteria for data without labels, None for none; ValueError if labels could be anything."""
+        if self.ask_of_unlabelled and engine.name != "threads":
+            raise ValueError(f"entropies and expectations are fitted by engine='threads', not by {engine.name!r}")
+        evidence = getattr(data, "evidence", None)
+        known = evidence is None or bool(informative(evidence).any())
+        if not known and not self.expectations:
+            raise ValueError(
+                "nothing is known of any label in y, so that all labels fit equally well: label some positions, or say "
+                "what is expected, as in partial_labels=PartialLabels(classes=[...], expectations=[LabelShares({...})])"
+            )
+        expected = [part for shares in self.expectations for part in shares.on(data, reader, classes)]
+        entropies = None
+        if self.entropy_weight and evidence is not None:
+            entropies = self.entropy_weight * self._uncertain_weights(data)
+        if not expected and (entropies is None or not entropies.any()):
+            return None
+        return Criteria(entropies, expected, known)
+
+    def _uncertain_weights(self, data: PackedData) -> np.ndarray:
+        """Return the weights of items of which nothing, or not all, is known; zero for others."""
+        assert data.evidence is not None
+        starts = data.offsets[:-1]
+        if self.entropy_of == "unlabelled":
+            return data.weights * ~np.logical_or.reduceat(informative(data.evidence), starts)
+        return data.weights * np.logical_or.reduceat(~certain(data.evidence), starts)
+
+    def minimize(
+        self,
+        posterior: LogPosterior,
+        options: FitOptions,
+        start: np.ndarray | None,
+        monitor: Monitor | None = None,
+        keep: Keeper | None = None,
+    ) -> Solution:
+        """Return the lowest of the minima that were found."""
+        best: Solution | None = None
+        for attempt in range(self.n_init):
+            if attempt:
+                scale = np.minimum(posterior.prior_deviation, _LARGEST_START)
+                start = options.random.standard_normal(posterior.size) * scale
+                options.report(f"start {attempt + 1} of {self.n_init}, drawn from the prior")
+            if self.completes(options.solver):
+                found = self._complete_labels(posterior, options, start, monitor, keep)
+            else:
+                found = options.minimize(posterior, start, monitor, keep)
+            if best is None or found.value < best.value:
+                best = found
+            if found.reason in ("interrupted", "callback"):
+                return replace(best, reason=found.reason)
+        assert best is not None
+        return best
+
+    def _complete_labels(
+        self,
+        posterior: LogPosterior,
+        options: FitOptions,
+        start: np.ndarray | None,
+        monitor: Monitor | None,
+        keep: Keeper | None,
+    ) -> Solution:
+        """Complete the labels and fit to them until the objective is stationary; Ctrl-C keeps the last step."""
+        steps = FittingSteps(posterior, options, monitor)
+        steps.go_to(posterior.at(np.zeros(posterior.size) if start is None else start))
+        reason: str | None = None
+        try:
+            while reason is None:
+                if steps.stationary:
+                    return steps.outcome("stationary")
+                if steps.iterations >= options.max_iter:
+                    return steps.outcome("max_iter")
+                options.report(f"completing the labels, step {len(steps.history)}: objective {steps.point.value:.6g}")
+                most = min(self.inner_iterations, options.max_iter - steps.iterations)
+                theta, reason = steps.fit(posterior.frozen(steps.point.theta), most)
+                following = posterior.at(theta)
+                # A convex step raises the objective only by rounding; a development set may prefer an earlier point.
+                risen = following.value >= steps.point.value
+                steps.go_to(steps.point if risen else following)
+                if keep is not None:
+                    keep(lambda: steps.outcome("interrupted"))
+                if risen and reason is None:
+                    reason = "precision"
+        except KeyboardInterrupt:
+            reason = "interrupted"
+        return steps.outcome(reason)
 
 
-def resolve_partial_labels(settings: Any) -> PartialLabels:
+def resolve_partial_labels(settings: object) -> PartialLabels:
     """Return the settings, usual ones for None; raise if they cannot be used."""
     if settings is None:
         return PartialLabels()
@@ -118,76 +216,54 @@ def resolve_partial_labels(settings: Any) -> PartialLabels:
     return settings
 
 
-def resolve_criteria(settings: PartialLabels, engine: Any, data: Any, reader: Any, classes: np.ndarray) -> Any:
-    """Return the Criteria for data without labels, None for none; ValueError if labels could be anything."""
-    if settings.ask_of_unlabelled and engine.name != "threads":
-        raise ValueError(f"entropies and expectations are fitted by engine='threads', not by {engine.name!r}")
-    evidence = getattr(data, "evidence", None)
-    if evidence is not None and not settings.expectations and not informative(evidence).any():
-        raise ValueError(
-            "nothing is known of any label in y, so that all labels fit equally well: label some positions, or say "
-            "what is expected, as in partial_labels=PartialLabels(classes=[...], expectations=[LabelShares({...})])"
-        )
-    if not settings.ask_of_unlabelled:
-        return None
-    from kernelfields.models.expectations import criteria_on
-
-    return criteria_on(settings, data, reader, classes)
-
-
-def with_criteria(posterior: LogPosterior, criteria: Any, solver: Any) -> LogPosterior:
-    """Return the objective with entropies and expectations added; ValueError where they cannot be had."""
-    from kernelfields.objective.likelihoods.expectations import ExpectationLikelihood
-
-    if needs_hessian(solver):
-        raise ValueError("entropies and expectations have no Hessian products, which this solver needs: use 'lbfgs'")
-    datafit: Any = posterior.datafit
-    return LogPosterior(datafit.with_likelihood(ExpectationLikelihood(datafit.likelihood, criteria)))
-
-
-def refuse_unlabelled(estimator: Any, method: str, advice: str) -> None:
-    """Raise if the fit of an estimator has entropies or expectations, which a method does not know."""
-    if resolve_partial_labels(getattr(estimator, "partial_labels", None)).ask_of_unlabelled:
-        raise ValueError(f"{method} knows labels only, and this field has entropies or expectations: {advice}")
-
-
-def minimize_partial(
-    posterior: LogPosterior,
-    solver: Any,
-    settings: PartialLabels,
-    *,
-    start: np.ndarray | None,
-    tol: float,
-    max_iter: int,
-    random: np.random.Generator,
-    watch: Watcher | None = None,
-    monitor: Monitor | None = None,
-    keep: Keeper | None = None,
-    say: Callable[[str], None] | None = None,
-) -> Solution:
-    """Return the lowest of the minima that were found."""
-    options: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "watch": watch, "monitor": monitor, "keep": keep}
-    best: Solution | None = None
-    for attempt in range(1 + settings.n_restarts):
-        if attempt:
-            start = random.standard_normal(posterior.size) * np.minimum(posterior.prior_deviation, _LARGEST_START)
-        if attempt and say is not None:
-            say(f"start {attempt + 1} of {1 + settings.n_restarts}, drawn from the prior")
-        if settings.completes(solver):
-            found = complete_labels(posterior, start, solver, settings.inner_iterations, random, say, **options)
-        else:
-            found = minimize(posterior, resolve_solver(solver, posterior, tol, random), start=start, **options)
-        if best is None or found.value < best.value:
-            best = found
-        if found.reason in ("interrupted", "callback"):
-            return replace(best, reason=found.reason)
-    assert best is not None
-    return best
-
-
-def needs_hessian(solver: Any) -> bool:
+def needs_hessian(solver: object) -> bool:
     """Whether a solver, or its name, is one that needs a convex objective."""
-    return isinstance(solver, NEED_HESSIAN) or (isinstance(solver, str) and SOLVERS.get(solver) in NEED_HESSIAN)
+    kind = SOLVERS.get(solver) if isinstance(solver, str) else type(solver)
+    return kind is not None and issubclass(kind, HessianRule)
+
+
+@dataclass
+class FitOptions:
+    """How a field is fitted; ``watch`` is called after each iteration, ``random`` is for solvers and bases that draw.
+
+    ``say`` takes lines about the progress of a fit. ``criteria`` are those for data without labels.
+    """
+
+    solver: object
+    tol: float
+    max_iter: int
+    watch: Watcher | None = None
+    random: np.random.Generator = field(default_factory=np.random.default_rng)
+    say: Callable[[str], None] | None = None
+    partial: PartialLabels = field(default_factory=PartialLabels)
+    criteria: Criteria | None = None
+
+    def report(self, line: str) -> None:
+        """Pass on a line about the progress of the fit."""
+        if self.say is not None:
+            self.say(line)
+
+    def minimize(
+        self,
+        posterior: LogPosterior,
+        start: np.ndarray | None,
+        monitor: Monitor | None = None,
+        keep: Keeper | None = None,
+    ) -> Solution:
+        """Return where the solver ends that these options name."""
+        rule = resolve_solver(self.solver, posterior, self.tol, self.random)
+        # Products are cut into runs for our own threads: only solvers that factor matrices have use for those of BLAS.
+        with blas_threads(None if getattr(rule, "factors_matrices", False) else 1):
+            return minimize(
+                posterior,
+                rule,
+                start=start,
+                tol=self.tol,
+                max_iter=self.max_iter,
+                watch=self.watch,
+                monitor=monitor,
+                keep=keep,
+            )
 
 
 class FittingSteps:
@@ -196,18 +272,18 @@ class FittingSteps:
     ``history`` has a line for each step, the start first.
     """
 
-    def __init__(self, posterior: LogPosterior, solver: Any, random: np.random.Generator, tol: float):
+    def __init__(self, posterior: LogPosterior, options: FitOptions, monitor: Monitor | None = None):
         self.posterior = posterior
         self.iterations = 0
         self.history: list[Iteration] = []
-        self._solver, self._random, self._tol = solver, random, tol
+        self._options, self._monitor = options, monitor
         self._begin, self._passes_before = time.perf_counter(), posterior.passes
         self._name = "em"
 
     @property
     def stationary(self) -> bool:
         """Whether the objective is flat to within the tolerance where the last step led."""
-        return self.history[-1].relative_gap <= SINGLE_CUT * self._tol
+        return self.history[-1].relative_gap <= SINGLE_CUT * self._options.tol
 
     def go_to(self, point: Point, penalty: float = 0.0) -> None:
         """Take a point as the next one; ``penalty`` is added to the objective there."""
@@ -226,18 +302,16 @@ class FittingSteps:
             )
         )
 
-    def fit(
-        self, objective: LogPosterior, most: int, watch: Watcher | None, monitor: Monitor | None
-    ) -> tuple[np.ndarray, str | None]:
+    def fit(self, objective: LogPosterior, most: int) -> tuple[np.ndarray, str | None]:
         """Return better coefficients, and why there should be no further step, None if there should."""
-        done, rule = self.iterations, resolve_solver(self._solver, objective, self._tol, self._random)
-        self._name = f"em+{rule.name}"
+        done, watch = self.iterations, self._options.watch
 
         def watch_all(iteration: Iteration) -> object:
             return watch is not None and watch(replace(iteration, iteration=done + iteration.iteration))
 
-        tol, start = _INNER_TOLERANCE * self._tol, self.point.theta
-        found = minimize(objective, rule, start=start, tol=tol, max_iter=most, watch=watch_all, monitor=monitor)
+        options = replace(self._options, tol=_INNER_TOLERANCE * self._options.tol, max_iter=most, watch=watch_all)
+        found = options.minimize(objective, self.point.theta, self._monitor)
+        self._name = f"em+{found.solver}"
         self.posterior.datafit.passes = objective.passes
         self.iterations += max(1, found.iterations)
         return found.theta, found.reason if found.reason in ("interrupted", "callback", "early") else None
@@ -260,42 +334,26 @@ class FittingSteps:
         )
 
 
-def complete_labels(
-    posterior: LogPosterior,
-    start: np.ndarray | None,
-    solver: Any,
-    inner_iterations: int,
-    random: np.random.Generator,
-    say: Callable[[str], None] | None,
-    *,
-    tol: float,
-    max_iter: int,
-    watch: Watcher | None,
-    monitor: Monitor | None,
-    keep: Keeper | None,
-) -> Solution:
-    """Complete the labels and fit to them until the objective is stationary; Ctrl-C keeps the last step."""
-    steps = FittingSteps(posterior, solver, random, tol)
-    steps.go_to(posterior.at(np.zeros(posterior.size) if start is None else start))
-    reason: str | None = None
-    try:
-        while reason is None:
-            if steps.stationary:
-                return steps.outcome("stationary")
-            if steps.iterations >= max_iter:
-                return steps.outcome("max_iter")
-            if say is not None:
-                say(f"completing the labels, step {len(steps.history)}: objective {steps.point.value:.6g}")
-            most = min(inner_iterations, max_iter - steps.iterations)
-            theta, reason = steps.fit(posterior.frozen(steps.point.theta), most, watch, monitor)
-            following = posterior.at(theta)
-            # A convex step cannot raise the objective but by rounding; a development set may prefer an earlier point.
-            risen = following.value >= steps.point.value
-            steps.go_to(steps.point if risen else following)
-            if keep is not None:
-                keep(lambda: steps.outcome("interrupted"))
-            if risen and reason is None:
-                reason = "precision"
-    except KeyboardInterrupt:
-        reason = "interrupted"
-    return steps.outcome(reason)
+def with_unlabelled(X: Any, y: Any, sample_weight: Any, unlabelled: Any) -> tuple[list, list, Any]:
+    """Return sequences or graphs, labels and weights, with others appended whose labels are unknown."""
+    for name, values in (("X", X), ("y", y), ("X_unlabelled", unlabelled)):
+        if values is None or hasattr(type(values), "__dask_graph__"):
+            raise TypeError(f"X_unlabelled is appended to lists of this process, and {name} is {type(values).__name__}")
+    (X, y), (more, _) = open_groups(X, y), open_groups(unlabelled)
+    return [*X, *more], [*y, *([None] * len(more))], _more_weights(sample_weight, len(more))
+
+
+def with_unlabelled_rows(X: Any, y: Any, sample_weight: Any, unlabelled: Any) -> tuple[Any, Any, Any]:
+    """Return a table (n, d), labels and weights, with rows appended whose labels are unknown."""
+    if scipy.sparse.issparse(X) or scipy.sparse.issparse(unlabelled):
+        stacked: Any = scipy.sparse.vstack([scipy.sparse.csr_array(X), scipy.sparse.csr_array(unlabelled)])
+    elif hasattr(X, "columns"):
+        stacked = stacked_frames(X, unlabelled)
+    else:
+        stacked = np.vstack([np.asarray(X), np.asarray(unlabelled)])
+    n_more = stacked.shape[0] - np.shape(y)[0]
+    return stacked, [*y, *([None] * n_more)], _more_weights(sample_weight, n_more)
+
+
+def _more_weights(sample_weight: Any, n_more: int) -> Any:
+    return None if sample_weight is None else np.concatenate([np.asarray(sample_weight, dtype=float), np.ones(n_more)])

@@ -6,7 +6,7 @@
     labels, marginals = stream.end()               the rest, given all
 
 A window that looks ahead by ``a`` positions is counted into the lag: the potentials of t + lag - a are the last that
-x_1..x_{t + lag} tells, and the pass back runs over ``lag - a`` positions. inference/chain/streaming.py has the
+follow from x_1..x_{t + lag}, and the pass back runs over ``lag - a`` positions. inference/chain/streaming.py has the
 equations; this module reads inputs and scores them, by the terms of the field, as prediction does.
 
 Cost of a push of n rows: the scores of n + 1 rows and O(n (1 + (lag - a) / every) L^2). Memory: the inputs of a window
@@ -22,20 +22,23 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 import scipy.sparse
 
 from kernelfields.features.readers import ChainReader
 from kernelfields.fields.chains import Chains
-from kernelfields.fields.cliques import EndCliques, check_window, window_view
+from kernelfields.fields.cliques import EndCliques
+from kernelfields.fields.constraints import resolve_constraints
 from kernelfields.fields.ragged import plain_strings
+from kernelfields.fields.reading import Matrix
 from kernelfields.inference.chain.streaming import ChainStream
+from kernelfields.inference.potentials import Potentials
 from kernelfields.models.field import Field
 from kernelfields.numerics.parameters import check_count, is_real, is_whole
 from kernelfields.numerics.threads import Workers
-from kernelfields.objective.potentials import Potentials
+from kernelfields.numerics.windows import check_window, window_view
 from kernelfields.objective.term import Term
 
 
@@ -59,14 +62,20 @@ class LabelStream:
         jointly: bool = False,
         n_jobs: int | None = 1,
     ):
-        _check_neighbours(field.terms)
+        _check_neighbours(field)
         windows = [check_window(term.clique.window) for term in field.terms if not term.tied_everywhere]
         self._before = max((before for before, _ in windows), default=0)
         self._after = max((after for _, after in windows), default=0)
         self.lag, self.every = _checked_lag(lag, self._after), every
         check_count(every, "every")
         self._reader, self._classes, self._workers = reader, classes, Workers(n_jobs)
-        self._masks = field.structure.masks  # type: ignore[attr-defined]
+        if reader.allowed is not None and not reader.allowed.by_position:
+            raise ValueError(
+                "a stream sees one position after the other, and what this field allows depends on whole sequences "
+                "(PrunedBy): predict whole sequences, or fit with allowed=LabelDictionary(...)"
+            )
+        masks = field.spec.masks
+        self._masks = resolve_constraints(None, classes) if masks is None else masks
         ends = [term for term in field.terms if isinstance(term.clique, EndCliques)]
         tables = [term for term in field.terms if term.labels_per_clique == 2]
         tied = all(term.tied_everywhere for term in tables)
@@ -78,8 +87,10 @@ class LabelStream:
             n_labels = len(classes)
             edge = sum((term.tied_scores.reshape(n_labels, -1) for term in tables), np.array(self._masks.edge))
         self._chain = ChainStream(len(classes), edge, lag=lag - self._after, every=int(every), jointly=jointly)
-        #: Inputs that are still seen: ``_seen`` rows before the first that has no scores yet, and those from it on.
-        self._inputs: Any = None
+        #: Inputs that are still seen: ``_seen`` rows before the first that has no scores yet, and those from it on; and
+        #: the penalties of labels that are not allowed there, (n, L), None where all are.
+        self._inputs: Matrix | None = None
+        self._barred: np.ndarray | None = None
         self._seen = 0
         self.n_positions = 0
 
@@ -88,22 +99,26 @@ class LabelStream:
         """How many positions wait for their answers."""
         return self._chain.n_pending + (0 if self._inputs is None else self._inputs.shape[0] - self._seen)
 
-    def push(self, x: Any) -> StreamAnswers:
+    def push(self, x: object) -> StreamAnswers:
         """Add one position, or several as rows, in the form that the model was fitted on; return what can be answered.
 
         One position is an array (d,), a feature dict or a list of feature strings; several are a table (n, d) or a
         list of dicts or of lists.
         """
         self._chain.refuse_if_ended()
-        inputs = self._read(x)
-        if inputs is None:
+        chains = self._read(x)
+        if chains is None:
             return self._named(np.empty(0, np.int64), np.empty((0, len(self._classes))))
-        joined = inputs if self._inputs is None else _stacked(self._inputs, inputs)
+        joined = chains.inputs if self._inputs is None else _stacked(self._inputs, chains.inputs)
+        barred = None if chains.allowed is None else chains.allowed.penalties()
+        if barred is not None and self._barred is not None:
+            barred = np.concatenate([self._barred, barred])
         end = max(self._seen, joined.shape[0] - self._after)
-        answers = self._chain.push(*self._potentials(joined, self._seen, end))
+        answers = self._chain.push(*self._potentials(joined, barred, self._seen, end))
         seen = min(end, self._before + 1)
         self._inputs, self._seen = joined[end - seen :], seen
-        self.n_positions += inputs.shape[0]
+        self._barred = None if barred is None else barred[end - seen :]
+        self.n_positions += chains.n_positions
         return self._named(*answers)
 
     def end(self) -> StreamAnswers:
@@ -116,21 +131,23 @@ class LabelStream:
         for window, ending in self._ends.items():
             row = window_view(self._inputs, np.array([0, n_rows]), window)[n_rows - 1 :]
             last += self._scored(ending, Chains(row, np.array([0, 1]))).node[0]
-        answers = self._chain.end(*self._potentials(self._inputs, self._seen, n_rows), last=last)
+        answers = self._chain.end(*self._potentials(self._inputs, self._barred, self._seen, n_rows), last=last)
         self._inputs = None
         return self._named(*answers)
 
     def _named(self, labels: np.ndarray, marginals: np.ndarray) -> StreamAnswers:
         return StreamAnswers(plain_strings([self._classes[labels]])[0], marginals)
 
-    def _read(self, x: Any) -> Any:
-        """Return rows of inputs, None for no row."""
+    def _read(self, x: object) -> Chains | None:
+        """Return rows as one sequence, None for no row."""
         rows = _rows_of(x, named=self._reader.encoder is not None)
         size = rows.shape[0] if hasattr(rows, "shape") else len(rows)
-        return self._reader.read([rows]).inputs if size else None
+        return self._reader.read([rows]) if size else None
 
-    def _potentials(self, inputs: Any, begin: int, end: int) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return the potentials of rows begin..end-1 of inputs; the others are seen by these."""
+    def _potentials(
+        self, inputs: Matrix, barred: np.ndarray | None, begin: int, end: int
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return the potentials of rows begin..end-1 of inputs, base measure included; the others are seen by these."""
         n_labels, tied = len(self._classes), self._chain.tied
         node = np.zeros((end - begin, n_labels))
         edge = None if tied else np.zeros((end - begin, n_labels, n_labels)) + self._masks.edge
@@ -145,19 +162,23 @@ class LabelStream:
             if edge is not None:
                 edge += scored.edge if len(scored.edge) == 1 else scored.edge[begin - first :]
         node += self._masks.label
+        if barred is not None:
+            node += barred[begin:end]
         if begin == 0:
             node[0] += self._masks.start
         return node, edge
 
     def _scored(self, field: Field, chains: Chains) -> Potentials:
-        potentials = field.potentials(chains, field.layout(chains), self._workers)
+        potentials = field.potentials(chains, field.family(chains), self._workers)
         if not potentials.finite:
             raise ValueError("scores of the inputs are not finite: they are larger than numbers can be")
         return potentials
 
 
-def _check_neighbours(terms: list[Term]) -> None:
-    for term in terms:
+def _check_neighbours(field: Field) -> None:
+    if field.spec.kind != "chain":
+        raise ValueError(f"a stream needs sequences with a beginning, and this is a field of kind {field.spec.kind!r}")
+    for term in field.terms:
         if not term.clique.neighbours_only:
             raise ValueError(
                 f"a stream joins neighbouring labels alone, and the clique set {term.name!r} reaches "
@@ -165,7 +186,7 @@ def _check_neighbours(terms: list[Term]) -> None:
             )
 
 
-def _checked_lag(lag: Any, ahead: int) -> float:
+def _checked_lag(lag: float, ahead: int) -> float:
     if not (is_whole(lag) and lag >= 0) and not (is_real(lag) and lag == np.inf):
         raise ValueError(f"lag must be a whole number of positions, 0 or more, or infinity, got {lag!r}")
     if lag < ahead:
@@ -184,28 +205,28 @@ def _by_window(terms: list[Term], field: Field) -> dict[tuple[int, int], Field]:
         clique.window = 1
         window = (0, 0) if term.tied_everywhere else check_window(term.clique.window)
         groups.setdefault(window, []).append(replace(term, clique=clique))
-    return {window: Field(group, field.structure) for window, group in groups.items()}
+    return {window: Field(group, field.spec) for window, group in groups.items()}
 
 
-def _rows_of(x: Any, *, named: bool) -> Any:
-    """Return one position, or several, as rows; ``named`` says that positions are feature dicts or strings."""
+def _rows_of(x: object, *, named: bool) -> Any:
+    """Return one position, or several, as rows; ``named``: positions are feature dicts or strings."""
     if named:
         single = isinstance(x, Mapping) or (_holds(x) and isinstance(next(iter(x)), str | bytes))
         return [x] if single else x
-    if scipy.sparse.issparse(x):
+    if isinstance(x, scipy.sparse.sparray | scipy.sparse.spmatrix):
         return x if x.ndim == 2 else x.reshape(1, -1)
     shape = getattr(x, "shape", None)
     if shape is None:
-        shape = (0, 0) if _holds(x) and any(hasattr(each, "__len__") for each in x) else np.shape(x)
+        shape = (0, 0) if _holds(x) and any(hasattr(item, "__len__") for item in x) else np.asarray(x).shape
     several = len(shape) >= 2 or (len(shape) == 1 and not shape[0])
     return x if several else np.reshape(np.asarray(x), (1, -1))
 
 
-def _holds(x: Any) -> bool:
+def _holds(x: object) -> TypeGuard[list | tuple | set | frozenset]:
     return isinstance(x, list | tuple | set | frozenset) and len(x) > 0
 
 
-def _stacked(first: Any, second: Any) -> Any:
+def _stacked(first: Matrix, second: Matrix) -> Matrix:
     if scipy.sparse.issparse(second):
         return scipy.sparse.vstack([first, second], format="csr")
     return np.concatenate([first, second])

@@ -1,7 +1,7 @@
-"""Parameters of users: checks made before any work starts, equality by value, rules that read the data.
+"""Parameters of users: checks made before any work starts, and rules that read the data.
 
-Kernels are equal when their classes and parameters are. Their parameters may be numbers or the rules of
-scikit-learn's support vector machines, for n x d inputs X with overall variance v:
+Parameters of kernels may be numbers or the rules of scikit-learn's support vector machines, for n x d inputs X with
+overall variance v:
 
     "scale"  1 / (d v)   (1 when X is constant)
     "auto"   1 / d
@@ -14,12 +14,16 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
 import numpy as np
-from scipy import sparse
-from sklearn.base import BaseEstimator
+
+if TYPE_CHECKING:
+    import scipy.sparse
+
+#: A dense array or CSR matrix.
+Matrix: TypeAlias = "np.ndarray | scipy.sparse.csr_array"
 
 #: Rules by which a parameter of a kernel follows from the training inputs.
 RULES = ("scale", "auto")
@@ -27,28 +31,28 @@ RULES = ("scale", "auto")
 _LEAST_VARIANCE = float(np.finfo(np.float64).tiny)
 
 
-def is_whole(value: Any) -> bool:
+def is_whole(value: object) -> TypeGuard[int]:
     """Whether value is a whole number; True and False are not."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-def is_real(value: Any) -> bool:
+def is_real(value: object) -> TypeGuard[float]:
     """Whether value is a real number; True and False are not."""
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
-def is_auto(value: Any) -> bool:
+def is_auto(value: object) -> bool:
     """Whether a parameter is left to the data."""
     return isinstance(value, str) and value == "auto"
 
 
-def check_choice(value: Any, name: str, choices: Sequence[Any]) -> None:
+def check_choice(value: object, name: str, choices: Sequence[object]) -> None:
     """Raise unless ``value`` is one of the choices."""
     if not any(value is each or (isinstance(value, str) and value == each) for each in choices):
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
 
 
-def check_prior_variance(value: Any, name: str, *, auto: bool = False) -> None:
+def check_prior_variance(value: object, name: str, *, auto: bool = False) -> None:
     """Raise unless ``value`` is a positive number; infinity stands for no Gaussian prior, "auto" may be allowed."""
     if auto and is_auto(value):
         return
@@ -56,7 +60,7 @@ def check_prior_variance(value: Any, name: str, *, auto: bool = False) -> None:
         raise ValueError(f"{name} must be a positive number (inf for no Gaussian prior), got {value!r}")
 
 
-def check_prior_variances(values: Any, name: str, *, auto: bool = False) -> None:
+def check_prior_variances(values: object, name: str, *, auto: bool = False) -> None:
     """Raise unless ``values`` is a prior variance, or a list or tuple with one for each part of a sum of kernels."""
     if not isinstance(values, list | tuple):
         check_prior_variance(values, name, auto=auto)
@@ -67,46 +71,50 @@ def check_prior_variances(values: Any, name: str, *, auto: bool = False) -> None
             check_prior_variance(value, name)
 
 
-def check_penalty(value: Any, name: str) -> None:
+def check_penalty(value: object, name: str) -> None:
     """Raise unless ``value`` is a finite number that is not negative."""
     if not is_real(value) or not 0 <= value < np.inf:
         raise ValueError(f"{name} must be a finite number of at least 0, got {value!r}")
 
 
-def check_support(value: Any, name: str) -> None:
-    """Raise unless ``value`` names a support."""
-    if value not in ("all", "observed"):
-        raise ValueError(f"{name} must be 'all' or 'observed', got {value!r}")
+def check_support(value: object, name: str) -> None:
+    """Raise unless ``value`` names a support, or is the least total weight of observed pairs."""
+    if is_real(value) and 0 < value < np.inf:
+        return
+    if not isinstance(value, str) or value not in ("all", "observed"):
+        raise ValueError(
+            f"{name} must be 'all', 'observed', or a number above zero, the least total weight of a pair in training, "
+            f"got {value!r}"
+        )
 
 
-def check_count(value: Any, name: str, otherwise: str = "", *, least: int = 1) -> None:
+def check_count(value: object, name: str, otherwise: str = "", *, least: int = 1) -> None:
     """Raise unless ``value`` is a whole number of at least ``least``; ``otherwise`` names what else is allowed."""
     if not is_whole(value) or value < least:
         raise ValueError(f"{name} must be a whole number of at least {least}{otherwise}, got {value!r}")
 
 
-def check_tolerance(tol: Any) -> None:
+def check_tolerance(tol: object) -> None:
     """Raise unless ``tol`` can be a relative gap."""
     if not is_real(tol) or not 0 < tol < np.inf:
         raise ValueError(f"tol must be a positive relative gap, such as 1e-3, got {tol!r}")
 
 
-def check_callbacks(callbacks: Any) -> list:
+def check_callbacks(callbacks: object) -> list[Callable]:
     """Return the callbacks as a list; None means none."""
     if callbacks is None:
         return []
-    listed = list(callbacks) if isinstance(callbacks, list | tuple) else [None]
-    if not all(map(callable, listed)):
+    if not isinstance(callbacks, list | tuple) or not all(map(callable, callbacks)):
         raise TypeError(f"callbacks must be a list of functions of one Iteration, got {callbacks!r}")
-    return listed
+    return list(callbacks)
 
 
-def resolve_dtype(dtype: Any) -> np.dtype | None:
+def resolve_dtype(dtype: object) -> np.dtype | None:
     """Return float32 or float64 as a dtype, None for "auto"."""
     if isinstance(dtype, str) and dtype == "auto":
         return None
     try:
-        name = "" if dtype is None else np.dtype(dtype).name  # numpy reads None as float64
+        name = "" if dtype is None else np.dtype(dtype).name  # type: ignore[call-overload]  # numpy reads None as float64
     except TypeError:
         name = ""
     if name not in ("float32", "float64"):
@@ -114,54 +122,28 @@ def resolve_dtype(dtype: Any) -> np.dtype | None:
     return np.dtype(name)
 
 
-class ComparedByParameters(BaseEstimator):
-    """Base of kernels: two objects are equal when their classes and parameters are.
-
-    The hash follows the parameters as well, so do not change an object that is a key of a dictionary.
-    """
-
-    def __eq__(self, other: object) -> bool:
-        if type(self) is not type(other):
-            return NotImplemented
-        mine, theirs = self.get_params(deep=False), other.get_params(deep=False)
-        return mine.keys() == theirs.keys() and all(_same(mine[name], theirs[name]) for name in mine)
-
-    def __hash__(self) -> int:
-        # Arrays and foreign objects take no part: equal objects must have equal hashes, no more.
-        parameters = self.get_params(deep=False).items()
-        plain = (str, numbers.Number, ComparedByParameters)
-        return hash((type(self), *((name, value) for name, value in parameters if isinstance(value, plain))))
-
-
-def _same(left: Any, right: Any) -> bool:
-    if left is right:
-        return True
-    if sparse.issparse(left) or sparse.issparse(right):
-        both = sparse.issparse(left) and sparse.issparse(right) and left.shape == right.shape
-        return both and (left != right).nnz == 0
-    if isinstance(left, np.ndarray | list) or isinstance(right, np.ndarray | list):
-        return np.array_equal(np.asarray(left), np.asarray(right))
-    return bool(left == right)
-
-
-def _is_real(value: Any) -> bool:
+def is_number(value: object) -> TypeGuard[float]:
     """Whether value is a real number of any kind, fractions too: parameters of kernels are turned into floats."""
-    return isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
-def _is_finite(value: Any) -> bool:
-    """Whether value is a real number that a float can hold; whole ones and fractions may be larger."""
-    try:
-        return _is_real(value) and math.isfinite(value)
-    except OverflowError:
-        return False
-
-
-def _is_rule(value: Any) -> bool:
+def _is_rule(value: object) -> TypeGuard[str]:
     return isinstance(value, str) and value in RULES
 
 
-def positive(owner: Any, name: str) -> float:
+def _checked(owner: object, name: str, allowed: Callable[[float], bool], expected: str, advice: str = ".") -> float:
+    """Return a parameter that is a number of any size that a float can hold, and allowed; else raise ValueError."""
+    value = getattr(owner, name)
+    try:
+        usable = is_number(value) and math.isfinite(value) and allowed(value)
+    except OverflowError:  # whole numbers and fractions may be larger than a float
+        usable = False
+    if not usable:
+        raise ValueError(f"{type(owner).__name__}: {name} must be {expected}, got {value!r}{advice}")
+    return float(value)
+
+
+def positive(owner: object, name: str) -> float:
     """Return the parameter as a float > 0; a rule that has not seen data is an error."""
     value = getattr(owner, name)
     if _is_rule(value):
@@ -169,47 +151,33 @@ def positive(owner: Any, name: str) -> float:
             f"{type(owner).__name__}: {name}={value!r} depends on the training inputs. "
             f"Call kernel.resolve(X) with them first, or give {name} as a number."
         )
-    if not _is_finite(value) or value <= 0:
-        raise ValueError(
-            f"{type(owner).__name__}: {name} must be a positive finite number, 'scale' or 'auto', got {value!r}."
-        )
-    return float(value)
+    return _checked(owner, name, lambda number: number > 0, "a positive finite number, 'scale' or 'auto'")
 
 
-def positive_or_rule(owner: Any, name: str) -> None:
+def positive_or_rule(owner: object, name: str) -> None:
     """Check that the parameter is a number > 0, "scale" or "auto"."""
     if not _is_rule(getattr(owner, name)):
         positive(owner, name)
 
 
-def non_negative(owner: Any, name: str) -> float:
+def non_negative(owner: object, name: str) -> float:
     """Return the parameter as a finite float >= 0."""
-    value = getattr(owner, name)
-    if not _is_finite(value) or value < 0:
-        raise ValueError(
-            f"{type(owner).__name__}: {name} must be a finite number >= 0, got {value!r}; "
-            "a negative one would not give a positive semi-definite kernel."
-        )
-    return float(value)
+    advice = "; a negative one would not give a positive semi-definite kernel."
+    return _checked(owner, name, lambda number: number >= 0, "a finite number >= 0", advice)
 
 
-def positive_number(owner: Any, name: str) -> float:
+def positive_number(owner: object, name: str) -> float:
     """Return the parameter as a finite float > 0, which no rule stands for."""
-    value = getattr(owner, name)
-    if not _is_finite(value) or value <= 0:
-        raise ValueError(f"{type(owner).__name__}: {name} must be a positive finite number, got {value!r}.")
-    return float(value)
+    return _checked(owner, name, lambda number: number > 0, "a positive finite number")
 
 
-def whole(owner: Any, name: str) -> int:
+def whole(owner: object, name: str) -> int:
     """Return the parameter as a whole number >= 1."""
-    value = getattr(owner, name)
-    if not _is_finite(value) or value != int(value) or value < 1:
-        raise ValueError(f"{type(owner).__name__}: {name} must be a whole number >= 1, got {value!r}.")
-    return int(value)
+    _checked(owner, name, lambda number: number == int(number) and number >= 1, "a whole number >= 1")
+    return int(getattr(owner, name))
 
 
-def scale_or_auto(rule: str, X: Any, weights: np.ndarray | None = None) -> float:
+def scale_or_auto(rule: str, X: Matrix, weights: np.ndarray | None = None) -> float:
     """Turn the rule "scale" or "auto" into 1 / (d v) or 1 / d."""
     if rule == "auto":
         return 1.0 / X.shape[1]
@@ -217,7 +185,7 @@ def scale_or_auto(rule: str, X: Any, weights: np.ndarray | None = None) -> float
     return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
 
 
-def overall_variance(X: Any, weights: np.ndarray | None = None) -> float:
+def overall_variance(X: Matrix, weights: np.ndarray | None = None) -> float:
     """Return the variance of all entries of X, implicit zeros included; exactly 0 for constant X.
 
     A row of weight 2 counts as if it were there twice.
@@ -240,7 +208,7 @@ def overall_variance(X: Any, weights: np.ndarray | None = None) -> float:
     return variance
 
 
-def _variance(X: Any, n_entries: int) -> float:
+def _variance(X: Matrix, n_entries: int) -> float:
     if isinstance(X, np.ndarray):
         return float(X.var(dtype=np.float64))
     stored = X.data.astype(np.float64)
@@ -248,7 +216,7 @@ def _variance(X: Any, n_entries: int) -> float:
     return float((np.square(stored - mean).sum() + (n_entries - stored.size) * mean**2) / n_entries)
 
 
-def _weighted_variance(X: Any, weights: np.ndarray) -> float:
+def _weighted_variance(X: Matrix, weights: np.ndarray) -> float:
     total = float(weights.sum()) * X.shape[1]
     if isinstance(X, np.ndarray):
         mean = float(weights @ X.sum(axis=1, dtype=np.float64)) / total

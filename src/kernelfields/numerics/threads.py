@@ -3,7 +3,7 @@
 Sequences are cut into runs of about equal work. numba functions compiled with ``nogil=True`` run side by side in
 the threads of a pool; every run writes to its own rows, so no locks are needed.
 
-The limit on BLAS belongs to the process, not to the thread that asks for it. Fits that overlap in time, in several
+The limit on BLAS belongs to the process, not to the thread that sets it. Fits that overlap in time, in several
 Python threads, must therefore agree: while any of them holds a limit the smallest one is in force, and the number
 from before the first comes back after the last, in whatever order they end. To look for the libraries of the
 process takes milliseconds, as long as a small fit. They come with Python modules, so they are looked for again
@@ -22,10 +22,9 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import reduce
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import LibController, ThreadpoolController
 
 # Below this many positions times labels squared, handing work to a thread costs more than the work.
 _SMALL = 50_000
@@ -92,7 +91,7 @@ class Workers:
         cuts = np.unique(np.concatenate([[0], np.searchsorted(ends, targets[1:-1]), [n_rows]]))
         return [(int(a), int(b)) for a, b in pairwise(cuts)]
 
-    def each(self, function: Callable[[int, int], None], runs: list[tuple[int, int]]) -> None:
+    def each(self, function: Callable[[int, int], object], runs: list[tuple[int, int]]) -> None:
         """Call ``function(first, last)`` for every run; return when all are done."""
         if len(runs) == 1 or self.n_threads == 1:
             for first, last in runs:
@@ -124,9 +123,9 @@ class Workers:
 
 
 _lock = threading.Lock()
-# Limits in force, each with the thread that asked for it.
+# Limits in force, each with the thread that set it.
 _held: list[tuple[int, int]] = []
-_libraries: list[Any] | None = None
+_libraries: list[LibController] | None = None
 _modules_seen = 0
 # Numbers of the libraries, by file, from before any limit.
 _before: dict[str, int] = {}
@@ -134,7 +133,7 @@ _before: dict[str, int] = {}
 
 @contextmanager
 def blas_threads(n_threads: int | None) -> Iterator[None]:
-    """Hold BLAS to ``n_threads`` threads; None asks for nothing."""
+    """Hold BLAS to ``n_threads`` threads; None sets no limit."""
     if n_threads is None:
         yield
         return
@@ -161,7 +160,7 @@ if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
 
 
 def _set_numbers() -> None:
-    """Hold all libraries to the smallest number that is asked for; without any give them back their own."""
+    """Apply the smallest requested thread limit; restore defaults when none is active."""
     global _libraries, _modules_seen
     if _libraries is None or _modules_seen != len(sys.modules):
         _libraries, _modules_seen = ThreadpoolController().select(user_api="blas").lib_controllers, len(sys.modules)

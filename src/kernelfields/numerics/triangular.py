@@ -9,16 +9,23 @@ from __future__ import annotations
 
 import contextlib
 import mmap
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import DTypeLike
 
 
-def room_for_factor(size: int, dtype: Any = np.float64) -> np.ndarray:
+class FactorRows(Protocol):
+    """A lower triangular factor of which blocks of rows can be read, in memory or in a file."""
+
+    def __getitem__(self, key: tuple[slice, slice], /) -> np.ndarray: ...
+
+
+def room_for_factor(size: int, dtype: DTypeLike = np.float64) -> np.ndarray:
     """Return zeros, (size, size), whose upper half takes no memory unless it is written to.
 
-    NumPy asks for huge pages, each of which holds a hundred rows: half of every row would then be there for nothing.
+    NumPy requests huge pages, each of which holds a hundred rows: half of every row would then be allocated in vain.
     """
     if size == 0 or not hasattr(mmap, "MAP_PRIVATE"):  # Windows
         return np.zeros((size, size), dtype=dtype)
@@ -29,7 +36,7 @@ def room_for_factor(size: int, dtype: Any = np.float64) -> np.ndarray:
     return np.frombuffer(pages, dtype=dtype).reshape(size, size)
 
 
-def forward_substitution(factor: Any, values: np.ndarray, at_once: int = 256) -> np.ndarray:
+def forward_substitution(factor: FactorRows, values: np.ndarray, at_once: int = 256) -> np.ndarray:
     """Overwrite ``values`` (r, b) with R^-1 values and return them; ``at_once`` rows are solved at a time."""
     for begin in range(0, len(values), at_once):
         end = min(begin + at_once, len(values))
@@ -41,7 +48,7 @@ def forward_substitution(factor: Any, values: np.ndarray, at_once: int = 256) ->
     return values
 
 
-def back_substitution(factor: Any, values: np.ndarray, at_once: int = 256) -> np.ndarray:
+def back_substitution(factor: FactorRows, values: np.ndarray, at_once: int = 256) -> np.ndarray:
     """Overwrite ``values`` (r, b) with R^-T values and return them."""
     for begin in reversed(range(0, len(values), at_once)):
         end = min(begin + at_once, len(values))

@@ -41,7 +41,7 @@ def conjugate_gradients(
 
     Ends where the residual, measured by the preconditioner, is ``tolerance`` of that of zero, or its square below
     ``floor``; and where the curvature along a direction is below ``flat`` of the largest: a singular H, with right in
-    its range. ``moved`` is told the length of each step along the vector that ``product`` was last asked about.
+    its range. ``moved`` is called with the length of each step along the last argument of ``product``.
     """
     residual, solution, steps, steepest = right.copy(), np.zeros_like(right), 0, 0.0
     search = precondition(residual)

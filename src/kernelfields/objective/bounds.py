@@ -76,7 +76,7 @@ class Bounded:
 class Certificate(Bounded):
     """The minimum over ``scope`` lies between ``lower_bound`` and ``value``.
 
-    ``parts`` says how much of the gap each clique set accounts for at the estimate itself; the lower bound may
+    ``parts`` is how much of the gap each clique set accounts for at the estimate itself; the lower bound may
     be better than their sum when it comes from several points. ``exact`` is False where the gap is itself only
     bounded from above. Where labels are partly known, it is a certificate for the convex objective of the last
     completion of the labels, not for the objective itself, which may have other minima.
@@ -87,12 +87,12 @@ class Certificate(Bounded):
     lower_bound: float
     exact: bool = True
     parts: dict[str, float] = field(default_factory=dict)
-    #: Whether it speaks of the labels as this field completes them, where they are partly known.
+    #: Whether it holds for the labels as this field completes them, where they are partly known.
     completed: bool = False
 
     @property
     def sentence(self) -> str:
-        """What the certificate says in plain words."""
+        """The certificate in plain words."""
         best, more = _WORDS.get(self.scope, (f"the best of the {self.scope}", "anything"))
         if not self.relative_gap < 1.0:
             return f"how far this is from {best} is not known: the lower bound is {self.lower_bound:.3g}"
@@ -203,7 +203,7 @@ class StationaryBound:
     """What could be gained, at most, were the labels as they are completed at the last point: Lemma 9 there, no more.
 
     For objectives that are not convex, of labels that are partly known: no bound holds everywhere, and the gap of the
-    convex objective that touches this one at the point tells how stationary it is.
+    convex objective that touches this one at the point measures how stationary it is.
     """
 
     def __init__(self) -> None:

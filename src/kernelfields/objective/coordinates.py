@@ -15,13 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.linalg.blas import dsyrk, dtrmm, dtrsm, ssyrk, strmm, strsm
 from scipy.linalg.lapack import dpotrf, spotrf
 
 from kernelfields.numerics.triangular import room_for_factor
+from kernelfields.objective.designs.tiles import TiledFeatures
 
 #: The b above.
 LATE_SHARE = 0.2
@@ -54,8 +54,8 @@ def stride_of(n_rows: int, rank: int) -> int:
     return max(1, n_rows // (SAMPLE_RATIO * rank))
 
 
-def gram_matrix(features: Any, stride: int) -> np.ndarray:
-    """Return Z^T Z, (r, r) in the precision of Z, as every ``stride``-th row of an array or of tiles tells it.
+def gram_matrix(features: np.ndarray | TiledFeatures, stride: int) -> np.ndarray:
+    """Return Z^T Z, (r, r) in the precision of Z, estimated from every ``stride``-th row of an array or of tiles.
 
     Of the symmetric matrix the lower half is there, in the order of Fortran.
     """
@@ -90,7 +90,7 @@ class Coordinates:
     def __init__(self, metric: np.ndarray, factors: Sequence[tuple[DenseSet, np.ndarray]], dtype: np.dtype):
         self._dtype = dtype
         self._root = np.sqrt(metric).astype(dtype)
-        self._factors = [(each, np.asfortranarray(factor, dtype=dtype)) for each, factor in factors]
+        self._factors = [(dense, np.asfortranarray(factor, dtype=dtype)) for dense, factor in factors]
         single = dtype == np.float32
         self._multiply, self._solve = (strmm, strsm) if single else (dtrmm, dtrsm)
 
@@ -101,9 +101,9 @@ class Coordinates:
     def of_step(self, step: np.ndarray) -> np.ndarray:
         """Return C^T step."""
         out = step.astype(self._dtype) * self._root
-        for each, factor in self._factors:
-            part = self._multiply(1.0, factor, self._part(step, each), lower=1, trans_a=1, overwrite_b=1)
-            out[each.rows] = part.ravel()
+        for dense, factor in self._factors:
+            part = self._multiply(1.0, factor, self._part(step, dense), lower=1, trans_a=1, overwrite_b=1)
+            out[dense.rows] = part.ravel()
         return out
 
     def direction(self, vector: np.ndarray) -> np.ndarray:
@@ -112,10 +112,10 @@ class Coordinates:
 
     def _solved(self, vector: np.ndarray, *, transposed: int) -> np.ndarray:
         out = vector.astype(self._dtype) / self._root
-        for each, factor in self._factors:
-            part = self._solve(1.0, factor, self._part(vector, each), lower=1, trans_a=transposed, overwrite_b=1)
-            out[each.rows] = part.ravel()
+        for dense, factor in self._factors:
+            part = self._solve(1.0, factor, self._part(vector, dense), lower=1, trans_a=transposed, overwrite_b=1)
+            out[dense.rows] = part.ravel()
         return out
 
-    def _part(self, vector: np.ndarray, each: DenseSet) -> np.ndarray:
-        return np.array(vector[each.rows].reshape(each.shape), dtype=self._dtype, order="F")
+    def _part(self, vector: np.ndarray, dense: DenseSet) -> np.ndarray:
+        return np.array(vector[dense.rows].reshape(dense.shape), dtype=self._dtype, order="F")

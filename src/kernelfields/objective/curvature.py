@@ -19,16 +19,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
-import scipy.sparse
 
+from kernelfields.inference.potentials import EDGE, Potentials
+from kernelfields.numerics.sparse_rows import is_sparse
 from kernelfields.numerics.threads import blas_threads
 from kernelfields.objective.datafit import LocalDatafit, within_clique_curvature
 from kernelfields.objective.designs.design import LocalDesign
+from kernelfields.objective.likelihoods.likelihood import Likelihood
 from kernelfields.objective.posterior import LogPosterior, Point
-from kernelfields.objective.potentials import Potentials
 
 # Directions of a run of sequences, in bytes: few runs, as each adds to a matrix of all coefficients.
 _RUN_BYTES = 64 * 2**20
@@ -38,10 +38,16 @@ _STEP = 1e-4
 
 @dataclass
 class TraceSlopes:
-    """Half the derivative of tr J G in the potentials, and in the features (n, r) of the sets asked for."""
+    """Half the derivative of tr J G in the potentials, and in the features (n, r) of the sets ``wanted``."""
 
     potentials: Potentials
     features: dict[int, np.ndarray]
+
+    @classmethod
+    def zero(cls, posterior: LogPosterior, wanted: Sequence[int]) -> TraceSlopes:
+        """Return slopes to add to."""
+        nothing = posterior.potentials(np.zeros(posterior.size), only=())
+        return cls(nothing, {index: np.zeros(1) for index in wanted})
 
 
 def likelihood_hessian(point: Point) -> np.ndarray:
@@ -69,27 +75,32 @@ def meets_no_others(posterior: LogPosterior) -> bool:
 
     Then within-clique covariances are the whole Hessian, as if the features of all terms stood side by side.
     """
-    datafit, designs = posterior.datafit, posterior.datafit.designs
-    if not isinstance(datafit, LocalDatafit) or not getattr(datafit.likelihood, "single_labels", False):
+    datafit = posterior.datafit
+    if not isinstance(datafit, LocalDatafit) or not datafit.family.single_labels:
         return False
-    first = designs[0].term.label_factor
+    first = datafit.designs[0].term.label_factor
     return first is not None and all(
         design.term.support is None
         and (design.features is None or isinstance(design.features, np.ndarray))
         and design.term.label_factor is not None
         and np.array_equal(design.term.label_factor, first)
-        for design in designs
+        for design in datafit.designs
     )
 
 
 def _single_label_hessian(point: Point) -> np.ndarray:
     """Return sum_t (A^T Cov_t A) kron (z_t z_t^T) for the features z_t of all terms (eq. 30), (size, size)."""
-    datafit: Any = point.posterior.datafit
+    datafit = _local(point.posterior)
     first, likelihood = datafit.designs[0], datafit.likelihood
     marginals, weights = likelihood.clique_marginals(point.evaluation, first), likelihood.clique_weights(first)
     ones = np.ones((len(marginals), 1))
     features = np.hstack([ones if design.features is None else design.features for design in datafit.designs])
-    return within_clique_curvature(features, first.term.label_factor, marginals, weights)
+    return within_clique_curvature(features, _factor(first), marginals, weights)
+
+
+def _local(posterior: LogPosterior) -> LocalDatafit:
+    assert isinstance(posterior.datafit, LocalDatafit)
+    return posterior.datafit
 
 
 def trace_slopes(point: Point, roots: np.ndarray, signs: np.ndarray, wanted: Sequence[int]) -> TraceSlopes:
@@ -101,13 +112,13 @@ def trace_slopes(point: Point, roots: np.ndarray, signs: np.ndarray, wanted: Seq
 def works_in_blocks(posterior: LogPosterior) -> bool:
     """Whether directions can be worked on in blocks: single labels, or chains with one table of transitions."""
     datafit = posterior.datafit
-    if not isinstance(datafit, LocalDatafit) or not hasattr(datafit.likelihood, "chain_beliefs"):
+    if not isinstance(datafit, LocalDatafit) or not isinstance(datafit.likelihood, Likelihood):
+        return False
+    if datafit.family.method not in ("chain", "single"):
         return False
     return all(
         design.term.support is None
-        and (
-            design.features is None or isinstance(design.features, np.ndarray) or scipy.sparse.issparse(design.features)
-        )
+        and (design.features is None or isinstance(design.features, np.ndarray) or is_sparse(design.features))
         and (design.tied_everywhere if design.labels_per_clique == 2 else design.positions is None)
         for design in datafit.designs
     )
@@ -118,11 +129,15 @@ class BlockedChains:
 
     def __init__(self, point: Point):
         self.posterior = point.posterior
-        datafit: Any = self.posterior.datafit
+        datafit = _local(self.posterior)
         likelihood = datafit.likelihood
         self.workers = likelihood.workers
         self.n_labels = likelihood.n_labels
-        self.offsets, self.weights, self.marginals, self.steps = likelihood.chain_beliefs(point.evaluation)
+        family, member = likelihood.family, point.evaluation.member
+        self.offsets, self.weights, self.marginals = family.offsets, likelihood.weights, member.marginals()
+        # Single labels are chains of one position each.
+        no_steps = np.zeros((1, self.n_labels, self.n_labels))
+        self.steps = no_steps if family.single_labels else member.marginals(EDGE)
         designs = list(enumerate(datafit.designs))
         self.nodes = [(index, design) for index, design in designs if design.labels_per_clique == 1]
         self.edges = [(index, design) for index, design in designs if design.labels_per_clique == 2]
@@ -146,10 +161,12 @@ class BlockedChains:
         """Return features of some rows, dense float64; ones where a term has none."""
         if design.features is None:
             return np.ones((rows.stop - rows.start, 1))
-        part: Any = design.features[rows]
-        return np.asarray(part.toarray() if scipy.sparse.issparse(part) else part, dtype=np.float64)
+        part = design.features[rows]
+        return np.asarray(part.toarray() if is_sparse(part) else part, dtype=np.float64)
 
-    def moments(self, run: slice, rows: slice, node: np.ndarray, edge: np.ndarray | None = None) -> Any:
+    def moments(
+        self, run: slice, rows: slice, node: np.ndarray, edge: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Turn directions ``node`` into responses in place; return third cumulants of labels and of steps."""
         from kernelfields.inference.chain.moments_compiled import GIVEN_STEPS, NO_STEPS
 
@@ -211,63 +228,46 @@ class BlockedChains:
 
     def hessian(self) -> np.ndarray:
         """Return J, (size, size): the responses to every coefficient, pulled back."""
-        shares = self.shares()
-        parts: dict[int, np.ndarray] = {}
-
-        def run(first: int, last: int) -> None:
-            parts[first] = self._part_of_hessian(first, last)
-
         with blas_threads(1):
-            self.workers.each(run, shares)
-        # In order, so that the sum does not depend on which thread was first.
-        return self._mirrored(np.sum([parts[first] for first, _ in shares], axis=0))
+            matrix = self.workers.sum(self._part_of_hessian, self.shares())
+        # Computed are the entries whose row has no larger key than their column: fill in the others.
+        keys, begin = np.empty(len(matrix), dtype=np.int64), 0
+        for index, design in self.nodes + self.edges:
+            block = self.posterior.blocks[index]
+            outputs = block.shape[1] if design.labels_per_clique == 1 else 1
+            keys[block.rows] = begin + np.arange(block.rows.stop - block.rows.start) % outputs
+            begin += outputs
+        return np.where(keys[:, None] <= keys, matrix, matrix.T)
 
     def _part_of_hessian(self, first: int, last: int) -> np.ndarray:
-        """Return half of the Hessian of sequences first..last-1; see _mirrored for the other half."""
+        """Return half of the Hessian of sequences first..last-1: each set with itself and those before it."""
         blocks, size = self.posterior.blocks, self.posterior.size
         matrix = np.zeros((size, size))
+        numbers = [np.arange(block.rows.start, block.rows.stop).reshape(block.shape) for block in blocks]
         widest = max(1, *(blocks[index].shape[0] for index, _ in self.nodes))
         for run, rows in self.runs(first, last, widest):
             tables = {index: self.table(design, rows) for index, design in self.nodes}
-            for place, (index, design) in enumerate(self.nodes):
+            for number, (index, design) in enumerate(self.nodes):
                 for output in range(blocks[index].shape[1]):
                     node = tables[index][:, None, :] * _factor(design)[None, :, output, None]
                     self.responses(run, rows, node)
-                    columns = np.arange(blocks[index].shape[0]) * blocks[index].shape[1] + output
-                    columns += blocks[index].rows.start
-                    for other, beside in self.nodes[: place + 1]:
+                    columns = numbers[index][:, output]
+                    for other, beside in self.nodes[: number + 1]:
                         outputs = output + 1 if other == index else blocks[other].shape[1]
                         pulled = _pull_back(tables[other], _factor(beside)[:, :outputs], node)
-                        target = np.arange(blocks[other].shape[0])[:, None] * blocks[other].shape[1]
-                        target = (blocks[other].rows.start + target + np.arange(outputs)).ravel()
+                        target = numbers[other][:, :outputs].ravel()
                         matrix[np.ix_(target, columns)] += pulled.reshape(len(target), len(columns))
         for run, rows in self.runs(first, last, self.n_labels**2) if self.edges else ():
             tables = {index: self.table(design, rows) for index, design in self.nodes}
             node, steps = self.step_responses(run, rows)
-            for place, (index, design) in enumerate(self.edges):
-                own = _in_outputs(node, design)
+            for number, (index, design) in enumerate(self.edges):
+                own = design.term.in_coordinates(node)
                 for other, beside in self.nodes:
                     pulled = _pull_back(tables[other], _factor(beside), own)
                     matrix[blocks[other].rows, blocks[index].rows] += pulled.reshape(-1, own.shape[2])
-                own = _in_outputs(steps.reshape(len(steps) ** 2, -1), design)
-                for other, beside in self.edges[: place + 1]:
-                    matrix[blocks[other].rows, blocks[index].rows] += _in_outputs(own.T, beside).T
-        return matrix
-
-    def _mirrored(self, matrix: np.ndarray) -> np.ndarray:
-        """Fill in the half of a symmetric matrix that was not computed."""
-        blocks = self.posterior.blocks
-        for place, (index, _) in enumerate(self.nodes):
-            rank, outputs = blocks[index].shape
-            own = matrix[blocks[index].rows, blocks[index].rows].reshape(rank, outputs, rank, outputs)
-            for output in range(outputs):
-                own[:, output, :, :output] = own[:, :output, :, output].transpose(2, 0, 1)
-            matrix[blocks[index].rows, blocks[index].rows] = own.reshape(rank * outputs, rank * outputs)
-            for other, _ in self.nodes[:place]:
-                matrix[blocks[index].rows, blocks[other].rows] = matrix[blocks[other].rows, blocks[index].rows].T
-        for place, (index, _) in enumerate(self.edges):
-            for other, _ in self.nodes + self.edges[:place]:
-                matrix[blocks[index].rows, blocks[other].rows] = matrix[blocks[other].rows, blocks[index].rows].T
+                own = design.term.in_coordinates(steps.reshape(len(steps) ** 2, -1))
+                for other, beside in self.edges[: number + 1]:
+                    matrix[blocks[other].rows, blocks[index].rows] += beside.term.in_coordinates(own.T).T
         return matrix
 
     def slopes(self, roots: np.ndarray, wanted: Sequence[int]) -> TraceSlopes:
@@ -284,40 +284,35 @@ class BlockedChains:
             scores = sum(_factor(design) @ roots[:, blocks[index].rows].T for index, design in self.edges)
             edge = np.ascontiguousarray(scores).reshape(self.n_labels, self.n_labels, n_columns)
         third = np.zeros_like(self.marginals)
-        edge_thirds: dict[int, np.ndarray] = {}
         features = {index: np.empty((len(self.marginals), blocks[index].shape[0])) for index in wanted}
 
-        def share(first: int, last: int) -> None:
-            edge_thirds[first] = np.zeros((self.n_labels, self.n_labels))
+        def share(first: int, last: int) -> np.ndarray:
+            edge_thirds = np.zeros((self.n_labels, self.n_labels))
             for run, rows in self.runs(first, last, n_columns):
                 node = np.zeros((rows.stop - rows.start, self.n_labels, n_columns))
                 for index, design in self.nodes:
                     scores = (self.table(design, rows) @ parts[index]).reshape(len(node), -1, n_columns)
                     node += np.matmul(_factor(design), scores)
                 third[rows], edge_third = self.moments(run, rows, node, edge)
-                edge_thirds[first] += edge_third
-                for index in wanted:
-                    responses = np.matmul(_factor(self.posterior.datafit.designs[index]).T, node)
-                    features[index][rows] = responses.reshape(len(node), -1) @ parts[index].T
+                edge_thirds += edge_third
+                for index, design in self.nodes:
+                    if index in features:
+                        responses = np.matmul(_factor(design).T, node)
+                        features[index][rows] = responses.reshape(len(node), -1) @ parts[index].T
+            return edge_thirds
 
-        shares = self.shares()
         with blas_threads(1):
-            self.workers.each(share, shares)
-        total = _no_potentials(self.posterior)
+            edge_third = self.workers.sum(share, self.shares())
+        total = self.posterior.datafit.family.zeros()
         total.node[...] = 0.5 * third
         if len(total.arrays) > 1:
-            total.edge[0] = 0.5 * np.sum([edge_thirds[first] for first, _ in shares], axis=0)
+            total.edge[0] = 0.5 * edge_third
         return TraceSlopes(total, features)
 
 
 def _factor(design: LocalDesign) -> np.ndarray:
     factor = design.term.label_factor
     return np.eye(design.n_configurations) if factor is None else factor
-
-
-def _in_outputs(rows: np.ndarray, design: LocalDesign) -> np.ndarray:
-    """Return rows A, (..., L^k) to (..., q); as they are where there is no label factor."""
-    return rows if design.term.label_factor is None else rows @ design.term.label_factor
 
 
 def _pull_back(table: np.ndarray, factor: np.ndarray, responses: np.ndarray) -> np.ndarray:
@@ -327,45 +322,29 @@ def _pull_back(table: np.ndarray, factor: np.ndarray, responses: np.ndarray) -> 
 
 
 def _slopes_in_blocks(point: Point, roots: np.ndarray, signs: np.ndarray, wanted: Sequence[int]) -> TraceSlopes:
-    chains = BlockedChains(point)
-    total: TraceSlopes | None = None
+    chains, total = BlockedChains(point), TraceSlopes.zero(point.posterior, wanted)
     for sign in (1.0, -1.0):
         chosen = roots[signs == sign]
-        if not len(chosen):
-            continue
-        part = chains.slopes(chosen, wanted)
-        if total is None:
-            total = part if sign > 0 else _scaled(part, -1.0)
-        else:
+        if len(chosen):
+            part = chains.slopes(chosen, wanted)
             total.potentials.add(sign, part.potentials)
             for index, own in part.features.items():
-                total.features[index] += sign * own
-    assert total is not None
+                total.features[index] = total.features[index] + sign * own
     return total
-
-
-def _scaled(slopes: TraceSlopes, factor: float) -> TraceSlopes:
-    slopes.potentials.scale(factor)
-    return TraceSlopes(slopes.potentials, {index: factor * own for index, own in slopes.features.items()})
 
 
 def _slopes_one_by_one(point: Point, roots: np.ndarray, signs: np.ndarray, wanted: Sequence[int]) -> TraceSlopes:
     posterior, datafit = point.posterior, point.posterior.datafit
-    total = _no_potentials(posterior)
-    features: dict[int, Any] = dict.fromkeys(wanted, 0.0)
+    total = TraceSlopes.zero(posterior, wanted)
     for root, sign in zip(roots, signs, strict=True):
         direction = posterior.potentials(root)
         step = _STEP / max(direction.largest, np.finfo(np.float64).tiny)
         for side in (1.0, -1.0):
             beside = datafit.evaluate(point.potentials.moved(side * step, direction))
-            total.add(0.25 * sign * side / step, datafit.hessian_response(beside, direction))
+            total.potentials.add(0.25 * sign * side / step, datafit.hessian_response(beside, direction))
         if wanted:
             response, parts = datafit.hessian_response(point.evaluation, direction), posterior.split(root)
             for index in wanted:
                 rows = datafit.label_residuals(response, index)
-                features[index] = features[index] + (sign * rows) @ parts[index].T
-    return TraceSlopes(total, features)
-
-
-def _no_potentials(posterior: LogPosterior) -> Potentials:
-    return posterior.potentials(np.zeros(posterior.size), only=())
+                total.features[index] = total.features[index] + (sign * rows) @ parts[index].T
+    return total

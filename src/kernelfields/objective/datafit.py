@@ -7,8 +7,8 @@ For terms c with features Z_c (n_c, r_c), coefficients V_c (r_c, q_c) and label 
     pulled back  = Z_c^T gather_c(residual) A_c                        half a pass
 
 ``passes`` counts full passes over all features, a product in one term counting for its share of the stored values.
-Inference and reductions are float64. :class:`Datafit` is what a posterior asks for, wherever the data are;
-:class:`LocalDatafit` answers in this process, on its threads or its device.
+Inference and reductions are float64. :class:`Datafit` is the interface for posteriors, wherever the data are;
+:class:`LocalDatafit` computes in this process, on its threads or its device.
 """
 
 from __future__ import annotations
@@ -16,23 +16,27 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 import scipy.sparse
 
-from kernelfields.inference.beliefs import GraphInference
+from kernelfields.inference.family import LabelFamily
+from kernelfields.inference.potentials import Potentials
+from kernelfields.numerics.sparse_rows import entry_rows, is_sparse
 from kernelfields.objective.coordinates import DenseSet, gram_matrix, stride_of, worth_a_gram_matrix
 from kernelfields.objective.designs.design import (
+    Design,
     LocalDesign,
     has_dense_features,
+    kernel_quadratic_form,
     runs_of_one_table,
     shared_pull_back,
     shared_scores,
 )
-from kernelfields.objective.likelihoods.fused import FusedPasses, fused_passes
-from kernelfields.objective.likelihoods.likelihood import Evaluation, Likelihood
-from kernelfields.objective.potentials import Potentials
+from kernelfields.objective.designs.tiles import Features, TiledFeatures
+from kernelfields.objective.likelihoods.fused import FusedPasses, Passes, fused_passes
+from kernelfields.objective.likelihoods.likelihood import Evaluation, Likelihood, Objective, PartialLikelihood
 from kernelfields.objective.stochastic import StochasticDescent, stochastic_descent
 
 # From this many outputs on, one product for all pairs of them beats one for each pair.
@@ -40,8 +44,27 @@ _MANY_OUTPUTS = 32
 _BLOCK_BYTES = 64 * 2**20
 
 
-class Datafit(Protocol):
-    """What a posterior asks of labelled data with terms on them."""
+PotentialsT = TypeVar("PotentialsT")
+GradientT = TypeVar("GradientT")
+EvaluationT = TypeVar("EvaluationT")
+
+
+class StepMemory(Protocol):
+    """The steps that limited-memory BFGS remembers."""
+
+    def add(self, step: np.ndarray, change: np.ndarray, product: float) -> None:
+        """Keep a step s, the change y of the gradient over it, and s . y > 0."""
+
+    def inverse_product(self, vector: np.ndarray) -> np.ndarray:
+        """Return the quasi-Newton inverse Hessian times a vector; there must be a pair."""
+
+
+class Datafit(Protocol[PotentialsT, GradientT, EvaluationT]):
+    """Labelled data with terms on them, as a posterior uses them.
+
+    Potentials, gradients in them and evaluations are objects of the place in which the data are: arrays of this
+    process, tensors of a device, or recipes for the workers of a cluster.
+    """
 
     #: Passes over the features so far.
     passes: float
@@ -49,11 +72,11 @@ class Datafit(Protocol):
     usual_pairs: int
 
     @property
-    def designs(self) -> Sequence[Any]:
+    def designs(self) -> Sequence[Design]:
         """The terms on the data, as the posterior sees them."""
 
     @property
-    def fused(self) -> FusedPasses | None:
+    def fused(self) -> Passes | None:
         """Passes that compute value and gradient together and keep nothing per position, where the field allows it."""
 
     @property
@@ -61,12 +84,12 @@ class Datafit(Protocol):
         """How approximate inference is called; None where it is exact."""
 
     @property
-    def inference(self) -> GraphInference | None:
-        """How labels are inferred, where there is a choice."""
+    def family(self) -> LabelFamily:
+        """The family of labellings of the data, or of a part of them: how labels are inferred."""
 
     @property
-    def doubts(self) -> list[str]:
-        """What inference said of its last answer."""
+    def warnings(self) -> list[str]:
+        """What inference reported of its last answer."""
 
     @property
     def value_at_zero(self) -> float:
@@ -79,40 +102,40 @@ class Datafit(Protocol):
     def frozen(self, coefficients: Sequence[np.ndarray]) -> Datafit:
         """Return the convex likelihood of the labels as they are completed at some coefficients."""
 
-    def potentials(self, coefficients: Sequence[np.ndarray], only: Sequence[int] | None = None) -> Any:
+    def potentials(self, coefficients: Sequence[np.ndarray], only: Sequence[int] | None = None) -> PotentialsT:
         """Return the potentials of the given coefficients; ``only`` names the terms that are not zero."""
 
-    def evaluate(self, potentials: Any) -> Any:
+    def evaluate(self, potentials: PotentialsT) -> EvaluationT:
         """Return value, residual and beliefs at the given potentials; no pass over features."""
 
-    def pull_back(self, residual: Any, only: Sequence[int] | None = None) -> list[np.ndarray]:
+    def pull_back(self, residual: GradientT, only: Sequence[int] | None = None) -> list[np.ndarray]:
         """Turn a gradient in potentials into one in the coefficients of each term (of those in ``only``)."""
 
-    def hessian_response(self, evaluation: Any, direction: Any) -> Any:
+    def hessian_response(self, evaluation: EvaluationT, direction: PotentialsT) -> GradientT:
         """Return the Hessian of the likelihood in the potentials times a direction."""
 
-    def curvature_block(self, evaluation: Any, index: int) -> np.ndarray:
+    def curvature_block(self, evaluation: EvaluationT, index: int) -> np.ndarray:
         """Return eq. 30 without the prior: within-clique covariances of one term, (r q, r q)."""
 
-    def curvature_diagonal(self, evaluation: Any, index: int) -> np.ndarray | None:
+    def curvature_diagonal(self, evaluation: EvaluationT, index: int) -> np.ndarray | None:
         """Return sum_t z_tf^2 p (1 - p) for every coefficient of a term of sparse weights; None for other terms."""
 
     def start_curvature(self, index: int) -> float:
         """Return about how curved the likelihood is in one coordinate of a term, before any label is known."""
 
-    def label_residuals(self, residual: Any, index: int) -> np.ndarray:
+    def label_residuals(self, residual: GradientT, index: int) -> np.ndarray:
         """Return the residuals of a term's cliques in label coordinates, (n, q), in the order of the data."""
 
-    def outside_bound(self, residual: Any, index: int) -> float:
+    def outside_bound(self, residual: GradientT, index: int) -> float:
         """Return a bound on the squared norm of a term's gradient outside the span of its pivots; free."""
 
-    def outside_gradient(self, residual: Any, index: int) -> float:
+    def outside_gradient(self, residual: GradientT, index: int) -> float:
         """Return the squared norm of a term's gradient outside the span, exactly: O(n^2) kernel values."""
 
     def largest_left_outside(self, index: int) -> float:
         """Return the largest k(x, x) - ||z(x)||^2 of a term over the data; zero where no pivots span it."""
 
-    def feature_rounding(self, residual: Any, index: int, coefficients: np.ndarray) -> float:
+    def feature_rounding(self, residual: GradientT, index: int, coefficients: np.ndarray) -> float:
         """Return about how the value would change if a term's features were not rounded."""
 
     def stochastic_descent(self) -> StochasticDescent | None:
@@ -124,7 +147,7 @@ class Datafit(Protocol):
     def feature_gram(self, index: int) -> np.ndarray:
         """Return the lower half of about Z^T Z of a term with dense features, (r, r)."""
 
-    def step_pairs(self, limit: int, metric: np.ndarray, dense: Sequence[DenseSet]) -> Any:
+    def step_pairs(self, limit: int, metric: np.ndarray, dense: Sequence[DenseSet]) -> StepMemory | None:
         """Return room of its own for the steps that limited-memory BFGS remembers; None for the host's.
 
         ``metric`` (size,) measures the coefficients, a Gram matrix those of the ``dense`` sets.
@@ -137,7 +160,7 @@ class LocalDatafit:
     #: Beyond a hundred, letters and proteins were not fitted in fewer passes; forty take a tenth more.
     usual_pairs = 100
 
-    def __init__(self, likelihood: Likelihood, designs: Sequence[LocalDesign]):
+    def __init__(self, likelihood: Objective, designs: Sequence[LocalDesign]):
         self.likelihood = likelihood
         self.designs = list(designs)
         self.passes = 0.0
@@ -145,14 +168,14 @@ class LocalDatafit:
 
     def potentials(self, coefficients: Sequence[np.ndarray], only: Sequence[int] | None = None) -> Potentials:
         """Return the potentials of the given coefficients; ``only`` names the terms that are not zero."""
-        total = self.likelihood.layout.zeros()
+        total = self.likelihood.family.zeros()
         for run in runs_of_one_table(self._chosen(only)):
             designs = [design for _, design in run]
             parts = [coefficients[index] for index, _ in run]
             scored = shared_scores(designs, parts, self.likelihood.workers)
             for design, scores in zip(designs, scored, strict=True):
                 self.passes += 0.5 * design.stored_values / self._stored_values
-                self.likelihood.layout.add_scores(total, design, scores)
+                self.likelihood.family.add_scores(total, design, scores)
         return total
 
     def pull_back(self, residual: Potentials, only: Sequence[int] | None = None) -> list[np.ndarray]:
@@ -179,7 +202,7 @@ class LocalDatafit:
 
     def clique_residuals(self, residual: Potentials, design: LocalDesign) -> np.ndarray:
         """Return a gradient in potentials at the cliques of a term, (n, L^k); summed over them if tied."""
-        return self.likelihood.layout.clique_residuals(residual, design)
+        return self.likelihood.family.clique_residuals(residual, design)
 
     def label_residuals(self, residual: Potentials, index: int) -> np.ndarray:
         """Return the residuals of a term's cliques in label coordinates, (n, q)."""
@@ -202,7 +225,7 @@ class LocalDatafit:
         if design.origin is None:
             return 0.0
         inside = design.pull_back(self.clique_residuals(residual, design))
-        whole = design.origin.squared_gradient(self.label_residuals(residual, index))
+        whole = kernel_quadratic_form(design.origin.kernel, design.origin.inputs, self.label_residuals(residual, index))
         return max(whole - float(np.vdot(inside, inside)), 0.0)
 
     def largest_left_outside(self, index: int) -> float:
@@ -215,7 +238,8 @@ class LocalDatafit:
         design = self.designs[index]
         if design.origin is None or design.dtype == np.float64:
             return 0.0
-        return design.origin.rounding(design.features, coefficients, self.label_residuals(residual, index))
+        residuals, dual = self.label_residuals(residual, index), design.term.span.dual_coefficients(coefficients)
+        return design.origin.rounding(design.features, coefficients, dual, residuals)
 
     @property
     def value_at_zero(self) -> float:
@@ -231,28 +255,35 @@ class LocalDatafit:
         """Return the convex likelihood of the labels as they are completed at some coefficients."""
         if self.convex:
             return self
-        completed = self.likelihood.frozen(self.potentials(coefficients))  # type: ignore[attr-defined]
+        completed = self.likelihood.frozen(self.potentials(coefficients))
         frozen = self.with_likelihood(completed)
-        frozen.__dict__["fused"] = None if self.fused is None else self.fused.frozen(completed)
+        frozen.__dict__["fused"] = None
+        if isinstance(self.fused, FusedPasses) and isinstance(completed, Likelihood):
+            frozen.__dict__["fused"] = self.fused.frozen(completed)
         return frozen
 
-    def with_likelihood(self, likelihood: Likelihood) -> LocalDatafit:
+    def with_likelihood(self, likelihood: Objective) -> LocalDatafit:
         """Return the same designs with another likelihood of the labels."""
         other = copy.copy(self)
         other.likelihood = likelihood
         other.__dict__.pop("fused", None)
         return other
 
-    def tell(self, evidence: np.ndarray) -> None:
-        """Put other evidence (N, L) in the place of what is known of labels; only where some are not known."""
-        self.likelihood.tell(evidence)  # type: ignore[attr-defined]
-        if self.fused is not None:
-            self.fused.tell(evidence)
+    def set_evidence(self, log_weights: np.ndarray) -> None:
+        """Put other log-weights (N, L) in the place of what is known of labels; only where some are not known."""
+        self._partial.set_evidence(log_weights)
+        if isinstance(self.fused, FusedPasses):
+            self.fused.set_evidence(log_weights)
 
     def completed(self, coefficients: Sequence[np.ndarray]) -> Callable[[], np.ndarray]:
         """Return what computes the weighted probabilities of labels given the evidence of the moment, (N, L)."""
         potentials = self.potentials(coefficients)
-        return lambda: self.likelihood.completed(potentials)  # type: ignore[attr-defined]
+        return lambda: self._partial.completed(potentials).node
+
+    @property
+    def _partial(self) -> PartialLikelihood:
+        assert isinstance(self.likelihood, PartialLikelihood), "all labels are known"
+        return self.likelihood
 
     @property
     def approximation(self) -> str | None:
@@ -260,14 +291,14 @@ class LocalDatafit:
         return self.likelihood.approximation
 
     @property
-    def inference(self) -> GraphInference | None:
-        """How labels are inferred, where there is a choice."""
-        return self.likelihood.inference
+    def family(self) -> LabelFamily:
+        """The family of labellings of the data: how labels are inferred."""
+        return self.likelihood.family
 
     @property
-    def doubts(self) -> list[str]:
-        """What approximate inference said of its last answer."""
-        return self.likelihood.doubts
+    def warnings(self) -> list[str]:
+        """What inference reported of its last answer."""
+        return self.likelihood.warnings
 
     def start_curvature(self, index: int) -> float:
         """Return about how curved the likelihood is in one coordinate of a term, before any label is known."""
@@ -309,7 +340,7 @@ class LocalDatafit:
         return supported_curvature(features, support.features, support.outcomes, marginals, weights)
 
     @cached_property
-    def fused(self) -> Any:
+    def fused(self) -> Passes | None:
         """Passes that keep nothing per position, for sparse fields with a support; None for others."""
         return fused_passes(self.likelihood, self.designs)
 
@@ -317,7 +348,7 @@ class LocalDatafit:
         """Return stochastic gradient descent on this objective, or None if it is not of the kind for it."""
         return stochastic_descent(self.likelihood, self.designs)
 
-    def step_pairs(self, limit: int, metric: np.ndarray, dense: Sequence[DenseSet]) -> Any:
+    def step_pairs(self, limit: int, metric: np.ndarray, dense: Sequence[DenseSet]) -> StepMemory | None:
         """Return None: the steps that limited-memory BFGS remembers are kept on the host."""
         return None
 
@@ -332,13 +363,13 @@ class LocalDatafit:
         return float(weights.mean()) * design.label_share / design.n_configurations
 
     def feature_gram(self, index: int, stride: int | None = None) -> np.ndarray:
-        """Return the lower half of Z^T Z of a term with dense features, (r, r), as every ``stride``-th row tells it."""
+        """Return the lower half of Z^T Z of a term with dense features, (r, r), from every ``stride``-th row."""
         features = self.designs[index].features
         return gram_matrix(features, stride or stride_of(*features.shape))
 
 
 def within_clique_curvature(
-    features: Any, factor: np.ndarray, marginals: np.ndarray, weights: np.ndarray
+    features: Features, factor: np.ndarray, marginals: np.ndarray, weights: np.ndarray
 ) -> np.ndarray:
     """Return sum_t weight_t (A^T Cov_t A) kron (z_t z_t^T) for features (n, r), in the order V.ravel(), (r q, r q).
 
@@ -348,15 +379,18 @@ def within_clique_curvature(
     if outputs > _MANY_OUTPUTS and outputs > rank:
         return _curvature_in_one_product(features, factor, marginals, weights)
     block = np.zeros((rank, outputs, rank, outputs))
-    for i, j, covariance in _covariances(factor, marginals, weights):
-        product = _product(features, features, covariance)
-        block[:, i, :, j] = product
-        block[:, j, :, i] = product.T
+    means = marginals @ factor
+    for i in range(outputs):
+        for j in range(i + 1):
+            covariances = marginals @ (factor[:, i] * factor[:, j]) - means[:, i] * means[:, j]
+            product = _product(features, features, covariances * weights)
+            block[:, i, :, j] = product
+            block[:, j, :, i] = product.T
     return block.reshape(rank * outputs, rank * outputs)
 
 
 def supported_curvature(
-    features: Any,
+    features: scipy.sparse.csr_array,
     columns: np.ndarray,
     outcomes: np.ndarray,
     marginals: np.ndarray,
@@ -368,13 +402,8 @@ def supported_curvature(
     Cov_t = diag(m_t) - m_t m_t^T: one product for each labelling, less one of all pairs' z_t m_t, some columns of
     ``block_bytes`` at a time.
     """
-    size, pairs = len(columns), features[:, columns]
-    if scipy.sparse.issparse(pairs):
-        pairs = pairs.tocsr()
-        rows = np.repeat(np.arange(pairs.shape[0]), np.diff(pairs.indptr))
-        pairs.data = pairs.data * marginals[rows, outcomes[pairs.indices]]
-    else:
-        pairs = pairs * marginals[:, outcomes]
+    size, pairs = len(columns), features[:, columns].tocsr()
+    pairs.data = pairs.data * marginals[entry_rows(pairs), outcomes[pairs.indices]]
     block = np.empty((size, size))
     step = max(1, block_bytes // (8 * max(1, size)))
     for begin in range(0, size, step):
@@ -387,23 +416,22 @@ def supported_curvature(
     return block
 
 
-def _covariances(factor: np.ndarray, marginals: np.ndarray, weights: np.ndarray) -> Any:
-    """Yield i, j <= i and the weighted covariance of two outputs at every clique, (n,)."""
-    means = marginals @ factor
-    for i in range(factor.shape[1]):
-        for j in range(i + 1):
-            yield i, j, (marginals @ (factor[:, i] * factor[:, j]) - means[:, i] * means[:, j]) * weights
-
-
-def _product(left: Any, right: Any, scale: np.ndarray) -> np.ndarray:
-    if scipy.sparse.issparse(right):
+def _product(left: Features, right: Features, scale: np.ndarray) -> np.ndarray:
+    """Return left^T diag(scale) right; tiles are on both sides."""
+    if isinstance(left, TiledFeatures) or isinstance(right, TiledFeatures):
+        assert isinstance(left, TiledFeatures)
+        total = np.zeros((left.shape[1], left.shape[1]))
+        for rows, tile in left.read(0, len(left.tiles)):
+            total += (tile * scale[rows]) @ tile.T
+        return total
+    if is_sparse(right):
         product = left.T @ (scipy.sparse.diags_array(scale) @ right)
-        return product.toarray() if scipy.sparse.issparse(product) else product
+        return product.toarray() if is_sparse(product) else product
     return left.T @ (right * scale[:, None])
 
 
 def _curvature_in_one_product(
-    features: Any, factor: np.ndarray, marginals: np.ndarray, weights: np.ndarray
+    features: Features, factor: np.ndarray, marginals: np.ndarray, weights: np.ndarray
 ) -> np.ndarray:
     """Return the same as one product of (n, q^2) covariances with (n, r^2) squares, by runs of rows."""
     rank, outputs = features.shape[1], factor.shape[1]
@@ -412,7 +440,7 @@ def _curvature_in_one_product(
     for begin in range(0, len(marginals), step):
         rows = slice(begin, begin + step)
         part = features[rows]
-        z = np.asarray(part.toarray() if scipy.sparse.issparse(part) else part, dtype=np.float64)
+        z = np.asarray(part.toarray() if is_sparse(part) else part, dtype=np.float64)
         means = marginals[rows] @ factor
         spread = np.einsum("tl,li,lj->tij", marginals[rows], factor, factor, optimize=True)
         spread -= means[:, :, None] * means[:, None, :]

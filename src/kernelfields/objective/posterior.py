@@ -13,7 +13,15 @@ s/2 (d + v/s)^2).
 theta is one flat vector, the V_c one after the other. Potentials are linear in theta, so once the potentials of a
 direction are known, values and slopes along it need inference only (:class:`Line`): a line search costs no pass
 over the features, and a gradient at the point it ends in costs half a pass. Sparse fields that keep nothing per
-position walk through their features at every step instead (:class:`FusedLine`).
+position pass over their features at every step instead (:class:`FusedLine`).
+
+*After a Gaussian posterior of old data* (:class:`ContinuedPosterior`), in coordinates in which its precision is the
+identity and mu its mean, which those of models/batches/continuation.py are:
+
+    P(theta) = sum_i weight_i (log Z_i - score_i(y^i)) + 1/2 ||theta - mu||^2
+
+The square of theta is the prior that solvers and bounds use; the rest, - mu . theta + ||mu||^2 / 2, is linear, so that
+the likelihood with it is as convex as before: Lemma 9 and the bounds of several points hold as they stand.
 """
 
 from __future__ import annotations
@@ -21,15 +29,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
+from kernelfields.inference.potentials import Potentials
 from kernelfields.numerics.vectors import dot
 from kernelfields.objective.coordinates import LATE_SHARE, Coordinates, DenseSet, factor_of
-from kernelfields.objective.datafit import Datafit
+from kernelfields.objective.datafit import Datafit, StepMemory
 from kernelfields.objective.likelihoods.likelihood import Evaluation
-from kernelfields.objective.potentials import Potentials
+from kernelfields.objective.stochastic import dual_ascent
 
 
 def penalty(coefficients: np.ndarray, prior_variance: float, l1: float = 0.0) -> float:
@@ -102,7 +110,7 @@ class Point:
 
     @property
     def evaluation(self) -> Evaluation:
-        """Beliefs at this point, recomputed if they were released."""
+        """Value, residual and distribution at this point, recomputed if they were released."""
         if self._evaluation is None:
             self._evaluation = self.posterior.datafit.evaluate(self.potentials)
         return self._evaluation
@@ -113,7 +121,7 @@ class Point:
         return self.gradient if not self.posterior.has_l1 else self.posterior.pseudo_gradient(self)
 
     def release(self) -> None:
-        """Let go of the beliefs: several (N, L) arrays that are cheap to compute again."""
+        """Let go of the distribution: several (N, L) arrays that are cheap to compute again."""
         self._evaluation = None
 
 
@@ -316,7 +324,7 @@ class LogPosterior:
     @property
     def raw(self) -> bool:
         """Whether dense inputs enter as they are, whitened by no basis and no metric: expect bad conditioning."""
-        measured = {each.index for each in self._dense_sets}
+        measured = {dense.index for dense in self._dense_sets}
         return any(design.dense_inputs for index, design in enumerate(self.datafit.designs) if index not in measured)
 
     @property
@@ -334,7 +342,7 @@ class LogPosterior:
         """Steps that limited-memory BFGS should remember: where vectors cost little, more of them save passes."""
         return self.datafit.usual_pairs
 
-    def step_pairs(self, limit: int, metric: np.ndarray) -> Any:
+    def step_pairs(self, limit: int, metric: np.ndarray) -> StepMemory | None:
         """Return room for these steps where the features are; None to keep them on the host."""
         return self.datafit.step_pairs(limit, self._late(metric), self._dense_sets)
 
@@ -343,17 +351,17 @@ class LogPosterior:
         # Sets that see one table under one prior, as the labels of an instance do, share their factor.
         known: dict[tuple, np.ndarray | None] = {}
         factors = []
-        for each in self._dense_sets:
-            table = getattr(self.datafit.designs[each.index], "table", each.index)
-            key = (id(table), each.curvature, each.precision)
+        for dense in self._dense_sets:
+            table = getattr(self.datafit.designs[dense.index], "table", dense.index)
+            key = (id(table), dense.curvature, dense.precision)
             if key not in known:
-                known[key] = factor_of(self.datafit.feature_gram(each.index), each.curvature, each.precision)
+                known[key] = factor_of(self.datafit.feature_gram(dense.index), dense.curvature, dense.precision)
             if (factor := known[key]) is not None:
-                factors.append((each, factor))
+                factors.append((dense, factor))
         return Coordinates(self._late(metric), factors, dtype)
 
     def _late(self, metric: np.ndarray) -> np.ndarray:
-        """Return a metric late in a fit, beside those of dense sets; by itself its scale says nothing."""
+        """Return a metric late in a fit, beside those of dense sets; by itself its scale has no meaning."""
         return self.prior_precision + LATE_SHARE * (metric - self.prior_precision) if self._dense_sets else metric
 
     @cached_property
@@ -377,8 +385,6 @@ class LogPosterior:
 
     def dual_start(self, random: np.random.Generator) -> np.ndarray | None:
         """Return theta where stochastic ascent of the dual ends, near the optimum; None if there is no such ascent."""
-        from kernelfields.objective.dual_ascent import dual_ascent
-
         descent = self.datafit.stochastic_descent()
         ascent = None if descent is None else dual_ascent(descent)
         if ascent is None:
@@ -444,7 +450,7 @@ class LogPosterior:
         return Trial(theta, value, None, None, gradient) if np.isfinite(value) else None
 
     def largest_potential(self, theta: np.ndarray) -> float:
-        """Return the largest absolute potential of theta, by a fused walk."""
+        """Return the largest absolute potential of theta, by a fused pass."""
         self.datafit.passes += 0.5
         return self.datafit.fused.largest_potential(self.split(theta))  # type: ignore[union-attr]
 
@@ -500,3 +506,33 @@ class LogPosterior:
             block.name: penalty_gap(point.theta[block.rows], slope[block.rows], block.prior_variance, block.l1)
             for block in self.blocks
         }
+
+
+class ContinuedPosterior(LogPosterior):
+    """The objective above; the terms of the datafit have prior variances of one."""
+
+    def __init__(self, datafit: Datafit, mean: np.ndarray):
+        super().__init__(datafit)
+        self.mean = mean
+
+    def penalty(self, theta: np.ndarray) -> float:
+        """Return ||theta - mu||^2 / 2."""
+        return 0.5 * dot(theta - self.mean, theta - self.mean)
+
+    def complete(self, trial: Trial) -> Point:
+        """Return a trial with its gradient: half a pass."""
+        point = super().complete(trial)
+        point.gradient -= self.mean
+        return point
+
+    def along(self, point: Point, direction: Direction) -> Line:
+        """Return the objective on a line: half a pass unless the direction's potentials are known."""
+        return _ContinuedLine(self, point, direction)
+
+
+class _ContinuedLine(Line):
+    def __init__(self, posterior: ContinuedPosterior, point: Point, direction: Direction):
+        super().__init__(posterior, point, direction)
+        constant, linear, quadratic = self._prior
+        mean = posterior.mean
+        self._prior = constant + dot(mean, 0.5 * mean - point.theta), linear - dot(mean, direction.theta), quadratic

@@ -1,4 +1,4 @@
-"""A stochastic start for sparse chain fields: a few epochs of gradient steps, one sequence at a time.
+"""Stochastic starts for sparse chain fields: a few epochs of gradient steps, or of the dual, one sequence at a time.
 
 For fields of one node set with sparse explicit features and, at most, one set of plain transitions, with or without
 constraints. An epoch costs about as much as a pass on one thread, and early on does the work of several batch steps.
@@ -6,13 +6,27 @@ The rate is found on a sample of sequences, by the loss after one epoch over it.
 
 Coefficients are kept one per (feature, labelling) pair, W. Where the set's own coefficients V are contrasts
 between labels, W = V A^T with orthonormal columns of A: steps from zero stay in that space, and V = W A.
+
+*Ascent of the dual*, where all coefficients have a Gaussian prior, with l1 or not:
+
+    max over mu   sum_i weight_i H(mu_i) - sum_c R_c*(d_c),       d_c = sum_i weight_i Z_i^T (y_i - mu_i)
+
+mu_i are the marginals of sequence i, and the coefficients are those at which R* has its slope: s soft(d, l1). At the
+optimum mu_i are the marginals these give. A visit to a sequence infers it and moves mu_i there by a step of its own
+(objective/stochastic_compiled.py), so there is no rate to find; zeros of an elastic net are exact all along. Unlike
+that of gradient steps, whose rate must cool, the error falls by a constant factor per epoch, the mean step or so:
+benchmarks/crfsuite_speed.py prints what that saves. Sequences that are explained already are visited every fourth
+epoch only. Memory: one float32 per position and label, and per sequence and transition.
+
+    Shalev-Shwartz and Zhang (2014), Accelerated proximal stochastic dual coordinate ascent.
+    Le Priol, Piche and Lacoste-Julien (2018), Adaptive stochastic dual coordinate ascent for conditional random fields.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,9 +34,10 @@ from kernelfields.fields.chains import Chains, labelled_runs
 from kernelfields.fields.constraints import ConstraintMasks, resolve_constraints
 from kernelfields.objective.designs.design import LocalDesign
 from kernelfields.objective.designs.pairs import Support
-from kernelfields.objective.likelihoods.chain import ChainLikelihood
-from kernelfields.objective.likelihoods.likelihood import Likelihood
-from kernelfields.objective.likelihoods.partial import PartialLikelihood
+from kernelfields.objective.likelihoods.likelihood import Likelihood, Objective, PartialLikelihood
+
+if TYPE_CHECKING:
+    from kernelfields.objective.stochastic_compiled import Penalties, SparseChains, WeightedPairs
 
 _SAMPLE = 500
 _FIRST_RATE = 0.1
@@ -30,6 +45,17 @@ _MOST_HALVINGS = 30
 _MOST_DOUBLINGS = 12
 # So many passes over lists of allowed labels an epoch may cost.
 _PASSES = 40
+# The ascent ends where what sequences could gain is this share of the value; batch steps go on from there. It runs on
+# one thread and batch steps on all, so where these need few passes, without l1, it ends early.
+_CLOSE, _CLOSE_IF_SMOOTH = 1e-3, 0.05
+_MOST_EPOCHS = 60
+# Epochs over all sequences, before some are left out.
+_FIRST_EPOCHS = 3
+_EVERY = 4
+_LEFT_OUT = 0.1
+# With a prior so weak that steps are shorter, gradient steps come further.
+_SHORTEST_STEP = 0.01
+_MOST_BYTES = 256 * 2**20
 
 
 @dataclass
@@ -104,7 +130,7 @@ class StochasticDescent:
         sequences = np.repeat(np.arange(chains.n_sequences), chains.lengths)[steps]
         return sequences[pairs >= 0], pairs[pairs >= 0]
 
-    def compiled_parts(self) -> tuple[Any, Any, Any]:
+    def compiled_parts(self) -> tuple[SparseChains, WeightedPairs, Penalties]:
         """Return sequences, pairs and penalties as compiled code takes them."""
         from kernelfields.objective.stochastic_compiled import Penalties, SparseChains, WeightedPairs
 
@@ -113,7 +139,7 @@ class StochasticDescent:
         lists = nothing if chains.allowed is None else (chains.allowed.begin, chains.allowed.labels)
         rows = features.indptr, features.indices, features.data
         return (
-            SparseChains(chains.offsets, chains.labels, chains.weights, *rows, *lists),
+            SparseChains(chains.offsets, chains.required_labels, chains.weights, *rows, *lists),
             WeightedPairs(support.begin, support.outcomes, self._before, self._after),
             Penalties(masks.edge, masks.start, masks.end, masks.label),
         )
@@ -163,12 +189,13 @@ class StochasticDescent:
 
 
 def stochastic_descent(
-    likelihood: Likelihood, designs: Sequence[LocalDesign], passes: int = _PASSES
+    likelihood: Objective, designs: Sequence[LocalDesign], passes: int = _PASSES
 ) -> StochasticDescent | None:
     """Return the descent of a field of the right kind, else None; an epoch may cost some ``passes`` over lists."""
-    node, plain = designs[0], likelihood.inner if isinstance(likelihood, PartialLikelihood) else likelihood
+    node, chains = designs[0], likelihood.data
     sparse_node = node.labels_per_clique == 1 and node.positions is None and node.sparse
-    if not isinstance(plain, ChainLikelihood) or len(designs) > 2:
+    plain = isinstance(likelihood, Likelihood | PartialLikelihood) and likelihood.family.method == "chain"
+    if not plain or not isinstance(chains, Chains) or len(designs) > 2:
         return None
     if not sparse_node or not _all_contrasts(node.term.label_factor):
         return None
@@ -177,15 +204,16 @@ def stochastic_descent(
         edge.labels_per_clique == 2 and edge.tied_everywhere and edge.term.label_factor is None
     ):
         return None
-    allowed = plain.chains.allowed
+    base, n_labels = likelihood.family.base, likelihood.n_labels
+    allowed = None if base is None else base.allowed
     # Steps here are over all labels: where few of many are allowed, passes over lists are done sooner.
-    if allowed is not None and allowed.step_pairs * passes < plain.n_labels**2:
+    if allowed is not None and allowed.step_pairs * passes < n_labels**2:
         return None
-    if plain.chains.evidence is None:
-        return StochasticDescent(plain.chains, node, edge, plain.n_labels, plain.masks)
+    if chains.evidence is None:
+        return StochasticDescent(chains, node, edge, n_labels, None if base is None else base.masks)
     # Where labels are partly known, the runs of those that are known come near enough to start from. They may begin
     # and end anywhere, and so are free of constraints.
-    return StochasticDescent(labelled_runs(plain.chains), node, edge, plain.n_labels, None)
+    return StochasticDescent(labelled_runs(chains), node, edge, n_labels, None)
 
 
 def _all_contrasts(factor: np.ndarray | None) -> bool:
@@ -196,3 +224,77 @@ def _all_contrasts(factor: np.ndarray | None) -> bool:
 def _every_pair(n_features: int, n_labels: int) -> Support:
     begin = np.arange(n_features + 1, dtype=np.int64) * n_labels
     return Support(begin, np.tile(np.arange(n_labels, dtype=np.int32), n_features), n_labels)
+
+
+class DualAscent:
+    """Ascent from marginals that are the labels, where all coefficients are zero."""
+
+    def __init__(self, descent: StochasticDescent):
+        from kernelfields.objective.stochastic_compiled import Dual, Priors
+
+        self._descent = descent
+        chains, (n_pairs, n_edges) = descent.chains, descent.sizes
+        marginals = np.zeros((chains.n_positions, descent.n_labels), dtype=np.float32)
+        marginals[np.arange(chains.n_positions), chains.labels] = 1.0
+        step_sums = np.zeros((chains.n_sequences, n_edges), dtype=np.float32)
+        np.add.at(step_sums, descent.observed_steps(), 1.0)
+        self.dual = Dual(np.zeros(n_pairs), np.zeros(n_edges), marginals, step_sums, np.zeros(chains.n_sequences))
+        node, edge = descent.terms[0], descent.terms[-1]
+        self.priors = Priors(node.prior_variance, node.l1, edge.prior_variance, edge.l1)
+        #: Epochs made, parts of one where sequences were left out.
+        self.epochs = 0.0
+        #: About the value at the coefficients, as the last visits to all sequences found it.
+        self.value = np.inf
+
+    def run(self, random: np.random.Generator) -> list[np.ndarray] | None:
+        """Return the coefficients of the sets; None where the prior is too weak for this to be of use."""
+        from kernelfields.objective.stochastic_compiled import ascend
+
+        descent = self._descent
+        dual, priors = self.dual, self.priors
+        change = np.zeros_like(dual.node)
+        close = _CLOSE if priors.node_l1 or priors.edge_l1 else _CLOSE_IF_SMOOTH
+        n_sequences = len(descent.visited)
+        for epoch in range(_MOST_EPOCHS):
+            order = random.permutation(descent.visited)
+            everyone = epoch < _FIRST_EPOCHS or epoch % _EVERY == 0
+            if not everyone:
+                order = order[dual.gaps[order] >= _LEFT_OUT * dual.gaps.sum() / n_sequences]
+            loss, step = ascend(order, *descent.compiled_parts(), dual, priors, change)
+            self.epochs += len(order) / n_sequences
+            if not np.isfinite(loss) or (epoch == _FIRST_EPOCHS - 1 and step < _SHORTEST_STEP):
+                return None
+            if everyone:
+                self.value = loss + self._penalty()
+            if dual.gaps.sum() <= close * self.value:
+                break
+        return self.coefficients()
+
+    def coefficients(self) -> list[np.ndarray]:
+        """Return the coefficients of the sets that the marginals stand for."""
+        return self._descent.parts(*self._pairs())
+
+    def _pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the coefficients of pairs of features and labels, and of labels."""
+        dual, priors = self.dual, self.priors
+        node, edge = _soft(dual.node, priors.node_l1), _soft(dual.edge, priors.edge_l1)
+        return priors.node_variance * node, priors.edge_variance * edge
+
+    def _penalty(self) -> float:
+        priors, (node, edge) = self.priors, self._pairs()
+        squares = float(node @ node) / priors.node_variance + float(edge @ edge) / priors.edge_variance
+        return 0.5 * squares + priors.node_l1 * float(np.abs(node).sum()) + priors.edge_l1 * float(np.abs(edge).sum())
+
+
+def _soft(values: np.ndarray, l1: float) -> np.ndarray:
+    return np.sign(values) * np.maximum(np.abs(values) - l1, 0.0)
+
+
+def dual_ascent(descent: StochasticDescent) -> DualAscent | None:
+    """Return the ascent of the dual of a descent's objective; None where there is none, or it needs much memory."""
+    for term in descent.terms:
+        if not np.isfinite(term.prior_variance) or (term.l1 > 0.0 and term.label_factor is not None):
+            return None
+    chains, (_, n_edges) = descent.chains, descent.sizes
+    n_bytes = 4 * (chains.n_positions * descent.n_labels + chains.n_sequences * n_edges)
+    return DualAscent(descent) if n_bytes <= _MOST_BYTES else None

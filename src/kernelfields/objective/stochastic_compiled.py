@@ -151,7 +151,7 @@ def _forward(room, labels, penalties):
                 for b in range(n_labels):
                     predicted[b] += share * transfer[a, b]
         loss -= row[label]
-        # Of labels that cannot be here, scores say nothing.
+        # Scores of labels that cannot be here have no meaning.
         top = -np.inf
         for b in range(n_labels):
             if predicted[b] > 0.0:

@@ -4,7 +4,7 @@
 
 A term is a clique set with the finite coordinates it is fitted in: a subspace of its RKHS, the factor of its label
 kernel (None: the identity) and, where only some pairs of features and labellings have coefficients, their support,
-V then being (P, 1). ``term.on(sample)`` puts it on labelled data, for fitting; ``term.scores(data)`` gives its
+V then being (P, 1). ``sample.design(term)`` puts it on labelled data, for fitting; ``term.scores(data)`` gives its
 scores of new data. Cost of scores: that of the features and O(n r q).
 """
 
@@ -15,32 +15,33 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import scipy.sparse
 
-from kernelfields.basis.subspace import ConstantSubspace, Expansion, PivotSubspace
+from kernelfields.basis.subspace import ConstantSubspace, Expansion, PivotSubspace, Subspace
+from kernelfields.fields.chains import Chains
 from kernelfields.fields.cliques import CliqueSet
-from kernelfields.inference.chain.allowed_steps import StepTable
+from kernelfields.fields.graphs import Graphs
+from kernelfields.fields.label_cliques import LabelledInstances
+from kernelfields.inference.chain.lists import StepTable
+from kernelfields.inference.choice import FamilySpec
+from kernelfields.inference.potentials import Array, Placement
 from kernelfields.kernels.labels import Delta, resolve_label_kernel
+from kernelfields.numerics.sparse_rows import Rows
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.pairs import PairLayout, PairScorer, PairTable, Support
-from kernelfields.objective.potentials import Placement
+
+#: Labelled or new data: packed sequences or graphs, or instances with several labels.
+Data: TypeAlias = Chains | Graphs | LabelledInstances
 
 
 class Scorer(Protocol):
-    """Where scores of new inputs are computed: what a term asks of an engine."""
+    """A place, such as an engine, where scores of new inputs are computed."""
 
-    def scores(self, expansion: Expansion, inputs: Any) -> Any:
-        """Return k(x, B) alpha for each row of inputs, (n, q): an array, or a tensor for a layout of tensors."""
-
-
-class Sample(Protocol):
-    """What a term asks of labelled data in a place."""
-
-    def design(self, term: Term) -> Any:
-        """Return the term on the data, a Design."""
+    def scores(self, expansion: Expansion, inputs: Rows) -> Array:
+        """Return k(x, B) alpha for each row of inputs, (n, q): an array, or a tensor for potentials of tensors."""
 
 
 @dataclass(eq=False)
@@ -49,7 +50,7 @@ class Term:
 
     clique: CliqueSet
     name: str
-    subspace: Any
+    subspace: Subspace
     label_factor: np.ndarray | None = None
     support: Support | None = None
     coefficients: np.ndarray | None = None
@@ -72,7 +73,7 @@ class Term:
     @property
     def l1(self) -> float:
         """Weight of the sum of absolute coefficients in the objective."""
-        return float(self.clique.l1)
+        return float(self.clique.l1 or 0.0)
 
     @property
     def tied_everywhere(self) -> bool:
@@ -89,30 +90,32 @@ class Term:
         """Whether pivots span its functions, so that a part of the RKHS lies outside."""
         return isinstance(self.subspace, PivotSubspace)
 
-    def on(self, sample: Sample) -> Any:
-        """Return the design of this term on labelled data, where the sample keeps them."""
-        return sample.design(self)
+    @property
+    def span(self) -> PivotSubspace:
+        """The subspace of a term whose functions pivots span."""
+        assert isinstance(self.subspace, PivotSubspace), f"no pivots span the functions of term {self.name!r}"
+        return self.subspace
 
     def fitted(self, coefficients: np.ndarray) -> Term:
         """Return the term with coefficients; a factor that is kept in a file becomes an array."""
         subspace = self.subspace
-        if self.has_pivots and not isinstance(subspace.factor, np.ndarray):
+        if isinstance(subspace, PivotSubspace) and not isinstance(subspace.factor, np.ndarray):
             subspace = replace(subspace, factor=subspace.factor.mapped())
         return replace(self, subspace=subspace, coefficients=coefficients)
 
     def with_clique(self, clique: CliqueSet) -> Term:
-        """Return the term with another prior, say; kernel and view must be those of its subspace."""
+        """Return the term with another clique set; its kernel and view must be those of the subspace."""
         return replace(self, clique=clique)
 
-    def placement(self, data: Any) -> Placement:
+    def placement(self, data: Data) -> Placement:
         """Return where the cliques of this term stand in data."""
         clique = self.clique
         positions = clique.positions(data)
         return Placement(clique.labels_per_clique, clique.group, positions, self.tied_everywhere, self.outcomes)
 
-    def in_labels(self, values: Any) -> Any:
+    def in_labels(self, values: Array) -> Array:
         """Map (n, q) values in label coordinates to (n, L^k) values per labelling; tensors to tensors."""
-        factor: Any = self.label_factor
+        factor = self.label_factor
         if factor is None:
             return values
         return values @ (factor if isinstance(values, np.ndarray) else values.new_tensor(factor)).T
@@ -122,7 +125,7 @@ class Term:
         return residuals if self.label_factor is None else residuals @ self.label_factor
 
     @property
-    def label_coefficients(self) -> Any:
+    def label_coefficients(self) -> Rows:
         """Coefficients per labelling, (r, L^k): V A^T; a sparse matrix if there is a support."""
         coefficients = self.known
         return self.in_labels(coefficients) if self.support is None else self.support.matrix(coefficients)
@@ -138,14 +141,14 @@ class Term:
         """The potential of a term that does not depend on the inputs, (1, L^k); (1, P) where outcomes are listed."""
         return self.scores_of(None, self.known)
 
-    def features(self, data: Any) -> Any:
+    def features(self, data: Data) -> Rows | None:
         """Return z(x) of the cliques of new data, (n, r); CSR for a term with a support, None for a constant."""
         if self.tied_everywhere:
             return None
         features = self.subspace.features(self.clique.view(data))
         return features if self.support is None else scipy.sparse.csr_array(features)
 
-    def scores_of(self, features: Any, coefficients: np.ndarray) -> np.ndarray:
+    def scores_of(self, features: Rows | None, coefficients: np.ndarray) -> np.ndarray:
         """Return the scores of cliques with known features, (n, L^k); one row for a constant term."""
         if self.support is not None:
             if features is None:
@@ -153,7 +156,7 @@ class Term:
             return (features @ self.support.matrix(coefficients)).toarray()
         return self.in_labels(coefficients if features is None else features @ coefficients)
 
-    def scores(self, data: Any, workers: Workers) -> np.ndarray:
+    def scores(self, data: Data, workers: Workers) -> np.ndarray:
         """Return the potentials of the cliques of new data, (n, L^k); one row if they are all alike."""
         if self.tied_everywhere:
             return self.tied_scores
@@ -161,13 +164,14 @@ class Term:
             return self.scorer.scores(self.features(data), workers)
         return self.in_labels(self.subspace.apply(self.clique.view(data), self.known))
 
-    def slope(self, data: Any, residuals: np.ndarray, workers: Workers) -> np.ndarray:
+    def slope(self, data: Data, residuals: np.ndarray, workers: Workers) -> np.ndarray:
         """Return the gradient in the coefficients for residuals (n, q) of the cliques of new data; (1, q) if tied."""
-        if self.support is not None:
-            if self.tied_everywhere:
-                return self.support.picked(residuals)
-            return PairTable(self.features(data), self.support).transposed_product(residuals, workers)
-        return residuals if self.tied_everywhere else self.features(data).T @ residuals
+        features = self.features(data)
+        if features is None:
+            return residuals if self.support is None else self.support.picked(residuals)
+        if self.support is None:
+            return features.T @ residuals
+        return PairTable(scipy.sparse.csr_array(features), self.support).transposed_product(residuals, workers)
 
     @cached_property
     def scorer(self) -> PairScorer:
@@ -184,21 +188,21 @@ class Term:
 
 
 class Expansions:
-    """Kernel expansions and scores of steps of fitted terms, made when first asked for and kept for the next time.
+    """Kernel expansions and scores of steps of fitted terms, made at their first use and kept for the next.
 
     Terms of one subspace are one expansion, their coefficients side by side. It is made anew when a term has another
-    subspace or another array of coefficients. Copies and pickles of a field begin without any; threads that ask
-    for the first time at once each make it, and one of them is kept.
+    subspace or another array of coefficients. Copies and pickles of a field begin without any; threads that use
+    one for the first time at once each make it, and one of them is kept.
     """
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Expansion, list[np.ndarray]]] = {}
-        self._steps: tuple[StepTable, list[np.ndarray]] | None = None
+        self._steps: tuple[np.ndarray, StepTable, list[np.ndarray]] | None = None
 
     def __reduce__(self) -> tuple[type[Expansions], tuple[()]]:
         return Expansions, ()
 
-    def scores(self, terms: Sequence[Term], data: Any, place: Scorer | None = None) -> list[Any]:
+    def scores(self, terms: Sequence[Term], data: Data, place: Scorer | None = None) -> list[Array]:
         """Return the potentials of the cliques of new data, (n, L^k), for each of the terms of one subspace.
 
         ``place`` computes kernels; None for this process.
@@ -209,21 +213,25 @@ class Expansions:
         parts = [scores[:, begin:end] for begin, end in pairwise(ends)]
         return [term.in_labels(part) for term, part in zip(terms, parts, strict=True)]
 
-    def steps(self, terms: Sequence[Term], penalties: np.ndarray) -> StepTable:
-        """Return the scores of all steps by tied terms, with penalties (L, L); ValueError if they are not finite."""
+    def steps(self, terms: Sequence[Term], spec: FamilySpec) -> tuple[np.ndarray, StepTable]:
+        """Return the scores of all steps by tied terms, (1, L, L), and their table with the penalties of constraints.
+
+        ValueError if they are not finite.
+        """
         coefficients = [term.known for term in terms]
         known = self._steps
-        if known is None or len(known[1]) != len(terms) or not all(map(operator.is_, known[1], coefficients)):
-            edge = np.zeros((1, *penalties.shape))
+        if known is None or len(known[2]) != len(terms) or not all(map(operator.is_, known[2], coefficients)):
+            edge = np.zeros((1, spec.n_labels, spec.n_labels))
             for term in terms:
                 edge += term.tied_scores.reshape(edge.shape)
             if not np.isfinite(edge).all():
                 raise ValueError("scores of steps are not finite: they are larger than numbers can be")
-            known = self._steps = StepTable(edge + penalties), coefficients
-        return known[0]
+            table = StepTable(edge if spec.masks is None else edge + spec.masks.edge)
+            known = self._steps = edge, table, coefficients
+        return known[:2]
 
     def _of(self, terms: Sequence[Term]) -> Expansion:
-        subspace, coefficients = terms[0].subspace, [term.known for term in terms]
+        subspace, coefficients = terms[0].span, [term.known for term in terms]
         known = self._known.get(id(subspace))
         if known is not None:
             expansion, stacked = known
@@ -235,9 +243,9 @@ class Expansions:
         return expansion
 
 
-def shared_features(terms: Sequence[Term], data: Any) -> list[Any]:
+def shared_features(terms: Sequence[Term], data: Data) -> list[Rows | None]:
     """Return the features of each term on new data; terms of one subspace share them."""
-    known: dict[int, Any] = {}
+    known: dict[int, Rows | None] = {}
     for term in terms:
         if id(term.subspace) not in known:
             known[id(term.subspace)] = term.features(data)

@@ -1,21 +1,22 @@
-"""Reports: progress of a fit, tables, pictures and HTML pages of what a model is and how well it does.
+"""Reports: progress of a fit; tables, pictures and HTML pages of models and their evaluations.
 
     from kernelfields.reports import plot_convergence, report_page
 
-matplotlib is loaded when something is drawn, not before.
+matplotlib is loaded when something is drawn, jinja2 when HTML is written, networkx when a graph is laid out.
 """
 
 from kernelfields.reports.curves import plot_convergence, plot_reliability, plot_structure
 from kernelfields.reports.figures import Picture
-from kernelfields.reports.filled import FilledLabels
 from kernelfields.reports.graph_pictures import LabelledGraph
 from kernelfields.reports.heat_maps import plot_heat_map, plot_transitions
-from kernelfields.reports.inspection import Explanation, ModelSummary, WeightsTable
+from kernelfields.reports.inspection import Explanation, FilledLabels, ModelSummary, WeightsTable
+from kernelfields.reports.page import Shown
 from kernelfields.reports.report import report_page
 from kernelfields.reports.sequences import LabelledSequence, plot_sequence
-from kernelfields.reports.tables import Markup, Table
+from kernelfields.reports.tables import Estimate, Markup, Table
 
 __all__ = [
+    "Estimate",
     "Explanation",
     "FilledLabels",
     "LabelledGraph",
@@ -23,6 +24,7 @@ __all__ = [
     "Markup",
     "ModelSummary",
     "Picture",
+    "Shown",
     "Table",
     "WeightsTable",
     "plot_convergence",

@@ -1,20 +1,20 @@
-"""Figures by matplotlib: panels to draw into, and their way into a page, a notebook or a file.
+"""Figures by matplotlib: panels to draw into, and their conversion for a page, a notebook or a file.
 
-    with panels(ax, "what is to be seen", (6.4, 3.6)) as picture:
+    with panels(ax, "description of the picture", (6.4, 3.6)) as picture:
         picture.axes[0].plot(...)
 
-A :class:`Picture` is the Axes that were drawn into and a description for those who cannot see them. Without ``ax``
-they belong to a new figure in the style of reports; Axes that are given keep their own. ``picture.figure`` is a
+A :class:`Picture` holds the Axes of a drawing and a description for screen readers. Without ``ax``
+they belong to a new figure in the style of reports; Axes that are passed keep their own. ``picture.figure`` is a
 matplotlib Figure, ``savefig`` writes it, a notebook shows it, and ``markup()`` is SVG for a page.
 
 That SVG is well-formed, loads nothing, has text as text, and is the same for the same data: ids are made from the
 content, and there are no dates. Colours of the palette become names (``var(--kf-ink)``) that follow light and dark
-screens. Single marks tell on hover what they stand for (:func:`hover`).
+screens. Single marks have titles that show on hover (:func:`hover`).
 
-matplotlib is loaded when something is drawn, not before; neither its settings nor its backend change, and pyplot
-is never asked. Labels come from data: "$" would start a formula, "_" would hide an entry of a legend, and a line
+matplotlib is loaded when something is drawn, not before; its settings and its backend do not change, and pyplot
+is not used. Labels come from data: "$" would start a formula, "_" would hide an entry of a legend, and a line
 break would tear a plot apart. Here they are text. Cost: that of drawing, some tens of milliseconds.
-Fails: ImportError that says what to install; ValueError when there are not as many Axes as panels.
+Fails: ImportError with the package to install; ValueError when there are not as many Axes as panels.
 """
 
 from __future__ import annotations
@@ -27,23 +27,30 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 from xml.etree import ElementTree
 
 import numpy as np
 
-from kernelfields.reports.page import LIGHT, PICTURE_STYLE, notebook
-from kernelfields.reports.tables import Markup, element, printable, valid_text
+from kernelfields.reports.page import LIGHT, SCHEMES, notebook
+from kernelfields.reports.tables import Markup, printable, render, valid_text
 
 if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.container import ErrorbarContainer
     from matplotlib.figure import Figure
 
-#: Colours and marks of curves; they can be told apart in grey, too. From the fifth curve on, dashes differ.
+    #: Axes to draw into: one, several, or None for those of a new figure.
+    AxesOrNone: TypeAlias = Axes | Sequence[Axes] | np.ndarray | None
+
+#: Colours and marks of curves; they differ in grey, too. From the fifth curve on, dashes differ.
 COLOURS = (LIGHT["accent"], LIGHT["second"], LIGHT["third"], LIGHT["fourth"])
 MARKERS = ("o", "s", "^", "D")
-_DASHES = ("-", (0, (5, 2)), (0, (1.5, 2)), (0, (6, 2, 1.5, 2)))
+_DASHES: tuple[str | tuple[float, tuple[float, ...]], ...] = ("-", (0, (5, 2)), (0, (1.5, 2)), (0, (6, 2, 1.5, 2)))
 _FONT_SIZE, _SMALL = 9.0, 7.5
 _LONGEST_LABEL, _LONGEST_IN_LEGEND = 24, 40
 _PIXELS_PER_POINT = 96 / 72
@@ -80,101 +87,118 @@ _STYLE = {
     "figure.constrained_layout.h_pad": 0.07,
 }
 _NAMES_OF_COLOURS = {colour: f"var(--kf-{name},{colour})" for name, colour in LIGHT.items()}
-# Black, the colour of figures in nobody's style, is ink.
+# Black, the colour of figures without a style, is ink.
 _NAMES_OF_COLOURS["#000000"] = _NAMES_OF_COLOURS[LIGHT["ink"]]
 _COLOUR = re.compile("#[0-9a-f]{6}")
 # Fonts are those of the page: of what matplotlib writes (two forms, by its version), the size is kept.
 _FONT = re.compile(r"font: [^;]*?([\d.]+px)[^;]*|font-family: [^;]*(?:; |$)")
 _REFERENCE = re.compile(r"url\(#([^)]+)\)")
+_LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}(?:e-?\d+)?")
 _SVG = "http://www.w3.org/2000/svg"
+
+
+class CurveStyle(TypedDict):
+    """Options of matplotlib for the look of one curve."""
+
+    color: str
+    marker: str
+    linestyle: str | tuple[float, tuple[float, ...]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Picture:
-    """Axes that were drawn into, and what is to be seen there in words."""
+    """The Axes of a drawing, and a description in words."""
 
     axes: tuple[Axes, ...]
     description: str
 
     @property
     def figure(self) -> Figure:
-        """The figure the Axes belong to, the whole of it where they are in a part."""
-        part: Any = self.axes[0].get_figure()
-        return part.figure
+        """The figure of the Axes, the whole of it where they are in a part."""
+        whole = self.axes[0].get_figure(root=True)
+        assert whole is not None
+        return whole
 
-    def savefig(self, target: Any, **options: Any) -> None:
+    def savefig(self, target: object, **options: object) -> None:
         """Write the figure as matplotlib does: PNG, PDF, SVG by the ending of the name, ``dpi`` and so on."""
-        self.figure.savefig(target, **options)
+        self.figure.savefig(target, **options)  # type: ignore[arg-type]
 
     def markup(self) -> Markup:
         """Return the figure as SVG for a page, which has the style for it."""
         return Markup(ElementTree.tostring(self._tree(), encoding="unicode"))
 
     def standalone(self) -> str:
-        """Return the figure as the content of an .svg file: colours, and a background, come along."""
-        opening, rest = self.markup().split(">", 1)
-        background = element("rect", width="100%", height="100%", rx=6, style="fill: var(--kf-card)")
-        return f"{opening}>{element('style', Markup(PICTURE_STYLE))}{background}{rest}\n"
+        """Return the figure as the content of an .svg file: colours and a background are included."""
+        opening, rest = str(self.markup()).split(">", 1)
+        return str(render("standalone.svg", opening=Markup(opening + ">"), rest=Markup(rest), **SCHEMES))
 
     def __repr__(self) -> str:
         return f"Picture({self.description!r})"
 
     def _repr_html_(self) -> str | None:
-        # A figure that pyplot keeps is shown by pyplot; nobody wants to see it twice.
+        # A figure that pyplot keeps is shown by pyplot, and must not be shown twice.
         return None if self.figure.canvas.manager is not None else notebook([self.markup()])
 
     def _tree(self) -> ElementTree.Element:
+        import matplotlib.style
+
         hovering = self.figure.findobj(lambda artist: hasattr(artist, _HOVER))
         for index, artist in enumerate(hovering):
             artist.set_gid(f"hover-{index}")
         written = io.StringIO()
         settings = {"svg.fonttype": "none", "svg.hashsalt": "kernelfields", "savefig.bbox": None}
-        with _module("style").context(settings), warnings.catch_warnings():
-            # The reader's browser may well have a letter that matplotlib's fonts do not have.
+        with matplotlib.style.context(settings), warnings.catch_warnings():
+            # A browser may have letters that matplotlib's fonts do not have.
             warnings.filterwarnings("ignore", message="Glyph")
             self.figure.savefig(written, format="svg", facecolor="none", metadata={"Date": None})
         root = ElementTree.fromstring(written.getvalue())
         groups = {group.get("id"): group for group in root.iter(f"{{{_SVG}}}g")}
         for artist in hovering:
-            _add_titles(groups.get(artist.get_gid()), getattr(artist, _HOVER))
+            _add_titles(groups.get(artist.get_gid()), *getattr(artist, _HOVER))
             artist.set_gid(None)
         return _for_a_page(root, self.description)
 
 
 @contextmanager
 def panels(
-    ax: Any, description: str, size: tuple[float, float], heights: Sequence[float] = (1,), columns: int = 1
+    ax: AxesOrNone, description: str, size: tuple[float, float], heights: Sequence[float] = (1,), columns: int = 1
 ) -> Iterator[Picture]:
-    """Draw into the Axes given, or into panels of these relative heights in a new figure, its size in inches."""
+    """Draw into the Axes passed, or into panels of these relative heights in a new figure, its size in inches."""
     if ax is not None:
-        given = tuple(ax) if hasattr(ax, "__len__") else (ax,)
+        own: tuple[Axes, ...] = tuple(ax) if isinstance(ax, Sequence | np.ndarray) else (ax,)
         count = len(heights) * columns
-        if len(given) != count:
-            shown = len(given) if hasattr(ax, "__len__") else type(ax).__name__
+        if len(own) != count:
+            shown = len(own) if isinstance(ax, Sequence | np.ndarray) else type(ax).__name__
             raise ValueError(f"ax must hold {count} Axes, one for each panel, got {shown}")
-        yield Picture(given, description)
+        yield Picture(own, description)
         return
-    with _module("style").context(["default", _STYLE]):
-        figure = _module("figure").Figure(figsize=size, layout="compressed")
-        shared = {"sharex": "col", "sharey": "row", "height_ratios": heights}
-        axes = figure.subplots(len(heights), columns, squeeze=False, **shared).ravel()
+    try:
+        import matplotlib.style
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError(f"plots need matplotlib: pip install matplotlib ({error})") from error
+    with matplotlib.style.context(["default", _STYLE]):
+        figure = Figure(figsize=size, layout="compressed")
+        axes = figure.subplots(
+            len(heights), columns, squeeze=False, sharex="col", sharey="row", height_ratios=heights
+        ).ravel()
         for panel in axes:
             # Ticks are made when they are drawn, which may be after this style has gone.
             panel.tick_params(which="both", length=0, labelcolor=LIGHT["muted"], labelsize=_FONT_SIZE, pad=5)
         yield Picture(tuple(axes), valid_text(description))
 
 
-def hover(artist: Any, texts: Sequence[str]) -> None:
-    """Say what the marks of a line, or the shapes of a collection or patch, stand for, one text for each."""
-    setattr(artist, _HOVER, list(texts))
+def hover(artist: Artist, texts: Sequence[str], role: str | None = None) -> None:
+    """Set the titles of the marks of a line, or of the shapes of a collection or patch, and their class in SVG."""
+    setattr(artist, _HOVER, (list(texts), role))
 
 
-def look(number: int) -> dict[str, Any]:
-    """Return colour, mark and dashes of the curve with this number."""
+def look(number: int, *, joined: bool = True) -> CurveStyle:
+    """Return colour, mark and dashes of the curve with this number; without a line if its marks are not joined."""
     return {
         "color": COLOURS[number % len(COLOURS)],
         "marker": MARKERS[number % len(MARKERS)],
-        "linestyle": _DASHES[number // len(COLOURS) % len(_DASHES)],
+        "linestyle": _DASHES[number // len(COLOURS) % len(_DASHES)] if joined else "none",
     }
 
 
@@ -183,7 +207,7 @@ def plain(label: object) -> str:
     return printable(label, _LONGEST_LABEL)
 
 
-def tick_labels(axis: Any, places: Sequence[float], labels: Sequence[object], **style: Any) -> None:
+def tick_labels(axis: Axis, places: Sequence[float] | np.ndarray, labels: Sequence[object], **style: Any) -> None:
     """Put labels at places of an axis, as text."""
     axis.set_ticks(list(places), [plain(label) for label in labels], parse_math=False, **style)
 
@@ -193,10 +217,29 @@ def note(ax: Axes, x: float, y: float, words: str, **style: Any) -> None:
     ax.text(x, y, words, **{"fontsize": _SMALL, "parse_math": False, **style})
 
 
-def legend(ax: Axes | Figure, handles: Sequence[Any], labels: Sequence[object], **style: Any) -> None:
+def squares(
+    ax: Axes,
+    places: Sequence[tuple[float, float]],
+    colours: Sequence[object],
+    titles: Sequence[str] = (),
+    *,
+    role: str | None = None,
+    inset: float = 0.0,
+    **style: Any,
+) -> None:
+    """Draw unit squares whose upper left corners are at places (x, y), with titles, smaller by ``inset``."""
+    from matplotlib.collections import PolyCollection
+
+    corners = np.array([(inset, inset), (1 - inset, inset), (1 - inset, 1 - inset), (inset, 1 - inset)])
+    cells = PolyCollection([corners + place for place in places], facecolors=colours, clip_on=False, **style)
+    ax.add_collection(cells)
+    hover(cells, titles, role)
+
+
+def legend(ax: Axes, handles: Sequence[Artist], labels: Sequence[object], **style: Any) -> None:
     """Add a legend whose labels are text, in rows above the right end of a panel."""
     words = [printable(label, _LONGEST_IN_LEGEND) for label in labels]
-    words = [_WORD_JOINER + each if each.startswith("_") else each for each in words]
+    words = [_WORD_JOINER + word if word.startswith("_") else word for word in words]
     columns = max(1, min(len(words), _LEGEND_LETTERS // (6 + max(map(len, words)))))
     above = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0), "ncols": columns, "borderaxespad": 0.2}
     for text in ax.legend(handles, words, frameon=False, **{**above, **style}).get_texts():
@@ -205,15 +248,18 @@ def legend(ax: Axes | Figure, handles: Sequence[Any], labels: Sequence[object], 
 
 def logarithmic(ax: Axes, which: str, low: float, high: float) -> None:
     """Make axis "x" or "y" logarithmic, with ticks that suit values from ``low`` to ``high``, as plain text."""
-    ticker, axis = _module("ticker"), getattr(ax, f"{which}axis")
+    from matplotlib import ticker
+
+    axis = ax.xaxis if which == "x" else ax.yaxis
     ax.set(**{f"{which}scale": "log"})
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     inside = [low <= factor * 10.0**power <= high for power in powers for factor in (1, 2, 5)]
     if high >= 100 * low:
         axis.set_major_locator(ticker.LogLocator(numticks=6))
+    elif sum(inside) < 3:
+        axis.set_major_locator(ticker.MaxNLocator(4, steps=[1, 2, 5, 10]))
     else:
-        few = ticker.MaxNLocator(4, steps=[1, 2, 5, 10]) if sum(inside) < 3 else ticker.LogLocator(subs=(1, 2, 5))
-        axis.set_major_locator(few)
+        axis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
     axis.set_minor_locator(ticker.NullLocator())
     axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: decade_words(value, high / low)))
 
@@ -237,7 +283,13 @@ def decade_words(value: float, ratio: float = math.inf) -> str:
     return f"{value:,.6g}"
 
 
-def whiskers(panel: Axes, places: Any, values: np.ndarray, ends: tuple[np.ndarray, np.ndarray], **style: Any) -> Any:
+def whiskers(
+    panel: Axes,
+    places: Sequence[float] | np.ndarray,
+    values: np.ndarray,
+    ends: tuple[np.ndarray, np.ndarray],
+    **style: Any,
+) -> ErrorbarContainer:
     """Draw marks, and intervals from ``ends[0]`` to ``ends[1]`` where both are finite; return them."""
     known = np.isfinite(ends[0]) & np.isfinite(ends[1])
     reach = np.where(known, [values - ends[0], ends[1] - values], 0.0)
@@ -245,14 +297,7 @@ def whiskers(panel: Axes, places: Any, values: np.ndarray, ends: tuple[np.ndarra
     return panel.errorbar(places, values, yerr=error, capsize=3, elinewidth=1.0, **style)
 
 
-def _module(name: str) -> Any:
-    try:
-        return import_module(f"matplotlib.{name}")
-    except ImportError as error:
-        raise ImportError(f"plots need matplotlib: pip install matplotlib ({error})") from error
-
-
-def _add_titles(group: ElementTree.Element | None, texts: Sequence[str]) -> None:
+def _add_titles(group: ElementTree.Element | None, texts: Sequence[str], role: str | None) -> None:
     """Add titles to the shapes of a group: marks, which matplotlib draws by reference, or else paths."""
     if group is None:
         return
@@ -260,7 +305,9 @@ def _add_titles(group: ElementTree.Element | None, texts: Sequence[str]) -> None
     defined = {id(part) for defs in group.iter(f"{{{_SVG}}}defs") for part in defs.iter()}
     marks = [part for part in drawn if part.tag.endswith("use")]
     shapes = marks or [part for part in drawn if id(part) not in defined]
-    # Marks that were moved out of the figure are not drawn, and then nobody knows which ones are.
+    for shape in shapes if role else ():
+        shape.set("class", str(role))
+    # Marks outside of the figure are not drawn, and then it is not known which ones are.
     if len(shapes) == len(texts):
         # Shapes without a colour can be hovered over, too.
         group.set("pointer-events", "all")
@@ -269,7 +316,7 @@ def _add_titles(group: ElementTree.Element | None, texts: Sequence[str]) -> None
 
 
 def _for_a_page(root: ElementTree.Element, description: str) -> ElementTree.Element:
-    """Return a picture of matplotlib as one element without dates, styles for all, or ids that others may have."""
+    """Return a picture of matplotlib as one element without dates, global styles, or ids that others may have."""
     for parent in list(root.iter()):
         for child in list(parent):
             if child.tag.endswith(("}metadata", "}style")):
@@ -293,10 +340,13 @@ def _for_a_page(root: ElementTree.Element, description: str) -> ElementTree.Elem
             if name == "style":
                 value = _FONT.sub(lambda found: "" if found[1] is None else f"font-size: {found[1]}", value)
                 value = _COLOUR.sub(lambda found: _NAMES_OF_COLOURS.get(found[0], found[0]), value)
+            if name in ("d", "x", "y"):
+                value = " ".join(_LONG_NUMBER.sub(lambda found: f"{float(found[0]) + 0.0:.2f}", value).split())
             part.set(name, value)
     for part in root.iter():
         if (identity := part.attrib.pop("id", None)) in names:
             part.set("id", names[identity])
+        _share(part, ("style", "clip-path"))
     width, height = (_PIXELS_PER_POINT * float(root.attrib[side].removesuffix("pt")) for side in ("width", "height"))
     title = ElementTree.Element("title")
     title.text = description
@@ -310,3 +360,12 @@ def _for_a_page(root: ElementTree.Element, description: str) -> ElementTree.Elem
         "class": "kf-plot",
     }
     return root
+
+
+def _share(group: ElementTree.Element, attributes: Sequence[str]) -> None:
+    """Write attributes that all shapes of a group have alike once, on the group."""
+    for name in attributes:
+        values = {child.get(name) for child in group}
+        if group.tag == "g" and len(group) > 1 and len(values) == 1 and None not in values:
+            for child in group:
+                group.set(name, child.attrib.pop(name))

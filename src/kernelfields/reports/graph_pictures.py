@@ -3,53 +3,61 @@
     crf.show(x)          a LabelledGraph: print it, or let a notebook show it
 
 A grid whose nodes are numbered row by row is drawn as an image of cells, the true labels beside the predicted ones.
-Other graphs are drawn as nodes and lines: where the user says, or so that distances on paper are those along edges
-(majorisation of the stress, from classical scaling; components beside each other). Graphs that are too large for that
+Other graphs are drawn as nodes and lines: at positions that the user passes, or by networkx so that distances on paper
+are those along edges (Kamada and Kawai, 1989), components beside each other. Graphs that are too large for that
 are drawn as cells in the order of their nodes, without edges. A colour is stronger where the label is more probable;
-hovering tells the probabilities, a wrong label has a frame and, in drawings with lines, a cross.
+titles show the probabilities, a wrong label has a frame and, in drawings with lines, a cross.
 
     stress = sum_{u < v} (|p_u - p_v| - d_uv)^2 / d_uv^2,      d_uv the number of edges between u and v
 
-Arrays: edges, name of a type -> (m, k) numbers of nodes, k >= 2; positions (n, 2). Cost: O(n^3) for the distances,
-O(n^2) per step of the layout. Fails: ValueError naming the part that does not fit.
+More than 200 nodes are placed by springs along the edges instead (Fruchterman and Reingold, 1991), which takes less
+time. Without networkx (``pip install "kernelfields[graphs]"``) nodes stand on a circle, and the legend mentions it.
+
+Arrays: edges, name of a type -> (m, k) numbers of nodes, k >= 2; positions (n, 2). Cost: O(n^2) per step of the
+layout. Fails: ValueError naming the part that does not fit.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import combinations
+from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse
-from scipy.sparse.csgraph import connected_components, shortest_path
 
+from kernelfields.reports.figures import Picture, hover, note, panels, squares
 from kernelfields.reports.label_colours import Palette
+from kernelfields.reports.page import LIGHT
 from kernelfields.reports.sequences import LabelledSequence
-from kernelfields.reports.tables import Markup, element, printable
+from kernelfields.reports.tables import Markup, PlainValues, printable
 
-_MOST_DRAWN = 400
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_MOST_DRAWN, _MOST_RELAXED = 400, 200
 _MOST_CELLS = 10_000
-_STEPS = 80
-_EDGE = 46.0
-_MARGIN = 26.0
+# In pixels of a page.
+_EDGE, _MARGIN, _LARGEST_CELL = 46.0, 26.0, 22.0
 _WIDEST, _HIGHEST = 920.0, 620.0
-_RADIUS = 11.0
+_BETWEEN_GRIDS, _ABOVE_GRIDS = 40.0, 24.0
+# In points.
+_DIAMETER, _SMALL_DIAMETER, _LINE_HEIGHT = 16.5, 9.0, 8.0
 _MOST_NAMES = 80
-_DASHES = (None, "5 3", "2 3", "8 3 2 3")
+_DASHES = ("solid", (0, (4, 2)), (0, (1.5, 2)), (0, (6, 2, 1.5, 2)))
 _FAINTEST = 0.3
+_BETWEEN_COMPONENTS = 1.5
 
 
 @dataclass(frozen=True, eq=False)
 class LabelledGraph(LabelledSequence):
-    """Labels of the nodes of one graph, its edges by type, and where to draw the nodes if that is known.
+    """Labels of the nodes of one graph, its edges by type, and the positions of the nodes if they are known.
 
     ``tokens`` are the names of the nodes.
     """
 
-    edges: Mapping[str, Any] = field(default_factory=dict)
-    positions: Any = None
+    edges: Mapping[str, np.ndarray] = field(default_factory=dict)
+    positions: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -67,26 +75,27 @@ class LabelledGraph(LabelledSequence):
 
     def markup(self) -> Markup:
         """Return the graph as a figure for a page, which has the style for it."""
-        palette = Palette(self.marginals, list(self.classes), list(self.labels))
-        notes = []
+        palette, notes = Palette(self.marginals, self.classes, self.labels), []
         shape = self.grid_shape() if self.positions is None else None
         if shape is None and self.positions is None and len(self) > _MOST_DRAWN:
             side = int(np.ceil(np.sqrt(len(self))))
             shape = (int(np.ceil(len(self) / side)), side)
             notes.append("nodes in their order, row by row; edges are not drawn")
-        if shape is not None and len(self) > _MOST_CELLS:
-            notes.append(f"the first {_MOST_CELLS:,} nodes")
-        drawing = self._drawn_graph(palette) if shape is None else self._drawn_cells(palette, shape)
-        caption = f"{self.caption}: {self._heading()}" if self.caption else self._heading()
-        heading = element("figcaption", element("bdi", caption))
-        legend = palette.legend(Counter(map(str, self.labels)), notes)
-        return element("figure", heading, drawing, legend, class_="kf-sequence")
+        if shape is not None:
+            if len(self) > _MOST_CELLS:
+                notes.append(f"the first {_MOST_CELLS:,} nodes")
+            return self._figure(self._drawn_cells(palette, *shape), palette, notes)
+        places = self.positions
+        if places is None:
+            places, hint = layout(len(self), list(self.edges.values()))
+            notes += [hint] if hint else []
+        return self._figure(self._drawn_graph(palette, places), palette, notes)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> PlainValues:
         """Return all nodes and edges as plain values that JSON can hold."""
-        plain = super().to_dict()
+        values = super().to_dict()
         edges = {name: members.tolist() for name, members in self.edges.items()}
-        return {"caption": plain["caption"], "nodes": plain["positions"], "edges": edges}
+        return {"caption": values["caption"], "nodes": values["positions"], "edges": edges}
 
     def grid_shape(self) -> tuple[int, int] | None:
         """Return rows and columns if the edges are those of a grid of nodes, numbered row by row; else None."""
@@ -108,170 +117,120 @@ class LabelledGraph(LabelledSequence):
         near = bool(np.all((down <= 1) & (np.abs(right) <= 1)))
         return near and straight == (rows * (columns - 1), (rows - 1) * columns)
 
-    def _heading(self) -> str:
-        size = f"{len(self):,} nodes, {sum(map(len, self.edges.values())):,} edges"
-        return size if self.truth is None else f"{size}, {100 * (1 - self.wrong.mean()):.1f} % right"
+    @property
+    def _size(self) -> str:
+        return f"{len(self):,} nodes, {sum(map(len, self.edges.values())):,} edges"
 
-    def _strengths(self) -> list[float]:
-        """Return how strong the colour of each node is."""
-        return np.round(_FAINTEST + (1 - _FAINTEST) * self.probabilities, 2).tolist()
+    def _colours(self, palette: Palette) -> list[tuple[str, float]]:
+        """Return the colour of each node and its opacity, by the probability of the label."""
+        strengths = np.round(_FAINTEST + (1 - _FAINTEST) * self.probabilities, 2).tolist()
+        return [(palette[label], strength) for label, strength in zip(self.labels, strengths, strict=True)]
 
-    # ---- grids
-
-    def _drawn_cells(self, palette: Palette, shape: tuple[int, int]) -> Markup:
-        rows, columns = shape
-        panels = [("predicted", self.labels)]
+    def _drawn_cells(self, palette: Palette, rows: int, columns: int) -> Picture:
+        """Return the nodes as cells of a grid, the true labels beside the predicted ones."""
+        shown = min(len(self), _MOST_CELLS)
+        colours: dict[str, Sequence[object]] = {"predicted": self._colours(palette)}
         if self.truth is not None:
-            panels.append(("true", self.truth))
-        wide = (_WIDEST - 40.0 * (len(panels) - 1)) / len(panels)
-        size = max(min(wide / columns, _HIGHEST / rows, 22.0), 1.0)
-        step = columns * size + 40.0
-        parts: list[Markup] = []
-        for number, (name, labels) in enumerate(panels):
-            parts += self._cells(palette, labels, (number * step, 20.0), columns, size, number == 0)
-            style = "fill:var(--kf-muted)"
-            parts.append(element("text", name, x=number * step, y=13, style=style))
-        drawn = min(rows, -(-_MOST_CELLS // columns))
-        return _svg(self._heading(), parts, len(panels) * step - 40.0, drawn * size + 21.0)
+            colours["true"] = [palette[label] for label in self.truth]
+        drawn_rows = min(rows, -(-_MOST_CELLS // columns))
+        width = (_WIDEST - _BETWEEN_GRIDS * (len(colours) - 1)) / len(colours)
+        side = max(min(width / columns, _HIGHEST / rows, _LARGEST_CELL), 1.0)
+        size = ((side * columns + _BETWEEN_GRIDS) * len(colours) / 96, (side * drawn_rows + _ABOVE_GRIDS) / 96)
+        places = [(node % columns, node // columns) for node in range(shown)]
+        titles = [self.hover(node) for node in range(shown)]
+        missed = [places[node] for node in np.flatnonzero(self.wrong[:shown]).tolist()]
+        with panels(None, self.heading, size, columns=len(colours)) as picture:
+            for panel, (name, own) in zip(picture.axes, colours.items(), strict=True):
+                squares(panel, places, own[:shown], titles, role="kf-node", linewidths=0, antialiased=False)
+                if name == "predicted" and missed:
+                    inset, colour = min(1 / side, 0.25), LIGHT["wrong"]
+                    squares(panel, missed, ["none"], role="kf-missed", inset=inset, edgecolors=colour, linewidths=1.5)
+                panel.set_title(name, loc="left")
+                panel.set(xlim=(0, columns), ylim=(drawn_rows, 0), aspect="equal")
+                panel.set_axis_off()
+        return picture
 
-    def _cells(
-        self,
-        palette: Palette,
-        labels: Sequence[Any],
-        corner: tuple[float, float],
-        columns: int,
-        size: float,
-        predicted: bool,
-    ) -> Iterator[Markup]:
-        strengths, wrong = self._strengths() if predicted else None, self.wrong
-        for node, label in enumerate(labels[:_MOST_CELLS]):
-            row, column = divmod(node, columns)
-            x, y = corner[0] + column * size, corner[1] + row * size
-            strength = None if strengths is None else strengths[node]
-            title = element("title", self.hover(node))
-            place = {"x": x, "y": y, "width": size, "height": size}
-            look = {"fill": palette[label], "fill_opacity": strength, "shape_rendering": "crispEdges"}
-            yield element("rect", title, **place, **look, class_="kf-node")
-            if predicted and wrong[node]:
-                inside = {"x": x + 1, "y": y + 1, "width": max(size - 2, 0.5), "height": max(size - 2, 0.5)}
-                style = "stroke:var(--kf-wrong);stroke-width:2;pointer-events:none"
-                yield element("rect", **inside, fill="none", style=style, class_="kf-missed")
-
-    # ---- nodes and lines
-
-    def _drawn_graph(self, palette: Palette) -> Markup:
-        places, size = self._placed()
-        parts = [*self._lines(places), *self._nodes(palette, places)]
-        return _svg(self._heading(), parts, *size)
-
-    def _placed(self) -> tuple[np.ndarray, tuple[float, float]]:
-        """Return where nodes are drawn, in the units of the picture, and its size."""
-        places = layout(len(self), list(self.edges.values())) if self.positions is None else self.positions
-        low, reach = places.min(axis=0), np.ptp(places, axis=0)
-        if self.positions is None:
-            scale = min(_EDGE, (_WIDEST - 2 * _MARGIN) / max(reach[0], 1e-9), _HIGHEST / max(reach[1], 1e-9))
-        else:
-            scale = min((_WIDEST - 2 * _MARGIN) / max(reach[0], 1e-9), _HIGHEST / max(reach[1], 1e-9))
-        room = 2 * _MARGIN
-        placed = (places - low) * scale + _MARGIN
-        return placed, (max(reach[0] * scale + room, 120.0), reach[1] * scale + room)
-
-    def _lines(self, places: np.ndarray) -> Iterator[Markup]:
-        for number, (name, members) in enumerate(self.edges.items()):
-            dash = _DASHES[number % len(_DASHES)]
-            style = "stroke:var(--kf-muted);stroke-width:1.5;opacity:0.6"
-            for nodes in members.tolist():
-                title = element("title", f"{name}: {' - '.join(self.word(node) for node in nodes)}")
-                ends = [places[node] for node in nodes]
-                centre = np.mean(ends, axis=0)
-                # Two nodes are joined by a line, more of them through their middle.
-                lines = [(ends[0], ends[1])] if len(nodes) == 2 else [(centre, end) for end in ends]
-                for a, b in lines:
-                    line = {"x1": a[0], "y1": a[1], "x2": b[0], "y2": b[1]}
-                    yield element("line", title, **line, style=style, stroke_dasharray=dash, class_="kf-edge")
-
-    def _nodes(self, palette: Palette, places: np.ndarray) -> Iterator[Markup]:
-        wrong, strengths = self.wrong, self._strengths()
-        radius = _RADIUS if len(self) <= _MOST_NAMES else 6.0
-        named = len(self) <= _MOST_NAMES
-        for node, (x, y) in enumerate(places.tolist()):
-            edge = "var(--kf-wrong)" if wrong[node] else "var(--kf-ink)"
-            style = f"stroke:{edge};stroke-width:{3 if wrong[node] else 1}"
-            # The paper below keeps lines from showing through.
-            yield element("circle", cx=x, cy=y, r=radius, style="fill:var(--kf-card)")
-            yield element(
-                "circle",
-                element("title", self.hover(node)),
-                cx=x,
-                cy=y,
-                r=radius,
-                fill=palette[self.labels[node]],
-                fill_opacity=strengths[node],
-                style=style,
-                class_="kf-node",
+    def _drawn_graph(self, palette: Palette, places: np.ndarray) -> Picture:
+        """Return the nodes and edges at these places."""
+        reach = np.maximum(np.ptp(places, axis=0), 1e-9)
+        room = np.array([_WIDEST - 2 * _MARGIN, _HIGHEST])
+        scale = min(*(room / reach), _EDGE if self.positions is None else np.inf)
+        border, low, high = _MARGIN / scale, places.min(axis=0), places.max(axis=0)
+        width, height = reach * scale + 2 * _MARGIN
+        with panels(None, self.heading, (max(width, 120.0) / 96, height / 96)) as picture:
+            (panel,) = picture.axes
+            self._draw_edges(panel, places)
+            self._draw_nodes(panel, palette, places)
+            panel.set(
+                xlim=(low[0] - border, high[0] + border), ylim=(high[1] + border, low[1] - border), aspect="equal"
             )
+            panel.set_axis_off()
+        return picture
+
+    def _draw_edges(self, panel: Axes, places: np.ndarray) -> None:
+        """Draw a line between two nodes; more of them are joined through their middle."""
+        from matplotlib.collections import LineCollection
+
+        for number, (name, members) in enumerate(self.edges.items()):
+            lines, titles = [], []
+            for nodes in members.tolist():
+                ends = places[nodes]
+                own = [ends] if len(nodes) == 2 else [np.stack([ends.mean(axis=0), end]) for end in ends]
+                lines += own
+                titles += [f"{name}: {' - '.join(self.word(node) for node in nodes)}"] * len(own)
+            dashes = _DASHES[number % len(_DASHES)]
+            drawn = LineCollection(lines, linestyles=[dashes], colors=LIGHT["muted"], linewidths=1.1, alpha=0.6)
+            drawn.set(zorder=1, clip_on=False)
+            panel.add_collection(drawn)
+            hover(drawn, titles, "kf-edge")
+
+    def _draw_nodes(self, panel: Axes, palette: Palette, places: np.ndarray) -> None:
+        named = len(self) <= _MOST_NAMES
+        diameter, wrong = _DIAMETER if named else _SMALL_DIAMETER, self.wrong
+        x, y = places.T
+        # The paper below keeps lines from showing through.
+        panel.scatter(x, y, diameter**2, LIGHT["card"], zorder=2, clip_on=False, linewidths=0)
+        nodes = panel.scatter(x, y, diameter**2, self._colours(palette), zorder=3, clip_on=False)
+        nodes.set_edgecolor([LIGHT["wrong" if missed else "ink"] for missed in wrong])
+        nodes.set_linewidth([2.25 if missed else 0.75 for missed in wrong])
+        hover(nodes, [self.hover(node) for node in range(len(self))], "kf-node")
+        for node, (left, top) in enumerate(places.tolist()):
             if wrong[node]:
-                yield _text("✗", x, y + 4, "fill:var(--kf-ink)")
+                note(panel, left, top, "✗", ha="center", va="center", color=LIGHT["ink"], zorder=4)
             if named:
                 words = printable(self.word(node) if self.tokens is not None else self.labels[node], 14)
-                yield _text(words, x, y + radius + 11, "fill:var(--kf-muted)")
+                name = panel.annotate(words, (left, top), (0, -diameter / 2 - 2), textcoords="offset points")
+                name.set(ha="center", va="top", size=_LINE_HEIGHT, color=LIGHT["muted"], parse_math=False, zorder=4)
 
 
-def _text(words: str, x: float, y: float, style: str) -> Markup:
-    return element("text", words, x=x, y=y, text_anchor="middle", font_size="10", style=style)
+def layout(n_nodes: int, members: Sequence[np.ndarray]) -> tuple[np.ndarray, str]:
+    """Return places (n, 2) of nodes about one unit apart along edges, and a hint where networkx is not installed.
 
-
-def _svg(title: str, parts: Sequence[Markup], width: float, height: float) -> Markup:
-    """Return a picture as wide as it is drawn, or as the page is."""
-    return element(
-        "svg",
-        element("title", title),
-        *parts,
-        viewBox=f"0 0 {width:.0f} {height:.0f}",
-        role="img",
-        class_="kf-plot",
-        font_size="12",
-        style=f"width:{width:.0f}px",
-    )
-
-
-def layout(n_nodes: int, members: Sequence[np.ndarray]) -> np.ndarray:
-    """Return places (n, 2) of nodes about one unit apart along edges, components beside each other."""
-    pairs = [np.empty((0, 2), dtype=np.int64)]
+    Components stand beside each other, in the order of their first nodes.
+    """
+    try:
+        import networkx
+    except ImportError:
+        angles = 2 * np.pi * np.arange(n_nodes) / n_nodes
+        circle = np.column_stack([np.cos(angles), np.sin(angles)])
+        return circle * max(n_nodes / (2 * np.pi), 0.5), "nodes on a circle: with networkx they follow their edges"
+    graph = networkx.empty_graph(n_nodes)
     for nodes in members:
-        pairs += [nodes[:, [a, b]] for a in range(nodes.shape[1]) for b in range(a + 1, nodes.shape[1])]
-    joined = np.concatenate(pairs)
-    graph = scipy.sparse.coo_array((np.ones(len(joined)), joined.T), shape=(n_nodes, n_nodes)).tocsr()
-    _, component = connected_components(graph, directed=False)
-    distances = shortest_path(graph, directed=False, unweighted=True)
+        graph.add_edges_from(pair for row in nodes.tolist() for pair in combinations(row, 2) if pair[0] != pair[1])
     places, left = np.zeros((n_nodes, 2)), 0.0
-    for number in np.unique(component):
-        chosen = np.flatnonzero(component == number)
-        own = _relaxed(distances[np.ix_(chosen, chosen)])
-        own -= own.min(axis=0)
-        places[chosen] = own + np.array([left, 0.0])
-        left += np.ptp(own[:, 0]) + 1.5
-    return places
-
-
-def _relaxed(distances: np.ndarray) -> np.ndarray:
-    """Return places whose distances come near these, by classical scaling and majorisation of the stress."""
-    n_nodes = len(distances)
-    if n_nodes == 1:
-        return np.zeros((1, 2))
-    centred = distances**2 - np.mean(distances**2, axis=0)
-    centred = -0.5 * (centred - centred.mean(axis=1, keepdims=True))
-    values, vectors = np.linalg.eigh(centred)
-    places = vectors[:, -2:][:, ::-1] * np.sqrt(np.maximum(values[-2:][::-1], 1e-3))
-    # Signs of eigenvectors are nobody's choice: the first node that has a side is on the left, and above.
-    places *= np.where(places[np.argmax(np.abs(places) > 1e-6, axis=0), [0, 1]] > 0, -1.0, 1.0)
-    # Nodes that fall together are pulled apart, always the same way.
-    places = places + 1e-3 * np.random.default_rng(0).normal(size=places.shape)
-    weights = 1.0 / np.where(distances > 0, distances, np.inf) ** 2
-    laplacian = np.diag(weights.sum(axis=1)) - weights
-    inverse = np.linalg.pinv(laplacian)
-    for _ in range(_STEPS):
-        apart = np.linalg.norm(places[:, None] - places[None], axis=2)
-        pull = np.where(apart > 0, weights * distances / np.where(apart > 0, apart, 1.0), 0.0)
-        places = inverse @ ((np.diag(pull.sum(axis=1)) - pull) @ places)
-    return places
+    for component in map(sorted, networkx.connected_components(graph)):
+        part = graph.subgraph(component)
+        if len(component) <= _MOST_RELAXED:
+            own = networkx.kamada_kawai_layout(part)
+        else:
+            own = networkx.spring_layout(part, seed=0)
+        centred = np.array([own[node] for node in component]) - np.mean(list(own.values()), axis=0)
+        # The longest extent is horizontal, as a page is wider than high.
+        found = centred @ np.linalg.svd(centred, full_matrices=False)[2].T
+        row = {node: number for number, node in enumerate(component)}
+        ends = np.array([[row[a], row[b]] for a, b in part.edges], dtype=np.int64).reshape(-1, 2)
+        lengths = np.linalg.norm(found[ends[:, 0]] - found[ends[:, 1]], axis=1)
+        found = (found - found.min(axis=0)) / (lengths.mean() if lengths.size else 1.0)
+        places[component] = found + np.array([left, 0.0])
+        left += np.ptp(found[:, 0]) + _BETWEEN_COMPONENTS
+    return places, ""

@@ -3,7 +3,7 @@
     plot_transitions(crf.transitions_, crf.classes_)
     plot_heat_map(confusions, labels, labels, row_name="truth", column_name="predicted")
 
-Hovering over a cell tells row, column and value. Cells shrink as the labels grow in number; where numbers no
+Cells have titles with row, column and value. Cells shrink as the labels grow in number; where numbers no
 longer fit, a scale of the colours takes their place. Labels of columns are turned where they are wider than cells.
 
 A transition score is the logarithm of a factor, score(y | x) = ... + sum_t w(y_{t-1}, y_t): +1 makes a step e
@@ -16,19 +16,20 @@ Cost: O(cells). Fails: ValueError when shapes do not fit the labels or a number 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kernelfields.reports.figures import Picture, hover, note, panels, plain, tick_labels
+from kernelfields.reports.figures import Picture, note, panels, plain, squares, tick_labels
 from kernelfields.reports.page import LIGHT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from numpy.typing import ArrayLike
 
-#: More labels than these are not drawn unless asked for.
+    from kernelfields.reports.figures import AxesOrNone
+
+#: Most labels that are drawn by default.
 MOST_LABELS = 50
 _FORBIDDEN, _ABSENT = "×", "."
 # Inches: the side of a cell, the room for a letter of usual size, and the smallest cell a number fits into.
@@ -40,10 +41,10 @@ _STEPS_OF_SCALE = 9
 
 
 def plot_heat_map(
-    matrix: Any,
+    matrix: ArrayLike,
     row_labels: Sequence[object],
     column_labels: Sequence[object],
-    ax: Any = None,
+    ax: AxesOrNone = None,
     *,
     row_name: str = "",
     column_name: str = "",
@@ -55,65 +56,73 @@ def plot_heat_map(
     ``largest`` is the value of full colour (default: the largest entry); give two maps the same one to compare
     them. Entries that round to zero are left blank, so that the pattern shows.
     """
-    matrix = np.asarray(matrix, dtype=float)
-    _check_labels(matrix, row_labels, column_labels)
-    if not np.all(np.isfinite(matrix)) or np.any(matrix < 0):
+    entries = np.asarray(matrix, dtype=float)
+    _check_labels(entries, row_labels, column_labels)
+    if not np.all(np.isfinite(entries)) or np.any(entries < 0):
         raise ValueError("a heat map shows finite numbers >= 0; turn scores into probabilities first")
-    full = float(matrix.max(initial=0.0) if largest is None else largest) or 1.0
+    full = float(entries.max(initial=0.0) if largest is None else largest) or 1.0
     said_row, said_column = row_name or "row", column_name or "column"
     titles = [
         f"{said_row} {row}, {said_column} {column}: {value:{form}}"
-        for row, line in zip(row_labels, matrix.tolist(), strict=True)
+        for row, line in zip(row_labels, entries.tolist(), strict=True)
         for column, value in zip(column_labels, line, strict=True)
     ]
-    written = ["" if float(f"{value:{form}}") == 0.0 else f"{value:{form}}" for value in matrix.ravel()]
+    written = ["" if float(f"{value:{form}}") == 0.0 else f"{value:{form}}" for value in entries.ravel().tolist()]
     scale = {0.0: "0", full: f"{full:{form}}"}
-    return _Map(row_labels, column_labels, row_name, column_name, matrix / full, written, titles, scale).draw(ax)
+    labels, names = (row_labels, column_labels), (row_name, column_name)
+    return _draw_map(ax, labels, names, entries / full, written, titles, scale)
 
 
 def plot_transitions(
-    scores: Any, labels: Sequence[object], forbidden: Any = None, ax: Any = None, *, most: int = MOST_LABELS
+    scores: ArrayLike,
+    labels: Sequence[object],
+    forbidden: ArrayLike | None = None,
+    ax: AxesOrNone = None,
+    *,
+    most: int = MOST_LABELS,
 ) -> Picture:
     """Plot transition scores (L, L) from row to column, such as ``crf.transitions_`` and ``crf.classes_``.
 
     Each sign has its colour. Forbidden steps are crossed out; NaN, a step without a weight of its own, is shown as
-    a dot. Of more than ``most`` labels those with the strongest scores are shown, and the map says so.
+    a dot. Of more than ``most`` labels those with the strongest scores are shown, and the axis is labelled so.
     """
-    scores, ruled_out = read_transitions(scores, labels, forbidden)
-    chosen = strongest_labels(scores, most)
+    weights, ruled_out = read_transitions(scores, labels, forbidden)
+    chosen = strongest_labels(weights, most)
     shown, cells = [labels[index] for index in chosen], np.ix_(chosen, chosen)
-    note_on_labels = f" (the {len(chosen)} labels with the strongest scores of {len(scores)})"
-    to = f"to{note_on_labels if len(chosen) < len(scores) else ''}"
-    scores, ruled_out = scores[cells], ruled_out[cells]
-    full = float(np.nanmax(np.abs(scores), initial=0.0)) or 1.0
+    note_on_labels = f" (the {len(chosen)} labels with the strongest scores of {len(weights)})"
+    to = f"to{note_on_labels if len(chosen) < len(weights) else ''}"
+    weights, ruled_out = weights[cells], ruled_out[cells]
+    full = float(np.nanmax(np.abs(weights), initial=0.0)) or 1.0
     titles = [
         f"from {row} to {column}: {'forbidden' if out else 'no weight' if np.isnan(value) else f'{value:+.4g}'}"
-        for row, line, outs in zip(shown, scores, ruled_out, strict=True)
+        for row, line, outs in zip(shown, weights.tolist(), ruled_out.tolist(), strict=True)
         for column, value, out in zip(shown, line, outs, strict=True)
     ]
     written = [
         _FORBIDDEN if out else _ABSENT if np.isnan(value) else score_text(value)
-        for value, out in zip(scores.ravel(), ruled_out.ravel(), strict=True)
+        for value, out in zip(weights.ravel().tolist(), ruled_out.ravel().tolist(), strict=True)
     ]
     scale = {-full: f"{-full:+.3g}", 0.0: "0", full: f"{full:+.3g}"}
-    return _Map(shown, shown, "from", to, np.nan_to_num(scores / full), written, titles, scale).draw(ax)
+    return _draw_map(ax, (shown, shown), ("from", to), np.nan_to_num(weights / full), written, titles, scale)
 
 
-def read_transitions(scores: Any, labels: Sequence[object], forbidden: Any = None) -> tuple[np.ndarray, np.ndarray]:
+def read_transitions(
+    scores: ArrayLike, labels: Sequence[object], forbidden: ArrayLike | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Return scores (L, L), NaN where a step is forbidden or has none, and which steps are forbidden, (L, L)."""
-    scores = np.array(scores, dtype=float)
-    _check_labels(scores, labels, labels)
-    ruled_out = np.isneginf(scores)
+    weights = np.array(scores, dtype=float)
+    _check_labels(weights, labels, labels)
+    ruled_out = np.isneginf(weights)
     if forbidden is not None:
-        given = np.asarray(forbidden, dtype=bool)
-        if given.shape != scores.shape:
-            raise ValueError(f"forbidden has shape {given.shape}, but there are {len(labels)} labels")
-        ruled_out |= given
-    scores[ruled_out] = np.nan
-    if np.isinf(scores).any():
-        row, column = np.argwhere(np.isinf(scores))[0]
+        steps = np.asarray(forbidden, dtype=bool)
+        if steps.shape != weights.shape:
+            raise ValueError(f"forbidden has shape {steps.shape}, but there are {len(labels)} labels")
+        ruled_out |= steps
+    weights[ruled_out] = np.nan
+    if np.isinf(weights).any():
+        row, column = np.argwhere(np.isinf(weights))[0]
         raise ValueError(f"the score from {labels[row]!r} to {labels[column]!r} is infinite: scores are finite")
-    return scores, ruled_out
+    return weights, ruled_out
 
 
 def strongest_labels(scores: np.ndarray, most: int = MOST_LABELS) -> np.ndarray:
@@ -142,99 +151,74 @@ def _check_labels(matrix: np.ndarray, row_labels: Sequence[object], column_label
         )
 
 
-@dataclass(frozen=True, eq=False)
-class _Map:
-    """A matrix to be drawn: ``shares`` (r, c) of the largest value, from -1 to 1.
+def _draw_map(
+    ax: AxesOrNone,
+    labels: tuple[Sequence[object], Sequence[object]],
+    names: tuple[str, str],
+    shares: np.ndarray,
+    written: Sequence[str],
+    titles: Sequence[str],
+    scale: Mapping[float, str],
+) -> Picture:
+    """Draw cells, their labels and, where numbers do not fit, the scale of colours.
 
-    ``written`` is what stands in the cells and ``titles`` what hovering tells, (r c,) each, row by row; ``scale``
-    names some values on the scale of colours, the last of them that of full colour.
+    Parameters
+    ----------
+    labels, names : of the rows and of the columns
+    shares : (r, c) entries as shares of the largest, from -1 to 1
+    written, titles : (r c,) texts of the cells, and texts on hover, row by row
+    scale : texts of some values on the scale of colours, the last one that of full colour
     """
-
-    row_labels: Sequence[object]
-    column_labels: Sequence[object]
-    row_name: str
-    column_name: str
-    shares: np.ndarray
-    written: Sequence[str]
-    titles: Sequence[str]
-    scale: Mapping[float, str]
-
-    def draw(self, ax: Any) -> Picture:
-        """Draw cells, their labels and, where numbers do not fit, the scale of colours."""
-        side = self._cell_side(ax)
-        letters = [max((len(plain(label)) for label in labels), default=1) for labels in self._labels]
-        angle = 0 if _LETTER * letters[1] <= side else 45 if side >= _SMALLEST_TURNED else 90
-        fits = side >= _SMALLEST_WRITTEN
-        top = _LETTER * letters[1] * np.sin(np.radians(angle))
-        rows, columns = self.shares.shape
-        width = 0.5 + _LETTER * letters[0] + side * columns + 0.7 * top + (0.0 if fits else 0.9)
-        description = f"heat map, {self.row_name} by {self.column_name}"
-        with panels(ax, description, (width, 0.6 + side * rows + top)) as picture:
-            (panel,) = picture.axes
-            self._draw_cells(panel, fits)
-            self._label_cells(panel, angle)
-            if not fits:
-                self._draw_scale(panel)
-        return picture
-
-    @property
-    def _labels(self) -> tuple[Sequence[object], Sequence[object]]:
-        return self.row_labels, self.column_labels
-
-    def _cell_side(self, ax: Any) -> float:
-        """Return the side of a cell in inches: as it should be, or as the Axes given have room for."""
-        rows, columns = (max(size, 1) for size in self.shares.shape)
-        if ax is None:
-            return min(_CELL, max(_SMALLEST_CELL, _MOST_WIDTH / columns))
-        return min(ax.bbox.width / columns, ax.bbox.height / rows) / ax.figure.dpi
-
-    def _draw_cells(self, panel: Axes, fits: bool) -> None:
-        """Draw cells in the colour of their sign, as strong as their share of the largest, row by row."""
-        rows, columns = self.shares.shape
-        corners = np.array([(0, 0), (1, 0), (1, 1), (0, 1)])
+    (rows, columns), own = shares.shape, ax[0] if isinstance(ax, Sequence | np.ndarray) else ax
+    # The side of a cell in inches: the usual one, or that for which the Axes passed have room.
+    side = min(_CELL, max(_SMALLEST_CELL, _MOST_WIDTH / max(columns, 1)))
+    if own is not None:
+        side = min(own.bbox.width / max(columns, 1), own.bbox.height / max(rows, 1)) / own.figure.dpi
+    longest = [_LETTER * max((len(plain(label)) for label in side_labels), default=1) for side_labels in labels]
+    angle = 0 if longest[1] <= side else 45 if side >= _SMALLEST_TURNED else 90
+    fits, top = side >= _SMALLEST_WRITTEN, longest[1] * np.sin(np.radians(angle))
+    size = (0.5 + longest[0] + side * columns + 0.7 * top + (0.0 if fits else 0.9), 0.6 + side * rows + top)
+    with panels(ax, f"heat map, {names[0]} by {names[1]}", size) as picture:
+        (panel,) = picture.axes
         places = [(column, row) for row in range(rows) for column in range(columns)]
-        cells = import_module("matplotlib.collections").PolyCollection(
-            [corners + place for place in places],
-            facecolors=[_colour(share) for share in self.shares.ravel()],
-            edgecolors=LIGHT["line"],
-            linewidths=0.75,
-            clip_on=False,
-        )
-        panel.add_collection(cells)
-        hover(cells, self.titles)
-        for (column, row), text in zip(places, self.written, strict=True):
+        colours = [_colour(share) for share in shares.ravel().tolist()]
+        squares(panel, places, colours, titles, edgecolors=LIGHT["line"], linewidths=0.75)
+        for (column, row), text in zip(places, written, strict=True):
             if text and (fits or len(text) == 1):
                 note(panel, column + 0.5, row + 0.5, text, ha="center", va="center", color=LIGHT["ink"])
         panel.set(xlim=(0, columns), ylim=(rows, 0), aspect="equal")
-
-    def _label_cells(self, panel: Axes, angle: int) -> None:
         turned = {"rotation": angle, "ha": "left", "rotation_mode": "anchor"} if angle else {}
         panel.xaxis.tick_top()
         panel.xaxis.set_label_position("top")
-        for axis, labels, style in zip((panel.yaxis, panel.xaxis), self._labels, ({}, turned), strict=True):
-            tick_labels(axis, [place + 0.5 for place in range(len(labels))], labels, **style)
-        panel.set_ylabel(self.row_name, parse_math=False)
-        panel.set_xlabel(self.column_name, parse_math=False)
+        tick_labels(panel.yaxis, np.arange(rows) + 0.5, labels[0])
+        tick_labels(panel.xaxis, np.arange(columns) + 0.5, labels[1], **turned)
+        panel.set_ylabel(names[0], parse_math=False)
+        panel.set_xlabel(names[1], parse_math=False)
         panel.tick_params(length=0)
         panel.grid(False)
         panel.spines[:].set_visible(False)
-
-    def _draw_scale(self, panel: Axes) -> None:
-        """Draw which colour stands for which number, in a few steps."""
-        colours, mappable = import_module("matplotlib.colors"), import_module("matplotlib.cm").ScalarMappable
-        ticks = list(self.scale)
-        edges = np.linspace(ticks[0], ticks[-1], _STEPS_OF_SCALE + 1)
-        middles = (edges[:-1] + edges[1:]) / 2 / ticks[-1]
-        steps = colours.ListedColormap([_colour(share) for share in middles])
-        mapping = mappable(colours.BoundaryNorm(edges, _STEPS_OF_SCALE), steps)
-        figure: Any = panel.get_figure()
-        bar = figure.colorbar(mapping, ax=panel, shrink=0.6, aspect=16, ticks=ticks)
-        bar.ax.set_yticklabels(list(self.scale.values()))
-        bar.ax.tick_params(length=0, labelcolor=LIGHT["muted"])
-        bar.minorticks_off()
-        bar.outline.set_visible(False)
+        if not fits:
+            _draw_scale(panel, scale)
+    return picture
 
 
-def _colour(share: float) -> tuple[float, float, float, float]:
-    colour = LIGHT["cell"] if share >= 0 else LIGHT["cell-below"]
-    return import_module("matplotlib.colors").to_rgba(colour, min(abs(share), 1.0))
+def _draw_scale(panel: Axes, scale: Mapping[float, str]) -> None:
+    """Draw which colour stands for which number, in a few steps."""
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import BoundaryNorm, ListedColormap
+
+    ticks = list(scale)
+    edges = np.linspace(ticks[0], ticks[-1], _STEPS_OF_SCALE + 1)
+    middles = (edges[:-1] + edges[1:]) / 2 / ticks[-1]
+    steps = ListedColormap([_colour(share) for share in middles.tolist()])
+    mapping = ScalarMappable(BoundaryNorm(edges.tolist(), _STEPS_OF_SCALE), steps)
+    bar = panel.figure.colorbar(mapping, ax=panel, shrink=0.6, aspect=16, ticks=ticks)
+    bar.ax.set_yticklabels(list(scale.values()))
+    bar.ax.tick_params(length=0, labelcolor=LIGHT["muted"])
+    bar.minorticks_off()
+    bar.outline.set_visible(False)
+
+
+def _colour(share: float) -> tuple[str, float]:
+    """Return the colour of a sign and its opacity."""
+    return LIGHT["cell" if share >= 0 else "cell-below"], min(abs(share), 1.0)

@@ -1,12 +1,12 @@
-"""Inspection of a fitted field, as tables: its size at a glance, its weights, what moved the labels of a sequence.
+"""Inspection of a fitted field, as tables: its size at a glance, its weights, explanations of labels.
 
     ModelSummary    labels, clique sets and their sizes, certificates, transitions
     WeightsTable    the largest weights per label, the transitions between labels, scores of clique sets without inputs
     Explanation     at every position, the contributions for its label and against another
+    FilledLabels    labels that were not known, as a field fills them in, by increasing probability
 
 Each is plain data, names and numbers, that an estimator fills in: ``str()`` for a terminal, ``_repr_html_`` for a
-notebook, ``markup`` for a page, ``to_dict`` for programs. All names are escaped. Certificates are objects with
-scope, value, lower_bound, relative_gap, exact and a sentence.
+notebook, ``markup`` for a page, ``to_dict`` and ``to_rows`` for programs. All names are escaped.
 
 A NaN among transitions or scores means that the field has no such weight; ``forbidden`` marks transitions that
 constraints rule out. Of an explanation,
@@ -14,9 +14,10 @@ constraints rule out. Of an explanation,
     difference_t = sum of contributions_t = score(y) - score(y with another label at t)
 
 so a difference is the logarithm of how many times more probable the labelling is than the one with the other label
-at that position alone. Constraints are no part of it: they are named in the notes.
+at that position alone. A rule that forbids the other labelling contributes infinity, one that forbids the labelling
+itself minus infinity; where both are forbidden the difference is NaN.
 
-Cost: that of writing down what is there. Fails: ValueError when arrays do not fit the labels.
+Cost: that of writing the tables. Fails: ValueError when arrays do not fit the labels.
 """
 
 from __future__ import annotations
@@ -24,42 +25,52 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from kernelfields.reports.figures import Picture
 from kernelfields.reports.heat_maps import MOST_LABELS, plot_transitions
-from kernelfields.reports.page import inspected, notebook
+from kernelfields.reports.page import Part, Shown
 from kernelfields.reports.tables import (
     ABSENT,
     TEXT_WIDTH,
     Markup,
+    PlainValues,
+    Result,
     Row,
     Table,
-    element,
-    join,
     json_value,
     largest_magnitude,
     list_table,
     matrix_table,
     printable,
+    render,
     shade,
     signed,
 )
 
 if TYPE_CHECKING:
+    from kernelfields.objective.bounds import Certificate
     from kernelfields.solvers import Solution
 
-SET_COLUMNS = ("clique set", "kernel", "sees", "basis functions", "weights", "not zero", "prior variance", "l1")
-CERTIFICATE_COLUMNS = ("among", "value", "lower bound", "relative gap")
+_SET_FORMATS = {
+    "clique set": "",
+    "kernel": "",
+    "sees": "",
+    "basis functions": ",",
+    "weights": ",",
+    "not zero": ",",
+    "prior variance": "g",
+    "l1": "g",
+}
 _SCOPES = {"span": "functions the basis spans", "rkhs": "all functions of the RKHS"}
 _LISTED_LABELS = 12
 _LABELS_OF_SMALL_MAP = 24
 _FORBIDDEN = "x"
 _MEANING = (
-    "Scores of labels over others, the labels of their neighbours held fixed,",
-    "and what they are the sums of. Probabilities are given in brackets.",
+    "Scores of labels over others, the labels of their neighbours held fixed,\n"
+    "and what they are the sums of. Probabilities are given in brackets."
 )
 
 
@@ -76,14 +87,9 @@ class SetSummary:
     prior_variance: float
     l1: float = 0.0
 
-    def cells(self) -> tuple[str, ...]:
-        """Return one row under SET_COLUMNS."""
-        counts = (f"{self.rank:,}", f"{self.n_weights:,}", f"{self.n_nonzero:,}")
-        return (self.name, self.kernel, self.sees, *counts, f"{self.prior_variance:g}", f"{self.l1:g}")
-
 
 @dataclass(frozen=True, eq=False)
-class ModelSummary:
+class ModelSummary(Shown):
     """What is known of a fitted model without its training data.
 
     ``parameters`` are those that differ from their defaults, in words; ``transitions`` (L, L) are scores that do
@@ -91,11 +97,11 @@ class ModelSummary:
     """
 
     name: str
-    labels: Sequence[Any]
+    labels: Sequence[object]
     n_features: int
     sets: Sequence[SetSummary]
     solution: Solution
-    certificates: Sequence[Any] = ()
+    certificates: Sequence[Certificate] = ()
     tol: float | None = None
     parameters: Mapping[str, str] = field(default_factory=dict)
     transitions: np.ndarray | None = None
@@ -104,7 +110,7 @@ class ModelSummary:
     @property
     def n_weights(self) -> int:
         """Number of weights of all clique sets."""
-        return sum(each.n_weights for each in self.sets)
+        return sum(clique_set.n_weights for clique_set in self.sets)
 
     @property
     def heading(self) -> str:
@@ -115,13 +121,14 @@ class ModelSummary:
             f"{self.n_weights:,} weights"
         )
 
-    def label_markup(self) -> Markup:
-        """Return the labels, the first of them where there are many; none changes the direction of the others."""
-        shown = [element("bdi", label) for label in self.labels[:_LISTED_LABELS]]
-        return join([Markup(", ".join(shown)), self._more_labels])
+    @property
+    def first_labels(self) -> Sequence[object]:
+        """The labels, the first of them where there are many."""
+        return self.labels[:_LISTED_LABELS]
 
     @property
-    def _more_labels(self) -> str:
+    def more_labels(self) -> str:
+        """How many labels are not among the first."""
         more = len(self.labels) - _LISTED_LABELS
         return f" and {more:,} more" if more > 0 else ""
 
@@ -136,31 +143,34 @@ class ModelSummary:
 
     @property
     def sentences(self) -> list[str]:
-        """What the certificates say in plain words."""
-        return [f"the fit is {each.sentence}" for each in self.certificates if each.relative_gap < 1.0]
+        """The certificates in plain words."""
+        known = (certificate for certificate in self.certificates if certificate.relative_gap < 1.0)
+        return [f"the fit is {certificate.sentence}" for certificate in known]
 
-    def certificate_rows(self) -> list[tuple[str, ...]]:
-        """Return one row under CERTIFICATE_COLUMNS for each certificate."""
-        return [
-            (
-                _SCOPES.get(each.scope, str(each.scope)),
-                f"{each.value:.6g}",
-                f"{each.lower_bound:.6g}",
-                f"{'' if each.exact else 'at most '}{each.relative_gap:.2g}",
-            )
-            for each in self.certificates
-        ]
-
+    @property
     def set_table(self) -> Table:
-        """Return the clique sets, one in a row."""
-        return Table(SET_COLUMNS, [each.cells() for each in self.sets], words=(0, 1, 2))
+        """The clique sets, one in a row."""
+        rows = [tuple(vars(clique_set).values()) for clique_set in self.sets]
+        return Table(tuple(_SET_FORMATS), rows, words=(0, 1, 2), formats=_SET_FORMATS)
 
+    @property
     def certificate_table(self) -> Table:
-        """Return the certificates, one in a row."""
-        return Table(CERTIFICATE_COLUMNS, self.certificate_rows())
+        """The certificates, one in a row."""
+        rows = [
+            (
+                _SCOPES.get(certificate.scope, str(certificate.scope)),
+                certificate.value,
+                certificate.lower_bound,
+                f"{'' if certificate.exact else 'at most '}{certificate.relative_gap:.2g}",
+            )
+            for certificate in self.certificates
+        ]
+        columns = ("among", "value", "lower bound", "relative gap")
+        return Table(columns, rows, formats={"value": ".6g", "lower bound": ".6g"})
 
+    @property
     def parameter_table(self) -> Table:
-        """Return the parameters that are not the default, one in a row."""
+        """The parameters that are not the default, one in a row."""
         return Table(("parameter", "value"), list(self.parameters.items()), words=(0, 1))
 
     def transition_picture(self, most: int = MOST_LABELS) -> Picture | None:
@@ -169,41 +179,27 @@ class ModelSummary:
             return None
         return plot_transitions(self.transitions, self.labels, self.forbidden, most=most)
 
-    def __str__(self) -> str:
-        words = ", ".join(printable(label) for label in self.labels[:_LISTED_LABELS])
-        parts = [self.heading, f"labels: {words}{self._more_labels}", f"fit: {self.fit_words}", *self.sentences]
-        for row in self.certificate_rows():
-            parts.append(f"among {row[0]}: value {row[1]}, lower bound {row[2]}, relative gap {row[3]}")
-        for each in self.sets:
-            pairs = zip(SET_COLUMNS[1:], each.cells()[1:], strict=True)
-            parts.append(f"{each.name}: " + ", ".join(f"{name} {cell}" for name, cell in pairs))
-        parts += [f"{name} = {value}" for name, value in self.parameters.items()]
-        return "\n".join(
-            textwrap.fill(printable(part, 10 * TEXT_WIDTH), TEXT_WIDTH, subsequent_indent="    ") for part in parts
-        )
+    def parts(self) -> list[Table]:
+        """Return the table of clique sets."""
+        return [self.set_table]
 
-    def _repr_html_(self) -> str:
-        return notebook([self.markup()])
+    def __str__(self) -> str:
+        words = ", ".join(printable(label) for label in self.first_labels)
+        lines = [self.heading, f"labels: {words}{self.more_labels}", f"fit: {self.fit_words}", *self.sentences]
+        for table, prefix in ((self.certificate_table, "among "), (self.set_table, "")):
+            for name, *cells in table.shown_rows():
+                pairs = zip(table.columns[1:], cells, strict=True)
+                lines.append(f"{prefix}{name}: " + ", ".join(f"{column} {cell}" for column, cell in pairs))
+        lines += [f"{name} = {value}" for name, value in self.parameters.items()]
+        return "\n".join(
+            textwrap.fill(printable(line, 10 * TEXT_WIDTH), TEXT_WIDTH, subsequent_indent="    ") for line in lines
+        )
 
     def markup(self) -> Markup:
         """Return the summary as a notebook shows it, for a page."""
-        parts: list[object] = [
-            element("p", element("strong", self.heading)),
-            element("p", "Labels: ", self.label_markup()),
-            self.set_table().markup(),
-            element("p", f"Fit: {self.fit_words}."),
-        ]
-        if self.certificates:
-            parts += [element("p", f"{sentence[0].upper()}{sentence[1:]}.") for sentence in self.sentences]
-            parts.append(self.certificate_table().markup())
-        picture = self.transition_picture(_LABELS_OF_SMALL_MAP)
-        if picture is not None:
-            parts.append(_folded("Transition scores, from row to column", picture.markup(), opened=True))
-        if self.parameters:
-            parts.append(_folded("Parameters that are not the default", self.parameter_table().markup()))
-        return inspected(parts)
+        return render("summary.html", model=self, picture=self.transition_picture(_LABELS_OF_SMALL_MAP))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> PlainValues:
         """Return plain values that JSON can hold."""
         fit = ("solver", "iterations", "passes", "seconds", "reason", "converged")
         certificate = ("scope", "value", "lower_bound", "relative_gap", "exact")
@@ -212,28 +208,24 @@ class ModelSummary:
             "labels": json_value(self.labels),
             "n_features": self.n_features,
             "n_weights": self.n_weights,
-            "sets": [json_value(asdict(each)) for each in self.sets],
+            "sets": [json_value(asdict(clique_set)) for clique_set in self.sets],
             "fit": {name: getattr(self.solution, name) for name in fit},
             "tol": self.tol,
             "certificates": [
-                {name: json_value(getattr(each, name)) for name in certificate} for each in self.certificates
+                {name: json_value(getattr(known, name)) for name in certificate} for known in self.certificates
             ],
             "parameters": dict(self.parameters),
         }
 
 
-def _folded(heading: str, content: Markup, opened: bool = False) -> Markup:
-    return element("details", element("summary", heading), content, open="open" if opened else None)
-
-
 @dataclass(frozen=True)
-class FeatureWeight:
+class FeatureWeight(Result):
     """The weight of one feature, None for a constant, for a label or for the step from a previous label to it."""
 
     feature: str | None
-    label: Any
+    label: object
     weight: float
-    previous: Any = None
+    previous: object = None
 
     @property
     def words(self) -> str:
@@ -242,13 +234,13 @@ class FeatureWeight:
 
 
 @dataclass(frozen=True)
-class WeightList:
+class WeightList(Result):
     """The largest positive weights, falling, the lowest negative ones, rising, and how many are not listed.
 
     ``label`` is None for a list over all pairs of labels.
     """
 
-    label: Any
+    label: object
     positive: tuple[FeatureWeight, ...]
     negative: tuple[FeatureWeight, ...]
     more_positive: int = 0
@@ -259,19 +251,24 @@ class WeightList:
         """All listed weights in falling order."""
         return (*self.positive, *reversed(self.negative))
 
-    def lines(self) -> Iterator[tuple[FeatureWeight | None, str]]:
-        """Yield each row with its words, and None with a remark where rows are left out."""
-        yield from ((row, row.words) for row in self.positive)
-        for more, sign in ((self.more_positive, "positive"), (self.more_negative, "negative")):
-            if more:
-                yield None, f"{more:,} more {sign}"
-        yield from ((row, row.words) for row in reversed(self.negative))
-        if not (self.rows or self.more_positive or self.more_negative):
-            yield None, "no weight other than zero"
+    def table(self, caption: str, largest: float) -> Table:
+        """Return the list as a table, shaded by the share of the largest weight, with what is left out."""
+        remarks = [
+            f"{more:,} more {sign}"
+            for more, sign in ((self.more_positive, "positive"), (self.more_negative, "negative"))
+            if more
+        ]
+        if not (self.rows or remarks):
+            remarks = ["no weight other than zero"]
+        positive, negative = (
+            [Row((signed(entry.weight), entry.words), entry.weight / largest) for entry in entries]
+            for entries in (self.positive, reversed(self.negative))
+        )
+        return list_table(caption, [*positive, *(Row(("...", words), role="quiet") for words in remarks), *negative])
 
 
 @dataclass(frozen=True)
-class SetWeights:
+class SetWeights(Result):
     """The lists of one clique set; a set without weights per feature has a note instead."""
 
     name: str
@@ -280,14 +277,14 @@ class SetWeights:
 
 
 @dataclass(frozen=True, eq=False)
-class WeightsTable:
-    """What a field has learnt: lists per clique set, transitions (L, L) from row to column, scores per label.
+class WeightsTable(Shown):
+    """The weights of a field: lists per clique set, transitions (L, L) from row to column, scores per label.
 
     ``scores`` maps the name of a clique set without inputs, such as the start of a sequence, to (L,) numbers, and
     ``tables`` that of a type of edges to (L, L) scores, first node in the row and second in the column.
     """
 
-    labels: tuple[Any, ...]
+    labels: tuple[object, ...]
     sets: tuple[SetWeights, ...] = ()
     transitions: np.ndarray | None = None
     forbidden: np.ndarray | None = None
@@ -304,77 +301,57 @@ class WeightsTable:
             if values.shape != (n_labels,):
                 raise ValueError(f"scores of {name!r} have shape {values.shape}, but there are {n_labels} labels")
 
-    def __str__(self) -> str:
-        parts = []
-        for each in self.sets:
-            if each.note:
-                parts.append(printable(f"{each.name}: {each.note}"))
-            parts += [table.text() for table in self._lists(each)]
-        return "\n\n".join([*parts, *(table.text(TEXT_WIDTH) for table in self._matrices())])
+    def parts(self) -> Iterator[str | Table | list[Table]]:
+        """Yield notes and lists of the clique sets, labels side by side, transitions and scores per label."""
+        several = sum(bool(clique_set.lists) for clique_set in self.sets) > 1
+        for clique_set in self.sets:
+            if clique_set.note:
+                yield f"{clique_set.name}: {clique_set.note}"
+            largest = largest_magnitude(entry.weight for listed in clique_set.lists for entry in listed.rows)
+            prefix = f"{clique_set.name}: " if several else ""
+            yield [
+                listed.table(
+                    f"{clique_set.name}: pairs of labels by feature"
+                    if listed.label is None
+                    else f"{prefix}label {listed.label}",
+                    largest,
+                )
+                for listed in clique_set.lists
+            ]
+        for name, table in self._matrices().items():
+            symmetric = np.array_equal(table, table.T, equal_nan=True) and name != "transitions"
+            forbidden = self.forbidden if name == "transitions" else None
+            yield self._matrix(name if symmetric else f"{name}, from row to column", self.labels, table, forbidden)
+        if self.scores:
+            yield self._matrix("scores per label", list(self.scores), np.column_stack(list(self.scores.values())))
 
-    def _repr_html_(self) -> str:
-        return notebook([self.markup()])
-
-    def markup(self) -> Markup:
-        """Return the tables for a page, labels side by side."""
-        parts = []
-        for each in self.sets:
-            if each.note:
-                parts.append(element("p", f"{each.name}: {each.note}"))
-            if each.lists:
-                tables = join(table.markup() for table in self._lists(each))
-                parts.append(element("div", tables, class_="kf-beside"))
-        return inspected([*parts, *(table.markup() for table in self._matrices())])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the table as plain values that JSON can hold; None where the field has no weight."""
-        return {
-            "labels": list(self.labels),
-            "sets": [
-                {"name": each.name, "note": each.note, "lists": [_list_dict(listed) for listed in each.lists]}
-                for each in self.sets
-            ],
-            "transitions": json_value(self.transitions),
-            "forbidden": json_value(self.forbidden),
-            "scores": {name: json_value(values) for name, values in self.scores.items()},
-            "tables": {name: json_value(table) for name, table in self.tables.items()},
-        }
-
-    def to_rows(self) -> list[dict[str, Any]]:
+    def to_rows(self) -> list[PlainValues]:
         """Return one dict per weight, for ``csv.DictWriter`` or ``pandas.DataFrame``.
 
         Keys: set, previous, label, feature, weight. Transitions and scores per label have no feature: None.
         Forbidden transitions are left out.
         """
-        weights = [(each.name, row) for each in self.sets for listed in each.lists for row in listed.rows]
-        tables = dict(self.tables)
-        if self.transitions is not None:
-            tables = {"transitions": self._allowed_transitions(self.transitions), **tables}
-        for name, table in tables.items():
+        weights = [
+            (clique_set.name, entry) for clique_set in self.sets for listed in clique_set.lists for entry in listed.rows
+        ]
+        for name, table in self._matrices().items():
             for i, j in np.argwhere(~np.isnan(table)):
-                step = FeatureWeight(None, self.labels[j], float(table[i, j]), self.labels[i])
-                weights.append((name, step))
+                weights.append((name, FeatureWeight(None, self.labels[j], float(table[i, j]), self.labels[i])))
         for name, values in self.scores.items():
             for i in np.flatnonzero(~np.isnan(values)):
                 weights.append((name, FeatureWeight(None, self.labels[i], float(values[i]))))
-        return [{"set": name, **_row_dict(weight)} for name, weight in weights]
+        keys = ("previous", "label", "feature", "weight")
+        return [{"set": name, **{key: getattr(weight, key) for key in keys}} for name, weight in weights]
 
-    def _allowed_transitions(self, transitions: np.ndarray) -> np.ndarray:
-        return transitions if self.forbidden is None else np.where(self.forbidden, np.nan, transitions)
-
-    def _matrices(self) -> Iterator[Table]:
-        """Yield the tables of transitions and of scores per label."""
-        if self.transitions is not None:
-            allowed = self._allowed_transitions(self.transitions)
-            yield self._matrix("transitions, from row to column", self.labels, allowed, self.forbidden)
-        for name, table in self.tables.items():
-            symmetric = np.array_equal(table, table.T, equal_nan=True)
-            yield self._matrix(name if symmetric else f"{name}, from row to column", self.labels, table)
-        if self.scores:
-            yield self._matrix("scores per label", list(self.scores), np.column_stack(list(self.scores.values())))
+    def _matrices(self) -> dict[str, np.ndarray]:
+        """Return the scores of pairs of labels by name; NaN where a transition is forbidden."""
+        if self.transitions is None:
+            return dict(self.tables)
+        forbidden = False if self.forbidden is None else self.forbidden
+        return {"transitions": np.where(forbidden, np.nan, self.transitions), **self.tables}
 
     def _matrix(
-        self, caption: str, columns: Sequence[Any], values: np.ndarray, forbidden: np.ndarray | None = None
+        self, caption: str, columns: Sequence[object], values: np.ndarray, forbidden: np.ndarray | None = None
     ) -> Table:
         cells = [[signed(value) for value in row] for row in values.tolist()]
         for i, j in [] if forbidden is None else np.argwhere(forbidden):
@@ -383,47 +360,15 @@ class WeightsTable:
         notes = ", ".join(f"{mark} = {meaning}" for mark, meaning in marks.items() if mark in seen)
         return matrix_table(f"{caption} ({notes})" if notes else caption, self.labels, columns, cells, values.tolist())
 
-    def _lists(self, each: SetWeights) -> Iterator[Table]:
-        """Yield the lists of a clique set as tables, shaded by their share of the largest weight of the set."""
-        largest = largest_magnitude(row.weight for listed in each.lists for row in listed.rows)
-        for listed in each.lists:
-            rows = [
-                Row(("...", words), role="quiet")
-                if row is None
-                else Row((signed(row.weight), words), row.weight / largest)
-                for row, words in listed.lines()
-            ]
-            yield list_table(self._heading(each, listed), rows)
-
-    def _heading(self, each: SetWeights, listed: WeightList) -> str:
-        if listed.label is None:
-            return f"{each.name}: pairs of labels by feature"
-        several = sum(bool(other.lists) for other in self.sets) > 1
-        return f"{each.name}: label {listed.label}" if several else f"label {listed.label}"
-
-
-def _row_dict(row: FeatureWeight) -> dict[str, Any]:
-    return {"previous": row.previous, "label": row.label, "feature": row.feature, "weight": row.weight}
-
-
-def _list_dict(listed: WeightList) -> dict[str, Any]:
-    return {
-        "label": listed.label,
-        "positive": [_row_dict(row) for row in listed.positive],
-        "negative": [_row_dict(row) for row in listed.negative],
-        "more_positive": listed.more_positive,
-        "more_negative": listed.more_negative,
-    }
-
 
 @dataclass(frozen=True)
-class Contribution:
+class Contribution(Result):
     """One term of a difference of scores.
 
-    ``kind`` is "feature", "transition" (without inputs), "constant" (of a label) or "kernel" (a whole clique set). The
-    ``parts`` of a kernel's contribution are "training" (what a training input contributed) or "pivot" (a term of the
-    kernel expansion), with the "rest" of them summed up, or "similar" (a training input nearby, without an amount);
-    of a segment "position". Segments also have "duration".
+    ``kind`` is "feature", "transition" (without inputs), "constant" (of a label), "kernel" (a whole clique set) or
+    "rule" (a labelling is forbidden: the amount is infinite). The ``parts`` of a kernel's contribution are "training"
+    (what a training input contributed) or "pivot" (a term of the kernel expansion), with the "rest" of them summed up,
+    or "similar" (a training input nearby, without an amount); of a segment "position". Segments also have "duration".
     ``value`` is the value of the feature, or of the kernel.
     """
 
@@ -441,20 +386,14 @@ class Contribution:
             return f"{self.name} (kernel value {self.value:.4g})"
         return self.name if self.value is None or self.value == 1.0 else f"{self.name} (value {self.value:.4g})"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> PlainValues:
         """Return the contribution as plain values."""
-        return {
-            "kind": self.kind,
-            "set": self.clique_set,
-            "name": self.name,
-            "amount": json_value(self.amount),
-            "value": self.value,
-            "parts": [part.to_dict() for part in self.parts],
-        }
+        values = super().to_dict()
+        return {"kind": values.pop("kind"), "set": values.pop("clique_set"), **values}
 
 
 @dataclass(frozen=True)
-class PositionExplanation:
+class PositionExplanation(Result):
     """One position: its label and the other one, their marginal probabilities, and the terms of the difference.
 
     ``contributions`` come in falling order; ``more`` features that are not listed add up to ``more_amount``.
@@ -462,15 +401,14 @@ class PositionExplanation:
 
     position: int
     token: str | None
-    label: Any
-    other: Any
+    label: object
+    other: object
     probability: float
     other_probability: float
     difference: float
     contributions: tuple[Contribution, ...]
     more: int = 0
     more_amount: float = 0.0
-    notes: tuple[str, ...] = ()
 
     @property
     def heading(self) -> str:
@@ -483,28 +421,17 @@ class PositionExplanation:
     def _place(self) -> str:
         return str(self.position)
 
-    def lines(self) -> Iterator[tuple[float, str, bool]]:
-        """Yield amounts, words, and whether the line is a part of the one above it."""
-        for each in self.contributions:
-            yield each.amount, each.words, False
-            for part in each.parts:
-                yield part.amount, part.words, True
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the explanation of this position as plain values."""
-        contributions = [each.to_dict() for each in self.contributions]
-        return {**vars(self), "contributions": contributions, "notes": list(self.notes)}
-
     def table(self, largest: float = 1.0) -> Table:
         """Return the terms as a list, shaded by their share of ``largest``."""
         rows = [
-            Row((signed(amount), words), amount / largest, "part" if part else "")
-            for amount, words, part in self.lines()
+            Row((signed(term.amount), term.words), term.amount / largest, "part" if number else "")
+            for contribution in self.contributions
+            for number, term in enumerate((contribution, *contribution.parts))
         ]
         if self.more:
             left = f"({self.more:,} more feature{'s' if self.more > 1 else ''})"
             rows.append(Row((signed(self.more_amount), left), role="quiet"))
-        return list_table(self.heading, [*rows, *(Row(("", note), role="quiet") for note in self.notes)])
+        return list_table(self.heading, rows)
 
     def __str__(self) -> str:
         return self.table().text()
@@ -522,37 +449,103 @@ class SegmentExplanation(PositionExplanation):
         return f"position {last}" if last == self.position else f"positions {self.position} to {last}"
 
 
+class _ShadedTokens(NamedTuple):
+    """The tokens of a sequence, shaded by the differences of scores."""
+
+    positions: tuple[PositionExplanation, ...]
+
+    def markup(self) -> Markup:
+        """Return the tokens as a paragraph for a page."""
+        strongest = largest_magnitude(position.difference for position in self.positions)
+        shades = [shade(position.difference / strongest) for position in self.positions]
+        return render("tokens.html", tokens=zip(self.positions, shades, strict=True))
+
+
 @dataclass(frozen=True)
-class Explanation:
+class Explanation(Shown):
     """The explanations of all positions, or segments, of one sequence."""
 
     positions: tuple[PositionExplanation, ...]
 
-    def __str__(self) -> str:
-        return "\n\n".join(["\n".join(_MEANING), *map(str, self.positions)])
+    def parts(self) -> Iterator[Part | list[Table]]:
+        """Yield tokens shaded by their differences, and the terms of each position."""
+        largest = largest_magnitude(term.amount for position in self.positions for term in position.contributions)
+        yield _MEANING
+        yield _ShadedTokens(self.positions)
+        yield [position.table(largest) for position in self.positions]
 
-    def _repr_html_(self) -> str:
-        return notebook([self.markup()])
+    def to_rows(self) -> list[PlainValues]:
+        """Return one dict per contribution, for ``csv.DictWriter`` or ``pandas.DataFrame``.
 
-    def markup(self) -> Markup:
-        """Return tokens shaded by their differences, and the terms of each position, for a page."""
-        strongest = largest_magnitude(each.difference for each in self.positions)
-        tokens = [
-            element(
-                "span",
-                each.position if each.token is None else each.token,
-                element("small", each.label),
-                class_="kf-token",
-                style=shade(each.difference / strongest),
-                title=each.heading,
-            )
-            for each in self.positions
+        Keys: position, token, label, other, kind, set, name, amount, value. Parts of contributions are left out.
+        """
+        place, term = ("position", "token", "label", "other"), ("kind", "clique_set", "name", "amount", "value")
+        return [
+            {name: getattr(position, name) for name in place}
+            | {name.removeprefix("clique_"): getattr(contribution, name) for name in term}
+            for position in self.positions
+            for contribution in position.contributions
         ]
-        largest = largest_magnitude(amount for each in self.positions for amount, _, part in each.lines() if not part)
-        tables = [each.table(largest).markup() for each in self.positions]
-        meaning = element("p", " ".join(_MEANING))
-        return inspected([meaning, element("p", *tokens), element("div", *tables, class_="kf-beside")])
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return all positions as plain values that JSON can hold."""
-        return {"positions": [each.to_dict() for each in self.positions]}
+
+@dataclass(frozen=True)
+class FilledLabel:
+    """One label: its sequence and position, the token (None for none), what was known of it, its probability."""
+
+    whole: int
+    part: object
+    token: object
+    known: str
+    label: object
+    probability: float
+
+
+@dataclass(frozen=True)
+class FilledLabels(Shown):
+    """Labels that were filled in, by increasing probability; ``nouns`` name a sequence and a position.
+
+    sequence   position   token   known        label   probability
+    3          1          run                  NOUN    0.512
+    0          4          saw     NOUN, VERB   VERB    0.934
+    """
+
+    rows: tuple[FilledLabel, ...]
+    n_known: int
+    nouns: tuple[str, str] = ("sequence", "position")
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def heading(self) -> str:
+        """Numbers of labels that were filled in, and that were known."""
+        return f"{len(self.rows):,} label{'' if len(self.rows) == 1 else 's'} filled in, {self.n_known:,} known"
+
+    def parts(self) -> Iterator[str | Table]:
+        """Yield the table; tokens and what was known only where there is any."""
+        rows = self.to_rows()
+        empty = [name for name in ("token", "known") if all(row[name] in (None, "") for row in rows)]
+        shown = [{name: cell for name, cell in row.items() if name not in empty} for row in rows]
+        columns = tuple(shown[0]) if shown else ()
+        cells, words = [tuple(row.values()) for row in shown], range(1, len(columns) - 1)
+        yield Table(columns, cells, self.heading, words, {"probability": ".3f"}, longest=30)
+
+    def to_rows(self) -> list[PlainValues]:
+        """Return one dict per label, for ``csv.DictWriter`` or ``pandas.DataFrame``.
+
+        Keys: the nouns for a sequence and a position, token, known, label, probability.
+        """
+        names = (*self.nouns, "token", "known", "label", "probability")
+        return [dict(zip(names, vars(row).values(), strict=True)) for row in self.rows]
+
+    def to_dict(self) -> PlainValues:
+        """Return plain values that JSON can hold."""
+        return {"n_known": self.n_known, "filled": json_value(self.to_rows())}
+
+
+def words_for(weights: Sequence[float], labels: Sequence[object]) -> str:
+    """Return what is known of a label: the possible ones, with weights if these differ; empty if all are alike."""
+    possible = [(label, weight) for label, weight in zip(labels, weights, strict=True) if weight > 0]
+    if len({weight for _, weight in possible}) > 1:
+        return ", ".join(f"{label} {weight:.3g}" for label, weight in possible)
+    return "" if len(possible) == len(labels) else ", ".join(str(label) for label, _ in possible)

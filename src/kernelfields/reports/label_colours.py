@@ -1,8 +1,8 @@
-"""Colours of labels: hues in degrees, the same for all tags of an entity type, none for what is outside of entities.
+"""Colours of labels: hues in degrees, the same for all tags of an entity type, none for labels outside of entities.
 
     label_hues(["B-PER", "I-PER", "B-LOC", "O"])     {"B-PER": 215.0, "I-PER": 215.0, "B-LOC": 28.0, "O": None}
 
-Hues are such that they can be told from white and from black, on light and dark screens alike; tags of one type differ
+Hues contrast with white and with black, on light and dark screens alike; tags of one type differ
 in lightness where they stand beside each other. Cost: O(labels).
 """
 
@@ -10,12 +10,9 @@ from __future__ import annotations
 
 import colorsys
 import re
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
-
-from kernelfields.reports.tables import Markup, element
 
 _FIRST_HUES = (215.0, 28.0, 145.0, 285.0, 350.0, 185.0, 52.0, 320.0, 95.0, 250.0)
 _GOLDEN_ANGLE = 137.508
@@ -23,9 +20,10 @@ _OUTSIDE = "O"
 _TAGGED = re.compile(r"[BIESLU](?:-(.+))?", re.DOTALL)
 _FAINTEST, _STRONGEST = 0.10, 0.42
 _SATURATION = 0.6
-_GREY = 0.75
 _NOTABLE = 0.05
 _MOST_NAMED = 12
+#: The colour of labels without a hue, and of those that a picture does not name.
+GREY = "#b8bfc7"
 
 
 def label_hues(labels: Iterable[object]) -> dict[str, float | None]:
@@ -62,65 +60,57 @@ def _hue(index: int) -> float:
     return round((_FIRST_HUES[-1] + _GOLDEN_ANGLE * (index - len(_FIRST_HUES) + 1)) % 360.0, 1)
 
 
-def notable_labels(marginals: np.ndarray, classes: Sequence[Any], labels: Sequence[Any]) -> list[int]:
-    """Return the columns of labels that are chosen or probable somewhere, the most probable if they are many."""
-    largest = marginals.max(axis=0, initial=0.0)
-    chosen = np.isin(np.arange(len(classes)), [classes.index(each) for each in dict.fromkeys(labels)])
-    notable = np.flatnonzero(chosen | (largest >= _NOTABLE))
-    order = notable[np.argsort(-(largest + chosen)[notable], kind="stable")][:_MOST_NAMED]
-    return sorted(order.tolist())
-
-
-def label_tones(classes: Sequence[Any], named: Sequence[int]) -> list[tuple[float | None, float]]:
-    """Return hue and lightness of the named labels; those of one entity type share a hue and differ in lightness."""
-    hues = label_hues(classes)
-    own = [hues[str(classes[column])] for column in named]
-    tones: list[tuple[float | None, float]] = []
-    for place, hue in enumerate(own):
-        alike, before = own.count(hue), own[:place].count(hue)
-        tones.append((hue, 0.55 if alike == 1 else 0.5 + 0.25 * before / (alike - 1)))
-    return tones
-
-
-def rgb_of(hue: float | None, lightness: float) -> tuple[float, float, float]:
-    """Return a tone as shares of red, green and blue; grey for no hue."""
-    if hue is None:
-        return (0.72, 0.75, 0.78)
-    return colorsys.hls_to_rgb(hue / 360.0, lightness, _SATURATION)
-
-
-def css_of(hue: float | None, lightness: float) -> str:
-    """Return a tone as CSS."""
-    red, green, blue = (round(255 * each) for each in rgb_of(hue, lightness))
-    return f"#{red:02x}{green:02x}{blue:02x}"
-
-
 class Palette:
-    """CSS colours of the labels that a picture names, grey for the others, and the legend that tells them."""
+    """Colours of the labels that a picture names; grey for the others.
 
-    OTHERS = css_of(None, _GREY)
+    Named are labels that are chosen or probable somewhere, the most probable ones if they are many. Those of one
+    entity type share a hue and differ in lightness.
+    """
 
-    def __init__(self, marginals: np.ndarray, classes: Sequence[Any], labels: Sequence[Any]):
-        self.named = notable_labels(marginals, classes, labels)
+    def __init__(self, marginals: np.ndarray, classes: Sequence[object], labels: Sequence[object]):
+        largest = marginals.max(axis=0, initial=0.0)
+        chosen = np.isin(np.arange(len(classes)), [classes.index(label) for label in dict.fromkeys(labels)])
+        notable = np.flatnonzero(chosen | (largest >= _NOTABLE))
+        order = notable[np.argsort(-(largest + chosen)[notable], kind="stable")][:_MOST_NAMED]
+        self.named: list[int] = sorted(order.tolist())
         self._classes = classes
-        tones = label_tones(classes, self.named)
-        self._colours = {str(classes[column]): css_of(*tone) for column, tone in zip(self.named, tones, strict=True)}
+        hues = label_hues(classes)
+        own = [hues[str(classes[column])] for column in self.named]
+        self._colours = {
+            str(classes[column]): _colour(hue, own[:number].count(hue), own.count(hue))
+            for number, (column, hue) in enumerate(zip(self.named, own, strict=True))
+        }
 
     def __getitem__(self, label: object) -> str:
-        return self._colours.get(str(label), self.OTHERS)
+        return self._colours.get(str(label), GREY)
 
-    def legend(self, counts: dict[str, int], notes: Iterable[str] = ()) -> Markup:
-        """Return a line with a patch of each colour and its label, how often it was chosen, and notes."""
+    @property
+    def others(self) -> str:
+        """The name of the labels that share grey, empty if there are none."""
+        left = len(self._classes) - len(self.named)
+        return f"{left:,} others" if left else ""
+
+    def shares(self, marginals: np.ndarray) -> Iterator[tuple[object, str, np.ndarray]]:
+        """Yield the named labels, and the others together, with their colours and columns of marginals (T, L)."""
+        for column in self.named:
+            yield self._classes[column], self[self._classes[column]], marginals[:, column]
+        if self.others:
+            named = marginals[:, self.named].sum(axis=1)
+            yield self.others, GREY, np.maximum(1.0 - named, 0.0)
+
+    def legend(self, counts: Mapping[str, int]) -> list[tuple[str, str, str]]:
+        """Return the colour and the name of each label, and how often it was chosen."""
         entries = [
-            _entry(colour, label, f" ({counts[label]:,})" if label in counts else "")
+            (colour, label, f" ({counts[label]:,})" if label in counts else "")
             for label, colour in self._colours.items()
         ]
-        if left := len(self._classes) - len(self.named):
-            entries.append(_entry(self.OTHERS, f"{left:,} others", ""))
-        quiet = [element("span", note, class_="kf-quiet") for note in notes]
-        return element("p", *entries, *quiet, class_="kf-legend")
+        return [*entries, (GREY, self.others, "")] if self.others else entries
 
 
-def _entry(colour: str, label: str, after: str) -> Markup:
-    patch = element("i", style=f"background-color:{colour}")
-    return element("span", patch, element("bdi", label), after)
+def _colour(hue: float | None, number: int, alike: int) -> str:
+    """Return the colour of one of the labels that share a hue as "#rrggbb"; grey for no hue."""
+    if hue is None:
+        return GREY
+    lightness = 0.55 if alike == 1 else 0.5 + 0.25 * number / (alike - 1)
+    red, green, blue = (round(255 * part) for part in colorsys.hls_to_rgb(hue / 360.0, lightness, _SATURATION))
+    return f"#{red:02x}{green:02x}{blue:02x}"

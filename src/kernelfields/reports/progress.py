@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.live import Live
@@ -50,7 +50,7 @@ class FitProgress:
             self._live.start()
         return self
 
-    def __exit__(self, *exception: Any) -> None:
+    def __exit__(self, *exception: object) -> None:
         if self._live is not None:
             self._live.stop()
             self._live = None
@@ -94,7 +94,7 @@ def describe(iteration: Iteration) -> str:
 def estimated_seconds_left(
     history: Sequence[Iteration], tol: float | None, max_iter: int | None = None
 ) -> float | None:
-    """Return about how many seconds are left until the relative gap is ``tol``; None while nothing can be said."""
+    """Return about how many seconds are left until the relative gap is ``tol``; None while there is no estimate."""
     if tol is None or len(history) < _FEWEST_ITERATIONS:
         return None
     middle, last = history[len(history) // 2], history[-1]
@@ -111,7 +111,7 @@ def estimated_seconds_left(
 
 
 def in_words(seconds: float) -> str:
-    """Return a duration as a person would say it: 9 s, 4 min, 2.5 h."""
+    """Return a duration in words: 9 s, 4 min, 2.5 h."""
     if seconds < 99.5:
         return f"{math.ceil(seconds)} s"
     return f"{seconds / 60:.0f} min" if seconds < 99.5 * 60 else f"{seconds / 3600:.1f} h"

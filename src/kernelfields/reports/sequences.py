@@ -1,38 +1,51 @@
 """Labelled sequences: words in the colours of their labels, or a time line, with the probabilities of all labels.
 
     crf.show(x, tokens=words)          a LabelledSequence: print it, or let a notebook show it
-    crf.show(x)                        without words, a time line (timeline.py)
-    plot_sequence(crf.show(x))         the marginal probabilities as stacks of coloured bars, by matplotlib
+    crf.show(x)                        without words, a time line
+    plot_sequence(crf.show(x))         the marginal probabilities as stacks of coloured bars
 
-A :class:`LabelledSequence` is plain data: ``str()`` for a terminal, ``_repr_html_`` for a notebook, ``markup`` for
-a page, ``to_dict`` for programs. A thin bar below each label is its marginal probability, hovering tells those of
+    true         ████████▒▒▒▒▒▒▒▒▒▒████████
+    wrong                ▌▌
+    predicted    ██████████▒▒▒▒▒▒▒▒████████
+    probability  stacked marginals of the labels, 1 in all
+                 0        500      1000
+
+Words have a thin bar as long as the marginal probability of the label, and titles with the probabilities of
 the other labels; a label that is not the true one has a cross, a frame and the true label. Lines wrap; very long
-sequences of words are cut, and say so. Positions without words are listed by runs of the same label.
+sequences of words are cut, with the number of those that are left out. Positions without words are listed by runs of
+the same label in text. The label is written as well, so a colour (label_colours.py) only repeats it. Labels are
+compared by ``str``, which is how they are shown.
 
-The label is written as well, so a colour (label_colours.py) only repeats what is said. Labels are told apart by
-``str``, which is how they are shown.
+In a time line, a run of positions with the same label is one band, whose title has the label, the positions and the
+mean probability. Probabilities are means over stretches of positions where there are more of these than the picture is
+wide. Where there are more runs than that, a band has the most frequent label of each stretch, and the legend mentions
+it. The size of the picture is bounded for every T: some 2,000 bands and 360 steps of each curve.
 
 Arrays: labels, tokens, truth (T,); marginals (T, L), columns as in classes (L,). Cost: O(T L).
 Fails: ValueError naming the part whose length does not fit, the label that is not among the classes, or marginals
-that are no probabilities. True labels may be any: one that the classes do not know has no probability.
+that are no probabilities. True labels may be any: one that is not among the classes has no probability.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kernelfields.reports.figures import Picture, hover, legend, note, panels, plain, tick_labels
-from kernelfields.reports.label_colours import label_hues, label_tones, notable_labels, rgb_of, veil
-from kernelfields.reports.page import LIGHT, notebook
-from kernelfields.reports.tables import Markup, Table, element, printable
-from kernelfields.reports.timeline import Timeline, runs
+from kernelfields.reports.label_colours import Palette, label_hues, veil
+from kernelfields.reports.page import LIGHT, Shown
+from kernelfields.reports.tables import Markup, PlainValues, Table, printable, render
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.patches import StepPatch
+
+    from kernelfields.reports.figures import AxesOrNone
 
 _MOST_POSITIONS = 1000
 _LISTED = 5
@@ -44,30 +57,37 @@ _INCHES_PER_POSITION = 0.45
 # The height that a slanted letter takes, small above the bars and of usual size below them.
 _INCHES_ABOVE, _INCHES_BELOW = 0.06, 0.08
 _SLANT = 60
+# Of a time line, in pixels of a page: its width, that of its bands, their heights and that of the curves.
+_WIDTH, _BANDS_WIDTH = 960, 850.0
+_BAND, _GAP, _MARKS, _CURVES, _AXIS = 22.0, 3.0, 6.0, 110.0, 40.0
+_LETTER = 6.4
+_MOST_RUNS, _MOST_STEPS, _MOST_COLUMNS = 2000, 360, 240
+# Dark on the colours of all labels, on light and dark screens.
+_ON_BANDS = "#14181d"
 
 
 @dataclass(frozen=True, eq=False)
-class LabelledSequence:
+class LabelledSequence(Shown):
     """Labels of one sequence, the marginal probabilities of all labels, and if known its words and true labels."""
 
-    labels: Sequence[Any]
-    marginals: Any
-    classes: Sequence[Any]
-    tokens: Sequence[str] | None = None
-    truth: Sequence[Any] | None = None
+    labels: Sequence[object]
+    marginals: np.ndarray
+    classes: Sequence[object]
+    tokens: Sequence[object] | None = None
+    truth: Sequence[object] | None = None
     caption: str = ""
     #: The segments behind the labels, (begin, end, label, probability) each, where a field has cut the sequence.
-    segments: Sequence[Any] | None = None
+    segments: Sequence[tuple[int, int, object, float]] | None = None
 
     def __post_init__(self) -> None:
         for name in ("labels", "classes", "tokens", "truth"):
-            if (given := getattr(self, name)) is not None:
-                object.__setattr__(self, name, _plain(given, name))
+            if (entries := getattr(self, name)) is not None:
+                object.__setattr__(self, name, _plain(entries, name))
         object.__setattr__(self, "marginals", np.asarray(self.marginals, dtype=float))
         n_positions, n_classes = len(self.labels), len(self.classes)
         for name in ("tokens", "truth"):
-            if (given := getattr(self, name)) is not None and len(given) != n_positions:
-                raise ValueError(f"{name} has {len(given)} entries, but there are {n_positions} labels")
+            if (entries := getattr(self, name)) is not None and len(entries) != n_positions:
+                raise ValueError(f"{name} has {len(entries)} entries, but there are {n_positions} labels")
         if self.marginals.shape != (n_positions, n_classes):
             raise ValueError(
                 f"marginals have shape {self.marginals.shape}, but {n_positions} labels and {n_classes} classes "
@@ -84,185 +104,293 @@ class LabelledSequence:
     @property
     def probabilities(self) -> np.ndarray:
         """The marginal probability of each label, (T,)."""
-        place = {label: column for column, label in enumerate(self.classes)}
-        columns = np.array([place[label] for label in self.labels], dtype=np.intp)
+        column_of = {label: column for column, label in enumerate(self.classes)}
+        columns = np.array([column_of[label] for label in self.labels], dtype=np.intp)
         return self.marginals[np.arange(len(self)), columns]
 
     @property
     def wrong(self) -> np.ndarray:
         """Which labels are not the true ones, (T,) bool; none where the truth is not known."""
-        if self.truth is None:
-            return np.zeros(len(self), dtype=bool)
-        return np.array([label != true for label, true in zip(self.labels, self.truth, strict=True)], dtype=bool)
+        truth = self.labels if self.truth is None else self.truth
+        return np.array([label != true for label, true in zip(self.labels, truth, strict=True)], dtype=bool)
 
     def word(self, position: int) -> str:
-        """Return what stands at a position: its token, or its number."""
+        """Return the token of a position, or its number."""
         return str(position) if self.tokens is None else str(self.tokens[position])
 
-    def __str__(self) -> str:
-        if self.tokens is None:
-            return self._runs_text()
-        wrong, probabilities = self.wrong, self.probabilities
-        rows = [
-            (
-                self.word(t),
-                self.labels[t],
-                f"{probabilities[t]:.3f}",
-                f"truth {printable(self.truth[t], _LONGEST_WORD)}" if self.truth and wrong[t] else "",
-            )
-            for t in range(min(len(self), _MOST_POSITIONS))
-        ]
-        table = Table((), rows, self.caption, words=(0, 1, 3), gap=2, longest=_LONGEST_WORD)
-        return "\n".join(filter(None, [table.text(), self._remainder]))
-
-    def _runs_text(self) -> str:
-        """Return a line for every run of positions whose label, and true label, are the same."""
+    def parts(self) -> Iterable[Table]:
+        """Yield a line for every word, or for every run of positions whose label, and true label, are the same."""
+        truth = self.labels if self.truth is None else self.truth
+        pairs = list(zip(self.labels, truth, strict=True))
+        stretches = [(t, t + 1) for t in range(len(self))] if self.tokens is not None else runs(pairs)
         wrong, probabilities, rows = self.wrong, self.probabilities, []
-        pairs = list(zip(self.labels, self.labels if self.truth is None else self.truth, strict=True))
-        stretches = runs(pairs)
         for begin, end in stretches[:_MOST_POSITIONS]:
-            places = str(begin) if end - begin == 1 else f"{begin} to {end - 1}"
-            truth = f"truth {printable(pairs[begin][1], _LONGEST_WORD)}" if wrong[begin] else ""
-            rows.append((places, self.labels[begin], f"{probabilities[begin:end].mean():.3f}", truth))
-        left = len(stretches) - _MOST_POSITIONS
-        table = Table((), rows, self.caption, words=(0, 1, 3), gap=2, longest=_LONGEST_WORD)
-        return "\n".join(filter(None, [table.text(), f"{left:,} more runs" if left > 0 else ""]))
-
-    def _repr_html_(self) -> str:
-        return notebook([self.markup()])
+            where = self.word(begin) if end - begin == 1 else f"{begin} to {end - 1}"
+            true = f"truth {printable(truth[begin], _LONGEST_WORD)}" if wrong[begin] else ""
+            rows.append((where, self.labels[begin], f"{probabilities[begin:end].mean():.3f}", true))
+        remainder = _remainder(len(stretches), "run" if self.tokens is None else "position")
+        yield Table((), rows, self.caption, words=(0, 1, 3), gap=2, longest=_LONGEST_WORD, note=remainder)
 
     def markup(self) -> Markup:
         """Return the sequence as a figure of words, or a time line, for a page, which has the style for it."""
         if self.tokens is None and len(self):
-            return Timeline(self).markup()
-        hues, probabilities, wrong = label_hues(self.classes), self.probabilities, self.wrong
+            palette = Palette(self.marginals, self.classes, self.labels)
+            picture, notes = _timeline(self, palette)
+            return self._figure(picture, palette, notes)
+        hues, probabilities, wrong = label_hues(self.classes), self.probabilities.tolist(), self.wrong
         items = [
-            self._item(t, hues[str(self.labels[t])], float(probabilities[t]), bool(wrong[t]))
+            {
+                "word": self.word(t),
+                "label": self.labels[t],
+                "wrong": wrong[t],
+                "truth": None if self.truth is None else self.truth[t],
+                "width": f"{100 * min(probabilities[t], 1.0):.1f}",
+                "style": veil(hues[str(self.labels[t])], probabilities[t]),
+                "title": self.hover(t),
+            }
             for t in range(min(len(self), _MOST_POSITIONS))
         ]
-        if self._remainder:
-            items.append(element("li", self._remainder, class_="kf-more"))
-        heading = [element("figcaption", element("bdi", self.caption))] if self.caption else []
-        return element("figure", *heading, element("ol", *items), class_="kf-sequence")
+        remainder = _remainder(len(self), "position")
+        return render("words.html", caption=self.caption, items=items, remainder=remainder)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return all positions as plain values that JSON can hold."""
-        probabilities = self.probabilities.tolist()
-        return {
-            "caption": self.caption,
-            "positions": [
-                {
-                    "token": None if self.tokens is None else self.tokens[t],
-                    "label": self.labels[t],
-                    "probability": probabilities[t],
-                    "truth": None if self.truth is None else self.truth[t],
-                    "marginals": list(zip(self.classes, self.marginals[t].tolist(), strict=True)),
-                }
-                for t in range(len(self))
-            ],
-        }
-
-    def hover(self, position: int) -> str:
-        """Return what hovering over a position shows: the most probable labels, and the truth if it is another."""
-        row = self.marginals[position]
-        order = [i for i in np.argsort(-row, kind="stable")[:_LISTED] if row[i] >= _SMALLEST_LISTED]
-        lines = [f"{position}: {self.word(position)}", *(f"{self.classes[i]} {row[i]:.3f}" for i in order)]
-        rest = len(row) - len(order)
-        if rest and (left := 1.0 - float(row[order].sum())) >= _SMALLEST_LISTED:
-            lines.append(f"{rest} other label{'s' if rest > 1 else ''} {left:.3f}")
-        if self.truth is not None and self.labels[position] != self.truth[position]:
-            lines.append(f"truth {self.truth[position]}")
-        return "\n".join(lines)
+    def _figure(self, picture: Picture, palette: Palette, notes: Sequence[str]) -> Markup:
+        """Return a picture with its caption and the legend of the colours."""
+        caption = f"{self.caption}: {self.heading}" if self.caption else self.heading
+        entries = palette.legend(Counter(map(str, self.labels)))
+        return render("figure.html", caption=caption, picture=picture.markup(), legend=entries, notes=notes)
 
     @property
-    def _remainder(self) -> str:
-        left = len(self) - _MOST_POSITIONS
-        return f"{left:,} more position{'s' if left > 1 else ''}" if left > 0 else ""
+    def heading(self) -> str:
+        """Number of positions, and the share of right labels where the truth is known."""
+        right = "" if self.truth is None else f", {100 * (1 - self.wrong.mean()):.1f} % right"
+        return f"{self._size}{right}"
 
-    def _item(self, t: int, hue: float | None, probability: float, wrong: bool) -> Markup:
-        # bdi keeps the direction of a word, or an override in it, from reaching its neighbours.
-        label = element("small", "✗ " if wrong else "", element("bdi", self.labels[t]))
-        bar = element("span", element("span", style=f"width:{100 * min(probability, 1.0):.1f}%"), class_="kf-sure")
-        truth = []
-        if wrong and self.truth is not None:
-            truth.append(element("small", "truth ", element("bdi", self.truth[t]), class_="kf-truth"))
-        return element(
-            "li",
-            element("bdi", self.word(t)),
-            label,
-            bar,
-            *truth,
-            class_="kf-wrong" if wrong else None,
-            style=veil(hue, probability),
-            title=self.hover(t),
+    @property
+    def _size(self) -> str:
+        return f"{len(self):,} position{'s' if len(self) > 1 else ''}"
+
+    def to_rows(self) -> list[PlainValues]:
+        """Return one dict for each position, for ``csv.DictWriter`` or ``pandas.DataFrame``.
+
+        Keys: position, token, label, probability, truth. A token or a truth that is not known is None.
+        """
+        absent = [None] * len(self)
+        columns = (
+            range(len(self)),
+            absent if self.tokens is None else self.tokens,
+            self.labels,
+            self.probabilities.tolist(),
+            absent if self.truth is None else self.truth,
         )
+        names = ("position", "token", "label", "probability", "truth")
+        return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+
+    def to_dict(self) -> PlainValues:
+        """Return all positions as plain values that JSON can hold."""
+        positions = []
+        for row in self.to_rows():
+            marginals = self.marginals[row.pop("position")].tolist()
+            positions.append({**row, "marginals": list(zip(self.classes, marginals, strict=True))})
+        return {"caption": self.caption, "positions": positions}
+
+    def hover(self, begin: int, end: int | None = None) -> str:
+        """Return the title of a position, or of those before ``end``: the most probable labels with their means.
+
+        The true label of a single position is added if it is another.
+        """
+        end = begin + 1 if end is None else end
+        means = self.marginals[begin:end].mean(axis=0)
+        order = [i for i in np.argsort(-means, kind="stable")[:_LISTED] if means[i] >= _SMALLEST_LISTED]
+        heading = f"{begin}: {self.word(begin)}" if end - begin == 1 else f"positions {begin} to {end - 1}"
+        lines = [heading, *(f"{self.classes[i]} {means[i]:.3f}" for i in order)]
+        rest = len(means) - len(order)
+        if rest and (left := 1.0 - float(means[order].sum())) >= _SMALLEST_LISTED:
+            lines.append(f"{rest} other label{'s' if rest > 1 else ''} {left:.3f}")
+        if self.truth is not None and end - begin == 1 and self.labels[begin] != self.truth[begin]:
+            lines.append(f"truth {self.truth[begin]}")
+        return "\n".join(lines)
 
 
-def _plain(given: Any, name: str) -> tuple:
+def _remainder(count: int, noun: str) -> str:
+    """Return how many are left out of what is shown, empty if none."""
+    left = count - _MOST_POSITIONS
+    return f"{left:,} more {noun}{'s' if left > 1 else ''}" if left > 0 else ""
+
+
+def _plain(entries: object, name: str) -> tuple[object, ...]:
     """Return a list as a tuple of plain values, NumPy's turned into Python's."""
-    if isinstance(given, str | bytes | Mapping) or not hasattr(given, "__len__"):
-        raise TypeError(f"{name} must be a list with one entry for each position, got {given!r:.60}")
-    return tuple(each.item() if isinstance(each, np.generic) else each for each in given)
+    if (
+        isinstance(entries, str | bytes | Mapping)
+        or not isinstance(entries, Iterable)
+        or not hasattr(entries, "__len__")
+    ):
+        raise TypeError(f"{name} must be a list with one entry for each position, got {entries!r:.60}")
+    return tuple(entry.item() if isinstance(entry, np.generic) else entry for entry in entries)
 
 
-def plot_sequence(sequence: LabelledSequence, ax: Any = None) -> Picture:
-    """Plot what ``show()`` of a fitted estimator returns: at every position the marginals as a stack of bars.
+def runs(values: Sequence[object]) -> list[tuple[int, int]]:
+    """Return begin and end of every stretch of equal values."""
+    ends = [t for t in range(1, len(values)) if values[t] != values[t - 1]]
+    return list(zip([0, *ends], [*ends, len(values)], strict=True)) if len(values) else []
 
-    The labels that were chosen stand above the bars, wrong ones with a cross and the true label. Only labels that
+
+# ---- pictures
+
+
+def plot_sequence(sequence: LabelledSequence, ax: AxesOrNone = None) -> Picture:
+    """Plot the result of ``show()`` of a fitted estimator: the stacked marginals of every position.
+
+    The predicted labels stand above the stacks, wrong ones with a cross and the true label. Only labels that
     are probable somewhere have a colour of their own in the legend; the others share grey.
     """
     if not isinstance(sequence, LabelledSequence):
         raise TypeError(f"plot_sequence takes what show() returns, a LabelledSequence, got {type(sequence).__name__}")
     if not len(sequence):
         raise ValueError("the sequence has no positions: there is nothing to plot")
-    n_positions = len(sequence)
+    n_positions, truth = len(sequence), sequence.labels if sequence.truth is None else sequence.truth
     words = [plain(sequence.word(t)) for t in range(n_positions)]
-    marks = [_mark(sequence, t) for t in range(n_positions)]
+    marks = [
+        f"✗ {plain(label)} ({plain(true)})" if label != true else plain(label)
+        for label, true in zip(sequence.labels, truth, strict=True)
+    ]
+    width, height = min(max(3.0 + _INCHES_PER_POSITION * n_positions, 5.0), 16.0), 3.2
+    if n_positions <= _MOST_WORDS:
+        height = 2.4 + _INCHES_ABOVE * max(map(len, marks)) + _INCHES_BELOW * max(map(len, words))
     description = f"marginal probabilities of {n_positions:,} positions {sequence.caption}".strip()
-    with panels(ax, description, _size(words, marks)) as picture:
+    with panels(ax, description, (width, height)) as picture:
         (panel,) = picture.axes
-        _draw_stacks(panel, sequence)
+        stacks = _draw_stacks(panel, sequence, Palette(sequence.marginals, sequence.classes, sequence.labels))
+        beside = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5), "ncols": 1, "fontsize": "small"}
+        legend(panel, list(stacks.values()), list(stacks), **beside)
         if n_positions <= _MOST_WORDS:
             slanted = {"rotation": _SLANT, "rotation_mode": "anchor"}
             for t, (mark, wrong) in enumerate(zip(marks, sequence.wrong, strict=True)):
                 colour = LIGHT["wrong" if wrong else "muted"]
                 note(panel, t, 1.02, mark, color=colour, ha="left", va="bottom", **slanted)
             tick_labels(panel.xaxis, range(n_positions), words, ha="right", **slanted)
-        panel.set(xlim=(-0.6, n_positions - 0.4), ylim=(0, 1), ylabel="marginal probability")
+            panel.vlines(np.arange(1, n_positions) - 0.5, 0, 1, colors=LIGHT["card"], linewidth=3)
+        panel.set_ylabel("marginal probability")
     return picture
 
 
-def _draw_stacks(panel: Axes, sequence: LabelledSequence) -> None:
-    places, bottom = np.arange(len(sequence)), np.zeros(len(sequence))
-    named = notable_labels(sequence.marginals, sequence.classes, sequence.labels)
-    shares = [(sequence.classes[column], sequence.marginals[:, column]) for column in named]
-    colours: list[Any] = [rgb_of(*each) for each in label_tones(sequence.classes, named)]
-    if len(named) < len(sequence.classes):
-        rest = np.maximum(1.0 - sum(share for _, share in shares), 0.0)
-        shares.append((f"{len(sequence.classes) - len(named)} others", rest))
-        colours.append(LIGHT["line"])
-    handles = []
-    for (label, share), colour in zip(shares, colours, strict=True):
-        bars = panel.bar(places, share, bottom=bottom, width=0.9, color=colour)
-        for t, bar in enumerate(bars):
-            hover(bar, [f"{t}: {sequence.word(t)}\n{label} {share[t]:.3f}"])
-        handles.append(bars)
-        bottom = bottom + share
-    names = [label for label, _ in shares]
-    legend(panel, handles, names, loc="center left", bbox_to_anchor=(1.0, 0.5), ncols=1, fontsize="small")
+def _draw_stacks(panel: Axes, sequence: LabelledSequence, palette: Palette) -> dict[object, StepPatch]:
+    """Draw stacked marginals, and invisible columns whose titles are the probabilities; return the labels drawn."""
+    length, stacks = len(sequence), {}
+    edges = _edges(length, _MOST_STEPS)
+    means = np.add.reduceat(sequence.marginals, edges[:-1], axis=0) / np.diff(edges)[:, None]
+    below = np.zeros(len(means))
+    for label, colour, share in palette.shares(means):
+        above = np.minimum(below + share, 1.0)
+        stacks[label] = panel.stairs(above, edges - 0.5, baseline=below, fill=True, color=colour, linewidth=0)
+        hover(stacks[label], [str(label)], "kf-curve")
+        below = above
+    columns = list(pairwise(_edges(length, _MOST_COLUMNS).tolist()))
+    titles = [sequence.hover(begin, end) for begin, end in columns]
+    _draw_bars(panel, columns, (0, 1), ["none"], titles, "kf-hover")
+    panel.set(ylim=(0, 1), xlim=(-0.5, length - 0.5))
+    return stacks
 
 
-def _mark(sequence: LabelledSequence, position: int) -> str:
-    """Return the label of a position, with a cross and the true label where it is wrong."""
-    label = plain(sequence.labels[position])
-    if sequence.truth is None or sequence.truth[position] == sequence.labels[position]:
-        return label
-    return f"✗ {label} ({plain(sequence.truth[position])})"
+def _draw_bars(
+    panel: Axes,
+    stretches: Sequence[tuple[int, int]],
+    extent: tuple[float, float],
+    colours: Sequence[object],
+    titles: Sequence[str],
+    role: str,
+    narrowest: float = 0.0,
+) -> None:
+    """Draw stretches of positions as bars from ``extent[0]`` on, ``extent[1]`` high, with titles."""
+    spans = [(begin - 0.5, max(end - begin, narrowest)) for begin, end in stretches]
+    hover(panel.broken_barh(spans, extent, facecolors=colours, linewidth=0, clip_on=False), titles, role)
 
 
-def _size(words: list[str], marks: list[str]) -> tuple[float, float]:
-    """Return inches that leave room for the bars, the labels above them and the words below."""
-    width = min(max(3.0 + _INCHES_PER_POSITION * len(words), 5.0), 16.0)
-    if len(words) > _MOST_WORDS:
-        return width, 3.2
-    return width, 2.4 + _INCHES_ABOVE * max(map(len, marks)) + _INCHES_BELOW * max(map(len, words))
+def _timeline(sequence: LabelledSequence, palette: Palette) -> tuple[Picture, list[str]]:
+    """Return bands of labels above stacked probabilities, and notes on what was simplified."""
+    bands = {"predicted": (0.0, sequence.labels)}
+    if sequence.truth is not None:
+        bands["true"] = (_BAND + 2 * _GAP + _MARKS, sequence.truth)
+    top = max(bottom for bottom, _ in bands.values()) + _BAND
+    length, notes = len(sequence), []
+    if length > _MOST_STEPS:
+        notes.append(f"probabilities: means over {length / _MOST_STEPS:.1f} positions each")
+    size = (_WIDTH / 96, (top + _CURVES + _AXIS) / 96)
+    with panels(None, sequence.heading, size, (top, _CURVES)) as picture:
+        upper, lower = picture.axes
+        coarse = [_draw_band(upper, sequence, palette, name, *bands[name]) for name in reversed(bands)]
+        ticks = {name: bottom + _BAND / 2 for name, (bottom, _) in bands.items()}
+        if sequence.truth is not None:
+            _draw_mistakes(upper, sequence.wrong)
+            ticks["wrong"] = _BAND + _GAP + _MARKS / 2
+        tick_labels(upper.yaxis, list(ticks.values()), list(ticks))
+        upper.set_ylim(0, top)
+        upper.tick_params(labelbottom=False)
+        _draw_stacks(lower, sequence, palette)
+        lower.set_ylabel("probability")
+        lower.locator_params(axis="x", integer=True, steps=[1, 2, 5, 10])
+        lower.xaxis.set_major_formatter("{x:,.0f}")
+        lower.tick_params(axis="x", length=3)
+        for panel in picture.axes:
+            panel.grid(False)
+            panel.spines[:].set_visible(False)
+    return picture, [*notes, "bands: the most frequent label of each stretch"] if any(coarse) else notes
+
+
+def _draw_band(
+    panel: Axes, sequence: LabelledSequence, palette: Palette, name: str, bottom: float, labels: Sequence[object]
+) -> bool:
+    """Draw the runs of labels; predicted segments are fainter the less probable they are.
+
+    Return whether there are so many that each stretch has its most frequent label only.
+    """
+    names, known = [str(label) for label in labels], [str(label) for label in sequence.classes]
+    segments = (sequence.segments or ()) if name == "predicted" else ()
+    chances = {begin: chance for begin, _, _, chance in segments}
+    stretches = [(begin, end) for begin, end, *_ in segments] or runs(names)
+    if coarse := len(stretches) > _MOST_RUNS:
+        names, chances = list(_most_frequent(names)), {}
+        stretches = runs(names)
+    colours, titles = [], []
+    for begin, end in stretches:
+        label, where = names[begin], f"position {begin}" if end - begin == 1 else f"positions {begin} to {end - 1}"
+        mean = sequence.marginals[begin:end, known.index(label)].mean() if label in known else None
+        words = "probability" if end - begin == 1 else "mean probability"
+        chance = chances.get(begin)
+        if chance is not None:
+            titles.append(f"{label}, {where}, probability of the segment {chance:.3f}")
+        else:
+            titles.append(f"{label}, {where}" + ("" if mean is None else f", {words} {mean:.3f}"))
+        colours.append((palette[label], 1.0 if chance is None else 0.35 + 0.65 * chance))
+        if (end - begin) * _BANDS_WIDTH / len(names) > _LETTER * len(label) + 8:
+            style = {"ha": "center", "va": "center", "color": _ON_BANDS, "fontsize": "medium"}
+            note(panel, (begin + end - 1) / 2, bottom + _BAND / 2, printable(label), **style)
+    _draw_bars(panel, stretches, (bottom, _BAND), colours, titles, "kf-run")
+    return coarse
+
+
+def _most_frequent(names: Sequence[str]) -> Iterator[str]:
+    """Yield names in which every stretch has its most frequent one."""
+    for begin, end in pairwise(_edges(len(names), _WIDTH).tolist()):
+        label, _ = Counter(names[begin:end]).most_common(1)[0]
+        yield from [label] * (end - begin)
+
+
+def _edges(length: int, most: int) -> np.ndarray:
+    """Return the edges of at most ``most`` stretches of positions, of about equal length."""
+    return np.linspace(0, length, min(length, most) + 1).astype(int)
+
+
+def _draw_mistakes(panel: Axes, wrong: np.ndarray) -> None:
+    """Draw marks where the label is not the true one, fainter where few of the positions of a mark are wrong."""
+    edges = _edges(len(wrong), _WIDTH)
+    counts = np.add.reduceat(wrong, edges[:-1], dtype=np.int64)
+    shares = (counts / np.diff(edges)).tolist()
+    marks = [(begin, end) for begin, end in runs(shares) if shares[begin] > 0]
+    stretches = [(int(edges[begin]), int(edges[end])) for begin, end in marks]
+    titles = [
+        f"{counts[begin:end].sum():,} wrong, positions {first} to {last - 1}"
+        for (begin, end), (first, last) in zip(marks, stretches, strict=True)
+    ]
+    colours = [(LIGHT["wrong"], 0.25 + 0.75 * shares[begin]) for begin, _ in marks]
+    extent, narrowest = (_BAND + _GAP, _MARKS), len(wrong) / _BANDS_WIDTH
+    _draw_bars(panel, stretches, extent, colours, titles, "kf-missed", narrowest)

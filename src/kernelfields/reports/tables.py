@@ -1,47 +1,49 @@
-"""Tables as plain text, as HTML and as JSON, and the HTML elements they are made of.
+"""Tables as plain text, as HTML and as rows of values; numbers with intervals; the templates of HTML.
 
-    print(Table(("kernel", "accuracy"), [("linear", "0.81"), ("rbf", "0.93")]).text())
+    print(Table(("kernel", "accuracy"), [("linear", 0.8123), ("rbf", 0.9311)], formats={"accuracy": ".2f"}).text())
 
-A table has column heads (or none, for a list), rows of cells, columns of words (to the left) and of numbers (to
-the right). Rows and cells may be shaded, green for positive and red for negative; colour only repeats the sign
-that is written. An empty row is a gap: a blank line in text, a line above the next row in HTML.
+A table has column heads (none for a list), rows of cells, columns of words (aligned left) and columns of numbers
+(aligned right). Cells hold values; ``formats`` gives the format of a column. Rows and cells can be shaded, green for
+positive and red for negative values; colour only repeats the sign that is written. An empty row is a gap: a blank
+line in text, a line above the next row in HTML.
 
-HTML is escaped by construction: plain strings are escaped, and only :class:`Markup`, which elements return, passes
-as it is. Text has control characters written out, and can be cut into bands of columns that fit a terminal.
-Numbers in attributes must be finite: a browser drops a shape with "nan" in it without a word.
+HTML comes from the jinja2 templates in the folder ``templates``, which escape every value that is not
+:class:`Markup`. jinja2 is loaded when the first template is filled. Text has control characters written out and can
+be cut into bands of columns that fit a terminal.
 
-Cost: that of writing down the cells. Fails: ValueError when a row does not fit the columns.
+Cost: that of writing the cells. Fails: ValueError when a row does not fit the columns.
 This file imports nothing of the package, so that every room can show its results as a table.
 """
 
 from __future__ import annotations
 
-import html
 import math
-import numbers
 import re
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from markupsafe import Markup
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+#: Plain values by name, as JSON holds them: what ``to_dict`` returns, and what is read back.
+PlainValues: TypeAlias = dict[str, Any]
+PlainMapping: TypeAlias = Mapping[str, Any]
 
 #: Width of text, that of the narrowest usual terminal.
 TEXT_WIDTH = 80
-#: How a number that does not exist is shown.
-ABSENT = "."
+#: The text of a number that does not exist, and of an interval that does not.
+ABSENT, NO_ENDS = ".", "[–]"
 # The strongest shade leaves text readable on light and on dark paper.
 _STRONGEST_SHADE = 0.45
 _LONGEST_LABEL = 16
 _PART_INDENT = 6
-_UNCUT = 10**6
-_VOID = frozenset({"img", "meta"})
 # Neither HTML nor XML allows these, and lone surrogates cannot be written as UTF-8.
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
-
-
-class Markup(str):
-    """Text that is already HTML or SVG."""
-
-    __slots__ = ()
 
 
 def valid_text(text: object) -> str:
@@ -49,39 +51,77 @@ def valid_text(text: object) -> str:
     return _FORBIDDEN.sub("\ufffd", str(text))
 
 
-def escape(text: object) -> Markup:
-    """Return text safe between tags and inside quoted attributes; Markup is returned unchanged."""
-    return text if isinstance(text, Markup) else Markup(html.escape(valid_text(text), quote=True))
+def render(template: str, **values: object) -> Markup:
+    """Fill a template of the folder ``templates``. Values are escaped unless they are Markup."""
+    return Markup(_templates().get_template(template).render(values))
 
 
-def element(tag: str, *children: object, **attributes: object) -> Markup:
-    """Return one element. ``class_`` and ``stroke_width`` become class and stroke-width; None is left out."""
-    opening = tag + "".join(
-        f' {name.rstrip("_").replace("_", "-")}="{_attribute(name, value)}"'
-        for name, value in attributes.items()
-        if value is not None
+@cache
+def _templates() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    return Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=lambda value: value if isinstance(value, Markup) else valid_text(value),
+        keep_trailing_newline=True,
     )
-    if tag in _VOID:
-        if children:
-            raise ValueError(f"<{tag}> cannot have content, got {len(children)} children")
-        return Markup(f"<{opening}>")
-    return Markup(f"<{opening}>{join(children)}</{tag}>")
 
 
-def join(parts: Iterable[object]) -> Markup:
-    """Return parts one after the other, escaping those that are not Markup."""
-    return Markup("".join(escape(part) for part in parts))
+class Result:
+    """The base of results: dataclasses of numbers, arrays and other results."""
+
+    def to_dict(self) -> PlainValues:
+        """Return plain values for JSON, by the names of the fields."""
+        return {part.name: json_value(getattr(self, part.name)) for part in fields(self)}  # type: ignore[arg-type]
 
 
-def _attribute(name: str, value: object) -> str:
-    if isinstance(value, numbers.Real) and not isinstance(value, bool):
-        number = float(value)
-        if not math.isfinite(number):
-            raise ValueError(f"attribute {name!r} must be a finite number, got {value!r}")
-        # Adding zero turns -0.0 into 0.0.
-        return f"{round(number, 2) + 0.0:.2f}".rstrip("0").rstrip(".")
-    # str() takes a Markup back to plain text: inside quotes it is escaped like any other.
-    return escape(str(value))
+@dataclass(frozen=True)
+class Estimate(Result):
+    """A number and the ends of its interval.
+
+    The ends are None where no interval was computed, and NaN where the data do not determine one.
+    """
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __format__(self, form: str) -> str:
+        form = form or ".3f"
+        if self.low is None or self.high is None:
+            return f"{self.value:{form}}"
+        if math.isnan(self.low) or math.isnan(self.high):
+            return f"{self.value:{form}} {NO_ENDS}"
+        return f"{self.value:{form}} [{self.low:{form}}, {self.high:{form}}]"
+
+    def __str__(self) -> str:
+        return f"{self}"
+
+
+def read_estimate(figure: object, where: str = "the figure", *, resampled: bool = False) -> Estimate:
+    """Read a number, an estimate or the dict of one, as JSON holds it; None stands for a number that does not exist.
+
+    With ``resampled`` an interval was computed, and a missing one is shown as absent; else it is not shown.
+    """
+    if isinstance(figure, Mapping):
+        if "value" not in figure:
+            raise ValueError(f"{where} is {figure!r:.80}, which has no 'value'")
+        parts = [figure.get(name) for name in ("value", "low", "high")]
+    else:
+        parts = [getattr(figure, "value", figure), getattr(figure, "low", None), getattr(figure, "high", None)]
+    try:
+        value, low, high = (math.nan if part is None else float(part) for part in parts)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{where} is {figure!r:.80}: pass a number, or a value with its interval such as an Estimate"
+        ) from error
+    known = resampled or (math.isfinite(low) and math.isfinite(high))
+    return Estimate(value, low, high) if known else Estimate(value)
 
 
 @dataclass(frozen=True)
@@ -97,7 +137,7 @@ class Row:
 
     @property
     def indent(self) -> int:
-        """How far text is set in."""
+        """Number of characters by which text is indented."""
         return _PART_INDENT if self.role == "part" else 0
 
     def style(self, column: int | None = None) -> str | None:
@@ -109,19 +149,24 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """Heads, rows of as many cells, and which columns hold words; the others hold numbers.
+    """Column heads, rows of as many cells, and which columns hold words; the others hold numbers.
 
-    In text, columns are ``gap`` characters apart, numbers take at least ``least`` characters, and words are cut to
-    ``longest``; HTML shows them whole.
+    ``formats`` maps heads to format specifications, such as ".3f", for cells that are no strings; None is an empty
+    cell. ``note`` is a line below the table. In text, columns are ``gap`` characters apart, numbers take at least
+    ``least`` characters, words are cut to ``longest``, and columns that exceed ``width`` form further bands; HTML
+    shows everything.
     """
 
     columns: Sequence[object]
     rows: Sequence[Row | Sequence[object]]
     caption: str = ""
     words: Collection[int] = (0,)
+    formats: Mapping[str, str] = field(default_factory=dict)
+    note: str = ""
     gap: int = 3
     least: int = 0
     longest: int | None = None
+    width: int | None = None
 
     def __post_init__(self) -> None:
         expected = len(self.columns)
@@ -135,38 +180,51 @@ class Table:
     def _rows(self) -> list[Row]:
         return [row if isinstance(row, Row) else Row(row) for row in self.rows]
 
-    def text(self, width: int | None = None) -> str:
+    def _cells(self, row: Row) -> list[object]:
+        """Return the cells of a row as they are shown."""
+        formats = [self.formats.get(str(head), "") for head in self.columns] or [""] * len(row.cells)
+        return [
+            "" if cell is None else cell if isinstance(cell, str) else format(cell, form)
+            for cell, form in zip(row.cells, formats if row.cells else (), strict=True)
+        ]
+
+    def shown_rows(self) -> list[list[object]]:
+        """Return the cells of all rows as they are shown, without gaps."""
+        return [self._cells(row) for row in self._rows if row.cells]
+
+    def text(self) -> str:
         """Return lines with aligned columns, cut into bands of columns where ``width`` characters are too few."""
         rows = self._rows
-        written = [[self._written(cell, column, row) for column, cell in enumerate(row.cells)] for row in rows]
+        written = [[self._cut(cell, column, row) for column, cell in enumerate(self._cells(row))] for row in rows]
         if self.columns:
             rows = [Row(self.columns), *rows]
-            written = [[printable(head, self.longest or _UNCUT) for head in self.columns], *written]
+            written = [[printable(head, self.longest) for head in self.columns], *written]
         widths = [
             max(0 if column in self.words else self.least, *map(len, cells))
             for column, cells in enumerate(zip(*filter(None, written), strict=True))
         ]
-        bands = ["\n".join(self._aligned(rows, written, widths, band)) for band in self._bands(widths, width)]
-        return "\n".join(filter(None, [printable(self.caption), "\n\n".join(bands)]))
+        bands = ["\n".join(self._aligned(rows, written, widths, band)) for band in self._bands(widths)]
+        note = printable(self.note, None)
+        return "\n".join(filter(None, [printable(self.caption), "\n\n".join(bands), note]))
 
-    def _written(self, cell: object, column: int, row: Row) -> str:
+    def _cut(self, cell: object, column: int, row: Row) -> str:
         if self.longest is None or column not in self.words:
-            return printable(cell, _UNCUT)
+            return printable(cell, None)
         return printable(cell, self.longest - row.indent)
 
-    def _bands(self, widths: Sequence[int], width: int | None) -> list[list[int]]:
+    def _bands(self, widths: Sequence[int]) -> list[list[int]]:
         """Return which columns stand beside each other; the first is repeated in every band."""
         bands: list[list[int]] = [[0]] if widths else []
         for column in range(1, len(widths)):
-            used = sum(widths[each] + self.gap for each in bands[-1])
-            if width is not None and len(bands[-1]) > 1 and used + widths[column] > width:
+            used = sum(widths[other] + self.gap for other in bands[-1])
+            if self.width is not None and len(bands[-1]) > 1 and used + widths[column] > self.width:
                 bands.append([0])
             bands[-1].append(column)
         return bands
 
     def _aligned(
         self, rows: Sequence[Row], written: Sequence[Sequence[str]], widths: Sequence[int], band: Sequence[int]
-    ) -> Iterable[str]:
+    ) -> Iterator[str]:
         for row, cells in zip(rows, written, strict=True):
             line = (" " * self.gap).join(
                 cells[column].ljust(widths[column]) if column in self.words else cells[column].rjust(widths[column])
@@ -176,37 +234,31 @@ class Table:
 
     def markup(self) -> Markup:
         """Return a table element inside one that scrolls where the window is too narrow."""
-        parts = [element("caption", self.caption)] if self.caption else []
-        if self.columns:
-            heads = [
-                element("th", head, scope="col", class_=self._role(column)) if str(head) else element("td")
-                for column, head in enumerate(self.columns)
-            ]
-            parts.append(element("thead", element("tr", *heads)))
-        body, after_gap = [], False
-        for row in self._rows:
-            if row.cells:
-                body.append(self._row_markup(row, after_gap))
-            after_gap = not row.cells
-        return element("div", element("table", *parts, element("tbody", *body)), class_="kf-wide")
-
-    def _row_markup(self, row: Row, after_gap: bool) -> Markup:
-        head = 0 if self.columns and 0 in self.words else None
-        cells = [
-            element(
-                "th" if column == head else "td",
-                cell,
-                scope="row" if column == head else None,
-                class_=self._role(column),
-                style=row.style(column),
-            )
-            for column, cell in enumerate(row.cells)
+        rows = self._rows
+        shown = [
+            (row, self._cells(row), bool(index) and not rows[index - 1].cells)
+            for index, row in enumerate(rows)
+            if row.cells
         ]
-        roles = [f"kf-{row.role}"] * bool(row.role) + ["kf-total"] * after_gap
-        return element("tr", *cells, class_=" ".join(roles) or None, style=row.style())
+        return render("table.html", table=self, rows=shown)
 
-    def _role(self, column: int) -> str | None:
-        return "kf-words" if column in self.words else None
+    def to_rows(self) -> list[PlainValues]:
+        """Return one dict for each row, by the heads; an Estimate has its ends in entries of their own."""
+        return [
+            {
+                name: value
+                for head, cell in zip(self.columns, row.cells, strict=True)
+                for name, value in _named_values(str(head), cell)
+            }
+            for row in self._rows
+            if row.cells and self.columns
+        ]
+
+
+def _named_values(name: str, cell: object) -> list[tuple[str, object]]:
+    if not isinstance(cell, Estimate):
+        return [(name, cell)]
+    return [(name, cell.value), (f"{name} low", cell.low), (f"{name} high", cell.high)]
 
 
 def matrix_table(
@@ -222,7 +274,7 @@ def matrix_table(
         Row((label, *line), [math.nan, *(value / largest for value in row)])
         for label, line, row in zip(row_labels, cells, values, strict=True)
     ]
-    return Table(("", *column_labels), rows, caption, gap=2, least=6, longest=_LONGEST_LABEL)
+    return Table(("", *column_labels), rows, caption, gap=2, least=6, longest=_LONGEST_LABEL, width=TEXT_WIDTH)
 
 
 def list_table(caption: str, rows: Sequence[Row]) -> Table:
@@ -230,43 +282,33 @@ def list_table(caption: str, rows: Sequence[Row]) -> Table:
     return Table((), rows, caption, words=(1,), gap=2, least=10, longest=TEXT_WIDTH - 12)
 
 
-def text_of(heading: str, tables: Sequence[Table]) -> str:
-    """Return a heading and tables with lines between them."""
-    return "\n\n".join([heading, *(table.text() for table in tables)])
-
-
-def html_of(heading: str, tables: Sequence[Table]) -> str:
-    """Return a heading and tables as one element."""
-    return str(element("div", element("p", heading), *(table.markup() for table in tables)))
-
-
-def json_value(value: Any) -> Any:
+def json_value(value: object) -> object:
     """Return plain values that JSON can hold: numbers of NumPy as Python's, None for NaN and infinity."""
     if hasattr(value, "to_dict"):
         return value.to_dict()
     if hasattr(value, "tolist"):  # NumPy's scalars and arrays
         value = value.tolist()
-    if isinstance(value, dict):
-        return {name: json_value(each) for name, each in value.items()}
+    if isinstance(value, Mapping):
+        return {name: json_value(entry) for name, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [json_value(each) for each in value]
+        return [json_value(entry) for entry in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def signed(number: float) -> str:
-    """Write a number with its sign and three decimals, in powers of ten where those say nothing."""
+    """Write a number with its sign and three decimals, or in scientific notation if it is very small or large."""
     if math.isnan(number):
         return ABSENT
     usual = number == 0 or 1e-3 <= abs(number) < 1e5
     return f"{number + 0.0:+.3f}" if usual else f"{number:+.2e}"
 
 
-def printable(text: object, width: int = TEXT_WIDTH) -> str:
+def printable(text: object, width: int | None = TEXT_WIDTH) -> str:
     """Return text for a line of a terminal: control characters written out, cut with an ellipsis to ``width``."""
     line = str(text)
     if not line.isprintable():
         line = repr(line)[1:-1]
-    return line if len(line) <= width else line[: width - 1] + "…"
+    return line if width is None or len(line) <= width else line[: width - 1] + "…"
 
 
 def largest_magnitude(values: Iterable[float]) -> float:
@@ -276,7 +318,7 @@ def largest_magnitude(values: Iterable[float]) -> float:
 
 def shade(share: float) -> str | None:
     """Return the CSS of a background: green for positive, red for negative, strongest at -1 and 1."""
-    strength = _STRONGEST_SHADE * min(abs(share), 1.0) if math.isfinite(share) else 0.0
+    strength = 0.0 if math.isnan(share) else _STRONGEST_SHADE * min(abs(share), 1.0)
     if round(strength, 3) == 0:
         return None
     colour = "0,140,60" if share > 0 else "210,30,30"

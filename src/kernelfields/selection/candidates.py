@@ -1,17 +1,21 @@
-"""Candidates of a search: the product of kernels, ranks and prior variances.
+"""Candidates of a search: the product of kernels, ranks and prior variances, and values beyond the ends of its grids.
 
     name of a kernel     candidates it stands for
-    "rbf"                gamma = m g           m in 0.1, 0.3, 1, 3, 10; g is what gamma="scale" gives
+    "rbf"                gamma = m g           m in 0.1, 0.3, 1, 3, 10; g is the value of gamma="scale"
     "laplacian"          gamma = m^1/2 g       its gamma is an inverse length, that of "rbf" its square
     "matern"             length_scale = g / m^1/2
     "poly"               degree 1, 2, 3
     any other name       that kernel
 
-Kernels that are given as objects, and dicts of kernels by type of node, are taken as they are. "scale" is read once,
+Kernels that are objects, and dicts of kernels by type of node, are candidates as they are. "scale" is computed once,
 from the inputs of all training data (not from their labels), and rounded to three figures, so that every fold compares
-the same kernels.
+the same kernels. Candidates that differ in their prior variances only form a path: they share basis and features.
 
-Candidates that differ in nothing but their prior variances form a path: they share basis and features.
+    axis of a grid                                    next value beyond its end
+    "prior variance", "edge prior variance"           s_end (s_end / s_neighbour)
+    "gamma", "length scale" of kernels of one kind    likewise
+
+An axis has two values or more. Prior variances of the parts of a sum have no axis, nor have ranks and degrees.
 Fails: ValueError or TypeError naming the parameter and the entry, before any work starts.
 """
 
@@ -20,160 +24,228 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import product
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from sklearn.base import clone
 
-from kernelfields.estimators.base import FieldEstimator
+from kernelfields.estimators.auto_parameters import Training
+from kernelfields.estimators.base import FieldEstimator, KernelLike
+from kernelfields.estimators.sequence_classifier import SequenceClassifier
+from kernelfields.fields.cliques import NodeCliques
+from kernelfields.fields.reading import Matrix
 from kernelfields.kernels.dot_product import Polynomial
+from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.registry import resolve_kernel
 from kernelfields.kernels.stationary import RBF, Laplacian, Matern
-from kernelfields.models.build import NamedCliques, check_pivots_allowed
-from kernelfields.numerics.parameters import check_count, check_prior_variance
+from kernelfields.models.build import check_pivots_allowed
+from kernelfields.numerics.declared import count_or_none
+from kernelfields.numerics.parameters import check_prior_variance, is_real
+from kernelfields.reports.tables import PlainValues
+
+#: Estimators that can be searched, and what they may have for a kernel: one, or one for each type of node.
+Searched = FieldEstimator | SequenceClassifier
+Kernels: TypeAlias = KernelLike | Mapping[str, KernelLike]
+Value = TypeVar("Value")
 
 SCALE_MULTIPLES = (0.1, 0.3, 1.0, 3.0, 10.0)
 DEGREES = (1, 2, 3)
+# The parameter that is the scale of a kernel, and by which power of a multiple it changes.
+_SCALES: dict[type, tuple[str, float]] = {
+    RBF: ("gamma", 1.0),
+    Laplacian: ("gamma", 0.5),
+    Matern: ("length_scale", -0.5),
+}
+_VARIANCES = ("prior_variance", "edge_prior_variance", "edges__prior_variance")
 
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """Parameters of an estimator; those with the same ``path`` differ in prior variances only."""
+    """Parameters of an estimator."""
 
-    params: dict[str, Any]
-    path: tuple
+    params: PlainValues
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in self.params.items())
 
     @property
-    def words(self) -> str:
-        """The parameters as a line of text."""
-        return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in self.params.items())
+    def path(self) -> tuple[int, ...]:
+        """Equal for candidates that differ in prior variances only, for the same parts of the same kernel object."""
+        variances = [self.params.get(name) for name in _VARIANCES]
+        parts = (len(variance) if isinstance(variance, tuple) else 1 for variance in variances)
+        return id(self.params["kernel"]), self.params["rank"], *parts
 
     @property
     def level(self) -> tuple[float, float]:
         """Prior variances of transitions and of nodes: along a path they rise, the first one more slowly."""
-        edge = self.params.get("edge_prior_variance")
-        return 0.0 if edge is None else _mean(edge), _mean(self.params["prior_variance"])
+        edges = next((self.params[name] for name in _VARIANCES[1:] if name in self.params), 1.0)
+        return _mean(edges), _mean(self.params["prior_variance"])
 
 
-def _mean(variance: Any) -> float:
+def _mean(variance: float | tuple[float, ...]) -> float:
     """Return the geometric mean of the variances of the parts of a sum; a single one as it is."""
-    several = variance if isinstance(variance, tuple) else (variance,)
-    return math.exp(math.fsum(math.log(each) for each in several) / len(several))
+    parts = variance if isinstance(variance, tuple) else (variance,)
+    return math.exp(math.fsum(map(math.log, parts)) / len(parts))
 
 
 def list_candidates(
-    estimator: Any,
-    view: Callable[[str], Any],
-    clique_sets: Callable[[Any], NamedCliques],
+    estimator: Searched,
+    training: Training,
     *,
-    kernels: Any,
-    prior_variances: Any,
-    ranks: Any,
-    edge_prior_variances: Any,
+    kernels: Kernels | Sequence[Kernels],
+    prior_variances: object,
+    ranks: object,
+    edge_prior_variances: object,
 ) -> list[Candidate]:
-    """Return all candidates, checked.
-
-    ``view(name)`` returns the inputs (N, d) that a kernel of that name sees, ``clique_sets(estimator)`` the named
-    clique sets that an estimator describes.
-    """
+    """Return all candidates, checked; ``training`` are all data as the estimator reads them."""
     if getattr(estimator, "cliques", None) is not None:
         raise ValueError(
             "estimator spells its field out in cliques, so its kernel, rank and prior variances are not used: "
             "leave out cliques, or search with scikit-learn's GridSearchCV over lists of cliques"
         )
-    names = estimator.kernel if kernels is None else kernels
-    listed = _entries(names, "kernels") if isinstance(names, list | tuple) else [names]
-    resolved = _distinct([kernel for each in listed for kernel in expand_kernel(each, view)])
-    edge_kernel = getattr(estimator, "edge_kernel", None)
-    node = _variances(prior_variances, "prior_variances")
-    edges = [None] if edge_prior_variances is None else _variances(edge_prior_variances, "edge_prior_variances")
-    chosen_ranks = [estimator.rank] if ranks is None else _ranks(ranks)
-    candidates = [
-        Candidate(
-            {
-                "kernel": kernel,
-                "rank": rank,
-                **({} if edge is None else {"edge_prior_variance": edge}),
-                "prior_variance": variance,
-            },
-            (number, rank, *(len(each) if isinstance(each, tuple) else 1 for each in (variance, edge))),
-        )
-        for number, kernel in enumerate(resolved)
-        for rank in (chosen_ranks if _has_rank(kernel, edge_kernel) else chosen_ranks[:1])
-        for edge in edges
-        for variance in node
-    ]
-    for candidate in candidates:
-        _check(clone(estimator).set_params(**candidate.params), clique_sets)
+    listed = _entries(kernels, "kernels", lambda kernel, _: kernel) if isinstance(kernels, list | tuple) else [kernels]
+    listed_ranks = [estimator.rank] if ranks is None else _entries(ranks, "ranks", _rank)
+    variances = _entries(prior_variances, "prior_variances", _variance)
+    edges: list[dict[str, object]] = [{}]
+    if edge_prior_variances is not None:
+        name = next((name for name in _VARIANCES[1:] if hasattr(estimator, name.partition("__")[0])), None)
+        if name is None:
+            raise ValueError(f"{type(estimator).__name__} has no edges: leave out edge_prior_variances")
+        entries = _entries(edge_prior_variances, "edge_prior_variances", _variance)
+        edges = [{name: variance} for variance in entries]
+
+    def inputs() -> tuple[Matrix, np.ndarray]:
+        data = training.data
+        seen = NodeCliques(window=estimator.window).view(data) if hasattr(estimator, "window") else data.inputs
+        return seen, data.weights if seen.shape[0] == len(data.weights) else data.position_weights
+
+    candidates = []
+    for kernel in _distinct([kernel for name in listed for kernel in expand_kernel(name, inputs)]):
+        own_ranks = listed_ranks if _has_rank(kernel, _edge_kernel(estimator)) else listed_ranks[:1]
+        for rank, edge, variance in product(own_ranks, edges, variances):
+            candidates.append(Candidate({"kernel": kernel, "rank": rank, **edge, "prior_variance": variance}))
+            _check(clone(estimator).set_params(**candidates[-1].params), training)
     return candidates
 
 
-def expand_kernel(kernel: Any, view: Callable[[str], Any]) -> list[Any]:
-    """Return the kernels that a name stands for; an object, or a dict of them, stands for itself."""
+def expand_kernel(kernel: Kernels, inputs: Callable[[], tuple[Matrix, np.ndarray]]) -> list[Kernel | dict[str, Kernel]]:
+    """Return the kernels that a name stands for; objects and dicts stand for themselves.
+
+    ``inputs()`` are those that the kernel sees, (N, d), and their weights, (N,).
+    """
     if isinstance(kernel, Mapping):
-        return [{kind: resolve_kernel(each) for kind, each in kernel.items()}]
+        return [{kind: resolve_kernel(own) for kind, own in kernel.items()}]
     resolved = resolve_kernel(kernel)
     if not isinstance(kernel, str):
         return [resolved]
     if kernel in ("poly", "polynomial"):
         return [Polynomial(degree) for degree in DEGREES]
-    for kind, parameter, power in ((RBF, "gamma", 1.0), (Laplacian, "gamma", 0.5), (Matern, "length_scale", -0.5)):
-        if isinstance(resolved, kind):
-            scale = getattr(resolved.resolve(view(kernel)), parameter)
-            values = [float(f"{scale * multiple**power:.3g}") for multiple in SCALE_MULTIPLES]
-            return [kind(**{parameter: value}) for value in values]
-    return [resolved]
+    if type(resolved) not in _SCALES:
+        return [resolved]
+    parameter, power = _SCALES[type(resolved)]
+    scale = getattr(resolved.resolve(*inputs()), parameter)
+    values = [float(f"{scale * multiple**power:.3g}") for multiple in SCALE_MULTIPLES]
+    return [type(resolved)(**{parameter: value}) for value in values]
 
 
-def _has_rank(*kernels: Any) -> bool:
+def _edge_kernel(estimator: Searched) -> Kernels | None:
+    """Return the kernel of the edges of an estimator; None if they have none."""
+    return getattr(estimator, "edge_kernel", getattr(getattr(estimator, "edges", None), "kernel", None))
+
+
+def _has_rank(*kernels: Kernels | None) -> bool:
     """Whether some kernel has no explicit features, so that its basis is limited by the rank."""
-    each_one = [each for kernel in kernels for each in (kernel.values() if isinstance(kernel, Mapping) else [kernel])]
+    listed = [own for kernel in kernels for own in (kernel.values() if isinstance(kernel, Mapping) else [kernel])]
     # "auto" adds a linear function of the features of edges.
-    resolved = [resolve_kernel(each) for each in each_one if each is not None and each != "auto"]
-    return not all(kernel.has_feature_map for kernel in resolved)
+    return not all(resolve_kernel(own).has_feature_map for own in listed if own is not None and own != "auto")
 
 
-def _check(described: FieldEstimator, clique_sets: Callable[[Any], NamedCliques]) -> None:
+def _check(described: Searched, training: Training) -> None:
     """Raise what fitting a candidate would raise, as far as that needs no fit."""
     described._check_parameters()
-    for name, clique in clique_sets(described):
+    # As for short fits: without a search for pairs of labels, which label_graph="learn" would begin.
+    for name, clique in described._for_pilot()._cliques(training) if isinstance(described, FieldEstimator) else ():
         if clique.kernel is not None and not resolve_kernel(clique.kernel).has_feature_map:
             check_pivots_allowed(name, clique)
 
 
-def _variances(values: Any, name: str) -> list[Any]:
-    """Return prior variances as numbers, and as tuples where the parts of a sum have their own."""
-    listed = []
-    for index, value in enumerate(_entries(values, name)):
-        several = isinstance(value, list | tuple)
-        for each in value if several else [value]:
-            check_prior_variance(each, f"{name}[{index}]")
-        if several and not len(value):
-            raise ValueError(f"{name}[{index}] is empty: give one number, or one for each part of a sum")
-        listed.append(tuple(map(float, value)) if several else float(value))
-    return _distinct(listed)
-
-
-def _ranks(ranks: Any) -> list[int | None]:
-    listed = _entries(ranks, "ranks")
-    for index, rank in enumerate(listed):
-        if rank is not None:
-            check_count(rank, f"ranks[{index}]", " (or None for no limit)")
-    return _distinct([rank if rank is None else int(rank) for rank in listed])
-
-
-def _entries(values: Any, name: str) -> list:
+def _entries(values: object, name: str, read: Callable[[Any, str], Value]) -> list[Value]:
+    """Return the entries of a grid, each as ``read`` returns it, without repetitions."""
     if not isinstance(values, list | tuple | np.ndarray):
         raise TypeError(f"{name} must be a list of values to choose from, got {values!r}")
     if not len(values):
         raise ValueError(f"{name} is empty: a search needs at least one value to choose from")
-    return list(values)
+    return _distinct([read(value, f"{name}[{index}]") for index, value in enumerate(values)])
 
 
-def _distinct(values: Sequence) -> list:
-    """Return the values without repetitions, in the order of their first occurrence."""
-    kept: list = []
-    for value in values:
-        if value not in kept:
-            kept.append(value)
-    return kept
+def _distinct(values: Sequence[Value]) -> list[Value]:
+    return [value for index, value in enumerate(values) if value not in values[:index]]
+
+
+def _variance(value: float | Sequence[float], name: str) -> float | tuple[float, ...]:
+    """Return a prior variance as a number, or as a tuple where the parts of a sum have their own."""
+    if not isinstance(value, list | tuple):
+        check_prior_variance(value, name)
+        return float(value)  # type: ignore[arg-type]
+    for part in value:
+        check_prior_variance(part, name)
+    if not value:
+        raise ValueError(f"{name} is empty: give one number, or one for each part of a sum")
+    return tuple(map(float, value))
+
+
+def _rank(value: int | None, name: str) -> int | None:
+    count_or_none(value, name)
+    return None if value is None else int(value)
+
+
+@dataclass(frozen=True)
+class GridEnd:
+    """The best candidate at an end of its grid: the value there, the next one, and the candidate that has it."""
+
+    axis: str
+    value: float
+    further: float
+    beyond: Candidate
+
+    def __str__(self) -> str:
+        side = "largest" if self.further > self.value else "smallest"
+        return f"the best {self.axis}, {self.value:g}, is the {side} of its grid"
+
+
+def grid_ends(best: Candidate, grid: Sequence[Candidate], tried: Sequence[Candidate]) -> list[GridEnd]:
+    """Return the ends of the grid at which a candidate lies, and beyond which nothing was ``tried``."""
+    ends = []
+    kernel = best.params["kernel"]
+    value: object
+    for name in (*_VARIANCES, *_SCALES.get(type(kernel), ())[:1]):
+        if name in _VARIANCES:
+            value, values = best.params.get(name), [candidate.params.get(name) for candidate in grid]
+        else:
+            value, kernels = getattr(kernel, name), [candidate.params["kernel"] for candidate in grid]
+            values = [getattr(other, name) for other in kernels if _without(name, other) == _without(name, kernel)]
+        further = _next_value(values, value)
+        if further is None:
+            continue
+        moved = {name: further} if name in _VARIANCES else {"kernel": clone(kernel).set_params(**{name: further})}
+        beyond = Candidate({**best.params, **moved})
+        if all(candidate.params != beyond.params for candidate in tried):
+            assert is_real(value)
+            ends.append(GridEnd(name.replace("_", " "), value, further, beyond))
+    return ends
+
+
+def _without(name: str, kernel: Kernel | dict[str, Kernel]) -> object:
+    """Return kind and parameters of a kernel, one parameter left out."""
+    return type(kernel), {**kernel.get_params(deep=False), name: None} if isinstance(kernel, Kernel) else None
+
+
+def _next_value(values: Sequence[object], value: object) -> float | None:
+    """Return the value beyond ``value`` if it is at an end of the grid of ``values`` or outside, else None."""
+    known = sorted({listed for listed in values if is_real(listed) and 0.0 < listed < math.inf})
+    if len(known) < 2 or not is_real(value) or known[0] < value < known[-1] or value == math.inf:
+        return None
+    ratio = known[-1] / known[-2] if value >= known[-1] else known[0] / known[1]
+    further = float(f"{value * ratio:.6g}")
+    return further if 0.0 < further < math.inf else None

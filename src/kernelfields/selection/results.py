@@ -9,37 +9,47 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 from rich.console import Console
 from rich.live import Live
-from rich.table import Table as RichTable
 from rich.text import Text
 
-from kernelfields.reports.tables import Table, html_of, text_of
+from kernelfields.reports.page import Shown
+from kernelfields.reports.progress import in_words
+from kernelfields.reports.tables import PlainValues, Table
 from kernelfields.selection.candidates import Candidate
+from kernelfields.selection.variance_path import FoldFit
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Evaluation:
     """A candidate scored on the folds of a rung.
 
-    ``scores`` and seconds are one per fold; ``scorable`` marks the folds with items to score, NaN stands for
-    the others and for fits that failed, of which ``error`` says why.
+    ``scorable`` marks the folds with items to score. ``scores`` and seconds are one per fold; scores are NaN in the
+    other folds and where a fit failed, which is the ``error``.
     """
 
     candidate: Candidate
     rung: int
     n_positions: int
-    scores: np.ndarray
     scorable: np.ndarray
-    fit_seconds: np.ndarray
-    score_seconds: np.ndarray
-    n_dropped: int
-    n_unconverged: int
+    n_dropped: int = 0
+    n_unconverged: int = 0
     error: Exception | None = None
+    scores: np.ndarray = field(init=False)
+    fit_seconds: np.ndarray = field(init=False)
+    score_seconds: np.ndarray = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.scores = np.full(len(self.scorable), np.nan)
+        self.fit_seconds, self.score_seconds = np.zeros((2, len(self.scorable)))
+
+    def add(self, fold: int, score: float, fit: FoldFit, seconds: float) -> None:
+        """Note the score of a fit on one fold, which took so many seconds to compute."""
+        self.scores[fold], self.fit_seconds[fold], self.score_seconds[fold] = score, fit.seconds, seconds
+        self.n_unconverged += not fit.converged
 
     @property
     def mean(self) -> float:
@@ -59,134 +69,98 @@ class Evaluation:
 
 def best_first(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
     """Return evaluations from the best to the worst; those with equal scores in the order they came."""
-    return sorted(evaluations, key=lambda each: each.key, reverse=True)
+    return sorted(evaluations, key=lambda evaluation: evaluation.key, reverse=True)
 
 
-def as_arrays(evaluations: Sequence[Evaluation]) -> dict[str, Any]:
-    """Return the arrays of cv_results_."""
-    order = sorted({each.key for each in evaluations}, reverse=True)
-    counts = [sum(each.key > key for each in evaluations) for key in order]
-    rank = dict(zip(order, counts, strict=True))
-    scores = np.array([each.scores for each in evaluations])
+def as_arrays(evaluations: Sequence[Evaluation]) -> PlainValues:
+    """Return the arrays of cv_results_; values of parameters are masked arrays, as those of GridSearchCV."""
+
+    def column(name: str) -> np.ndarray:
+        return np.array([getattr(evaluation, name) for evaluation in evaluations])
+
+    keys = [evaluation.key for evaluation in evaluations]
+    params = [dict(evaluation.candidate.params) for evaluation in evaluations]
+    values = {f"param_{name}": np.ma.empty(len(params), dtype=object) for name in params[0]}
+    for row, own in enumerate(params):
+        for name, value in own.items():
+            values[f"param_{name}"][row] = value
     return {
-        "iter": np.array([each.rung for each in evaluations]),
-        "n_resources": np.array([each.n_positions for each in evaluations]),
-        **_times("fit", [each.fit_seconds for each in evaluations]),
-        **_times("score", [each.score_seconds for each in evaluations]),
-        **{f"param_{name}": _objects(name, evaluations) for name in evaluations[0].candidate.params},
-        "params": [dict(each.candidate.params) for each in evaluations],
-        **{f"split{fold}_test_score": scores[:, fold] for fold in range(scores.shape[1])},
-        "mean_test_score": np.array([each.mean for each in evaluations]),
-        "std_test_score": np.array([each.spread for each in evaluations]),
-        "rank_test_score": np.array([1 + rank[each.key] for each in evaluations], dtype=np.int32),
-        "n_dropped": np.array([each.n_dropped for each in evaluations]),
-        "n_unconverged": np.array([each.n_unconverged for each in evaluations]),
+        "iter": column("rung"),
+        "n_resources": column("n_positions"),
+        "mean_fit_time": column("fit_seconds").mean(axis=1),
+        "std_fit_time": column("fit_seconds").std(axis=1),
+        "mean_score_time": column("score_seconds").mean(axis=1),
+        "std_score_time": column("score_seconds").std(axis=1),
+        **values,
+        "params": params,
+        **{f"split{fold}_test_score": scores for fold, scores in enumerate(column("scores").T)},
+        "mean_test_score": column("mean"),
+        "std_test_score": column("spread"),
+        "rank_test_score": np.array([1 + sum(other > key for other in keys) for key in keys], dtype=np.int32),
+        "n_dropped": column("n_dropped"),
+        "n_unconverged": column("n_unconverged"),
     }
-
-
-def _times(name: str, seconds: list[np.ndarray]) -> dict[str, np.ndarray]:
-    return {
-        f"mean_{name}_time": np.array([each.mean() for each in seconds]),
-        f"std_{name}_time": np.array([each.std() for each in seconds]),
-    }
-
-
-def _objects(name: str, evaluations: Sequence[Evaluation]) -> np.ma.MaskedArray:
-    """Return the values of a parameter as GridSearchCV does, in an array of objects of which none is masked."""
-    values = np.ma.empty(len(evaluations), dtype=object)
-    for index, each in enumerate(evaluations):
-        values[index] = each.candidate.params[name]
-    return values
 
 
 @dataclass(frozen=True)
-class SearchTable:
+class SearchTable(Shown):
     """The candidates of a search, the best first; print it, or let a notebook show it."""
 
     heading: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
 
-    def __str__(self) -> str:
-        return text_of(self.heading, [self._table()])
-
-    def _repr_html_(self) -> str:
-        return html_of(self.heading, [self._table()])
-
-    def _table(self) -> Table:
-        return Table(self.columns, self.rows)
-
-    def __rich__(self) -> RichTable:
-        table = RichTable(title=Text(self.heading), title_justify="left", box=None, pad_edge=False)
-        for index, column in enumerate(self.columns):
-            table.add_column(Text(column), justify="right" if index else "left", no_wrap=not index)
-        for row in self.rows:
-            table.add_row(*map(Text, row))
-        return table
+    def parts(self) -> list[str | Table]:
+        """Return the heading and the table."""
+        return [self.heading, Table(self.columns, self.rows)]
 
 
-@dataclass(frozen=True)
-class Words:
-    """How a table calls scores, items and positions; ``notes`` are further sentences of its heading."""
+def tabulate(
+    evaluations: Sequence[Evaluation],
+    scoring: str,
+    noun: str = "sequence",
+    counted: str = "positions",
+    notes: Sequence[str] = (),
+    top: int | None = None,
+) -> SearchTable:
+    """Return the furthest evaluation of each candidate as a table; ``top`` limits the number of rows.
 
-    scoring: str
-    noun: str = "sequence"
-    counted: str = "positions"
-    notes: Sequence[str] = ()
-
-
-def tabulate(evaluations: Sequence[Evaluation], words: Words, top: int | None = None) -> SearchTable:
-    """Return the furthest evaluation of each candidate as a table; ``top`` limits the number of rows."""
-    furthest: list[Evaluation] = []
-    for each in best_first(evaluations):
-        if all(each.candidate is not other.candidate for other in furthest):
-            furthest.append(each)
-    shown = furthest[:top]
-    names = list(evaluations[0].candidate.params)
-    rows = [
-        [
-            *(_shown(each.candidate.params[name]) for name in names),
-            "failed" if np.isnan(each.mean) else f"{each.mean:.4f}",
-            "" if np.isnan(each.mean) else f"{each.spread:.4f}",
-            str(each.n_positions),
-            f"{each.fit_seconds.sum():.2f}",
-        ]
-        for each in shown
-    ]
-    columns = [*(name.replace("_", " ") for name in names), words.scoring, "± folds", words.counted, "seconds"]
-    return SearchTable(_heading(furthest, len(shown), words), columns, rows)
-
-
-def _heading(furthest: Sequence[Evaluation], n_shown: int, words: Words) -> str:
+    Items are called ``noun``, their positions ``counted``; ``notes`` are further sentences of the heading.
+    """
+    by_candidate: dict[Candidate, Evaluation] = {}
+    for evaluation in best_first(evaluations):
+        by_candidate.setdefault(evaluation.candidate, evaluation)
+    furthest = list(by_candidate.values())
+    rows = []
+    for found in furthest[:top]:
+        params = [f"{value:g}" if isinstance(value, float) else str(value) for value in found.candidate.params.values()]
+        scores = ["failed", ""] if np.isnan(found.mean) else [f"{found.mean:.4f}", f"{found.spread:.4f}"]
+        rows.append([*params, *scores, str(found.n_positions), f"{found.fit_seconds.sum():.2f}"])
     parts = [f"{len(furthest)} candidates, {len(furthest[0].scores)} folds"]
-    if n_shown < len(furthest):
-        parts[0] = f"best {n_shown} of {parts[0]}"
+    if len(rows) < len(furthest):
+        parts[0] = f"best {len(rows)} of {parts[0]}"
     if furthest[0].n_dropped:
         parts.append(
-            f"{furthest[0].n_dropped} held-out {words.noun}s were not scored: the training part of their fold lacks a "
+            f"{furthest[0].n_dropped} held-out {noun}s were not scored: the training part of their fold lacks a "
             "label of theirs"
         )
-    if short := sum(each.n_unconverged for each in furthest):
+    if short := sum(found.n_unconverged for found in furthest):
         parts.append(f"{short} fits stopped short of their tolerance")
-    return "; ".join([*parts, *words.notes])
-
-
-def _shown(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    names = [name.replace("_", " ") for name in evaluations[0].candidate.params]
+    columns = [*names, scoring, "± folds", counted, "seconds"]
+    return SearchTable("; ".join([*parts, *notes]), columns, rows)
 
 
 class SearchProgress:
-    """Shows where a search is; use as a context manager around it.
+    """Progress of a search on standard error; a context manager around it.
 
-    A line is rewritten on a terminal, elsewhere there is a line per path; all on standard error, so that results on
-    standard output stay clean. ``n_fits`` fits are ``work`` together, in any unit: the time left is estimated from the
+    On a terminal one line is rewritten, elsewhere a line is printed for each path. The time left is estimated from the
     time that the work so far took.
     """
 
-    def __init__(self, enabled: bool, n_fits: int, work: float, *, console: Console | None = None):
+    def __init__(self, enabled: bool, console: Console | None = None):
         self.console = console or Console(stderr=True, quiet=not enabled)
-        self.n_fits = n_fits
-        self._work = work
+        self.n_fits, self._work = 0, 0.0
         self._done, self._work_done = 0, 0.0
         self._begin = time.monotonic()
         self._live: Live | None = None
@@ -198,13 +172,13 @@ class SearchProgress:
             self._live.start()
         return self
 
-    def __exit__(self, *exception: Any) -> None:
+    def __exit__(self, *exception: object) -> None:
         if self._live is not None:
             self._live.stop()
             self._live = None
 
     def add(self, n_fits: int, work: float) -> None:
-        """Count fits that have come up on the way."""
+        """Add fits to those that the search consists of; all of them are so much ``work``, in any unit."""
         self.n_fits += n_fits
         self._work += work
 
@@ -213,35 +187,22 @@ class SearchProgress:
         self._done += 1
         self._work_done += work
         if self._live is not None:
-            best = "" if self._best is None else f"  best {self._best.mean:.4f} {self._best.candidate.words}"
-            self._live.update(Text(f"{self._status()}  {where}  {candidate.words}{best}"))
+            best = "" if self._best is None else f"  best {self._best.mean:.4f} {self._best.candidate}"
+            self._live.update(Text(f"{self._status()}  {where}  {candidate}{best}"))
 
     def evaluated(self, evaluations: list[Evaluation], where: str) -> None:
         """Report that all folds of the candidates of one path are done."""
         self._best = best_first([*evaluations, *([] if self._best is None else [self._best])])[0]
         if self._live is None:
             leading = best_first(evaluations)[0]
-            self.say(f"{self._status()}  {where}  {leading.mean:.4f} {leading.candidate.words}")
+            self.show(f"{self._status()}  {where}  {leading.mean:.4f} {leading.candidate}")
 
-    def say(self, line: str) -> None:
-        """Print a line; it stays above the one that is rewritten."""
-        self.console.print(line, highlight=False, markup=False, soft_wrap=True)
-
-    def show(self, table: SearchTable) -> None:
-        """Print the table of the search."""
-        if not self.console.quiet:
-            self.console.print(table)
+    def show(self, text: object) -> None:
+        """Print a line or a table, above the line that is rewritten."""
+        self.console.print(str(text), highlight=False, markup=False, soft_wrap=True)
 
     def _status(self) -> str:
         seconds = time.monotonic() - self._begin
         left = seconds * (self._work - self._work_done) / self._work_done if self._work_done else 0.0
-        rest = f", about {duration(left)} left" if 0 < self._done < self.n_fits else ""
+        rest = f", about {in_words(left)} left" if 0 < self._done < self.n_fits else ""
         return f"{self._done} of {self.n_fits} fits, {seconds:.1f} s{rest}"
-
-
-def duration(seconds: float) -> str:
-    """Return seconds in a unit that suits them."""
-    for unit, size in (("h", 3600.0), ("min", 60.0)):
-        if seconds >= 1.5 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{max(1.0, seconds):.0f} s"

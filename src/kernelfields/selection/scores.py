@@ -1,129 +1,103 @@
 """Scores of held-out items; higher is better.
 
-    "log_likelihood"   log p(y | x) per token, node, label or sample: proper and smooth, so it can tell close candidates
-                       apart; needs exact inference
+    "auto"             "log_likelihood", or where inference is approximate "accuracy", of several labels "hamming"
+    "log_likelihood"   log p(y | x) per token, node, label or sample: proper and smooth, so it separates close
+                       candidates; needs exact inference
     "accuracy"         what the estimator's own predictions get right: tokens, nodes, samples, or whole sets of labels
-    "entity_f1"        chains: F1 of entities, micro-averaged; the scheme is that of the estimator's constraints where
-                       they name one, else it is guessed from the labels
+    "entity_f1"        sequences: F1 of entities, micro-averaged; the scheme is that of the estimator's constraints
+                       where they name one, else it is guessed from the labels
     "micro_f1"         several labels: F1 of all labels of all instances together
     "hamming"          several labels: the share of single labels that are right, one minus the Hamming loss
-    a name             tables: any scorer of scikit-learn, such as "roc_auc" or "f1_macro"
+    a name             classifiers: any scorer of scikit-learn, such as "roc_auc" or "f1_macro"
     a function         scoring(estimator, X, y) of a fitted estimator and held-out items
 
-Predictions are those of the estimator itself (``FoldFit.predictions``), whichever way it decodes.
-Fails: before any fit, ValueError for an unknown score or for labels that hold no entities.
+Where items have weights, "log_likelihood" and "accuracy" count held-out items by them, or alike where none has any: an
+item of weight two is the same as two of weight one. The other scores are not weighted.
+Fails: before any fit, ValueError for an unknown score, or for one that these labels do not have.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from numbers import Real
-from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.metrics import f1_score, get_scorer, get_scorer_names
 
+from kernelfields.estimators.auto_parameters import Training
+from kernelfields.estimators.base import FieldEstimator
+from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.evaluation.entities import entity_f1_score
-from kernelfields.evaluation.label_scores import token_accuracy
-from kernelfields.features.readers import read_indicator
+from kernelfields.features.indicators import read_indicator
 from kernelfields.fields.constraints import Constraints, guess_scheme
-from kernelfields.fields.evidence import informative
+from kernelfields.fields.evidence import SoftTargets
+from kernelfields.selection.candidates import Searched
+from kernelfields.selection.folds import Items, several_labels
 from kernelfields.selection.variance_path import FoldFit
 
 Scorer = Callable[[FoldFit], float]
-#: Makes the scorer of a name for an estimator, whose sorted classes are given.
-ScorerMaker = Callable[[Any, np.ndarray], Scorer]
+#: What users give: a name, or a function of a fitted estimator, held-out inputs and their labels.
+Scoring = str | Callable[..., float]
 
 
-def resolve_scoring(
-    scoring: Any,
-    estimator: Any,
-    classes: np.ndarray,
-    makers: Mapping[str, ScorerMaker],
-    *,
-    of_scikit_learn: bool = False,
-) -> Scorer:
-    """Return the function of a fold's fit that ``scoring`` means; ``makers`` are the names that the estimator has."""
+def resolve_scoring(scoring: Scoring, estimator: Searched, training: Training, items: Items) -> tuple[str, Scorer]:
+    """Return the name of the score, "auto" resolved, and the function of a fold's fit that computes it."""
     if callable(scoring):
-        return lambda fit: _number(scoring(fit.estimator(), fit.part.X_test, fit.part.y_test), scoring)
-    if isinstance(scoring, str) and scoring in makers:
-        return makers[scoring](estimator, classes)
-    names = ", ".join(map(repr, makers))
-    if not of_scikit_learn:
-        raise ValueError(f"scoring must be one of {names} or a function, got {scoring!r}")
-    if not isinstance(scoring, str) or scoring not in get_scorer_names():
-        raise ValueError(f"scoring must be one of {names}, a scorer of scikit-learn or a function, got {scoring!r}")
-    return resolve_scoring(get_scorer(scoring), estimator, classes, makers)
-
-
-#: Scores that count what is known where labels are partly known; functions are left to whoever wrote them.
-COUNT_WHAT_IS_KNOWN = ("log_likelihood", "accuracy")
-
-
-def check_partly_known(scoring: Any) -> None:
-    """Raise ValueError if a score needs every label."""
-    if isinstance(scoring, str) and scoring not in COUNT_WHAT_IS_KNOWN:
-        names = " or ".join(map(repr, COUNT_WHAT_IS_KNOWN))
+        return getattr(scoring, "__name__", "score"), _scorer(scoring)
+    several = several_labels(estimator)
+    known: dict[str, Scorer] = {
+        "log_likelihood": lambda fit: fit.log_likelihood(),
+        "accuracy": lambda fit: fit.estimator.score(*fit.test[:3]),
+    }
+    if isinstance(estimator, ChainCRF):
+        known["entity_f1"] = lambda fit: entity_f1_score(fit.test.y, fit.estimator.predict(fit.test.X), scheme=scheme)
+    if several:
+        known["micro_f1"] = lambda fit: float(f1_score(*_indicators(fit), average="micro", zero_division=0.0))
+        known["hamming"] = lambda fit: float(np.mean(np.equal(*_indicators(fit))))
+    approximate = estimator._approximate_method(training) if isinstance(estimator, FieldEstimator) else None
+    instead = "hamming" if several else "accuracy"
+    if scoring == "auto":
+        scoring = "log_likelihood" if approximate is None else instead
+    elif scoring == "log_likelihood" and approximate is not None:
+        raise ValueError(
+            f"scoring='log_likelihood' needs exact inference, and these graphs are inferred by {approximate!r}, which "
+            f"is approximate: use scoring={instead!r}, or an exact method if there is time for it"
+        )
+    counted = ["log_likelihood"] if isinstance(items.y, SoftTargets) else ["log_likelihood", "accuracy"]
+    if items.partly and scoring not in counted:
+        names = " or ".join(map(repr, counted))
         raise ValueError(f"scoring={scoring!r} needs every label, and labels are partly known here: use {names}")
+    if scoring in known:
+        scheme = _entity_scheme(estimator, training.classes) if scoring == "entity_f1" else ""
+        return scoring, known[scoring]
+    if is_classifier(estimator) and scoring in get_scorer_names():
+        return scoring, _scorer(get_scorer(scoring))
+    names, others = ", ".join(map(repr, known)), ", a scorer of scikit-learn" * is_classifier(estimator)
+    raise ValueError(f"scoring must be one of {names}{others} or a function, got {scoring!r}")
 
 
-def log_likelihood(estimator: Any, classes: np.ndarray) -> Scorer:
-    """Return the log-likelihood per position, of those of which something is known."""
-
-    def score(fit: FoldFit) -> float:
-        evidence = fit.part.test.evidence
-        count = fit.part.test.n_positions if evidence is None else max(1, int(informative(evidence).sum()))
-        return fit.log_likelihood() / count
-
-    return score
-
-
-def position_accuracy(estimator: Any, classes: np.ndarray) -> Scorer:
-    """Return the share of positions whose label is right, of those whose label is known."""
+def _scorer(function: Callable[..., object]) -> Scorer:
+    """Return the scorer of a function of a fitted estimator, held-out inputs and their labels."""
 
     def score(fit: FoldFit) -> float:
-        if fit.part.test.evidence is not None:
-            return fit.estimator().score(fit.part.X_test, fit.part.y_test)
-        return token_accuracy(fit.part.y_test, fit.predictions())
-
-    return score
-
-
-def own_accuracy(estimator: Any, classes: np.ndarray) -> Scorer:
-    """Return what the estimator calls its accuracy."""
-    return lambda fit: fit.estimator().score(fit.part.X_test, fit.part.y_test)
-
-
-def entity_f1(estimator: Any, classes: np.ndarray) -> Scorer:
-    """Return the F1 of entities; ValueError if the labels hold none."""
-    scheme = _entity_scheme(estimator, classes)
-    return lambda fit: entity_f1_score(fit.part.y_test, fit.predictions(), scheme=scheme)
-
-
-def micro_f1(estimator: Any, classes: np.ndarray) -> Scorer:
-    """Return the F1 of all labels together; 0 where there are none and none are predicted."""
-    return lambda fit: float(f1_score(*_indicators(fit), average="micro", zero_division=0.0))
-
-
-def hamming(estimator: Any, classes: np.ndarray) -> Scorer:
-    """Return the share of single labels that are right."""
-
-    def score(fit: FoldFit) -> float:
-        labels, predicted = _indicators(fit)
-        return float(np.mean(labels == predicted))
+        value = function(fit.estimator, fit.test.X, fit.test.y)
+        if not isinstance(value, Real | np.number) or isinstance(value, bool):
+            raise TypeError(f"scoring {function!r} must return a number, got {value!r}")
+        return float(value)
 
     return score
 
 
 def _indicators(fit: FoldFit) -> tuple[np.ndarray, np.ndarray]:
     """Return the true and the predicted labels of held-out instances, (n, K)."""
-    predicted = fit.predictions()
-    return read_indicator(fit.part.y_test, len(predicted))[0], predicted
+    predicted = np.asarray(fit.estimator.predict(fit.test.X))
+    return read_indicator(fit.test.y, len(predicted))[0], predicted
 
 
-def _entity_scheme(estimator: Any, classes: np.ndarray) -> str:
+def _entity_scheme(estimator: Searched, classes: np.ndarray) -> str:
     """Return the name of the scheme that the labels follow; guessed from all of them, not fold by fold."""
-    named = Constraints.of(estimator.constraints).scheme
+    named = Constraints.of(getattr(estimator, "constraints", None)).scheme
     if named is not None:
         return named
     guessed = guess_scheme(classes.tolist())
@@ -134,9 +108,3 @@ def _entity_scheme(estimator: Any, classes: np.ndarray) -> str:
             "name their scheme in the estimator's constraints"
         )
     return guessed.name
-
-
-def _number(value: Any, scoring: Any) -> float:
-    if not isinstance(value, Real | np.number) or isinstance(value, bool):
-        raise TypeError(f"scoring {scoring!r} must return a number, got {value!r}")
-    return float(value)

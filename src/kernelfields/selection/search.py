@@ -14,8 +14,8 @@ Rungs are added until at most ``factor`` candidates are left for the last one, o
 fewer than ``smallest`` units. All rungs cost about the same. One rung is plain cross-validation.
 
 An interrupt ends the loop; what was evaluated on all folds stays. A fit that fails (a kernel that is not positive
-semi-definite, features that do not fit in memory) costs its path the scores and not the search; only when every
-candidate has failed is there nothing to choose from, and ValueError.
+semi-definite, features that do not fit in memory) leaves the rest of its path without scores, and the search goes on.
+Fails: ValueError where every candidate failed.
 """
 
 from __future__ import annotations
@@ -24,19 +24,14 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import clone
 
-from kernelfields.numerics.threads import Workers
-from kernelfields.selection.candidates import Candidate
-from kernelfields.selection.folds import Fold
-from kernelfields.selection.grid_ends import Grid, GridEnd
+from kernelfields.selection.candidates import Candidate, GridEnd, Searched, grid_ends
+from kernelfields.selection.folds import Fold, Items
 from kernelfields.selection.results import Evaluation, SearchProgress, best_first
 from kernelfields.selection.scores import Scorer
-from kernelfields.selection.training_data import Share, TrainingData
-from kernelfields.selection.variance_path import FitFailure, VariancePath
+from kernelfields.selection.variance_path import FitFailure, follow_path
 
 #: How many values beyond its grid are tried on each axis.
 MOST_STEPS = 3
@@ -66,161 +61,100 @@ def plan_rungs(n_candidates: int, n_units: int, n_positions: int, *, factor: int
     return [Rung(count, size) for count, size in zip(counts[: last + 1], [*sizes, None], strict=True)]
 
 
-class _FoldScore(NamedTuple):
-    """A candidate on one fold; NaN where nothing could be scored, or the fit failed."""
-
-    score: float = np.nan
-    fit_seconds: float = 0.0
-    score_seconds: float = 0.0
-    converged: bool = True
-
-
 class Search:
     """A search over candidates; ``evaluations`` grows while :meth:`run` works.
 
-    ``ends`` are those ends of the grid at which the best candidate lies in the end, ``tried_beyond`` what was tried
-    beyond some.
+    ``tried_beyond`` are the ends of the grid beyond which a candidate was tried.
     """
 
-    def __init__(self, estimator: Any, data: TrainingData, folds: Sequence[Fold], scorer: Scorer):
+    def __init__(
+        self, estimator: Searched, items: Items, folds: Sequence[Fold], scorer: Scorer, progress: SearchProgress
+    ):
         self.evaluations: list[Evaluation] = []
         self.interrupted = False
-        self.ends: list[GridEnd] = []
         self.tried_beyond: list[GridEnd] = []
-        self._estimator, self._data, self._folds = estimator, data, folds
-        self._scorer = scorer
-        self._workers = Workers(estimator.n_jobs)
+        self._estimator, self._items, self._folds = estimator, items, folds
+        self._scorer, self._progress = scorer, progress
+        self._grid: list[Candidate] = []
 
-    def work(self, candidates: Sequence[Candidate], rungs: Sequence[Rung]) -> float:
-        """Return about how much work the rungs are, in the unit of :meth:`_work_of`, if ranks go on alike."""
-        total = 0.0
-        for rung in rungs:
-            sizes = [self._data.lengths[fold.train].sum() for fold in self._folds]
-            sizes = sizes if rung.n_positions is None else [rung.n_positions] * len(sizes)
-            share = rung.n_candidates / len(candidates)
-            total += share * sum(self._work_of(candidate, size) for candidate in candidates for size in sizes)
-        return total
-
-    def _work_of(self, candidate: Candidate, n_positions: float) -> float:
-        """Return how many features a fit works on, about."""
-        return n_positions * min(candidate.params["rank"] or n_positions, n_positions)
-
-    def run(
-        self, candidates: Sequence[Candidate], rungs: Sequence[Rung], progress: SearchProgress, extend: bool
-    ) -> None:
+    def run(self, candidates: Sequence[Candidate], rungs: Sequence[Rung], extend: bool) -> None:
         """Evaluate candidates rung by rung; KeyboardInterrupt goes on only if nothing has a score yet."""
-        left = list(candidates)
-        grid = Grid(candidates)
+        self._grid = left = list(candidates)
+        for rung in rungs:
+            self._announce(left, rung)
         try:
             for number, rung in enumerate(rungs):
-                left = left[: rung.n_candidates]
-                self._run_rung(left, number, rung, f"rung {number + 1} of {len(rungs)}", progress)
-                ranked = best_first([each for each in self.evaluations if each.rung == number])
+                self._evaluate(left[: rung.n_candidates], number, rung, f"rung {number + 1} of {len(rungs)}")
+                ranked = best_first([evaluation for evaluation in self.evaluations if evaluation.rung == number])
                 if np.isnan(ranked[0].mean):
                     raise _nothing_to_choose(ranked)
-                left = [each.candidate for each in ranked]
+                left = [evaluation.candidate for evaluation in ranked]
             if extend:
-                self._extend(grid, len(rungs) - 1, progress)
+                self._extend(len(rungs) - 1)
         except KeyboardInterrupt:
-            if all(np.isnan(each.mean) for each in self.evaluations):
+            if all(np.isnan(evaluation.mean) for evaluation in self.evaluations):
                 raise
             self.interrupted = True
-        self.ends = grid.ends(best_first(self.evaluations)[0].candidate)
 
-    def _extend(self, grid: Grid, number: int, progress: SearchProgress) -> None:
+    def ends(self) -> list[GridEnd]:
+        """Return the ends of the grid at which the best candidate lies now, and beyond which nothing was tried."""
+        tried = [*self._grid, *(end.beyond for end in self.tried_beyond)]
+        return grid_ends(best_first(self.evaluations)[0].candidate, self._grid, tried)
+
+    def _announce(self, candidates: Sequence[Candidate], rung: Rung) -> None:
+        """Count the fits of a rung, and about how many features they work on, if ranks go on alike."""
+        sizes = [rung.n_positions or int(self._items.lengths[fold.train].sum()) for fold in self._folds]
+        work = sum(_work(candidate, size) for candidate in candidates for size in sizes)
+        self._progress.add(rung.n_candidates * len(sizes), work * rung.n_candidates / len(candidates))
+
+    def _extend(self, number: int) -> None:
         """Go beyond the ends of the grid for as long as it pays, ``MOST_STEPS`` on each axis."""
         steps: Counter[str] = Counter()
-        while True:
-            best = best_first(self.evaluations)[0].candidate
-            end = next((end for end in grid.ends(best) if steps[end.axis] < MOST_STEPS), None)
-            if end is None:
-                return
+        while end := next((end for end in self.ends() if steps[end.axis] < MOST_STEPS), None):
             steps[end.axis] += 1
-            candidate = end.beyond
-            progress.say(f"{end.words}: trying {candidate.words}")
-            sizes = [self._data.lengths[fold.train].sum() for fold in self._folds]
-            progress.add(len(sizes), sum(self._work_of(candidate, size) for size in sizes))
-            self._run_rung([candidate], number, Rung(1, None), "beyond the grid", progress)
-            grid.extend(candidate)
+            self._progress.show(f"{end}: trying {end.beyond}")
+            self._announce([end.beyond], Rung(1, None))
+            self._evaluate([end.beyond], number, Rung(1, None), "beyond the grid")
             self.tried_beyond.append(end)
 
-    def _run_rung(
-        self, candidates: Sequence[Candidate], number: int, rung: Rung, where: str, progress: SearchProgress
-    ) -> None:
-        data = self._data
-        shares = [data.share(*fold.part(rung.n_positions, data.labels, data.lengths)) for fold in self._folds]
-        if not any(share.scored for share in shares):
+    def _evaluate(self, candidates: Sequence[Candidate], number: int, rung: Rung, where: str) -> None:
+        """Fit and score candidates on all folds, path by path; after a failure the rest of a path counts as failed."""
+        shares = [self._items.share(fold, rung.n_positions) for fold in self._folds]
+        scorable = np.array([len(share.scored) > 0 for share in shares])
+        if not scorable.any():
+            noun = self._items.noun
             raise ValueError(
-                f"no held-out {data.noun} can be scored: each holds a label that the training part of its fold lacks. "
-                f"Lower cv, or give more {data.noun}s."
+                f"no held-out {noun} can be scored: each holds a label that the training part of its fold lacks. "
+                f"Lower cv, or give more {noun}s."
             )
-        paths: dict[tuple, list[Candidate]] = {}
+        sizes = [int(self._items.lengths[share.train].sum()) for share in shares]
+        n_dropped = sum(share.n_dropped for share in shares)
+        paths: dict[tuple, list[Evaluation]] = {}
         for candidate in candidates:
-            paths.setdefault(candidate.path, []).append(candidate)
+            paths.setdefault(candidate.path, []).append(Evaluation(candidate, number, max(sizes), scorable, n_dropped))
         for path in paths.values():
-            new = self._evaluate_path(path, shares, number, where, progress)
-            self.evaluations += new
-            progress.evaluated(new, where)
+            for fold in np.flatnonzero(scorable).tolist():
+                left = {evaluation.candidate: evaluation for evaluation in path if evaluation.error is None}
+                try:
+                    for fit in follow_path(self._estimator, self._items, shares[fold], list(left)) if left else ():
+                        begin = time.perf_counter()
+                        score = self._scorer(fit)
+                        left.pop(fit.candidate).add(fold, score, fit, time.perf_counter() - begin)
+                        fold_name = f"{where}, fold {fold + 1} of {len(shares)}"
+                        self._progress.fitted(fit.candidate, fold_name, _work(fit.candidate, sizes[fold]))
+                except FitFailure as failure:
+                    for evaluation in left.values():
+                        evaluation.error = failure
+            self.evaluations += path
+            self._progress.evaluated(path, where)
 
-    def _evaluate_path(
-        self, path: list[Candidate], shares: Sequence[Share], number: int, where: str, progress: SearchProgress
-    ) -> list[Evaluation]:
-        failures: dict[Candidate, FitFailure] = {}
-        scored: list[dict[Candidate, _FoldScore]] = []
-        for fold, share in enumerate(shares):
-            left = [each for each in path if each not in failures]
-            place = f"{where}, fold {fold + 1} of {len(shares)}"
-            scored.append(self._score_path(left, failures, share, place, progress) if share.scored and left else {})
-        evaluations = []
-        for candidate in path:
-            scores, fit_seconds, score_seconds, converged = zip(
-                *(fold.get(candidate, _FoldScore()) for fold in scored), strict=True
-            )
-            evaluations.append(
-                Evaluation(
-                    candidate,
-                    number,
-                    max(self._size(share) for share in shares),
-                    np.array(scores),
-                    np.array([bool(share.scored) for share in shares]),
-                    np.array(fit_seconds),
-                    np.array(score_seconds),
-                    sum(share.n_dropped for share in shares),
-                    converged.count(False),
-                    failures.get(candidate),
-                )
-            )
-        return evaluations
 
-    def _size(self, share: Share) -> int:
-        """Return how many positions a share trains on."""
-        return int(self._data.lengths[share.train].sum())
-
-    def _score_path(
-        self,
-        path: list[Candidate],
-        failures: dict[Candidate, FitFailure],
-        share: Share,
-        where: str,
-        progress: SearchProgress,
-    ) -> dict[Candidate, _FoldScore]:
-        """Fit and score the candidates of a path on one fold; after a failure the rest of them count as failed."""
-        scored: dict[Candidate, _FoldScore] = {}
-        description = clone(self._estimator).set_params(**path[0].params)
-        fits = VariancePath(description, self._data, share, self._workers)
-        try:
-            for candidate, fit, seconds in fits.follow(path):
-                begin = time.perf_counter()
-                score = self._scorer(fit)
-                scored[candidate] = _FoldScore(score, seconds, time.perf_counter() - begin, fit.converged)
-                progress.fitted(candidate, where, self._work_of(candidate, self._size(share)))
-        except FitFailure as failure:
-            failures.update(dict.fromkeys((each for each in path if each not in scored), failure))
-        return scored
+def _work(candidate: Candidate, n_positions: int) -> int:
+    return n_positions * min(candidate.params["rank"] or n_positions, n_positions)
 
 
 def _nothing_to_choose(evaluations: Sequence[Evaluation]) -> ValueError:
-    failures = [each.error for each in evaluations if each.error is not None]
+    failures = [evaluation.error for evaluation in evaluations if evaluation.error is not None]
     if not failures:
         return ValueError("scoring gave NaN for every candidate: there is nothing to choose from")
     error = ValueError(f"every candidate failed, the first with: {failures[0]}")

@@ -8,8 +8,9 @@ fit for each s, from the smallest to the largest. Coefficients change about line
 
 with the two variances before it, and ends at the optimum for s, to within tol, wherever it started.
 A basis that grows by the gradient, and a graph of labels that is learnt, depend on s: they are chosen anew for each.
+The likelihood of hidden states has several maxima: a SequenceClassifier starts each fit as it does by itself.
 
-Cost: features once, O(N r (d + r)), held-out ones included where a likelihood is asked for; then passes over them.
+Cost: features once, O(N r (d + r)), held-out ones included where a likelihood is computed; then passes over them.
 Both are kept where the estimator's engine keeps them, within its memory.
 Fails: FitFailure where the estimator's fit would raise, KeyboardInterrupt where it would keep an unfinished estimate.
 """
@@ -18,165 +19,187 @@ from __future__ import annotations
 
 import copy
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from functools import cache, partial
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import log_loss
 
 from kernelfields.engines.engine import Sample
+from kernelfields.estimators.auto_parameters import NoProgress, Training
 from kernelfields.estimators.base import FieldEstimator
+from kernelfields.estimators.sequence_classifier import SequenceClassifier
+from kernelfields.fields.evidence import informative
 from kernelfields.fields.reading import random_generator
+from kernelfields.inference.choice import refuse_approximate
 from kernelfields.models.fit import FittedField, data_value, fit_field
-from kernelfields.models.rehearsal import with_variances
+from kernelfields.models.pilot_fit import with_variances
 from kernelfields.numerics.threads import Workers, blas_threads
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design
-from kernelfields.objective.likelihoods.graph import refuse_approximate
-from kernelfields.selection.candidates import Candidate
-from kernelfields.selection.training_data import Part, Share, TrainingData
+from kernelfields.selection.candidates import Candidate, Searched
+from kernelfields.selection.folds import Items, Learnt, Part, Share
 
 # What a fit may raise because of the candidate; anything else is a fault and ends the search.
 _FAILURES = (ValueError, ArithmeticError, MemoryError)
 
+#: The fits of a path so far: candidates and their coefficients.
+Trail = list[tuple[Candidate, list[np.ndarray]]]
+
 
 class FitFailure(RuntimeError):
-    """A candidate that cannot be fitted; the cause says why."""
+    """A candidate that cannot be fitted; the error of the fit is its cause."""
 
 
 @dataclass(frozen=True, eq=False)
 class FoldFit:
-    """A candidate fitted to the training part of a fold, and what scores need of the held-out part."""
+    """A fitted candidate, the seconds that took, and the held-out part of its fold.
 
-    description: Any
-    part: Part
-    fitted: FittedField
-    held_out: Callable[[], Datafit]
+    Seconds include an equal share of those of the features. ``log_likelihood()`` is that of the held-out part, per
+    position whose label is known; ValueError if inference is approximate.
+    """
 
-    def log_likelihood(self) -> float:
-        """Return the log-likelihood of the held-out items; ValueError if inference is approximate."""
-        refuse_approximate(self.fitted.inference, "scoring='log_likelihood'")
-        return -data_value(self.held_out(), self.fitted.coefficients)
-
-    def predictions(self) -> Any:
-        """Return the labels that the estimator gives the held-out items."""
-        return self.estimator().predict(self.part.X_test)
-
-    def estimator(self) -> Any:
-        """Return the field as a fitted estimator."""
-        # Not a clone: what reading the data has noted on the estimator, such as names of columns, belongs to it.
-        return copy.copy(self.description)._set_fitted(self.part.training, self.fitted)
+    candidate: Candidate
+    estimator: Searched
+    seconds: float
+    test: Part
+    log_likelihood: Callable[[], float]
 
     @property
     def converged(self) -> bool:
         """Whether the fit has reached the estimator's tolerance."""
-        solution = self.fitted.solution
-        return solution.converged or solution.relative_gap <= self.description.tol
+        solution = self.estimator.solution_
+        return solution.converged or solution.relative_gap <= self.estimator.tol
 
 
-class VariancePath:
-    """One fold, kernel and rank: features once, then any number of prior variances.
+def follow_path(estimator: Searched, items: Items, share: Share, candidates: Sequence[Candidate]) -> Iterator[FoldFit]:
+    """Yield the fits of candidates of one path to one fold, from the smallest prior variance to the largest."""
+    assert len(share.scored), "a share without items to score needs no fits"
+    train, test = items.take(share.train), items.take(share.scored)
+    if test.weights is not None and not test.weights.any():
+        test = test._replace(weights=None)
+    ordered = sorted(candidates, key=lambda candidate: candidate.level)
+    if isinstance(estimator, FieldEstimator):
+        return _fits_along(estimator, train, test, items.learnt, ordered)
+    return _single_fits(estimator, train, test, ordered)
 
-    ``description`` is an unfitted estimator with the kernel and the rank of the path.
-    """
 
-    def __init__(self, description: FieldEstimator, data: TrainingData, share: Share, workers: Workers):
-        assert share.scored, "a share without items to score needs no fits"
-        self._description, self._data, self._share, self._workers = description, data, share, workers
-
-    def follow(self, candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, FoldFit, float]]:
-        """Yield each candidate, from the smallest prior variance to the largest, with its fit and its seconds.
-
-        Seconds include an equal share of what the features took.
-        """
+def _single_fits(
+    described: SequenceClassifier, train: Part, test: Part, candidates: Sequence[Candidate]
+) -> Iterator[FoldFit]:
+    """Yield candidates that are fitted one by one."""
+    for candidate in candidates:
         begin = time.perf_counter()
-        with self._failing():
-            part = self._part
-            sample, designs = self._designs(self._described(candidates[0]))
-        training = part.training
-        anew = training.structure_path is not None or any(design.panel is not None for design in designs)
-        held_out = self._held_out(designs)
-        shared = (time.perf_counter() - begin) / len(candidates)
-        trail: list[tuple[Candidate, list[np.ndarray]]] = []
-        for candidate in sorted(candidates, key=lambda each: each.level):
-            begin = time.perf_counter()
-            description = self._described(candidate)
-            with self._failing():
-                if anew:
-                    sample, designs = self._designs(description)
-                designs = with_variances(designs, description._term_variances(training))
-                start = None if anew else extrapolated(trail, candidate)
-                fitted = fit_field(designs, sample, training.options, start=start)
-                if fitted.solution.reason == "interrupted":
-                    raise KeyboardInterrupt
+        estimator = clone(described).set_params(**candidate.params)
+        with _failing(), warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the search counts them
+            estimator.fit(train.X, train.y, train.weights)
+        _check_interrupt(estimator)
+        yield FoldFit(candidate, estimator, time.perf_counter() - begin, test, partial(_class_score, estimator, test))
+
+
+def _class_score(estimator: SequenceClassifier, test: Part) -> float:
+    chances = estimator.predict_proba(test.X)
+    return -log_loss(test.y, chances, labels=estimator.classes_, sample_weight=test.weights)
+
+
+def _fits_along(
+    described: FieldEstimator, train: Part, test: Part, learnt: Learnt, candidates: Sequence[Candidate]
+) -> Iterator[FoldFit]:
+    """Yield candidates that are fitted to the same features, each from the coefficients of those before it."""
+    begin = time.perf_counter()
+    described = clone(described).set_params(**candidates[0].params)
+    failing = partial(_failing, described._blas_limit(train.n_positions))
+    with failing():
+        training = described._training(train.X, train.y, train.weights, NoProgress(), learnt)
+        training.settings = replace(training.settings, workers=Workers(described.n_jobs))
+        sample, designs = _designs(described, training, test.n_positions)
+    anew = training.structure_path is not None or any(design.panel is not None for design in designs)
+    shared = (time.perf_counter() - begin) / len(candidates)
+    trail: Trail = []
+    for candidate in candidates:
+        begin = time.perf_counter()
+        # Not a clone: what reading the data has noted on the estimator, such as names of columns, belongs to it.
+        estimator = copy.copy(described).set_params(**candidate.params)
+        with failing():
             if anew:
-                held_out = self._held_out(fitted.terms)
-            trail = [*_same_row(trail, candidate), (candidate, fitted.coefficients)]
-            yield candidate, FoldFit(description, part, fitted, held_out), shared + time.perf_counter() - begin
-
-    @cached_property
-    def _part(self) -> Part:
-        part = self._data.part(self._share, self._description)
-        part.training.settings = replace(part.training.settings, workers=self._workers)
-        return part
-
-    def _described(self, candidate: Candidate) -> Any:
-        """Return the estimator of a candidate; what reading the data has noted on that of the path is there, too."""
-        return copy.copy(self._description).set_params(**candidate.params)
-
-    @contextmanager
-    def _failing(self) -> Iterator[None]:
-        """Hold BLAS to the threads of a fit, and turn errors of the candidate into FitFailure."""
-        n_positions = int(self._data.lengths[self._share.train].sum())
-        try:
-            with blas_threads(self._description._blas_limit(n_positions)):
-                yield
-        except _FAILURES as error:
-            raise FitFailure(str(error)) from error
-
-    def _designs(self, description: FieldEstimator) -> tuple[Sample, list[Design]]:
-        """Return the terms of a candidate on the training part, drawn from the seed of the description."""
-        training = self._part.training
-        training.options.random = random_generator(clone(description).random_state)
-        training.cliques = description._cliques(training)
-        sample = training.place(training.data, training.cliques, self._part.test.n_positions)
-        return sample, description._designs(training, sample)[0]
-
-    def _held_out(self, fitted: Sequence[Any]) -> Callable[[], Datafit]:
-        """Return the likelihood of the held-out items in terms, or those of designs; it is made when asked for."""
-        terms = [getattr(each, "term", each) for each in fitted]
-        made: list[Datafit] = []
-
-        def likelihood() -> Datafit:
-            if not made:
-                with self._failing():
-                    training = self._part.training
-                    cliques = [(term.name, term.clique) for term in terms]
-                    beside = training.data.n_positions
-                    sample = training.place(self._part.test, cliques, beside, solved=False)
-                    made.append(sample.datafit([term.on(sample) for term in terms]))
-            return made[0]
-
-        return likelihood
+                sample, designs = _designs(estimator, training, test.n_positions)
+            designs = with_variances(designs, estimator._term_variances(training))
+            start = None if anew else extrapolated(trail, candidate)
+            fitted = fit_field(designs, sample, training.options, start=start)
+            estimator._set_fitted(training, fitted)
+        _check_interrupt(estimator)
+        if anew or not trail:
+            held_out = cache(partial(_held_out, estimator, training, test, failing))
+        trail = [*_same_row(trail, candidate), (candidate, fitted.coefficients)]
+        seconds = shared + time.perf_counter() - begin
+        yield FoldFit(candidate, estimator, seconds, test, partial(_log_likelihood, fitted, held_out))
 
 
-def extrapolated(trail: Sequence[tuple[Candidate, list[np.ndarray]]], candidate: Candidate) -> list | None:
+def _designs(estimator: FieldEstimator, training: Training, beside: int) -> tuple[Sample, list[Design]]:
+    """Return the terms of a candidate on the training part, drawn from the seed of its estimator."""
+    training.options.random = random_generator(clone(estimator).random_state)
+    training.cliques = estimator._cliques(training)
+    sample = training.place(training.data, training.cliques, beside)
+    return sample, estimator._designs(training, sample)[0]
+
+
+def _held_out(
+    estimator: FieldEstimator, training: Training, test: Part, failing: Callable[[], AbstractContextManager]
+) -> tuple[Datafit, float]:
+    """Return the likelihood of held-out items in the terms of a fit, and the weight of all positions that are known."""
+    with failing():
+        data = estimator._read(test.X, test.y, test.weights)
+        weights = np.ones(len(data.weights)) if test.weights is None else test.weights
+        if not np.array_equal(data.weights, weights):  # those of classes are for fits
+            data = replace(data, weights=weights)
+        terms = estimator.field_.terms
+        cliques = [(term.name, term.clique) for term in terms]
+        sample = training.place(data, cliques, training.data.n_positions, solved=False)
+        known = np.ones(data.n_positions) if data.evidence is None else informative(data.evidence)
+        return sample.datafit([sample.design(term) for term in terms]), float(data.position_weights @ known)
+
+
+def _log_likelihood(fitted: FittedField, held_out: Callable[[], tuple[Datafit, float]]) -> float:
+    refuse_approximate(fitted.family, "scoring='log_likelihood'")
+    datafit, weight = held_out()
+    return -data_value(datafit, fitted.coefficients) / (weight or 1.0)
+
+
+@contextmanager
+def _failing(limit: int | None = None) -> Iterator[None]:
+    """Limit the threads of BLAS, and turn errors of a candidate into FitFailure."""
+    try:
+        with blas_threads(limit):
+            yield
+    except _FAILURES as error:
+        raise FitFailure(str(error)) from error
+
+
+def _check_interrupt(estimator: Searched) -> None:
+    if estimator.solution_.reason == "interrupted":
+        raise KeyboardInterrupt
+
+
+def extrapolated(trail: Trail, candidate: Candidate) -> list[np.ndarray] | None:
     """Return where to start the fit of a candidate: continued from the last two of its row, or what is there."""
     row = _same_row(trail, candidate)
     if not row:
         return trail[0][1] if trail else None
     last, coefficients = row[-1]
     before, earlier = row[-2] if len(row) > 1 else row[-1]
-    old, new, next_one = (each.level[1] for each in (before, last, candidate))
+    old, new, next_one = (fitted.level[1] for fitted in (before, last, candidate))
     if not old < new <= next_one < np.inf:
         return coefficients
     step = min(1.0, np.log(next_one / new) / np.log(new / old))
     return [V + step * (V - W) for V, W in zip(coefficients, earlier, strict=True)]
 
 
-def _same_row(trail: Sequence[tuple[Candidate, list[np.ndarray]]], candidate: Candidate) -> list:
+def _same_row(trail: Trail, candidate: Candidate) -> Trail:
     """Return the fits before a candidate that share its prior variance of transitions."""
-    return [each for each in trail if each[0].level[0] == candidate.level[0]]
+    return [(before, fit) for before, fit in trail if before.level[0] == candidate.level[0]]

@@ -1,23 +1,17 @@
 """Models in production: chains read with NumPy alone, and exported to ONNX.
 
-The modules here import each other by relative names and nothing else of the package: a copy of the folder works alone.
+Kernels, feature names and model files are those of the library; what is imported of it needs nothing but NumPy.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .chain_model import ChainModel, load_chain
-from .tensor_file import ServingError
+from kernelfields.numerics.lazy import lazy_names
+from kernelfields.serving.chain_model import ChainModel, load_chain
+from kernelfields.serving.tensor_file import ServingError
 
 if TYPE_CHECKING:
-    from .onnx_export import to_onnx
+    from kernelfields.serving.onnx_export import to_onnx
 
 __all__ = ["ChainModel", "ServingError", "load_chain", "to_onnx"]
-
-
-def __getattr__(name: str) -> Any:
-    # A program that predicts does not load what writes.
-    if name == "to_onnx":
-        from .onnx_export import to_onnx
-
-        return to_onnx
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# A program that predicts does not load what writes.
+__getattr__, __dir__ = lazy_names(__name__, {"onnx_export": ["to_onnx"]})

@@ -9,31 +9,34 @@
     edge_t(a,b) = the same of neighbours, one table where no inputs are seen
 
 The label factor of a set is multiplied into its coefficients, and alpha = R^-T V A^T is solved for once, when a model
-is read: O(r^2 q). A model is never written to afterwards, so that any number of threads may ask it. The folder of this
-module needs nothing but NumPy: a copy of it works by itself.
+is read: O(r^2 q). A model does not change afterwards, so that any number of threads may use it. Kernels are those of
+kernelfields.kernels, as far as their formulas need nothing but NumPy.
 Fails: ServingError naming what a model has that cannot be served.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple, cast
 
 import numpy as np
 
-from . import passes
-from .inputs import Inputs, Packed
-from .kernel_blocks import check_kernel, explicit_scores, towards
-from .sparse_rows import SparseRows, product, taken, windowed
-from .tensor_file import ServingError, read_document
+from kernelfields.kernels.arrays import product
+from kernelfields.kernels.kernel import KERNELS, Kernel
+from kernelfields.kernels.registry import kernel_from_spec
+from kernelfields.numerics.sparse_rows import Rows, SparseRows
+from kernelfields.numerics.windows import check_window, window_view
+from kernelfields.serving import passes
+from kernelfields.serving.inputs import Inputs, Packed
+from kernelfields.serving.tensor_file import Document, ServingError, read_document
 
 _LABELS_MET = {"node": 1, "start": 1, "end": 1, "edge": 2, "skip": 2}
 _DECODINGS = ("auto", "viterbi", "posterior")
-_LAYOUT = 2
+_LAYOUT = 3
 # Kernel rows, and tables of steps, that are held at a time: 64 MB of doubles.
 _AT_ONCE = 2**23
-_TAGS = ("OBI", "OBIES", "OBILU")
+_UNKNOWN_KERNEL = "cannot be served: prediction with NumPy alone does not have it"
 
 
 class Term(NamedTuple):
@@ -43,18 +46,23 @@ class Term(NamedTuple):
     #: "node", "start", "end" or "edge".
     kind: str
     window: tuple[int, int]
-    #: The kernel, as Kernel.spec() writes it; None where no inputs are seen.
-    kernel: Mapping[str, Any] | None
+    #: None where no inputs are seen.
+    kernel: Kernel | None
     #: Pivots B (r, d), dense or sparse; None for explicit features.
-    pivots: Any
+    pivots: Rows | None
     #: alpha (r, L^k), V (features, L^k) dense or sparse, or the scores themselves (1, L^k).
-    coefficients: Any
+    coefficients: np.ndarray | SparseRows
+
+    @property
+    def table(self) -> np.ndarray:
+        """The coefficients as a dense array."""
+        return self.coefficients if isinstance(self.coefficients, np.ndarray) else self.coefficients.toarray()
 
 
 class ChainModel:
     """A fitted ChainCRF that answers: labels and marginals of new sequences."""
 
-    def __init__(self, document: Mapping[str, Any]):
+    def __init__(self, document: Document):
         if document.get("layout", _LAYOUT) != _LAYOUT or "terms" not in document:
             raise ServingError("models of version 0.1.0 cannot be served: load it with ChainCRF.load and save it again")
         self.classes_ = np.asarray(document["classes"])
@@ -73,35 +81,38 @@ class ChainModel:
         self.tied_edge = self.masks["edge"].copy()
         for term in self.terms:
             if term.kind == "edge" and term.kernel is None:
-                self.tied_edge += term.coefficients.reshape(self.tied_edge.shape)
-        constrained = any(mask.any() for mask in self.masks.values())
-        self._labels_fit_together = constrained or marks_entities(self.classes_.tolist())
+                self.tied_edge += term.table.reshape(self.tied_edge.shape)
+        self._jointly_by_default = bool(document["structure"]["jointly"])
 
-    def predict(self, X: Any, decode: str | None = None) -> list:
+    def predict(self, X: Iterable, decode: str | None = None) -> list[list[str]] | list[np.ndarray]:
         """Return the labels of each sequence: a list of strings, or an array of numbers.
 
         decode="viterbi": the most probable labelling as a whole; "posterior": the most probable label at each
-        position; None: as the model was told when it was fitted.
+        position; None: as ``decode`` was when the model was fitted.
         """
         jointly = self.decodes_jointly(decode)
-        answers: list = []
+        answers: list[np.ndarray] = []
         for packed, chains in self._chains(X):
             best = passes.best_labels(chains) if jointly else passes.infer(chains).marginals.argmax(axis=1)
             answers += packed.split(self.classes_[best])
-        return [each.tolist() for each in answers] if self.classes_.dtype.kind == "U" else answers
+        return [labels.tolist() for labels in answers] if self.classes_.dtype.kind == "U" else answers
 
-    def predict_marginals(self, X: Any, pairs: bool = False) -> Any:
-        """Return p(y_t | x) of each sequence, (T, L); with ``pairs`` also p(y_{t-1}, y_t | x), (T - 1, L, L)."""
-        nodes: list = []
-        edges: list = []
+    def predict_marginals(
+        self, X: Iterable, cliques: str | None = None
+    ) -> list[np.ndarray] | tuple[list[np.ndarray], list[np.ndarray]]:
+        """Return p(y_t | x) of each sequence, (T, L); with cliques="edge" also p(y_{t-1}, y_t | x), (T - 1, L, L)."""
+        if cliques not in (None, "edge"):
+            raise ValueError(f"cliques must be 'edge' or None, got {cliques!r}")
+        nodes: list[np.ndarray] = []
+        edges: list[np.ndarray] = []
         for packed, chains in self._chains(X):
             beliefs = passes.infer(chains)
             nodes += packed.split(beliefs.marginals)
-            if pairs:
+            if cliques is not None:
                 edges += [rows[1:] for rows in packed.split(passes.pair_marginals(chains, beliefs))]
-        return (nodes, edges) if pairs else nodes
+        return nodes if cliques is None else (nodes, edges)
 
-    def log_partition(self, X: Any) -> np.ndarray:
+    def log_partition(self, X: Iterable) -> np.ndarray:
         """Return the logarithm of the partition function of each sequence, (S,)."""
         parts = [passes.infer(chains).log_partition for _, chains in self._chains(X)]
         return np.concatenate([np.empty(0), *parts])
@@ -111,9 +122,9 @@ class ChainModel:
         chosen = self.decode if decode is None else decode
         if chosen not in _DECODINGS:
             raise ValueError(f"decode must be one of {', '.join(map(repr, _DECODINGS))}, got {decode!r}")
-        return self._labels_fit_together if chosen == "auto" else chosen == "viterbi"
+        return self._jointly_by_default if chosen == "auto" else chosen == "viterbi"
 
-    def _chains(self, X: Any) -> Iterator[tuple[Packed, passes.Chains]]:
+    def _chains(self, X: Iterable) -> Iterator[tuple[Packed, passes.Chains]]:
         """Yield batches of sequences with their potentials."""
         sequences, first = list(X), 0
         if not sequences:
@@ -124,7 +135,7 @@ class ChainModel:
         while first < len(sequences):
             last = int(np.searchsorted(offsets, offsets[first] + limit, side="right")) - 1
             last = min(max(last, first + 1), len(sequences))
-            batch = _part(packed, first, last)
+            batch = packed if (first, last) == (0, len(sequences)) else packed.part(first, last)
             yield batch, self._potentials(batch, first)
             first = last
 
@@ -132,16 +143,16 @@ class ChainModel:
         n_labels, offsets = len(self.classes_), packed.offsets
         node = np.zeros((int(offsets[-1]), n_labels))
         edge = np.broadcast_to(self.tied_edge, (1 if self.tied else len(node), n_labels, n_labels)).copy()
-        views: dict[tuple[int, int], Any] = {}
+        views: dict[tuple[int, int], Rows] = {}
         for term, scores in zip(self.terms, self._scorers, strict=True):
             positions = _positions(term.kind, offsets)
             if scores is None:
                 if term.kind != "edge":
-                    node[positions] += term.coefficients
+                    node[positions] += term.table
                 continue
             if term.window not in views:
-                views[term.window] = windowed(packed.rows, offsets, term.window)
-            seen = views[term.window] if term.kind == "node" else taken(views[term.window], positions)
+                views[term.window] = window_view(packed.rows, offsets, term.window)
+            seen = views[term.window][positions]
             values = scores(seen)
             if not np.isfinite(values.sum()):
                 raise ValueError("scores of the inputs are not finite: they are larger than numbers can be")
@@ -168,7 +179,7 @@ def load_chain(path: str | os.PathLike[str]) -> ChainModel:
         raise ServingError(f"{path} is not a sound {kind} model: {error!r:.200}") from error
 
 
-def chain_of(kind: str, document: Mapping[str, Any]) -> ChainModel:
+def chain_of(kind: str, document: Document) -> ChainModel:
     """Return the chain of a document; ServingError for a model of another kind."""
     if kind == "compat.CRF" and "chain" in document["field"]:
         return ChainModel(document["field"]["chain"])
@@ -177,31 +188,7 @@ def chain_of(kind: str, document: Mapping[str, Any]) -> ChainModel:
     return ChainModel(document)
 
 
-def marks_entities(labels: list) -> bool:
-    """Whether labels are those of a scheme of entities, such as B-PER, as fields/constraints.py guesses it."""
-    known = set(labels)
-    for tags in _TAGS:
-        if all(isinstance(label, str) and _fits_tags(label, tags) for label in known):
-            typed = any(len(label) > 1 for label in known)
-            return typed or known == {"O"} or ("B" in known and bool(known & {"I", "E", "L"}))
-    return False
-
-
-def _fits_tags(label: str, tags: str) -> bool:
-    tag, hyphen, kind = label.partition("-")
-    return len(tag) == 1 and tag in tags and bool(hyphen) == bool(kind) and not (tag == "O" and kind)
-
-
-def _part(packed: Packed, first: int, last: int) -> Packed:
-    begin, end = (int(packed.offsets[place]) for place in (first, last))
-    if (begin, end) == (0, int(packed.offsets[-1])):
-        return packed
-    allowed = None if packed.allowed is None else packed.allowed[begin:end]
-    lengths = np.diff(packed.offsets[first : last + 1]).tolist()
-    return Packed(taken(packed.rows, np.arange(begin, end)), lengths, allowed)
-
-
-def _positions(kind: str, offsets: np.ndarray) -> Any:
+def _positions(kind: str, offsets: np.ndarray) -> np.ndarray | slice:
     """Return the positions that carry the cliques of a set; all but the first of each sequence for edges."""
     if kind == "node":
         return slice(None)
@@ -212,50 +199,63 @@ def _positions(kind: str, offsets: np.ndarray) -> Any:
     return offsets[:-1] if kind == "start" else offsets[1:] - 1
 
 
-def _term(entry: Mapping[str, Any], subspaces: list, n_labels: int) -> Term:
+def served_kernel(spec: Mapping[str, object], *, explicit: bool = False) -> Kernel:
+    """Return the kernel of a description; ServingError, naming it, if a model file and NumPy are not enough for it.
+
+    ``explicit`` kernels need a feature map.
+    """
+    waiting: list[Mapping[str, object]] = [spec]
+    while waiting:
+        part = waiting.pop()
+        kind = KERNELS.find(part["kind"])
+        refusal = _UNKNOWN_KERNEL if kind is None else kind.serving_refusal(part)
+        if refusal:
+            raise ServingError(f"the kernel {part['kind']!r} {refusal}")
+        waiting += [value for value in part.values() if isinstance(value, Mapping)]
+    kernel = kernel_from_spec(spec)
+    if explicit and not kernel.has_feature_map:
+        raise ServingError(f"a kernel of the kind {kernel.kind!r} has no explicit features that can be served")
+    return kernel
+
+
+def _term(entry: Document, subspaces: list[Document], n_labels: int) -> Term:
     clique, name = entry["cliques"], str(entry["name"])
-    kind, parameters = clique["name"], clique["parameters"]
+    kind, parameters = clique["as"].removesuffix(" cliques"), clique["parameters"]
     if kind not in _LABELS_MET or (kind == "skip" and parameters["lag"] != 1):
         raise ServingError(f"the clique set {name!r} ({kind!r}) cannot be served: labels may meet as neighbours alone")
     kind = "edge" if kind == "skip" else kind
     n_outcomes = n_labels ** _LABELS_MET[kind]
-    coefficients, factor, place = entry["coefficients"], entry["label_factor"], entry["subspace"]
+    coefficients, factor, number = entry["coefficients"], entry["label_factor"], entry["subspace"]
     if "pairs" in entry:
         begin, outcomes = entry["pairs"]["begin"], entry["pairs"]["outcomes"]
         shape = (len(begin) - 1, n_outcomes)
-        coefficients = SparseRows(coefficients.ravel().astype(np.float64), outcomes, begin, shape)
-        if place is None:
+        coefficients = SparseRows((coefficients.ravel().astype(np.float64), outcomes, begin), shape=shape)
+        if number is None:
             coefficients = coefficients.toarray()
     else:
         coefficients = np.asarray(coefficients, dtype=np.float64)
     kernel = pivots = None
-    if place is not None:
-        kernel = subspaces[place]["kernel"]
-        explicit = "n_coordinates" in subspaces[place]
-        check_kernel(kernel, explicit=explicit)
+    if number is not None:
+        explicit = "n_coordinates" in subspaces[number]
+        kernel = served_kernel(subspaces[number]["kernel"], explicit=explicit)
         if not explicit:
-            pivots = _pivots(subspaces[place])
-            coefficients = back_substitution(np.asarray(subspaces[place]["factor"]), coefficients)
+            pivots = _pivots(subspaces[number])
+            coefficients = back_substitution(np.asarray(subspaces[number]["factor"]), coefficients)
     if factor is not None:
         coefficients = coefficients @ factor.T
     if coefficients.shape[1] != n_outcomes:
         raise ServingError(f"the coefficients of set {name!r} do not fit the classes")
-    return Term(name, kind, _window(parameters.get("window", 1)), kernel, pivots, coefficients)
+    window = parameters.get("window") or 1
+    # A tuple of the neighbours before and after, as documents spell it.
+    window = check_window(window["items"] if isinstance(window, Mapping) else window)
+    return Term(name, kind, window, kernel, pivots, coefficients)
 
 
-def _window(described: Any) -> tuple[int, int]:
-    """Return the neighbours before and after that a window names: an odd number, or a tuple as documents spell it."""
-    if isinstance(described, Mapping):
-        before, after = described["items"]
-        return int(before), int(after)
-    return described // 2, described // 2
-
-
-def _pivots(subspace: Mapping[str, Any]) -> Any:
+def _pivots(subspace: Document) -> Rows:
     if "pivots" in subspace:
         return np.asarray(subspace["pivots"])
     parts = subspace["sparse_pivots"]
-    return SparseRows(parts["data"], parts["indices"], parts["indptr"], tuple(parts["shape"]))
+    return SparseRows((parts["data"], parts["indices"], parts["indptr"]), shape=tuple(parts["shape"]))
 
 
 def back_substitution(factor: np.ndarray, values: np.ndarray, block: int = 64) -> np.ndarray:
@@ -268,20 +268,25 @@ def back_substitution(factor: np.ndarray, values: np.ndarray, block: int = 64) -
     return solved
 
 
-def _scorer(term: Term) -> Callable[[Any], np.ndarray] | None:
+def _scorer(term: Term) -> Callable[[Rows], np.ndarray] | None:
     """Return the function from what cliques see to their scores (n, L^k); None where nothing is seen."""
-    kernel, coefficients = term.kernel, term.coefficients
+    kernel, pivots, coefficients = term.kernel, term.pivots, term.coefficients
     if kernel is None:
         return None
-    if term.pivots is None:
-        return lambda seen: explicit_scores(kernel, seen, coefficients)
-    block = towards(kernel, term.pivots)
-    step = max(1, _AT_ONCE // max(1, term.pivots.shape[0]))
+    # Kernels without pivots have a feature map: served_kernel checks it.
+    features = cast(Callable[[Rows], Rows], kernel.feature_map if pivots is None else kernel.towards(pivots))
+    step = max(1, _AT_ONCE // max(1, pivots.shape[0])) if pivots is not None else None
 
-    def scores(seen: Any) -> np.ndarray:
-        if seen.shape[0] <= step:
-            return product(block(seen), coefficients)
-        runs = (np.arange(begin, min(begin + step, seen.shape[0])) for begin in range(0, seen.shape[0], step))
-        return np.concatenate([product(block(taken(seen, rows)), coefficients) for rows in runs])
+    def scores(seen: Rows) -> np.ndarray:
+        if step is None or seen.shape[0] <= step:
+            return _times(features(seen), coefficients)
+        runs = range(0, seen.shape[0], step)
+        return np.concatenate([_times(features(seen[begin : begin + step]), coefficients) for begin in runs])
 
     return scores
+
+
+def _times(features: Rows, coefficients: np.ndarray | SparseRows) -> np.ndarray:
+    if isinstance(features, np.ndarray) and isinstance(coefficients, np.ndarray):
+        return product(features, coefficients)
+    return cast(np.ndarray, features @ coefficients)

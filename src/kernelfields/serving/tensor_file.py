@@ -4,14 +4,13 @@
     header      JSON: name -> {"dtype", "shape", "data_offsets"}, and "__metadata__"
     the rest    the tensors, end to end
 
-formats/model_file.py writes these files and says how the document spells what JSON lacks. Everything is checked
-before it is believed: sizes against the file, the checksum against text and tensors.
-Fails: ServingError that names the file and says why.
+formats/model_file.py writes these files, formats/model_text.py spells their documents. Everything is checked before it
+is used: sizes against the file, the checksum against text and tensors.
+Fails: ServingError with the name of the file and the reason.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from math import prod
@@ -19,9 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from .name_table import NameList
+from kernelfields.formats.model_text import FORMAT, VERSION, decoded, digest
 
-_FORMAT, _VERSION = "kernelfields-model", "2"
 _DTYPES = {
     "BOOL": "?",
     "I8": "<i1",
@@ -36,33 +34,35 @@ _DTYPES = {
     "F32": "<f4",
     "F64": "<f8",
 }
+#: The document of a model: plain values and arrays, nested.
+Document = dict[str, Any]
 
 
 class ServingError(ValueError):
-    """A model that cannot be read, or is not one of those that can be served; the message names what it is."""
+    """A model that cannot be read, or that cannot be served; the message names the reason."""
 
 
-def read_document(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:
-    """Return the kind of a model and its document of plain values and arrays."""
+def read_document(path: str | os.PathLike[str]) -> tuple[str, Document]:
+    """Return the kind of a model and its document."""
     with open(path, "rb") as file:
         content = file.read()
     try:
         metadata, arrays = _tensors(content)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ServingError(f"{path} is not a kernelfields model file: damaged or of another format") from error
-    if metadata.get("format") != _FORMAT or "model" not in metadata:
+    if metadata.get("format") != FORMAT or "model" not in metadata:
         raise ServingError(f"{path} is a safetensors file, but not one that kernelfields wrote")
-    if metadata.get("version") != _VERSION:
+    if metadata.get("version") != str(VERSION):
         raise ServingError(
-            f"{path} has the format version {metadata.get('version')!r:.20}, and this reader knows {_VERSION!r}: load "
-            "it with ChainCRF.load and save it again"
+            f"{path} has the format version {metadata.get('version')!r:.20}, and this reader reads {str(VERSION)!r}: "
+            "load it with ChainCRF.load and save it again"
         )
     text = metadata["model"]
-    if metadata.get("sha256") != _digest(text, arrays):
+    if metadata.get("sha256") != digest(text, arrays):
         raise ServingError(f"{path} is damaged: its checksum does not match. Save or copy the model again.")
     try:
         whole = json.loads(text)
-        return whole["kind"], _decoded(whole["document"], arrays)
+        return whole["kind"], decoded(whole["document"], arrays)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ServingError(f"{path} is damaged: its model text cannot be read") from error
 
@@ -73,39 +73,11 @@ def _tensors(content: bytes) -> tuple[dict[str, str], dict[str, np.ndarray]]:
         raise ValueError("the header is longer than the file")
     header = json.loads(content[8:begin])
     metadata = header.pop("__metadata__", {})
-    return metadata, {name: _tensor(content, begin, entry) for name, entry in header.items()}
-
-
-def _tensor(content: bytes, begin: int, entry: dict[str, Any]) -> np.ndarray:
-    dtype, shape, (first, last) = np.dtype(_DTYPES[entry["dtype"]]), entry["shape"], entry["data_offsets"]
-    count = prod(shape)
-    if not 0 <= first <= last <= len(content) - begin or count * dtype.itemsize != last - first:
-        raise ValueError("a tensor does not lie in the file")
-    return np.frombuffer(content, dtype, count, begin + first).reshape(shape)
-
-
-def _digest(text: str, arrays: dict[str, np.ndarray]) -> str:
-    digest = hashlib.sha256(text.encode())
-    for name in sorted(arrays):
-        array = arrays[name]
-        digest.update(json.dumps([name, array.dtype.name, list(array.shape)]).encode())
-        digest.update(array.reshape(-1).view(np.uint8).data)
-    return digest.hexdigest()
-
-
-def _decoded(value: Any, arrays: dict[str, np.ndarray]) -> Any:
-    if isinstance(value, list):
-        return [_decoded(item, arrays) for item in value]
-    if not isinstance(value, dict):
-        return value
-    if "$array" in value:
-        return arrays[value["$array"]]
-    if "$strings" in value:
-        return np.array(_decoded(value["$strings"], arrays), dtype=str).reshape(value["shape"])
-    if "$float" in value:
-        return float(value["$float"])
-    if "$json" in value:
-        return NameList(arrays[value["$json"]].tobytes())
-    if "$dict" in value:
-        return {key: _decoded(inner, arrays) for key, inner in value["$dict"]}
-    return {key: _decoded(inner, arrays) for key, inner in value.items()}
+    tensors = {}
+    for name, entry in header.items():
+        dtype, shape, (first, last) = np.dtype(_DTYPES[entry["dtype"]]), entry["shape"], entry["data_offsets"]
+        count = prod(shape)
+        if not 0 <= first <= last <= len(content) - begin or count * dtype.itemsize != last - first:
+            raise ValueError("a tensor does not lie in the file")
+        tensors[name] = np.frombuffer(content, dtype, count, begin + first).reshape(shape)
+    return metadata, tensors

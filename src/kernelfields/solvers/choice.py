@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import cast
 
 import numpy as np
 
 from kernelfields.objective.posterior import LogPosterior
-from kernelfields.solvers.lbfgs import LBFGS
+from kernelfields.solvers.lbfgs import LBFGS, StochasticStart
 from kernelfields.solvers.loop import DirectionRule
-from kernelfields.solvers.newton import BlockJacobi, Newton, NewtonCG, SubspaceDescent
+from kernelfields.solvers.newton import BlockJacobi, HessianRule, Newton, NewtonCG, SubspaceDescent
 from kernelfields.solvers.orthant import OrthantLBFGS
-from kernelfields.solvers.stochastic import StochasticStart
 
 SOLVERS: dict[str, type] = {
     "newton": Newton,
@@ -22,21 +21,17 @@ SOLVERS: dict[str, type] = {
     "sgd+lbfgs": LBFGS,
 }
 
-
-#: Solvers that multiply by the Hessian or factor it; without a prior it may be singular.
-NEED_HESSIAN = (Newton, NewtonCG, BlockJacobi, SubspaceDescent)
-
 _MEMORY_AFTER_START = 20
 
 
-def check_solver(solver: Any) -> None:
+def check_solver(solver: object) -> None:
     """Raise if ``solver`` is a name that no solver has; objects are checked where they are used."""
     if isinstance(solver, str) and solver != "auto" and solver not in SOLVERS:
         raise ValueError(f"solver must be 'auto' or one of {sorted(SOLVERS)}, got {solver!r}")
 
 
 def resolve_solver(
-    solver: Any, posterior: LogPosterior, tol: float, random: np.random.Generator | None = None
+    solver: object, posterior: LogPosterior, tol: float, random: np.random.Generator | None = None
 ) -> DirectionRule:
     """Return the rule for a name; "auto" chooses by size and tolerance, ``random`` is for those that draw."""
     if isinstance(solver, str) and solver == "auto":
@@ -51,28 +46,28 @@ def resolve_solver(
             memory = _MEMORY_AFTER_START if posterior.convex else None
             return LBFGS(memory, StochasticStart(random_state=random))
         solver = SOLVERS[solver]()
-    if isinstance(solver, NEED_HESSIAN) and posterior.approximation is not None:
+    if isinstance(solver, HessianRule) and posterior.approximation is not None:
         raise ValueError(
             f"solver={solver.name!r} needs Hessian products, which are exact or nothing, and inference="
             f"{posterior.approximation!r} is approximate: use solver='lbfgs'"
         )
-    if isinstance(solver, NEED_HESSIAN) and not posterior.convex:
+    if isinstance(solver, HessianRule) and not posterior.convex:
         raise ValueError(
             f"solver={solver.name!r} needs a convex objective, and with labels that are partly known it is not: use "
             "solver='lbfgs', or partial_labels=PartialLabels(method='em'), whose steps are convex"
         )
-    if isinstance(solver, NEED_HESSIAN) and not posterior.has_squares_only:
+    if isinstance(solver, HessianRule) and not posterior.has_squares_only:
         raise ValueError(
             f"solver={solver.name!r} needs a Gaussian prior on every coefficient, and a prior_variance is "
             "infinite: use solver='lbfgs'"
         )
     if all(hasattr(solver, name) for name in ("name", "prepare", "direction", "learn")):
-        return solver
+        return cast(DirectionRule, solver)
     raise ValueError(f"solver must be 'auto' or one of {sorted(SOLVERS)}, got {solver!r}")
 
 
-def _with_l1(solver: Any, random: np.random.Generator | None) -> DirectionRule:
-    """Return the rule for objectives with l1, or say that the solver asked for has none."""
+def _with_l1(solver: object, random: np.random.Generator | None) -> DirectionRule:
+    """Return the rule for objectives with l1, or raise where the solver has none."""
     if isinstance(solver, OrthantLBFGS):
         return solver
     if isinstance(solver, LBFGS):

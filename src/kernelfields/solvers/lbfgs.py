@@ -7,20 +7,24 @@ D is about the curvature late in a fit: a Gram matrix of the features and the pr
 number for a clique set (objective/coordinates.py). Pairs are kept in coordinates in which D is the identity, where
 the features are and in their precision: they only shape the direction, whose slope and step are float64. Cost per
 iteration: one pass, the two-loop recursion, O(m size), and four products with triangular factors, O(r^2 q).
+
+On sparse features, some epochs of stochastic steps come close to the optimum for the price of as many passes on one
+thread; the curvature there then measures the coordinates for L-BFGS. The steps climb the dual where every coefficient
+has a Gaussian prior and end by a gap of their own; else, or where that prior is very weak, they are gradient steps
+(objective/stochastic.py). benchmarks/crfsuite_speed.py prints what this saves.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
 
 import numpy as np
 
 from kernelfields.numerics.vectors import add_scaled, dot
 from kernelfields.objective.coordinates import Coordinates
+from kernelfields.objective.datafit import StepMemory
 from kernelfields.objective.posterior import Direction, LogPosterior, Point
 from kernelfields.solvers.loop import SLOPE_REDUCTION
-from kernelfields.solvers.stochastic import StochasticStart
 
 
 class StepPairs:
@@ -52,6 +56,31 @@ class StepPairs:
 # With millions of coefficients, a hundred pairs would outweigh the data; fewer cost some more iterations.
 _HISTORY_BYTES = 256 * 2**20
 _FEWEST_PAIRS = 8
+_GRADIENT_EPOCHS = 4
+
+
+class StochasticStart:
+    """Where stochastic steps from zero end: those of the dual, or ``epochs`` of gradient steps if a number is given."""
+
+    def __init__(self, epochs: int | None = None, random_state: int | np.random.Generator | None = 0):
+        self.epochs = epochs
+        self.random_state = random_state
+        #: Whether the last start took the l1 penalty into account.
+        self.knows_l1 = False
+
+    def point(self, posterior: LogPosterior) -> np.ndarray:
+        """Return the coefficients after the epochs; zero if the field has no stochastic start or it is no help."""
+        random = np.random.default_rng(self.random_state)
+        start = posterior.dual_start(random) if self.epochs is None else None
+        self.knows_l1 = start is not None
+        if start is not None:
+            return start
+        zero = np.zeros(posterior.size)
+        start = posterior.stochastic_start(self.epochs or _GRADIENT_EPOCHS, random)
+        if start is None or not np.all(np.isfinite(start)):
+            return zero
+        trial = posterior.trial(start)
+        return start if trial is not None and trial.value < posterior.value_at_zero else zero
 
 
 class LBFGS:
@@ -59,8 +88,8 @@ class LBFGS:
 
     None leaves their number to the engine: where vectors cost little, more of them save passes.
 
-    ``start``, a :class:`~kernelfields.solvers.stochastic.StochasticStart`, says where to begin; None means zero. The
-    name says "sgd+" once it was of use: some fields have no stochastic start, and some fits begin elsewhere.
+    ``start``, a :class:`StochasticStart`, is where to begin; None means zero. The
+    name begins with "sgd+" once it was of use: some fields have no stochastic start, and some fits begin elsewhere.
     """
 
     name = "lbfgs"
@@ -71,7 +100,7 @@ class LBFGS:
         if start is not None:
             self.name = f"sgd+{self.name}"
         self._limit = 0
-        self._pairs: Any = None
+        self._pairs: StepMemory | None = None
         self._dtype: np.dtype = np.dtype(np.float64)
         self._metric = np.empty(0)
         self.slope_reduction = SLOPE_REDUCTION
@@ -91,7 +120,7 @@ class LBFGS:
         self._pairs = None
 
     def first_point(self, posterior: LogPosterior) -> np.ndarray:
-        """Return where to start when the caller does not say."""
+        """Return where to start unless the caller gives a start."""
         if self.start is None:
             return np.zeros(posterior.size)
         start = self.start.point(posterior)

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -45,7 +44,19 @@ def check_memory(solver: str, what: str, size: int, advice: str, limit: int) -> 
         )
 
 
-class Newton:
+class HessianRule:
+    """A rule that multiplies by the Hessian, or factors it; without a prior this may be singular."""
+
+    name: str
+
+    def prepare(self, posterior: LogPosterior) -> None:
+        """Nothing to prepare: memory is a few vectors."""
+
+    def learn(self, before: Point, after: Point) -> None:
+        """Nothing is carried from step to step."""
+
+
+class Newton(HessianRule):
     """Newton's method with the Hessian spelled out; matrices take ``max_bytes`` at most."""
 
     name = "newton"
@@ -63,12 +74,9 @@ class Newton:
         """Return the exact Newton direction."""
         return Direction(-_solved(lambda: full_hessian(point), point.gradient))
 
-    def learn(self, before: Point, after: Point) -> None:
-        """Nothing is carried from step to step."""
-
 
 def _solved(hessian: Callable[[], np.ndarray], gradient: np.ndarray) -> np.ndarray:
-    """Return H^-1 g; where rounding has lost a weak prior beside the likelihood, x with H x = g as far as H tells.
+    """Return H^-1 g; where rounding has lost a weak prior beside the likelihood, x with H x = g up to that rounding.
 
     Such a matrix has no factor. It is made once more, and conjugate gradients solve as long as it curves upwards.
     """
@@ -95,7 +103,7 @@ def full_hessian(point: Point) -> np.ndarray:
     return hessian
 
 
-class BlockJacobi:
+class BlockJacobi(HessianRule):
     """One block per term, covariances across cliques dropped, refreshed at every step; at most ``max_bytes`` each."""
 
     name = "block-jacobi"
@@ -119,9 +127,6 @@ class BlockJacobi:
             matrix = partial(posterior.curvature_block, point, index)
             direction[block.rows] = -_solved(matrix, point.gradient[block.rows])
         return Direction(direction)
-
-    def learn(self, before: Point, after: Point) -> None:
-        """Nothing is carried from step to step."""
 
 
 def newton_direction(
@@ -150,8 +155,7 @@ def newton_direction(
         def precondition(vector: np.ndarray) -> np.ndarray:
             return vector / precision
 
-    last: Any = None
-    total: Any = None
+    last = total = Direction(residual).potentials
 
     def product(search: np.ndarray) -> np.ndarray:
         nonlocal last
@@ -160,6 +164,7 @@ def newton_direction(
 
     def moved(length: float) -> None:
         nonlocal total
+        assert last is not None
         if total is None:
             last.scale(length)
             total = last
@@ -171,7 +176,7 @@ def newton_direction(
     return Direction(solution, total), steps
 
 
-class NewtonCG:
+class NewtonCG(HessianRule):
     """Inexact Newton with exact Hessian products."""
 
     name = "newton-cg"
@@ -179,19 +184,13 @@ class NewtonCG:
     def __init__(self, max_steps: int = 250):
         self.max_steps = max_steps
 
-    def prepare(self, posterior: LogPosterior) -> None:
-        """Nothing to prepare: memory is a few vectors."""
-
     def direction(self, point: Point, relative_gap: float) -> Direction:
         """Return an inexact Newton direction; early systems are solved loosely."""
         tolerance = min(0.3, max(0.02, np.sqrt(relative_gap)))
         return newton_direction(point, tolerance, self.max_steps)[0]
 
-    def learn(self, before: Point, after: Point) -> None:
-        """Nothing is carried from step to step."""
 
-
-class SubspaceDescent:
+class SubspaceDescent(HessianRule):
     """Newton-CG restricted to the term that promises most."""
 
     name = "subspace"
@@ -200,14 +199,8 @@ class SubspaceDescent:
         self.tolerance = tolerance
         self.max_steps = max_steps
 
-    def prepare(self, posterior: LogPosterior) -> None:
-        """Nothing to prepare: memory is a few vectors."""
-
     def direction(self, point: Point, relative_gap: float) -> Direction:
         """Return a Newton direction within the most promising term."""
         bounds = list(point.posterior.gap_parts(point).values())
         best = max(range(len(bounds)), key=bounds.__getitem__)
         return newton_direction(point, self.tolerance, self.max_steps, only=(best,))[0]
-
-    def learn(self, before: Point, after: Point) -> None:
-        """Nothing is carried from step to step."""

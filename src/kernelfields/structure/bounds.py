@@ -15,13 +15,14 @@ Cost: for each structure that candidates need, one pass of inference; half a pas
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from kernelfields.engines.engine import Sample
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design
+from kernelfields.objective.likelihoods.likelihood import Evaluation
 from kernelfields.objective.posterior import penalty_gap
 
 # Curvature blocks beyond this size are not worth their square.
@@ -70,7 +71,7 @@ def improvement_bounds(
     return {candidate.name: promises[candidate.name] for candidate in candidates}
 
 
-def _estimate(datafit: Datafit, evaluation: Any, index: int, slope: np.ndarray) -> float:
+def _estimate(datafit: Datafit, evaluation: Evaluation, index: int, slope: np.ndarray) -> float:
     """Return what a Newton step in one term would bring by its own model of the objective."""
     precision = 1.0 / datafit.designs[index].term.prior_variance
     square = float(np.vdot(slope, slope))

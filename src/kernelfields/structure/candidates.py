@@ -24,9 +24,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from functools import partial
 
 import numpy as np
+from scipy.sparse.csgraph import minimum_spanning_tree
 
 from kernelfields.engines.engine import Sample
 from kernelfields.fields.chains import Chains
@@ -40,14 +41,13 @@ from kernelfields.fields.cliques import (
     StartCliques,
 )
 from kernelfields.fields.label_cliques import LabelledInstances
-from kernelfields.models.build import NamedCliques, build_designs, name_cliques
+from kernelfields.inference.choice import FamilySpec, labels_fit, refuse_approximate
+from kernelfields.models.build import Edge, InstanceTerms, NamedCliques, build_designs, name_cliques, pair_names
 from kernelfields.models.field import Field
 from kernelfields.models.fit import FitOptions, FittedField
-from kernelfields.models.instance_terms import InstanceTerms, pair_names
 from kernelfields.numerics.parameters import is_whole
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.design import Design
-from kernelfields.objective.likelihoods.graph import Edge, InstanceStructure, labels_fit, refuse_approximate
 from kernelfields.structure.search import StructurePath, StructureSearch, learn_structure
 
 GRAPHS = ("auto", "none", "tree", "full", "learn")
@@ -57,31 +57,28 @@ MOST_LABELS_IN_FULL = 16
 _MOST_TRIPLES = 10_000
 
 
-def resolve_search(candidates: Any) -> StructureSearch:
-    """Return what to choose from as a StructureSearch; TypeError or ValueError if it cannot be used."""
-    search = candidates if isinstance(candidates, StructureSearch) else StructureSearch(candidates)
+def resolve_search(cliques: StructureSearch | str) -> StructureSearch:
+    """Return the search for clique sets, that of "learn" for a string; TypeError or ValueError if it is unusable."""
+    search = StructureSearch() if isinstance(cliques, str) else cliques
     search.check()
     if search.candidates is not None and not isinstance(search.candidates, list | tuple):
         raise TypeError(
-            f"candidates must be a list of clique sets such as SkipCliques(lag=2), or a StructureSearch, got "
-            f"{search.candidates!r}"
+            f"candidates must be a list of clique sets such as SkipCliques(lag=2), or None, got {search.candidates!r}"
         )
     return search
 
 
-def default_candidates(prior_variance: Any, window: Any, n_labels: int) -> list[CliqueSet]:
+def default_candidates(prior_variance: float, window: int | tuple[int, int], n_labels: int) -> list[CliqueSet]:
     """Return what is tried if nothing is named: ends, longer reach, transitions that see x, neighbours of x."""
-    several = isinstance(prior_variance, list | tuple)
-    variance: dict[str, Any] = {"prior_variance": prior_variance[0] if several else prior_variance}
     candidates: list[CliqueSet] = [
-        StartCliques(**variance),
-        EndCliques(**variance),
-        SkipCliques(lag=2, **variance),
-        EdgeCliques("linear", window=window, name="edge inputs", **variance),
-        NodeCliques("linear", window=3, name="neighbours", **variance),
+        StartCliques(prior_variance=prior_variance),
+        EndCliques(prior_variance=prior_variance),
+        SkipCliques(lag=2, prior_variance=prior_variance),
+        EdgeCliques("linear", window=window, name="edge inputs", prior_variance=prior_variance),
+        NodeCliques("linear", window=3, name="neighbours", prior_variance=prior_variance),
     ]
     if n_labels**3 <= _MOST_TRIPLES:
-        candidates.append(OrderCliques(order=2, **variance))
+        candidates.append(OrderCliques(order=2, prior_variance=prior_variance))
     return candidates
 
 
@@ -105,50 +102,60 @@ def learn_chain_cliques(
     # A sum of kernels is several sets, so the number of base sets is known only after naming.
     n_base = len(name_cliques(base))
     if held_out is None and search.validation > 0:
-        chains, held_out = _split_chains(chains, search.validation, options.random)
+        words = "sequences", "a development set, or"
+        train, held = _split(chains.n_sequences, search.validation, options.random, *words)
+        chains, held_out = chains.subset(train), chains.subset(held)
     sample = place_chains(chains)
     designs = build_designs(named, sample, options.random)
-
-    def score(fitted: FittedField) -> float:
-        answers = Field(fitted.terms, sample.structure).answers(held_out, Workers())
-        labels = held_out.labels  # type: ignore[union-attr]
-        return float((answers.label_scores(labels) - answers.log_partition).sum())
-
     path, chosen, _ = learn_structure(
         designs[:n_base],
         designs[n_base:],
         sample,
         search,
         options,
-        score=None if held_out is None else score,
+        score=None if held_out is None else partial(_log_likelihood, held_out, sample.spec, Workers()),
         say=say,
     )
     names = {design.name for design in chosen}
     return [(name, clique) for name, clique in named if name in names], path
 
 
-def _refuse_partial(data: Any, what: str) -> None:
-    """Raise ValueError if labels are partly known: what a candidate promises is said by a convex objective."""
+def _log_likelihood(
+    held_out: Chains | LabelledInstances, spec: FamilySpec, workers: Workers, fitted: FittedField
+) -> float:
+    """Return the log-likelihood of held-out data under a fit; ValueError if inference is approximate."""
+    field, total = Field(fitted.terms, spec), 0.0
+    for batch in field.batches(held_out):
+        answers = field.answers(batch, workers)
+        refuse_approximate(answers.family, "a search for the structure of a field")
+        total += float((answers.label_scores(batch.labels) - answers.log_partition).sum())
+    return total
+
+
+def _refuse_partial(data: Chains | LabelledInstances, what: str) -> None:
+    """Raise ValueError if labels are partly known: the bounds of candidates hold for a convex objective."""
     if data.evidence is not None:
         raise ValueError(
             f"{what} needs labels that are all known: learn on data of which they are, then name what was chosen"
         )
 
 
-def _split_chains(chains: Chains, share: float, random: np.random.Generator) -> tuple[Chains, Chains]:
-    """Set a random share of the sequences aside."""
-    count = round(share * chains.n_sequences)
-    if not 0 < count < chains.n_sequences:
+def _split(
+    count: int, share: float, random: np.random.Generator, items: str, instead: str = "or"
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the numbers of the items to fit and, at random, of those held out; errors name ``items``."""
+    held = round(share * count)
+    if share > 0 and not 0 < held < count:
         raise ValueError(
-            f"{chains.n_sequences} sequences cannot be split to hold out a share of {share:g}: pass more of them, "
-            "a development set, or StructureSearch(validation=0)"
+            f"{count} {items} cannot be split to hold out a share of {share:g}: pass more of them, {instead} "
+            "StructureSearch(validation=0)"
         )
-    order = random.permutation(chains.n_sequences)
-    return chains.subset(np.sort(order[count:])), chains.subset(np.sort(order[:count]))
+    order = random.permutation(count)
+    return np.sort(order[held:]), np.sort(order[:held])
 
 
 def label_edges(
-    label_graph: Any, Y: np.ndarray, weights: np.ndarray, names: Sequence[Any], known: np.ndarray | None = None
+    label_graph: object, Y: np.ndarray, weights: np.ndarray, names: Sequence[object], known: np.ndarray | None = None
 ) -> list[Edge]:
     """Return the pairs j < k of labels that meet, given the parameter and the training labels Y (n, K).
 
@@ -170,7 +177,7 @@ def label_edges(
     return given_edges(label_graph, list(names))
 
 
-def given_edges(pairs: Any, names: list) -> list[Edge]:
+def given_edges(pairs: object, names: list) -> list[Edge]:
     """Return pairs of labels by number or name as sorted numbers; errors name what cannot be used."""
     if not isinstance(pairs, list | tuple | np.ndarray):
         raise TypeError(f"label_graph must be one of {', '.join(map(repr, GRAPHS))} or a list of pairs, got {pairs!r}")
@@ -178,7 +185,7 @@ def given_edges(pairs: Any, names: list) -> list[Edge]:
     for index, pair in enumerate(pairs):
         if isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2:
             raise ValueError(f"label_graph[{index}] is {pair!r}, expected a pair of labels (j, k)")
-        j, k = sorted(_label_number(each, names, index) for each in pair)
+        j, k = sorted(_label_number(label, names, index) for label in pair)
         if j == k:
             raise ValueError(f"label_graph[{index}] joins label {names[j]!r} with itself: leave it out")
         if (j, k) in edges:
@@ -190,7 +197,7 @@ def given_edges(pairs: Any, names: list) -> list[Edge]:
     return edges
 
 
-def _label_number(label: Any, names: list, index: int) -> int:
+def _label_number(label: object, names: list, index: int) -> int:
     if isinstance(label, str):
         if label in names:
             return names.index(label)
@@ -206,11 +213,11 @@ def mutual_information(Y: np.ndarray, weights: np.ndarray, known: np.ndarray | N
 
     A pair is counted over the instances of which both labels are ``known``.
     """
-    told = np.ones(Y.shape) if known is None else known.astype(np.float64)
-    has, weighted = Y * told, told * weights[:, None]
-    total = weighted.T @ told + 2.0
-    both = (Y * weighted).T @ has + 0.5
-    first = (Y * weighted).T @ told + 1.0
+    mask = np.ones(Y.shape) if known is None else known.astype(np.float64)
+    weighted = mask * weights[:, None]
+    total = weighted.T @ mask + 2.0
+    both = (Y * weighted).T @ (Y * mask) + 0.5
+    first = (Y * weighted).T @ mask + 1.0
     cells = {(1, 1): both, (1, 0): first - both, (0, 1): first.T - both, (0, 0): total - first - first.T + both}
     information = np.zeros(both.shape)
     for (a, b), count in cells.items():
@@ -221,22 +228,14 @@ def mutual_information(Y: np.ndarray, weights: np.ndarray, known: np.ndarray | N
 
 
 def spanning_tree(weight: np.ndarray) -> list[Edge]:
-    """Return the edges j < k of a spanning tree of largest total weight (Prim), sorted."""
-    n_nodes = len(weight)
-    best, origin = weight[0].copy(), np.zeros(n_nodes, dtype=np.int64)
-    outside = np.arange(n_nodes) > 0
-    edges = []
-    for _ in range(n_nodes - 1):
-        new = int(np.argmax(np.where(outside, best, -np.inf)))
-        edges.append((min(new, int(origin[new])), max(new, int(origin[new]))))
-        outside[new] = False
-        closer = outside & (weight[new] > best)
-        best[closer], origin[closer] = weight[new][closer], new
-    return sorted(edges)
+    """Return the edges j < k of a spanning tree of largest total weight, sorted; weights (K, K) are not negative."""
+    # A weight of zero is no edge to SciPy, so that all are moved above zero.
+    tree = minimum_spanning_tree(np.triu(1.0 + weight.max(initial=0.0) - weight, 1))
+    return sorted(zip(*(nodes.tolist() for nodes in tree.nonzero()), strict=True))
 
 
-def resolve_label_search(label_graph: Any) -> StructureSearch | None:
-    """Return the search that the parameter asks for, None if it asks for none."""
+def resolve_label_search(label_graph: object) -> StructureSearch | None:
+    """Return the search that the parameter describes, None if it describes none."""
     if isinstance(label_graph, str) and label_graph == "learn":
         return StructureSearch(max_additions=1000, at_once=None)
     if isinstance(label_graph, StructureSearch):
@@ -248,10 +247,10 @@ def resolve_label_search(label_graph: Any) -> StructureSearch | None:
 def learn_label_edges(
     search: StructureSearch,
     instances: LabelledInstances,
-    names: Sequence[Any],
+    names: Sequence[object],
     *,
-    terms_on: Callable[[LabelledInstances, InstanceStructure], InstanceTerms],
-    inference: Any,
+    terms_on: Callable[[LabelledInstances, FamilySpec], InstanceTerms],
+    inference: object,
     options: FitOptions,
     workers: Workers,
     say: Callable[[str], None],
@@ -264,10 +263,10 @@ def learn_label_edges(
         if search.candidates is None
         else given_edges(search.candidates, list(names))
     )
-    train, held = _split_rows(instances.n_instances, search.validation, options.random)
+    train, held = _split(instances.n_instances, search.validation, options.random, "instances")
     pairs = pair_names(edges, names)
-    structure = InstanceStructure(n_names, pairs, inference)
-    made = terms_on(instances.subset(train), structure)
+    spec = FamilySpec("instances", 2, method=inference, n_names=n_names, pairs=pairs)
+    made = terms_on(instances.subset(train), spec)
     tables = [design for design in made.pair_designs(edges) if design.name in pairs]
     held_out = instances.subset(held) if len(held) else None
 
@@ -277,22 +276,13 @@ def learn_label_edges(
         meeting = [pairs[design.group] for design in designs if design.group is not None]
         return labels_fit(n_names, meeting, inference, n_instances=instances.n_instances, tied=tied)
 
-    def score(fitted: FittedField) -> float:
-        assert held_out is not None
-        field, total = Field(fitted.terms, structure), 0.0
-        for batch in field.batches(held_out):
-            answers = field.answers(batch, workers)
-            refuse_approximate(answers.inference, "a search for the graph of labels")
-            total += float((answers.label_scores(batch.labels) - answers.log_partition).sum())
-        return total
-
     path, _, _ = learn_structure(
         made.label_designs(),
         tables,
         made.sample,
         search,
         options,
-        score=None if held_out is None else score,
+        score=None if held_out is None else partial(_log_likelihood, held_out, spec, workers),
         batches=lambda present, candidates: _narrow_batches(present, candidates, fits),
         fits=fits,
         say=say,
@@ -316,15 +306,3 @@ def _narrow_batches(
         names = {design.name for design in batch}
         left = [design for design in left if design.name not in names]
         yield batch
-
-
-def _split_rows(count: int, share: float, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows to fit and, at random, those held out."""
-    held = round(share * count)
-    if share > 0 and not 0 < held < count:
-        raise ValueError(
-            f"{count} instances cannot be split to hold out a share of {share:g}: pass more of them, or "
-            "StructureSearch(validation=0)"
-        )
-    order = random.permutation(count)
-    return np.sort(order[held:]), np.sort(order[:held])

@@ -2,7 +2,7 @@
 
 The search ends when no candidate promises more than ``threshold`` nats or when ``max_additions`` sets were added.
 With held-out data, an addition that does not raise their likelihood is taken back, and ``patience`` of those in a
-row end the search as well. Its path tells what was added, what it could have brought, and what it brought.
+row end the search as well. Its path holds what was added, what it could have brought, and what it brought.
 
 Where several may be added at once, a step adds twice as many as the last one that was kept, half as many as one
 that was not, so that M sets that are all worth having take about log2 M fits instead of M. What c = 1 .. m sets
@@ -22,9 +22,12 @@ from sklearn.base import BaseEstimator
 
 from kernelfields.engines.engine import Sample
 from kernelfields.models.fit import FitOptions, FittedField, fit_field
+from kernelfields.numerics.declared import check_declared, declares_parameters, or_none, parameter
 from kernelfields.numerics.parameters import check_count
+from kernelfields.numerics.registry import SETTINGS
 from kernelfields.objective.designs.design import Design
-from kernelfields.reports.tables import Table, element
+from kernelfields.reports.page import Shown
+from kernelfields.reports.tables import PlainValues, Table
 from kernelfields.structure.bounds import Batches, Promise, by_place, improvement_bounds
 
 
@@ -61,8 +64,8 @@ class StructureStep:
 
 
 @dataclass
-class StructurePath:
-    """All steps of a search, and why it ended."""
+class StructurePath(Shown):
+    """All steps of a search, and why it ended; ``kernelfields.reports.plot_structure`` draws a picture."""
 
     steps: list[StructureStep]
     #: What the candidates left could bring at the end, at most.
@@ -74,7 +77,7 @@ class StructurePath:
         """Names of the clique sets that were kept, in the order in which they came."""
         return [name for step in self.steps if step.kept for name in step.names]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> PlainValues:
         """Return plain values for JSON."""
         return {
             "steps": [asdict(step) for step in self.steps],
@@ -83,35 +86,45 @@ class StructurePath:
             "reason": self.reason,
         }
 
-    def __str__(self) -> str:
-        return f"{self._table('*').text()}\n{self._ending('*')}"
-
-    def _repr_html_(self) -> str:
-        """Return the steps as a table for a notebook; ``kernelfields.reports.plot_structure`` draws a picture."""
-        return str(element("div", self._table("✓").markup(), element("p", self._ending("✓"))))
-
-    def _table(self, mark: str) -> Table:
-        """Return the steps, those that were kept with a mark before their name."""
+    def parts(self) -> list[Table]:
+        """Return the steps as a table, those that were kept with a mark before their name."""
         scored = any(step.score is not None for step in self.steps)
         rows = []
         for index, step in enumerate(self.steps):
-            name = f"{mark if index and step.kept else ' '} {step}"
-            improvements = [f"{each:.4g}" if index else "" for each in (step.bound, step.estimate, step.gain)]
-            score = [] if not scored else ["" if step.score is None else f"{step.score:.6g}"]
-            rows.append([name, *improvements, f"{step.value:.6g}", *score])
+            name = f"{'✓' if index and step.kept else ' '} {step}"
+            improvements = [figure if index else None for figure in (step.bound, step.estimate, step.gain)]
+            rows.append([name, *improvements, step.value, *([step.score] if scored else [])])
         columns = ["  added", "bound", "estimate", "gain", "objective", *(["held out"] if scored else [])]
-        return Table(columns, rows, longest=30)
+        formats = dict.fromkeys(columns[1:4], ".4g") | dict.fromkeys(columns[4:], ".6g")
+        return [Table(columns, rows, formats=formats, note=self._ending(), longest=30)]
 
-    def _ending(self, mark: str) -> str:
-        ending = f"ended: {self.reason}; {mark} kept"
+    def _ending(self) -> str:
+        ending = f"ended: {self.reason}; ✓ kept"
         if self.left:
             name = max(self.left, key=self.left.__getitem__)
             ending += f"; the best candidate left is {name}, which could bring {self.left[name]:.4g} at most"
         return ending
 
 
+def _check_ranking(value: object, name: str) -> None:
+    if value not in ("bound", "estimate"):
+        raise ValueError(f"{name} must be 'bound' or 'estimate', got {value!r}")
+
+
+def _check_threshold(value: float | None, name: str) -> None:
+    if value is not None and not value >= 0:
+        raise ValueError(f"{name} must be at least 0, or None, got {value!r}")
+
+
+def _check_validation(value: float, name: str) -> None:
+    if not 0 <= value < 1:
+        raise ValueError(f"{name} must be a share from 0 to less than 1, got {value!r}")
+
+
+@SETTINGS.register("structure search")
+@declares_parameters
 class StructureSearch(BaseEstimator):
-    """What to choose from, and when to stop; pass it as ``candidates`` of an estimator.
+    """What to choose from, and when to stop: ``cliques`` of a ChainCRF or ``label_graph`` of a MultiLabelCRF.
 
     Parameters
     ----------
@@ -122,8 +135,8 @@ class StructureSearch(BaseEstimator):
     validation : float, default 0.2
         Share of the training data held out to judge each addition; 0 for none: then every one is kept.
     ranking : "bound" or "estimate", default "bound"
-        Which candidate is the best: the one with the largest bound (Remark 11), or the one that a Newton step says
-        would bring most. The bound decides about stopping in either case.
+        Which candidate is the best: the one with the largest bound (Remark 11), or the one with the largest
+        estimate by a Newton step. The bound decides about stopping in either case.
     patience : int, default 3
         Additions of single sets in a row that held-out data reject before the search gives up.
     at_once : int or None, default 1
@@ -131,37 +144,17 @@ class StructureSearch(BaseEstimator):
         as long as held-out data agree, and halve where they do not.
     """
 
-    def __init__(
-        self,
-        candidates: Any = None,
-        *,
-        max_additions: int = 5,
-        threshold: float | None = None,
-        validation: float = 0.2,
-        ranking: str = "bound",
-        patience: int = 3,
-        at_once: int | None = 1,
-    ):
-        self.candidates = candidates
-        self.max_additions = max_additions
-        self.threshold = threshold
-        self.validation = validation
-        self.ranking = ranking
-        self.patience = patience
-        self.at_once = at_once
+    candidates: Sequence | None = parameter(None, first=True)
+    max_additions: int = parameter(5, check_count)
+    threshold: float | None = parameter(None, _check_threshold)
+    validation: float = parameter(0.2, _check_validation)
+    ranking: str = parameter("bound", _check_ranking)
+    patience: int = parameter(3, check_count)
+    at_once: int | None = parameter(1, or_none(check_count))
 
     def check(self) -> None:
         """Raise ValueError if a parameter cannot be used."""
-        for name in ("max_additions", "patience"):
-            check_count(getattr(self, name), name)
-        if self.at_once is not None:
-            check_count(self.at_once, "at_once")
-        if self.ranking not in ("bound", "estimate"):
-            raise ValueError(f"ranking must be 'bound' or 'estimate', got {self.ranking!r}")
-        if self.threshold is not None and not self.threshold >= 0:
-            raise ValueError(f"threshold must be at least 0, or None, got {self.threshold!r}")
-        if not 0 <= self.validation < 1:
-            raise ValueError(f"validation must be a share from 0 to less than 1, got {self.validation!r}")
+        check_declared(self)
 
 
 def learn_structure(
@@ -178,7 +171,7 @@ def learn_structure(
 ) -> tuple[StructurePath, list[Design], FittedField]:
     """Return the path, the designs of the chosen field, and its fit; ``score`` judges fields by held-out data.
 
-    ``fits`` says whether a field of some designs can be inferred; candidates that it rejects are left out.
+    ``fits`` returns whether a field of some designs can be inferred; candidates that it rejects are left out.
     """
     begin = time.perf_counter()
     fits = fits or (lambda designs: True)
@@ -198,7 +191,7 @@ def learn_structure(
         if reason is not None:
             return StructurePath(steps, bounds, reason), designs, fitted
         room = search.max_additions - sum(len(step.names) for step in steps if step.kept)
-        ranked = sorted(left, key=lambda each: getattr(promises[each.name], search.ranking), reverse=True)
+        ranked = sorted(left, key=lambda design: getattr(promises[design.name], search.ranking), reverse=True)
         worth = [design for index, design in enumerate(ranked) if not index or bounds[design.name] > threshold]
         chosen = _fitting(designs, worth, min(size, room, search.at_once or size), fits)
         names = [design.name for design in chosen]

@@ -1,40 +1,52 @@
-"""Dask collections of sequences: bags and lists of Delayed, and bags made of Dask arrays and data frames.
+"""Dask collections of sequences: bags and lists of Delayed, bags made of Dask arrays and data frames, and answers.
 
-    sequences_of_rows(array, lengths)                     (N, d) or (N,) rows, laid end to end
+    sequences_of_rows(array, lengths)                     (N, d) or (N,) rows, one sequence after the other
     sequences_of_frame(frame, "id", features, "label")    rows with the name of their sequence
+    map_partitions(answer, X)                             answers for the sequences of each partition
 
-Nothing is read before the bag is, but for the check that no sequence of a frame is cut between partitions.
+Nothing is read before the bag is, except for the check that no sequence of a frame is cut between partitions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-#: What is said of arguments that do not go together.
+if TYPE_CHECKING:
+    from dask.array import Array
+    from dask.bag import Bag
+    from dask.dataframe import DataFrame
+    from dask.delayed import Delayed
+    from distributed import Future
+    from pandas import DataFrame as PandasFrame
+
+#: The error for arguments that do not go together.
 PAIRED = "X and y (and sample_weight) must be Dask bags, or lists of Delayed, with the same partitions"
 
 
-def is_delayed(value: Any) -> bool:
+def is_delayed(value: object) -> bool:
     """Whether a value is a lazy one of Dask."""
     import dask
 
     return dask.is_dask_collection(value)
 
 
-def _is_lazy(value: Any) -> bool:
+def _is_lazy(value: object) -> bool:
     from distributed import Future
 
     return is_delayed(value) or isinstance(value, Future)
 
 
-def partitions(collection: Any, name: str) -> list[Any]:
+def partitions(collection: object, name: str) -> list[Delayed | Future]:
     """Return one Delayed, or future, for each partition of a bag or list; TypeError for anything else."""
+    from dask.bag import Bag
+
     if isinstance(collection, list | tuple) and all(map(_is_lazy, collection)):
         return list(collection)
-    if type(collection).__name__ == "Bag":
+    if isinstance(collection, Bag):
         # As it is: X and y often come from one reading, which optimising each by itself would do twice.
         return collection.to_delayed(optimize_graph=False)
     if not is_delayed(collection):
@@ -45,7 +57,29 @@ def partitions(collection: Any, name: str) -> list[Any]:
     )
 
 
-def sequences_of_rows(array: Any, lengths: Any, n_partitions: int | None = None) -> Any:
+def map_partitions(answer: Callable[[list[object]], Iterable[object]], X: object) -> Bag | list[Delayed]:
+    """Return the answers for the sequences of a Dask bag as a bag, for a list of Delayed as a list of Delayed.
+
+    ``answer`` is sent once, as a task that all partitions share. Partitions without sequences have no answers.
+    """
+    import dask
+    import dask.bag
+
+    answered, shared = dask.delayed(_answered, pure=False), dask.delayed(answer, traverse=False)
+    parts = [answered(shared, part, number) for number, part in enumerate(partitions(X, "X"))]
+    return parts if isinstance(X, list | tuple) else dask.bag.from_delayed(parts)
+
+
+def _answered(answer: Callable[[list[object]], Iterable[object]], part: Iterable[object], number: int) -> list[object]:
+    """Task on a worker: return the answers for the sequences of one partition."""
+    sequences = list(part)
+    try:
+        return list(answer(sequences)) if sequences else []
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"partition {number}: {error}") from error
+
+
+def sequences_of_rows(array: Array, lengths: ArrayLike, n_partitions: int | None = None) -> Bag:
     """Return a bag of the sequences whose rows a Dask array holds one after the other.
 
     ``lengths`` are the rows of each sequence. Arrays of inputs and of labels cut into the same number of
@@ -65,17 +99,21 @@ def sequences_of_rows(array: Any, lengths: Any, n_partitions: int | None = None)
     ends = np.cumsum(lengths)
     cuts = np.unique(np.searchsorted(ends, np.linspace(0, ends[-1], wanted + 1)[1:]) + 1)
     groups = np.split(lengths, cuts[:-1])
-    chunks = (tuple(int(each.sum()) for each in groups), *((size,) for size in array.shape[1:]))
+    chunks = (tuple(int(group.sum()) for group in groups), *((size,) for size in array.shape[1:]))
     blocks = array.rechunk(chunks).to_delayed().ravel()
-    cut = dask.delayed(_cut_rows, pure=True)
-    return dask.bag.from_delayed([cut(block, own) for block, own in zip(blocks, groups, strict=True)])
+    cut = dask.delayed(np.split, pure=True)
+    return dask.bag.from_delayed(
+        [cut(block, np.cumsum(group)[:-1]) for block, group in zip(blocks, groups, strict=True)]
+    )
 
 
-def sequences_of_frame(frame: Any, sequence: str, features: Sequence[str], label: str | None = None) -> Any:
+def sequences_of_frame(
+    frame: DataFrame, sequence: str, features: Sequence[str], label: str | None = None
+) -> Bag | tuple[Bag, Bag]:
     """Return a bag of the inputs (T, d) of each sequence of a Dask data frame; with ``label`` also one of labels.
 
-    ``sequence`` names the column that tells sequences apart; their rows stand together and in order, and no
-    sequence is cut between partitions.
+    ``sequence`` names the column that identifies sequences; their rows are adjacent and in order, and no sequence is
+    cut between partitions.
     """
     import dask
     import dask.bag
@@ -85,7 +123,7 @@ def sequences_of_frame(frame: Any, sequence: str, features: Sequence[str], label
         raise ValueError(f"the frame has no column {missing[0]!r}: it has {', '.join(map(repr, frame.columns))}")
     parts = frame[columns].to_delayed()
     bounds = dask.compute(*[dask.delayed(_first_and_last)(part, sequence) for part in parts])
-    before: Any = None
+    before: tuple[int, object] | None = None
     for number, own in enumerate(bounds):
         if own is not None and before is not None and own[0] == before[1]:
             raise ValueError(
@@ -93,19 +131,14 @@ def sequences_of_frame(frame: Any, sequence: str, features: Sequence[str], label
                 f"so that each sequence lies in one, for example with frame.set_index({sequence!r})"
             )
         before = before if own is None else (number, own[1])
-    inputs = dask.delayed(_frame_inputs, pure=True)
-    X = dask.bag.from_delayed([inputs(part, sequence, list(features)) for part in parts])
+    cut = dask.delayed(_frame_sequences, pure=True)
+    X = dask.bag.from_delayed([cut(part, sequence, list(features)) for part in parts])
     if label is None:
         return X
-    labels = dask.delayed(_frame_labels, pure=True)
-    return X, dask.bag.from_delayed([labels(part, sequence, label) for part in parts])
+    return X, dask.bag.from_delayed([cut(part, sequence, label) for part in parts])
 
 
-def _cut_rows(rows: np.ndarray, lengths: np.ndarray) -> list[np.ndarray]:
-    return np.split(rows, np.cumsum(lengths)[:-1])
-
-
-def _first_and_last(part: Any, sequence: str) -> tuple[Any, Any] | None:
+def _first_and_last(part: PandasFrame, sequence: str) -> tuple[object, object] | None:
     """Return the names of the first and the last sequence; ValueError if one comes back after another."""
     names = part[sequence].to_numpy(dtype=object)
     if not len(names):
@@ -116,15 +149,12 @@ def _first_and_last(part: Any, sequence: str) -> tuple[Any, Any] | None:
     return names[0], names[-1]
 
 
-def _cuts(part: Any, sequence: str) -> np.ndarray:
-    """Return the rows where another sequence begins, but the first."""
+def _cuts(part: PandasFrame, sequence: str) -> np.ndarray:
+    """Return the rows where another sequence begins, except the first."""
     names = part[sequence].to_numpy(dtype=object)
     return np.flatnonzero(names[1:] != names[:-1]) + 1
 
 
-def _frame_inputs(part: Any, sequence: str, features: list[str]) -> list[np.ndarray]:
-    return np.split(part[features].to_numpy(), _cuts(part, sequence)) if len(part) else []
-
-
-def _frame_labels(part: Any, sequence: str, label: str) -> list[np.ndarray]:
-    return np.split(part[label].to_numpy(), _cuts(part, sequence)) if len(part) else []
+def _frame_sequences(part: PandasFrame, sequence: str, columns: str | list[str]) -> list[np.ndarray]:
+    """Return the values of some columns, or of one, for each sequence."""
+    return np.split(part[columns].to_numpy(), _cuts(part, sequence)) if len(part) else []

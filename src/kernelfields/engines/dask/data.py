@@ -4,7 +4,7 @@
     Dask bags                   one sequence for each item; a partition is a shard
     lists of Delayed            one list of sequences each; each is a shard
 
-Of a collection the client learns one summary per partition: classes, weights of labels, width and kind of inputs,
+The client gets one summary of each partition of a collection: classes, weights of labels, width and kind of inputs,
 names of features. From these it makes a plan that all shards follow:
 
     read_partition  ->  summarised, to the client  ->  ShardPlan, to all  ->  planned_shard
@@ -16,20 +16,26 @@ number of its partition, and its number within, before the fit starts.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Iterable, Sized
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse
 
 from kernelfields.engines.dask.collections import PAIRED, is_delayed, partitions
 from kernelfields.engines.dask.shards import Shard, ShardGroup
+from kernelfields.features.column_names import shared_columns
 from kernelfields.features.dicts import FeatureDictEncoder
-from kernelfields.features.readers import ChainReader, is_feature_sequences, shared_columns
+from kernelfields.features.readers import ChainReader, is_feature_sequences
 from kernelfields.fields.chains import Chains, mean_label_weights, weigh_classes
 from kernelfields.fields.constraints import ConstraintMasks, resolve_constraints
 from kernelfields.fields.evidence import is_partial, label_shares, named_labels, read_labels
-from kernelfields.fields.reading import balanced_weights, check_sample_weight, pack_inputs
+from kernelfields.fields.reading import Matrix, balanced_weights, check_sample_weight, pack_inputs
+from kernelfields.inference.checks import check_evidence
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
 
 _NO_FEATURE = "\0 no feature"
 
@@ -38,7 +44,7 @@ _NO_FEATURE = "\0 no feature"
 class Partition:
     """A partition as it was read: packed inputs, or feature dicts still to be encoded; labels; weights."""
 
-    inputs: Any
+    inputs: Matrix | list
     offsets: np.ndarray
     labels: list
     weights: np.ndarray
@@ -48,34 +54,36 @@ class Partition:
 
 @dataclass
 class PartitionSummary:
-    """What the client learns of a partition; ``names`` are those of features, None for arrays."""
+    """Summary of a partition for the client; ``names`` are those of features, None for arrays."""
 
     n_sequences: int
     n_positions: int = 0
     width: int = 0
     sparse: bool = False
-    dtype: Any = None
+    dtype: np.dtype = field(default_factory=lambda: np.dtype(np.float64))
     names: list[str] | None = None
     columns: list[str] | None = None
-    classes: Any = None
+    classes: np.ndarray = field(default_factory=lambda: np.empty(0))
     #: What the positions of each class weigh together.
-    totals: Any = None
+    totals: np.ndarray = field(default_factory=lambda: np.empty(0))
     weight: float = 0.0
 
 
 @dataclass
 class ShardPlan:
-    """How partitions become shards: what the summaries of all of them say."""
+    """How partitions become shards, from the summaries of all of them."""
 
     classes: np.ndarray
     encoder: FeatureDictEncoder | None
-    dtype: Any
+    dtype: np.dtype
     masks: ConstraintMasks
     class_weights: np.ndarray | None
     n_threads: int
 
 
-def read_partition(number: int, x: Any, y: Any, weights: Any) -> Partition | None:
+def read_partition(
+    number: int, x: Iterable[Sized], y: Iterable[object], weights: Iterable[float] | None
+) -> Partition | None:
     """Check and pack the sequences of a partition; None if it has none."""
     sequences, labels = list(x), list(y)
     if len(sequences) != len(labels):
@@ -85,18 +93,17 @@ def read_partition(number: int, x: Any, y: Any, weights: Any) -> Partition | Non
     if not sequences:
         return None
     try:
-        columns = None
+        checked = _checked_weights(weights, len(sequences))
         if is_feature_sequences(sequences):
-            inputs, offsets = sequences, np.concatenate([[0], np.cumsum([len(each) for each in sequences])])
-        else:
-            inputs, offsets = pack_inputs(sequences)
-            columns = shared_columns(sequences, "sequence")
-        return Partition(inputs, offsets, labels, _checked_weights(weights, len(sequences)), columns)
+            offsets = np.concatenate([[0], np.cumsum(list(map(len, sequences)))])
+            return Partition(sequences, offsets, labels, checked)
+        inputs, offsets = pack_inputs(sequences)
+        return Partition(inputs, offsets, labels, checked, shared_columns(sequences, "sequence"))
     except (TypeError, ValueError) as error:
         raise type(error)(f"partition {number}: {error}") from error
 
 
-def _checked_weights(weights: Any, n_sequences: int) -> np.ndarray:
+def _checked_weights(weights: Iterable[float] | None, n_sequences: int) -> np.ndarray:
     given = None if weights is None else list(weights)
     if given is not None and len(given) == n_sequences and not any(given):
         return np.zeros(n_sequences)  # other partitions may hold all the weight
@@ -104,7 +111,7 @@ def _checked_weights(weights: Any, n_sequences: int) -> np.ndarray:
 
 
 def summarised(number: int, partition: Partition | None) -> PartitionSummary:
-    """Return what the client needs to know of a partition."""
+    """Return the summary of a partition."""
     if partition is None:
         return PartitionSummary(0)
     try:
@@ -115,7 +122,6 @@ def summarised(number: int, partition: Partition | None) -> PartitionSummary:
             classes=classes,
             totals=totals,
             weight=float(partition.weights.sum()),
-            dtype=np.dtype(np.float64),
             columns=partition.columns,
         )
         if isinstance(partition.inputs, list):
@@ -136,7 +142,7 @@ def _seen_classes(partition: Partition) -> tuple[np.ndarray, np.ndarray]:
     lengths = np.diff(partition.offsets)
     partly = any(map(is_partial, partition.labels))
     try:
-        seen = np.unique(np.concatenate([np.asarray(each) for each in partition.labels])) if not partly else None
+        seen = np.unique(np.concatenate([np.asarray(labels) for labels in partition.labels])) if not partly else None
     except (TypeError, ValueError):
         seen = np.empty(0)
     if seen is None:
@@ -152,7 +158,8 @@ def _seen_classes(partition: Partition) -> tuple[np.ndarray, np.ndarray]:
 def planned_shard(number: int, partition: Partition, place: int, plan: ShardPlan) -> Shard:
     """Return the shard of a partition, at a place among those that are not empty."""
     try:
-        if plan.encoder is not None:
+        if isinstance(partition.inputs, list):
+            assert plan.encoder is not None, "sequences of features are encoded"
             inputs, offsets = plan.encoder.transform(partition.inputs)
         else:
             inputs, offsets = partition.inputs.astype(plan.dtype, copy=False), partition.offsets
@@ -160,7 +167,7 @@ def planned_shard(number: int, partition: Partition, place: int, plan: ShardPlan
         if evidence is None:
             plan.masks.check_labels(labels, offsets, plan.classes)
         elif plan.masks.any:
-            plan.masks.check_evidence(evidence, offsets)
+            check_evidence(plan.masks, evidence, offsets)
     except (TypeError, ValueError) as error:
         raise type(error)(f"partition {number}: {error}") from error
     chains = Chains(inputs, offsets, labels, partition.weights, evidence)
@@ -180,12 +187,12 @@ class ShardedChains:
     lie_with = "dask"
 
 
-def shards_of_chains(client: Any, chains: Chains) -> ShardGroup:
+def shards_of_chains(client: Client, chains: Chains) -> ShardGroup:
     """Cut chains into one shard for each worker, by positions, in proportion to their threads."""
     threads = client.nthreads()
     ends = np.cumsum(list(threads.values())) / sum(threads.values())
     cuts = np.searchsorted(chains.offsets, ends * chains.n_positions)
-    futures: list[Any] = []
+    futures: list[Future] = []
     first = 0
     for (address, n_threads), last in zip(threads.items(), cuts.tolist(), strict=True):
         if last > first:
@@ -197,7 +204,7 @@ def shards_of_chains(client: Any, chains: Chains) -> ShardGroup:
     return ShardGroup(client, futures)
 
 
-def _submit(client: Any, function: Any, *arguments: Any, **keywords: Any) -> Any:
+def _submit(client: Client, function: Callable, *arguments: object, **keywords: object) -> Future:
     with warnings.catch_warnings():
         # Data of the client travel as arguments: what is scattered could not be made again if a worker dies.
         warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
@@ -205,80 +212,78 @@ def _submit(client: Any, function: Any, *arguments: Any, **keywords: Any) -> Any
 
 
 def read_collection(
-    client: Any, X: Any, y: Any, sample_weight: Any, *, constraints: Any, class_weight: Any
+    client: Client, X: object, y: object, sample_weight: object, *, constraints: Any, class_weight: Any
 ) -> tuple[ChainReader, ShardedChains, np.ndarray]:
     """Put the sequences of collections into shards; return how they are read, the shards and the sorted classes.
 
-    Labels that ``constraints`` forbid are refused; classes weigh as ``class_weight`` says.
+    Labels that ``constraints`` forbid are refused; classes have the weights of ``class_weight``.
     """
     xs, ys = partitions(X, "X"), partitions(y, "y")
     ws = [None] * len(xs) if sample_weight is None else partitions(sample_weight, "sample_weight")
     if not len(xs) == len(ys) == len(ws):
         raise ValueError(f"{PAIRED}: X has {len(xs)}, y has {len(ys)}, sample_weight has {len(ws)}")
-    lazy = [each for each in (*xs, *ys, *ws) if is_delayed(each)]
-    computed = iter(client.compute(lazy))
-    xs, ys, ws = ([next(computed) if is_delayed(each) else each for each in part] for part in (xs, ys, ws))
-    parts = [
-        client.submit(read_partition, number, *each, pure=False)
-        for number, each in enumerate(zip(xs, ys, ws, strict=True))
-    ]
+    values = [*xs, *ys, *ws]
+    computed = iter(client.compute([value for value in values if is_delayed(value)]))
+    futures = [next(computed) if is_delayed(value) else value for value in values]
+    n_parts = len(xs)
+    parts = [client.submit(read_partition, number, *futures[number::n_parts], pure=False) for number in range(n_parts)]
     summaries = client.gather(client.map(summarised, range(len(parts)), parts, pure=False))
-    kept = [number for number, each in enumerate(summaries) if each.n_sequences]
+    kept = [number for number, summary in enumerate(summaries) if summary.n_sequences]
     if not kept:
         raise ValueError(f"all {len(parts)} partitions of X are empty: at least one sequence is needed")
     found = {number: summaries[number] for number in kept}
     _check_alike(found)
     classes, totals = _joined_classes(found)
     masks = resolve_constraints(constraints, classes)
-    if not sum(each.weight for each in found.values()):
+    if not sum(summary.weight for summary in found.values()):
         raise ValueError("sample_weight is zero for every sequence: nothing is left to fit")
     encoder, n_features = None, found[kept[0]].width
     if found[kept[0]].names is not None:
         # In order of first sight, as one machine would see them.
-        names = dict.fromkeys(name for each in found.values() for name in each.names or ())
+        names = dict.fromkeys(name for summary in found.values() for name in summary.names or ())
         if not names:
             raise ValueError("X holds no features: every position is empty or all its weights are zero")
         encoder, n_features = FeatureDictEncoder.from_spec(names), len(names)
     plan = ShardPlan(
         classes,
         encoder,
-        np.result_type(*(each.dtype for each in found.values())),
+        np.result_type(*(summary.dtype for summary in found.values())),
         masks,
         _class_weights(class_weight, classes, totals),
         max(1, sum(client.nthreads().values()) // len(kept)),
     )
-    futures = [
+    shards = [
         client.submit(planned_shard, number, parts[number], place, plan, pure=False)
         for place, number in enumerate(kept)
     ]
-    reader = ChainReader(n_features, found[kept[0]].sparse, encoder, found[kept[0]].columns)
-    n_positions = sum(each.n_positions for each in found.values())
-    return reader, ShardedChains(ShardGroup(client, futures), n_positions), classes
+    reader = ChainReader(n_features, found[kept[0]].sparse, found[kept[0]].columns, encoder=encoder)
+    n_positions = sum(summary.n_positions for summary in found.values())
+    return reader, ShardedChains(ShardGroup(client, shards), n_positions), classes
 
 
 def _check_alike(found: dict[int, PartitionSummary]) -> None:
     """Raise unless all partitions hold inputs of one kind and width."""
     first = next(iter(found))
-    for number, each in found.items():
-        kinds = ["feature dicts" if one.names is not None else "arrays" for one in (found[first], each)]
+    for number, summary in found.items():
+        kinds = ["feature dicts" if one.names is not None else "arrays" for one in (found[first], summary)]
         if kinds[0] != kinds[1]:
             raise ValueError(f"partition {number} holds {kinds[1]} but partition {first} holds {kinds[0]}")
-        if each.names is None and each.sparse != found[first].sparse:
-            sparse, dense = (number, first) if each.sparse else (first, number)
+        if summary.names is None and summary.sparse != found[first].sparse:
+            sparse, dense = (number, first) if summary.sparse else (first, number)
             raise ValueError(
                 f"partition {sparse} is sparse but partition {dense} is dense: make all partitions one kind"
             )
-        if each.names is None and each.width != found[first].width:
+        if summary.names is None and summary.width != found[first].width:
             raise ValueError(
-                f"partition {number} has {each.width} features per position but partition {first} has "
+                f"partition {number} has {summary.width} features per position but partition {first} has "
                 f"{found[first].width}: all partitions need the same columns"
             )
-        if each.columns != found[first].columns:
+        if summary.columns != found[first].columns:
             raise ValueError(
                 f"the columns of partition {number} do not have the names of those of partition {first}: give all "
                 "sequences the same columns in the same order"
             )
-        strings = [one.classes.dtype.kind == "U" for one in (found[first], each)]
+        strings = [one.classes.dtype.kind == "U" for one in (found[first], summary)]
         if strings[0] != strings[1]:
             names = ["strings" if one else "numbers" for one in strings]
             raise ValueError(
@@ -289,10 +294,10 @@ def _check_alike(found: dict[int, PartitionSummary]) -> None:
 
 def _joined_classes(found: dict[int, PartitionSummary]) -> tuple[np.ndarray, np.ndarray]:
     """Return the sorted classes of all partitions and what the positions of each weigh."""
-    classes, places = np.unique(np.concatenate([each.classes for each in found.values()]), return_inverse=True)
+    classes, places = np.unique(np.concatenate([summary.classes for summary in found.values()]), return_inverse=True)
     if len(classes) < 2:
         raise ValueError(f"y holds one class only, {classes[0].item()!r}: fitting needs at least two labels")
-    totals = np.bincount(places, weights=np.concatenate([each.totals for each in found.values()]))
+    totals = np.bincount(places, weights=np.concatenate([summary.totals for summary in found.values()]))
     return classes, totals
 
 

@@ -1,14 +1,14 @@
-"""The likelihood of chains in shards: sums over what LocalDatafit answers on the workers of a Dask cluster.
+"""The likelihood of chains in shards: sums over the results of LocalDatafit on the workers of a Dask cluster.
 
     value, gradient, Hessian product, curvature = sum over shards
 
 Every shard has a :class:`~kernelfields.objective.datafit.LocalDatafit` of its own; :class:`DaskDatafit` has the same
 methods and adds up. Coefficients travel to the shards and gradients come back, (r, q) for each term and shard;
 arrays with a row for each position stay in the shards, and what the client holds of them are recipes. Potentials are
-linear in the coefficients, so those of a direction or of a step along it are known by their coefficients, and a shard
+linear in the coefficients, so those of a direction or of a step along it follow from their coefficients, and a shard
 on a new worker computes them by a product. As long as a shard has the parts at hand it adds them up instead.
 
-Nothing is computed before a number is asked for, and then as much as possible in one round trip. A step of L-BFGS
+Nothing is computed before a number is needed, and then as much as possible in one round trip. A step of L-BFGS
 takes three: the reach of a direction, value and slope at a step, the gradient there; a Hessian product takes one.
 ``passes`` counts as on threads.
 """
@@ -16,17 +16,18 @@ takes three: the reach of a direction, value and slope at a step, the gradient t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field
+from operator import attrgetter
 
 import numpy as np
 
-from kernelfields.engines.dask.shards import Entry, Recipe, Shard, ShardGroup
+from kernelfields.engines.dask.shards import Entry, Recipe, ShardGroup
+from kernelfields.inference.chain.family import ChainFamily
+from kernelfields.inference.potentials import Potentials
 from kernelfields.objective.coordinates import DenseSet, stride_of, worth_a_gram_matrix
 from kernelfields.objective.datafit import LocalDatafit
 from kernelfields.objective.designs.design import Design, has_dense_features
 from kernelfields.objective.likelihoods.likelihood import Evaluation
-from kernelfields.objective.potentials import Potentials
 
 #: Coefficients of some terms by number; those of the others are zero.
 Parts = Mapping[int, np.ndarray]
@@ -46,15 +47,15 @@ class RemotePotentials:
 
     def evaluated(self) -> RemoteEvaluation:
         """Return value and gradient here: one round trip, which brings the slope in the direction moved along."""
-        found = self._look()
-        # Kept by whoever asked: potentials outlive the beliefs, which solvers release early.
+        found = self._evaluation()
+        # Kept by the caller: potentials outlive the distributions, which solvers release early.
         self._found = self._direction = None
         return found
 
-    def _look(self) -> RemoteEvaluation:
+    def _evaluation(self) -> RemoteEvaluation:
         if self._found is None:
             evaluation = self.group.recipe(evaluate, self.datafit, self.recipe)
-            residual = RemoteGradient(self.group, self.group.recipe(residual_of, evaluation))
+            residual = RemoteGradient(self.group, self.group.recipe(attrgetter("residual"), evaluation))
             direction = None if self._direction is None else self._direction.recipe
             answers = self.group.ask(assess, evaluation, direction)
             if direction is not None:
@@ -65,17 +66,17 @@ class RemotePotentials:
     @property
     def finite(self) -> bool:
         """Whether no entry is infinite or NaN, nor so large that their sum is."""
-        return bool(np.isfinite(self._look().value))
+        return bool(np.isfinite(self._evaluation().value))
 
     @property
     def largest(self) -> float:
         """The largest absolute entry."""
         if self._largest is None:
-            self._largest = max(self.group.ask(largest_of, self.recipe))
+            self._largest = max(self.group.ask(attrgetter("largest"), self.recipe))
         return self._largest
 
     def moved(self, step: float, direction: RemotePotentials) -> RemotePotentials:
-        """Return self + step * direction; no work until a number is asked for."""
+        """Return self + step * direction; no work until a number is needed."""
         moved = self._combined(1.0, step, direction, at_once=False)
         moved._direction = direction
         return moved
@@ -90,7 +91,7 @@ class RemotePotentials:
 
     def dot(self, other: RemotePotentials) -> float:
         """Return the inner product."""
-        return sum(self.group.ask(product_of, self.recipe, other.recipe))
+        return sum(self.group.ask(Potentials.dot, self.recipe, other.recipe))
 
     def _combined(self, own: float, step: float, other: RemotePotentials, *, at_once: bool) -> RemotePotentials:
         parts = _combined_parts(own, self.parts, step, other.parts)
@@ -122,12 +123,12 @@ class RemoteGradient:
     def dot(self, direction: RemotePotentials) -> float:
         """Return the inner product with a direction."""
         known = self.slopes.get(direction.recipe.key)
-        return sum(self.group.ask(product_of, self.recipe, direction.recipe)) if known is None else known
+        return sum(self.group.ask(Potentials.dot, self.recipe, direction.recipe)) if known is None else known
 
 
 @dataclass
 class RemoteEvaluation:
-    """Value and gradient at some potentials; the beliefs behind them stay in the shards under ``recipe``."""
+    """Value and gradient at some potentials; the distributions behind them stay in the shards under ``recipe``."""
 
     value: float
     residual: RemoteGradient
@@ -145,16 +146,16 @@ def _combined_parts(own: float, mine: Parts, step: float, theirs: Parts) -> dict
 # What follows runs on the workers.
 
 
-def product_potentials(shard: Shard, datafit: LocalDatafit, parts: Parts) -> Potentials:
+def product_potentials(datafit: LocalDatafit, parts: Parts) -> Potentials:
     """Return the potentials of coefficients, by a product with the features."""
-    coefficients: list[Any] = [
-        each.compress(parts[index]) if index in parts else None for index, each in enumerate(datafit.designs)
+    coefficients = [
+        design.compress(parts[index]) if index in parts else np.empty((0, 0))
+        for index, design in enumerate(datafit.designs)
     ]
     return datafit.potentials(coefficients, only=sorted(parts))
 
 
 def combined_potentials(
-    shard: Shard,
     datafit: LocalDatafit,
     parts: Parts,
     own: float,
@@ -164,52 +165,32 @@ def combined_potentials(
 ) -> Potentials:
     """Return own * mine + step * theirs, or the potentials of their coefficients where one is not at hand."""
     if mine is None or theirs is None:
-        return product_potentials(shard, datafit, parts)
+        return product_potentials(datafit, parts)
     if own == 1.0:
         return mine.moved(step, theirs)
-    scaled = Potentials(*(own * each for each in mine.arrays))
+    scaled = mine.of(own * array for array in mine.arrays)
     if step != 0.0:
         scaled.add(step, theirs)
     return scaled
 
 
-def evaluate(shard: Shard, datafit: LocalDatafit, potentials: Potentials) -> Evaluation | None:
-    """Return value, residual and beliefs; None where potentials are not finite."""
+def evaluate(datafit: LocalDatafit, potentials: Potentials) -> Evaluation | None:
+    """Return value, residual and distribution; None where potentials are not finite."""
     return datafit.evaluate(potentials) if potentials.finite else None
 
 
-def assess(shard: Shard, evaluation: Evaluation | None, direction: Potentials | None) -> tuple[float, float]:
+def assess(evaluation: Evaluation | None, direction: Potentials | None) -> tuple[float, float]:
     """Return the value and the slope in a direction; infinite where potentials are not finite."""
     if evaluation is None:
         return np.inf, np.inf
     return evaluation.value, 0.0 if direction is None else evaluation.residual.dot(direction)
 
 
-def residual_of(shard: Shard, evaluation: Evaluation) -> Potentials:
-    """Return the gradient in the potentials."""
-    return evaluation.residual
-
-
-def hessian_response(shard: Shard, datafit: LocalDatafit, evaluation: Evaluation, direction: Potentials) -> Potentials:
-    """Return the Hessian in the potentials times a direction."""
-    return datafit.hessian_response(evaluation, direction)
-
-
-def product_of(shard: Shard, left: Potentials, right: Potentials) -> float:
-    """Return an inner product."""
-    return left.dot(right)
-
-
-def largest_of(shard: Shard, potentials: Potentials) -> float:
-    """Return the largest absolute entry."""
-    return potentials.largest
-
-
 @dataclass(eq=False)
 class RemoteDesign(Design):
     """A term on chains in shards; ``recipe`` gives each shard its own design."""
 
-    recipe: Any = None
+    recipe: Recipe = field(kw_only=True)
 
 
 class DaskDatafit:
@@ -218,24 +199,27 @@ class DaskDatafit:
     #: There are no passes that keep nothing per position.
     fused = None
     approximation: str | None = None
-    inference = None
     #: Steps that limited-memory BFGS remembers: as many as on threads, for the same iterates.
     usual_pairs = LocalDatafit.usual_pairs
 
-    def __init__(self, group: ShardGroup, datafit: Recipe, designs: Sequence[RemoteDesign]):
+    def __init__(self, group: ShardGroup, datafit: Recipe, designs: Sequence[RemoteDesign], n_labels: int):
         self.group = group
         self.designs = list(designs)
         self.passes = 0.0
-        self.doubts: list[str] = []
-        values, convex = zip(*group.ask(value_at_zero, datafit), strict=True)
+        self.warnings: list[str] = []
+        #: The family of labellings of no sequences: how those of the shards are inferred.
+        self.family = ChainFamily(np.zeros(1, dtype=np.int64), n_labels)
+        values, convex = zip(*group.ask(attrgetter("value_at_zero", "convex"), datafit), strict=True)
         self.value_at_zero, self.convex = float(sum(values)), all(convex)
         self._datafit = datafit
         self._stored_values = max(1, sum(design.stored_values for design in self.designs))
 
     def frozen(self, coefficients: Sequence[np.ndarray]) -> DaskDatafit:
         """Return the convex likelihood of the labels as they are completed at some coefficients."""
-        parts = {index: np.array(each, dtype=np.float64) for index, each in enumerate(coefficients)}
-        frozen = DaskDatafit(self.group, self.group.recipe(frozen_datafit, self._datafit, parts), self.designs)
+        parts = {index: np.array(part, dtype=np.float64) for index, part in enumerate(coefficients)}
+        frozen = DaskDatafit(
+            self.group, self.group.recipe(frozen_datafit, self._datafit, parts), self.designs, self.family.n_labels
+        )
         frozen.passes = self.passes
         return frozen
 
@@ -243,7 +227,7 @@ class DaskDatafit:
         """Return the potentials of the given coefficients; ``only`` names the sets that are not zero."""
         chosen = range(len(self.designs)) if only is None else only
         self._count(chosen)
-        # Copies: nothing is sent before a number is asked for, and solvers change their vectors in place.
+        # Copies: nothing is sent before a number is needed, and solvers change their vectors in place.
         parts = {index: np.array(coefficients[index], dtype=np.float64) for index in chosen}
         return RemotePotentials(self.group, self._datafit, parts)
 
@@ -253,9 +237,8 @@ class DaskDatafit:
 
     def hessian_response(self, evaluation: RemoteEvaluation, direction: RemotePotentials) -> RemoteGradient:
         """Return the Hessian of the likelihood in the potentials times a direction."""
-        return RemoteGradient(
-            self.group, self.group.recipe(hessian_response, self._datafit, evaluation.recipe, direction.recipe)
-        )
+        arguments = self._datafit, evaluation.recipe, direction.recipe
+        return RemoteGradient(self.group, self.group.recipe(LocalDatafit.hessian_response, *arguments))
 
     def pull_back(self, residual: RemoteGradient, only: Sequence[int] | None = None) -> list[np.ndarray]:
         """Turn a gradient in potentials into one in the coefficients of each set (of those in ``only``)."""
@@ -291,7 +274,8 @@ class DaskDatafit:
         """Return a bound on the squared norm of a set's gradient outside the span of its pivots."""
         if not self.designs[index].term.has_pivots:
             return 0.0
-        return float(sum(self.group.ask(outside_norm, self._datafit, residual.recipe, index))) ** 2
+        bounds = self.group.ask(LocalDatafit.outside_bound, self._datafit, residual.recipe, index)
+        return float(np.sqrt(bounds).sum()) ** 2
 
     def outside_gradient(self, residual: RemoteGradient, index: int) -> float:
         """Refuse: kernel values between all pairs of inputs would have to cross the shards."""
@@ -304,7 +288,7 @@ class DaskDatafit:
 
     def largest_left_outside(self, index: int) -> float:
         """Return the largest k(x, x) - ||z(x)||^2 of a term over the data; zero where no pivots span it."""
-        return max(self.group.ask(largest_left_outside, self._datafit, index))
+        return max(self.group.ask(LocalDatafit.largest_left_outside, self._datafit, index))
 
     def feature_rounding(self, residual: RemoteGradient, index: int, coefficients: np.ndarray) -> float:
         """Return about how the value would change if a set's features were not rounded."""
@@ -312,7 +296,7 @@ class DaskDatafit:
         if not design.term.has_pivots or design.dtype == np.float64:
             return 0.0
         # The factor behind the dual coefficients is the client's: it need not travel.
-        dual = design.term.subspace.dual_coefficients(coefficients)
+        dual = design.term.span.dual_coefficients(coefficients)
         arguments = (self._datafit, residual.recipe, index, coefficients, dual)
         return float(sum(self.group.ask(feature_rounding, *arguments)))
 
@@ -336,7 +320,7 @@ class DaskDatafit:
         """Return the lower half of about Z^T Z of a term with dense features, (r, r)."""
         design = self.designs[index]
         stride = stride_of(design.stored_values // max(1, design.rank), design.rank)
-        return np.sum(self.group.ask(feature_gram, self._datafit, index, stride), axis=0)
+        return np.sum(self.group.ask(LocalDatafit.feature_gram, self._datafit, index, stride), axis=0)
 
     def _count(self, chosen: Sequence[int]) -> None:
         self.passes += 0.5 * sum(self.designs[index].stored_values for index in chosen) / self._stored_values
@@ -345,34 +329,24 @@ class DaskDatafit:
 # What follows runs on the workers.
 
 
-def value_at_zero(shard: Shard, datafit: LocalDatafit) -> tuple[float, bool]:
-    """Return the value where all potentials are zero, and whether it is convex."""
-    return datafit.value_at_zero, datafit.convex
-
-
-def frozen_datafit(shard: Shard, datafit: LocalDatafit, parts: Parts) -> LocalDatafit:
+def frozen_datafit(datafit: LocalDatafit, parts: Parts) -> LocalDatafit:
     """Return the convex likelihood of the labels as they are completed at some coefficients."""
-    return datafit.frozen([each.compress(parts[index]) for index, each in enumerate(datafit.designs)])
+    return datafit.frozen([design.compress(parts[index]) for index, design in enumerate(datafit.designs)])
 
 
-def weights_of(shard: Shard, datafit: LocalDatafit, index: int) -> tuple[int, float]:
+def weights_of(datafit: LocalDatafit, index: int) -> tuple[int, float]:
     """Return how many cliques a set has, and the sum of their weights."""
     weights = datafit.likelihood.clique_weights(datafit.designs[index])
     return len(weights), float(weights.sum())
 
 
-def feature_gram(shard: Shard, datafit: LocalDatafit, index: int, stride: int) -> np.ndarray:
-    """Return Z^T Z of a set, as every ``stride``-th row tells it."""
-    return datafit.feature_gram(index, stride)
-
-
-def pull_back(shard: Shard, datafit: LocalDatafit, residual: Potentials, only: Sequence[int]) -> list[np.ndarray]:
-    """Return the gradient in the coefficients of some sets, over the columns that the client knows."""
+def pull_back(datafit: LocalDatafit, residual: Potentials, only: Sequence[int]) -> list[np.ndarray]:
+    """Return the gradient in the coefficients of some sets, over the columns of all shards."""
     parts = datafit.pull_back(residual, only)
     return [datafit.designs[index].expand(part) for index, part in zip(only, parts, strict=True)]
 
 
-def start_curvature(shard: Shard, datafit: LocalDatafit, index: int) -> tuple[float, float, int]:
+def start_curvature(datafit: LocalDatafit, index: int) -> tuple[float, float, int]:
     """Return the sum over coordinates of the curvature at the start, the weight of the cliques, their number."""
     design = datafit.designs[index]
     weights = datafit.likelihood.clique_weights(design)
@@ -380,15 +354,15 @@ def start_curvature(shard: Shard, datafit: LocalDatafit, index: int) -> tuple[fl
     return design.start_curvature(len(weights)) * rows, float(weights.sum()), len(weights)
 
 
-def curvature_diagonal(shard: Shard, datafit: LocalDatafit, evaluation: Evaluation, index: int) -> np.ndarray:
-    """Return the diagonal of the curvature of a set, over the columns that the client knows."""
+def curvature_diagonal(datafit: LocalDatafit, evaluation: Evaluation, index: int) -> np.ndarray:
+    """Return the diagonal of the curvature of a set, over the columns of all shards."""
     diagonal = datafit.curvature_diagonal(evaluation, index)
     assert diagonal is not None
     return datafit.designs[index].expand(diagonal)
 
 
-def curvature_block(shard: Shard, datafit: LocalDatafit, evaluation: Evaluation, index: int) -> np.ndarray:
-    """Return the curvature of a set, over the columns that the client knows."""
+def curvature_block(datafit: LocalDatafit, evaluation: Evaluation, index: int) -> np.ndarray:
+    """Return the curvature of a set, over the columns of all shards."""
     design = datafit.designs[index]
     block = datafit.curvature_block(evaluation, index)
     rows, outputs = design.shape
@@ -402,40 +376,10 @@ def curvature_block(shard: Shard, datafit: LocalDatafit, evaluation: Evaluation,
     return full
 
 
-def outside_norm(shard: Shard, datafit: LocalDatafit, residual: Potentials, index: int) -> float:
-    """Return the bound on the norm of the gradient outside the span, not squared: norms add up."""
-    return float(np.sqrt(datafit.outside_bound(residual, index)))
-
-
-def largest_left_outside(shard: Shard, datafit: LocalDatafit, index: int) -> float:
-    """Return the largest prior variance that the pivots leave of an input."""
-    return datafit.largest_left_outside(index)
-
-
-@dataclass
-class PivotKernels:
-    """Kernel functions at the pivots (r, d), and their weights ``dual`` (r, q): what shards know of a span."""
-
-    kernel: Any
-    pivots: Any
-    dual: np.ndarray | None = None
-
-    def dual_coefficients(self, coefficients: np.ndarray) -> np.ndarray | None:
-        """Return the weights that the client sent along with ``coefficients``: it has the factor behind them."""
-        return self.dual
-
-
 def feature_rounding(
-    shard: Shard,
-    datafit: LocalDatafit,
-    residual: Potentials,
-    index: int,
-    coefficients: np.ndarray,
-    dual: np.ndarray,
+    datafit: LocalDatafit, residual: Potentials, index: int, coefficients: np.ndarray, dual: np.ndarray
 ) -> float:
     """Return about how the value would change if the features were not rounded."""
     design = datafit.designs[index]
     assert design.origin is not None
-    span: Any = design.origin.subspace
-    origin = replace(design.origin, subspace=replace(span, dual=dual))
-    return origin.rounding(design.features, coefficients, datafit.label_residuals(residual, index))
+    return design.origin.rounding(design.features, coefficients, dual, datafit.label_residuals(residual, index))

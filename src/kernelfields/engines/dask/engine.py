@@ -6,21 +6,29 @@ A cluster can be used with a client that is open, workers, and the same version 
 from __future__ import annotations
 
 import importlib.metadata
-from typing import Any
+from typing import TYPE_CHECKING
 
-from kernelfields.engines.engine import Engine, SampleSettings
-from kernelfields.objective.likelihoods.chain import ChainStructure
-from kernelfields.objective.likelihoods.likelihood import LabelStructure
+from kernelfields.engines.engine import Engine, PackedData, SampleSettings
+from kernelfields.fields.chains import Chains
+from kernelfields.inference.choice import FamilySpec
+from kernelfields.numerics.registry import SETTINGS
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from kernelfields.engines.dask.data import ShardedChains
+    from kernelfields.engines.dask.sample import DaskSample
 
 _START = "start one with distributed.Client(), or distributed.Client(address) of a running cluster"
 
 
+@SETTINGS.register("dask")
 class Dask(Engine):
     """The workers of a Dask cluster; ``client`` is a ``distributed.Client``, None for the present one."""
 
     name = "dask"
 
-    def __init__(self, client: Any = None):
+    def __init__(self, client: Client | None = None):
         self.client = client
 
     def check(self) -> None:
@@ -28,21 +36,24 @@ class Dask(Engine):
         connected_client(self.client)
 
     def check_scoring(self) -> None:
-        """New data are scored in this process, or with the collection they lie in: no cluster is needed."""
+        """New data are scored in this process, or with the collection they are in: no cluster is needed."""
 
-    def place(self, data: Any, structure: LabelStructure, settings: SampleSettings) -> Any:
+    def place(self, data: PackedData | ShardedChains, spec: FamilySpec, settings: SampleSettings) -> DaskSample:
         """Return labelled chains in shards on the workers: those of a collection, or cut from chains given here."""
-        from kernelfields.engines.dask.data import shards_of_chains
+        from kernelfields.engines.dask.data import ShardedChains, shards_of_chains
         from kernelfields.engines.dask.sample import DaskSample
 
-        if not isinstance(structure, ChainStructure):
+        if spec.kind != "chain":
             raise ValueError("engine='dask' knows the labels of chains only: use engine='threads'")
-        group = getattr(data, "group", None) or shards_of_chains(connected_client(self.client), data)
-        return DaskSample(group, data.n_positions, structure, settings)
+        if isinstance(data, ShardedChains):
+            return DaskSample(data.group, data.n_positions, spec, settings)
+        assert isinstance(data, Chains)
+        group = shards_of_chains(connected_client(self.client), data)
+        return DaskSample(group, data.n_positions, spec, settings)
 
 
-def connected_client(client: Any = None) -> Any:
-    """Return ``client``, or the present one for None, once it is known to serve; else say what is missing."""
+def connected_client(client: Client | None = None) -> Client:
+    """Return ``client``, or the present one for None, if it can be used; raise an error otherwise."""
     try:
         import distributed
     except ImportError as error:
@@ -69,7 +80,7 @@ def connected_client(client: Any = None) -> Any:
     return client
 
 
-def _check_versions(client: Any) -> None:
+def _check_versions(client: Client) -> None:
     own = importlib.metadata.version("kernelfields")
     found = client.run(importlib.metadata.version, "kernelfields", on_error="return")
     others = {

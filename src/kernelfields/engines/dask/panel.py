@@ -12,27 +12,30 @@ the residual are mapped to shards by the sums and to rows by the shards, so the 
 one machine, unless a draw falls within rounding of the border between two inputs. The client's memory is
 O(r (r + d)), whatever N; a round moves O(b (r + d)) numbers to each shard.
 
-Panels in shards change in place, step after step. A shard made again on another machine walks through all steps.
+Panels in shards change in place, step after step. A shard made again on another machine repeats all steps.
 Fails: ValueError where the kernel is not positive semi-definite.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse
+from numpy.typing import DTypeLike
 
 from kernelfields.basis.panel import _SMALLEST_DIAGONAL, MemoryColumns, PanelCholesky, PivotGrowth
 from kernelfields.basis.subspace import PivotSubspace
+from kernelfields.engines.dask.shards import SHARD, Recipe, Shard, ShardGroup
+from kernelfields.fields.reading import Matrix
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.triangular import forward_substitution
 
 
 @dataclass
 class Standing:
-    """What the client knows of a shard's panel: sums of residuals, and which is largest."""
+    """Summary of a shard's panel for the client: sums of residuals, and which is largest."""
 
     n_rows: int
     diagonal: float
@@ -54,19 +57,19 @@ class ProposedRows:
     rows: np.ndarray
     residual: np.ndarray
     floor: np.ndarray
-    inputs: Any
+    inputs: Matrix
     features: np.ndarray | None
 
     @classmethod
     def joined(cls, parts: list[ProposedRows]) -> ProposedRows:
         """Return the rows of several shards, one after the other."""
-        features = None if parts[0].features is None else np.concatenate([each.features for each in parts])
+        features = [part.features for part in parts if part.features is not None]
         return cls(
-            np.concatenate([each.rows for each in parts]),
-            np.concatenate([each.residual for each in parts]),
-            np.concatenate([each.floor for each in parts]),
-            stacked_rows([each.inputs for each in parts]),
-            features,
+            np.concatenate([part.rows for part in parts]),
+            np.concatenate([part.residual for part in parts]),
+            np.concatenate([part.floor for part in parts]),
+            stacked_rows([part.inputs for part in parts]),
+            np.concatenate(features) if features else None,
         )
 
     def at(self, places: np.ndarray) -> ProposedRows:
@@ -75,7 +78,7 @@ class ProposedRows:
         return ProposedRows(self.rows[places], self.residual[places], self.floor[places], self.inputs[places], features)
 
 
-def stacked_rows(parts: list[Any]) -> Any:
+def stacked_rows(parts: list[Matrix]) -> Matrix:
     """Return rows of one kind, dense or CSR, one below the other."""
     if scipy.sparse.issparse(parts[0]):
         return scipy.sparse.csr_array(scipy.sparse.vstack(parts, format="csr"))
@@ -85,27 +88,35 @@ def stacked_rows(parts: list[Any]) -> Any:
 class ShardPanel(PanelCholesky):
     """The rows of a panel that one shard holds, ``first_row`` the number of the first of them."""
 
-    def __init__(self, kernel: Kernel, inputs: Any, capacity: int, dtype: Any, largest: float, first_row: int):
+    def __init__(self, kernel: Kernel, inputs: Matrix, capacity: int, dtype: DTypeLike, largest: float, first_row: int):
         columns = MemoryColumns(inputs.shape[0], capacity, np.dtype(dtype))
         super().__init__(kernel, inputs, capacity, dtype, columns)
         self.first_row = first_row
         self.lowest = 0.0
-        self._pivot_inputs: list[Any] = []
+        self._pivot_inputs: list[Matrix] = []
         # The scale of the largest k(x, x) of all shards; the factor is the client's.
         self.floor = np.maximum(self.floor, _SMALLEST_DIAGONAL * largest)
         self._factor = np.zeros((0, 0))
 
-    def add_pivots(self, pivots: np.ndarray, inputs: Any, wide_features: np.ndarray, local: np.ndarray) -> None:
-        """Add pivots of any shard, given by their inputs and features."""
+    def add_pivots(
+        self, pivots: np.ndarray, inputs: Matrix, wide_features: np.ndarray, local: np.ndarray
+    ) -> ShardPanel:
+        """Add pivots of any shard, given by their inputs and features; return the panel."""
         self._add_columns(inputs, wide_features, local)
         self.pivots = np.concatenate([self.pivots, pivots])
         self._pivot_inputs.append(inputs)
         self.lowest = float(self.residual.min(initial=0.0))
         np.maximum(self.residual, 0.0, out=self.residual)
         self.residual[self.own(pivots)] = 0.0
+        return self
+
+    def without(self, refused: np.ndarray) -> ShardPanel:
+        """Never propose inputs of any shard again, given by their numbers; return the panel."""
+        self.set_aside(self.own(refused))
+        return self
 
     @property
-    def pivot_inputs(self) -> Any:
+    def pivot_inputs(self) -> Matrix:
         """The inputs of all pivots, (rank, d)."""
         return stacked_rows(self._pivot_inputs)
 
@@ -115,86 +126,52 @@ class ShardPanel(PanelCholesky):
         return rows[(rows >= 0) & (rows < len(self.residual))]
 
     def proposed(self, rows: np.ndarray) -> ProposedRows:
-        """Return what the client needs to know of some rows."""
+        """Return what the client needs of some rows."""
         features = self.features[rows] if self.dtype == np.float64 else None
         return ProposedRows(rows + self.first_row, self.residual[rows], self.floor[rows], self.inputs[rows], features)
 
+    def drawn(self, marks: np.ndarray) -> ProposedRows:
+        """Return the inputs that marks along the sum of their residuals fall on."""
+        outside = self.outside
+        places = np.searchsorted(np.cumsum(self.residual[outside]), marks, side="right")
+        # The client's sums are rounded otherwise than the shard's: a mark may fall just beyond the last.
+        return self.proposed(outside[np.minimum(places, len(outside) - 1)])
 
-def diagonal_range(shard: Any, inputs: Any, kernel: Kernel) -> tuple[int, float]:
+    def at(self, places: np.ndarray) -> ProposedRows:
+        """Return the inputs at some places in the list of those outside."""
+        return self.proposed(self.outside[places])
+
+    def numbered(self, numbers: np.ndarray) -> ProposedRows:
+        """Return inputs by their numbers among those of all shards."""
+        return self.proposed(numbers - self.first_row)
+
+    def standing(self) -> Standing:
+        """Return the summary of the panel for the client."""
+        residual, outside = self.residual, self.outside
+        largest = int(outside[np.argmax(residual[outside])]) if len(outside) else 0
+        return Standing(
+            n_rows=len(residual),
+            diagonal=float(self.diagonal.sum()),
+            residual=float(residual.sum()),
+            outside=float(residual[outside].sum()),
+            n_outside=len(outside),
+            largest=float(residual[largest]) if len(outside) else -np.inf,
+            largest_row=largest,
+            lowest=self.lowest,
+            floor=float(self.floor.max(initial=0.0)),
+        )
+
+
+def diagonal_range(inputs: Matrix, kernel: Kernel) -> tuple[int, float]:
     """Return the number of inputs and the largest k(x, x) among them."""
     return inputs.shape[0], float(np.max(kernel.diag(inputs), initial=0.0))
 
 
 def started_panel(
-    shard: Any, inputs: Any, kernel: Kernel, capacity: int, dtype: Any, largest: float, first_rows: np.ndarray
+    shard: Shard, inputs: Matrix, kernel: Kernel, capacity: int, dtype: np.dtype, largest: float, first_rows: np.ndarray
 ) -> ShardPanel:
     """Return an empty panel."""
     return ShardPanel(kernel, inputs, capacity, dtype, largest, int(first_rows[shard.number]))
-
-
-def with_pivots(
-    shard: Any, panel: ShardPanel, pivots: np.ndarray, inputs: Any, wide_features: np.ndarray, local: np.ndarray
-) -> ShardPanel:
-    """Return the panel with some more pivots; it is changed in place."""
-    panel.add_pivots(pivots, inputs, wide_features, local)
-    return panel
-
-
-def set_aside(shard: Any, panel: ShardPanel, refused: np.ndarray) -> ShardPanel:
-    """Return the panel without hope for some inputs; it is changed in place."""
-    panel.set_aside(panel.own(refused))
-    return panel
-
-
-def standing(shard: Any, panel: ShardPanel) -> Standing:
-    """Return what the client needs to know of a panel."""
-    residual, outside = panel.residual, panel.outside
-    largest = int(outside[np.argmax(residual[outside])]) if len(outside) else 0
-    return Standing(
-        n_rows=len(residual),
-        diagonal=float(panel.diagonal.sum()),
-        residual=float(residual.sum()),
-        outside=float(residual[outside].sum()),
-        n_outside=len(outside),
-        largest=float(residual[largest]) if len(outside) else -np.inf,
-        largest_row=largest,
-        lowest=panel.lowest,
-        floor=float(panel.floor.max(initial=0.0)),
-    )
-
-
-def rows_drawn(shard: Any, panel: ShardPanel, marks: np.ndarray) -> ProposedRows:
-    """Return the inputs that marks along the sum of their residuals fall on."""
-    outside = panel.outside
-    places = np.searchsorted(np.cumsum(panel.residual[outside]), marks, side="right")
-    # The client's sums are rounded otherwise than the shard's: a mark may fall just beyond the last.
-    return panel.proposed(outside[np.minimum(places, len(outside) - 1)])
-
-
-def rows_at(shard: Any, panel: ShardPanel, places: np.ndarray) -> ProposedRows:
-    """Return the inputs at some places in the list of those outside."""
-    return panel.proposed(panel.outside[places])
-
-
-def rows_numbered(shard: Any, panel: ShardPanel, numbers: np.ndarray) -> ProposedRows:
-    """Return inputs by their numbers among those of all shards."""
-    return panel.proposed(numbers - panel.first_row)
-
-
-class Shards(Protocol):
-    """What a panel asks of a group of shards; see engines/dask/shards.py."""
-
-    def recipe(self, function: Any, *arguments: Any) -> Any:
-        """Return how shards compute an entry."""
-
-    def successor(self, changed: Any, function: Any, *arguments: Any) -> Any:
-        """Return the recipe of an entry that a function changes in place."""
-
-    def ask(self, function: Any, *arguments: Any) -> list[Any]:
-        """Return the answer of every shard."""
-
-    def ask_each(self, function: Any, arguments: Any) -> list[Any]:
-        """Return the answers of shards with arguments of their own."""
 
 
 class DaskPanel(PivotGrowth):
@@ -203,7 +180,7 @@ class DaskPanel(PivotGrowth):
     ``views`` is the recipe of the shards' inputs, and ``recipe`` that of their present panels.
     """
 
-    def __init__(self, shards: Shards, views: Any, kernel: Kernel, capacity: int, dtype: Any = np.float64):
+    def __init__(self, shards: ShardGroup, views: Recipe, kernel: Kernel, capacity: int, dtype: DTypeLike = np.float64):
         self.shards = shards
         self.kernel = kernel
         self.dtype = np.dtype(dtype)
@@ -211,10 +188,10 @@ class DaskPanel(PivotGrowth):
         self._first_rows = np.concatenate([[0], np.cumsum(counts)])
         self.pivots = np.empty(0, dtype=np.int64)
         self._factor = np.zeros((min(capacity, int(self._first_rows[-1])),) * 2)
-        self._inputs: list[Any] = []
+        self._inputs: list[Matrix] = []
         self._proposed: ProposedRows | None = None
         self.recipe = shards.recipe(
-            started_panel, views, kernel, self.capacity, self.dtype, max(largest), self._first_rows
+            started_panel, SHARD, views, kernel, self.capacity, self.dtype, max(largest), self._first_rows
         )
         self._look()
 
@@ -231,8 +208,8 @@ class DaskPanel(PivotGrowth):
     @property
     def relative_residual(self) -> float:
         """Trace of the residual over the trace of the Gram matrix."""
-        total = sum(each.diagonal for each in self._standings)
-        return sum(each.residual for each in self._standings) / total if total > 0 else 0.0
+        total = sum(standing.diagonal for standing in self._standings)
+        return sum(standing.residual for standing in self._standings) / total if total > 0 else 0.0
 
     @property
     def exhausted(self) -> bool:
@@ -242,21 +219,21 @@ class DaskPanel(PivotGrowth):
     @property
     def n_outside(self) -> int:
         """How many inputs can become pivots."""
-        return sum(each.n_outside for each in self._standings)
+        return sum(standing.n_outside for standing in self._standings)
 
     def outside_at(self, places: np.ndarray) -> np.ndarray:
         """Return the inputs at some places, 0 .. n_outside - 1, in the list of those outside."""
-        ends = np.cumsum([each.n_outside for each in self._standings])
-        return self._propose(rows_at, ends, np.asarray(places))
+        ends = np.cumsum([standing.n_outside for standing in self._standings])
+        return self._propose(ShardPanel.at, ends, np.asarray(places))
 
     def drawn_outside(self, uniforms: np.ndarray) -> np.ndarray:
         """Return inputs drawn in proportion to their residual, one for each number in [0, 1)."""
-        ends = np.cumsum([each.outside for each in self._standings])
-        return self._propose(rows_drawn, ends, uniforms * ends[-1])
+        ends = np.cumsum([standing.outside for standing in self._standings])
+        return self._propose(ShardPanel.drawn, ends, uniforms * ends[-1])
 
     def largest_outside(self) -> np.ndarray:
         """Return the input with the largest residual, (1,)."""
-        shard = int(np.argmax([each.largest for each in self._standings]))
+        shard = int(np.argmax([standing.largest for standing in self._standings]))
         return np.array([self._first_rows[shard] + self._standings[shard].largest_row])
 
     def residuals_of(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -275,7 +252,7 @@ class DaskPanel(PivotGrowth):
     def set_aside(self, refused: np.ndarray) -> None:
         """Never propose inputs again that lie in the span up to rounding."""
         if len(refused):
-            self.recipe = self.shards.successor(self.recipe, set_aside, refused)
+            self.recipe = self.shards.successor(self.recipe, ShardPanel.without, refused)
             self._look()
 
     def append(self, pivots: np.ndarray, local_factor: np.ndarray) -> None:
@@ -284,14 +261,19 @@ class DaskPanel(PivotGrowth):
             return
         known = self._known(pivots)
         wide_features = self._wide_features(known)
-        self.recipe = self.shards.successor(self.recipe, with_pivots, pivots, known.inputs, wide_features, local_factor)
+        self.recipe = self.shards.successor(
+            self.recipe, ShardPanel.add_pivots, pivots, known.inputs, wide_features, local_factor
+        )
         begin, end = self.rank, self.rank + len(pivots)
         self._factor[begin:end, :begin] = wide_features
         self._factor[begin:end, begin:end] = local_factor
         self._inputs.append(known.inputs)
         self.pivots = np.concatenate([self.pivots, pivots])
         self._look()
-        lowest, floor = min(each.lowest for each in self._standings), max(each.floor for each in self._standings)
+        lowest, floor = (
+            min(standing.lowest for standing in self._standings),
+            max(standing.floor for standing in self._standings),
+        )
         self.check_lowest(lowest, floor)
 
     def subspace(self) -> PivotSubspace:
@@ -302,29 +284,28 @@ class DaskPanel(PivotGrowth):
 
     def _look(self) -> None:
         self._proposed = None
-        self._standings: list[Standing] = self.shards.ask(standing, self.recipe)
+        self._standings = self.shards.ask(ShardPanel.standing, self.recipe)
 
-    def _propose(self, function: Any, ends: np.ndarray, marks: np.ndarray) -> np.ndarray:
-        """Ask each shard for the rows at its share of some marks along 0 .. ends[-1]; return their numbers."""
+    def _propose(self, function: Callable[..., ProposedRows], ends: np.ndarray, marks: np.ndarray) -> np.ndarray:
+        """Request the rows at each shard's share of some marks along 0 .. ends[-1]; return their numbers."""
         # Rounding may put a mark at the very end: the last shard that has anything to offer takes it.
         shard = np.minimum(np.searchsorted(ends, marks, side="right"), np.searchsorted(ends, ends[-1]))
         begins = np.concatenate([ends[:1] * 0, ends[:-1]])
         return self._ask_rows(function, shard, marks - begins[shard])
 
-    def _ask_rows(self, function: Any, shard: np.ndarray, marks: np.ndarray) -> np.ndarray:
-        asked = [np.flatnonzero(shard == number) for number in range(len(self._standings))]
+    def _ask_rows(self, function: Callable[..., ProposedRows], shard: np.ndarray, marks: np.ndarray) -> np.ndarray:
+        chosen = [np.flatnonzero(shard == number) for number in range(len(self._standings))]
         answers = self.shards.ask_each(
-            function, [(self.recipe, marks[places]) if len(places) else None for places in asked]
+            function, [(self.recipe, marks[places]) if len(places) else None for places in chosen]
         )
-        joined = ProposedRows.joined([each for each in answers if each is not None])
-        self._proposed = joined.at(np.argsort(np.concatenate(asked)))
+        self._proposed = ProposedRows.joined(answers).at(np.argsort(np.concatenate(chosen)))
         return self._proposed.rows
 
     def _known(self, rows: np.ndarray) -> ProposedRows:
-        """Return all that is known of some inputs, asked for if they were not proposed."""
+        """Return all that is known of some inputs, requested if they were not proposed."""
         if self._proposed is None or not np.all(np.isin(rows, self._proposed.rows)):
             shard = np.searchsorted(self._first_rows, rows, side="right") - 1
-            self._ask_rows(rows_numbered, shard, rows)
+            self._ask_rows(ShardPanel.numbered, shard, rows)
         assert self._proposed is not None
         order = np.argsort(self._proposed.rows, kind="stable")
         return self._proposed.at(order[np.searchsorted(self._proposed.rows[order], rows)])
@@ -339,5 +320,5 @@ class DaskPanel(PivotGrowth):
         return forward_substitution(self.factor, block).T
 
 
-def _wide(inputs: Any) -> Any:
+def _wide(inputs: Matrix) -> Matrix:
     return inputs.astype(np.float64, copy=False)

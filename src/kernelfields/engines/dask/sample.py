@@ -2,33 +2,36 @@
 
 Rules such as gamma="scale" read the variance of the inputs. It is added up over the shards, column by column, and
 the kernel is resolved on two rows that have the same means and variances. Pivots are chosen on a
-:class:`~kernelfields.engines.dask.panel.DaskPanel`. Cost: two rounds for the moments where a rule asks for them, one
-for a sample that tells whether the kernel is one, two for each panel of pivots. Arrays with a row for each position
+:class:`~kernelfields.engines.dask.panel.DaskPanel`. Cost: two rounds for the moments where a rule needs them, one
+for a sample that shows whether the kernel is one, two for each panel of pivots. Arrays with a row for each position
 stay in the shards; answers hold a few numbers for each column.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import getitem, methodcaller
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
 from kernelfields.basis.selection import AllPoints, Basis, Gradient
-from kernelfields.basis.subspace import ExplicitSubspace, PivotSubspace
-from kernelfields.engines.dask.datafit import DaskDatafit, PivotKernels, RemoteDesign
+from kernelfields.basis.subspace import ExplicitSubspace
+from kernelfields.engines.dask.datafit import DaskDatafit, RemoteDesign
 from kernelfields.engines.dask.panel import DaskPanel, ShardPanel, stacked_rows
-from kernelfields.engines.dask.shards import Recipe, Shard, ShardGroup, Taken
+from kernelfields.engines.dask.shards import SHARD, Recipe, Shard, ShardGroup, Taken
 from kernelfields.engines.engine import SampleSettings
 from kernelfields.fields.cliques import CliqueSet
+from kernelfields.fields.reading import Matrix
+from kernelfields.inference.choice import FamilySpec
 from kernelfields.kernels.kernel import Kernel, check_positive_semidefinite
 from kernelfields.objective.datafit import LocalDatafit
 from kernelfields.objective.designs.design import Design, FeatureOrigin, LocalDesign, left_outside
 from kernelfields.objective.designs.memory import check_features_fit, feature_dtype
 from kernelfields.objective.designs.pairs import Support
-from kernelfields.objective.likelihoods.likelihood import LabelStructure
+from kernelfields.objective.likelihoods.likelihood import likelihood_of
 from kernelfields.objective.term import Term
 
 # As many as check_positive_semidefinite looks at.
@@ -38,10 +41,10 @@ _SAMPLE = 200
 class DaskSample:
     """Labelled chains in the shards of a group."""
 
-    def __init__(self, group: ShardGroup, n_positions: int, structure: LabelStructure, settings: SampleSettings):
+    def __init__(self, group: ShardGroup, n_positions: int, spec: FamilySpec, settings: SampleSettings):
         self.group = group
         self.n_positions = n_positions
-        self.structure = structure
+        self.spec = spec
         self.settings = settings
 
     def check_basis(self, name: str, basis: Basis) -> None:
@@ -59,36 +62,37 @@ class DaskSample:
 
     def datafit(self, designs: Sequence[Design]) -> DaskDatafit:
         """Return the likelihood of the chains in the coefficients of some terms."""
-        remote: list[Any] = list(designs)
-        recipe = self.group.recipe(shard_datafit, self.structure, *(design.recipe for design in remote))
-        return DaskDatafit(self.group, recipe, remote)
+        remote = [design for design in designs if isinstance(design, RemoteDesign)]
+        recipe = self.group.recipe(shard_datafit, SHARD, self.spec, *(design.recipe for design in remote))
+        return DaskDatafit(self.group, recipe, remote, self.spec.n_labels)
 
-    def design(self, term: Term, view: DaskView | None = None, panel: Any = None) -> RemoteDesign:
+    def design(self, term: Term, view: DaskView | None = None, panel: DaskPanel | None = None) -> RemoteDesign:
         """Return a term on the chains; its features are those of ``panel`` where there is one."""
-        group, n_labels = self.group, self.structure.n_labels
+        group, n_labels = self.group, self.spec.n_labels
         if term.tied_everywhere:
             term = replace(term, support=self._support(term, None))
-            recipe = group.recipe(constant_design, travelling(term), n_labels)
+            recipe = group.recipe(constant_design, SHARD, travelling(term), n_labels)
             return RemoteDesign(term, n_labels, 1, np.dtype(np.float32), 0, recipe=recipe)
         view = view or self.view(term.name, term.clique)
         if isinstance(term.subspace, ExplicitSubspace):
             return self._explicit_design(term, view)
         rank = term.subspace.rank
         if panel is not None:
-            dtype, recipe = panel.dtype, group.recipe(pivot_design, panel.recipe, travelling(term), n_labels)
+            dtype = panel.dtype
+            recipe = group.recipe(pivot_design, SHARD, panel.recipe, travelling(term), n_labels)
         else:
             dtype = feature_dtype(self.settings.dtype, view.n_rows * rank, self.settings.tol)
             group.ask(check_room, view.recipe, term.name, rank, dtype)
             span = replace(travelling(term), subspace=term.subspace)
-            recipe = group.recipe(continued_design, Taken(view.recipe), span, n_labels, dtype)
+            recipe = group.recipe(continued_design, SHARD, Taken(view.recipe), span, n_labels, dtype)
         return RemoteDesign(term, n_labels, rank, dtype, view.n_rows * rank, recipe=recipe)
 
     def _explicit_design(self, term: Term, view: DaskView) -> RemoteDesign:
         """Return a term whose features are explicit, of the columns that some shard has."""
-        group, n_labels, dtype = self.group, self.structure.n_labels, self.settings.dtype
+        group, n_labels, dtype = self.group, self.spec.n_labels, self.settings.dtype
         dtype = view.first_row.dtype if dtype is None else dtype
         # Taken, so that shards keep no view or matrix that the next one has replaced.
-        features = group.recipe(explicit_features, Taken(view.recipe), term.subspace, dtype)
+        features = group.recipe(ExplicitSubspace.features, term.subspace, Taken(view.recipe), dtype)
         term = replace(term, support=self._support(term, features))
         kinds, rows, columns = zip(*group.ask(stored_columns, features), strict=True)
         sparse, stored = bool(kinds[0]), np.sum(columns, axis=0)
@@ -106,19 +110,19 @@ class DaskSample:
             dense_inputs=not sparse,
             occupied=occupied,
             n_columns=term.subspace.rank,
-            recipe=group.recipe(explicit_design, Taken(features), travelling(term), n_labels, occupied),
+            recipe=group.recipe(explicit_design, SHARD, Taken(features), travelling(term), n_labels, occupied),
         )
 
     def _support(self, term: Term, features: Recipe | None) -> Support | None:
         """Return the pairs of features and labellings that get coefficients; None for all of them."""
-        clique, n_labels = term.clique, self.structure.n_labels
-        if term.support is not None or clique.support == "all":
+        clique, n_labels = term.clique, self.spec.n_labels
+        if term.support is not None or not clique.observed_only:
             return term.support
-        answers = self.group.ask(observed_pairs, features, _bare(clique), n_labels)
+        answers = self.group.ask(observed_pairs, SHARD, features, _bare(clique), n_labels)
         widths, keys, totals = zip(*answers, strict=True)
         pairs, places = np.unique(np.concatenate(keys), return_inverse=True)
-        if clique.min_freq > 0:
-            pairs = pairs[np.bincount(places, weights=np.concatenate(totals)) >= clique.min_freq]
+        if clique.least_weight > 0:
+            pairs = pairs[np.bincount(places, weights=np.concatenate(totals)) >= clique.least_weight]
         n_outcomes = clique.n_configurations(n_labels)
         counts = np.bincount(pairs // n_outcomes, minlength=widths[0])
         begin = np.concatenate([[0], np.cumsum(counts)])
@@ -131,7 +135,7 @@ class DaskView:
     def __init__(self, sample: DaskSample, name: str, clique: CliqueSet):
         self._sample, self._name = sample, name
         self._clique = _bare(clique)
-        self.recipe = sample.group.recipe(view_of, self._clique)
+        self.recipe = sample.group.recipe(view_of, SHARD, self._clique)
         counts, firsts = zip(*sample.group.ask(size_and_first_row, self.recipe), strict=True)
         self._counts: tuple[int, ...] = counts
         self.n_rows = sum(counts)
@@ -145,11 +149,10 @@ class DaskView:
         if guess == kernel.resolve(2.0 * signs * np.ones(width)):
             return guess
         _check_rules(kernel)
-        sums = ask(column_sums, self.recipe, self._clique)
-        weight = sum(each[0] for each in sums)
-        low, high = np.min([each[2] for each in sums], axis=0), np.max([each[3] for each in sums], axis=0)
-        means = np.where(low == high, low, sum(each[1] for each in sums) / weight)
-        squares = sum(ask(column_squares, self.recipe, self._clique, means))
+        weights, sums, lows, highs = zip(*ask(column_sums, SHARD, self.recipe, self._clique), strict=True)
+        weight, low, high = sum(weights), np.min(lows, axis=0), np.max(highs, axis=0)
+        means = np.where(low == high, low, np.sum(sums, axis=0) / weight)
+        squares = np.sum(ask(column_squares, SHARD, self.recipe, self._clique, means), axis=0)
         deviations = np.where(low == high, 0.0, np.sqrt(squares / weight))
         return kernel.resolve(means + signs * deviations)
 
@@ -162,16 +165,19 @@ class DaskView:
         shard = np.searchsorted(ends, rows, side="right")
         begins = ends - np.asarray(counts)
         chosen = [rows[shard == number] - begins[number] for number in range(len(counts))]
-        asked = [(self.recipe, numbers) if len(numbers) else None for numbers in chosen]
-        answers = group.ask_each(rows_of_view, asked)
-        check_positive_semidefinite(kernel, stacked_rows([each for each in answers if each is not None]))
+        found: list[Matrix] = group.ask_each(
+            getitem, [(self.recipe, numbers) if len(numbers) else None for numbers in chosen]
+        )
+        check_positive_semidefinite(kernel, stacked_rows(found))
 
     def panel(self, kernel: Kernel, capacity: int) -> DaskPanel:
         """Return a panel whose rows are in the shards; MemoryError if those of a shard cannot fit there."""
         group, settings = self._sample.group, self._sample.settings
         precision = feature_dtype(settings.dtype, self.n_rows * capacity, settings.tol)
         group.ask(check_room, self.recipe, self._name, capacity, precision)
-        views = group.recipe(as_float64, Taken(self.recipe)) if precision == np.float64 else self.recipe
+        views = self.recipe
+        if precision == np.float64:
+            views = group.recipe(methodcaller("astype", np.float64, copy=False), Taken(views))
         return DaskPanel(group, views, kernel, capacity, precision)
 
 
@@ -184,12 +190,12 @@ def _bare(clique: CliqueSet) -> CliqueSet:
 def travelling(term: Term) -> Term:
     """Return a term without its subspace and what its clique set has of it; a constant one stays as it is."""
     subspace = term.subspace if term.tied_everywhere else None
-    return replace(term, clique=_bare(term.clique), subspace=subspace, coefficients=None)
+    return replace(term, clique=_bare(term.clique), subspace=subspace, coefficients=None)  # type: ignore[arg-type]
 
 
 def _check_rules(kernel: Kernel) -> None:
     """Raise if a kernel that is not ours reads the data by a rule of its own."""
-    for part in [kernel, *(each for each in kernel.get_params().values() if isinstance(each, Kernel))]:
+    for part in [kernel, *(value for value in kernel.get_params().values() if isinstance(value, Kernel))]:
         if part.keeps_rows:
             raise ValueError(f"{part!r} keeps the inputs of fit, which engine='dask' has in parts: give it inputs")
         own = type(part)._from_data is not Kernel._from_data
@@ -200,35 +206,25 @@ def _check_rules(kernel: Kernel) -> None:
             )
 
 
-# What follows runs on the workers. Every function takes the shard first; see shards.py.
+# What follows runs on the workers.
 
 
-def view_of(shard: Shard, clique: CliqueSet) -> Any:
+def view_of(shard: Shard, clique: CliqueSet) -> Matrix:
     """Return what the cliques see of the inputs, a row for each."""
     return clique.view(shard.chains)
 
 
-def as_float64(shard: Shard, inputs: Any) -> Any:
-    """Return inputs in double precision."""
-    return inputs.astype(np.float64, copy=False)
-
-
-def size_and_first_row(shard: Shard, inputs: Any) -> tuple[int, Any]:
+def size_and_first_row(inputs: Matrix) -> tuple[int, Matrix]:
     """Return the number of rows and the first of them, if there is one."""
     return inputs.shape[0], inputs[:1]
 
 
-def rows_of_view(shard: Shard, inputs: Any, rows: np.ndarray) -> Any:
-    """Return some rows."""
-    return inputs[rows]
-
-
-def check_room(shard: Shard, inputs: Any, name: str, capacity: int, dtype: np.dtype) -> None:
+def check_room(inputs: Matrix, name: str, capacity: int, dtype: np.dtype) -> None:
     """Raise MemoryError if the features of this shard cannot fit in the memory of its machine."""
     check_features_fit(name, inputs.shape[0], capacity, dtype)
 
 
-def permuted_rows(random: np.random.Generator, n_rows: int, size: int) -> tuple[Any, np.ndarray]:
+def permuted_rows(random: np.random.Generator, n_rows: int, size: int) -> tuple[Mapping[str, Any], np.ndarray]:
     """Return the state of a generator after a permutation of all rows, and its first rows, sorted."""
     rows = np.sort(random.permutation(n_rows)[:size])
     return random.bit_generator.state, rows
@@ -239,7 +235,7 @@ def _clique_weights(shard: Shard, clique: CliqueSet) -> np.ndarray:
     return weights if positions is None else weights[positions]
 
 
-def column_sums(shard: Shard, inputs: Any, clique: CliqueSet) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
+def column_sums(shard: Shard, inputs: Matrix, clique: CliqueSet) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
     """Return the weight of all rows, weighted sums of the columns, their lowest and their highest values."""
     weights, width = _clique_weights(shard, clique), inputs.shape[1]
     if inputs.shape[0] == 0:
@@ -251,32 +247,29 @@ def column_sums(shard: Shard, inputs: Any, clique: CliqueSet) -> tuple[float, np
     return float(weights.sum()), sums, np.ravel(low).astype(np.float64), np.ravel(high).astype(np.float64)
 
 
-def column_squares(shard: Shard, inputs: Any, clique: CliqueSet, means: np.ndarray) -> np.ndarray:
+def column_squares(shard: Shard, inputs: Matrix, clique: CliqueSet, means: np.ndarray) -> np.ndarray:
     """Return weighted sums of squared differences from the means, column by column."""
     weights = _clique_weights(shard, clique)
-    if not scipy.sparse.issparse(inputs):
+    if isinstance(inputs, np.ndarray):
         return weights @ np.square(inputs - means)
-    each = np.repeat(weights, np.diff(inputs.indptr))
-    width = inputs.shape[1]
-    squares = np.bincount(inputs.indices, each * np.square(inputs.data - means[inputs.indices]), minlength=width)
-    stored = np.bincount(inputs.indices, each, minlength=width)
+    weight_of_value = np.repeat(weights, np.diff(inputs.indptr))
+    squared = weight_of_value * np.square(inputs.data - means[inputs.indices])
+    squares = np.bincount(inputs.indices, squared, minlength=inputs.shape[1])
+    stored = np.bincount(inputs.indices, weight_of_value, minlength=inputs.shape[1])
     return squares + (weights.sum() - stored) * np.square(means)
 
 
-def explicit_features(shard: Shard, inputs: Any, subspace: ExplicitSubspace, dtype: np.dtype) -> Any:
-    """Return phi(x), dense or CSR as the inputs are."""
-    return subspace.features(inputs, dtype)
-
-
-def stored_columns(shard: Shard, features: Any) -> tuple[bool, int, np.ndarray]:
+def stored_columns(features: Matrix) -> tuple[bool, int, np.ndarray]:
     """Return whether features are sparse, the number of rows, and how many values each column stores."""
     n_rows, width = features.shape
-    if not scipy.sparse.issparse(features):
+    if isinstance(features, np.ndarray):
         return False, n_rows, np.full(width, n_rows)
     return True, n_rows, np.bincount(features.indices, minlength=width)
 
 
-def observed_pairs(shard: Shard, features: Any, clique: CliqueSet, n_labels: int) -> tuple[int, np.ndarray, np.ndarray]:
+def observed_pairs(
+    shard: Shard, features: Matrix | None, clique: CliqueSet, n_labels: int
+) -> tuple[int, np.ndarray, np.ndarray]:
     """Return the number of features, the pairs seen as numbers f L^k + labelling, and the weight of each."""
     rows, labellings = clique.observed(shard.chains, n_labels)
     n_outcomes = clique.n_configurations(n_labels)
@@ -284,8 +277,8 @@ def observed_pairs(shard: Shard, features: Any, clique: CliqueSet, n_labels: int
         keys, totals = np.unique(labellings, return_counts=True)
         return 1, keys, totals.astype(np.float64)
     stored = scipy.sparse.csr_array(features if rows is None else features[rows])
-    each = stored.indices.astype(np.int64) * n_outcomes + np.repeat(labellings, np.diff(stored.indptr))
-    keys, places = np.unique(each, return_inverse=True)
+    pairs = stored.indices.astype(np.int64) * n_outcomes + np.repeat(labellings, np.diff(stored.indptr))
+    keys, places = np.unique(pairs, return_inverse=True)
     return stored.shape[1], keys, np.bincount(places, weights=stored.data, minlength=len(keys))
 
 
@@ -294,7 +287,9 @@ def constant_design(shard: Shard, term: Term, n_labels: int) -> LocalDesign:
     return LocalDesign.of_features(term, None, n_labels, positions=term.clique.positions(shard.chains))
 
 
-def explicit_design(shard: Shard, features: Any, term: Term, n_labels: int, occupied: np.ndarray | None) -> LocalDesign:
+def explicit_design(
+    shard: Shard, features: Matrix, term: Term, n_labels: int, occupied: np.ndarray | None
+) -> LocalDesign:
     """Return a term with explicit features, of the columns that some shard has."""
     features = features if occupied is None else features[:, occupied]
     return LocalDesign.of_features(term, features, n_labels, positions=term.clique.positions(shard.chains))
@@ -302,21 +297,21 @@ def explicit_design(shard: Shard, features: Any, term: Term, n_labels: int, occu
 
 def pivot_design(shard: Shard, panel: ShardPanel, term: Term, n_labels: int) -> LocalDesign:
     """Return a term whose features are the columns of a panel."""
-    origin = FeatureOrigin(PivotKernels(panel.kernel, panel.pivot_inputs), panel.inputs, panel.residual)
+    origin = FeatureOrigin(panel.kernel, panel.pivot_inputs, panel.inputs, panel.residual)
     positions = term.clique.positions(shard.chains)
     return LocalDesign.of_features(term, panel.features, n_labels, positions=positions, origin=origin)
 
 
-def continued_design(shard: Shard, inputs: Any, term: Term, n_labels: int, dtype: np.dtype) -> LocalDesign:
+def continued_design(shard: Shard, inputs: Matrix, term: Term, n_labels: int, dtype: np.dtype) -> LocalDesign:
     """Return a term whose subspace is there already."""
-    subspace: PivotSubspace = term.subspace
+    subspace = term.span
     features = subspace.features(inputs, dtype)
-    span = PivotKernels(subspace.kernel, subspace.pivots)
-    origin = FeatureOrigin(span, inputs, left_outside(subspace, inputs, features))
+    left = left_outside(subspace, inputs, features)
+    origin = FeatureOrigin(subspace.kernel, subspace.pivots, inputs, left)
     positions = term.clique.positions(shard.chains)
     return LocalDesign.of_features(term, features, n_labels, positions=positions, origin=origin)
 
 
-def shard_datafit(shard: Shard, structure: LabelStructure, *designs: LocalDesign) -> LocalDatafit:
+def shard_datafit(shard: Shard, spec: FamilySpec, *designs: LocalDesign) -> LocalDatafit:
     """Return the likelihood of the chains of this shard."""
-    return LocalDatafit(structure.likelihood(shard.chains, designs, shard.workers), designs)
+    return LocalDatafit(likelihood_of(shard.chains, designs, spec, shard.workers), designs)

@@ -1,4 +1,4 @@
-"""Shards: partitions on the workers of a Dask cluster, and the client that speaks to them, also when workers die.
+"""Shards: partitions on the workers of a Dask cluster, and the client that calls them, also when workers die.
 
 A *shard* holds the chains of one partition and entries: views, panels, features, potentials, beliefs. It is the
 result of a task, so the scheduler makes it again from its partition when its worker dies. Everything else in it is
@@ -6,14 +6,14 @@ a cache, and that is why the state of a task's result may change here: each entr
 function with its arguments, and a shard that lacks an entry is sent the recipe. Arrays with a row for each position
 stay where they are; recipes and answers hold coefficients, pivots and sums.
 
-    Recipe(function, arguments)     arguments: values, other recipes (needed), entries (used if at hand)
-    group.ask(function, recipe)     function(shard, entry) of every shard
+    Recipe(function, arguments)     arguments: values, other recipes (needed), entries (used if at hand), ``SHARD``
+    group.ask(function, recipe)     function(entry) of every shard
 
-A question goes to all shards at once, one round trip: the recipes they have not seen, the function to call, the
-entries nobody needs any more. Requests are held to the worker that has the shard, or Dask might carry the shard to
-an idle one; whoever waits looks from time to time whether that worker is still there. A shard on a new worker gets
-all recipes again. Fails: an exception on a worker is raised here as it is; a shard that gets lost again and again,
-and a cluster without workers, are RuntimeErrors.
+A request goes to all shards at once, one round trip: the recipes they have not got, the function to call, the
+entries that are not needed any more. Requests are bound to the worker that has the shard, or Dask might move the shard
+to an idle one; while waiting, the client checks from time to time whether that worker is still there. A shard on a new
+worker gets all recipes again. Fails: an exception on a worker is raised here as it is; a shard that gets lost again
+and again, and a cluster without workers, are RuntimeErrors.
 """
 
 from __future__ import annotations
@@ -25,12 +25,17 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import scipy.sparse
+import numpy as np
 
 from kernelfields.fields.chains import Chains
 from kernelfields.numerics.threads import Workers, blas_threads
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -45,20 +50,24 @@ class Entry:
     taken: bool = False
 
 
+#: Stands for the shard itself among arguments: no recipe has its key.
+SHARD = Entry(0)
+
+
 @dataclass
 class Request:
-    """What a shard is asked: recipes it has not seen, a call to answer, entries to let go of."""
+    """Recipes that a shard has not got, a function to call, entries to drop."""
 
     recipes: list[tuple[int, Callable, tuple, bool]]
     function: Callable
     arguments: tuple
     dropped: list[int] = field(default_factory=list)
-    #: Whether to forget everything first: the client knows the shard to be new.
+    #: Whether to forget everything first: for the client the shard is new.
     fresh: bool = False
 
 
 class Forgotten(Exception):
-    """A shard has no recipe for an entry: it is not the one that was asked before."""
+    """A shard has no recipe for an entry: it is not the one that had them before."""
 
 
 class Shard:
@@ -73,25 +82,25 @@ class Shard:
     def _forget(self) -> None:
         self.workers = Workers(self.n_threads)
         self._recipes: dict[int, tuple[Callable, tuple]] = {}
-        self._values: dict[int, Any] = {}
+        self._values: dict[int, object] = {}
         self._lock = threading.Lock()
 
-    def __getstate__(self) -> dict[str, Any]:
-        # Entries do not travel: whoever needs them has their recipes.
+    def __getstate__(self) -> dict[str, object]:
+        # Entries do not travel: the client has their recipes.
         return {"chains": self.chains, "number": self.number, "n_threads": self.n_threads}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
         self._forget()
 
     def __sizeof__(self) -> int:
         # What the scheduler takes into account: the bytes that would travel, not those of the entries.
         inputs = self.chains.inputs
-        parts = (inputs.data, inputs.indices, inputs.indptr) if scipy.sparse.issparse(inputs) else (inputs,)
-        return sum(each.nbytes for each in (*parts, self.chains.labels, self.chains.offsets))
+        parts = (inputs,) if isinstance(inputs, np.ndarray) else (inputs.data, inputs.indices, inputs.indptr)
+        return sum(array.nbytes for array in (*parts, self.chains.required_labels, self.chains.offsets))
 
-    def answer(self, request: Request) -> Any:
-        """Take note of new recipes, call the function, let go of what is not needed."""
+    def answer(self, request: Request) -> object:
+        """Store new recipes, call the function, drop what is not needed."""
         with self._lock, blas_threads(1):
             if request.fresh:
                 self._recipes, self._values = {}, {}
@@ -99,42 +108,44 @@ class Shard:
                 self._recipes[key] = (function, arguments)
                 if at_once:
                     self.value(key)
-            result = request.function(self, *self._resolved(request.arguments))
+            result = request.function(*self._resolved(request.arguments))
             for key in request.dropped:
                 self._recipes.pop(key, None)
                 self._values.pop(key, None)
             return result
 
-    def value(self, key: int) -> Any:
+    def value(self, key: int) -> object:
         """Return an entry, computed if it is not there; Forgotten without a recipe."""
         if key not in self._values:
             if key not in self._recipes:
                 raise Forgotten
             function, arguments = self._recipes[key]
-            self._values[key] = function(self, *self._resolved(arguments))
+            self._values[key] = function(*self._resolved(arguments))
         return self._values[key]
 
-    def _resolved(self, arguments: tuple) -> list[Any]:
-        return [self._entry(each) if isinstance(each, Entry) else each for each in arguments]
+    def _resolved(self, arguments: tuple) -> list[object]:
+        return [self._entry(argument) if isinstance(argument, Entry) else argument for argument in arguments]
 
-    def _entry(self, entry: Entry) -> Any:
+    def _entry(self, entry: Entry) -> object:
+        if entry == SHARD:
+            return self
         value = self.value(entry.key) if entry.needed else self._values.get(entry.key)
         if entry.taken:
             del self._values[entry.key]
         return value
 
 
-def answer(shard: Shard, request: Request) -> tuple[bool, Any]:
-    """Task on a worker: return whether the shard knew all it needed, and its answer."""
+def answer(shard: Shard, request: Request) -> tuple[bool, object]:
+    """Task on a worker: return whether the shard had all recipes it needed, and its answer."""
     try:
         return True, shard.answer(request)
     except Forgotten:
         return False, None
 
 
-# How often a question is put again to a shard whose worker died.
+# How often a request is repeated to a shard whose worker died.
 _MOST_ATTEMPTS = 8
-# Seconds after which to look whether the workers that were asked are still there.
+# Seconds after which to check whether the workers are still there.
 _PATIENCE = 0.5
 # Seconds to wait for a worker to come back when none is left.
 _LONGEST_ABSENCE = 60.0
@@ -154,23 +165,23 @@ class Taken:
 class Recipe:
     """How shards compute an entry; entries live on the workers for as long as their recipe does here.
 
-    ``at_once`` has shards compute it with the next question, whatever that is, while its hints are at hand.
+    With ``at_once`` shards compute it with the next request, whatever that is, while its hints are at hand.
     """
 
     def __init__(self, group: ShardGroup, function: Callable, arguments: tuple, at_once: bool = False):
         self.key = group.next_key()
         self.function = function
-        plain = [each.recipe if isinstance(each, Taken) else each for each in arguments]
-        self.needed = [each for each in plain if isinstance(each, Recipe)]
-        self.arguments = tuple(_entry_for(each) for each in arguments)
+        plain = [argument.recipe if isinstance(argument, Taken) else argument for argument in arguments]
+        self.needed = [argument for argument in plain if isinstance(argument, Recipe)]
+        self.arguments = tuple(map(_entry_for, arguments))
         self.at_once = at_once
         weakref.finalize(self, group.let_go, self.key).atexit = False
 
 
 class ShardGroup:
-    """All shards of a fit, as the client sees them: ``futures`` in the order of the data."""
+    """All shards of a fit on the client: ``futures`` in the order of the data."""
 
-    def __init__(self, client: Any, futures: Sequence[Any]):
+    def __init__(self, client: Client, futures: Sequence[Future]):
         self.client = client
         self.futures = list(futures)
         self.round_trips = 0
@@ -189,29 +200,29 @@ class ShardGroup:
         return self._last_key
 
     def let_go(self, key: int) -> None:
-        """Have the shards drop an entry with the next question."""
+        """Have the shards drop an entry with the next request."""
         for dropped in self._dropped:
             dropped.append(key)
 
-    def recipe(self, function: Callable, *arguments: Any, at_once: bool = False) -> Recipe:
-        """Return how to compute an entry of every shard: ``function(shard, *arguments)``."""
+    def recipe(self, function: Callable, *arguments: object, at_once: bool = False) -> Recipe:
+        """Return how to compute an entry of every shard: ``function(*arguments)``."""
         recipe = Recipe(self, function, arguments, at_once)
         if at_once:
             self._eager[recipe.key] = recipe
         return recipe
 
-    def successor(self, changed: Recipe, function: Callable, *arguments: Any) -> Recipe:
-        """Return the recipe of an entry that ``function(shard, entry, *arguments)`` changes in place."""
+    def successor(self, changed: Recipe, function: Callable, *arguments: object) -> Recipe:
+        """Return the recipe of an entry that ``function(entry, *arguments)`` changes in place and returns."""
         return self.recipe(function, Taken(changed), *arguments, at_once=True)
 
-    def ask(self, function: Callable, *arguments: Any) -> list[Any]:
-        """Return ``function(shard, *arguments)`` of every shard; recipes among arguments become their entries."""
+    def ask(self, function: Callable[..., Answer], *arguments: object) -> list[Answer]:
+        """Return ``function(*arguments)`` of every shard; recipes among arguments become their entries."""
         return self.ask_each(function, [arguments] * len(self))
 
-    def ask_each(self, function: Callable, arguments: Sequence[tuple | None]) -> list[Any]:
-        """The same with arguments for each shard of its own; a shard with None is not asked and answers None."""
+    def ask_each(self, function: Callable[..., Answer], arguments: Sequence[tuple | None]) -> list[Answer]:
+        """Return the same with arguments for each shard of its own; shards with None are left out."""
         self.round_trips += 1
-        answers: list[Any] = [None] * len(self)
+        answers: dict[int, Answer] = {}
         waiting = {index: 0 for index, own in enumerate(arguments) if own is not None}
         while waiting:
             self._find_holders(list(waiting))
@@ -226,10 +237,10 @@ class ShardGroup:
                 waiting[index] += 1
                 if waiting[index] >= _MOST_ATTEMPTS:
                     raise RuntimeError(_DYING.format(what=f"shard {index} of {len(self)}"))
-        return answers
+        return [answers[index] for index in sorted(answers)]
 
-    def _submit(self, index: int, function: Callable, arguments: tuple) -> Any:
-        needed = _closure([each for each in arguments if isinstance(each, Recipe)])
+    def _submit(self, index: int, function: Callable, arguments: tuple) -> Future:
+        needed = _closure([argument for argument in arguments if isinstance(argument, Recipe)])
         for eager in list(self._eager.values()):
             if eager.key not in self._seen[index]:
                 needed.update(_closure([eager]))
@@ -237,20 +248,20 @@ class ShardGroup:
         new = [needed[key] for key in sorted(needed) if key not in seen]
         dropped, self._dropped[index] = self._dropped[index], []
         request = Request(
-            [(each.key, each.function, each.arguments, each.at_once) for each in new],
+            [(recipe.key, recipe.function, recipe.arguments, recipe.at_once) for recipe in new],
             function,
-            tuple(_entry_for(each) for each in arguments),
+            tuple(map(_entry_for, arguments)),
             dropped,
             fresh,
         )
-        seen.update(each.key for each in new)
+        seen.update(recipe.key for recipe in new)
         seen.difference_update(dropped)
         with warnings.catch_warnings():
             # Pivots and coefficients may be tens of megabytes; there is no better way for them to travel.
             warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
             return self.client.submit(answer, self.futures[index], request, pure=False, workers=[self._holders[index]])
 
-    def _results(self, sent: dict[int, Any]) -> dict[int, tuple[bool, Any]]:
+    def _results(self, sent: dict[int, Future]) -> dict[int, tuple[bool, Any]]:
         """Wait for answers; those of shards whose worker has gone are left out."""
         from distributed import wait
         from distributed.scheduler import KilledWorker
@@ -275,8 +286,8 @@ class ShardGroup:
                 pending.pop(index).release()
         return results
 
-    def _moved(self, pending: dict[int, Any]) -> list[int]:
-        """Return the shards that are no longer on the worker that was asked."""
+    def _moved(self, pending: dict[int, Future]) -> list[int]:
+        """Return the shards that are no longer on the worker that a request went to."""
         found = self.client.who_has([self.futures[index] for index in pending])
         moved = [index for index in pending if self._holders[index] not in found.get(self.futures[index].key, ())]
         for index in moved:
@@ -292,7 +303,7 @@ class ShardGroup:
         self._seen[index] = set()
 
     def _find_holders(self, indices: Sequence[int]) -> None:
-        """Learn which workers have the shards, once these are there."""
+        """Find the workers that have the shards, once these are there."""
         unknown = [index for index in indices if self._holders[index] is None]
         while unknown:
             self._wait_for([self.futures[index] for index in unknown])
@@ -302,7 +313,7 @@ class ShardGroup:
                 self._holders[index] = holders[0]
             unknown = [index for index in unknown if self._holders[index] is None]
 
-    def _wait_for(self, futures: Sequence[Any]) -> None:
+    def _wait_for(self, futures: Sequence[Future]) -> None:
         """Wait until shards are there; raise what went wrong in making them."""
         from distributed import wait
         from distributed.scheduler import KilledWorker
@@ -334,8 +345,8 @@ class ShardGroup:
                 )
 
 
-def _entry_for(argument: Any) -> Any:
-    """Return what stands for a recipe on the workers; other arguments as they are."""
+def _entry_for(argument: object) -> object:
+    """Return the entry of a recipe on the workers; other arguments as they are."""
     if isinstance(argument, Taken):
         return Entry(argument.recipe.key, taken=True)
     return Entry(argument.key) if isinstance(argument, Recipe) else argument
@@ -346,8 +357,8 @@ def _closure(recipes: Sequence[Recipe]) -> dict[int, Recipe]:
     found: dict[int, Recipe] = {}
     waiting = list(recipes)
     while waiting:
-        each = waiting.pop()
-        if each.key not in found:
-            found[each.key] = each
-            waiting += each.needed
+        recipe = waiting.pop()
+        if recipe.key not in found:
+            found[recipe.key] = recipe
+            waiting += recipe.needed
     return found

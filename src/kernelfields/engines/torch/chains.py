@@ -3,8 +3,8 @@
     node (N, L), edge (1, L, L) or (N, L, L), float64, rows in the order of ``StepOrder``
 
 What has one entry per sequence is in the order of ranks, longest sequence first. Which sequences leave the range
-of doubles is read back once, at the end of a pass; those are computed again in the log domain, all in one batch
-(passes.py). On a CUDA device tied transitions run in one compiled kernel where Triton is installed.
+of doubles is read back once, at the end of a pass; those are inferred again on the host, by inference/chain/family.py.
+On a CUDA device tied transitions run in one compiled kernel where Triton is installed.
 Fails: ValueError naming the sequence, as it was numbered before sorting, when every labelling is forbidden.
 """
 
@@ -15,12 +15,16 @@ from functools import cache
 from importlib.util import find_spec
 from types import ModuleType
 
+import numpy as np
 import torch
 
-from kernelfields.engines.torch import passes as torch_scaled
-from kernelfields.engines.torch.passes import LogDomainChains
+from kernelfields.engines.torch import passes
 from kernelfields.engines.torch.steps import DeviceSteps
-from kernelfields.inference.packing import infeasible
+from kernelfields.inference.chain.family import ChainFamily
+from kernelfields.inference.family import Member
+from kernelfields.inference.packing import InfeasibleSequence
+from kernelfields.inference.potentials import EDGE, Potentials
+from kernelfields.numerics.sparse_rows import entries_of
 
 # Steps with more rows than this keep a device busy by themselves: with 50,000 rows a step plain products were a
 # tenth faster than compiled passes, with 200 rows thirty times slower (benchmarks/torch_inference.py).
@@ -31,12 +35,15 @@ _MOST_COMPILED = 64
 
 @dataclass
 class Rescued:
-    """Sequences computed in the log domain, their ranks, the rows of their positions and the weights of those."""
+    """Sequences inferred on the host: their ranks, the rows of their positions and their distribution."""
 
     ranks: torch.Tensor
     rows: torch.Tensor
-    chains: LogDomainChains
-    weights: torch.Tensor | None
+    member: Member
+
+    def on_device(self, array: np.ndarray) -> torch.Tensor:
+        """Return an array of the host as a tensor."""
+        return torch.as_tensor(array, device=self.rows.device)
 
 
 @dataclass
@@ -76,7 +83,7 @@ class TorchChainBeliefs:
             torch.mul(self._alpha[before : before + count, :, None], gamma[rows, None, :], out=marginals[rows])
         marginals *= self._transfer
         if self.rescued is not None:
-            marginals[self.rescued.rows] = self.rescued.chains.edge_marginals()
+            marginals[self.rescued.rows] = self.rescued.on_device(self.rescued.member.marginals(EDGE))
         return marginals
 
     def gradient(self) -> tuple[torch.Tensor, torch.Tensor]:
@@ -86,7 +93,7 @@ class TorchChainBeliefs:
             return node, self._weighted(self.edge_marginals())
         edge = self._transfer * self._summed_steps()
         if self.rescued is not None:
-            edge += self.rescued.chains.edge_gradient(self.rescued.weights)
+            edge += self.rescued.on_device(self.rescued.member.mean()[EDGE])
         return node, edge
 
     def _summed_steps(self) -> torch.Tensor:
@@ -137,10 +144,10 @@ class TorchChainBeliefs:
         edge: torch.Tensor,
     ) -> None:
         """Put the response of the rescued sequences in the place of what the scaled passes left there."""
-        node_part, edge_part = rescued.chains.hessian_product(
-            d_node[rescued.rows], d_edge if self._tied else d_edge[rescued.rows], rescued.weights
-        )
-        d_marginals[rescued.rows] = node_part if rescued.weights is None else node_part * rescued.weights[:, None]
+        steps = d_edge if self._tied else d_edge[rescued.rows]
+        direction = Potentials(d_node[rescued.rows].cpu().numpy(), {EDGE: steps.cpu().numpy()})
+        node_part, edge_part = map(rescued.on_device, rescued.member.covariance_product(direction).arrays)
+        d_marginals[rescued.rows] = node_part
         if self._tied:
             edge += edge_part
         else:
@@ -171,7 +178,7 @@ def infer_step_chains(
     shift = torch.where(torch.isfinite(top), top, 0.0)
     transfer = (edge - shift[:, None, None]).exp_()
     if edge.shape[0] == len(node):
-        transfer[:n_sequences] = 0.0  # nothing steps into a start, whatever stands there, NaN included
+        transfer[:n_sequences] = 0.0  # nothing steps into a start, whatever is there, NaN included
     alpha, inverse_predicted, marginals = (torch.empty_like(node) for _ in range(3))
     log_partition, low = _passes(compiled).forward_backward(
         node, transfer, shift, steps, alpha, inverse_predicted, marginals
@@ -182,39 +189,43 @@ def infer_step_chains(
     troubled = ~torch.isfinite(log_partition)
     any_low, any_troubled = torch.stack([low.any(), troubled.any()]).tolist()
     if any_low:
-        troubled |= torch_scaled.underflown(node, edge, alpha, steps)
+        troubled |= passes.underflown(node, edge, alpha, steps)
     if any_low or any_troubled:
         _rescue(beliefs, troubled, node, edge)
     return beliefs
 
 
 def _rescue(beliefs: TorchChainBeliefs, troubled: torch.Tensor, node: torch.Tensor, edge: torch.Tensor) -> None:
-    """Recompute some sequences in the log domain and blank their scaled quantities."""
-    ranks = torch.nonzero(troubled)[:, 0]
-    if not len(ranks):
+    """Infer some sequences on the host and blank their scaled quantities."""
+    order, weights = beliefs.steps.order, beliefs.position_weights
+    found = np.flatnonzero(troubled.cpu().numpy())
+    if not len(found):
         return
-    steps, weights = beliefs.steps, beliefs.position_weights
-    order, places = steps.order.subset(ranks.cpu().numpy())
-    rows = torch.as_tensor(places, device=steps.device)
-    chains = LogDomainChains(
-        node[rows], edge.clone() if beliefs._tied else edge[rows], DeviceSteps(order, steps.device)
-    )
-    forbidden = ranks[torch.isneginf(chains.log_partition)].cpu().numpy()
-    if len(forbidden):
-        raise infeasible(int(steps.order.sequences[forbidden].min()))
-    beliefs.rescued = Rescued(ranks, rows, chains, None if weights is None else weights[rows])
-    beliefs.log_partition[ranks] = chains.log_partition
-    beliefs.node_marginals[rows] = chains.node_marginals
+    # By their numbers, so that the first one is named if several are forbidden.
+    found = found[np.argsort(order.sequences[found])]
+    sequences, ranks = order.sequences[found], torch.as_tensor(found, device=node.device)
+    positions, offsets = entries_of(order.offsets, sequences)
+    rows = torch.as_tensor(order.inverse[positions], device=node.device)
+    tables = edge if beliefs._tied else edge[rows]
+    potentials = Potentials(node[rows].cpu().numpy(), {EDGE: tables.cpu().numpy()})
+    own = None if weights is None else weights[rows].cpu().numpy()[offsets[:-1]]
+    try:
+        member = ChainFamily(offsets, node.shape[1], tied=beliefs._tied).at(potentials, own)
+    except InfeasibleSequence as error:
+        raise InfeasibleSequence(int(sequences[error.sequence])) from None
+    beliefs.rescued = rescued = Rescued(ranks, rows, member)
+    beliefs.log_partition[ranks] = rescued.on_device(member.log_partition)
+    beliefs.node_marginals[rows] = rescued.on_device(member.marginals())
     for scaled in (beliefs._alpha, beliefs._inverse_predicted):
         scaled.index_fill_(0, rows, 0.0)
 
 
 def _passes(compiled: bool) -> ModuleType:
     if not compiled:
-        return torch_scaled
-    from kernelfields.engines.torch import triton_passes as triton_chains
+        return passes
+    from kernelfields.engines.torch import triton_kernels
 
-    return triton_chains
+    return triton_kernels
 
 
 @cache

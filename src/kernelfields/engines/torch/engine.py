@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kernelfields.basis.subspace import Expansion
-from kernelfields.engines.engine import Engine, SampleSettings
-from kernelfields.objective.likelihoods.chain import ChainStructure
-from kernelfields.objective.likelihoods.likelihood import LabelStructure, Layout
-from kernelfields.objective.potentials import ChainLayout
+from kernelfields.engines.engine import Engine, PackedData, SampleSettings
+from kernelfields.fields.reading import Matrix
+from kernelfields.inference.chain.family import ChainFamily, ListFamily
+from kernelfields.inference.choice import FamilySpec
+from kernelfields.inference.family import LabelFamily
+from kernelfields.numerics.registry import SETTINGS
+
+if TYPE_CHECKING:
+    import torch
+
+    from kernelfields.engines.torch.family import DeviceChains
+    from kernelfields.engines.torch.sample import TorchSample
 
 
+@SETTINGS.register("torch")
 class Torch(Engine):
     """A device of PyTorch: "cuda", "cuda:1", "cpu"; None for CUDA where there is one, else the processor."""
 
     name = "torch"
 
-    def __init__(self, device: Any = None):
+    def __init__(self, device: str | torch.device | None = None):
         self.device = device
 
     def check(self) -> None:
         """Raise if torch is not installed or has no such device."""
         self.resolved_device()
 
-    def resolved_device(self) -> Any:
+    def resolved_device(self) -> torch.device:
         """Return the device, as PyTorch names it; ImportError, ValueError or RuntimeError where it cannot be had."""
         try:
             import torch
@@ -51,27 +60,27 @@ class Torch(Engine):
             raise ValueError(f"device={self.device!r}: inference needs float64, which 'cuda' and 'cpu' have")
         return device
 
-    def place(self, data: Any, structure: LabelStructure, settings: SampleSettings) -> Any:
+    def place(self, data: PackedData, spec: FamilySpec, settings: SampleSettings) -> TorchSample:
         """Return labelled chains on the device."""
         from kernelfields.engines.torch.sample import TorchSample
 
-        return TorchSample(data, structure, settings, self.resolved_device())
+        return TorchSample(data, spec, settings, self.resolved_device())
 
-    def scores(self, expansion: Expansion, inputs: Any) -> np.ndarray:
+    def scores(self, expansion: Expansion, inputs: Matrix) -> np.ndarray:
         """Return k(x, B) alpha for each row of inputs, (n, q), computed on the device."""
         from kernelfields.engines.torch.rows import device_expansion
 
         return device_expansion(expansion, self.resolved_device()).scores(inputs)
 
-    def residence(self, structure: LabelStructure, layout: Layout) -> Any:
-        """Return the device for chains whose neighbours meet; the host for others, and if no device was asked for."""
+    def device_inference(self, family: LabelFamily) -> DeviceChains | None:
+        """Return the device for chains whose neighbours meet; the host for others, and if no device was named."""
         device = self.resolved_device()
         asked_for = device.type != "cpu" or self.device is not None
-        if not (asked_for and isinstance(structure, ChainStructure) and isinstance(layout, ChainLayout)):
+        if not asked_for or not isinstance(family, ChainFamily) or isinstance(family, ListFamily):
             return None
-        from kernelfields.engines.torch.answers import DeviceChains
+        from kernelfields.engines.torch.family import DeviceChains
 
-        return DeviceChains(layout, device)
+        return DeviceChains(family, device)
 
 
 def cuda_is_there() -> bool:

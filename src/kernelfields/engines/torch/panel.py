@@ -9,7 +9,7 @@ residual d and the floor (N,) in float64, copied once per panel of pivots, and b
 Policy, floors and order are those of the panel in memory: with float64 columns the same seed gives the same pivots
 where candidates do not tie to within rounding. (They do in the first panel of ``extend`` if k(x, x) varies, since
 floors are multiples of k(x, x): the same pivots then may come in another order.) Products of float32 columns are as
-accurate as float32, on CUDA by matrix units (triton_products.py); columns and residuals then agree with those of the
+accurate as float32, on CUDA by matrix units (triton_kernels.py); columns and residuals then agree with those of the
 kernel to about 1e-5 of the largest k(x, x).
 
 Cost O(N r^2) in matrix products on blocks of rows whose temporaries stay within ``block_bytes``; if the device has
@@ -25,10 +25,11 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 import torch
+from numpy.typing import DTypeLike
 
-from kernelfields.basis.panel import _FLOOR, _SMALLEST_DIAGONAL, PanelCholesky
+from kernelfields.basis.panel import PanelCholesky
 from kernelfields.basis.subspace import PivotSubspace, row_blocks
-from kernelfields.engines.torch.rows import DeviceRows, block_bytes, by_row_blocks, device_of, is_out_of_memory
+from kernelfields.engines.torch.rows import Device, DeviceRows, block_bytes, by_row_blocks, device_of, is_out_of_memory
 from kernelfields.kernels.arrays import as_rows, on_host
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.tensors import float32_products, tensor_from
@@ -40,7 +41,7 @@ _TEMPORARIES = 5
 def _product_of(columns: torch.Tensor) -> Callable[[torch.Tensor, torch.Tensor, torch.Tensor], None]:
     """Return the function that takes A B^T from a block: by matrix units for float32 on CUDA, else by the library."""
     if columns.is_cuda and columns.dtype == torch.float32 and find_spec("triton") is not None:
-        from kernelfields.engines.torch.triton_products import subtract_product
+        from kernelfields.engines.torch.triton_kernels import subtract_product
 
         return subtract_product
     return subtract_plain_product
@@ -63,8 +64,8 @@ class TorchPanel(PanelCholesky):
         kernel: Kernel,
         inputs: Any,
         capacity: int,
-        dtype: Any = np.float64,
-        device: Any = None,
+        dtype: DTypeLike = np.float64,
+        device: Device = None,
         *,
         block_bytes: int | None = None,
     ):
@@ -72,21 +73,14 @@ class TorchPanel(PanelCholesky):
         self.inputs = inputs
         self.dtype = np.dtype(dtype)
         self.device = device_of(device, inputs)
-        self.pivots = np.empty(0, dtype=np.int64)
         self._keeps_factor = self.dtype != np.float64
         self._block_bytes = block_bytes
         self._step = inputs.shape[0]
         self._allocate(min(capacity, inputs.shape[0]))
-        self.diagonal = self._checked_diagonal()
-        self.residual = self.diagonal.copy()
-        # Kernel values may be coarser than the columns: float32 inputs, say, or a function of the user's.
-        values = on_host(kernel(self.rows[:1], self.rows[:1])).dtype
-        relative = max(_FLOOR[self.dtype], _FLOOR[values])
-        largest = float(self.diagonal.max(initial=0.0))
-        self.floor = np.maximum(relative * self.diagonal, _SMALLEST_DIAGONAL * largest)
+        self._begin(self._kernel_diagonal(), self.rows[:1])
 
     def _allocate(self, capacity: int) -> None:
-        """Put the inputs on the device and take all the memory that Z will need, or say how much that is."""
+        """Put the inputs on the device and allocate all the memory that Z will need; MemoryError with its size."""
         n_rows = self.inputs.shape[0]
         dtype = torch.float64 if self.dtype == np.float64 else torch.float32
         factor_size = capacity if self._keeps_factor else 0
@@ -105,7 +99,7 @@ class TorchPanel(PanelCholesky):
                 f"engine='threads'. PyTorch says: {error}"
             ) from error
 
-    def _checked_diagonal(self) -> np.ndarray:
+    def _kernel_diagonal(self) -> np.ndarray:
         n_rows, n_columns = self.rows.shape
         diagonal = np.empty(n_rows)
 
@@ -113,13 +107,6 @@ class TorchPanel(PanelCholesky):
             diagonal[rows] = on_host(self.kernel.diag(self.rows[rows]))
 
         by_row_blocks(n_rows, self._rows_at_once(n_columns), fill, "the diagonal of the Gram matrix")
-        wrong = ~(np.isfinite(diagonal) & (diagonal >= 0))
-        if np.any(wrong):
-            row = int(np.argmax(wrong))
-            raise ValueError(
-                f"{self.kernel!r} is not positive semi-definite: k(x, x) is {diagonal[row]} for training input "
-                f"{row}, where a finite number of at least 0 is needed"
-            )
         return diagonal
 
     def _rows_at_once(self, n_columns: int) -> int:
@@ -177,10 +164,7 @@ class TorchPanel(PanelCholesky):
             self._wide_factor[begin:end, :begin] = wide_features
             self._wide_factor[begin:end, begin:end] = tensor_from(local_factor, self.device)
         self.residual -= decrease
-        self.pivots = np.concatenate([self.pivots, pivots])
-        self._check_residual()
-        np.maximum(self.residual, 0.0, out=self.residual)
-        self.residual[pivots] = 0.0
+        self._add(pivots)
 
     def _fill_columns(self, inputs: torch.Tensor, wide_features: torch.Tensor, local_factor: np.ndarray) -> np.ndarray:
         """Write the columns of new pivots, block by block, and return the row sums of their squares."""
@@ -212,7 +196,7 @@ class TorchPanel(PanelCholesky):
         pivots = as_rows(self.inputs)[self.pivots]
         return PivotSubspace(self.kernel, on_host(pivots), self.factor, self.pivots.copy())
 
-    def candidate_scores(self, candidates: np.ndarray, residuals: Any) -> np.ndarray:
+    def candidate_scores(self, candidates: np.ndarray, residuals: np.ndarray | torch.Tensor) -> np.ndarray:
         """Return ||(K - Z Z^T)_j R||^2 / d_j, see basis/selection.py, for residuals R (N, q), an array or a tensor."""
         residuals = tensor_from(residuals, self.device, torch.float64)
         size, features, inputs = (len(candidates), residuals.shape[1]), self.features, self.rows[candidates]

@@ -2,7 +2,7 @@
 
 :class:`DeviceExpansion` scores new inputs with a kernel expansion, k(x, B) alpha, on a device: O(n r (d + q)).
 :class:`DeviceRows` holds dense inputs as one tensor; of a CSR matrix it holds indices and values, and makes the
-rows dense, zeros included, only for the block that is asked for: (rows, d) values at a time.
+rows dense, zeros included, only for the block that is read: (rows, d) values at a time.
 
 ``by_row_blocks`` starts with blocks that fit a number of bytes. Where the device still has no room, blocks are
 halved until they are a few rows; then it is a MemoryError, since what is missing is not the room for blocks.
@@ -11,26 +11,30 @@ halved until they are a few rows; then it is a MemoryError, since what is missin
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
-import scipy.sparse
 import torch
 
-from kernelfields.basis.subspace import Expansion
-from kernelfields.kernels.arrays import as_rows, is_tensor
+from kernelfields.basis.subspace import Expansion, PivotSubspace
+from kernelfields.fields.reading import Matrix
+from kernelfields.kernels.arrays import as_rows
 from kernelfields.kernels.tensors import tensor_from
+from kernelfields.numerics.sparse_rows import SparseRows
+
+#: A device, or its name; None for the usual one.
+Device: TypeAlias = str | torch.device | None
 
 # Temporaries of a block of rows: caches hold a few megabytes, and a device is only busy with many rows.
 _BLOCK_BYTES = {"cpu": 64 * 2**20, "cuda": 2**30}
 _SMALLEST_BLOCK = 256
 
 
-def device_of(device: Any, inputs: Any) -> torch.device:
+def device_of(device: Device, inputs: object) -> torch.device:
     """Return the device meant: the one named, else that of the inputs if they are a tensor, else CUDA if there."""
     if device is not None:
         return torch.device(device)
-    if is_tensor(inputs):
+    if isinstance(inputs, torch.Tensor):
         return inputs.device
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
@@ -46,18 +50,18 @@ class DeviceRows:
     ``dtype`` is that of NumPy. The values are copied unless they are on the device already.
     """
 
-    def __init__(self, inputs: Any, device: torch.device):
-        inputs = as_rows(inputs)
-        self.shape: tuple[int, int] = (inputs.shape[0], inputs.shape[1])
+    def __init__(self, inputs: Matrix | torch.Tensor, device: torch.device):
+        rows = as_rows(inputs)
+        self.shape: tuple[int, int] = (rows.shape[0], rows.shape[1])
         self.device = device
-        self._host = None
-        if scipy.sparse.issparse(inputs):
-            self._host = inputs
-            self._columns = tensor_from(inputs.indices, device)
-            self._counts = tensor_from(np.diff(inputs.indptr), device)
-            self._values = tensor_from(inputs.data, device)
+        self._host: SparseRows | None = None
+        if isinstance(rows, np.ndarray | torch.Tensor):
+            self._values = tensor_from(rows, device)
         else:
-            self._values = tensor_from(inputs, device)
+            self._host = rows
+            self._columns = tensor_from(rows.indices, device)
+            self._counts = tensor_from(np.diff(rows.indptr), device)
+            self._values = tensor_from(rows.data, device)
         self.dtype = np.dtype(str(self._values.dtype).removeprefix("torch."))
 
     @property
@@ -85,7 +89,7 @@ class DeviceRows:
 
 
 class DeviceExpansion:
-    """The kernel expansion k(x, B) alpha on a device: pivots B (r, d) and dual coefficients alpha (r, q) lie there.
+    """The kernel expansion k(x, B) alpha on a device: pivots B (r, d) and dual coefficients alpha (r, q) are there.
 
     Products with alpha are in float64: its entries may be large and cancel. Sparse pivots are kept sparse, and made
     dense for each call.
@@ -98,7 +102,7 @@ class DeviceExpansion:
         self._pivots = DeviceRows(subspace.pivots, device)
         self._kernel_rows = self._kernel.towards(self._pivots[:]) if self._pivots.dense_bytes == 0 else None
 
-    def scores(self, inputs: Any, max_bytes: int | None = None) -> np.ndarray:
+    def scores(self, inputs: Matrix, max_bytes: int | None = None) -> np.ndarray:
         """Return k(x, B) alpha, (n, q) on the host; blocks of rows take ``max_bytes`` or what suits the device."""
         values = np.zeros((inputs.shape[0], self._dual.shape[1]))
 
@@ -108,21 +112,21 @@ class DeviceExpansion:
         self._by_blocks(inputs, keep, max_bytes)
         return values
 
-    def scores_there(self, inputs: Any, max_bytes: int | None = None) -> torch.Tensor:
+    def scores_there(self, inputs: Matrix, max_bytes: int | None = None) -> torch.Tensor:
         """Return the same as a tensor on the device."""
         values = self._dual.new_zeros(inputs.shape[0], self._dual.shape[1])
         self._by_blocks(inputs, values.__setitem__, max_bytes)
         return values
 
-    def _by_blocks(self, inputs: Any, keep: Callable[[slice, torch.Tensor], None], max_bytes: int | None) -> None:
+    def _by_blocks(self, inputs: Matrix, keep: Callable[[slice, torch.Tensor], None], max_bytes: int | None) -> None:
         if self._rank == 0:
             return
         n_rows, rows_there = inputs.shape[0], DeviceRows(inputs, self._device)
         kernel_rows = self._kernel_rows or self._kernel.towards(self._pivots[:])
 
         def fill(rows: slice) -> None:
-            block: Any = kernel_rows(rows_there[rows])
-            keep(rows, block.to(torch.float64) @ self._dual)
+            values: Any = kernel_rows(rows_there[rows])
+            keep(rows, values.to(torch.float64) @ self._dual)
 
         step = (max_bytes or block_bytes(self._device)) // (40 * self._rank + rows_there.dense_bytes)
         by_row_blocks(n_rows, step, fill, f"scores of new inputs at rank {self._rank:,}")
@@ -149,7 +153,7 @@ def _dual_there(expansion: Expansion, device: torch.device) -> torch.Tensor:
     return tensor_from(expansion.dual, device, torch.float64)
 
 
-def subspace_features(subspace: Any, inputs: Any, device: torch.device, dtype: np.dtype) -> torch.Tensor:
+def subspace_features(subspace: PivotSubspace, inputs: Matrix, device: torch.device, dtype: np.dtype) -> torch.Tensor:
     """Return the features R^-1 k(B, x) of a subspace that is there already, (n, r) in ``dtype`` on the device."""
     n_rows, rank = inputs.shape[0], subspace.rank
     kept = torch.float64 if dtype == np.float64 else torch.float32
@@ -158,8 +162,8 @@ def subspace_features(subspace: Any, inputs: Any, device: torch.device, dtype: n
     rows_there, pivots_there = DeviceRows(inputs, device), DeviceRows(subspace.pivots, device)[:]
 
     def fill(rows: slice) -> None:
-        block = subspace.kernel(pivots_there, rows_there[rows]).to(torch.float64)
-        features[rows] = torch.linalg.solve_triangular(factor, block, upper=False).T.to(kept)
+        values: Any = subspace.kernel(pivots_there, rows_there[rows])
+        features[rows] = torch.linalg.solve_triangular(factor, values.to(torch.float64), upper=False).T.to(kept)
 
     step = block_bytes(device) // (40 * max(1, rank) + rows_there.dense_bytes)
     by_row_blocks(n_rows, step, fill, f"features of new inputs at rank {rank:,}")
@@ -167,11 +171,11 @@ def subspace_features(subspace: Any, inputs: Any, device: torch.device, dtype: n
 
 
 def is_out_of_memory(error: RuntimeError) -> bool:
-    """Whether an error of PyTorch says that the device, or the processor, has no more memory."""
+    """Whether an error of PyTorch means that the device, or the processor, has no more memory."""
     return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
 
 
-def by_row_blocks(n_rows: int, step: int, work: Callable[[slice], Any], purpose: str) -> int:
+def by_row_blocks(n_rows: int, step: int, work: Callable[[slice], object], purpose: str) -> int:
     """Call ``work`` on consecutive blocks of ``step`` rows, of half as many whenever the device has no room.
 
     ``work`` may be called again on rows it has begun. Returns the last size of blocks, for the next time.

@@ -1,22 +1,23 @@
 """Labelled chains on a device of PyTorch: features, inference and sums.
 
-On the device positions stand in step-major order (steps.py), so that inference gathers nothing; features are put in
+On the device positions are in step-major order (steps.py), so that inference gathers nothing; features are put in
 this order once, when they are stored. theta, gradients and all that solvers do with them stay on the host:
 coefficients (r, q) travel to the device and gradients back, potentials and beliefs do not.
 
-How features are stored, unless ``dtype`` of the fit says float32 or float64:
+How features are stored, unless ``dtype`` of the fit is float32 or float64:
 
     CUDA        float16, columns scaled by powers of two: 11 significant bits, half the traffic of TF32. Products
                 keep 22 bits of coefficients and residuals, summed in float32 and float64 (tables.py)
-    elsewhere   float32; float64 where the tolerance asks for it
+    elsewhere   float32; float64 where the tolerance needs it
 
 Inference is float64 everywhere. Fails: ValueError for structures other than chains whose neighbours meet, and for
-supports, which the device's products do not know.
+supports, which the device's products do not have.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -24,36 +25,39 @@ import numpy as np
 import scipy.sparse
 import torch
 
-from kernelfields.engines.engine import SampleSettings
+from kernelfields.basis.panel import PanelCholesky
+from kernelfields.engines.engine import PackedData, SampleSettings
 from kernelfields.engines.threads import LocalSample, LocalView
-from kernelfields.engines.torch.coordinates import TorchCoordinates
-from kernelfields.engines.torch.likelihood import TorchChainLikelihood
+from kernelfields.engines.torch.family import TorchChainFamily
 from kernelfields.engines.torch.panel import TorchPanel
 from kernelfields.engines.torch.rows import subspace_features
-from kernelfields.engines.torch.step_pairs import TorchStepPairs
+from kernelfields.engines.torch.step_pairs import TorchCoordinates, TorchStepPairs
 from kernelfields.engines.torch.steps import StepOrder
 from kernelfields.engines.torch.tables import TorchSparseTable, TorchTable
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.cliques import CliqueSet
+from kernelfields.inference.choice import FamilySpec, reaches_far
+from kernelfields.inference.potentials import EDGE, Potentials
+from kernelfields.kernels.arrays import on_host
 from kernelfields.kernels.kernel import Kernel
+from kernelfields.numerics.threads import Workers
 from kernelfields.objective.coordinates import DenseSet, stride_of
 from kernelfields.objective.datafit import LocalDatafit
-from kernelfields.objective.designs.design import LocalDesign, on_host
-from kernelfields.objective.designs.memory import check_transitions_fit, feature_dtype
-from kernelfields.objective.likelihoods.chain import ChainStructure, reaches_far
-from kernelfields.objective.likelihoods.likelihood import LabelStructure
-from kernelfields.objective.likelihoods.partial import with_evidence
-from kernelfields.objective.potentials import ChainLayout, Potentials
+from kernelfields.objective.designs.design import Design, LocalDesign
+from kernelfields.objective.designs.memory import check_tables_fit
+from kernelfields.objective.likelihoods.likelihood import labelled_objective
 from kernelfields.objective.term import Term
 
 
 class TorchSample(LocalSample):
     """Labelled chains on a device."""
 
-    def __init__(self, data: Chains, structure: LabelStructure, settings: SampleSettings, device: torch.device):
-        if not isinstance(structure, ChainStructure):
+    data: Chains
+
+    def __init__(self, data: PackedData, spec: FamilySpec, settings: SampleSettings, device: torch.device):
+        if spec.kind != "chain":
             raise ValueError("engine='torch' knows the labels of chains only: use engine='threads'")
-        super().__init__(data, structure, settings)
+        super().__init__(data, spec, settings)
         self.device = device
 
     @cached_property
@@ -65,7 +69,7 @@ class TorchSample(LocalSample):
         """Return what the cliques of a set see."""
         return TorchView(self, name, clique)
 
-    def design(self, term: Term, view: LocalView | None = None, panel: Any = None) -> LocalDesign:
+    def design(self, term: Term, view: LocalView | None = None, panel: PanelCholesky | None = None) -> LocalDesign:
         """Return a term on the data, its table and its positions in the order of the device."""
         design = super().design(term, view, panel)
         if design.term.support is not None and design.table is not None:
@@ -76,20 +80,18 @@ class TorchSample(LocalSample):
         positions = design.positions
         places, rows = (None, self.order.permutation) if positions is None else self.order.places(positions)
         if design.table is None:
-            return design.moved(None, places, None)
-        return design.moved(self._on_device(design.features, rows), places, rows)
+            return replace(design, positions=places)
+        return replace(design, table=self._on_device(design.features, rows), positions=places, row_order=rows)
 
     def _features(self, term: Term, inputs: Any) -> tuple[Any, Any, Any]:
         if not term.has_pivots:
             return super()._features(term, inputs)
-        precision = feature_dtype(self.settings.dtype, inputs.shape[0] * term.subspace.rank, self.settings.tol)
-        if precision == np.float64:
-            inputs = inputs.astype(np.float64, copy=False)
-        features = subspace_features(term.subspace, inputs, self.device, precision)
+        inputs, precision = self.precise(inputs, term.subspace.rank)
+        features = subspace_features(term.span, inputs, self.device, precision)
         inside = features.to(torch.float64).square().sum(dim=1).cpu().numpy()
         return inputs, _Features(features), np.maximum(term.subspace.kernel.diag(inputs) - inside, 0.0)
 
-    def _features_of(self, panel: TorchPanel) -> Any:
+    def _features_of(self, panel: PanelCholesky) -> Any:
         return _Features(panel.features)
 
     def _on_device(self, features: Any, rows: np.ndarray) -> Any:
@@ -103,26 +105,29 @@ class TorchSample(LocalSample):
         storage = "float64" if tensor.dtype == torch.float64 else "float32"
         if dtype is None and storage == "float32" and self.device.type == "cuda":
             storage = "half"
-        exact = dtype is not None  # float32 where a user asks for it, not what fits matrix units
+        exact = dtype is not None  # float32 where a user sets it, not what fits matrix units
         return TorchTable(tensor, storage, order=rows, matrix_units=False if exact else None)
 
-    def datafit(self, designs: Sequence[LocalDesign]) -> TorchDatafit:
+    def datafit(self, designs: Sequence[Design]) -> TorchDatafit:
         """Return the likelihood of the chains in the coefficients of some terms."""
-        if reaches_far(designs):
+        local = [design for design in designs if isinstance(design, LocalDesign)]
+        if reaches_far(local):
             raise ValueError(
                 "engine='torch' knows neighbouring labels only: clique sets of longer reach need engine='threads'"
             )
         if self.data.allowed is not None:
             raise ValueError("allowed is for engine='threads', whose loops skip labels: leave it out or change engine")
-        n_labels, structure = self.structure.n_labels, self.structure
-        assert isinstance(structure, ChainStructure)
-        tied = ChainLayout.of_terms(self.data.n_positions, n_labels, designs).tied
-        if not tied:
-            check_transitions_fit(self.data.n_positions, n_labels)
-        likelihood = TorchChainLikelihood(
-            self.data, n_labels, tied=tied, masks=structure.masks, device=self.device, order=self.order
+        tied = all(design.tied_everywhere for design in local if design.group == EDGE)
+        family = TorchChainFamily(
+            self.data.offsets,
+            self.spec.n_labels,
+            tied=tied,
+            base=self.spec.base_measure(self.data),
+            device=self.device,
+            order=self.order,
         )
-        return TorchDatafit(with_evidence(likelihood, self.data, likelihood.placed), designs)
+        check_tables_fit(family)
+        return TorchDatafit(labelled_objective(family, self.data, Workers(1)), local)
 
 
 class _Features:
@@ -140,12 +145,9 @@ class TorchView(LocalView):
 
     _sample: TorchSample
 
-    def panel(self, kernel: Kernel, capacity: int) -> Any:
+    def panel(self, kernel: Kernel, capacity: int) -> TorchPanel:
         """Return a panel whose columns grow on the device."""
-        settings, inputs = self._sample.settings, self.inputs
-        precision = feature_dtype(settings.dtype, self.n_rows * capacity, settings.tol)
-        if precision == np.float64:
-            inputs = inputs.astype(np.float64, copy=False)  # else kernel values would be no better than float32
+        inputs, precision = self._sample.precise(self.inputs, capacity)
         return TorchPanel(kernel, inputs, capacity, precision, self._sample.device)
 
 
@@ -163,10 +165,12 @@ class TorchDatafit(LocalDatafit):
     def step_pairs(self, limit: int, metric: np.ndarray, dense: Sequence[DenseSet]) -> TorchStepPairs:
         """Return room on the device for the steps that limited-memory BFGS remembers, in float64."""
         tables: list[Any] = [self.designs[each.index].table for each in dense]
-        return TorchStepPairs(limit, len(metric), TorchCoordinates(metric, dense, tables, self.likelihood.device))
+        return TorchStepPairs(
+            limit, len(metric), TorchCoordinates(metric, dense, tables, self.likelihood.family.device)
+        )
 
     def feature_gram(self, index: int, stride: int | None = None) -> np.ndarray:
-        """Return Z^T Z of a term with dense features, (r, r), as every ``stride``-th row tells it."""
+        """Return Z^T Z of a term with dense features, (r, r), estimated from every ``stride``-th row."""
         table: Any = self.designs[index].table
         return on_host(table.gram(stride or stride_of(*table.shape)))
 
@@ -194,7 +198,8 @@ class TorchDatafit(LocalDatafit):
             return 0.0
         stored = _InGivenOrder(design.table, design.row_order)
         residuals = _InGivenOrder(super().label_residuals(residual, index), design.row_order)
-        return design.origin.rounding(stored, coefficients, residuals)
+        dual = design.term.span.dual_coefficients(coefficients)
+        return design.origin.rounding(stored, coefficients, dual, residuals)
 
     def curvature_block(self, evaluation: Any, index: int) -> np.ndarray:
         """Return eq. 30 without the prior for one term; products with the features are on the device."""

@@ -95,17 +95,10 @@ class StepOrder:
         return links
 
     def places(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return where some packed positions (n,) stand, rising, and the order their own rows are to be put in."""
+        """Return the rows of some packed positions (n,), rising, and the order that their own rows take."""
         rows = self.inverse[positions]
         order = np.argsort(rows, kind="stable")
         return rows[order], order
-
-    def subset(self, ranks: np.ndarray) -> tuple[StepOrder, np.ndarray]:
-        """Return the order of the sequences of some rising ranks, and the rows here of its positions."""
-        lengths = self.lengths[ranks]
-        order = StepOrder(np.concatenate([[0], np.cumsum(lengths)]))
-        steps = np.repeat(np.arange(order.n_steps), order.counts)
-        return order, self.begins[steps] + np.asarray(ranks)[order.ranks]
 
 
 # Rows to a block of ``linked``: a device multiplies many short blocks side by side, one long one alone.
@@ -231,7 +224,7 @@ class CompensatedSum:
 
 
 def finite_or_zero(logarithms: torch.Tensor) -> torch.Tensor:
-    """Return logarithms with 0 for -inf: -inf minus -inf is NaN, while exp(-inf - 0) = 0 speaks for itself."""
+    """Return logarithms with 0 for -inf: -inf minus -inf is NaN, while exp(-inf - 0) is 0."""
     return torch.where(torch.isneginf(logarithms), 0.0, logarithms)
 
 

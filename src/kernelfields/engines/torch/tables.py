@@ -13,32 +13,144 @@ Z is stored once, in one of three ways; products are as accurate as float32 (flo
 A product sums over r, or over up to 16384 rows, in float32 (float64); sums over more rows are added in float64. It
 costs one pass over Z and memory for a block of rows, and blocks shrink when the device has no room
 (engines/torch/rows.py). A sparse Z is a CSR tensor in float64, in both orders.
+
+The thin side of a product comes in parts that matrix units multiply exactly. Units of a device multiply numbers of 11
+significant bits (float16, TF32) and add in float32. A feature stored with 11 bits loses nothing there; the thin operand
+X (m, q), coefficients or residuals, is split so that it keeps 22:
+
+    half    X = 2^e (H + 2^-11 L)     H, L in float16, e of each column such that |H| < 2^15
+    TF32    X = H + L                 H, L of float32 with 11 significant bits
+
+H and L are side by side, 2 q columns filled up to a multiple of 8, in one product. An entry of X is kept to 2^-22 of
+itself, or in float16 to 2^-49 of the largest in its column if that is more. Products are then as accurate as float32
+with respect to the features stored. Nothing here waits for the device.
 """
 
 from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
+import scipy.sparse
 import torch
 
-from kernelfields.engines.torch.operands import (
-    Operand,
-    SplitHalf,
-    SplitTF32,
-    WholeOperand,
-    power_of_two_above,
-    round_to_tf32,
-    rounded_up,
-)
-from kernelfields.engines.torch.rows import block_bytes, by_row_blocks, device_of, is_out_of_memory
+from kernelfields.engines.torch.rows import Device, block_bytes, by_row_blocks, device_of, is_out_of_memory
 from kernelfields.kernels.tensors import float32_products, tensor_from
+from kernelfields.numerics.threads import Workers
+
+Array: TypeAlias = np.ndarray | torch.Tensor
 
 STORAGES = {"float64": torch.float64, "float32": torch.float32, "half": torch.float16}
+_LOW_BITS = 11
+# The largest magnitude in float16 is a little under 2^16.
+_LARGEST_EXPONENT = 15
+# Columns in multiples of this many are aligned as the fast kernels of the libraries need.
+ALIGNMENT = 8
+
+
+class Operand(Protocol):
+    """How a thin operand is written for a product, and how the product is read."""
+
+    def scale(self, X: torch.Tensor) -> torch.Tensor | None:
+        """Return what ``parts`` and ``combined`` need of all rows of X."""
+
+    def parts(self, X: torch.Tensor, scale: torch.Tensor | None) -> torch.Tensor:
+        """Return some rows of X as they enter the product, (m, p)."""
+
+    def combined(self, products: torch.Tensor, n_columns: int, scale: torch.Tensor | None) -> torch.Tensor:
+        """Return products (..., p) with parts as products with X, (..., q) float64."""
+
+
+class WholeOperand:
+    """X itself in one precision, for devices and precisions that need no parts."""
+
+    def __init__(self, dtype: torch.dtype):
+        self.dtype = dtype
+
+    def scale(self, X: torch.Tensor) -> None:
+        """Nothing is needed."""
+
+    def parts(self, X: torch.Tensor, scale: torch.Tensor | None) -> torch.Tensor:
+        """Return X rounded."""
+        return X.to(self.dtype)
+
+    def combined(self, products: torch.Tensor, n_columns: int, scale: torch.Tensor | None) -> torch.Tensor:
+        """Return the products in float64."""
+        return products.to(torch.float64)
+
+
+class SplitTF32:
+    """X = H + L with 11 significant bits each, stored in float32."""
+
+    def scale(self, X: torch.Tensor) -> None:
+        """Nothing is needed: float32 has exponents enough."""
+
+    def parts(self, X: torch.Tensor, scale: torch.Tensor | None) -> torch.Tensor:
+        """Return H and L side by side."""
+        high = round_to_tf32(X.to(torch.float32))
+        low = round_to_tf32((X - high).to(torch.float32))
+        return _side_by_side(high, low)
+
+    def combined(self, products: torch.Tensor, n_columns: int, scale: torch.Tensor | None) -> torch.Tensor:
+        """Return H's products plus L's."""
+        wide = products[..., : 2 * n_columns].to(torch.float64)
+        return wide[..., :n_columns] + wide[..., n_columns:]
+
+
+class SplitHalf:
+    """X = 2^e (H + 2^-11 L) in float16, with e of each column."""
+
+    def scale(self, X: torch.Tensor) -> torch.Tensor:
+        """Return 2^e, (q,)."""
+        return power_of_two_above(X, dim=0).mul_(2.0**-_LARGEST_EXPONENT)
+
+    def parts(self, X: torch.Tensor, scale: torch.Tensor | None) -> torch.Tensor:
+        """Return H and L side by side."""
+        assert scale is not None
+        scaled = X.to(torch.float64) / scale
+        high = scaled.to(torch.float16)
+        low = scaled.sub_(high).mul_(2.0**_LOW_BITS).to(torch.float16)
+        return _side_by_side(high, low)
+
+    def combined(self, products: torch.Tensor, n_columns: int, scale: torch.Tensor | None) -> torch.Tensor:
+        """Return H's products plus 2^-11 times L's, times 2^e."""
+        assert scale is not None
+        wide = products[..., : 2 * n_columns].to(torch.float64)
+        return wide[..., :n_columns].add(wide[..., n_columns:], alpha=2.0**-_LOW_BITS).mul_(scale)
+
+
+def _side_by_side(high: torch.Tensor, low: torch.Tensor) -> torch.Tensor:
+    width = high.shape[1]
+    both = high.new_zeros((high.shape[0], rounded_up(2 * width)))
+    both[:, :width] = high
+    both[:, width : 2 * width] = low
+    return both
+
+
+def rounded_up(width: int) -> int:
+    """Return the next multiple of the alignment."""
+    return -(-width // ALIGNMENT) * ALIGNMENT
+
+
+def power_of_two_above(X: torch.Tensor, dim: int) -> torch.Tensor:
+    """Return for each slice the power of two that is next above its largest magnitude, in float64; 1 for zeros."""
+    if X.shape[dim] == 0:
+        return torch.ones(X.shape[1 - dim], dtype=torch.float64, device=X.device)
+    largest = torch.linalg.vector_norm(X, ord=float("inf"), dim=dim).to(torch.float64)
+    # Within these bounds the powers and their inverses are normal numbers.
+    exponents = torch.frexp(largest).exponent.clamp(-900, 900)
+    return torch.ldexp(torch.ones_like(largest), exponents)
+
+
+def round_to_tf32(X: torch.Tensor) -> torch.Tensor:
+    """Return float32 values rounded to 11 significant bits, ties to even: their last 13 bits are zero."""
+    bits = X.contiguous().view(torch.int32)
+    bits = bits + 0xFFF + ((bits >> 13) & 1)
+    return (bits & ~0x1FFF).view(torch.float32)
 
 
 class TorchTable:
@@ -46,17 +158,17 @@ class TorchTable:
 
     ``features`` is an array or a tensor; it is shared where storage changes nothing, otherwise copied by blocks of
     rows. ``order`` lists the rows to store, by which they can be put in another order. ``overwrite`` rounds a
-    float32 tensor in place instead of copying it. ``matrix_units`` says whether Z and
-    the thin operands are rounded and split for TF32 or float16; None means on CUDA. ``dtype`` is the precision of
-    the products in terms of NumPy. Blocks have at most ``block_rows`` rows; products of ``summed_rows`` are summed
-    before float64 takes over, which leaves enough batches to keep all of a device busy.
+    float32 tensor in place instead of copying it. With ``matrix_units`` Z and the thin operands are rounded and split
+    for TF32 or float16; None means on CUDA. ``dtype`` is the precision of the products in terms of NumPy. Blocks have
+    at most ``block_rows`` rows; products of ``summed_rows`` are summed before float64 takes over, which leaves enough
+    batches to keep all of a device busy.
     """
 
     def __init__(
         self,
-        features: Any,
+        features: np.ndarray | torch.Tensor,
         storage: str = "float32",
-        device: Any = None,
+        device: Device = None,
         *,
         order: np.ndarray | None = None,
         overwrite: bool = False,
@@ -93,14 +205,15 @@ class TorchTable:
                 f"Use a smaller rank or storage='half'. PyTorch says: {error}"
             ) from error
 
-    def _store(self, features: Any, order: np.ndarray | None, overwrite: bool) -> torch.Tensor:
+    def _store(self, features: np.ndarray | torch.Tensor, order: np.ndarray | None, overwrite: bool) -> torch.Tensor:
         n_rows, rank = self.shape
         dtype = STORAGES[self.storage]
         rounded = self._units or self.storage == "half"
         if not rounded and order is None:
             return tensor_from(features, self.device, dtype)
-        shared = isinstance(features, torch.Tensor)
-        index: Any = tensor_from(order, features.device) if shared and order is not None else order
+        index: Array | None = order
+        if order is not None and isinstance(features, torch.Tensor):
+            index = tensor_from(order, features.device)
 
         def given(rows: slice) -> torch.Tensor:
             return tensor_from(features[rows if index is None else index[rows]], self.device)
@@ -108,7 +221,7 @@ class TorchTable:
         width = rank
         if self.storage == "half":
             width, self._scale = rounded_up(rank), self._column_scale(given)
-        if overwrite and shared and features.dtype == dtype:
+        if overwrite and isinstance(features, torch.Tensor) and features.dtype == dtype:
             stored = features
         else:
             stored = torch.empty((n_rows, width), dtype=dtype, device=self.device)
@@ -138,7 +251,7 @@ class TorchTable:
         limit = 2.0**120 if given(slice(0, 0)).dtype == torch.float32 else float("inf")
         return (2.0**15 / power_of_two_above(above[None], dim=0)).clamp_(max=limit)
 
-    def _by_blocks(self, work: Callable[[slice], Any], purpose: str, bytes_per_row: int) -> None:
+    def _by_blocks(self, work: Callable[[slice], object], purpose: str, bytes_per_row: int) -> None:
         step = min(self._block_rows, block_bytes(self.device) // max(1, bytes_per_row))
         by_row_blocks(self.shape[0], step, work, purpose)
 
@@ -201,7 +314,7 @@ class TorchTable:
         table._scale = None if self._scale is None else self._scale.square()
         return table
 
-    def product(self, coefficients: Any, workers: Any = None) -> torch.Tensor:
+    def product(self, coefficients: Array, workers: Workers | None = None) -> torch.Tensor:
         """Return Z V, (n, q) float64 on the device, for an array or a tensor V (r, q); ``workers`` is not used."""
         V = tensor_from(coefficients, self.device, torch.float64)
         if self._scale is not None:
@@ -219,7 +332,7 @@ class TorchTable:
             self._by_blocks(multiply, "a product with the features", self._bytes_per_row(V.shape[1]))
         return out
 
-    def transposed_product(self, rows: Any, workers: Any = None) -> np.ndarray:
+    def transposed_product(self, rows: Array, workers: Workers | None = None) -> np.ndarray:
         """Return Z^T R, (r, q) float64 on the host, for a tensor R (n, q); ``workers`` is not used."""
         R = tensor_from(rows, self.device)
         scale = self._operand.scale(R)
@@ -235,8 +348,8 @@ class TorchTable:
                 partial.append(self._multiplied(batches, right[:cut].unflatten(0, (-1, batch))))
             if cut < len(left):
                 partial.append(self._multiplied(left[cut:].T, right[cut:])[None])
-            for sums in [self._operand.combined(each, R.shape[1], scale).sum(dim=0) for each in partial]:
-                total.add_(sums)
+            for products in partial:
+                total.add_(self._operand.combined(products, R.shape[1], scale).sum(dim=0))
 
         with self._precision():
             self._by_blocks(add, "a product with the features", self._bytes_per_row(R.shape[1]))
@@ -244,7 +357,7 @@ class TorchTable:
         return (total if self._scale is None else total / self._scale[:, None]).cpu().numpy()
 
     def gram(self, stride: int = 1) -> torch.Tensor:
-        """Return Z^T Z, (r, r) float64 on the device, as every ``stride``-th row tells it, from products in float32."""
+        """Return Z^T Z, (r, r) float64 on the device, from every ``stride``-th row, by products in float32."""
         rows = self._stored[::stride]
         total = torch.zeros((rows.shape[1],) * 2, dtype=torch.float64, device=self.device)
         for begin in range(0, len(rows), self._summed_rows):
@@ -276,7 +389,7 @@ class TorchTable:
 class TorchSparseTable:
     """A CSR Z of SciPy and its transpose as CSR tensors on ``device``, in float64."""
 
-    def __init__(self, features: Any, device: Any = None):
+    def __init__(self, features: scipy.sparse.csr_array, device: Device = None):
         self.device = device_of(device, None)
         self.shape: tuple[int, int] = features.shape
         self.dtype = np.dtype(np.float64)
@@ -297,22 +410,22 @@ class TorchSparseTable:
         )
         return table
 
-    def product(self, coefficients: Any, workers: Any = None) -> torch.Tensor:
+    def product(self, coefficients: Array, workers: Workers | None = None) -> torch.Tensor:
         """Return Z V, (n, q) float64 on the device, for an array or a tensor V (r, q); ``workers`` is not used."""
         return self._stored @ tensor_from(coefficients, self.device, torch.float64)
 
-    def transposed_product(self, rows: Any, workers: Any = None) -> np.ndarray:
+    def transposed_product(self, rows: Array, workers: Workers | None = None) -> np.ndarray:
         """Return Z^T R, (r, q) float64 on the host, for a tensor R (n, q); ``workers`` is not used."""
         return (self._transposed @ tensor_from(rows, self.device, torch.float64)).cpu().numpy()
 
 
-def _csr_tensor(matrix: Any, device: torch.device) -> torch.Tensor:
+def _csr_tensor(matrix: scipy.sparse.csr_array, device: torch.device) -> torch.Tensor:
     index = np.int32 if max(matrix.nnz, *matrix.shape) < 2**31 else np.int64
-    starts, columns = (tensor_from(each.astype(index), device) for each in (matrix.indptr, matrix.indices))
+    starts, columns = (tensor_from(numbers.astype(index), device) for numbers in (matrix.indptr, matrix.indices))
     return _csr(starts, columns, tensor_from(matrix.data, device, torch.float64), matrix.shape)
 
 
-def _csr(starts: Any, columns: Any, values: Any, shape: Any) -> torch.Tensor:
+def _csr(starts: torch.Tensor, columns: torch.Tensor, values: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
     with warnings.catch_warnings():
         # PyTorch calls its CSR tensors a beta version whenever one is made.
         warnings.filterwarnings("ignore", message=".*[Ss]parse.*", category=UserWarning)

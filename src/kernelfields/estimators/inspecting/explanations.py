@@ -1,4 +1,4 @@
-"""Explanations of labels: what moved a label, and away from which other one, in chains, graphs and sets of labels.
+"""Explanations of labels: what moved a label, and away from which other one, for every family of labellings.
 
 An explanation compares the labels y of a sequence, a graph or an instance with y' that has another label o at one
 place v, all others as they are:
@@ -8,192 +8,246 @@ place v, all others as they are:
 is the log odds of the labelling against the other one. In a chain these are the potential of the position and of the
 steps to its neighbours; in a graph those of the node, its edges and larger factors. Every potential is z(x)^T w, so the
 difference falls apart into terms z_f (w_fa - w_fo), one per feature, and one term per clique set without inputs or
-with a kernel; these add up exactly. Which training inputs a kernel's term comes from is in training_inputs.py.
+with a kernel; these add up exactly. A rule that forbids one of the labellings contributes infinity.
 
-Cost: the potentials of the data and O(non-zeros) for the terms, O(pivots) kernel values per clique.
+At its optimum a function of a kernel is a sum over the training data, one term for each clique t of the set,
+
+    f(x, a) = s sum_t k(x, x_t) (1[y_t = a] - p(y_t = a | data)),      s the prior variance
+
+in the subspace that the pivots span, with its kernel z(x)^T z(x_t) in the place of k. So an input contributes to the
+score of its label, more the more similar it is and the less certain the field was of it. These terms are of ordinary
+size, and the rest of their sum is the gap of the fit; they need the training data. Without these there are the pivots
+b, a part of the training inputs, and
+
+    f(x, a) = sum_b k(x, b) alpha_b(a)
+
+whose terms may be large and cancel. Better readable are the most similar pivots, and the score of the label there.
+
+Cost: the potentials of the data and O(non-zeros) for the terms, O(pivots) kernel values per clique; with training data,
+one pass over them and the features of each set, O(N r).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from math import nan
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 import scipy.sparse
 
-from kernelfields.estimators.inspecting.training_inputs import TrainingInputs, similar_parts, spoken_parts
+from kernelfields.engines.engine import PackedData
 from kernelfields.features.readers import is_feature_sequences
 from kernelfields.fields.chains import Chains
-from kernelfields.fields.cliques import check_window
-from kernelfields.fields.constraints import ConstraintMasks
-from kernelfields.fields.graphs import Factors, Graphs
+from kernelfields.fields.graphs import Graphs
 from kernelfields.fields.label_cliques import LabelledInstances
+from kernelfields.fields.reading import locate
+from kernelfields.inference.answers import Answers
+from kernelfields.inference.base_measure import BaseMeasure
+from kernelfields.inference.family import LabelFamily
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.kernel import Constant, Kernel, Scaled, Sum
+from kernelfields.models.field import Field
 from kernelfields.numerics.parameters import check_count, is_whole
 from kernelfields.numerics.threads import Workers
-from kernelfields.objective.likelihoods.chain import only_ngrams, reaches_far
+from kernelfields.objective.likelihoods.likelihood import likelihood_of
 from kernelfields.objective.term import Term
 from kernelfields.reports.inspection import Contribution, Explanation, PositionExplanation
 
 #: How many weights to list by size, or how many of each sign, or None for all.
 Top = int | tuple[int, int] | None
 #: Weights (r, L^k) of a clique set, dense or CSR.
-Weights = Any
+Weights: TypeAlias = np.ndarray | scipy.sparse.csr_array
+#: Names the other labels of a clique: its group, its positions, and which of them is exchanged.
+StepWords = Callable[[str, list[int], int], str]
 
 _SHOWN_CLASSES = 10
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What an explanation is to hold: see :meth:`ChainCRF.explain`."""
+class Exchange:
+    """One clique that changes when a position takes its other label.
+
+    ``row`` counts the cliques of the set, ``kept`` and ``lost`` are the labellings of the clique before and after,
+    ``step`` names the neighbours that take part, if any do.
+    """
+
+    position: int
+    row: int
+    kept: int
+    lost: int
+    step: str = ""
+
+    @property
+    def suffix(self) -> str:
+        """What the step adds to a name."""
+        return f", {self.step}" if self.step else ""
+
+
+@dataclass(frozen=True)
+class Contributors:
+    """Kernel values (n, N) between new cliques and training inputs, and the weights of these, (N, L^k).
+
+    The term of training input t in the score of labelling y at new clique i is values[i, t] weights[t, y].
+    """
+
+    values: np.ndarray
+    weights: np.ndarray
+
+
+class TrainingInputs:
+    """The training data of a fitted field, and what they contribute to its scores."""
+
+    def __init__(self, field: Field, data: PackedData, classes: Sequence[object], workers: Workers):
+        self._field, self._data, self._classes, self._workers = field, data, classes, workers
+        self._residuals: dict[str, np.ndarray] = {}
+
+    def contributors(self, term: Term, data: PackedData) -> Contributors:
+        """Return kernel values and weights of all training inputs for the cliques of new data."""
+        self._check_pivots(term)
+        residuals = self._all_residuals()[term.name]
+        weights = -term.prior_variance * term.in_labels(term.in_coordinates(residuals))
+        subspace = term.subspace
+        features = subspace.features(term.clique.view(self._data))
+        return Contributors(subspace.features(term.clique.view(data)) @ features.T, weights)
+
+    def words(self, term: Term, row: int) -> str:
+        """Return what to call a training input: where it is, and its label."""
+        data = self._data
+        if isinstance(data, LabelledInstances):
+            return f"training instance {row}"
+        if isinstance(data, Graphs) and term.group is not None:
+            graph, factor = locate(data.group(term.group).offsets, row)
+            return f"{term.group} {factor} of training graph {graph}"
+        positions = term.clique.positions(data)
+        place = row if positions is None else int(positions[row])
+        whole, part = locate(data.offsets, place)
+        label = self._classes[data.required_labels[place]]
+        names = ("sequence", "position") if isinstance(data, Chains) else ("graph", "node")
+        return f"{names[1]} {part} of training {names[0]} {whole}, labelled {label}"
+
+    def _all_residuals(self) -> dict[str, np.ndarray]:
+        """Return marginals minus labels at the cliques of every term with pivots, (N, L^k) each."""
+        if not self._residuals:
+            field, data = self._field, self._data
+            placements = [term.placement(data) for term in field.terms]
+            likelihood = likelihood_of(data, placements, field.spec, self._workers)
+            residual = likelihood.evaluate(field.potentials(data, likelihood.family, likelihood.workers)).residual
+            self._residuals = {
+                term.name: likelihood.family.clique_residuals(residual, placement)
+                for term, placement in zip(field.terms, placements, strict=True)
+                if term.has_pivots
+            }
+        return self._residuals
+
+    def _check_pivots(self, term: Term) -> None:
+        """Raise unless the pivots of a term are at their places in the training data."""
+        inputs, subspace = term.clique.view(self._data), term.span
+        known = int(subspace.indices.max(initial=0)) < inputs.shape[0]
+        if known:
+            known = float(abs(inputs[subspace.indices] - subspace.pivots).max()) == 0.0
+        if not known:
+            raise ValueError("training holds other inputs than the fit: pass the X and y that the model was fitted to")
+
+
+@dataclass(frozen=True)
+class ExplanationSettings:
+    """What an explanation is to hold: see :meth:`FieldEstimator.explain`."""
 
     top: int = 5
-    against: object = None
-    feature_names: object = None
     pivots: int = 0
     neighbours: int = 3
     inputs: TrainingInputs | None = None
 
-    @classmethod
-    def of(
-        cls, crf: Any, training: object, top: int, against: object, feature_names: object, pivots: int, neighbours: int
-    ) -> Asked:
-        """Check what is asked of a fitted estimator."""
-        check_count(top, "top")
-        for name, count in (("pivots", pivots), ("neighbours", neighbours)):
-            if not is_whole(count) or count < 0:
-                raise ValueError(f"{name} must be a whole number of at least 0, got {count!r}")
-        inputs = None if training is None else TrainingInputs(crf, training)
-        return cls(top, against, feature_names, pivots, neighbours, inputs)
+    def check(self) -> None:
+        """Raise ValueError if a number cannot be used."""
+        check_count(self.top, "top")
+        for name, value in (("pivots", self.pivots), ("neighbours", self.neighbours)):
+            if not is_whole(value) or value < 0:
+                raise ValueError(f"{name} must be a whole number of at least 0, got {value!r}")
 
 
-def explain_sequence(crf: Any, x: object, y: object, tokens: object, asked: Asked) -> Explanation:
-    """Return what moved the labels of one sequence; see :meth:`ChainCRF.explain`."""
-    if reaches_far(crf.field_.terms) and not only_ngrams(crf.field_.terms):
-        raise ValueError(
-            "explain compares labels by what they meet at their neighbours and in n-grams, and this field has other "
-            "cliques of longer reach: predict_marginals and coef_ have its figures"
-        )
-    check_one_sequence(x, "explain")
-    chains = crf._reader.read([x], None if y is None else [y], None, crf.classes_)
-    masks, classes = crf.field_.structure.masks, crf.classes_.tolist()
-    masks.check_lengths(chains.lengths)
-    answers = crf.field_.answers(chains, Workers(1))
-    labels = _predicted(crf, x) if y is None else chains.labels
-    others = _others(answers.marginals, labels, classes, asked.against)
-    exchanges = partial(chain_exchanges, chains=chains, labels=labels, others=others, classes=classes)
-    names = _by_group(feature_names(crf, asked.feature_names))
-    moved = _moved(crf.field_.terms, chains, len(labels), exchanges, names, asked)
-    notes = [tuple(_broken_rules(masks, labels, others, t, classes)) for t in range(len(labels))]
-    words = _checked_tokens(tokens, len(labels), "sequence", "positions")
-    return _explanation(answers.marginals, labels, others, classes, words, moved, asked.top, notes)
+@dataclass(frozen=True)
+class Compared:
+    """Labels of one item (T,), the ones they are compared with (T,), the classes, and what to show for each place."""
+
+    labels: np.ndarray
+    others: np.ndarray
+    classes: Sequence[object]
+    words: Sequence[str] | None
 
 
-def explain_graph(crf: Any, x: object, y: object, names: object, asked: Asked) -> Explanation:
-    """Return what moved the labels of one graph; see :meth:`GraphCRF.explain`."""
-    classes, field = crf.classes_.tolist(), crf._field()
-    graphs = crf._reader.read([x], None if y is None else [y], None, crf.classes_)
-    answers = field.answers(graphs, Workers(1))
-    labels = _predicted(crf, x) if y is None else graphs.labels
-    others = _others(answers.marginals, labels, classes, asked.against)
-    words = _checked_tokens(names, len(labels), "graph", "nodes")
-    exchanges = partial(graph_exchanges, graphs=graphs, labels=labels, others=others, classes=classes, words=words)
-    named = partial(graph_feature_names, crf, asked.feature_names)
-    moved = _moved(field.terms, graphs, len(labels), exchanges, named, asked)
-    return _explanation(answers.marginals, labels, others, classes, words, moved, asked.top)
-
-
-def explain_instance(crf: Any, x: Any, y: object, asked: Asked) -> Explanation:
-    """Return what moved the labels of one instance; see :meth:`MultiLabelCRF.explain`."""
-    row = x[None] if isinstance(x, np.ndarray) and x.ndim == 1 else [x] if isinstance(x, list | tuple) else x
-    labels_given = None if y is None else np.asarray(y).reshape(1, -1)
-    field, data = crf._field(), crf._read(row, labels_given)
-    if data.n_instances != 1:
-        raise ValueError(f"explain takes one instance, got {data.n_instances}: pass one, such as X[:1]")
-    answers = field.answers(data, Workers(1))
-    labels = crf.predict(row)[0] if y is None else data.labels
-    words = [str(name) for name in crf.label_names_.tolist()]
-    pairs = {name: np.array([pair]) for name, pair in field.structure.pairs.items()}
-    exchanges = partial(label_exchanges, data=data, pairs=pairs, labels=labels, words=words)
-    names = _by_group(feature_names(crf, asked.feature_names))
-    moved = _moved(field.terms, data, len(labels), exchanges, names, asked)
-    return _explanation(answers.marginals, labels, 1 - labels, [0, 1], words, moved, asked.top)
-
-
-def _predicted(crf: Any, x: object) -> np.ndarray:
-    """Return the numbers of the labels that the estimator itself gives."""
-    return np.searchsorted(crf.classes_, crf.predict([x])[0])
-
-
-def _others(marginals: np.ndarray, labels: np.ndarray, classes: list, against: object) -> np.ndarray:
-    """Return the label that each is compared with: the most probable besides it, or that of ``against``."""
-    rest = marginals.copy()
-    rest[np.arange(len(labels)), labels] = -1.0
-    others = rest.argmax(axis=1)
-    if against is None:
-        return others
-    rivals = _rivals(classes, against, len(labels))
-    return np.where(rivals == labels, others, rivals)
-
-
-def _moved(
+def explain_labels(
     terms: Sequence[Term],
-    data: Any,
-    n_places: int,
-    exchanges_of: Callable[[Term], Iterator[Exchange]],
+    answers: Answers,
+    compared: Compared,
     names_of: Callable[[Term], Sequence[str]],
-    asked: Asked,
-) -> list[list[Contribution]]:
-    """Return the contributions of all terms at every place."""
-    moved: list[list[Contribution]] = [[] for _ in range(n_places)]
+    step_words: StepWords,
+    settings: ExplanationSettings,
+) -> Explanation:
+    """Return what moved the labels of one item; ``names_of`` names the input columns of a term."""
+    settings.check()
+    data, family = answers.data, answers.family
+    labels, others = compared.labels, compared.others
+    moved: list[list[Contribution]] = [[] for _ in range(len(labels))]
     for term in terms:
-        exchanges = list(exchanges_of(term))
+        exchanges = list(_exchanges(term, data, family, labels, others, step_words))
         if term.has_pivots:
-            found = _kernels(term, data, exchanges, asked)
+            found = _kernels(term, data, exchanges, settings)
         elif term.tied_everywhere:
             found = _constants(term, term.label_coefficients, exchanges)
         else:
             found = _features(term, term.label_coefficients, data, exchanges, coordinate_names(term, names_of(term)))
         for exchange, contributions in zip(exchanges, found, strict=True):
             moved[exchange.position] += contributions
-    return moved
-
-
-def _explanation(
-    marginals: np.ndarray,
-    labels: np.ndarray,
-    others: np.ndarray,
-    classes: Sequence[object],
-    words: Sequence[str] | None,
-    moved: Sequence[list[Contribution]],
-    top: int,
-    notes: Sequence[tuple[str, ...]] | None = None,
-) -> Explanation:
-    """Put the contributions of every place in order, the largest features listed and the others summed up."""
-    positions = []
-    for t, (label, other) in enumerate(zip(labels, others, strict=True)):
-        features = sorted((each for each in moved[t] if each.kind == "feature"), key=lambda each: -abs(each.amount))
-        wholes = [each for each in moved[t] if each.kind != "feature"]
-        shown, left_out = sorted([*features[:top], *wholes], key=lambda each: -each.amount), features[top:]
-        positions.append(
+    if family.base is not None:
+        for t, contributions in enumerate(moved):
+            for label, sign in ((labels[t], -1.0), (others[t], 1.0)):
+                rules = _broken_rules(family.base, compared, t, int(label))
+                contributions += [broken_rule(words, sign) for words in rules]
+    classes, words, rows = compared.classes, compared.words, np.arange(len(labels))
+    chances = answers.marginals[rows, labels].tolist(), answers.marginals[rows, others].tolist()
+    return Explanation(
+        tuple(
             PositionExplanation(
                 t,
                 None if words is None else words[t],
-                classes[label],
-                classes[other],
-                float(marginals[t, label]),
-                float(marginals[t, other]),
-                sum(each.amount for each in [*shown, *left_out]),
-                tuple(shown),
-                len(left_out),
-                sum(each.amount for each in left_out),
-                () if notes is None else notes[t],
+                classes[labels[t]],
+                classes[others[t]],
+                chances[0][t],
+                chances[1][t],
+                *listed(contributions, settings.top),
             )
+            for t, contributions in enumerate(moved)
         )
-    return Explanation(tuple(positions))
+    )
+
+
+def broken_rule(words: str, sign: float = 1.0) -> Contribution:
+    """Return the contribution of a rule that forbids the other labelling or, with ``sign`` -1, the one explained."""
+    return Contribution("rule", "", words, sign * np.inf)
+
+
+def listed(moved: Sequence[Contribution], top: int) -> tuple[float, tuple[Contribution, ...], int, float]:
+    """Return the sum of contributions, those to list in falling order, and number and sum of features left out."""
+    features = sorted((part for part in moved if part.kind == "feature"), key=lambda part: -abs(part.amount))
+    wholes = [part for part in moved if part.kind != "feature"]
+    shown, left_out = sorted([*features[:top], *wholes], key=lambda part: -part.amount), features[top:]
+    total = sum(part.amount for part in [*shown, *left_out])
+    return total, tuple(shown), len(left_out), sum(part.amount for part in left_out)
+
+
+def likeliest_others(marginals: np.ndarray, labels: np.ndarray, classes: list, against: object) -> np.ndarray:
+    """Return the label that each is compared with: the most probable besides it, or that of ``against``."""
+    rest = marginals.copy()
+    rest[np.arange(len(labels)), labels] = -1.0
+    others = rest.argmax(axis=1)
+    if against is None:
+        return others
+    tail = f"the sequence has {len(labels)} positions: give one label, or one for each position"
+    rivals = np.array(rival_labels(classes, against, len(labels), tail))
+    return np.where(rivals == labels, others, rivals)
 
 
 # ---- names of features
@@ -202,8 +256,8 @@ def _explanation(
 class WindowNames(Sequence[str]):
     """Names of the columns of a window: block j holds neighbour j - before, "[-1] name" for the one before."""
 
-    def __init__(self, names: Sequence[str], window: int | tuple[int, int]):
-        before, after = check_window(window)
+    def __init__(self, names: Sequence[str], neighbours: tuple[int, int]):
+        before, after = neighbours
         self._names = names
         self._prefixes = ["" if shift == 0 else f"[{shift:+d}] " for shift in range(-before, after + 1)]
 
@@ -219,7 +273,7 @@ class WindowNames(Sequence[str]):
 
 def coordinate_names(term: Term, names: Sequence[str]) -> Sequence[str]:
     """Return the names of a set's explicit features, one per row of its weights; ``names`` are the inputs'."""
-    return _mapped_names(term.subspace.kernel, WindowNames(names, term.clique.window))
+    return _mapped_names(term.subspace.kernel, WindowNames(names, term.clique.neighbours))
 
 
 def _mapped_names(kernel: Kernel, columns: Sequence[str]) -> Sequence[str]:
@@ -236,155 +290,48 @@ def _mapped_names(kernel: Kernel, columns: Sequence[str]) -> Sequence[str]:
 
 
 def pivots_note(term: Term) -> str:
-    """Say what a set of kernel functions consists of: "1,000 pivots of RBF"."""
+    """Return what a set of kernel functions consists of: "1,000 pivots of RBF"."""
     rank = term.subspace.rank
     return f"{rank:,} pivot{'s' if rank != 1 else ''} of {type(term.subspace.kernel).__name__}"
 
 
-def _by_group(names: Sequence[str]) -> Callable[[Term], Sequence[str]]:
-    """Return a function that names the inputs of every term alike."""
-    return lambda term: names
-
-
-def feature_names(crf: Any, given: Any) -> Sequence[str]:
-    """Return the names of the inputs: those given, those of the fit, or "x0", "x1" and so on."""
-    reader = crf._reader
-    n_features, known = reader.n_features, reader.names if hasattr(reader, "names") else reader.feature_names
+def input_names(
+    known: Sequence[str] | None, width: int, given: object, prefix: str = "x", what: str = ""
+) -> Sequence[str]:
+    """Return the names of input columns: those given, those of the fit, or "x0", "x1" and so on."""
     if given is None:
-        return [f"x{index}" for index in range(n_features)] if known is None else known
-    if not _is_list(given):
-        raise TypeError(f"feature_names must be a list of {n_features} names, got {given!r:.60}")
-    if len(given) != n_features:
-        raise ValueError(f"feature_names has {len(given)} names, but the inputs have {n_features} features")
+        return [f"{prefix}{index}" for index in range(width)] if known is None else known
+    if not is_list(given):
+        raise TypeError(f"feature_names{what} must be a list of {width} names, got {given!r:.60}")
+    if len(given) != width:
+        raise ValueError(f"feature_names{what} has {len(given)} names, but the inputs have {width} features")
     return [str(name) for name in given]
 
 
-def graph_feature_names(crf: Any, given: Any, term: Term) -> Sequence[str]:
-    """Return the names of what a term of a graph field sees: features of nodes, or of its type of edges.
-
-    ``given`` are names for nodes, or a dict of them by type of edges, with those of nodes under "node".
-    """
-    reader, kind = crf._reader, term.group
-    width = reader.width(term.clique) or 0
-    own = given.get(kind or "node") if isinstance(given, Mapping) else given if kind is None else None
-    if own is None:
-        return reader.columns.get(kind) or [f"{'x' if kind is None else 'e'}{index}" for index in range(width)]
-    if not _is_list(own) or len(own) != width:
-        raise ValueError(f"feature_names of {kind or 'node'!r} must be a list of {width} names, got {own!r:.60}")
-    return [str(name) for name in own]
-
-
-def _is_list(given: object) -> bool:
+def is_list(given: object) -> TypeGuard[Sequence[object]]:
+    """Whether something is a list of names and not text or a dict."""
     return hasattr(given, "__len__") and not isinstance(given, str | bytes | Mapping)
 
 
 # ---- which cliques change with a label
 
 
-@dataclass(frozen=True)
-class Exchange:
-    """One clique that changes when position t takes its other label.
-
-    ``row`` counts the cliques of the set, ``kept`` and ``lost`` are the labellings of the clique before and after,
-    ``step`` says which neighbour takes part, if one does.
-    """
-
-    position: int
-    row: int
-    kept: int
-    lost: int
-    step: str = ""
-
-    @property
-    def suffix(self) -> str:
-        """What the step adds to a name."""
-        return f", {self.step}" if self.step else ""
-
-
-def chain_exchanges(
-    term: Term, chains: Chains, labels: np.ndarray, others: np.ndarray, classes: Sequence[object]
+def _exchanges(
+    term: Term, data: PackedData, family: LabelFamily, labels: np.ndarray, others: np.ndarray, step_words: StepWords
 ) -> Iterator[Exchange]:
-    """Yield the cliques of a set that change with each position's label."""
-    positions = term.clique.positions(chains)
-    placed = range(chains.n_positions) if positions is None else positions.tolist()
-    for row, t in enumerate(placed):
-        if term.clique.labels_per_clique == 1:
-            yield Exchange(t, row, int(labels[t]), int(others[t]))
-            continue
-        if term.clique.labels_per_clique > 2:
-            yield from _ngram_exchanges(t, row, term.clique.labels_per_clique, labels, others, classes)
-            continue
-        width = len(classes)
-        before, after = int(labels[t - 1]), int(labels[t])
-        kept = before * width + after
-        yield Exchange(t, row, kept, before * width + int(others[t]), f"transition from {classes[before]}")
-        yield Exchange(t - 1, row, kept, int(others[t - 1]) * width + after, f"transition to {classes[after]}")
-
-
-def _ngram_exchanges(
-    last: int, row: int, length: int, labels: np.ndarray, others: np.ndarray, classes: Sequence[object]
-) -> Iterator[Exchange]:
-    """Yield what changes in the n-gram that ends at a position when one of its labels does."""
-    first, shape = last - length + 1, (len(classes),) * length
-    kept = labels[first : last + 1].tolist()
-    for t in range(first, last + 1):
-        lost = [*kept[: t - first], int(others[t]), *kept[t - first + 1 :]]
-        named = [f"[{classes[label]}]" if first + i == t else f"{classes[label]}" for i, label in enumerate(kept)]
-        before, after = (int(np.ravel_multi_index(each, shape)) for each in (kept, lost))
-        yield Exchange(t, row, before, after, f"{length}-gram {' '.join(named)}")
-
-
-def graph_exchanges(
-    term: Term,
-    graphs: Graphs,
-    labels: np.ndarray,
-    others: np.ndarray,
-    classes: Sequence[object],
-    words: Sequence[str] | None,
-) -> Iterator[Exchange]:
-    """Yield the cliques of a set that change with each node's label."""
+    """Yield the cliques of a set that change with the label of each place."""
     if term.group is None:
-        positions = term.clique.positions(graphs)
-        placed = range(graphs.n_positions) if positions is None else positions.tolist()
+        positions = term.clique.positions(data)
+        placed = range(len(labels)) if positions is None else positions.tolist()
         for row, v in enumerate(placed):
             yield Exchange(v, row, int(labels[v]), int(others[v]))
         return
-    factors: Factors = graphs.group(term.group)
-
-    def step(neighbours: list[int]) -> str:
-        named = [f"{u if words is None else words[u]} ({classes[labels[u]]})" for u in neighbours]
-        return f"{term.group} with {' and '.join(named)}"
-
-    yield from _factor_exchanges(factors.members, labels, others, len(classes), step)
-
-
-def label_exchanges(
-    term: Term, data: LabelledInstances, pairs: Mapping[str, np.ndarray], labels: np.ndarray, words: Sequence[str]
-) -> Iterator[Exchange]:
-    """Yield the cliques of a set that change with each label of one instance."""
-    if term.group is None:
-        positions: Any = term.clique.positions(data)
-        for row, v in enumerate(positions.tolist()):
-            yield Exchange(v, row, int(labels[v]), 1 - int(labels[v]))
-        return
-
-    def step(neighbours: list[int]) -> str:
-        (other,) = neighbours
-        return f"{words[other]} is {'there' if labels[other] else 'not there'}"
-
-    yield from _factor_exchanges(pairs[term.group], labels, 1 - labels, 2, step)
-
-
-def _factor_exchanges(
-    members: np.ndarray, labels: np.ndarray, others: np.ndarray, n_labels: int, step: Callable[[list[int]], str]
-) -> Iterator[Exchange]:
-    """Yield what changes in factors (M, k) when one of their labels does; ``step`` names the other nodes."""
-    for row, nodes in enumerate(members.tolist()):
-        kept = [int(labels[v]) for v in nodes]
+    for row, nodes in enumerate(family.clique_members(term.group).tolist()):
+        shape, kept = (family.n_labels,) * len(nodes), [int(labels[v]) for v in nodes]
         for place, v in enumerate(nodes):
             lost = [*kept[:place], int(others[v]), *kept[place + 1 :]]
-            before, after = (int(np.ravel_multi_index(each, (n_labels,) * len(nodes))) for each in (kept, lost))
-            yield Exchange(v, row, before, after, step(nodes[:place] + nodes[place + 1 :]))
+            before, after = (int(np.ravel_multi_index(numbers, shape)) for numbers in (kept, lost))
+            yield Exchange(v, row, before, after, step_words(term.group, nodes, place))
 
 
 # ---- what they contribute
@@ -392,7 +339,7 @@ def _factor_exchanges(
 
 def _constants(term: Term, weights: Weights, exchanges: Sequence[Exchange]) -> Iterator[list[Contribution]]:
     ngrams = term.outcomes is not None
-    score = _listed_scores(term) if ngrams else _dense(weights)[0].__getitem__
+    score = _listed_scores(term) if ngrams else dense(weights)[0].__getitem__
     own_name = f" ({term.name})" if term.name != term.clique.default_name and not ngrams else ""
     for exchange in exchanges:
         kind, name = ("transition", exchange.step + own_name) if exchange.step else ("constant", term.name)
@@ -409,7 +356,7 @@ def _listed_scores(term: Term) -> Callable[[int], float]:
 
 
 def _features(
-    term: Term, weights: Weights, data: Any, exchanges: Sequence[Exchange], named: Sequence[str]
+    term: Term, weights: Weights, data: PackedData, exchanges: Sequence[Exchange], named: Sequence[str]
 ) -> Iterator[list[Contribution]]:
     """Yield the terms of all features that an exchange moves, those of zero left out."""
     features = scipy.sparse.csr_array(term.subspace.features(term.clique.view(data)))
@@ -417,7 +364,7 @@ def _features(
         entries = slice(features.indptr[exchange.row], features.indptr[exchange.row + 1])
         columns, values = features.indices[entries], features.data[entries]
         # Sparse or dense, only the rows of features that occur are looked at.
-        pair = _dense(weights[columns][:, [exchange.kept, exchange.lost]])
+        pair = dense(weights[columns][:, [exchange.kept, exchange.lost]])
         amounts = values * (pair[:, 0] - pair[:, 1])
         yield [
             Contribution(
@@ -427,9 +374,11 @@ def _features(
         ]
 
 
-def _kernels(term: Term, data: Any, exchanges: Sequence[Exchange], asked: Asked) -> Iterator[list[Contribution]]:
-    """Yield the whole contribution of a set of kernel functions, with the parts of it that were asked for."""
-    scores, parts_of = term.scores(data, Workers(1)), _parts(term, data, asked)
+def _kernels(
+    term: Term, data: PackedData, exchanges: Sequence[Exchange], settings: ExplanationSettings
+) -> Iterator[list[Contribution]]:
+    """Yield the whole contribution of a set of kernel functions, with its requested parts."""
+    scores, parts_of = term.scores(data, Workers(1)), _parts(term, data, settings)
     for exchange in exchanges:
         amount = float(scores[exchange.row, exchange.kept] - scores[exchange.row, exchange.lost])
         parts, total = parts_of(exchange)
@@ -441,64 +390,74 @@ def _kernels(term: Term, data: Any, exchanges: Sequence[Exchange], asked: Asked)
         yield [Contribution("kernel", term.name, name, amount, parts=tuple(parts))]
 
 
-def _parts(term: Term, data: Any, asked: Asked) -> Callable[[Exchange], tuple[list[Contribution], int]]:
-    """Return what gives the parts of a kernel's contribution to an exchange, and how many there are in all."""
-    if asked.pivots:
-        return partial(_pivot_parts, term, *_dual(term, data), asked.pivots)
-    if not asked.neighbours:
+def _parts(
+    term: Term, data: PackedData, settings: ExplanationSettings
+) -> Callable[[Exchange], tuple[list[Contribution], int]]:
+    """Return a function of an exchange: the parts of a kernel's contribution to it, and how many there are in all."""
+    subspace, inputs = term.span, settings.inputs
+    if settings.pivots or (settings.neighbours and inputs is None):
+        similar = subspace.kernel(term.clique.view(data), subspace.pivots)
+    if settings.pivots:
+        expansion = Contributors(similar, term.in_labels(subspace.dual_coefficients(term.known)))
+        names = lambda i: f"pivot {i}, training input {subspace.indices[i]}"  # noqa: E731
+        return lambda exchange: _largest_parts("pivot", term, expansion, names, exchange, settings.pivots)
+    if not settings.neighbours:
         return lambda exchange: ([], 0)
-    if asked.inputs is not None:
-        inputs = asked.inputs
-        speakers = inputs.speakers(term, data)
-        return lambda exchange: (
-            spoken_parts(term, speakers, inputs, exchange, asked.neighbours),
-            len(speakers.weights),
-        )
-    subspace = term.subspace
-    similar = subspace.kernel(term.clique.view(data), subspace.pivots)
+    if inputs is not None:
+        contributors = inputs.contributors(term, data)
+        words = lambda i: inputs.words(term, i)  # noqa: E731
+        return lambda exchange: _largest_parts("training", term, contributors, words, exchange, settings.neighbours)
     at_pivots = term.in_labels(subspace.apply(subspace.pivots, term.known))
-    return lambda exchange: (
-        list(similar_parts(term, similar[exchange.row], at_pivots, exchange, asked.neighbours)),
-        subspace.rank,
-    )
+    return lambda exchange: _similar_parts(term, similar[exchange.row], at_pivots, exchange, settings.neighbours)
 
 
-def _dual(term: Term, data: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return kernel values to the pivots (n, r), and the coefficients of their kernel functions (r, L^k)."""
-    similar = term.subspace.kernel(term.clique.view(data), term.subspace.pivots)
-    return similar, term.in_labels(term.subspace.dual_coefficients(term.known))
-
-
-def _pivot_parts(
-    term: Term, similar: np.ndarray, dual: np.ndarray, count: int, exchange: Exchange
+def _largest_parts(
+    kind: str,
+    term: Term,
+    contributors: Contributors,
+    name_of: Callable[[int], str],
+    exchange: Exchange,
+    count: int,
 ) -> tuple[list[Contribution], int]:
-    """Return the terms of the kernel expansion that are largest, and how many terms it has."""
-    values = similar[exchange.row]
-    amounts = values * (dual[:, exchange.kept] - dual[:, exchange.lost])
-    chosen = np.concatenate(largest(amounts, count))
-    indices = term.subspace.indices
+    """Return the ``count`` inputs whose terms are largest in an exchange of labels, and how many inputs there are."""
+    values = contributors.values[exchange.row]
+    amounts = values * (contributors.weights[:, exchange.kept] - contributors.weights[:, exchange.lost])
+    chosen = np.argsort(-np.abs(amounts), kind="stable")[:count]
     parts = [
-        Contribution("pivot", term.name, f"pivot {i}, training input {indices[i]}", float(amounts[i]), float(values[i]))
+        Contribution(kind, term.name, name_of(i), float(amounts[i]), float(values[i]))
         for i in chosen[np.argsort(-amounts[chosen], kind="stable")].tolist()
     ]
     return parts, len(amounts)
 
 
-def _broken_rules(
-    masks: ConstraintMasks, labels: np.ndarray, others: np.ndarray, t: int, classes: Sequence[object]
-) -> Iterator[str]:
-    """Yield what the constraints say about the label at t and about its rival, given the neighbours."""
-    last = len(labels) - 1
-    before, after = labels[max(t - 1, 0)], labels[min(t + 1, last)]
-    for label in (labels[t], others[t]):
+def _similar_parts(
+    term: Term, values: np.ndarray, at_pivots: np.ndarray, exchange: Exchange, count: int
+) -> tuple[list[Contribution], int]:
+    """Return the most similar pivots, by kernel values (r,), and what the exchange would bring there; no amounts."""
+    parts = []
+    for i in np.argsort(-values, kind="stable")[:count].tolist():
+        there = float(at_pivots[i, exchange.kept] - at_pivots[i, exchange.lost])
+        name = f"like training input {term.span.indices[i]}, where it is {there:+.3f}"
+        parts.append(Contribution("similar", term.name, name, nan, float(values[i])))
+    return parts, term.subspace.rank
+
+
+def _broken_rules(base: BaseMeasure, compared: Compared, t: int, label: int) -> Iterator[str]:
+    """Yield the rules that a label at t breaks, given the labels of the neighbours."""
+    labels, classes, masks, allowed = compared.labels, compared.classes, base.masks, base.allowed
+    last, rules = len(labels) - 1, []
+    if masks is not None:
+        before, after = labels[max(t - 1, 0)], labels[min(t + 1, last)]
         rules = [
-            (masks.label[label], "everywhere"),
-            (t == 0 and masks.start[label], "at the first position"),
-            (t == last and masks.end[label], "at the last position"),
-            (t > 0 and masks.edge[before, label], f"after {classes[before]}"),
-            (t < last and masks.edge[label, after], f"before {classes[after]}"),
+            (masks.label[label], "everywhere by the constraints"),
+            (t == 0 and masks.start[label], "at the first position by the constraints"),
+            (t == last and masks.end[label], "at the last position by the constraints"),
+            (t > 0 and masks.edge[before, label], f"after {classes[before]} by the constraints"),
+            (t < last and masks.edge[label, after], f"before {classes[after]} by the constraints"),
         ]
-        yield from (f"{classes[label]} is forbidden {where} by the constraints" for broken, where in rules if broken)
+    if allowed is not None:
+        rules.append((label not in allowed[t : t + 1].labels, "here: it is not among the allowed labels"))
+    yield from (f"{classes[label]} is forbidden {where}" for broken, where in rules if broken)
 
 
 def largest(values: np.ndarray, top: Top) -> tuple[np.ndarray, np.ndarray]:
@@ -524,20 +483,20 @@ def _largest_of(values: np.ndarray, count: int) -> np.ndarray:
     return above[np.lexsort((above, -values[above]))]
 
 
-def _dense(weights: Weights) -> np.ndarray:
-    return weights.toarray() if scipy.sparse.issparse(weights) else np.asarray(weights)
+def dense(weights: Weights) -> np.ndarray:
+    """Return weights as an array."""
+    return weights if isinstance(weights, np.ndarray) else weights.toarray()
 
 
-# ---- what is asked for
+# ---- checks of requests
 
 
-def _checked_tokens(tokens: Any, n_positions: int, whole: str, parts: str) -> list[str] | None:
-    if tokens is None:
-        return None
-    if not _is_list(tokens):
+def checked_tokens(tokens: object, n_positions: int, whole: str, part: str) -> list[str]:
+    """Return what to show for each place of one item; ValueError unless there is one entry for each."""
+    if not is_list(tokens):
         raise TypeError(f"tokens must be a list of {n_positions} words, got {tokens!r:.60}")
     if len(tokens) != n_positions:
-        raise ValueError(f"tokens has {len(tokens)} entries, but the {whole} has {n_positions} {parts}")
+        raise ValueError(f"tokens has {len(tokens)} entries, but the {whole} has {n_positions} {part}s")
     return [str(token) for token in tokens]
 
 
@@ -551,16 +510,20 @@ def label_index(classes: list[object], label: object, where: str) -> int:
     return classes.index(plain)
 
 
-def _rivals(classes: list[object], against: object, n_positions: int) -> np.ndarray:
-    """Return the index of the label to compare with at each position, (T,)."""
+def rival_labels(classes: list[object], against: object, count: int, tail: str) -> list[int]:
+    """Return the numbers of the labels to compare with, one for each; ``tail`` ends the error for another number."""
     if not isinstance(against, list | tuple | np.ndarray) or np.ndim(against) == 0:
-        return np.full(n_positions, label_index(classes, against, "against"))
-    if len(against) != n_positions:
-        raise ValueError(
-            f"against holds {len(against)} labels, but the sequence has {n_positions} positions: "
-            "give one label, or one for each position"
-        )
-    return np.array([label_index(classes, label, "against") for label in against])
+        return [label_index(classes, against, "against")] * count
+    if len(against) != count:
+        raise ValueError(f"against holds {len(against)} labels, but {tail}")
+    return [label_index(classes, label, "against") for label in against]
+
+
+def one_row(x: Any) -> Any:
+    """Return one sample as a table of one row; tables as they are."""
+    if isinstance(x, np.ndarray) and x.ndim == 1:
+        return x[None]
+    return [x] if isinstance(x, list | tuple) and x and not isinstance(x[0], list | tuple | np.ndarray) else x
 
 
 def check_one_sequence(x: Any, caller: str) -> None:

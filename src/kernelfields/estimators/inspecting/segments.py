@@ -20,19 +20,22 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from kernelfields.estimators.inspecting.explanations import (
-    check_one_sequence,
+    broken_rule,
     coordinate_names,
-    feature_names,
-    label_index,
+    dense,
+    listed,
     pivots_note,
+    rival_labels,
 )
-from kernelfields.fields.segments import DURATION, SEGMENT, bounds_of
+from kernelfields.fields.segments import DURATION, SEGMENT, SegmentedChains, bounds_of
+from kernelfields.inference.answers import Answers
+from kernelfields.inference.choice import FamilySpec
+from kernelfields.inference.segments.family import SegmentFamily
+from kernelfields.models.field import Field
 from kernelfields.numerics.parameters import check_count, is_whole
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.term import Term
@@ -62,7 +65,7 @@ class Comparison:
 
     def durations(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
         """Return durations and labels of the kept segments, and of the rival ones."""
-        kept, rival = ([(end - begin, label) for begin, end, label in each] for each in (self.kept, self.rival))
+        kept, rival = ([(end - begin, label) for begin, end, label in own] for own in (self.kept, self.rival))
         return kept, rival
 
     def weights(self, shape: tuple[int, int], means: bool) -> np.ndarray:
@@ -73,88 +76,84 @@ class Comparison:
                 weights[begin:end, label] += sign / (end - begin) if means else sign
         return weights
 
-    def broken_rules(self, structure: Any, length: int, classes: Sequence[Any]) -> Iterator[str]:
+    def broken_rules(self, spec: FamilySpec, length: int, classes: Sequence[object]) -> Iterator[str]:
         """Yield why the rival segmentation is impossible, where it is."""
-        masks, name = structure.masks, classes[self.other]
+        masks, name = spec.masks, classes[self.other]
+        assert masks is not None
         longest = max(end - begin for begin, end, _ in self.rival)
         rules = [
-            (longest > structure.max_duration, f"as {name} is no longer than {structure.max_duration} positions"),
+            (longest > spec.max_duration, f"as {name} is no longer than {spec.max_duration} positions"),
             (masks.label[self.other], f"as {name} is forbidden everywhere"),
             (self.begin == 0 and masks.start[self.other], f"as {name} is forbidden at the first position"),
             (self.end == length and masks.end[self.other], f"as {name} is forbidden at the last position"),
         ]
         for _, a, b in self.steps(self.rival):
-            rules.append((structure.edge_penalties[a, b], f"as {classes[b]} is forbidden after {classes[a]}"))
+            rules.append((spec.step_penalties[a, b], f"as {classes[b]} is forbidden after {classes[a]}"))
         yield from (f"{name} is impossible here, {why}" for broken, why in rules if broken)
 
 
 def explain_segments(
-    crf: Any, x: object, y: Any, top: int, against: object, given_names: object, count: int
+    field: Field, answers: Answers, classes: list, names: Sequence[str], top: int, against: object, count: int
 ) -> Explanation:
-    """Return what moved the segments of one sequence; see :meth:`SegmentCRF.explain`."""
+    """Return what moved the segments of one sequence, those of its labels or the best; see SegmentCRF.explain."""
     check_count(top, "top")
     if not is_whole(count) or count < 0:
         raise ValueError(f"positions must be a whole number of at least 0, got {count!r}")
-    check_one_sequence(x, "explain")
-    data, structure = crf._read([x], None if y is None else [y]), crf.field_.structure
-    if y is not None and data.evidence is not None:
-        raise ValueError("explain needs all labels of y, or None for those of the most probable segmentation")
-    answers, classes = crf.field_.answers(data, Workers(1)), crf.classes_.tolist()
-    if y is None:
-        labels, mask = answers.best()
+    data, spec, family = answers.data, field.spec, answers.family
+    assert isinstance(family, SegmentFamily)
+    if data.labels is None:
+        labels, mask = family.best_segmentation(answers.potentials, answers.workers)
     else:
-        structure.check_labels(data, crf.classes_)
         labels, mask = data.labels, data.begins | data.is_start
     begins, ends = bounds_of(mask)
     segments = list(zip(begins.tolist(), ends.tolist(), labels[begins].tolist(), strict=True))
     shares = np.add.reduceat(answers.marginals, begins) / (ends - begins)[:, None]
-    rivals = _rivals(against, classes, len(segments))
-    names = feature_names(crf, given_names)
-    potentials = {term.name: term.scores(data, Workers(1)) for term in crf.field_.terms}
+    rivals: Sequence[int | None] = [None] * len(segments)
+    if against is not None:
+        tail = f"there are {len(segments)} segments: give one label, or one for each"
+        rivals = rival_labels(classes, against, len(segments), tail)
+    potentials = {term.name: term.scores(data, Workers(1)) for term in field.terms}
     explained = []
     for place in range(len(segments)):
-        chosen = _compared(segments, place, structure, shares[place], classes, rivals[place])
+        chosen = _compared(segments, place, spec, shares[place], classes, rivals[place])
         amounts = [
-            each
-            for term in crf.field_.terms
-            for each in _contributions(term, potentials[term.name], data, chosen, names, classes, count)
+            amount
+            for term in field.terms
+            for amount in _contributions(term, potentials[term.name], data, chosen, names, classes, count)
         ]
-        notes = tuple(chosen.broken_rules(structure, len(labels), classes))
-        explained.append(_explained(chosen, amounts, shares[place], classes, top, notes))
-    return Explanation(tuple(explained))
-
-
-def _rivals(against: Any, classes: list, n_segments: int) -> list[int | None]:
-    """Return the label to compare each segment with, None for the most probable one besides its own."""
-    if against is None:
-        return [None] * n_segments
-    if not isinstance(against, list | tuple | np.ndarray) or np.ndim(against) == 0:
-        return [label_index(classes, against, "against")] * n_segments
-    if len(against) != n_segments:
-        raise ValueError(
-            f"against holds {len(against)} labels, but there are {n_segments} segments: give one label, or one for each"
+        amounts += [broken_rule(words) for words in chosen.broken_rules(spec, len(labels), classes)]
+        explained.append(
+            SegmentExplanation(
+                chosen.begin,
+                None,
+                classes[chosen.label],
+                classes[chosen.other],
+                float(shares[place, chosen.label]),
+                float(shares[place, chosen.other]),
+                *listed(amounts, top),
+                end=chosen.end,
+            )
         )
-    return [label_index(classes, label, "against") for label in against]
+    return Explanation(tuple(explained))
 
 
 def _compared(
     segments: list[tuple[int, int, int]],
     place: int,
-    structure: Any,
+    spec: FamilySpec,
     shares: np.ndarray,
     classes: list,
     against: int | None,
 ) -> Comparison:
-    """Return a segment and its rival: with the label asked for, else the most probable that is possible."""
+    """Return a segment and its rival: with the requested label, else the most probable that is possible."""
     own = segments[place][2]
     if against is not None and against != own:
-        return _exchanged(segments, place, against, structure.repeats)
+        return _exchanged(segments, place, against, spec.repeats)
     order = [label for label in np.argsort(-shares, kind="stable").tolist() if label != own]
-    comparisons = [_exchanged(segments, place, other, structure.repeats) for other in order]
+    comparisons = [_exchanged(segments, place, other, spec.repeats) for other in order]
     length = segments[-1][1]
-    return next(
-        (each for each in comparisons if not any(each.broken_rules(structure, length, classes))), comparisons[0]
-    )
+    possible = (own for own in comparisons if not any(own.broken_rules(spec, length, classes)))
+    return next(possible, comparisons[0])
 
 
 def _exchanged(segments: list[tuple[int, int, int]], place: int, other: int, repeats: bool) -> Comparison:
@@ -174,7 +173,7 @@ def _exchanged(segments: list[tuple[int, int, int]], place: int, other: int, rep
 def _contributions(
     term: Term,
     scores: np.ndarray,
-    data: Any,
+    data: SegmentedChains,
     compared: Comparison,
     names: Sequence[str],
     classes: list,
@@ -219,7 +218,7 @@ def _more_often(kept: list[tuple], rival: list[tuple]) -> list[tuple[tuple, int]
     """Return what two lists do not have in common, and how many times more it is in the first."""
     counts = Counter(kept)
     counts.subtract(rival)
-    return [(each, count) for each, count in counts.items() if count]
+    return [(entry, count) for entry, count in counts.items() if count]
 
 
 def _counted(name: str, count: int, negative: str) -> str:
@@ -243,42 +242,14 @@ def _kernel_amount(term: Term, scores: np.ndarray, weights: np.ndarray, count: i
     )
 
 
-def _feature_amounts(term: Term, data: Any, weights: np.ndarray, names: Sequence[str]) -> Iterator[Contribution]:
+def _feature_amounts(
+    term: Term, data: SegmentedChains, weights: np.ndarray, names: Sequence[str]
+) -> Iterator[Contribution]:
     """Yield the amounts of explicit features over all positions of a comparison, those of zero left out."""
-    features = term.features(data)
-    table = term.label_coefficients
-    moved = features.T @ weights
-    moved = moved.toarray() if scipy.sparse.issparse(moved) else np.asarray(moved)
-    amounts = np.einsum("fl,fl->f", moved, table.toarray() if scipy.sparse.issparse(table) else table)
+    features, table = term.features(data), term.label_coefficients
+    assert features is not None, "a constant term has no features"
+    amounts = np.einsum("fl,fl->f", dense(features.T @ weights), dense(table))
     named = coordinate_names(term, names)
     mean = ", mean" if term.group == SEGMENT else ""
     for i in np.flatnonzero(amounts).tolist():
         yield Contribution("feature", term.name, f"{named[i]}{mean}", float(amounts[i]))
-
-
-def _explained(
-    compared: Comparison,
-    amounts: list[Contribution],
-    shares: np.ndarray,
-    classes: list,
-    top: int,
-    notes: tuple[str, ...],
-) -> SegmentExplanation:
-    """Return the contributions of a segment in falling order, the largest features listed and the others summed up."""
-    features = sorted((each for each in amounts if each.kind == "feature"), key=lambda each: -abs(each.amount))
-    wholes = [each for each in amounts if each.kind != "feature"]
-    left = features[top:]
-    return SegmentExplanation(
-        compared.begin,
-        None,
-        classes[compared.label],
-        classes[compared.other],
-        float(shares[compared.label]),
-        float(shares[compared.other]),
-        sum(each.amount for each in amounts),
-        tuple(sorted([*features[:top], *wholes], key=lambda each: -each.amount)),
-        len(left),
-        sum(each.amount for each in left),
-        notes,
-        end=compared.end,
-    )

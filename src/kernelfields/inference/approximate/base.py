@@ -26,15 +26,19 @@ as far as the method can tell.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from kernelfields.inference.beliefs import GraphInference, GraphPotentials
+from kernelfields.inference.graphs import Diagnostics, GraphFamily, GraphPotentials
 from kernelfields.inference.packing import check_whole, end_to_end, grouped
 from kernelfields.numerics.parameters import check_penalty
+from kernelfields.numerics.registry import SETTINGS
 from kernelfields.numerics.threads import Workers
+
+#: What random numbers are drawn from, as NumPy takes it.
+RandomState = int | np.random.Generator | None
 
 
 class Incidence(NamedTuple):
@@ -61,6 +65,7 @@ class SweepSums(NamedTuple):
 NO_SUMS = SweepSums(np.zeros((0, 0)), np.zeros((0, 0)), np.zeros(1, np.int64), np.zeros(0))
 
 
+@SETTINGS.register("trw")
 class TreeReweighted(BaseEstimator):
     """Options of tree-reweighted belief propagation.
 
@@ -77,6 +82,7 @@ class TreeReweighted(BaseEstimator):
         self.warm_start = warm_start
 
 
+@SETTINGS.register("loopy")
 class LoopyBelief(BaseEstimator):
     """Options of loopy belief propagation, as those of ``TreeReweighted``.
 
@@ -90,6 +96,7 @@ class LoopyBelief(BaseEstimator):
         self.warm_start = warm_start
 
 
+@SETTINGS.register("mean-field")
 class MeanField(BaseEstimator):
     """Options of mean field: ascend from ``starts`` distributions and keep the best bound of each graph.
 
@@ -97,13 +104,14 @@ class MeanField(BaseEstimator):
     climbed to from chance (``random_state``).
     """
 
-    def __init__(self, tolerance: float = 1e-6, max_iter: int = 500, starts: int = 2, random_state: Any = 0):
+    def __init__(self, tolerance: float = 1e-6, max_iter: int = 500, starts: int = 2, random_state: RandomState = 0):
         self.tolerance = tolerance
         self.max_iter = max_iter
         self.starts = starts
         self.random_state = random_state
 
 
+@SETTINGS.register("gibbs")
 class Gibbs(BaseEstimator):
     """Options of Gibbs sampling: ``chains`` from different starts, each of ``sweeps`` sweeps after ``burn_in``.
 
@@ -111,7 +119,9 @@ class Gibbs(BaseEstimator):
     at every call.
     """
 
-    def __init__(self, chains: int = 4, burn_in: int = 100, sweeps: int = 400, thin: int = 10, random_state: Any = 0):
+    def __init__(
+        self, chains: int = 4, burn_in: int = 100, sweeps: int = 400, thin: int = 10, random_state: RandomState = 0
+    ):
         self.chains = chains
         self.burn_in = burn_in
         self.sweeps = sweeps
@@ -127,7 +137,7 @@ OPTIONS: dict[str, type[BaseEstimator]] = {
 }
 
 
-class ApproximateInference(GraphInference):
+class ApproximateFamily(GraphFamily):
     """What all approximations share: labellings that are locally best, and samples by Gibbs sampling."""
 
     fewest_samples = 0
@@ -139,28 +149,31 @@ class ApproximateInference(GraphInference):
         nodes = np.concatenate([np.zeros(0, np.int64), *(each.ravel() for each in members)])
         orders = np.concatenate([np.zeros(0, np.int64), *(np.full(len(m), m.shape[1]) for m in members)])
         start = np.concatenate([[0], np.cumsum(orders)])
-        node_start, by_node = grouped(nodes, self.n_nodes)
+        node_start, by_node = grouped(nodes, self.n_positions)
         factor = np.repeat(np.arange(len(orders)), orders)[by_node]
         self._incidence = Incidence(
             offsets, node_start, factor, by_node - start[factor], start, nodes, np.zeros(len(orders), np.int64)
         )
 
-    def arrange(self, given: GraphPotentials) -> tuple[Incidence, np.ndarray, np.ndarray]:
+    def _planned_again(self, offsets: np.ndarray, members: Sequence[np.ndarray]) -> ApproximateFamily:
+        return type(self)(offsets, members, self.n_labels, self.options)
+
+    def arrange(self, checked: GraphPotentials) -> tuple[Incidence, np.ndarray, np.ndarray]:
         """Return the incidence with the places of all tables, node potentials, and the tables end to end."""
         places, begin = [np.zeros(0, np.int64)], 0
-        for members, table, tied in zip(self.members, given.tables, given.tied, strict=True):
+        for members, table, tied in zip(self.members, checked.tables, checked.tied, strict=True):
             size = self.n_labels ** members.shape[1]
             places.append(begin + size * np.arange(len(members)) * (not tied))
             begin += table.size
         incidence = self._incidence._replace(table_start=np.concatenate(places))
-        return incidence, given.node, end_to_end(given.tables)
+        return incidence, checked.node, end_to_end(checked.tables)
 
     def sweep_runs(self, workers: Workers, n_sweeps: int = 1) -> list[tuple[int, int]]:
         """Cut the graphs into runs of about equal work: nodes and incidences."""
         work = self._incidence.node_start[self.offsets] + self.offsets
         return workers.weighted_pieces(work, 10 * self.n_labels * n_sweeps)
 
-    def climb(self, given: GraphPotentials, labels: np.ndarray, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
+    def climb(self, checked: GraphPotentials, labels: np.ndarray, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
         """Improve a labelling one node at a time until none helps; return it and its scores (S,).
 
         Where a forbidden combination remains, a search with growing penalties looks for an allowed labelling; the
@@ -172,7 +185,7 @@ class ApproximateInference(GraphInference):
             penalised_search,
         )
 
-        arranged, labels, scores = self.arrange(given), np.array(labels, dtype=np.int64), np.empty(self.n_graphs)
+        arranged, labels, scores = self.arrange(checked), np.array(labels, dtype=np.int64), np.empty(self.n_items)
 
         def run(first: int, last: int) -> None:
             iterated_modes(first, last, *arranged, labels)
@@ -182,27 +195,29 @@ class ApproximateInference(GraphInference):
         workers.each(run, self.sweep_runs(workers))
         return labels, scores
 
-    def _decode(self, given: GraphPotentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
+    def _decode(self, checked: GraphPotentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
         """Take the labels of largest marginal, then change them one at a time until none helps."""
-        return self.climb(given, self._infer(given, workers).node_marginals.argmax(axis=1), workers)
+        return self.climb(checked, self._member(checked, workers).node_marginals.argmax(axis=1), workers)
 
     def start_chains(
-        self, given: GraphPotentials, workers: Workers, random: np.random.Generator, n_chains: int
+        self, checked: GraphPotentials, workers: Workers, random: np.random.Generator, n_chains: int
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return labellings (chains, N) to start from and random states (chains, S).
 
         The first chain starts from a good labelling, the others from chance, mended where something is forbidden.
         """
-        states = random.integers(2**64, size=(n_chains, self.n_graphs), dtype=np.uint64)
-        labels = random.integers(self.n_labels, size=(n_chains, self.n_nodes))
-        labels[0], scores = self.climb(given, given.node.argmax(axis=1), workers)
+        states = random.integers(2**64, size=(n_chains, self.n_items), dtype=np.uint64)
+        labels = random.integers(self.n_labels, size=(n_chains, self.n_positions))
+        labels[0], scores = self.climb(checked, checked.node.argmax(axis=1), workers)
         raise_if_lost(scores, "gibbs")
-        for chain in range(1, n_chains if given.restricted else 1):
-            climbed, scores = self.climb(given, labels[chain], workers)
-            labels[chain] = np.where(np.isneginf(scores)[self.node_graphs], labels[0], climbed)
+        for chain in range(1, n_chains if checked.restricted else 1):
+            climbed, scores = self.climb(checked, labels[chain], workers)
+            labels[chain] = np.where(np.isneginf(scores)[self.position_items], labels[0], climbed)
         return labels, states
 
-    def _sample(self, given: GraphPotentials, n_samples: int, random: np.random.Generator) -> np.ndarray:
+    def _draw(
+        self, checked: GraphPotentials, n_samples: int, random: np.random.Generator, workers: Workers
+    ) -> np.ndarray:
         """Draw by Gibbs sampling: several chains, one labelling every ``thin`` sweeps after burn-in.
 
         The draws follow p(y) as far as the chains have mixed; neighbours within a chain are not independent. Use
@@ -211,17 +226,17 @@ class ApproximateInference(GraphInference):
         from kernelfields.inference.approximate.sweeps_compiled import sample_sweeps
 
         options = self.options if isinstance(self.options, Gibbs) else Gibbs()
-        drawn = np.empty((n_samples, self.n_nodes), dtype=np.int64)
+        drawn = np.empty((n_samples, self.n_positions), dtype=np.int64)
         n_chains = min(options.chains, n_samples)
         if not n_chains:
             return drawn
-        arranged = self.arrange(given)
-        labels, states = self.start_chains(given, Workers(1), random, n_chains)
+        arranged = self.arrange(checked)
+        labels, states = self.start_chains(checked, workers, random, n_chains)
         for chain in range(n_chains):
             fixed = *arranged, labels[chain], states[chain]
-            sample_sweeps(0, self.n_graphs, *fixed, options.burn_in, NO_SUMS)
+            sample_sweeps(0, self.n_items, *fixed, options.burn_in, NO_SUMS)
             for row in range(chain, n_samples, n_chains):
-                sample_sweeps(0, self.n_graphs, *fixed, options.thin, NO_SUMS)
+                sample_sweeps(0, self.n_items, *fixed, options.thin, NO_SUMS)
                 drawn[row] = labels[chain]
         return drawn
 
@@ -236,7 +251,7 @@ def raise_if_lost(scores: np.ndarray, method: str) -> None:
         )
 
 
-def diagnose(report: np.ndarray, method: str, advice: str) -> dict[str, Any]:
+def diagnose(report: np.ndarray, method: str, advice: str) -> Diagnostics:
     """Return the diagnostics of sweeps from their report, (S, 4): value, sweeps, change, converged."""
     slow, notes = np.flatnonzero(report[:, 3] == 0), []
     if slow.size:

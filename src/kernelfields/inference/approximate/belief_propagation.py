@@ -11,9 +11,9 @@ upper bound whether or not the sweeps have converged, and ``gradient`` is its ex
 At convergence the messages minimise the bound, which is then a convex function of the potentials. Both methods are
 exact on forests. Decoding takes maxima in place of sums, with the weights of trees in both.
 
-Graphs are shared out among threads, and so are the parts of a large graph (parts.py), except in decoding.
+Graphs are shared out among threads, and so are the parts of a large graph (pair_layout.py), except in decoding.
 
-Arrays as in inference/beliefs.py; factors of two nodes only. Cost: O(P L^2) per sweep for P pairs; memory O(P L)
+Arrays as in inference/graphs.py; factors of two nodes only. Cost: O(P L^2) per sweep for P pairs; memory O(P L)
 for messages and one exponentiated table per different table. Fails: ValueError for larger factors, and naming a
 graph in which forbidden labels leave a node without any.
 """
@@ -22,13 +22,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
-from kernelfields.inference.approximate.base import ApproximateInference, LoopyBelief, TreeReweighted, diagnose
+from kernelfields.inference.approximate.base import ApproximateFamily, LoopyBelief, TreeReweighted, diagnose
 from kernelfields.inference.approximate.pair_layout import LEAST_PARTED, Messages, PairGraph, PairLayout, PairTables
-from kernelfields.inference.beliefs import GraphBeliefs, GraphPotentials
+from kernelfields.inference.graphs import GraphMember, GraphPotentials
 from kernelfields.inference.packing import InfeasibleGraph, raise_if_infeasible
 from kernelfields.numerics.threads import Workers
 
@@ -36,42 +35,42 @@ from kernelfields.numerics.threads import Workers
 _DECODING_LIMITS = 1e-5, 30
 
 
-class PropagatedBeliefs(GraphBeliefs):
+class PropagatedMember(GraphMember):
     """Marginals of nodes, and the messages from which those of pairs are made when they are asked for."""
 
-    inference: BeliefPropagation
+    family: PropagationFamily
     _state: tuple[PairGraph, PairTables, np.ndarray, np.ndarray]
 
-    def factor_marginals(self, group: int) -> np.ndarray:
+    def _table_marginals(self, group: int) -> np.ndarray:
         """Return the marginals (M, L, L) of the labels at the factors of a group."""
-        marginals = np.zeros(self.inference.table_shape(group, False))
+        marginals = np.zeros(self.family.table_shape(group, False))
         self._workers.each(self._filling(group, np.zeros(0), False, lambda: marginals), self._pieces(group))
         return marginals
 
     def _expected_tables(self) -> list[np.ndarray]:
         return [
-            self._tied_sum(group) if tied else self._summed(group, self.factor_marginals(group))
+            self._tied_sum(group) if tied else self._summed(group, self._table_marginals(group))
             for group, tied in enumerate(self.tied)
         ]
 
     def _tied_sum(self, group: int) -> np.ndarray:
         """Return the weighted sum (1, L, L) of a group's marginals without making them."""
-        weights = np.zeros(0) if self.weights is None else self.weights[self.inference.factor_graphs(group)]
-        shape = self.inference.table_shape(group, True)
+        weights = np.zeros(0) if self.weights is None else self.weights[self.family.factor_items(group)]
+        shape = self.family.table_shape(group, True)
         part = self._filling(group, weights, True, lambda: np.zeros(shape))
         return self._workers.sum(part, self._pieces(group))
 
     def _pieces(self, group: int) -> list[tuple[int, int]]:
-        n_factors = len(self.inference.members[group])
-        return self._workers.pieces(n_factors, 10 * n_factors * self.inference.n_labels**2)
+        n_factors = len(self.family.members[group])
+        return self._workers.pieces(n_factors, 10 * n_factors * self.family.n_labels**2)
 
     def _filling(
         self, group: int, weights: np.ndarray, tied: bool, target: Callable[[], np.ndarray]
-    ) -> Callable[[int, int], Any]:
+    ) -> Callable[[int, int], np.ndarray]:
         """Return the function that fills ``target`` with the marginals of factors first..last-1 and returns it."""
         from kernelfields.inference.approximate.messages_compiled import pair_marginals
 
-        pairs, marginals = self.inference.pairs.groups[group], self.node_marginals
+        pairs, marginals = self.family.pairs.groups[group], self.node_marginals
 
         def part(first: int, last: int) -> np.ndarray:
             out = target()
@@ -81,7 +80,7 @@ class PropagatedBeliefs(GraphBeliefs):
         return part
 
 
-class BeliefPropagation(ApproximateInference):
+class PropagationFamily(ApproximateFamily):
     """Tree-reweighted or loopy belief propagation, as the options say.
 
     With ``warm_start`` the plan keeps the last messages and begins the next call with them. Graphs of at least
@@ -111,17 +110,17 @@ class BeliefPropagation(ApproximateInference):
         self._graph = self.pairs.graph if self.reweighted else self.pairs.unweighted()
         self._messages: np.ndarray | None = None
 
-    def _infer(self, given: GraphPotentials, workers: Workers) -> PropagatedBeliefs:
+    def _member(self, checked: GraphPotentials, workers: Workers) -> PropagatedMember:
         from kernelfields.inference.approximate.messages_compiled import propagate, tree_marginals
 
-        node, options, graph = given.node, self.options, self._graph
-        tables = self.pairs.tables(given.tables, given.tied, graph)
+        node, options, graph = checked.node, self.options, self._graph
+        tables = self.pairs.tables(checked.tables, checked.tied, graph)
         messages = Messages.flat(self.pairs.n_pairs, *node.shape)
         down, beliefs, marginals = messages.down, messages.beliefs, messages.chances
         if self._messages is not None:
             down[0] = self._messages
             np.exp(down[0], out=down[1])
-        report = np.zeros((self.n_graphs, 4))
+        report = np.zeros((self.n_items, 4))
         limits = self.reweighted, options.tolerance, options.damping, options.max_iter
 
         def run(first: int, last: int) -> None:
@@ -131,7 +130,7 @@ class BeliefPropagation(ApproximateInference):
 
         workers.each(run, self._whole_runs(workers))
         for g, ranges in self.pairs.parts.items():
-            from kernelfields.inference.approximate.parted_sweeps import PartedSweeps
+            from kernelfields.inference.approximate.messages_compiled import PartedSweeps
 
             sweeps = PartedSweeps(graph, bool(graph.forest[g]), ranges, tables, node, messages, workers)
             report[g] = sweeps.propagate(*limits)
@@ -143,19 +142,19 @@ class BeliefPropagation(ApproximateInference):
             self._messages = np.where(np.isneginf(down[0]), 0.0, down[0])
         holds = "the bound holds, but is not the tightest" if self.reweighted else "the values may mean little"
         diagnostics = diagnose(report, repr(self.method), f"{holds}; raise max_iter or damping")
-        result = PropagatedBeliefs(self, given, report[:, 0].copy(), marginals, workers, diagnostics)
+        result = PropagatedMember(self, checked, report[:, 0].copy(), marginals, workers, diagnostics)
         result._state = graph, tables, down, beliefs
         return result
 
-    def _decode(self, given: GraphPotentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
+    def _decode(self, checked: GraphPotentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
         """Take the best labelling found by tree-reweighted max-product sweeps, which is exact on forests, and climb."""
         from kernelfields.inference.approximate.messages_compiled import best_labels
 
-        node, graph = given.node, self.pairs.graph
-        tables = self.pairs.tables(given.tables, given.tied, graph)
+        node, graph = checked.node, self.pairs.graph
+        tables = self.pairs.tables(checked.tables, checked.tied, graph)
         messages = Messages.flat(self.pairs.n_pairs, *node.shape)
-        trial, labels = np.zeros(self.n_nodes, np.int64), np.zeros(self.n_nodes, np.int64)
-        bounds = np.zeros(self.n_graphs)
+        trial, labels = np.zeros(self.n_positions, np.int64), np.zeros(self.n_positions, np.int64)
+        bounds = np.zeros(self.n_items)
         workers.each(
             lambda first, last: best_labels(
                 first, last, graph, tables, *_DECODING_LIMITS, node, messages, trial, labels, bounds
@@ -163,7 +162,7 @@ class BeliefPropagation(ApproximateInference):
             self._runs(workers),
         )
         raise_if_infeasible(bounds, InfeasibleGraph)
-        return self.climb(given, labels, workers)
+        return self.climb(checked, labels, workers)
 
     def _whole_runs(self, workers: Workers) -> list[tuple[int, int]]:
         """Return runs of graphs as below, without those that are swept in parts."""

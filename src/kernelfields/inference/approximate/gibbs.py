@@ -11,7 +11,7 @@ batches of sweeps j in all chains, batch means x_j and halves h of chains with n
 There is no log partition function: it is NaN, and ``bound`` is None. Sampling one label at a time cannot cross
 forbidden combinations: where these cut the labellings into islands, chains stay on theirs, and R-hat says so.
 
-Arrays as in inference/beliefs.py. Cost: O(chains * sweeps * (N + incidences) L) time; memory of the marginals of
+Arrays as in inference/graphs.py. Cost: O(chains * sweeps * (N + incidences) L) time; memory of the marginals of
 all factors, for each chain where that is below ``_SEPARATE`` bytes. Fails: ValueError naming a graph in which no
 allowed labelling was found.
 """
@@ -19,12 +19,11 @@ allowed labelling was found.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from kernelfields.inference.approximate.base import NO_SUMS, ApproximateInference, Gibbs, SweepSums
-from kernelfields.inference.beliefs import GraphBeliefs, GraphPotentials
+from kernelfields.inference.approximate.base import NO_SUMS, ApproximateFamily, Gibbs, SweepSums
+from kernelfields.inference.graphs import Diagnostics, GraphMember, GraphPotentials
 from kernelfields.inference.packing import in_shapes
 from kernelfields.numerics.threads import Workers
 
@@ -34,17 +33,17 @@ _SEPARATE = 2**28
 _MIXED = 1.1
 
 
-class GibbsBeliefs(GraphBeliefs):
+class GibbsMember(GraphMember):
     """Estimated marginals; ``diagnostics`` has standard_errors (N, L), r_hat (N, L), effective_size (N, L)."""
 
     _entries: list[np.ndarray]
 
-    def factor_marginals(self, group: int) -> np.ndarray:
+    def _table_marginals(self, group: int) -> np.ndarray:
         """Return the estimated marginals (M, L, .., L) of the labels at the factors of a group."""
         return self._entries[group]
 
 
-class GibbsInference(ApproximateInference):
+class GibbsFamily(ApproximateFamily):
     """Gibbs sampling; see ``Gibbs`` for the options."""
 
     method = "gibbs"
@@ -57,52 +56,51 @@ class GibbsInference(ApproximateInference):
             "marginals with standard errors, no log partition function"
         )
 
-    def _infer(self, given: GraphPotentials, workers: Workers) -> GibbsBeliefs:
-        marginals, entries, diagnostics = _Chains(self, given, workers).run()
-        self._describe(diagnostics)
-        beliefs = GibbsBeliefs(self, given, np.full(self.n_graphs, np.nan), marginals, workers, diagnostics)
+    def _member(self, checked: GraphPotentials, workers: Workers) -> GibbsMember:
+        marginals, entries, found = _Chains(self, checked, workers).run()
+        diagnostics = self._described(found)
+        beliefs = GibbsMember(self, checked, np.full(self.n_items, np.nan), marginals, workers, diagnostics)
         shapes = [self.table_shape(group, False) for group in range(len(self.members))]
         beliefs._entries = in_shapes(entries, shapes)
         return beliefs
 
-    def _describe(self, diagnostics: dict[str, Any]) -> None:
-        """Add what every method reports: converged, iterations, change, warnings."""
+    def _described(self, found: dict[str, np.ndarray]) -> Diagnostics:
+        """Return diagnostics with what every method reports: converged, iterations, change, warnings."""
         worst, errors = (
-            np.maximum.reduceat(diagnostics[name].max(axis=1), self.offsets[:-1])
-            for name in ("r_hat", "standard_errors")
+            np.maximum.reduceat(found[name].max(axis=1), self.offsets[:-1]) for name in ("r_hat", "standard_errors")
         )
         apart = np.flatnonzero(worst > _MIXED)
         notes = []
         if apart.size:
             notes.append(
-                f"the chains have not mixed on {apart.size} of {self.n_graphs} graphs, the first is {apart[0]}: split "
+                f"the chains have not mixed on {apart.size} of {self.n_items} graphs, the first is {apart[0]}: split "
                 f"R-hat is up to {worst.max():.2f} and should be below {_MIXED}; raise burn_in and sweeps, or use "
                 "another method"
             )
-        iterations = np.full(self.n_graphs, self.options.sweeps)
-        diagnostics.update(converged=worst <= _MIXED, iterations=iterations, change=errors, warnings=notes)
+        iterations = np.full(self.n_items, self.options.sweeps)
+        return {**found, "converged": worst <= _MIXED, "iterations": iterations, "change": errors, "warnings": notes}
 
 
 class _Chains:
     """Chains of one call: their starts, their random states, their sums."""
 
-    def __init__(self, inference: GibbsInference, given: GraphPotentials, workers: Workers):
-        self.inference, self.options, self.workers = inference, inference.options, workers
+    def __init__(self, family: GibbsFamily, checked: GraphPotentials, workers: Workers):
+        self.family, self.options, self.workers = family, family.options, workers
         options = self.options
         self.n_batches = 2 * max(1, min(_BATCHES, options.sweeps // 2) // 2)
         self.batch = options.sweeps // self.n_batches
-        self.arranged = inference.arrange(given)
+        self.arranged = family.arrange(checked)
         random = np.random.default_rng(options.random_state)
-        self.labels, self.states = inference.start_chains(given, workers, random, options.chains)
+        self.labels, self.states = family.start_chains(checked, workers, random, options.chains)
 
-    def run(self) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
+    def run(self) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
         """Return marginals (N, L), those of factors end to end, and diagnostics."""
-        inference, n_chains = self.inference, self.options.chains
-        entry_start = np.concatenate([[0], np.cumsum(inference.n_labels ** np.diff(self.arranged[0].start))])
+        family, n_chains = self.family, self.options.chains
+        entry_start = np.concatenate([[0], np.cumsum(family.n_labels ** np.diff(self.arranged[0].start))])
         separate = n_chains * entry_start[-1] * 8 <= _SEPARATE
         entries = np.zeros((n_chains if separate else 1, entry_start[-1]))
-        sums, squares, batches = (np.zeros((n_chains, 2, inference.n_nodes, inference.n_labels)) for _ in range(3))
-        runs = inference.sweep_runs(self.workers, self.batch)
+        sums, squares, batches = (np.zeros((n_chains, 2, family.n_positions, family.n_labels)) for _ in range(3))
+        runs = family.sweep_runs(self.workers, self.batch)
         jobs = [(chain, first, last) for chain in range(n_chains) for first, last in runs]
 
         def work(begin: int, end: int) -> None:
@@ -122,7 +120,7 @@ class _Chains:
         from kernelfields.inference.approximate.sweeps_compiled import sample_sweeps
 
         fixed = *self.arranged, self.labels[chain], self.states[chain]
-        rows = slice(self.inference.offsets[first], self.inference.offsets[last])
+        rows = slice(self.family.offsets[first], self.family.offsets[last])
         sample_sweeps(first, last, *fixed, self.options.burn_in, NO_SUMS)
         for number in range(self.n_batches):
             half = 2 * number // self.n_batches

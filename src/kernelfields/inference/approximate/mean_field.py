@@ -8,7 +8,7 @@ Where they have converged, the gradient of the bound in the potentials are the m
 maxima: several starts, fixed by the options, are compared per graph. Minus infinity forbids: then q may not give
 probability to a forbidden combination, which can split what was joined and make the bound loose.
 
-Arrays as in inference/beliefs.py; factors of any order k. Cost: O(N L + sum_f M_f k L^k) per sweep. Fails:
+Arrays as in inference/graphs.py; factors of any order k. Cost: O(N L + sum_f M_f k L^k) per sweep. Fails:
 ValueError naming a graph in which no allowed labelling was found.
 """
 
@@ -18,25 +18,25 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from kernelfields.inference.approximate.base import ApproximateInference, MeanField, diagnose, raise_if_lost
-from kernelfields.inference.beliefs import GraphBeliefs, GraphPotentials
+from kernelfields.inference.approximate.base import ApproximateFamily, MeanField, diagnose, raise_if_lost
+from kernelfields.inference.graphs import GraphMember, GraphPotentials
 from kernelfields.numerics.threads import Workers
 
 
-class MeanFieldBeliefs(GraphBeliefs):
+class MeanFieldMember(GraphMember):
     """Independent marginals; those of factors are products."""
 
-    def factor_marginals(self, group: int) -> np.ndarray:
+    def _table_marginals(self, group: int) -> np.ndarray:
         """Return the marginals (M, L, .., L) of the labels at the factors of a group."""
-        members = self.inference.members[group]
+        members = self.family.members[group]
         marginals = self.node_marginals[members[:, 0]]
         for j in range(1, members.shape[1]):
             next_node = self.node_marginals[members[:, j]]
-            marginals = marginals[..., None] * next_node.reshape(len(members), *(1,) * j, self.inference.n_labels)
+            marginals = marginals[..., None] * next_node.reshape(len(members), *(1,) * j, self.family.n_labels)
         return marginals
 
 
-class MeanFieldInference(ApproximateInference):
+class MeanFieldFamily(ApproximateFamily):
     """Mean field with several starts; see ``MeanField`` for the options."""
 
     method = "mean-field"
@@ -44,14 +44,14 @@ class MeanFieldInference(ApproximateInference):
     description = "mean field: independent labels, the log partition function from below"
     options: MeanField
 
-    def _infer(self, given: GraphPotentials, workers: Workers) -> MeanFieldBeliefs:
-        from kernelfields.inference.approximate.mean_field_compiled import ascend
+    def _member(self, checked: GraphPotentials, workers: Workers) -> MeanFieldMember:
+        from kernelfields.inference.approximate.sweeps_compiled import ascend
 
         options = self.options
-        arranged = self.arrange(given)
-        best, kept = np.full((self.n_graphs, 4), -np.inf), np.zeros_like(given.node)
-        for start in self._starts(given, workers):
-            report = np.empty((self.n_graphs, 4))
+        arranged = self.arrange(checked)
+        best, kept = np.full((self.n_items, 4), -np.inf), np.zeros_like(checked.node)
+        for start in self._starts(checked, workers):
+            report = np.empty((self.n_items, 4))
 
             def run(first: int, last: int, moved: tuple = (start, report)) -> None:
                 ascend(first, last, *arranged, options.tolerance, options.max_iter, *moved)
@@ -59,15 +59,15 @@ class MeanFieldInference(ApproximateInference):
             workers.each(run, self.sweep_runs(workers))
             better = report[:, 0] > best[:, 0]
             best[better] = report[better]
-            rows = better[self.node_graphs]
+            rows = better[self.position_items]
             kept[rows] = start[rows]
         raise_if_lost(best[:, 0], self.method)
         diagnostics = diagnose(best, "mean field", "the bound holds; raise max_iter for its gradient")
-        return MeanFieldBeliefs(self, given, best[:, 0].copy(), kept, workers, diagnostics)
+        return MeanFieldMember(self, checked, best[:, 0].copy(), kept, workers, diagnostics)
 
-    def _starts(self, given: GraphPotentials, workers: Workers) -> Iterator[np.ndarray]:
+    def _starts(self, checked: GraphPotentials, workers: Workers) -> Iterator[np.ndarray]:
         """Yield distributions (N, L) to start from."""
-        node, restricted = given.node, given.restricted
+        node, restricted = checked.node, checked.restricted
         top = node.max(axis=1, keepdims=True)
         lone = np.exp(node - np.where(np.isneginf(top), 0.0, top))
         total = lone.sum(axis=1, keepdims=True)
@@ -76,5 +76,5 @@ class MeanFieldInference(ApproximateInference):
         random = np.random.default_rng(self.options.random_state)
         # With forbidden combinations a start that allows everything may be stuck: a labelling never is.
         for number in range(int(not restricted), max(self.options.starts, int(restricted))):
-            labels = node.argmax(axis=1) if number < 2 else random.integers(self.n_labels, size=self.n_nodes)
-            yield np.eye(self.n_labels)[self.climb(given, labels, workers)[0]]
+            labels = node.argmax(axis=1) if number < 2 else random.integers(self.n_labels, size=self.n_positions)
+            yield np.eye(self.n_labels)[self.climb(checked, labels, workers)[0]]

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -80,16 +80,16 @@ def transfer_of(edge: np.ndarray) -> np.ndarray:
 class _Place:
     """How far a stream is: rows kept from ``kept``, answered before ``pending``, there before ``last``."""
 
+    #: Of Viterbi: scores of the survivors, the labels of row ``pending`` they come from, the last label given out.
+    best: np.ndarray
+    roots: np.ndarray
+    before: np.ndarray
     kept: int = 0
     pending: int = 0
     last: int = 0
     #: Positions of the sequence so far.
     n_positions: int = 0
     forbids: bool = False
-    #: Of Viterbi: scores of the survivors, the labels of row ``pending`` they come from, the last label given out.
-    best: Any = None
-    roots: Any = None
-    before: Any = None
 
 
 class ChainStream:
@@ -158,7 +158,7 @@ class ChainStream:
         self.ended = True
         return answers
 
-    def _whole(self, node: np.ndarray, edge: Any, last: np.ndarray | None) -> tuple[StreamRows, _Place]:
+    def _whole(self, node: np.ndarray, edge: np.ndarray | None, last: np.ndarray | None) -> tuple[StreamRows, _Place]:
         """Return all rows that have no answer yet, filtered to the end of the sequence."""
         # On a copy, so that nothing has changed if it fails.
         place, live = self._place, self._place.last - self._place.kept
@@ -240,8 +240,15 @@ class ChainStream:
             rows.transfer[first:last] = transfer_of(edge)
             forbids = forbids or not np.isfinite(edge.sum())
         self._filter(rows, first, last, place.n_positions, forbids)
-        survivors = {"best": place.best.copy(), "roots": place.roots.copy(), "before": place.before.copy()}
-        return replace(place, last=last, n_positions=place.n_positions + len(node), forbids=forbids, **survivors)
+        return replace(
+            place,
+            last=last,
+            n_positions=place.n_positions + len(node),
+            forbids=forbids,
+            best=place.best.copy(),
+            roots=place.roots.copy(),
+            before=place.before.copy(),
+        )
 
     def _filter(self, rows: StreamRows, first: int, last: int, number: int, forbids: bool) -> None:
         """Filter rows first..last-1, the first of which is position ``number`` of the sequence."""

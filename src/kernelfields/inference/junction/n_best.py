@@ -17,8 +17,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kernelfields.inference.junction.orders import TooWide, amount
-from kernelfields.inference.junction.plan import Layout, available_memory, plan_junction
+from kernelfields.inference.junction.plan import Layout, TooWide, amount, available_memory, plan_junction
 from kernelfields.inference.packing import InfeasibleGraph
 
 # Scores of lists, and two whole numbers for each: which label, and which place of a child.
@@ -37,7 +36,7 @@ def n_best_labellings(
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Return, for each graph, its k best labellings (k, n) and their scores (k,), fewer where there are no more.
 
-    Arrays as in inference/beliefs.py; ``layout`` is that of a plan if there is one already.
+    Arrays as in inference/graphs.py; ``layout`` is that of a plan if there is one already.
     """
     if layout is None:
         layout = plan_junction(offsets, members, node.shape[1], memory).layout

@@ -26,7 +26,7 @@ gives up, by log Z = NaN, where m(j) gets too small for doubles and is not zero 
 the other one on that graph.
 
 Arrays: node (N, L); tables, separators flat; factors all groups' tables, flat, ``item_offset`` the start of each
-item's table among them; derivatives and sums are ``Derivatives`` and ``ItemSums`` of inference.py. Cost O(entries
+item's table among them; derivatives and sums are ``Derivatives`` and ``ItemSums`` of family.py. Cost O(entries
 of all clique tables) for every pass. first, last: a run of graphs.
 """
 
@@ -151,7 +151,7 @@ def condition_scaled(
                 table[a * size : (a + 1) * size] = np.exp(node[v, a] - top)
             for k in range(layout.item_start[i], layout.item_start[i + 1]):
                 _multiply_part(layout, layout.item_pattern[k], factors, item_offset[k], table)
-                top += item_shift[k]
+                collect(item_shift[k], sums)
             for k in range(layout.child_start[i], layout.child_start[i + 1]):
                 c = layout.children[k]
                 _multiply_part(layout, layout.message_pattern[c], messages, layout.separator_start[c], table)
@@ -181,7 +181,8 @@ def condition_scaled(
                 message[j] /= peak
                 if 0.0 < message[j] < TINY:
                     fine = False
-            collect(top + np.log(peak), sums)
+            collect(top, sums)
+            collect(np.log(peak), sums)
         log_partition[graph] = sums.sum() if fine else np.nan
 
 

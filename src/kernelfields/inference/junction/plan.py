@@ -1,6 +1,6 @@
 """Plans for junction trees: cliques, their tree, where factors and messages go, and what it will cost.
 
-Nodes are eliminated one by one (orders.py); clique i belongs to the i-th node eliminated and
+Nodes are eliminated one by one; clique i belongs to the i-th node eliminated and
 holds it and its later neighbours, sorted by position. So the separator to the parent clique, that of the first
 later neighbour, is the clique without its first axis, and a table (L, .., L) of a clique is laid out as (label
 of i, entry of separator).
@@ -12,25 +12,374 @@ ones, for the leading and for the trailing half of the axes.
 
 Cost: planning is linear in the cliques and compiled where the natural order does; else the search for an order
 is done once per distinct structure. Fails: :class:`TooWide`, before any table is made.
+
+Elimination orders of the nodes of graphs, and the cliques that they make.
+
+Eliminating a node v joins it with the neighbours that are still there, higher(v): the clique {v} + higher(v)
+needs a table of L^(1 + |higher(v)|) entries. The width of an order is the largest |higher(v)|; the smallest over
+all orders is the treewidth. Positions count nodes in the order of elimination. Three orders are tried, cheap ones
+first, once per distinct structure:
+
+    natural      the order of the rows: best for chains, also of higher order or with lags
+    min-degree   always the node with the fewest neighbours; leaves go first, so trees have width 1
+    min-fill     the node whose elimination adds the fewest edges, by networkx; only where tables are large enough
+                 for it to pay, and only where networkx is installed
+
+A part of a graph is no wider than the graph. So of a large one the nodes around its middle are looked at first: where
+their min-degree order is twice as wide as tables allow, that of all nodes is not tried.
+
+Cost: elimination is linear in the size of its result; the min-degree order takes about N log N for small widths,
+min-fill about N^2. All but min-fill stop at the first clique that is too large. Fails: :class:`TooWide` where no order
+keeps the tables within memory.
 """
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
 from typing import NamedTuple
 
 import numpy as np
+from numba import njit
 
-from kernelfields.inference.junction.orders import (
-    LARGEST_CLIQUE,
-    TooWide,
-    amount,
-    eliminate,
-    improve_order,
-    later_neighbours,
-)
 from kernelfields.inference.packing import grouped
+
+# No table of two labels per node is larger; also the digits that fit into an int64.
+LARGEST_CLIQUE = 60
+# Tables of more entries than this are worth the search for a min-fill order.
+WORTH_MIN_FILL = 1_000_000
+# Beyond this many nodes the search for a min-fill order takes longer than it can save.
+MOST_NODES_FOR_MIN_FILL = 400
+
+
+class TooWide(MemoryError):
+    """Exact inference does not fit; ``reason`` says how wide and how large in half a sentence."""
+
+    def __init__(self, reason: str):
+        self.reason = reason
+        super().__init__(
+            f'{reason}; use "trw", "loopy" or "mean-field", fewer labels or fewer factors, or allow more memory'
+        )
+
+
+@njit(nogil=True, cache=True)
+def eliminate(offsets, first_other, others, widest):
+    """Eliminate positions 0, 1, .. in order; return higher positions as (starts, flat, parents, cliques).
+
+    others[first_other[i]:first_other[i + 1]] are later positions that share a factor with i, repeats allowed. A
+    graph is left at the first clique of more than ``widest`` nodes; cliques (S,) holds the largest one seen in
+    each graph.
+    """
+    n_nodes = offsets[-1]
+    starts = np.zeros(n_nodes + 1, np.int64)
+    parents = np.full(n_nodes, -1, np.int64)
+    first_child = np.full(n_nodes, -1, np.int64)
+    next_child = np.full(n_nodes, -1, np.int64)
+    marked = np.full(n_nodes, -1, np.int64)
+    flat = np.empty(max(16, 4 * n_nodes), np.int64)
+    largest = np.zeros(len(offsets) - 1, np.int64)
+    filled = 0
+    for graph in range(len(offsets) - 1):
+        done = False
+        for i in range(offsets[graph], offsets[graph + 1]):
+            begin = filled
+            starts[i] = begin
+            if done:
+                continue
+            marked[i] = i
+            while len(flat) < filled + offsets[graph + 1] - i and len(flat) < filled + widest + 1:
+                grown = np.empty(2 * len(flat), np.int64)
+                grown[:filled] = flat[:filled]
+                flat = grown
+            child = -1
+            while not done:
+                if child == -1:
+                    low, high = first_other[i], first_other[i + 1]
+                else:
+                    low, high = starts[child], starts[child + 1]
+                for k in range(low, high):
+                    j = others[k] if child == -1 else flat[k]
+                    if marked[j] != i:
+                        marked[j] = i
+                        if filled - begin + 1 >= widest:
+                            done = True
+                            break
+                        flat[filled] = j
+                        filled += 1
+                child = first_child[i] if child == -1 else next_child[child]
+                if child == -1:
+                    break
+            largest[graph] = max(largest[graph], filled - begin + (2 if done else 1))
+            flat[begin:filled].sort()
+            if filled > begin:
+                parent = flat[begin]
+                parents[i] = parent
+                next_child[i] = first_child[parent]
+                first_child[parent] = i
+            starts[i + 1] = filled
+    starts[n_nodes] = filled
+    return starts, flat[:filled].copy(), parents, largest
+
+
+def later_neighbours(order: np.ndarray, members: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Return (starts, flat): for every position the later positions of the factors that it comes first in."""
+    position = np.empty_like(order)
+    position[order] = np.arange(len(order))
+    owners, others = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for nodes in members:
+        ranks = np.sort(position[nodes], axis=1)
+        owners.append(np.repeat(ranks[:, 0], ranks.shape[1] - 1))
+        others.append(ranks[:, 1:].ravel())
+    starts, indices = grouped(np.concatenate(owners), len(order))
+    return starts, np.concatenate(others)[indices]
+
+
+def improve_order(
+    order: np.ndarray,
+    wide: np.ndarray,
+    offsets: np.ndarray,
+    members: Sequence[np.ndarray],
+    n_labels: int,
+    memory: float,
+) -> None:
+    """Replace the order of the graphs listed by the best one found, once per distinct structure."""
+    lists = [grouped(np.searchsorted(offsets, each[:, 0], side="right") - 1, len(offsets) - 1) for each in members]
+    fits = LARGEST_CLIQUE
+    if n_labels > 1:
+        # A table and its derivative; the small number is for powers that come out a little low.
+        fits = int(min(fits, max(1.0, np.log(max(memory, 16.0) / 16.0) / np.log(n_labels) + 1e-9)))
+    known: dict[tuple[int, tuple[bytes, ...]], np.ndarray] = {}
+    for graph in wide.tolist():
+        size = int(offsets[graph + 1] - offsets[graph])
+        rows = [
+            each[indices[starts[graph] : starts[graph + 1]]] - offsets[graph]
+            for each, (starts, indices) in zip(members, lists, strict=True)
+        ]
+        key = size, tuple(each.tobytes() for each in rows)
+        if key not in known:
+            known[key] = _best_order(graph, size, rows, n_labels, fits)
+        order[offsets[graph] : offsets[graph + 1]] = offsets[graph] + known[key]
+
+
+def _best_order(graph: int, size: int, rows: list[np.ndarray], n_labels: int, fits: int) -> np.ndarray:
+    """Return the order whose tables have the fewest entries; TooWide if none stays within ``fits`` nodes."""
+    bounds = np.array([0, size])
+    narrow: list[tuple[float, np.ndarray]] = []  # entries of all tables, order
+
+    def consider(order: np.ndarray | None) -> None:
+        if order is not None:
+            starts, _, _, largest = eliminate(bounds, *later_neighbours(order, rows), fits)
+            if largest[0] <= fits:
+                narrow.append((float(np.sum(float(n_labels) ** (np.diff(starts) + 1))), order))
+
+    consider(np.arange(size))
+    if narrow or not is_wide_in_the_middle(size, rows, fits):
+        consider(min_degree_order(size, rows, fits))
+    if size <= MOST_NODES_FOR_MIN_FILL and min([np.inf, *(entries for entries, _ in narrow)]) > WORTH_MIN_FILL:
+        consider(min_fill_order(neighbour_sets(size, rows)))
+    if not narrow:
+        hint = "" if find_spec("networkx") else "; one more order is tried where networkx is installed"
+        raise TooWide(
+            f"exact inference needs tables over more than {fits} nodes at once (graph {graph}, width {fits} or "
+            f"more, {n_labels} labels), so {amount(16.0 * float(n_labels) ** (fits + 1))} or more{hint}"
+        )
+    return min(narrow, key=lambda each: each[0])[1]
+
+
+def neighbour_sets(n_nodes: int, factors: Iterable[np.ndarray]) -> list[set[int]]:
+    """Return the nodes that share a factor with each node; ``factors`` are arrays (M, k) of nodes."""
+    neighbours: list[set[int]] = [set() for _ in range(n_nodes)]
+    for members in factors:
+        for row in members.tolist():
+            for v in row:
+                neighbours[v].update(row)
+    for v, each in enumerate(neighbours):
+        each.discard(v)
+    return neighbours
+
+
+def min_degree_order(n_nodes: int, factors: Sequence[np.ndarray], widest: int) -> np.ndarray | None:
+    """Return the nodes, fewest neighbours first; None if a clique of more than ``widest`` nodes comes up.
+
+    ``factors`` are arrays (M, k) of nodes; of nodes with equally many neighbours the first one is taken.
+    """
+    order = _eliminate_fewest(n_nodes, _joined_nodes(factors), widest)
+    return order if len(order) == n_nodes else None
+
+
+def is_wide_in_the_middle(n_nodes: int, factors: Sequence[np.ndarray], widest: int) -> bool:
+    """Whether the nodes around the middle one alone make a clique of more than twice ``widest`` nodes.
+
+    They are (4 ``widest``)^2 nodes, breadth first: a square of them is wide enough. False for smaller graphs.
+    """
+    count = (4 * widest) ** 2
+    if n_nodes < 4 * count:
+        return False
+    local, pairs = _neighbourhood(n_nodes, _joined_nodes(factors), count)
+    return len(_eliminate_fewest(local, pairs, 2 * widest)) < local
+
+
+def _joined_nodes(factors: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the pairs of nodes (n, 2) that share a factor, repeats included."""
+    pairs = [
+        members[:, list(pair)] for members in factors for pair in itertools.combinations(range(members.shape[1]), 2)
+    ]
+    return np.concatenate([np.zeros((0, 2), np.int64), *pairs])
+
+
+@njit(nogil=True, cache=True)
+def _neighbourhood(n_nodes, pairs, count):
+    """Return how many of ``count`` nodes are reached from the middle one, and the pairs of those, counted anew."""
+    first, follower = np.full(n_nodes, -1, np.int64), np.empty(2 * len(pairs), np.int64)
+    for k in range(len(pairs)):
+        for side in range(2):
+            follower[2 * k + side] = first[pairs[k, side]]
+            first[pairs[k, side]] = 2 * k + side
+    number = np.full(n_nodes, -1, np.int64)
+    reached = np.empty(count, np.int64)
+    reached[0] = n_nodes // 2
+    number[n_nodes // 2] = 0
+    n_reached, at = 1, 0
+    while at < n_reached < count:
+        step = first[reached[at]]
+        while step >= 0 and n_reached < count:
+            other = pairs[step // 2, 1 - step % 2]
+            if number[other] < 0:
+                number[other] = n_reached
+                reached[n_reached] = other
+                n_reached += 1
+            step = follower[step]
+        at += 1
+    inner = np.empty_like(pairs)
+    n_inner = 0
+    for k in range(len(pairs)):
+        if number[pairs[k, 0]] >= 0 and number[pairs[k, 1]] >= 0:
+            inner[n_inner, 0] = number[pairs[k, 0]]
+            inner[n_inner, 1] = number[pairs[k, 1]]
+            n_inner += 1
+    return n_reached, inner[:n_inner]
+
+
+@njit(nogil=True, cache=True)
+def _eliminate_fewest(n_nodes, pairs, widest):
+    """Return the nodes in the order of elimination, up to the first clique of more than ``widest`` nodes.
+
+    Neighbours are in linked lists, which keep those that were eliminated; a hash table of pairs keeps them distinct.
+    """
+    first = np.full(n_nodes, -1, np.int64)
+    degrees = np.zeros(n_nodes, np.int64)
+    capacity = 16
+    while capacity < 4 * len(pairs):
+        capacity *= 2
+    keys = np.full(capacity, -1, np.int64)
+    follower, neighbour = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
+    n_pairs = 0
+    for k in range(len(pairs)):
+        n_pairs = _join(pairs[k, 0], pairs[k, 1], n_nodes, keys, first, follower, neighbour, degrees, n_pairs)
+    heap = [degrees[v] * n_nodes + v for v in range(n_nodes)]
+    heapq.heapify(heap)
+    order = np.empty(n_nodes, np.int64)
+    eliminated = np.zeros(n_nodes, np.bool_)
+    around = np.empty(n_nodes, np.int64)
+    done = 0
+    while len(heap) > 0:
+        degree, v = divmod(heapq.heappop(heap), n_nodes)
+        if eliminated[v] or degree != degrees[v]:
+            continue  # an entry from before the degree changed
+        if degree >= widest:
+            break
+        eliminated[v] = True
+        order[done] = v
+        done += 1
+        count, at = 0, first[v]
+        while at >= 0:
+            if not eliminated[neighbour[at]]:
+                around[count] = neighbour[at]
+                count += 1
+            at = follower[at]
+        while 2 * (n_pairs + count * count) > len(keys):
+            keys, follower, neighbour = _grown(keys, follower, neighbour)
+        for i in range(count):
+            degrees[around[i]] -= 1
+            for j in range(i):
+                n_pairs = _join(around[i], around[j], n_nodes, keys, first, follower, neighbour, degrees, n_pairs)
+        for i in range(count):
+            heapq.heappush(heap, degrees[around[i]] * n_nodes + around[i])
+    return order[:done]
+
+
+@njit(nogil=True, cache=True)
+def _slot(key, keys):
+    """Return where a key is in a hash table of 2^n places, or where it would go."""
+    mask = len(keys) - 1
+    place = (key ^ (key >> 17) * 0x9E3779B1) & mask
+    while keys[place] != -1 and keys[place] != key:
+        place = (place + 1) & mask
+    return place
+
+
+@njit(nogil=True, cache=True)
+def _join(u, v, n_nodes, keys, first, follower, neighbour, degrees, n_pairs):
+    """Make two nodes neighbours unless they are; return the number of pairs."""
+    key = min(u, v) * n_nodes + max(u, v)
+    place = _slot(key, keys)
+    if keys[place] == key:
+        return n_pairs
+    keys[place] = key
+    for node, other, at in ((u, v, 2 * n_pairs), (v, u, 2 * n_pairs + 1)):
+        neighbour[at] = other
+        follower[at] = first[node]
+        first[node] = at
+        degrees[node] += 1
+    return n_pairs + 1
+
+
+@njit(nogil=True, cache=True)
+def _grown(keys, follower, neighbour):
+    """Return a hash table of twice as many places, and linked lists likewise."""
+    size = len(keys)
+    wider = np.full(2 * size, -1, np.int64)
+    for place in range(size):
+        if keys[place] != -1:
+            wider[_slot(keys[place], wider)] = keys[place]
+    lists = np.empty((2, 2 * size), np.int64)
+    lists[0, :size] = follower
+    lists[1, :size] = neighbour
+    return wider, lists[0], lists[1]
+
+
+def min_fill_order(neighbours: list[set[int]]) -> np.ndarray | None:
+    """Return an order from networkx's min-fill decomposition; None for many nodes or without networkx."""
+    if len(neighbours) > MOST_NODES_FOR_MIN_FILL or find_spec("networkx") is None:
+        return None
+    import networkx
+    from networkx.algorithms.approximation import treewidth_min_fill_in
+
+    graph = networkx.Graph()
+    graph.add_nodes_from(range(len(neighbours)))
+    graph.add_edges_from((v, u) for v, each in enumerate(neighbours) for u in sorted(each) if u > v)
+    _, tree = treewidth_min_fill_in(graph)
+    # A bag's nodes that its parent lacks are in no bag above it: eliminate bags from the leaves to the root.
+    order: list[int] = []
+    for component in networkx.connected_components(tree):
+        root = min(component, key=sorted)
+        above = {bag: parent for parent, bag in networkx.bfs_edges(tree, root)}
+        for bag in [*above][::-1]:
+            order.extend(sorted(bag - above[bag]))
+        order.extend(sorted(root))
+    return np.array(order, dtype=np.int64)
+
+
+def amount(n_bytes: float) -> str:
+    """Return a number of bytes in words."""
+    for unit, size in (("GiB", 1024.0**3), ("MiB", 1024.0**2), ("KiB", 1024.0)):
+        if n_bytes >= size:
+            return f"{n_bytes / size:.3g} {unit}"
+    return f"{n_bytes:.0f} bytes"
+
 
 # A natural order of cliques up to this size is kept without looking for a better one.
 NARROW = 3
@@ -126,29 +475,29 @@ def _lay_out(
     higher: np.ndarray,
     parents: np.ndarray,
 ) -> Layout:
-    n_nodes = len(order)
+    n_positions = len(order)
     position = np.empty_like(order)
-    position[order] = np.arange(n_nodes)
+    position[order] = np.arange(n_positions)
     sizes = np.diff(starts)
     separator_entries = np.power(n_labels, sizes)
     patterns = _Patterns(n_labels)
 
     # A position in the clique of i is 0 for i itself, else one more than its place among the later neighbours.
-    owner = np.repeat(np.arange(n_nodes), sizes)
-    keys = owner * n_nodes + higher  # rising: owners rise, and later neighbours are sorted
+    owner = np.repeat(np.arange(n_positions), sizes)
+    keys = owner * n_positions + higher  # rising: owners rise, and later neighbours are sorted
 
     def places(clique: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-        later = np.searchsorted(keys, clique * n_nodes + wanted) - starts[clique] + 1
+        later = np.searchsorted(keys, clique * n_positions + wanted) - starts[clique] + 1
         return np.where(wanted == clique, 0, later)
 
-    message_pattern = np.zeros(n_nodes, np.int64)
+    message_pattern = np.zeros(n_positions, np.int64)
     inner = np.flatnonzero(parents >= 0)
     for size in np.unique(sizes[inner]):
         cliques = inner[sizes[inner] == size]
         part = higher[starts[cliques][:, None] + np.arange(size)]
         above = parents[cliques]
         message_pattern[cliques] = patterns.numbers(1 + sizes[above], places(above[:, None], part))
-    child_start, children = grouped(parents[inner], n_nodes)
+    child_start, children = grouped(parents[inner], n_positions)
 
     owners, groups, indices, used = [], [], [], []
     for group, nodes in enumerate(members):
@@ -159,7 +508,7 @@ def _lay_out(
         indices.append(np.arange(len(nodes)))
         used.append(patterns.numbers(1 + sizes[first], places(first[:, None], ranks)))
     empty = [np.zeros(0, np.int64)]
-    item_start, sorting = grouped(np.concatenate([*owners, *empty]), n_nodes)
+    item_start, sorting = grouped(np.concatenate([*owners, *empty]), n_positions)
     return Layout(
         n_labels,
         order,

@@ -102,8 +102,8 @@ class NgramAutomaton:
             if arcs * _BYTES_PER_ARC > most:
                 raise TooManyNgrams(
                     f"n-grams of {length} labels among {self.n_labels} make about {arcs:,.0f} arcs, "
-                    f"{arcs * _BYTES_PER_ARC / 2**30:,.1f} GiB: lower the order, use support='observed' or raise "
-                    "min_freq"
+                    f"{arcs * _BYTES_PER_ARC / 2**30:,.1f} GiB: lower the order, use support='observed', or a "
+                    "number: the least times that an n-gram occurs"
                 )
 
     def _find_states(self) -> list[np.ndarray]:

@@ -18,9 +18,12 @@ import math
 import numpy as np
 from numba import njit
 
-from kernelfields.inference.segments.passes_compiled import NEGLIGIBLE, TINY, admit, refer
-from kernelfields.inference.segments.windows_compiled import (
+from kernelfields.inference.segments.passes_compiled import (
+    NEGLIGIBLE,
+    TINY,
     add_moved_covers,
+    admit,
+    refer,
     total_of,
     window_change,
     window_log_sum,

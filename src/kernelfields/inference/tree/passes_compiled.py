@@ -1,4 +1,4 @@
-"""Two passes over packed forests and their derivatives, compiled.
+"""Two passes over packed forests, compiled.
 
 Node v with parent p(v), y its label, s that of the parent, T_v(y, s) = exp(w_v(y, s) - shift_v) at most one,
 children c:
@@ -10,21 +10,9 @@ children c:
     b_v(y)     = alpha_v(y) sum_s T_v(y, s) gamma_v(s)               roots to leaves; b = alpha at a root
     X_v(y, s)  = alpha_v(y) T_v(y, s) gamma_v(s)                     marginals of pairs
 
-A direction (du, dw) has conditional expectations r_v(y) of what lies at and below v, and E_v(s) of r_v + dw_v:
-
-    r_v(y)     = du_v(y) + sum_c E_c(y)
-    E_v(s)     = 1/m_v(s) sum_y alpha_v(y) T_v(y, s) (r_v(y) + dw_v(y, s))
-    delta_v(s) = db_p(s) / m_v(s) - gamma_v(s) E_v(s)
-    db_v(y)    = b_v(y) r_v(y) + alpha_v(y) sum_s T_v(y, s) (gamma_v(s) dw_v(y, s) + delta_v(s))
-               b (r - E r) at a root, E r the mean of r under b
-    dX_v(y, s) = alpha_v(y) T_v(y, s) (gamma_v(s) (r_v(y) + dw_v(y, s)) + delta_v(s))
-
-r_v and E_v are used with the same constant taken off, or they would grow with the tree.
-
-Arrays: trees, passes and response are ``Trees``, ``TreePasses`` and ``TreeResponse`` of forest.py; v uses table
-table_of[v] of the transfer (tables, L, L), stored as (s, y) where flipped[v]. Cost O(N L^2) time, O(N L) memory;
-no exponentials in derivatives. A graph is flagged as troubled, by log Z = NaN, where a probability that is not
-structurally zero leaves the range of doubles.
+Arrays: trees and passes are ``Trees`` and ``TreePasses`` of family.py; v uses table table_of[v] of the transfer
+(tables, L, L), stored as (s, y) where flipped[v]. Cost O(N L^2) time, O(N L) memory. A graph is flagged as troubled, by
+log Z = NaN, where a probability that is not structurally zero leaves the range of doubles.
 """
 
 from __future__ import annotations
@@ -276,70 +264,17 @@ def roots_to_leaves(first, last, trees, passes, total):
             total[graph] = np.nan
 
 
-@njit(nogil=True, cache=True, fastmath=REORDER)
-def tree_responses(first, last, trees, passes, response, d_marginals):
-    """Fill rest = r (the direction of nodes before), delta and d_marginals = db (zeros before)."""
-    offsets, order, parent, table_of, flipped = trees
-    transfer, alpha, inverse, gamma, marginals = passes
-    moved, rest, delta = response
-    n_labels = alpha.shape[1]
-    weighted = np.empty((1, n_labels))
-    for k in range(offsets[last] - 1, offsets[first] - 1, -1):
-        v = order[k]
-        p = parent[v]
-        if p < 0:
-            continue
-        table = table_of[v]
-        for b in range(n_labels):
-            weighted[0, b] = alpha[v, b] * rest[v, b]
-        # delta is E until the way down
-        to_parent(transfer, table, flipped[v], weighted, 0, delta, v)
-        to_parent(moved, table, flipped[v], alpha, v, delta, v)
-        centre = 0.0
-        for s in range(n_labels):
-            delta[v, s] *= inverse[v, s]
-            centre += delta[v, s]
-        centre /= n_labels
-        for s in range(n_labels):
-            rest[v, s] -= centre
-            delta[v, s] -= centre
-            rest[p, s] += delta[v, s]
-    for k in range(offsets[first], offsets[last]):
-        v = order[k]
-        p = parent[v]
-        if p < 0:
-            mean = 0.0
-            for b in range(n_labels):
-                mean += marginals[v, b] * rest[v, b]
-            for b in range(n_labels):
-                d_marginals[v, b] = marginals[v, b] * (rest[v, b] - mean)
-            continue
-        table = table_of[v]
-        for s in range(n_labels):
-            delta[v, s] = d_marginals[p, s] * inverse[v, s] - gamma[v, s] * delta[v, s]
-        to_child(transfer, table, flipped[v], delta, v, d_marginals, v)
-        to_child(moved, table, flipped[v], gamma, v, d_marginals, v)
-        for b in range(n_labels):
-            d_marginals[v, b] = marginals[v, b] * rest[v, b] + alpha[v, b] * d_marginals[v, b]
-
-
 @njit(nogil=True, cache=True)
-def pair_tables(first, last, pairs, transfer, moved, alpha, rest, gamma, delta, out):
-    """Fill out with X, or with dX where moved has tables.
+def pair_tables(first, last, pairs, transfer, alpha, gamma, out):
+    """Fill out with X.
 
     pairs (4, M) holds the lower node of each pair, its table, whether that is (s, y), and whether out is.
     """
     n_labels = alpha.shape[1]
-    derivative = moved.shape[0] > 0
     for e in range(first, last):
         v, table, flipped = pairs[0, e], pairs[1, e], pairs[2, e] > 0
         for i in range(n_labels):
             for j in range(n_labels):
                 y, s = (j, i) if pairs[3, e] > 0 else (i, j)
                 a, b = (s, y) if flipped else (y, s)
-                if derivative:
-                    value = transfer[table, a, b] * (gamma[v, s] * rest[v, y] + delta[v, s])
-                    value += moved[table, a, b] * gamma[v, s]
-                else:
-                    value = transfer[table, a, b] * gamma[v, s]
-                out[e, i, j] = alpha[v, y] * value
+                out[e, i, j] = alpha[v, y] * transfer[table, a, b] * gamma[v, s]

@@ -3,13 +3,7 @@
     scores(V)       = Z V A^T        (n, L^k)
     pull_back(R)    = Z^T R A        (r, q)
 
-Z (n, r) are the features of a term, multiplied by a *table*, in runs of rows for threads:
-
-    product(V)             = Z V          (n, q)
-    transposed_product(R)  = Z^T R        (r, q)
-
-Each run of rows is one BLAS call (dense) or one compiled loop (sparse) on one thread: runs need not wait for each
-other, so that a core busy with something else delays its own share only. Partial sums are added in float64.
+Z (n, r) are the features of a term, multiplied by a *table* (tables.py, pairs.py).
 
 Where pivots span the features, two questions need more than Z (:class:`FeatureOrigin`):
 
@@ -32,20 +26,25 @@ Z^T (R_1 A_1 .. R_m A_m). The labels of a multi-label field are such designs.
 
 from __future__ import annotations
 
-import copy
-import platform
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any, Protocol, Self
 
 import numpy as np
-import scipy.sparse
+from scipy.sparse import csr_array
 
-from kernelfields.basis.subspace import row_blocks
+from kernelfields.basis.panel import PanelCholesky
+from kernelfields.basis.subspace import PivotSubspace, row_blocks
 from kernelfields.fields.cliques import CliqueSet
+from kernelfields.inference.potentials import Array
+from kernelfields.kernels.arrays import on_host
 from kernelfields.kernels.kernel import Kernel
+from kernelfields.numerics.sparse_rows import Rows, is_sparse
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.pairs import PairTable
+from kernelfields.objective.designs.tables import FeatureTable, SparseTable, table_of
+from kernelfields.objective.designs.tiles import Features, TiledFeatures
 from kernelfields.objective.term import Term
 
 # Found by trying: benchmarks/start_scaling.py prints the passes for this and other values.
@@ -56,126 +55,11 @@ _SAMPLE = 2000
 _AT_ONCE = 250
 
 
-class FeatureTable(Protocol):
-    """What clique sets ask of a feature matrix Z (n, r)."""
+def kernel_quadratic_form(kernel: Kernel, inputs: Rows, residuals: np.ndarray) -> float:
+    """Return tr R^T K R for residuals R (N, q), streaming square blocks of the symmetric K.
 
-    shape: tuple[int, int]
-    dtype: np.dtype
-    stored_values: int
-
-    def mean_square(self) -> float:
-        """Return the mean over coordinates of sum_t z_tr^2."""
-
-    def squared(self) -> FeatureTable:
-        """Return the table of z_tr^2."""
-
-    def product(self, coefficients: np.ndarray, workers: Workers) -> np.ndarray:
-        """Return Z V, (n, q) float64."""
-
-    def transposed_product(self, rows: np.ndarray, workers: Workers) -> np.ndarray:
-        """Return Z^T R, (r, q) float64."""
-
-
-# Of the two ways to write Z V, the library is faster by a third with Z first on x86, with V first elsewhere.
-_FEATURES_FIRST = platform.machine().lower() in ("x86_64", "amd64")
-
-
-class DenseTable:
-    """A dense Z, multiplied in its own precision; in Z^T R the short side comes first, the faster layout for q << r."""
-
-    def __init__(self, features: np.ndarray):
-        self.features = features
-        self.shape = features.shape
-        self.dtype = features.dtype
-        self.stored_values = features.size
-
-    def mean_square(self) -> float:
-        """Return the mean over coordinates of sum_t z_tr^2."""
-        return float(np.einsum("ij,ij->", self.features, self.features)) / self.shape[1]
-
-    def squared(self) -> DenseTable:
-        """Return the table of z_tr^2."""
-        return DenseTable(np.square(self.features))
-
-    def product(self, coefficients: np.ndarray, workers: Workers) -> np.ndarray:
-        """Return Z V, (n, q) float64."""
-        short = np.ascontiguousarray(coefficients.T, dtype=self.dtype)
-        out = np.empty((self.shape[0], len(short)))
-
-        def run(first: int, last: int) -> None:
-            rows = self.features[first:last]
-            out[first:last] = rows @ short.T if _FEATURES_FIRST else (short @ rows.T).T
-
-        workers.each(run, workers.pieces(self.shape[0], self.stored_values * len(short)))
-        return out
-
-    def transposed_product(self, rows: np.ndarray, workers: Workers) -> np.ndarray:
-        """Return Z^T R, (r, q) float64."""
-        pieces = workers.pieces(self.shape[0], self.stored_values * rows.shape[1])
-        partial: dict[int, np.ndarray] = {}
-
-        def run(first: int, last: int) -> None:
-            short = np.ascontiguousarray(rows[first:last].T, dtype=self.dtype)
-            partial[first] = short @ self.features[first:last]
-
-        workers.each(run, pieces)
-        total = np.zeros((rows.shape[1], self.shape[1]))
-        for first, _ in pieces:  # in order, so that the sum does not depend on which thread was first
-            total += partial[first]
-        return np.ascontiguousarray(total.T)
-
-
-class SparseTable:
-    """A CSR Z and its transposed index; products by compiled loops, in float64."""
-
-    def __init__(self, features: Any):
-        self.features = features
-        self.shape = features.shape
-        self.dtype = features.dtype
-        self.stored_values = features.nnz
-        self._transposed = features.T.tocsr()
-
-    def mean_square(self) -> float:
-        """Return the mean over coordinates of sum_t z_tr^2."""
-        return float(np.einsum("i,i->", self.features.data, self.features.data)) / self.shape[1]
-
-    def squared(self) -> SparseTable:
-        """Return the table of z_tr^2."""
-        return SparseTable(self.features.power(2))
-
-    def product(self, coefficients: np.ndarray, workers: Workers) -> np.ndarray:
-        """Return Z V, (n, q) float64."""
-        return _sparse_product(self.features, coefficients, workers)
-
-    def transposed_product(self, rows: np.ndarray, workers: Workers) -> np.ndarray:
-        """Return Z^T R, (r, q) float64."""
-        return _sparse_product(self._transposed, rows, workers)
-
-
-def table_of(features: Any) -> FeatureTable:
-    """Return the products with features: an array, a sparse matrix, or what has a table of its own or is one."""
-    if isinstance(features, np.ndarray):
-        return DenseTable(features)
-    if scipy.sparse.issparse(features):
-        return SparseTable(features)
-    table: FeatureTable = features.table() if hasattr(features, "table") else features
-    return table
-
-
-def _sparse_product(matrix: Any, table: np.ndarray, workers: Workers) -> np.ndarray:
-    from kernelfields.objective.designs.products_compiled import add_rows
-
-    table = np.ascontiguousarray(table, dtype=np.float64)
-    out = np.empty((matrix.shape[0], table.shape[1]))
-    workers.each(
-        lambda first, last: add_rows(first, last, matrix.indptr, matrix.indices, matrix.data, table, out),
-        workers.weighted_pieces(matrix.indptr, table.shape[1]),
-    )
-    return out
-
-
-def kernel_quadratic_form(kernel: Kernel, inputs: Any, residuals: np.ndarray) -> float:
-    """Return tr R^T K R for residuals R (N, q), streaming square blocks of the symmetric K."""
+    It is the squared norm of the likelihood's gradient in the whole RKHS.
+    """
     n_rows = inputs.shape[0]
     active = np.flatnonzero(np.any(residuals != 0.0, axis=1))
     if len(active) == 0:
@@ -192,36 +76,43 @@ def kernel_quadratic_form(kernel: Kernel, inputs: Any, residuals: np.ndarray) ->
     return max(total, 0.0)
 
 
+class SomeRows(Protocol):
+    """Rows that are read by their numbers."""
+
+    def __getitem__(self, rows: np.ndarray, /) -> np.ndarray:
+        """Return some rows."""
+
+
 @dataclass
 class FeatureOrigin:
-    """The pivots behind features, the inputs (n, d) they were computed from, and k(x, x) - ||z(x)||^2, (n,)."""
+    """Kernel and pivots (r, d) behind features, their inputs (n, d), and k(x, x) - ||z(x)||^2, (n,)."""
 
-    subspace: Any
-    inputs: Any
+    kernel: Kernel
+    pivots: Rows
+    inputs: Rows
     residual_diagonal: np.ndarray
 
     def outside_bound(self, norms: np.ndarray) -> float:
         """Return sum_t ||R_t|| sqrt(d_t), a bound on the norm of the gradient outside the span, from ||R_t||."""
         return float(norms @ np.sqrt(np.maximum(self.residual_diagonal, 0.0)))
 
-    def squared_gradient(self, residuals: np.ndarray) -> float:
-        """Return tr R^T K R, the squared norm of the likelihood's gradient in the whole RKHS."""
-        return kernel_quadratic_form(self.subspace.kernel, self.inputs, residuals)
+    def rounding(self, stored: SomeRows, coefficients: np.ndarray, dual: np.ndarray, residuals: SomeRows) -> float:
+        """Return the change of the value if features were exact; some rows of features and residuals are read.
 
-    def rounding(self, stored: Any, coefficients: np.ndarray, residuals: Any) -> float:
-        """Return the change of the value if features were exact; both are asked for some rows only."""
+        ``dual`` are the weights of the kernel functions at the pivots that belong to ``coefficients``.
+        """
         n_rows = len(self.residual_diagonal)
         rows = np.linspace(0, n_rows - 1, min(n_rows, _SAMPLE)).astype(np.int64)
-        dual, total = self.subspace.dual_coefficients(coefficients), 0.0
+        total = 0.0
         for begin in range(0, len(rows), _AT_ONCE):
             some = rows[begin : begin + _AT_ONCE]
-            exact = self.subspace.kernel(self.inputs[some], self.subspace.pivots) @ dual
+            exact = self.kernel(self.inputs[some], self.pivots) @ dual
             kept = np.asarray(stored[some], dtype=np.float64) @ coefficients
             total += float(np.vdot(residuals[some], exact - kept))
         return n_rows / max(1, len(rows)) * total
 
 
-def left_outside(subspace: Any, inputs: Any, features: Any) -> np.ndarray:
+def left_outside(subspace: PivotSubspace, inputs: Rows, features: np.ndarray | TiledFeatures) -> np.ndarray:
     """Return k(x, x) - ||z(x)||^2, what the span leaves of each input, (n,)."""
     if isinstance(features, np.ndarray):
         inside = np.einsum("ij,ij->i", features, features, dtype=np.float64)
@@ -235,8 +126,8 @@ class Design:
     """A term on labelled data, as a posterior sees it: sizes, prior and precision, wherever the features are.
 
     Coefficients have ``rank`` rows: of sparse features only those columns that some input has, ``occupied`` among
-    ``n_columns``. ``dense_inputs`` says that dense inputs are the features as they are: expect bad conditioning. A
-    design that may still grow keeps its ``panel``.
+    ``n_columns``. With ``dense_inputs``, dense inputs are the features as they are: expect bad conditioning. A design
+    that may still grow keeps its ``panel``.
     """
 
     term: Term
@@ -249,7 +140,7 @@ class Design:
     dense_inputs: bool = False
     occupied: np.ndarray | None = None
     n_columns: int = 0
-    panel: Any = None
+    panel: PanelCholesky | None = None
 
     @property
     def name(self) -> str:
@@ -311,15 +202,7 @@ class Design:
 
     def with_clique(self, clique: CliqueSet) -> Self:
         """Return the same features under another prior."""
-        changed = copy.copy(self)
-        changed.term = self.term.with_clique(clique)
-        return changed
-
-    def growing(self, panel: Any) -> Self:
-        """Return a design whose features may grow with a panel."""
-        changed = copy.copy(self)
-        changed.panel = panel
-        return changed
+        return replace(self, term=self.term.with_clique(clique))
 
 
 @dataclass(eq=False)
@@ -328,7 +211,7 @@ class LocalDesign(Design):
 
     ``positions`` are the rows of the data that carry a clique (None: all), ``table`` the products with the matching
     rows Z (None: the constant 1), and ``origin`` the kernel and pivots behind the features, where there are any.
-    ``row_order`` says which of the given rows stands in each row of the table (None: in order).
+    ``row_order`` numbers the given row in each row of the table (None: in order).
 
     Coefficients are arrays of NumPy; scores and residuals are what the table computes with, tensors on a device.
     """
@@ -337,13 +220,13 @@ class LocalDesign(Design):
     table: FeatureTable | None = None
     origin: FeatureOrigin | None = None
     row_order: np.ndarray | None = None
-    _device_factor: Any = None
+    _device_factor: Array | None = field(default=None, init=False, repr=False)
 
     @classmethod
     def of_features(
         cls,
         term: Term,
-        features: Any,
+        features: Features | FeatureTable | None,
         n_labels: int,
         *,
         positions: np.ndarray | None = None,
@@ -353,25 +236,24 @@ class LocalDesign(Design):
         if features is None:
             # A constant does not lower or raise the precision of others.
             return cls(term, n_labels, 1, np.dtype(np.float32), 0, positions=positions)
-        n_columns, occupied = features.shape[1], None
-        sparse = scipy.sparse.issparse(features)
-        if term.support is not None:
-            table: FeatureTable = PairTable(features, term.support)
-        else:
-            if sparse:
+        sparse, density, n_columns, occupied = is_sparse(features), 1.0, features.shape[1], None
+        if is_sparse(features):
+            kept = features
+            if term.support is None:
                 # A feature that no training input has keeps the coefficient zero: leave its column out.
                 present = np.unique(features.indices)
                 if len(present) < n_columns:
-                    occupied, features = present, features[:, present]
-            table = table_of(features)
-        size = max(1, features.shape[0] * features.shape[1])
+                    occupied, kept = present, csr_array(features)[:, present]
+            density = kept.nnz / max(1, kept.shape[0] * kept.shape[1])
+            features = kept
+        table = table_of(features) if term.support is None else PairTable(csr_array(features), term.support)
         return cls(
             term,
             n_labels,
             table.shape[1],
             table.dtype,
             table.stored_values,
-            density=features.nnz / size if sparse else 1.0,
+            density=density,
             sparse=sparse,
             dense_inputs=not term.has_pivots and isinstance(features, np.ndarray),
             occupied=occupied,
@@ -391,20 +273,6 @@ class LocalDesign(Design):
         """The features with their support, where there are both."""
         return self.table if isinstance(self.table, PairTable) else None
 
-    def for_term(self, term: Term, positions: np.ndarray | None) -> LocalDesign:
-        """Return the same features for another term of the same subspace, which scores ``positions``."""
-        shared = copy.copy(self)
-        shared.term, shared.positions = term, positions
-        return shared
-
-    def moved(
-        self, table: FeatureTable | None, positions: np.ndarray | None, row_order: np.ndarray | None
-    ) -> LocalDesign:
-        """Return this design with its rows somewhere else, in another order, scoring ``positions`` there."""
-        moved = copy.copy(self)
-        moved.table, moved.positions, moved.row_order = table, positions, row_order
-        return moved
-
     def start_curvature(self, n_cliques: int) -> float:
         """Return the mean diagonal of the likelihood's Hessian in this term while all labels are equally likely.
 
@@ -414,17 +282,14 @@ class LocalDesign(Design):
             return TIED_SHARE * n_cliques * self.label_share
         return self.table.mean_square() * self.label_share
 
-    def scores(self, coefficients: np.ndarray, workers: Workers | None = None) -> Any:
+    def scores(self, coefficients: np.ndarray, workers: Workers | None = None) -> Array:
         """Return Z V A^T, (n, L^k) float64; (1, L^k) for a constant term."""
         support = self.term.support
         if self.table is not None:
-            scores = self.table.product(coefficients, workers or Workers(1))
-        else:
-            scores = coefficients if support is None else support.row(coefficients)
-        factor = self._factor_like(scores)
-        return scores if factor is None else scores @ factor.T
+            return self.in_labels(self.table.product(coefficients, workers or Workers(1)))
+        return self.in_labels(coefficients if support is None else support.row(coefficients))
 
-    def pull_back(self, residual: Any, workers: Workers | None = None) -> np.ndarray:
+    def pull_back(self, residual: Array, workers: Workers | None = None) -> np.ndarray:
         """Return Z^T residual A, (r, q) float64, for residual (n, L^k), or its (1, L^k) sum if constant."""
         rows, support = self.in_coordinates(residual), self.term.support
         if self.table is not None:
@@ -432,18 +297,23 @@ class LocalDesign(Design):
         rows = on_host(rows)
         return rows if support is None else support.picked(rows)
 
-    def in_coordinates(self, residual: Any) -> Any:
+    def in_labels(self, values: Array) -> Array:
+        """Return values (n, q) in label coordinates as values per labelling, (n, L^k)."""
+        factor = self._factor_like(values)
+        return values if factor is None else values @ factor.T
+
+    def in_coordinates(self, residual: Array) -> Array:
         """Return residuals (n, L^k) in the label coordinates of the coefficients, (n, q)."""
         factor = self._factor_like(residual)
         return residual if factor is None else residual @ factor
 
-    def squared_pull_back(self, variances: Any, workers: Workers) -> np.ndarray:
-        """Return sum_t z_tf^2 variances_t A^2, (r, q), for variances (n, L^k) of a term with features."""
+    def squared_pull_back(self, variances: Array, workers: Workers) -> np.ndarray:
+        """Return sum_t z_tf^2 variances_t A^2, (r, q), for variances (n, L^k) of a term with sparse features."""
         factor = self._factor_like(variances)
-        assert self.table is not None
-        return self.table.squared().transposed_product(variances if factor is None else variances @ factor**2, workers)
+        table: SparseTable | PairTable = self.table  # type: ignore[assignment]  # one with sparse features
+        return table.squared().transposed_product(variances if factor is None else variances @ factor**2, workers)
 
-    def _factor_like(self, rows: Any) -> Any:
+    def _factor_like(self, rows: Array) -> Array | None:
         """Return the label factor as an array or, for tensors, a tensor on their device."""
         factor = self.term.label_factor
         if factor is None or isinstance(rows, np.ndarray):
@@ -459,44 +329,31 @@ def has_dense_features(design: Design) -> bool:
     return design.stored_values > 0 and not design.sparse and design.term.support is None
 
 
-def on_host(values: Any) -> np.ndarray:
-    """Return an array as it is, a tensor as an array of NumPy."""
-    return values if isinstance(values, np.ndarray) else values.cpu().numpy()
-
-
-def runs_of_one_table(designs: Sequence[tuple[int, LocalDesign]]) -> Iterator[list[tuple[int, LocalDesign]]]:
+def runs_of_one_table(designs: Sequence[tuple[int, LocalDesign]]) -> list[list[tuple[int, LocalDesign]]]:
     """Cut a list of numbered designs into runs whose features are one and the same table."""
-    run: list[tuple[int, LocalDesign]] = []
-    for index, design in designs:
-        if run and not _share_features(run[-1][1], design):
-            yield run
-            run = []
-        run.append((index, design))
-    if run:
-        yield run
 
+    def key(numbered: tuple[int, LocalDesign]) -> object:
+        design = numbered[1]
+        return design if design.table is None or design.pair_table is not None else design.table
 
-def _share_features(one: LocalDesign, other: LocalDesign) -> bool:
-    return one.table is not None and one.table is other.table and one.pair_table is None
+    return [list(run) for _, run in groupby(designs, key)]
 
 
 def shared_scores(run: Sequence[LocalDesign], coefficients: Sequence[np.ndarray], workers: Workers) -> list[np.ndarray]:
     """Return the scores Z V A^T, (n, L^k), of every design of a run."""
-    first, *others = run
-    if not others:
-        return [first.scores(coefficients[0], workers)]
-    assert first.table is not None
-    product = first.table.product(np.hstack(coefficients), workers)
+    table = run[0].table
+    if len(run) == 1 or table is None:
+        return [run[0].scores(coefficients[0], workers)]
+    product = table.product(np.hstack(coefficients), workers)
     parts = np.split(product, np.cumsum([design.shape[1] for design in run])[:-1], axis=1)
-    return [design.term.in_labels(part) for design, part in zip(run, parts, strict=True)]
+    return [design.in_labels(part) for design, part in zip(run, parts, strict=True)]
 
 
 def shared_pull_back(run: Sequence[LocalDesign], residuals: Sequence[np.ndarray], workers: Workers) -> list[np.ndarray]:
     """Return Z^T R A, (r, q), for the residuals R (n, L^k) of every design of a run."""
-    first, *others = run
-    if not others:
-        return [first.pull_back(residuals[0], workers)]
-    assert first.table is not None
-    rows = [design.term.in_coordinates(residual) for design, residual in zip(run, residuals, strict=True)]
-    product = first.table.transposed_product(np.hstack(rows), workers)
+    table = run[0].table
+    if len(run) == 1 or table is None:
+        return [run[0].pull_back(residuals[0], workers)]
+    rows = [design.in_coordinates(residual) for design, residual in zip(run, residuals, strict=True)]
+    product = table.transposed_product(np.hstack(rows), workers)
     return np.split(product, np.cumsum([design.shape[1] for design in run])[:-1], axis=1)

@@ -17,21 +17,24 @@ import os
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import DTypeLike
 
-from kernelfields.basis.panel import PanelCholesky
+from kernelfields.basis.panel import Columns, PanelCholesky
 from kernelfields.basis.subspace import PivotSubspace
+from kernelfields.numerics.sparse_rows import Rows
 from kernelfields.numerics.threads import Workers, blas_threads
-from kernelfields.numerics.triangular import room_for_factor
 from kernelfields.objective.designs.tiles import TiledFeatures, tile_rows, tiles_of
+
+Folder: TypeAlias = str | os.PathLike[str] | None
 
 
 class UnnamedFile:
     """A file of ``size`` bytes in ``folder``, or where the system keeps temporary files."""
 
-    def __init__(self, size: int, folder: Any = None):
+    def __init__(self, size: int, folder: Folder = None):
         self._file = tempfile.TemporaryFile(dir=folder, prefix="kernelfields-", buffering=0)  # noqa: SIM115
         weakref.finalize(self, self._file.close)
         try:
@@ -41,9 +44,9 @@ class UnnamedFile:
                 self._file.truncate(size)
         except OSError as error:
             self._file.close()
-            place = tempfile.gettempdir() if folder is None else folder
+            where = tempfile.gettempdir() if folder is None else folder
             raise OSError(
-                error.errno, f"no room for {size / 2**30:,.1f} GiB of features in {place}: {error.strerror}"
+                error.errno, f"no room for {size / 2**30:,.1f} GiB of features in {where}: {error.strerror}"
             ) from error
 
     @property
@@ -93,28 +96,28 @@ class StoredFactor:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, place: tuple[slice, slice]) -> np.ndarray:
-        begin, end, _ = place[0].indices(len(self))
+    def __getitem__(self, part: tuple[slice, slice]) -> np.ndarray:
+        begin, end, _ = part[0].indices(len(self))
         rows = np.empty((end - begin, self.width))
         self.file.read(rows, 8 * self.width * begin)
-        return rows[:, place[1]]
+        return rows[:, part[1]]
 
-    def __setitem__(self, place: tuple[slice, slice], values: np.ndarray) -> None:
-        begin, end, _ = place[0].indices(len(self))
+    def __setitem__(self, part: tuple[slice, slice], values: np.ndarray) -> None:
+        begin, end, _ = part[0].indices(len(self))
         rows = np.zeros((end - begin, self.width))
-        rows[:, place[1]] = values
+        rows[:, part[1]] = values
         self.file.write(rows, 8 * self.width * begin)
 
     def mapped(self) -> np.ndarray:
-        """Return the factor as a read-only array whose pages the system reads when they are asked for.
+        """Return the factor as a read-only array whose pages the system reads when they are used.
 
-        A fitted field keeps this one: it is asked for rarely, and gives its memory back when others need it.
+        A fitted field keeps this one: it is used rarely, and gives its memory back when others need it.
         """
         pages = mmap.mmap(self.file.descriptor, 8 * self.width * len(self), access=mmap.ACCESS_READ)
         rows = np.frombuffer(pages, dtype=np.float64).reshape(len(self), self.width)
         return rows[:, : len(self)]
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         factor = np.zeros(self.shape, dtype=dtype or self.dtype)
         for row in range(len(self)):  # one by one, so that the upper half of the array takes no memory
             part = np.empty(row + 1)
@@ -127,35 +130,31 @@ class StoredFactor:
 BLOCK_BYTES = 8 * 2**20
 
 
-class FeatureFile:
+class FeatureFile(Columns):
     """The columns of a panel in a file without a name, in ``folder`` or where the system keeps temporary files.
 
     Tile i holds (capacity, rows) values. With ``stored_factor`` the pivots' own rows are kept in a file, too.
     ``n_threads`` (None: all cores) add columns.
     """
 
-    in_memory = False
-
     def __init__(
         self,
         n_rows: int,
         capacity: int,
-        dtype: Any,
-        folder: Any = None,
+        dtype: DTypeLike,
+        folder: Folder = None,
         *,
         stored_factor: bool = False,
         n_threads: int | None = None,
         tile_bytes: int | None = None,
     ):
-        self.n_rows = n_rows
-        self.capacity = min(capacity, n_rows)
-        self.dtype = np.dtype(dtype)
-        self.rows_per_tile = tile_rows(n_rows, self.capacity, self.dtype.itemsize, tile_bytes)
+        super().__init__(n_rows, capacity, dtype)
+        self.rows_per_tile = tile_rows(n_rows, capacity, self.dtype.itemsize, tile_bytes)
         self._folder = folder
         self._stored_factor = stored_factor
         self._workers = Workers(n_threads)
         self._buffers: list[np.ndarray] = []
-        self._file = UnnamedFile(n_rows * self.capacity * self.dtype.itemsize, folder)
+        self._file = UnnamedFile(n_rows * capacity * self.dtype.itemsize, folder)
 
     def close(self) -> None:
         """Give back the disk space."""
@@ -195,7 +194,7 @@ class FeatureFile:
             return np.empty(self.capacity * self.rows_per_tile, dtype=self.dtype)
 
     def give_back(self, buffer: np.ndarray) -> None:
-        """Take a buffer back for the next one who asks."""
+        """Take a buffer back for the next reader."""
         self._buffers.append(buffer)
 
     def load(self, rows: slice, rank: int, buffer: np.ndarray) -> np.ndarray:
@@ -219,23 +218,23 @@ class FeatureFile:
         """Return the features so far."""
         return StoredFeatures(self, panel.rank)
 
-    def filled(self, subspace: PivotSubspace, inputs: Any) -> StoredFeatures:
+    def filled(self, subspace: PivotSubspace, inputs: Rows) -> StoredFeatures:
         """Return the features of inputs in a subspace that is there already, all columns at once."""
         for rows in tiles_of(self.n_rows, self.rows_per_tile):
             self.write(rows, 0, subspace.features(inputs[rows], self.dtype))
         return StoredFeatures(self, self.capacity)
 
-    def factor(self) -> Any:
+    def factor(self) -> np.ndarray | StoredFactor:
         """Return room for the pivots' own rows, in a file or in memory."""
         if not self._stored_factor:
-            return room_for_factor(self.capacity)
+            return super().factor()
         return StoredFactor(UnnamedFile(8 * self.capacity**2, self._folder), self.capacity, self.capacity)
 
-    def leading(self, factor: Any, rank: int) -> Any:
+    def leading(self, factor: np.ndarray | StoredFactor, rank: int) -> np.ndarray | StoredFactor:
         """Return the leading part of the factor."""
         if isinstance(factor, StoredFactor):
             return StoredFactor(factor.file, factor.width, rank)
-        return np.ascontiguousarray(factor[:rank, :rank])
+        return super().leading(factor, rank)
 
 
 class StoredFeatures(TiledFeatures):
@@ -272,7 +271,7 @@ class HalfFeatures(TiledFeatures):
 
     def read(self, first: int, last: int) -> Iterator[tuple[slice, np.ndarray]]:
         """Yield rows and transposed features of some tiles."""
-        buffer = np.empty(max((each.size for each in self._halves[first:last]), default=0), dtype=np.float32)
+        buffer = np.empty(max((half.size for half in self._halves[first:last]), default=0), dtype=np.float32)
         for rows, half in zip(self.tiles[first:last], self._halves[first:last], strict=True):
             tile = buffer[: half.size].reshape(half.shape)
             np.copyto(tile, half)

@@ -10,7 +10,7 @@
 To each way come the pivots' factor R, 4 r^2 bytes (in a second file if nothing else fits), and what the caller
 counts beside the features, such as :func:`potential_bytes` and :func:`solver_bytes` of a fit. The budget is for
 what a fit adds to the memory of the process; inputs are not in it. What cannot fit raises MemoryError before any
-work and says what would. benchmarks/out_of_core.py measures the order and the memory.
+work and names what would fit. benchmarks/out_of_core.py measures the order and the memory.
 """
 
 from __future__ import annotations
@@ -22,15 +22,18 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from kernelfields.basis.panel import Columns
 from kernelfields.basis.subspace import BLOCK_BYTES as SUBSPACE_BLOCK
 from kernelfields.basis.subspace import PivotSubspace
-from kernelfields.objective.designs.files import BLOCK_BYTES, FeatureFile, HalfColumns, HalfFeatures
-from kernelfields.objective.designs.tiles import RecomputedColumns, RecomputedFeatures, tile_rows
+from kernelfields.inference.family import LabelFamily
+from kernelfields.numerics.parameters import is_real
+from kernelfields.numerics.sparse_rows import Rows
+from kernelfields.objective.designs.files import BLOCK_BYTES, FeatureFile, Folder, HalfColumns, HalfFeatures
+from kernelfields.objective.designs.tiles import RecomputedColumns, RecomputedFeatures, TiledFeatures, tile_rows
 
 # Tables of labels that meet, at a point, in a direction and at a trial, their residual, and three of inference.
 _TABLE_ARRAYS = 7
@@ -41,7 +44,7 @@ _FLOAT32_TOLERANCE = 1e-5
 
 
 def feature_dtype(dtype: np.dtype | None, n_values: int, tol: float) -> np.dtype:
-    """Return ``dtype``; where it is None, float32 for large features unless the tolerance asks for more."""
+    """Return ``dtype``; where it is None, float32 for large features unless the tolerance needs more."""
     if dtype is not None:
         return dtype
     small = 8 * n_values <= _SMALL_FEATURES
@@ -61,31 +64,21 @@ def check_features_fit(name: str, n_rows: int, rank: int, dtype: np.dtype) -> No
         )
 
 
-def check_transitions_fit(n_positions: int, n_labels: int) -> None:
-    """Raise MemoryError before the work starts if transition scores of every position cannot fit in memory."""
-    needed, available = _TABLE_ARRAYS * 8 * n_positions * n_labels**2, available_memory()
+def check_tables_fit(family: LabelFamily) -> None:
+    """Raise MemoryError before the work starts if a table of scores for every clique cannot fit in memory."""
+    groups = [group for group in family.groups if len(group.row) > 1 and not group.tied]
+    needed, available = _TABLE_ARRAYS * 8 * sum(group.n_rows * group.size for group in groups), available_memory()
     if available is not None and needed > available:
         raise MemoryError(
-            "transitions that depend on the inputs need (L, L) scores at every position: "
-            f"{needed / 2**30:,.1f} GiB for {n_positions:,} positions and {n_labels:,} labels, but "
-            f"{available / 2**30:,.1f} GiB are free. "
-            "Leave out the edge kernel, or use fewer sequences."
-        )
-
-
-def check_pairs_fit(n_instances: int, n_pairs: int) -> None:
-    """Raise MemoryError before the work starts if tables for every pair of every instance cannot fit in memory."""
-    needed, available = _TABLE_ARRAYS * 8 * 4 * n_instances * n_pairs, available_memory()
-    if available is not None and needed > available:
-        raise MemoryError(
-            f"pairs that depend on the inputs need a table for each of {n_pairs:,} pairs of {n_instances:,} "
-            f"instances: {needed / 2**30:,.1f} GiB, but {available / 2**30:,.1f} GiB are free. Leave out the edge "
-            "kernel, or use fewer edges."
+            "labels that meet and depend on the inputs need a table for every clique, of neighbours (L, L) scores at "
+            f"every position: {needed / 2**30:,.1f} GiB for {sum(group.n_rows for group in groups):,} cliques and "
+            f"{family.n_labels:,} labels, but {available / 2**30:,.1f} GiB are free. Leave out the edge kernel, or use "
+            "fewer sequences or edges."
         )
 
 
 def available_memory() -> int | None:
-    """Return the bytes of free physical memory where the system tells, else None."""
+    """Return the bytes of free physical memory; None where the system does not report it."""
     try:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") + _reclaimable()
     except (AttributeError, ValueError, OSError):
@@ -124,7 +117,7 @@ _DISK_MARGIN = 1.05
 _PAGE = 4096
 
 
-def parse_memory(memory: Any) -> int | None:
+def parse_memory(memory: object) -> int | None:
     """Return bytes for a number of them or text such as "8GB", "500 MB", "1.5GiB"; None stays None."""
     if memory is None:
         return None
@@ -133,8 +126,7 @@ def parse_memory(memory: Any) -> int | None:
         unit = found[2].upper() if found else None
         size = float(found[1]) * _UNITS[unit] if found and unit in _UNITS else None
     else:
-        number = isinstance(memory, int | float | np.integer | np.floating) and not isinstance(memory, bool)
-        size = float(memory) if number and np.isfinite(memory) else None
+        size = float(memory) if is_real(memory) and np.isfinite(memory) else None
     if size is None or not np.isfinite(size):
         raise ValueError(f"memory must be a number of bytes or text such as '8GB', '500MB' or '1.5GiB', got {memory!r}")
     if size < 1:
@@ -182,7 +174,7 @@ class FeaturePlan:
         maker = HalfColumns if self.keep == "half" else FeatureFile
         return maker(*shape, self.folder, stored_factor=self.stored_factor, n_threads=self.n_threads)
 
-    def features_of(self, subspace: PivotSubspace, inputs: Any) -> Any:
+    def features_of(self, subspace: PivotSubspace, inputs: Rows) -> np.ndarray | TiledFeatures:
         """Return the features of inputs in a subspace that is there already, kept in this way."""
         if self.keep == "memory":
             return subspace.features(inputs, self.dtype)
@@ -206,13 +198,13 @@ def plan_features(
     name: str,
     n_rows: int,
     rank: int,
-    dtype: Any,
+    dtype: DTypeLike,
     *,
     budget: int | None,
     other_bytes: int = 0,
     may_round: bool = False,
     known: bool = False,
-    folder: Any = None,
+    folder: Folder = None,
     n_threads: int = 1,
 ) -> FeaturePlan:
     """Return how to keep the features of a clique set; MemoryError if there is no way within ``budget`` bytes.
@@ -222,70 +214,58 @@ def plan_features(
     to ``folder``, by default that of temporary files. No budget means memory.
     """
     capacity = min(rank, n_rows)
-    place = os.fspath(tempfile.gettempdir() if folder is None else folder)
-    blank = FeaturePlan("memory", n_rows, capacity, np.dtype(dtype), 0, folder=place, n_threads=n_threads)
-    plans = list((_known_plans if known else _plans)(blank, other_bytes, may_round))
+    where = os.fspath(tempfile.gettempdir() if folder is None else folder)
+    blank = FeaturePlan("memory", n_rows, capacity, np.dtype(dtype), 0, folder=where, n_threads=n_threads)
+    plans = list(_plans(blank, other_bytes, may_round, known))
     if budget is None:
         return plans[0]
-    free, problem = room_on_disk(place)
+    free, problem = room_on_disk(where)
     for plan in plans:
         if plan.memory_bytes <= budget and _DISK_MARGIN * plan.disk_bytes <= free:
             return plan
-    raise MemoryError(_refusal(name, plans, budget, other_bytes, free, problem or f"{_text(free)} are free in {place}"))
+    raise MemoryError(_refusal(name, plans, budget, other_bytes, free, problem or f"{_text(free)} are free in {where}"))
 
 
-def _plans(blank: FeaturePlan, other: int, may_round: bool) -> Iterator[FeaturePlan]:
-    """Yield all ways to keep features, the fastest first, with what they need."""
+def _plans(blank: FeaturePlan, other: int, may_round: bool, known: bool = False) -> Iterator[FeaturePlan]:
+    """Yield all ways to keep features, the fastest first, with what they need.
+
+    In a subspace that is ``known``, tiles are filled one after the other; else a basis is grown, with its factor.
+    """
     n_rows, rank, itemsize = blank.n_rows, blank.capacity, blank.dtype.itemsize
-    values = n_rows * rank
-    factor = factor_bytes(rank)
-    growing = 8 * _PANEL_ARRAYS * _PANEL_PIVOTS * rank
-    rows = tile_rows(n_rows, rank, itemsize)
-    tile = rows * rank * itemsize
-    tiles = blank.n_threads * tile
-    growing_tiles = growing + tiles + _BLOCKS * itemsize * max(BLOCK_BYTES // 8, _PANEL_PIVOTS * rows)
-    passing = other + tiles
-    own_factor = factor if itemsize < 8 else 8 * rank**2
-    blocks = min(_PANEL_BLOCKS, 32 * n_rows * _PANEL_PIVOTS)
-    # A sum, not the larger of two: what the basis gives back does not always go back to the system.
-    yield replace(blank, memory_bytes=values * itemsize + own_factor + growing + blocks + other)
-    if hasattr(os, "preadv"):
-        disk = values * itemsize
-        if may_round:
-            half = factor + growing_tiles + 2 * values + passing
-            yield replace(blank, keep="half", memory_bytes=half, disk_bytes=disk)
-        peak = max(growing_tiles, passing)
-        yield replace(blank, keep="file", memory_bytes=factor + peak, disk_bytes=disk)
-        # The factor is read once more at the end, for the fitted model.
-        slab = 8 * _PANEL_PIVOTS * rank
-        yield replace(
-            blank,
-            keep="file",
-            memory_bytes=max(growing_tiles + slab, passing, factor),
-            disk_bytes=disk + 8 * rank**2,
-            stored_factor=True,
-        )
+    values, rows = n_rows * rank, tile_rows(n_rows, rank, itemsize)
+    disk = values * itemsize
     kernel_rows = 2 * 8 * tile_rows(n_rows, rank, 8) * rank
+    if known:
+        tiles, factor, growing = blank.n_threads * 8 * rank * rows, 0, 0
+        # Kernel values, features and their rounded copy of one tile, or of rows that are computed at once.
+        making = 3 * 8 * rank * rows
+        in_memory = 2 * min(SUBSPACE_BLOCK, 8 * values)
+    else:
+        tiles, factor = blank.n_threads * rows * rank * itemsize, factor_bytes(rank)
+        growing = 8 * _PANEL_ARRAYS * _PANEL_PIVOTS * rank
+        making = growing + tiles + _BLOCKS * itemsize * max(BLOCK_BYTES // 8, _PANEL_PIVOTS * rows)
+        own_factor = factor if itemsize < 8 else 8 * rank**2
+        in_memory = own_factor + growing + min(_PANEL_BLOCKS, 32 * n_rows * _PANEL_PIVOTS)
+    passing = other + tiles
+    # A sum, not the larger of two: what the basis gives back does not always go back to the system.
+    yield replace(blank, memory_bytes=disk + in_memory + other)
+    if hasattr(os, "preadv"):
+        if may_round:
+            both = max(making, passing) if known else making + passing
+            yield replace(blank, keep="half", memory_bytes=factor + 2 * values + both, disk_bytes=disk)
+        yield replace(blank, keep="file", memory_bytes=factor + max(making, passing), disk_bytes=disk)
+        if not known:
+            # The factor is read once more at the end, for the fitted model.
+            slab = 8 * _PANEL_PIVOTS * rank
+            yield replace(
+                blank,
+                keep="file",
+                memory_bytes=max(making + slab, passing, factor),
+                disk_bytes=disk + 8 * rank**2,
+                stored_factor=True,
+            )
     recomputed = max(growing + kernel_rows, other + blank.n_threads * kernel_rows)
     yield replace(blank, keep="recomputed", memory_bytes=factor + recomputed)
-
-
-def _known_plans(blank: FeaturePlan, other: int, may_round: bool) -> Iterator[FeaturePlan]:
-    """Yield all ways to keep features in a subspace that is there, the fastest first, with what they need."""
-    n_rows, rank, itemsize = blank.n_rows, blank.capacity, blank.dtype.itemsize
-    values = n_rows * rank
-    tile = 8 * rank * tile_rows(n_rows, rank, itemsize)
-    # Kernel values, features and their rounded copy of one tile, or of rows that are computed at once.
-    filling = 3 * tile
-    passing = other + blank.n_threads * tile
-    yield replace(blank, memory_bytes=values * itemsize + 2 * min(SUBSPACE_BLOCK, 8 * values) + other)
-    if hasattr(os, "preadv"):
-        disk = values * itemsize
-        if may_round:
-            yield replace(blank, keep="half", memory_bytes=2 * values + max(filling, passing), disk_bytes=disk)
-        yield replace(blank, keep="file", memory_bytes=max(filling, passing), disk_bytes=disk)
-    kernel_rows = 2 * 8 * tile_rows(n_rows, rank, 8) * rank
-    yield replace(blank, keep="recomputed", memory_bytes=other + blank.n_threads * kernel_rows)
 
 
 def factor_bytes(rank: int) -> int:
@@ -305,7 +285,7 @@ def room_on_disk(folder: str) -> tuple[int, str | None]:
 
 
 def _in_memory(folder: str) -> bool:
-    """Whether files of a folder take memory, where the system tells: those of tmpfs and ramfs do."""
+    """Whether files of a folder take memory, where the system reports it: those of tmpfs and ramfs do."""
     try:
         mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
     except OSError:
@@ -316,7 +296,7 @@ def _in_memory(folder: str) -> bool:
 
 
 def _refusal(name: str, plans: list[FeaturePlan], budget: int, other: int, free: int, disk: str) -> str:
-    """Say why features do not fit, and what would."""
+    """Return why features do not fit, and what would."""
     named = {"memory": "in memory", "half": "in half precision", "file": "in a file", "recomputed": "recomputed"}
     needs = {
         named[plan.keep]: _text(plan.memory_bytes)

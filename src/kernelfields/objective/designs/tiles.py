@@ -1,31 +1,27 @@
-"""Features Z (n, r) that are not one array in memory: tiles of rows, read or computed again, and products with them.
+"""Features Z (n, r) that are not one array in memory: tiles of rows, read or computed again.
 
 A tile is a few megabytes and comes transposed, as (r, rows), in an array that the next tile may overwrite.
 ``features[rows]`` gives some rows as an array of their own, ``np.asarray(features)`` all of them; either reads
 every tile in which a wanted row lies. Features that are kept nowhere are computed from kernel rows whenever they are
-asked for, O(n r d) more for every product, and products with them take the dual form, which needs no triangular
-system for each row:
+read, O(n r d) more for every product:
 
     Z_rows = k(X_rows, B) R^-T
-    Z V    = k(X, B) (R^-T V)            Z^T G = R^-1 (k(B, X) G)
 
-Each thread takes runs of tiles and has a buffer of its own. Sums over tiles are float64 and in the order of the
-tiles, whichever thread is first.
+Each thread takes runs of tiles and has a buffer of its own. tables.py multiplies with them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import NoReturn, TypeAlias
 
 import numpy as np
-import scipy.linalg
-import scipy.sparse
+from numpy.typing import DTypeLike
 
-from kernelfields.basis.panel import PanelCholesky
+from kernelfields.basis.panel import Columns, PanelCholesky
 from kernelfields.basis.subspace import PivotSubspace
-from kernelfields.numerics.threads import Workers
-from kernelfields.numerics.triangular import back_substitution, forward_substitution
+from kernelfields.numerics.sparse_rows import Rows
+from kernelfields.numerics.triangular import back_substitution
 
 #: Bytes of a tile: long enough for a product to run at full speed and for a disk to read without a pause.
 _TILE_BYTES = 4 * 2**20
@@ -45,9 +41,9 @@ def tiles_of(n_rows: int, rows_per_tile: int) -> list[slice]:
 
 
 class TiledFeatures:
-    """Features (n, r) in tiles of rows: what tables, samples of rows and certificates ask of them."""
+    """Features (n, r) in tiles of rows."""
 
-    def __init__(self, shape: tuple[int, int], dtype: Any, rows_per_tile: int):
+    def __init__(self, shape: tuple[int, int], dtype: DTypeLike, rows_per_tile: int):
         self.shape = shape
         self.dtype = np.dtype(dtype)
         self.rows_per_tile = rows_per_tile
@@ -65,7 +61,7 @@ class TiledFeatures:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, rows: Any) -> np.ndarray:
+    def __getitem__(self, rows: int | slice | np.ndarray) -> np.ndarray:
         wanted = np.arange(self.shape[0])[rows]
         if wanted.ndim == 0:
             return self[wanted[None]][0]
@@ -77,7 +73,7 @@ class TiledFeatures:
                 out[places] = tile[:, wanted[places] - span.start].T
         return out
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         return self[:].astype(dtype or self.dtype, copy=False)
 
     def squared_norms(self) -> np.ndarray:
@@ -87,55 +83,19 @@ class TiledFeatures:
             norms[rows] = np.einsum("ij,ij->j", tile, tile, dtype=np.float64)
         return norms
 
-    def table(self) -> TiledTable:
-        """Return the products with these features."""
-        return TiledTable(self)
-
-    @property
-    def T(self) -> TransposedFeatures:
-        """Z^T, for products with (n, q) arrays."""
-        return TransposedFeatures(self)
-
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> NoReturn:
         raise TypeError(f"{type(self).__name__} belong to the process that made them and cannot be pickled or copied")
 
 
-class TransposedFeatures:
-    """Z^T of tiled features."""
-
-    def __init__(self, features: TiledFeatures):
-        self.features = features
-        self.shape = features.shape[::-1]
-
-    def __matmul__(self, rows: np.ndarray) -> np.ndarray:
-        total = np.zeros((self.shape[0], rows.shape[1]))
-        for span, tile in self.features.read(0, len(self.features.tiles)):
-            total += tile @ rows[span].astype(tile.dtype, copy=False)
-        return total.astype(rows.dtype, copy=False)
+#: Features of inputs: an array, a CSR matrix or tiles.
+Features: TypeAlias = Rows | TiledFeatures
 
 
-class SquaredFeatures(TiledFeatures):
-    """The squares z_tr^2 of other tiled features."""
-
-    def __init__(self, features: TiledFeatures):
-        super().__init__(features.shape, features.dtype, features.rows_per_tile)
-        self._features = features
-
-    def read(self, first: int, last: int) -> Iterator[tuple[slice, np.ndarray]]:
-        """Yield rows and transposed squares of some tiles."""
-        for rows, tile in self._features.read(first, last):
-            yield rows, np.square(tile, out=tile)
-
-
-class RecomputedColumns:
+class RecomputedColumns(Columns):
     """Columns that are kept nowhere: Z_rows W^T = k(X_rows, B) R^-T W^T."""
 
-    in_memory = False
-
-    def __init__(self, n_rows: int, capacity: int, dtype: Any, *, tile_bytes: int | None = None):
-        self.n_rows = n_rows
-        self.capacity = min(capacity, n_rows)
-        self.dtype = np.dtype(dtype)
+    def __init__(self, n_rows: int, capacity: int, dtype: DTypeLike, *, tile_bytes: int | None = None):
+        super().__init__(n_rows, capacity, dtype)
         self._tile_bytes = tile_bytes
 
     def row_blocks(self, n_pivots: int) -> list[slice]:
@@ -153,14 +113,6 @@ class RecomputedColumns:
     def write(self, rows: slice, begin: int, values: np.ndarray) -> None:
         """Forget the values."""
 
-    def factor(self) -> np.ndarray:
-        """Return an array of zeros."""
-        return np.zeros((self.capacity, self.capacity))
-
-    def leading(self, factor: np.ndarray, rank: int) -> np.ndarray:
-        """Return the leading part, shared where it is all."""
-        return np.ascontiguousarray(factor[:rank, :rank])
-
     def features(self, panel: PanelCholesky) -> TiledFeatures:
         """Return features that are computed when they are read."""
         norms = panel.diagonal - panel.residual
@@ -173,8 +125,8 @@ class RecomputedFeatures(TiledFeatures):
     def __init__(
         self,
         subspace: PivotSubspace,
-        inputs: Any,
-        dtype: Any,
+        inputs: Rows,
+        dtype: DTypeLike,
         norms: np.ndarray | None = None,
         tile_bytes: int | None = None,
     ):
@@ -184,114 +136,22 @@ class RecomputedFeatures(TiledFeatures):
         self.inputs = inputs
         self._norms = norms
 
-    def table(self) -> RecomputedTable:
-        """Return the products with these features."""
-        return RecomputedTable(self)
-
-    def kernel_rows(self, rows: Any) -> np.ndarray:
+    def kernel_rows(self, rows: slice) -> np.ndarray:
         """Return k(x, B) of some rows, (rows, r)."""
         return self.subspace.kernel(self.inputs[rows], self.subspace.pivots)
 
     def read(self, first: int, last: int) -> Iterator[tuple[slice, np.ndarray]]:
         """Yield rows and transposed features of some tiles."""
         for rows in self.tiles[first:last]:
-            yield rows, self._whitened(rows)
+            yield rows, self.subspace.features(self.inputs[rows], self.dtype).T
 
-    def _whitened(self, rows: Any) -> np.ndarray:
-        block = self.kernel_rows(rows).T.astype(np.float64, copy=False)
-        factor = self.subspace.factor
-        return scipy.linalg.solve_triangular(factor, block, lower=True, check_finite=False).astype(self.dtype)
-
-    def __getitem__(self, rows: Any) -> np.ndarray:
-        if isinstance(rows, slice) or np.ndim(rows) == 0:
-            return super().__getitem__(rows)
-        return self.subspace.features(self.inputs[rows], self.dtype)
+    def __getitem__(self, rows: int | slice | np.ndarray) -> np.ndarray:
+        if isinstance(rows, np.ndarray) and rows.ndim == 1:
+            return self.subspace.features(self.inputs[rows], self.dtype)
+        return super().__getitem__(rows)
 
     def squared_norms(self) -> np.ndarray:
         """Return ||z(x)||^2 of every row, (n,)."""
         if self._norms is None:
             self._norms = super().squared_norms()
         return self._norms
-
-
-class TiledTable:
-    """A Z in tiles, each multiplied in the precision in which it is read."""
-
-    def __init__(self, features: TiledFeatures):
-        self.features = features
-        self.shape = features.shape
-        self.dtype = features.dtype
-        self.stored_values = features.size
-
-    def mean_square(self) -> float:
-        """Return the mean over coordinates of sum_t z_tr^2; a pass over the tiles."""
-        return float(self.features.squared_norms().sum()) / self.shape[1]
-
-    def squared(self) -> TiledTable:
-        """Return the table of z_tr^2."""
-        return TiledTable(SquaredFeatures(self.features))
-
-    def product(self, coefficients: np.ndarray, workers: Workers) -> np.ndarray:
-        """Return Z V, (n, q) float64."""
-        short = np.ascontiguousarray(coefficients.T, dtype=self.dtype)
-        out = np.empty((self.shape[0], len(short)))
-
-        def run(first: int, last: int) -> None:
-            for rows, tile in self.features.read(first, last):
-                out[rows] = (short @ tile).T
-
-        workers.each(run, self._pieces(len(short), workers))
-        return out
-
-    def transposed_product(self, rows: np.ndarray, workers: Workers) -> np.ndarray:
-        """Return Z^T R, (r, q) float64."""
-        pieces = self._pieces(rows.shape[1], workers)
-        partial = {first: np.zeros((rows.shape[1], self.shape[1])) for first, _ in pieces}
-
-        def run(first: int, last: int) -> None:
-            for span, tile in self.features.read(first, last):
-                partial[first] += np.ascontiguousarray(rows[span].T, dtype=self.dtype) @ tile.T
-
-        workers.each(run, pieces)
-        return np.ascontiguousarray(_sum_in_order(partial).T)
-
-    def _pieces(self, width: int, workers: Workers) -> list[tuple[int, int]]:
-        return workers.pieces(len(self.features.tiles), self.stored_values * width)
-
-
-class RecomputedTable(TiledTable):
-    """A Z whose kernel rows are computed in every product; products are float64, as in prediction."""
-
-    features: RecomputedFeatures
-
-    def product(self, coefficients: np.ndarray, workers: Workers) -> np.ndarray:
-        """Return k(X, B) (R^-T V), (n, q) float64."""
-        dual = self.features.subspace.dual_coefficients(coefficients)
-        out = np.empty((self.shape[0], dual.shape[1]))
-
-        def run(first: int, last: int) -> None:
-            for rows in self.features.tiles[first:last]:
-                out[rows] = self.features.kernel_rows(rows) @ dual
-
-        workers.each(run, self._pieces(dual.shape[1], workers))
-        return out
-
-    def transposed_product(self, rows: np.ndarray, workers: Workers) -> np.ndarray:
-        """Return R^-1 (k(B, X) G), (r, q) float64."""
-        pieces = self._pieces(rows.shape[1], workers)
-        partial = {first: np.zeros(self.shape[1:] + rows.shape[1:]) for first, _ in pieces}
-
-        def run(first: int, last: int) -> None:
-            for span in self.features.tiles[first:last]:
-                partial[first] += self.features.kernel_rows(span).T @ rows[span]
-
-        workers.each(run, pieces)
-        return forward_substitution(self.features.subspace.factor, _sum_in_order(partial))
-
-
-def _sum_in_order(partial: dict[int, np.ndarray]) -> np.ndarray:
-    """Add up the sums of all pieces, into the first of them."""
-    total, *others = (partial[first] for first in sorted(partial))
-    for other in others:
-        total += other
-    return total

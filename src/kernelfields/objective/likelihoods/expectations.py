@@ -11,8 +11,8 @@ the Hessian of log Z, one each, whatever the number of expectations:
     entropies      - (Hessian, weights gamma) u
     expectations   (Hessian, weights w) d,      d_t(y) = - sum_j lambda_j mu_jk / m_jk / sum_t w_t,  k the group of y
 
-Let F be the likelihood of any labels, F(u) = sum_i gamma_i (log Z_i(u) - score_i(y^i)). The scores cancel, and the
-entropies are F(u) - <F'(u), u>, with gradient - F''(u) u: no structure needs code of its own.
+Let F be the weighted log partition functions, F(u) = sum_i gamma_i log Z_i(u). The entropies are F(u) - <F'(u), u>,
+with gradient - F''(u) u: no family needs code of its own.
 
 Inference must be exact. The value is not convex. Frozen at some u', labels are completed and these terms replaced by
 their tangents: a convex likelihood with the same value and gradient there.
@@ -22,16 +22,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from kernelfields.objective.likelihoods.likelihood import Evaluation
-from kernelfields.objective.likelihoods.partial import CompletedLikelihood, WrappedLikelihood
-from kernelfields.objective.potentials import Placement, Potentials
-
-# A set that scores every label by itself.
-_EVERYWHERE = Placement(1, None, None, tied_everywhere=False)
+from kernelfields.inference.potentials import Potentials
+from kernelfields.objective.likelihoods.likelihood import (
+    Evaluation,
+    Likelihood,
+    Objective,
+    PartialLikelihood,
+    nothing_observed,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,75 +82,72 @@ class Criteria:
     labelled: bool = True
 
 
-class ExpectationLikelihood(WrappedLikelihood):
+class ExpectationLikelihood(Objective):
     """A likelihood of labels, known or partly known, with the terms of some criteria added to it."""
 
     convex = False
 
-    def __init__(self, inner: Any, criteria: Criteria):
-        if inner.approximation is not None:
+    def __init__(self, labels: Likelihood | PartialLikelihood, criteria: Criteria):
+        if labels.approximation is not None:
             raise ValueError(
                 "entropies and expectations need exact inference, and these graphs are inferred by "
-                f"{inner.approximation!r}, which is approximate: leave them out, or use inference='junction'"
+                f"{labels.approximation!r}, which is approximate: leave them out, or use inference='junction'"
             )
-        super().__init__(inner)
-        self._plain = inner.inner if isinstance(inner, WrappedLikelihood) else inner
+        super().__init__(labels.family, labels.weights, labels.workers)
+        self._labels = labels
         self._expectations = criteria.expectations
-        self._unlabelled = None if criteria.entropies is None else self._plain.weighed(criteria.entropies)
-        self._weights = self._plain.clique_weights(_EVERYWHERE)
+        self._unlabelled = None
+        if criteria.entropies is not None:
+            self._unlabelled = nothing_observed(self.family, criteria.entropies, self.workers)
+        self._row_weights = self.weights[self.family.position_items]
         self._check_possible()
 
     def _check_possible(self) -> None:
         """Raise if constraints leave no place for labels that are asked for."""
         if not self._expectations:
             return
-        marginals = self._plain.evaluate(self.layout.zeros()).beliefs.node_marginals
-        for each in self._expectations:
-            if not np.isfinite(each.divergence(each.means(marginals, self._weights))):
-                raise ValueError(f"{each.name} asks for labels that the constraints forbid at every position it counts")
+        marginals = self.family.at(self.family.zeros(), workers=self.workers).marginals()
+        for expectation in self._expectations:
+            if not np.isfinite(expectation.divergence(expectation.means(marginals, self._row_weights))):
+                raise ValueError(
+                    f"{expectation.name} asks for labels that the constraints forbid at every position it counts"
+                )
 
-    def evaluate(self, potentials: Any) -> Evaluation:
-        """Return value, residual and beliefs at the given potentials; beliefs are the evaluation of ``inner``."""
-        known = self.inner.evaluate(potentials)
-        value, slope = self._terms(potentials, known)
-        return Evaluation(known.value + value, known.residual.moved(1.0, slope), known)
+    @property
+    def value_at_zero(self) -> float:
+        """The value where all potentials are zero and all labellings that are allowed equally likely."""
+        return float(self.evaluate(self.family.zeros()).value)
 
-    def _terms(self, potentials: Any, known: Evaluation) -> tuple[float, Any]:
+    def evaluate(self, potentials: Potentials) -> Evaluation:
+        """Return value, residual and distributions at the given potentials."""
+        labels = self._labels.evaluate(potentials)
+        value, slope = self._terms(potentials, labels)
+        labels.residual.add(1.0, slope)
+        return Evaluation(labels.value + value, labels.residual, labels.member, labels.known)
+
+    def _terms(self, potentials: Potentials, labels: Evaluation) -> tuple[float, Potentials]:
         """Return value and gradient of what is added to the likelihood of labels."""
-        value, slope = 0.0, self.layout.zeros()
+        value, slope = 0.0, self.family.zeros()
         if self._expectations:
-            free = self.inner.free(known) if isinstance(self.inner, WrappedLikelihood) else known
-            direction = self.layout.zeros()
-            for each in self._expectations:
-                means = each.means(free.beliefs.node_marginals, self._weights)
-                value += each.divergence(means)
-                each.add_slope(direction.node, means, self._weights)
-            slope = self._plain.hessian_response(free, direction)
+            direction = self.family.zeros()
+            for expectation in self._expectations:
+                means = expectation.means(labels.member.marginals(), self._row_weights)
+                value += expectation.divergence(means)
+                expectation.add_slope(direction.node, means, self._row_weights)
+            slope = labels.member.covariance_product(direction)
         if self._unlabelled is not None:
-            at = self._unlabelled.evaluate(potentials)
-            value += at.value - at.residual.dot(potentials)
-            slope = slope.moved(-1.0, self._unlabelled.hessian_response(at, potentials))
+            unlabelled = self._unlabelled.evaluate(potentials)
+            value += unlabelled.value - unlabelled.residual.dot(potentials)
+            slope = slope.moved(-1.0, self._unlabelled.hessian_response(unlabelled, potentials))
         return value, slope
 
-    def hessian_response(self, evaluation: Evaluation, direction: Any) -> Any:
+    def hessian_response(self, evaluation: Evaluation, direction: Potentials) -> Potentials:
         """Raise: third derivatives of log Z are not computed."""
         raise TypeError("with entropies or expectations there are no Hessian products: use solver='lbfgs'")
 
-    def frozen(self, potentials: Any) -> TangentLikelihood:
+    def frozen(self, potentials: Potentials) -> Likelihood:
         """Return the convex likelihood of labels completed at some potentials, and the tangents of the terms there."""
-        value, slope = self._terms(potentials, self.inner.evaluate(potentials))
-        labels = self.inner if self.inner.convex else self.inner.frozen(potentials)
-        return TangentLikelihood(labels, slope, value - slope.dot(potentials))
-
-
-class TangentLikelihood(CompletedLikelihood):
-    """A convex likelihood and an affine function of the potentials, constant + <slope, u>."""
-
-    def __init__(self, inner: Any, slope: Potentials, constant: float):
-        super().__init__(inner, inner.layout.zeros().moved(-1.0, slope))
-        self._constant = constant
-
-    def evaluate(self, potentials: Any) -> Evaluation:
-        """Return value, residual and beliefs at the given potentials."""
-        labels = super().evaluate(potentials)
-        return Evaluation(labels.value + self._constant, labels.residual, labels.beliefs)
+        value, slope = self._terms(potentials, self._labels.evaluate(potentials))
+        labels = self._labels.frozen(potentials)
+        assert isinstance(labels, Likelihood)
+        return labels.plus(slope, value - slope.dot(potentials))

@@ -1,4 +1,4 @@
-"""Value and gradient of a sparse chain field in one walk over the sequences.
+"""Value and gradient of a sparse chain field in one pass over the sequences.
 
 Blocks of a few thousand positions are taken through scores, inference and gradient one after the other, each
 thread with blocks of its own:
@@ -13,19 +13,26 @@ costs less than inference. For one node term with a support and, at most, one te
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
+from kernelfields.fields.chains import Chains
+from kernelfields.inference.chain.family import ChainFamily, ListFamily, blocks_of_sequences
+from kernelfields.inference.potentials import EDGE, Potentials
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.design import LocalDesign
-from kernelfields.objective.designs.pairs import PairScorer, PairTable
-from kernelfields.objective.likelihoods.chain import ChainLikelihood, block_of_chains, blocks_of_sequences
-from kernelfields.objective.likelihoods.likelihood import Evaluation, Likelihood
-from kernelfields.objective.likelihoods.partial import CompletedLikelihood, PartialLikelihood, with_evidence
-from kernelfields.objective.potentials import Potentials
+from kernelfields.objective.designs.pairs import PairScorer, PairTable, merged_runs
+from kernelfields.objective.likelihoods.likelihood import (
+    Evaluation,
+    Likelihood,
+    Objective,
+    PartialLikelihood,
+    labelled_objective,
+)
+from kernelfields.objective.likelihoods.lists import ListPasses
 
 
 class FusedPasses:
@@ -33,26 +40,24 @@ class FusedPasses:
 
     def __init__(
         self,
-        likelihood: ChainLikelihood | PartialLikelihood,
+        likelihood: Likelihood | PartialLikelihood,
         node: LocalDesign,
         table: PairTable,
         edge: LocalDesign | None,
         at_once: int,
     ):
-        plain = likelihood.inner if isinstance(likelihood, PartialLikelihood) else likelihood
-        chains, masks = plain.chains, plain.masks
+        family, chains = likelihood.family, likelihood.data
+        assert isinstance(family, ChainFamily)
+        assert isinstance(chains, Chains)
         self._node, self._table, self._edge = node, table, edge
         self._n_labels = likelihood.n_labels
         self._workers = likelihood.workers
         self._blocks = blocks_of_sequences(chains.offsets, at_once)
         blocks = [block_of_chains(chains, first, last) for first, last in self._blocks]
-        self._weights = [each.position_weights for each in blocks]
-        self._likelihoods = [
-            with_evidence(
-                ChainLikelihood(each, likelihood.n_labels, masks=masks, workers=Workers(1), at_once=each.n_positions),
-                each,
-            )
-            for each in blocks
+        self._weights = [block.position_weights for block in blocks]
+        self._likelihoods: list[Likelihood | PartialLikelihood] = [
+            labelled_objective(family.part(first, last), block, Workers(1))
+            for block, (first, last) in zip(blocks, self._blocks, strict=True)
         ]
         self._rows = [(int(chains.offsets[first]), int(chains.offsets[last])) for first, last in self._blocks]
 
@@ -90,56 +95,70 @@ class FusedPasses:
             largest.append(float(np.abs(scores).max(initial=0.0)))
         return max(largest)
 
-    def frozen(self, completed: CompletedLikelihood) -> FusedPasses:
-        """Return passes over the labels as they have been completed."""
-        shift, frozen = completed.shift, copy.copy(self)
-        # Blocks are added up: the steps of all of them may be told to one.
+    def frozen(self, completed: Likelihood) -> FusedPasses:
+        """Return passes over the labels as they have been completed: targets in their place."""
+        targets, frozen = completed.observed, copy.copy(self)
+        assert isinstance(targets, Potentials)
+        # Blocks are added up: the steps of all of them may belong to one.
         frozen._likelihoods = [
-            CompletedLikelihood(
-                each.inner, Potentials(shift.node[begin:end], shift.edge if begin == 0 else 0.0 * shift.edge)
+            Likelihood(
+                block.family,
+                Potentials(targets.node[begin:end], {EDGE: targets.edge if begin == 0 else 0.0 * targets.edge}),
+                block.weights,
+                block.workers,
             )
-            for each, (begin, end) in zip(self._likelihoods, self._rows, strict=True)
+            for block, (begin, end) in zip(self._likelihoods, self._rows, strict=True)
         ]
         return frozen
 
-    def tell(self, evidence: np.ndarray) -> None:
-        """Put other evidence (N, L) in the place of what is known of labels."""
-        for each, (begin, end) in zip(self._likelihoods, self._rows, strict=True):
-            each.tell(evidence[begin:end])
+    def set_evidence(self, log_weights: np.ndarray) -> None:
+        """Put other log-weights (N, L) in the place of what is known of labels."""
+        for block, (begin, end) in zip(self._likelihoods, self._rows, strict=True):
+            assert isinstance(block, PartialLikelihood)
+            block.set_evidence(log_weights[begin:end])
 
     def _edge_scores(self, parts: Sequence[np.ndarray]) -> np.ndarray:
         if self._edge is None:
             return np.zeros((1, self._n_labels, self._n_labels))
         return self._edge.scores(parts[1]).reshape(1, self._n_labels, self._n_labels)
 
-    def _walk(self, parts: Sequence[np.ndarray], rows_of: object, table: PairTable) -> np.ndarray:
+    def _walk(
+        self, parts: Sequence[np.ndarray], rows_of: Callable[[int, Evaluation], np.ndarray], table: PairTable
+    ) -> np.ndarray:
         """Scatter what ``rows_of(block, evaluation)`` gives for each block, (n, L), into one number per pair."""
         scorer, features = PairScorer(self._table.layout, parts[0]), self._table.features
         edge = self._edge_scores(parts)
-        pieces = self._pieces()
-        gatherers = {first: table.gatherer() for first, _ in pieces}
 
-        def run(first: int, last: int) -> None:
+        def residuals(first: int, last: int) -> Iterator[tuple[int, int, np.ndarray]]:
             for block in range(first, last):
                 begin, end = self._rows[block]
                 node = scorer.block(features, begin, end)
-                evaluation = self._likelihoods[block].evaluate(Potentials(node, edge))
-                gatherers[first].add(begin, end, rows_of(block, evaluation))  # type: ignore[operator]
+                evaluation = self._likelihoods[block].evaluate(Potentials(node, {EDGE: edge}))
+                yield begin, end, rows_of(block, evaluation)
 
-        self._workers.each(run, pieces)
-        first, *others = (gatherers[start] for start, _ in pieces)
-        return first.total(others)
+        return table.gradient(residuals, self._runs(), self._workers)
 
-    def _pieces(self) -> list[tuple[int, int]]:
+    def _runs(self) -> list[tuple[int, int]]:
         """Cut the blocks into a few runs per thread, fewer where a gradient for each would outweigh the data."""
-        wanted = min(2 * self._workers.n_threads, self._table.affordable_copies(), len(self._blocks))
-        if self._workers.n_threads == 1:
-            wanted = 1
-        cuts = np.linspace(0, len(self._blocks), wanted + 1).astype(int)
-        return [(int(a), int(b)) for a, b in pairwise(cuts) if b > a]
+        n_threads = self._workers.n_threads
+        most = 1 if n_threads == 1 else min(2 * n_threads, self._table.affordable_copies())
+        return merged_runs(list(pairwise(range(len(self._blocks) + 1))), most)
 
 
-def fused_passes(likelihood: Likelihood, designs: Sequence[LocalDesign], at_once: int = 4096) -> Any:
+def block_of_chains(chains: Chains, first: int, last: int) -> Chains:
+    """Return labels, evidence and weights of some sequences, without their inputs."""
+    begin, end = chains.offsets[first], chains.offsets[last]
+    offsets = chains.offsets[first : last + 1] - begin
+    evidence = None if chains.evidence is None else chains.evidence[begin:end]
+    labels, weights = chains.required_labels[begin:end], chains.weights[first:last]
+    return Chains(np.empty((end - begin, 0)), offsets, labels, weights, evidence)
+
+
+#: Passes that compute value and gradient together and keep nothing per position.
+Passes: TypeAlias = FusedPasses | ListPasses
+
+
+def fused_passes(likelihood: Objective, designs: Sequence[LocalDesign], at_once: int = 4096) -> Passes | None:
     """Return fused passes for a field of the right kind, else None."""
     node, edge = designs[0], designs[1] if len(designs) > 1 else None
     table = node.pair_table
@@ -147,12 +166,11 @@ def fused_passes(likelihood: Likelihood, designs: Sequence[LocalDesign], at_once
         return None
     if edge is not None and not (edge.labels_per_clique == 2 and edge.tied_everywhere):
         return None
-    if not isinstance(likelihood, ChainLikelihood) and not (
-        isinstance(likelihood, PartialLikelihood) and isinstance(likelihood.inner, ChainLikelihood)
-    ):
+    family, data = likelihood.family, likelihood.data
+    if not isinstance(family, ChainFamily) or not isinstance(data, Chains):
         return None
-    if isinstance(likelihood, ChainLikelihood) and likelihood.walks_lists:
-        from kernelfields.objective.likelihoods.lists import ListPasses
-
+    if isinstance(likelihood, Likelihood) and isinstance(family, ListFamily) and data.evidence is None:
         return ListPasses(likelihood, table, edge)
-    return FusedPasses(likelihood, node, table, edge, at_once)
+    if isinstance(likelihood, Likelihood | PartialLikelihood):
+        return FusedPasses(likelihood, node, table, edge, at_once)
+    return None

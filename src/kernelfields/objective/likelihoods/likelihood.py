@@ -1,163 +1,272 @@
-"""Likelihoods and label structures: what a fit asks of labelled data, and what decides which labels meet.
+"""The negative log-likelihood of labelled data as a function of potentials, for every family of labellings.
 
-    value    = sum_i weight_i (log Z_i - score_i(y^i))
-    residual = weight * (marginals - one-hot labels)      its gradient in the potentials
+With weights w_i of the items, u the potentials, g the log partition function and o the weighted statistics of labels:
 
-A :class:`LabelStructure` says which labels meet and how they are inferred: chains, graphs, several labels of an
-instance, single labels. For data and the terms that score them it gives a layout of potentials, a likelihood (of
-labelled data), and answers (about new data); everything else in a field is the same for all structures.
+    value    = sum_i w_i g_i(u) - <o, u>
+    residual = w * mean(u) - o                  its gradient in the potentials
+    response = w * covariance(u) d              its Hessian times a direction
+
+Labels that are partly known, or have weights q (fields/evidence.py), condition the family: g(u | q) is the log
+partition function of the family whose base measure is multiplied by q, and
+
+    value    = sum_i w_i (g_i(u) - g_i(u | q))
+    residual = w * (mean(u) - mean(u | q))
+
+is a difference of convex functions. Frozen at some u', the second one is replaced by its tangent: a likelihood with the
+targets w * mean(u' | q) in the place of o. It is convex, lies above the value up to a constant, touches it at u', and
+has the same gradient there: minimising it is a step of CCCP, that is EM. Targets that a user gives enter in the same
+way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from kernelfields.fields.allowed import AllowedLabels
-from kernelfields.fields.chains import Chains
-from kernelfields.fields.constraints import ConstraintMasks
-from kernelfields.inference.answers import Answers
-from kernelfields.inference.beliefs import GraphInference
+from kernelfields.fields.chains import Packed
+from kernelfields.fields.evidence import SoftRows
+from kernelfields.fields.label_cliques import LabelledInstances
+from kernelfields.inference.choice import FamilySpec, family_of, refuse_without_value
+from kernelfields.inference.family import LabelFamily, Member
+from kernelfields.inference.potentials import EDGE, Placed, Potentials, Statistics
 from kernelfields.numerics.threads import Workers
-from kernelfields.objective.potentials import Placed, Potentials
+from kernelfields.objective.designs.memory import check_tables_fit
 
 
 @dataclass
 class Evaluation:
-    """Value and gradient at some potentials, and the beliefs behind them."""
+    """Value and gradient at some potentials, and the distribution behind them.
+
+    Where labels are partly known, ``known`` is the distribution given what is known of them.
+    """
 
     value: float
     residual: Potentials
-    beliefs: Any
+    member: Member
+    known: Member | None = None
 
 
-class Layout(Protocol):
-    """Where the scores of terms go in potentials, and where their residuals come from."""
+class Observations(Protocol):
+    """What is subtracted from expectations: statistics of labels, or targets in their place."""
 
-    def zeros(self) -> Potentials:
-        """Return potentials of zero, in the right shapes."""
+    def dot(self, potentials: Potentials) -> float:
+        """Return the inner product with potentials."""
 
-    def add_scores(self, potentials: Potentials, term: Placed, scores: np.ndarray) -> None:
-        """Add the scores of a term's cliques, (n, L^k), or one row for all of them."""
-
-    def clique_residuals(self, residual: Potentials, term: Placed) -> np.ndarray:
-        """Return a gradient in potentials at the cliques of a term, summed over them if it is tied."""
+    def subtract_from(self, mean: Potentials) -> None:
+        """Subtract from expectations in place."""
 
 
-class Residence(Protocol):
-    """A place away from the host where the potentials of new data stay."""
+class Objective:
+    """What objectives of labelled data share: a family of labellings, weights (S,) of its items, and threads."""
 
-    layout: Any
-
-    def scores(self, expansion: Any, inputs: Any) -> Any:
-        """Return k(x, B) alpha for each row of inputs, (n, q), there."""
-
-    def answers(self, structure: Any, data: Any, potentials: Any, workers: Workers) -> Answers:
-        """Return what can be asked of data with potentials there, constraints not included."""
-
-
-class Likelihood(Protocol):
-    """The negative log-likelihood of labelled data as a function of potentials."""
-
-    n_labels: int
-    workers: Workers
-    #: How approximate inference is called, None where it is exact.
-    approximation: str | None
     #: Whether the value is convex in the potentials, as it is where labels, or targets for them, are known.
-    convex: bool
-    #: What approximate inference said of its last answer: sentences such as that it did not converge.
-    doubts: list[str]
+    convex = True
 
-    @property
-    def inference(self) -> GraphInference | None:
-        """How labels are inferred, where there is a choice."""
-
-    @property
-    def layout(self) -> Layout:
-        """Where scores go in the potentials."""
-
-    @property
-    def value_at_zero(self) -> float:
-        """The value where all potentials are zero, constraints aside."""
-
-    @property
-    def constrained(self) -> bool:
-        """Whether some labellings are forbidden."""
-
-    def clique_marginals(self, evaluation: Evaluation, term: Placed) -> np.ndarray:
-        """Return the probabilities of the labellings of a term's cliques, (n, L^k)."""
-
-    def clique_weights(self, term: Placed) -> np.ndarray:
-        """Return the weight of every clique of a term, (n,)."""
-
-    def evaluate(self, potentials: Potentials) -> Evaluation:
-        """Return value, residual and beliefs."""
-
-    def hessian_response(self, evaluation: Evaluation, direction: Potentials) -> Potentials:
-        """Return the Hessian in the potentials times a direction."""
-
-
-class CountedLabellings:
-    """Chains whose labellings can be counted: all, or those that constraints and lists of allowed labels leave."""
-
-    chains: Chains
-    n_labels: int
-    workers: Workers
-    masks: ConstraintMasks | None
-    allowed: AllowedLabels | None = None
-
-    @property
-    def value_at_zero(self) -> float:
-        """The value where all potentials are zero and all labellings that are allowed equally likely."""
-        return float(self.chains.weights @ self._log_labellings())
-
-    def _log_labellings(self) -> np.ndarray:
-        """Return the logarithm of how many labellings each chain may have, (S,)."""
-        if self.allowed is None and self.masks is None:
-            return self.chains.lengths * np.log(self.n_labels)
-        if self.allowed is None:
-            assert self.masks is not None
-            return self.masks.log_labellings(self.chains.lengths)
-        from kernelfields.inference.chain.allowed import infer_allowed
-
-        edge = np.zeros((1, self.n_labels, self.n_labels)) if self.masks is None else self.masks.edge[None]
-        scores = np.zeros(len(self.allowed.labels))
-        return infer_allowed(
-            scores, edge, self.chains.offsets, self.allowed, steps=False, workers=self.workers
-        ).log_partition
-
-
-class LabelStructure(Protocol):
-    """Which labels meet, and how they are inferred."""
+    def __init__(self, family: LabelFamily, weights: np.ndarray, workers: Workers | None = None):
+        self.family = family
+        self.weights = weights
+        self.workers = workers or Workers()
+        #: The labelled data, where passes over their features can compute value and gradient together.
+        self.data: Packed | LabelledInstances | None = None
+        #: What inference reported of its last answer: sentences such as that it did not converge.
+        self.warnings: list[str] = []
+        # None stands for weights that are all one, the usual case, where no product is needed.
+        self._item_weights = family.placed_weights(None if np.all(weights == 1.0) else weights)
 
     @property
     def n_labels(self) -> int:
         """Number of labels."""
+        return self.family.n_labels
 
-    def layout(self, data: Any, /, placed: Sequence[Placed]) -> Layout:
-        """Return where the scores of terms go in the potentials of data."""
+    @property
+    def approximation(self) -> str | None:
+        """How approximate inference is called; None where it is exact."""
+        return None if self.family.exact else self.family.method
 
-    def plan(self, data: Any, /, layout: Any = None) -> GraphInference | None:
-        """Return how data are inferred; None where there is no choice, or it depends on a layout not given."""
+    @property
+    def constrained(self) -> bool:
+        """Whether some labellings are forbidden."""
+        return self.family.base is not None and self.family.base.forbids
 
-    def likelihood(
-        self, data: Any, /, placed: Sequence[Placed], workers: Workers, plan: GraphInference | None = None
-    ) -> Likelihood:
-        """Return the likelihood of labelled data scored by some terms; ``plan`` as :meth:`plan` gave it."""
+    @property
+    def value_at_zero(self) -> float:
+        """The value where all potentials are zero and all labellings that are allowed equally likely."""
+        return float(self.weights @ self.family.log_labellings())
 
-    def constrained(self, data: Any, /, layout: Any, potentials: Potentials) -> Potentials:
-        """Return potentials with minus infinity where something is forbidden; they may be changed in place."""
+    def clique_marginals(self, evaluation: Evaluation, term: Placed) -> np.ndarray:
+        """Return the probabilities of the labellings of a set's cliques, (n, labellings); nothing known of labels."""
+        return self.family.clique_rows(evaluation.member.marginals(term.group), term)
 
-    def answers(
-        self, data: Any, /, layout: Any, potentials: Potentials, workers: Workers, plan: GraphInference | None = None
-    ) -> Answers:
-        """Return what can be asked of data with the potentials of a field, constraints included."""
+    def clique_weights(self, term: Placed) -> np.ndarray:
+        """Return the weight of every clique of a set, (n,)."""
+        return self.family.clique_weights(self.weights, term)
 
-    def batches(self, data: Any, /, terms: Sequence[Any], size: int | None = None) -> Iterator[Any]:
-        """Cut data into batches of whole sequences, graphs or instances whose potentials fit in memory.
+    def evaluate(self, potentials: Potentials) -> Evaluation:
+        """Return value, residual and distribution at the given potentials."""
+        raise NotImplementedError
 
-        ``size`` is about how many positions, rows or values of potentials a batch has; None for the usual number.
-        """
+    def hessian_response(self, evaluation: Evaluation, direction: Potentials) -> Potentials:
+        """Return the Hessian in the potentials times a direction."""
+        return evaluation.member.covariance_product(direction)
+
+    def frozen(self, potentials: Potentials) -> Objective:
+        """Return a convex objective that touches this one at some potentials and lies above it, up to a constant."""
+        return self
+
+    def _log_partition(self, member: Member) -> float:
+        """Return the weighted sum of g."""
+        total = member.log_partition
+        return total.sum() if self._item_weights is None else total @ self._item_weights
+
+    def _member(self, family: LabelFamily, potentials: Potentials) -> Member:
+        return family.at(potentials, self._item_weights, self.workers, keep=False)
+
+
+class Likelihood(Objective):
+    """The likelihood of observed labels, or of targets in their place, plus a constant."""
+
+    def __init__(
+        self,
+        family: LabelFamily,
+        observed: Observations,
+        weights: np.ndarray,
+        workers: Workers | None = None,
+        constant: float = 0.0,
+    ):
+        super().__init__(family, weights, workers)
+        self.observed = observed
+        self._constant = constant
+
+    def evaluate(self, potentials: Potentials) -> Evaluation:
+        """Return value, residual and distribution at the given potentials; nothing more is kept of the latter."""
+        member = self._member(self.family, potentials)
+        self.warnings = list(member.warnings)
+        value = float(self._log_partition(member) - self.observed.dot(potentials)) + self._constant
+        residual = member.mean()
+        self.observed.subtract_from(residual)
+        return Evaluation(value, residual, member)
+
+    def plus(self, slope: Potentials, constant: float) -> Likelihood:
+        """Return the likelihood plus an affine function of the potentials, <slope, u> + constant."""
+        observed = _Shifted(self.observed, slope)
+        return Likelihood(self.family, observed, self.weights, self.workers, self._constant + constant)
+
+
+class _Shifted:
+    """Observations less a slope: an affine function that is added to a likelihood."""
+
+    def __init__(self, observed: Observations, slope: Potentials):
+        self._observed, self._slope = observed, slope
+
+    def dot(self, potentials: Potentials) -> float:
+        """Return the inner product with potentials."""
+        return self._observed.dot(potentials) - self._slope.dot(potentials)
+
+    def subtract_from(self, mean: Potentials) -> None:
+        """Subtract from expectations in place."""
+        self._observed.subtract_from(mean)
+        mean.add(1.0, self._slope)
+
+
+class PartialLikelihood(Objective):
+    """The likelihood of labels of which log-weights (N, L) are known."""
+
+    convex = False
+
+    def __init__(
+        self, family: LabelFamily, log_weights: np.ndarray, weights: np.ndarray, workers: Workers | None = None
+    ):
+        super().__init__(family, weights, workers)
+        self.set_evidence(log_weights)
+
+    def set_evidence(self, log_weights: np.ndarray) -> None:
+        """Put other log-weights (N, L) in the place of what is known."""
+        self.known_family = self.family.given(log_weights)
+
+    @property
+    def value_at_zero(self) -> float:
+        """The value where all potentials are zero and all labellings that are allowed equally likely."""
+        return float(self.weights @ (self.family.log_labellings() - self.known_family.log_labellings()))
+
+    def evaluate(self, potentials: Potentials) -> Evaluation:
+        """Return value, residual and both distributions at the given potentials."""
+        free, known = (self._member(family, potentials) for family in (self.family, self.known_family))
+        self.warnings = [*free.warnings, *known.warnings]
+        residual = free.mean()
+        residual.add(-1.0, known.mean())
+        return Evaluation(float(self._log_partition(free) - self._log_partition(known)), residual, free, known)
+
+    def hessian_response(self, evaluation: Evaluation, direction: Potentials) -> Potentials:
+        """Return the Hessian in the potentials, which may be indefinite, times a direction."""
+        assert evaluation.known is not None
+        response = evaluation.member.covariance_product(direction)
+        response.add(-1.0, evaluation.known.covariance_product(direction))
+        return response
+
+    def completed(self, potentials: Potentials) -> Potentials:
+        """Return the weighted expectations of statistics given what is known."""
+        return self._member(self.known_family, potentials).mean()
+
+    def frozen(self, potentials: Potentials) -> Likelihood:
+        """Return the convex likelihood of the labels as they are completed at some potentials."""
+        return Likelihood(self.family, self.completed(potentials), self.weights, self.workers)
+
+
+def labelled_objective(
+    family: LabelFamily, data: Packed | LabelledInstances, workers: Workers | None = None
+) -> Likelihood | PartialLikelihood:
+    """Return the likelihood of labelled data: of all labels, of what is known of them, or of targets."""
+    objective = _objective(family, data, workers)
+    objective.data = data
+    return objective
+
+
+def _objective(
+    family: LabelFamily, data: Packed | LabelledInstances, workers: Workers | None
+) -> Likelihood | PartialLikelihood:
+    weights = data.weights
+    if data.evidence is None:
+        if data.labels is None:
+            raise ValueError("a likelihood needs labelled data")
+        ones = np.all(weights == 1.0)
+        return Likelihood(family, family.statistics(data.labelling, None if ones else weights), weights, workers)
+    if isinstance(data.evidence, SoftRows):
+        return Likelihood(family, soft_targets(family, data.evidence, weights), weights, workers)
+    return PartialLikelihood(family, data.evidence, weights, workers)
+
+
+def soft_targets(family: LabelFamily, soft: SoftRows, weights: np.ndarray) -> Potentials:
+    """Return targets of single labels and of neighbours, weighted, and summed where potentials are tied."""
+    weigh = weights[family.position_items]
+    node = soft.node * weigh[:, None]
+    if len(family.groups) == 1:
+        return family.placed(Potentials(node))
+    if family.method != "chain" or soft.edge is None:
+        raise ValueError("SoftTargets are for single labels, and for chains in which neighbours alone meet")
+    edge = soft.edge * weigh[:, None, None]
+    return family.placed(Potentials(node, {EDGE: edge.sum(axis=0, keepdims=True) if family.group(EDGE).tied else edge}))
+
+
+def nothing_observed(family: LabelFamily, weights: np.ndarray, workers: Workers) -> Likelihood:
+    """Return the weighted log partition functions alone: a likelihood without labels."""
+    return Likelihood(family, Statistics({}), weights, workers)
+
+
+def likelihood_of(
+    data: Packed | LabelledInstances,
+    placed: Sequence[Placed],
+    spec: FamilySpec,
+    workers: Workers | None = None,
+    planned: LabelFamily | None = None,
+) -> Likelihood | PartialLikelihood:
+    """Return the likelihood of labelled data scored by some clique sets; see ``family_of`` for ``planned``.
+
+    ValueError where inference has no partition function, MemoryError where potentials do not fit.
+    """
+    family = family_of(data, placed, spec, planned=planned)
+    refuse_without_value(family)
+    check_tables_fit(family)
+    return labelled_objective(family, data, workers)

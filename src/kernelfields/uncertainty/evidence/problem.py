@@ -10,8 +10,10 @@ the parameter is computed once (implicit differentiation, backward): with T = (1
     d log E / d log p   = <dZ_c / d log p, G_c>
     G_c = -dT/dZ_c + residual A (w - v)^T + (Cov Z w - dT/d potentials) A v^T         residual = marginals - labels
 
-dZ is a central difference of features in steps of STEP of log p, pivots kept (see parameters.py): two kernel
-matrices for each kernel parameter, nothing else. A point costs the features of its kernels, a mode found from the
+Parameters are prior variances and positive numbers of kernels, by clique set. A kernel changes with its pivots B kept:
+the new subspace is spanned by k_new(b, .), with K_BB = R R^T factored anew, so that features are smooth in the
+parameters; O(n r (d + r)). dZ is a central difference of features in steps of STEP of log p: two kernel matrices for
+each kernel parameter, nothing else. A point costs the features of its kernels, a mode found from the
 one before, a Hessian and its factor; the gradient costs about two Hessians more, however many parameters there are.
 With probes the traces are estimates. Fails: LinAlgError where pivots are no longer independent or the Hessian is
 not finite.
@@ -20,25 +22,143 @@ not finite.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse
+from scipy.sparse import csr_array
+from sklearn.base import clone
 
-from kernelfields.basis.subspace import PivotSubspace, row_blocks
+from kernelfields.basis.subspace import ExplicitSubspace, PivotSubspace, Subspace, row_blocks
 from kernelfields.engines.threads import LocalSample
+from kernelfields.fields.cliques import CliqueSet
+from kernelfields.kernels.kernel import Kernel, Sum
+from kernelfields.numerics.parameters import is_real
+from kernelfields.numerics.sparse_rows import Rows
 from kernelfields.objective.curvature import trace_slopes, works_in_blocks
-from kernelfields.objective.designs.design import LocalDesign
+from kernelfields.objective.designs.design import FeatureOrigin, LocalDesign, left_outside
 from kernelfields.objective.posterior import LogPosterior
-from kernelfields.uncertainty.evidence.parameters import VARIANCE, FieldParameter, moved_subspace, with_parameters
+from kernelfields.objective.term import Term
 from kernelfields.uncertainty.evidence.settings import EvidenceSearch
 from kernelfields.uncertainty.laplace.laplace import SEARCHED_MODE, Laplace, mode_of
 
 STEP = 1e-4
 #: Up to this many coefficients Hessians are spelled out where blocks of directions make them cheap.
 EXACT_IN_BLOCKS = 4000
+VARIANCE = "prior_variance"
+# Parameters of kernels that are widths or offsets; whole ones such as degrees are left alone.
+_WIDTHS = ("gamma", "length_scale", "coef0")
+# Outside sums these do what the prior variance does.
+_WEIGHTS = ("factor", "value")
+# Share of k(b, b) by which the diagonal of K_BB is enlarged: pivots chosen for one kernel may be close for another,
+# and leaving some out would make a jump where features have to be smooth.
+_JITTER = 1e-10
+
+
+@dataclass(frozen=True)
+class FieldParameter:
+    """One number: ``name`` is "prior_variance" or a parameter of the kernel of term number ``index``."""
+
+    index: int
+    term_name: str
+    name: str
+    value: float
+
+    def __str__(self) -> str:
+        return f"{self.term_name} {self.name}"
+
+
+def variances_of(designs: Sequence[LocalDesign]) -> list[FieldParameter]:
+    """Return the prior variance of every term."""
+    return [
+        FieldParameter(index, design.name, VARIANCE, design.term.prior_variance) for index, design in enumerate(designs)
+    ]
+
+
+def widths_of(designs: Sequence[LocalDesign]) -> list[FieldParameter]:
+    """Return the positive numbers of the kernels of all terms, as far as they are not whole."""
+    widths = []
+    for index, design in enumerate(designs):
+        if design.term.clique.kernel is None:
+            continue
+        kernel = design.term.subspace.kernel
+        names = _WIDTHS + _WEIGHTS if isinstance(kernel, Sum) else _WIDTHS
+        for name, value in sorted(kernel.get_params(deep=True).items()):
+            if name.rsplit("__", 1)[-1] in names and is_real(value) and 0 < value < np.inf:
+                widths.append(FieldParameter(index, design.name, name, float(value)))
+    return widths
+
+
+def cliques_with(
+    designs: Sequence[LocalDesign], parameters: Sequence[FieldParameter], values: Sequence[float]
+) -> list[tuple[str, CliqueSet]]:
+    """Return the named clique sets of designs with other prior variances and kernels."""
+    changed = []
+    for index, design in enumerate(designs):
+        clique = design.term.clique
+        own = {
+            parameter.name: float(value)
+            for parameter, value in zip(parameters, values, strict=True)
+            if parameter.index == index
+        }
+        description = clique.get_params(deep=False)
+        description[VARIANCE] = own.pop(VARIANCE, float(clique.prior_variance))
+        if clique.kernel is not None:
+            description["kernel"] = clone(design.term.subspace.kernel).set_params(**own)
+        changed.append((design.name, type(clique)(**description)))
+    return changed
+
+
+def with_parameters(
+    designs: Sequence[LocalDesign],
+    parameters: Sequence[FieldParameter],
+    values: Sequence[float],
+    sample: LocalSample,
+) -> list[LocalDesign]:
+    """Return designs with other prior variances and kernels; features are shared where the kernel is the same."""
+    moved = []
+    for design, (_, clique) in zip(designs, cliques_with(designs, parameters, values), strict=True):
+        term = design.term.with_clique(clique)
+        if clique.kernel is not None and clique.kernel != term.subspace.kernel:
+            moved.append(sample.design(replace(term, subspace=_subspace_of(term.subspace, clique.kernel))))
+        else:
+            # A panel belongs to the old kernel; nothing grows from here on.
+            moved.append(replace(design, term=term, panel=None))
+    return moved
+
+
+def cut_design(design: LocalDesign, rank: int) -> LocalDesign:
+    """Return a design with its first pivots alone; one that has no more than ``rank`` stays as it is."""
+    subspace, origin = design.term.subspace, design.origin
+    if not isinstance(subspace, PivotSubspace) or subspace.rank <= rank or origin is None:
+        return design
+    cut = PivotSubspace(subspace.kernel, subspace.pivots[:rank], subspace.factor[:rank, :rank], subspace.indices[:rank])
+    # Coordinates are nested: those of the first pivots do not depend on the others.
+    features = np.ascontiguousarray(design.features[:, :rank])
+    return LocalDesign.of_features(
+        replace(design.term, subspace=cut),
+        features,
+        design.n_labels,
+        positions=design.positions,
+        origin=FeatureOrigin(cut.kernel, cut.pivots, origin.inputs, left_outside(cut, origin.inputs, features)),
+    )
+
+
+def moved_subspace(term: Term, name: str, value: float) -> Subspace:
+    """Return the subspace of a term with another value of a kernel parameter, pivots kept, in float64."""
+    subspace = term.subspace
+    if isinstance(subspace, PivotSubspace):
+        subspace = replace(subspace, pivots=subspace.pivots.astype(np.float64, copy=False))
+    return _subspace_of(subspace, clone(term.subspace.kernel).set_params(**{name: value}))
+
+
+def _subspace_of(subspace: Subspace, kernel: Kernel) -> Subspace:
+    if isinstance(subspace, ExplicitSubspace):
+        return ExplicitSubspace(kernel, subspace.n_coordinates)
+    assert isinstance(subspace, PivotSubspace)
+    gram = kernel(subspace.pivots).astype(np.float64, copy=False)
+    gram[np.diag_indices(len(gram))] *= 1.0 + _JITTER
+    return PivotSubspace(kernel, subspace.pivots, scipy.linalg.cholesky(gram, lower=True), subspace.indices)
 
 
 def evidence_gradient(
@@ -48,7 +168,7 @@ def evidence_gradient(
     designs: Sequence[LocalDesign],
     parameters: Sequence[FieldParameter],
     logs: np.ndarray,
-    inputs_of: Callable[[LocalDesign], Any],
+    inputs_of: Callable[[LocalDesign], Rows],
 ) -> np.ndarray:
     """Return d log E / d log p for every parameter; ``designs`` are those of the parameters ``logs``.
 
@@ -83,16 +203,19 @@ def evidence_gradient(
     return gradient
 
 
-def _along_features(design: LocalDesign, name: str, log: float, slopes: np.ndarray, inputs: Any) -> float:
+def _along_features(design: LocalDesign, name: str, log: float, slopes: np.ndarray, inputs: Rows) -> float:
     """Return <dZ / d log p, slopes> for features Z of a kernel and one of its parameters."""
     ahead, behind = (moved_subspace(design.term, name, float(np.exp(log + step))) for step in (STEP, -STEP))
     total = 0.0
     for rows in row_blocks(len(slopes), slopes.shape[1]):
         # A difference of float32 kernels would be noise.
         wide = inputs[rows].astype(np.float64, copy=False)
-        change: Any = design.compress((ahead.features(wide) - behind.features(wide)).T)
-        own = slopes[rows].T
-        total += float(change.multiply(own).sum() if scipy.sparse.issparse(change) else np.vdot(change, own))
+        above, below = ahead.features(wide), behind.features(wide)
+        if isinstance(above, np.ndarray) and isinstance(below, np.ndarray):
+            total += float(np.vdot(above - below, slopes[rows]))
+        else:
+            change = csr_array(above) - csr_array(below)
+            total += float(csr_array(design.compress(change.T)).multiply(slopes[rows].T).sum())
     return total / (2.0 * STEP)
 
 
@@ -162,7 +285,7 @@ class EvidenceProblem:
         self._variances = signs @ np.square(roots)
         return evidence_gradient(laplace, roots, signs, self.designs_at(logs), self.parameters, logs, self._inputs_of)
 
-    def _inputs_of(self, design: LocalDesign) -> Any:
+    def _inputs_of(self, design: LocalDesign) -> Rows:
         return design.term.clique.view(self._sample.data) if design.origin is None else design.origin.inputs
 
     def rough_curvature(self, laplace: Laplace) -> np.ndarray:
@@ -173,7 +296,10 @@ class EvidenceProblem:
         posterior = laplace.posterior
         shares = 1.0 - posterior.prior_precision * self._variances
         return np.array(
-            [1.0 + 0.5 * max(0.0, shares[posterior.blocks[each.index].rows].sum()) for each in self.parameters]
+            [
+                1.0 + 0.5 * max(0.0, shares[posterior.blocks[parameter.index].rows].sum())
+                for parameter in self.parameters
+            ]
         )
 
     def _start(self, posterior: LogPosterior, designs: Sequence[LocalDesign]) -> np.ndarray | None:
@@ -211,7 +337,7 @@ class EvidenceProblem:
         return np.ascontiguousarray(matrix)
 
 
-def _carried(old: Any, coefficients: np.ndarray, new: Any) -> np.ndarray:
+def _carried(old: Subspace, coefficients: np.ndarray, new: Subspace) -> np.ndarray:
     """Return the coefficients of the function in a new subspace that has the same values at its pivots."""
     if not isinstance(new, PivotSubspace) or old is new:
         return coefficients
@@ -220,8 +346,8 @@ def _carried(old: Any, coefficients: np.ndarray, new: Any) -> np.ndarray:
     )
 
 
-def _change(old: Any, new: Any) -> np.ndarray | None:
+def _change(old: Subspace, new: Subspace) -> np.ndarray | None:
     """Return M, (old rank, new rank): coordinates of new functions by their values at the old pivots."""
-    if not isinstance(new, PivotSubspace) or old is new:
+    if not isinstance(new, PivotSubspace) or not isinstance(old, PivotSubspace) or old is new:
         return None
     return scipy.linalg.solve_triangular(old.factor, new.features(old.pivots), lower=True, check_finite=False)

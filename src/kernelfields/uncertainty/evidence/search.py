@@ -3,7 +3,7 @@
 L-BFGS-B climbs the log evidence in the logarithms of the parameters, within bounds, from the given parameters and
 from restarts. Large fields are climbed with few pivots first, those of many labels on a share of the sequences. The
 first restart begins at the best point so far with pivots chosen anew for its kernels, further ones at random. The best
-point seen is kept. Where the evidence is not finite the search steps back, and says so.
+point seen is kept. Where the evidence is not finite the search steps back, and warns.
 
 The second derivative in the logarithm of a prior variance is about -(effective number of coefficients) / 2; so is,
 roughly, that in the logarithm of a kernel's width. Variables are scaled by its root, so that the first step is
@@ -20,7 +20,6 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import scipy.optimize
@@ -28,28 +27,30 @@ from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelfields.basis.subspace import PivotSubspace
+from kernelfields.engines.engine import Sample
 from kernelfields.engines.threads import LocalSample
 from kernelfields.fields.chains import Chains
 from kernelfields.models.build import build_designs
 from kernelfields.numerics.threads import blas_threads
 from kernelfields.objective.curvature import works_in_blocks
-from kernelfields.objective.designs.design import LocalDesign
+from kernelfields.objective.designs.design import Design, LocalDesign
 from kernelfields.objective.posterior import LogPosterior
-from kernelfields.uncertainty.evidence.parameters import (
+from kernelfields.uncertainty.evidence.problem import (
     VARIANCE,
+    EvidenceProblem,
     FieldParameter,
+    KnownMode,
     cliques_with,
     cut_design,
     variances_of,
     widths_of,
 )
-from kernelfields.uncertainty.evidence.problem import EvidenceProblem, KnownMode
 from kernelfields.uncertainty.evidence.settings import EvidencePath, EvidenceSearch, EvidenceStep
-from kernelfields.uncertainty.laplace.laplace import Evidence, Laplace, refuse_without_curvature
+from kernelfields.uncertainty.laplace.laplace import Evidence, refuse_without_curvature
 
 # The first step changes no parameter by more than this factor's logarithm.
 _FIRST_REACH = 2.0
-# What a step into nowhere is said to cost, in nats, so that the line search comes back.
+# The cost in nats given to a step without finite evidence, so that the line search comes back.
 _NOWHERE = 1e3
 _FAILURES = (np.linalg.LinAlgError, FloatingPointError, OverflowError, ValueError)
 
@@ -75,8 +76,8 @@ class Climb:
     ):
         self.search, self.bounds, self.say, self.begin = search, bounds, say, begin
         self.path = EvidencePath()
-        self.best: ClimbedPoint | None = None
-        self.coarse_best: ClimbedPoint | None = None
+        #: The best points: of coarse climbs (True) and of the others (False).
+        self.tops: dict[bool, ClimbedPoint] = {}
         self.failures: list[str] = []
         self._loose = 1.0
 
@@ -192,19 +193,16 @@ class Climb:
             f"{', coarse' if coarse else ''}"
         )
         if np.isfinite(value):
-            self._keep_if_best(problem, laplace, logs, coarse)
+            best = self.tops.get(coarse)
+            if best is None or value > best.evidence.value:
+                mode = KnownMode(problem.designs_at(logs), laplace.posterior.expanded(laplace.mode), laplace.curvature)
+                self.tops[coarse] = ClimbedPoint(np.array(logs), mode, laplace.evidence)
         return value, gradient, curvature
 
-    def _keep_if_best(self, problem: EvidenceProblem, laplace: Laplace, logs: np.ndarray, coarse: bool) -> None:
-        best = self.coarse_best if coarse else self.best
-        if best is not None and laplace.evidence.value <= best.evidence.value:
-            return
-        mode = KnownMode(problem.designs_at(logs), laplace.posterior.expanded(laplace.mode), laplace.curvature)
-        point = ClimbedPoint(np.array(logs), mode, laplace.evidence)
-        if coarse:
-            self.coarse_best = point
-        else:
-            self.best = point
+    @property
+    def best(self) -> ClimbedPoint | None:
+        """The best point with all pivots and sequences."""
+        return self.tops.get(False)
 
 
 # Below this many feature values, threads of BLAS wait for each other longer than they work.
@@ -235,8 +233,8 @@ class ChosenField:
 
 def maximise_evidence(
     search: EvidenceSearch,
-    designs: Sequence[Any],
-    sample: Any,
+    designs: Sequence[Design],
+    sample: Sample,
     *,
     random: np.random.Generator,
     say: Callable[[str], None],
@@ -246,41 +244,41 @@ def maximise_evidence(
     ``designs`` are those of the given parameters, where the search begins.
     """
     begin, seed = time.perf_counter(), int(random.integers(2**31))
-    _refuse_growing(designs)
-    _refuse_elsewhere(designs)
-    posterior = LogPosterior(sample.datafit(designs))
+    local = _in_memory(designs)
+    assert isinstance(sample, LocalSample)
+    posterior = LogPosterior(sample.datafit(local))
     refuse_without_curvature(posterior)
     if not posterior.size:
         raise ValueError("optimize='evidence' has nothing to choose: all features of all inputs are zero")
-    parameters = variances_of(designs) + (widths_of(designs) if search.kernels else [])
+    parameters = variances_of(local) + (widths_of(local) if search.kernels else [])
     first = np.log([parameter.value for parameter in parameters])
     bounds = [_bounds(search, parameter) for parameter in parameters]
     climb = Climb(search, bounds, say, begin)
-    small = sum(design.features.size for design in designs if design.features is not None) < _SMALL_FEATURES
-    anew = _has_pivots(designs, parameters)
+    small = sum(design.features.size for design in local if design.features is not None) < _SMALL_FEATURES
+    anew = _has_pivots(local, parameters)
 
     def problem_on(
-        designs: Sequence[LocalDesign], near: ClimbedPoint | None = None, sample: Any = sample
+        designs: Sequence[LocalDesign], near: ClimbedPoint | None = None, sample: LocalSample = sample
     ) -> EvidenceProblem:
         problem = EvidenceProblem(designs, parameters, sample, search, seed)
         if near is not None:
             problem.continue_from(near.mode)
         return problem
 
-    def rebuilt(logs: np.ndarray) -> Sequence[Any]:
+    def rebuilt(logs: np.ndarray) -> list[LocalDesign]:
         values = np.exp(np.clip(logs, *np.array(bounds).T)).tolist()
-        return build_designs(cliques_with(designs, parameters, values), sample, random, say)
+        return _in_memory(build_designs(cliques_with(local, parameters, values), sample, random, say))
 
     try:
         with blas_threads(1 if small else None):
             share = _share_of(search, posterior, sample)
             if share is None:
-                near = _coarse_top(search, climb, problem_on, designs, first)
+                near = _coarse_top(search, climb, problem_on, local, first)
             else:
-                near = _top_on_share(climb, problem_on, [design.term.on(share) for design in designs], first, share)
+                near = _top_on_share(climb, problem_on, [share.design(design.term) for design in local], first, share)
             logs = first if near is None else near.logs
             anew_now = near is not None and anew and share is None
-            climb.run(problem_on(rebuilt(logs) if anew_now else designs, near), logs, 0)
+            climb.run(problem_on(rebuilt(logs) if anew_now else local, near), logs, 0)
             for number in range(1, search.restarts + 1):
                 near = climb.best if number == 1 and anew else None
                 logs = _random_start(first, random) if near is None else near.logs
@@ -322,18 +320,18 @@ def _coarse_top(
     if search.coarse_rank is None or all(new is old for new, old in zip(cut, designs, strict=True)):
         return None
     climb.run(problem_on(cut), first, 0, coarse=True)
-    return climb.coarse_best
+    return climb.tops.get(True)
 
 
-def _share_of(search: EvidenceSearch, posterior: LogPosterior, sample: Any) -> LocalSample | None:
+def _share_of(search: EvidenceSearch, posterior: LogPosterior, sample: LocalSample) -> LocalSample | None:
     """Return every fourth sequence, where labels are many and Hessians of all sequences dear; else None."""
     data = sample.data
     many = isinstance(data, Chains) and data.n_sequences >= _MANY_SEQUENCES
     if search.coarse_rank != "auto" or not many or not works_in_blocks(posterior):
         return None
-    if sample.structure.n_labels < _MANY_LABELS:
+    if sample.spec.n_labels < _MANY_LABELS:
         return None
-    return LocalSample(data.subset(slice(None, None, _SHARE)), sample.structure, sample.settings)
+    return LocalSample(data.subset(slice(None, None, _SHARE)), sample.spec, sample.settings)
 
 
 def _top_on_share(
@@ -345,7 +343,7 @@ def _top_on_share(
 ) -> ClimbedPoint | None:
     """Climb with a share of the sequences; the curvature of the likelihood is then as of all of them."""
     climb.run(problem_on(designs, sample=share), first, 0, coarse=True, loose=_LOOSE)
-    top = climb.coarse_best
+    top = climb.tops.get(True)
     if top is not None and top.mode.curvature is not None:
         top.mode.curvature *= _SHARE
     return top
@@ -369,18 +367,22 @@ def _bounds(search: EvidenceSearch, parameter: FieldParameter) -> Bounds:
     return float(middle - reach), float(middle + reach)
 
 
-def _refuse_elsewhere(designs: Sequence[LocalDesign]) -> None:
+def _in_memory(designs: Sequence[Design]) -> list[LocalDesign]:
+    """Return designs whose features can move with their kernels; ValueError for one that grows or is elsewhere."""
+    found = []
     for design in designs:
-        if not (design.features is None or isinstance(design.features, np.ndarray) or issparse(design.features)):
+        if design.panel is not None:
+            raise ValueError(
+                "optimize='evidence' compares fields in one basis, and basis='gradient' grows with each fit: "
+                "use 'random-cholesky' or 'greedy-cholesky'"
+            )
+        features = getattr(design, "features", design)
+        if not isinstance(design, LocalDesign) or not (
+            features is None or isinstance(features, np.ndarray) or issparse(features)
+        ):
             raise ValueError(
                 f"optimize='evidence' moves features in memory, and those of clique set {design.name!r} are "
-                f"{type(design.features).__name__}: use engine='threads' with memory enough for them"
+                f"{type(features).__name__}: use engine='threads' with memory enough for them"
             )
-
-
-def _refuse_growing(designs: Sequence[LocalDesign]) -> None:
-    if any(design.panel is not None for design in designs):
-        raise ValueError(
-            "optimize='evidence' compares fields in one basis, and basis='gradient' grows with each fit: "
-            "use 'random-cholesky' or 'greedy-cholesky'"
-        )
+        found.append(design)
+    return found

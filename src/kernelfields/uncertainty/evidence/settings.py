@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
 from kernelfields.models.stored_values import record
-from kernelfields.numerics.parameters import check_count, is_real, is_whole
+from kernelfields.numerics.parameters import check_count, is_real
 
 # Parameters that moved by less than this share have not moved.
 _SAME = 1e-3
@@ -67,8 +66,7 @@ class EvidenceSearch(BaseEstimator):
 
     def check(self) -> None:
         """Raise ValueError if a setting cannot be used."""
-        if not is_whole(self.restarts) or self.restarts < 0:
-            raise ValueError(f"restarts must be a whole number of at least 0, got {self.restarts!r}")
+        check_count(self.restarts, "restarts", least=0)
         for name in ("max_evaluations", "steps", "probes"):
             check_count(getattr(self, name), name)
         if not is_real(self.tol) or not 0 < self.tol < 1:
@@ -83,7 +81,7 @@ class EvidenceSearch(BaseEstimator):
             raise ValueError(f"kernel_factor must be a finite number above 1, got {self.kernel_factor!r}")
 
 
-def resolve_search(optimize: Any) -> EvidenceSearch:
+def resolve_search(optimize: object) -> EvidenceSearch:
     """Return the search that ``optimize`` of a fit names."""
     if isinstance(optimize, str) and optimize == "evidence":
         return EvidenceSearch()
@@ -97,7 +95,7 @@ def resolve_search(optimize: Any) -> EvidenceSearch:
 class EvidenceStep:
     """One point of a search: log evidence (NaN where there was none), its gradient, parameters by name.
 
-    A coarse point is one with few pivots or sequences: its evidence is that of another field. ``ended`` says, at the
+    A coarse point is one with few pivots or sequences: its evidence is that of another field. ``ended`` is, at the
     last point of a climb, why it ended there.
     """
 
@@ -118,7 +116,7 @@ class EvidencePath:
     steps: list[EvidenceStep] = field(default_factory=list)
 
     @classmethod
-    def rebuild(cls, described: Sequence[Mapping[str, Any]]) -> EvidencePath:
+    def rebuild(cls, described: Sequence[Mapping[str, object]]) -> EvidencePath:
         """Return the path whose steps were described; ValueError where one is not sound."""
         unknown = ("value", "standard_error", "gradient")
         return cls([record(EvidenceStep, each, "a step of the evidence", unknown=unknown) for each in described])
@@ -160,7 +158,7 @@ class EvidencePath:
 
 
 def _change(before: float, after: float) -> str:
-    """Say from what to what a positive parameter went, and by which factor."""
+    """Return from what to what a positive parameter went, and by which factor."""
     ratio = after / before
     if abs(np.log(ratio)) < _SAME:
         return f"{before:.4g}, as it was"

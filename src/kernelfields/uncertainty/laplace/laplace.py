@@ -11,7 +11,7 @@ coefficient; where labels meet no others, a few products of features, as within-
 are.
 *lanczos*: log det by stochastic Lanczos quadrature (Rademacher probes, with a standard error), samples by Lanczos
 vectors of (I + B)^-1/2. Cost: ``steps`` Hessian products for each probe or sample. Directions that the vectors do
-not reach keep too much of their prior variance; ``truncation`` says how much the last steps still moved a result.
+not reach keep too much of their prior variance; ``truncation`` is how much the last steps still moved a result.
 Fails: ValueError where a prior is missing, an l1 penalty is there, or inference is approximate; LinAlgError where
 the Hessian is not finite, or so much larger than the prior precisions that rounding loses these in an exact one.
 
@@ -36,7 +36,7 @@ from kernelfields.numerics.threads import blas_threads
 from kernelfields.objective.curvature import likelihood_hessian, works_in_blocks
 from kernelfields.objective.posterior import Direction, LogPosterior, Point
 from kernelfields.solvers.loop import minimize
-from kernelfields.solvers.newton import newton_direction
+from kernelfields.solvers.newton import HessianRule, newton_direction
 
 #: Up to this many coefficients the Hessian is spelled out.
 EXACT_SIZE = 1500
@@ -47,7 +47,7 @@ _LAST_STEP = 1e-8
 SEARCHED_MODE = 1e-6
 _LAST_SEARCHED_STEP = 1e-2
 _PROBED_MODE = 1e-8
-# Products with float32 features know no gap below this one.
+# Products with float32 features resolve no gap below this one.
 _ROUNDED_MODE = 1e-6
 _MODE_ITERATIONS = 100
 # A Hessian spelled out in blocks takes about as long as a product for each so many coefficients, if labels are few;
@@ -116,7 +116,8 @@ class Laplace:
     @cached_property
     def root(self) -> np.ndarray:
         """A root R of the covariance, H^-1 = R^T R, (size, size); only for the exact method."""
-        self._need_exact("a root of the covariance")
+        if self.method != "exact":
+            raise ValueError("a root of the covariance needs method='exact'; samples are there for any size")
         inverse = scipy.linalg.solve_triangular(
             self._factor, np.eye(self.posterior.size), lower=True, check_finite=False
         )
@@ -141,18 +142,18 @@ class Laplace:
         return self._deviations * solved
 
     def rise(self, draws: np.ndarray) -> float:
-        """Return how far above the mode draws (k, size) lie, as a multiple of what the Gaussian says.
+        """Return how far above the mode draws (k, size) lie, as a multiple of what the Gaussian predicts.
 
         1 where the posterior is a Gaussian; far above 1 where it falls off faster than its curvature at the mode
-        tells, so that draws go where it has no mass. Infinite where the objective is not finite.
+        predicts, so that draws go where it has no mass. Infinite where the objective is not finite.
         """
-        said = found = 0.0
+        predicted = found = 0.0
         for theta in draws:
             moved = theta - self.mode
-            said += 0.5 * float(moved @ self.posterior.hessian_product(self.point, moved)[0])
+            predicted += 0.5 * float(moved @ self.posterior.hessian_product(self.point, moved)[0])
             trial = self.posterior.trial(theta)
             found += np.inf if trial is None else trial.value - self.point.value
-        return found / said
+        return found / predicted
 
     def signed_roots(
         self, random: np.random.Generator, *, all_up_to: int = 400, probes: int = 100
@@ -174,13 +175,12 @@ class Laplace:
         ).T
         return np.sqrt(size / probes) * self._deviations * rows, np.ones(probes)
 
-    def _need_exact(self, what: str) -> None:
-        if self.method != "exact":
-            raise ValueError(f"{what} needs method='exact'; samples are there for any size")
-
     def _whitened_factor(self) -> np.ndarray:
         """Return the Cholesky factor of I + B; LinAlgError where a pivot, which is at least 1, may be rounding."""
-        matrix = self._whitened_hessian()
+        assert self.curvature is not None
+        matrix = self.curvature * self._deviations
+        matrix *= self._deviations[:, None]
+        matrix[np.diag_indices(len(matrix))] += 1.0
         if not np.isfinite(matrix.diagonal()).all():
             raise np.linalg.LinAlgError("the Hessian is not finite at these coefficients")
         # What is left of an entry of the diagonal is wrong on the scale of that entry, whatever the others are.
@@ -199,14 +199,6 @@ class Laplace:
     def _whitened_product(self, vector: np.ndarray) -> np.ndarray:
         """Return (I + B) times a vector."""
         return self._deviations * self.posterior.hessian_product(self.point, self._deviations * vector)[0]
-
-    def _whitened_hessian(self) -> np.ndarray:
-        """Return I + B, (size, size)."""
-        assert self.curvature is not None
-        matrix = self.curvature * self._deviations
-        matrix *= self._deviations[:, None]
-        matrix[np.diag_indices(len(matrix))] += 1.0
-        return matrix
 
     def _probed_log_determinant(self, probes: int, random: np.random.Generator) -> tuple[float, float]:
         """Return log det (I + B) by stochastic Lanczos quadrature, and its standard error; keep the solves."""
@@ -274,7 +266,7 @@ def mode_of(
         tol = max(tol, _ROUNDED_MODE if rounded else EXACT_MODE if exact else _PROBED_MODE)
         solution = minimize(posterior, rule, start=start, tol=tol, max_iter=_MODE_ITERATIONS)
         point = posterior.at(solution.theta)
-        # Where the mode is zero itself (features that say nothing, classes of equal weight), no gradient is left.
+        # Where the mode is zero itself (uninformative features, classes of equal weight), no gradient is left.
         if exact and not rounded and point.gradient.any():
             # One Newton step, solved well, squares the error that is left.
             direction = rule.solve(point, _LAST_STEP if tol < SEARCHED_MODE else _LAST_SEARCHED_STEP)
@@ -290,7 +282,7 @@ def _products_of_a_hessian(posterior: LogPosterior) -> int:
     return posterior.size * max(n_labels, _FEW_LABELS) // (_FEW_LABELS * _COEFFICIENTS_PER_PRODUCT)
 
 
-class GuidedNewton:
+class GuidedNewton(HessianRule):
     """Inexact Newton with exact Hessian products, preconditioned by D^-1 + J, or by D^-1 while J is not known.
 
     With ``renews`` J is computed at the present point when products have cost as much.
@@ -315,18 +307,12 @@ class GuidedNewton:
             self._factor = None
         self._products = 0
 
-    def prepare(self, posterior: LogPosterior) -> None:
-        """Nothing to prepare: the factor is there."""
-
     def direction(self, point: Point, relative_gap: float) -> Direction:
         """Return an inexact Newton direction; early systems are solved loosely."""
         if self._products > self._patience:
             self._guide_by(likelihood_hessian(point))
         loosest = 0.3 if self._factor is None else 0.1
         return self.solve(point, min(loosest, max(1e-3, float(np.sqrt(relative_gap)))), self._patience)
-
-    def learn(self, before: Point, after: Point) -> None:
-        """Nothing is carried from step to step."""
 
     def solve(self, point: Point, tolerance: float, most: float = np.inf) -> Direction:
         """Solve H p = -gradient to a relative residual, measured by the preconditioner.

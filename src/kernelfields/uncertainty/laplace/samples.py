@@ -1,4 +1,4 @@
-"""Coefficients drawn from the posterior around a fit: potentials on new data, and their variances.
+"""Coefficients drawn from the posterior around a fit: potentials on new data, their variances, and averaged marginals.
 
     p(y | x, data) = E p(y | x, theta),    theta ~ N(mode, H^-1)
     Var f(x, y)    = sum_k <phi(x, y), d_k>^2 + s (k(x, x) - ||z(x)||^2) k_y(y, y)
@@ -8,49 +8,68 @@ their mean. A fit ends within its tolerance of the mode; the Gaussian is put at 
 Newton steps. Features of new inputs are computed once for all samples; each sample then costs a product and a pass
 of inference. The last term is for what the basis leaves out beyond ``left_out``, see :class:`LaplaceSamples`.
 Warns where the Gaussian is no good description of the posterior, or Lanczos steps were too few for samples.
+
+Probabilities averaged over the posterior are means over draws, or log-odds shrunk as much as they are uncertain:
+
+    q_t(b) proportional to p_t(b)^(1 / T_t),    T_t = sqrt(1 + (pi / 8) v_t)
+    v_t = sum_{b != a} p_t(b) Var log(p_t(a) / p_t(b)) / sum_{b != a} p_t(b),    a = argmax_b p_t(b)
+
+*sampling*: the mean of marginals over drawn coefficients. *probit*: for two labels and a Gaussian log-odds m with
+variance v, the mean of the logistic function is close to its value at m / sqrt(1 + pi v / 8), as it is close to a
+probit (MacKay 1992); marginals p (n, L) of the fitted field get a temperature T_t at each position in this way. With
+more labels v is that of the most probable label against the others, by their weight; it stays the most probable.
+Variances are those of log-marginals to first order in the coefficients, so that the evidence of neighbours and its
+uncertainty are in them: derivatives along drawn deviations by central differences. Scaling node potentials instead
+would hand the decision to the transitions.
+Cost: one pass of inference for each draw, two for probit; labels that meet no others need none.
+Fails: ValueError for a kind of uncertainty that does not exist, or with fewer than two draws for probit.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
-from kernelfields.engines.engine import Sample
+from kernelfields.engines.engine import PackedData, Sample
 from kernelfields.inference.answers import Answers
+from kernelfields.inference.choice import refuse_approximate
+from kernelfields.inference.family import LabelFamily
+from kernelfields.inference.potentials import Potentials
 from kernelfields.models.field import Field
 from kernelfields.models.stored_values import finite_array, record, whole_array, whole_number
+from kernelfields.numerics.sparse_rows import Rows, is_sparse
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.design import Design
-from kernelfields.objective.likelihoods.likelihood import Layout
 from kernelfields.objective.posterior import LogPosterior
-from kernelfields.objective.potentials import Potentials
-from kernelfields.objective.term import Term, shared_features
+from kernelfields.objective.term import Data, Term, shared_features
 from kernelfields.uncertainty.laplace.laplace import Evidence, Laplace, mode_of
 
-# Draws whose objective is compared with what the Gaussian says of it.
+# Draws whose objective is compared with the prediction of the Gaussian.
 _CHECKED_DRAWS = 10
-#: Draws that lie this many times as far above the mode as the Gaussian says are warned of.
+#: Draws that lie this many times as far above the mode as the Gaussian predicts are warned of.
 FARTHEST_RISE = 2.0
 #: Samples that the last quarter of the Lanczos steps has moved by this share of their length are warned of.
 LARGEST_TRUNCATION = 0.1
 # Nudges along deviations are this long: derivatives by central differences, their error its square.
 _NUDGE = 1e-3
+# A probability of zero counts as this small one: the logarithm must exist.
+_SMALLEST = np.finfo(np.float64).tiny
 
 
 @dataclass
 class LaplaceSamples:
     """Evidence of a fitted field, and coefficients drawn around it: for each set (n_samples, r, q).
 
-    ``seed`` is for what a sample says about inputs outside the span of the basis. Where the Hessian was spelled
+    ``seed`` is for scores of inputs outside the span of the basis. Where the Hessian was spelled
     out, ``root`` holds, for each set, rows of a root of the covariance, (size, r, q), over the features that
-    training inputs have: those numbered in ``seen``, or all where it is None. ``beyond_basis`` says whether the
+    training inputs have: those numbered in ``seen``, or all where it is None. ``beyond_basis`` is whether the
     part of a function that the basis cannot express keeps its prior variance, or is taken to be zero; of this
     variance each set gives up ``left_out``, where it is not None. ``rise`` is how far above the mode draws lie, as
-    a multiple of what the Gaussian says. With a ``step`` potentials are not those of the draws, but of the fit
+    a multiple of what the Gaussian predicts. With a ``step`` potentials are not those of the draws, but of the fit
     moved along them, ahead and back.
     """
 
@@ -90,20 +109,20 @@ class LaplaceSamples:
         """Return samples whose potentials are those of the fit moved a little along each draw, ahead and back."""
         return replace(self, step=_NUDGE)
 
-    def outside(self, number: int, term: Term, data: Any, features: Any) -> np.ndarray | None:
+    def outside(self, number: int, term: Term, data: Data, features: Rows | None) -> np.ndarray | None:
         """Return the deviation of what the basis of a set leaves out of new inputs, (n,); None for nothing."""
         free = left_out_variances(term, data, features) if self.beyond_basis else None
         if free is None:
             return None
         return np.sqrt(np.maximum(free - (self.left_out[number] if self.left_out else 0.0), 0.0))
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         """Return plain values and arrays for a model file."""
         entries = {name: value for name, value in vars(self).items() if name != "step"}
         return {**entries, "evidence": asdict(self.evidence)}
 
     @classmethod
-    def rebuild(cls, description: dict[str, Any], terms: Sequence[Term]) -> LaplaceSamples:
+    def rebuild(cls, description: Mapping[str, object], terms: Sequence[Term]) -> LaplaceSamples:
         """Return what was described; ValueError if it does not fit the terms, or is not finite."""
         evidence = record(Evidence, description["evidence"], "the evidence")
         found = record(cls, {**description, "evidence": evidence}, "the posterior around the fit")
@@ -152,7 +171,7 @@ def draw_posterior(
     random: np.random.Generator,
 ) -> LaplaceSamples:
     """Approximate the posterior of fitted terms on a labelled sample by a Gaussian, and draw coefficients from it."""
-    posterior = LogPosterior(sample.datafit([term.on(sample) for term in terms]))
+    posterior = LogPosterior(sample.datafit([sample.design(term) for term in terms]))
     point = mode_of(posterior, posterior.compressed([term.known for term in terms]), method)
     found = Laplace(point, method=method, steps=steps, probes=probes, random=random)
     draws = found.sample(int(n_samples), random)
@@ -169,7 +188,7 @@ def draw_posterior(
         left = [posterior.datafit.largest_left_outside(index) for index in range(len(terms))]
         left_out = [term.prior_variance * own for term, own in zip(terms, left, strict=True)]
     seed = int(random.integers(2**31))
-    _warn_of_doubts(rise, truncation, steps)
+    _warn_of_poor_fits(rise, truncation, steps)
     return LaplaceSamples(found.evidence, found.method, samples, seed, root, seen, bool(beyond_basis), left_out, rise)
 
 
@@ -192,12 +211,12 @@ def _with_unseen(posterior: LogPosterior, rows: np.ndarray, random: np.random.Ge
     return samples
 
 
-def _warn_of_doubts(rise: float, truncation: float, steps: int) -> None:
+def _warn_of_poor_fits(rise: float, truncation: float, steps: int) -> None:
     if not rise <= FARTHEST_RISE:
         warnings.warn(
             f"the posterior is no Gaussian around its mode: draws lie {rise:.3g} times as far above it as the "
             "Gaussian says, so that means over them, variances and the evidence are off. Prior variances are "
-            "large for these data; smaller ones, above all of label pairs never seen (edge_prior_variance), or a "
+            "large for these data; smaller ones, above all of label pairs never seen (that of edges), or a "
             "temperature fitted to held-out data help",
             UserWarning,
             stacklevel=4,
@@ -211,18 +230,17 @@ def _warn_of_doubts(rise: float, truncation: float, steps: int) -> None:
         )
 
 
-def sampled_answers(field: Field, data: Any, samples: LaplaceSamples, workers: Workers) -> Iterator[Answers]:
-    """Yield what can be asked of data with the potentials of each sample of coefficients."""
-    structure, layout = field.structure, field.layout(data)
-    plan = structure.plan(data, layout)
-    for potentials in sampled_potentials(field.terms, data, layout, samples):
+def sampled_answers(field: Field, data: PackedData, samples: LaplaceSamples, workers: Workers) -> Iterator[Answers]:
+    """Yield the answers about data with the potentials of each sample of coefficients."""
+    family = field.family(data)
+    for potentials in sampled_potentials(field.terms, data, family, samples):
         if not potentials.finite:
             raise ValueError("sampled scores of the inputs are not finite: they are larger than numbers can be")
-        yield structure.answers(data, layout, structure.constrained(data, layout, potentials), workers, plan)
+        yield Answers(data, family, potentials, workers)
 
 
 def sampled_potentials(
-    terms: Sequence[Term], data: Any, layout: Layout, samples: LaplaceSamples
+    terms: Sequence[Term], data: Data, family: LabelFamily, samples: LaplaceSamples
 ) -> Iterator[Potentials]:
     """Yield the potentials of each sample of coefficients on chains or graphs.
 
@@ -237,14 +255,14 @@ def sampled_potentials(
         for number, (term, rows) in enumerate(zip(terms, features, strict=True))
     ]
     random = np.random.default_rng(samples.seed)
-    centre = layout.zeros()
+    centre = family.zeros()
     moved = samples.samples
     if samples.step is not None:
         moved = samples.spread()
         for term, place, rows in zip(terms, placements, features, strict=True):
-            layout.add_scores(centre, place, term.scores_of(rows, term.known))
+            family.add_scores(centre, place, term.scores_of(rows, term.known))
     for number in range(samples.n_samples):
-        potentials = layout.zeros()
+        potentials = family.zeros()
         for term, place, rows, free, drawn in zip(terms, placements, features, outside, moved, strict=True):
             scores = term.scores_of(rows, drawn[number])
             if free is not None:
@@ -252,7 +270,7 @@ def sampled_potentials(
                 if samples.step is not None:
                     noise /= np.sqrt(samples.n_samples)
                 scores = scores + term.in_labels(free[:, None] * noise)
-            layout.add_scores(potentials, place, scores)
+            family.add_scores(potentials, place, scores)
         if samples.step is None:
             yield potentials
         else:
@@ -260,12 +278,12 @@ def sampled_potentials(
             yield centre.moved(-samples.step, potentials)
 
 
-def label_variances(field: Field, data: Any, samples: LaplaceSamples, against: np.ndarray | None = None) -> np.ndarray:
+def label_variances(field: Field, data: Data, samples: LaplaceSamples, against: np.ndarray | None = None) -> np.ndarray:
     """Return the posterior variances of the potentials of single labels, (N, L).
 
     With ``against``, a label (N,) for each position, the variances of the differences to its potential.
     """
-    terms, n_labels = field.terms, field.structure.n_labels
+    terms, n_labels = field.terms, field.spec.n_labels
     single = [number for number, term in enumerate(terms) if term.labels_per_clique == 1 and term.group is None]
     features = shared_features([terms[number] for number in single], data)
     deviations = samples.deviations()
@@ -275,10 +293,10 @@ def label_variances(field: Field, data: Any, samples: LaplaceSamples, against: n
         term, (moved, seen) = terms[number], deviations[number]
         positions = term.clique.positions(data)
         place = slice(None) if positions is None else positions
-        free = samples.outside(number, term, data, rows) if seen is None else _unseen(term, rows, seen)
+        free = samples.outside(number, term, data, rows) if seen is None else _unseen(term, csr_array(rows), seen)
         if free is not None:
             variances[place] += np.square(free)[:, None] * _shares(term, n_labels, against, place)
-        chosen.append((term, moved, place, rows if seen is None else rows[:, seen]))
+        chosen.append((term, moved, place, rows if seen is None else csr_array(rows)[:, seen]))
     for number in range(len(chosen[0][1])):
         total = np.zeros_like(variances)
         for term, moved, place, rows in chosen:
@@ -291,23 +309,102 @@ def label_variances(field: Field, data: Any, samples: LaplaceSamples, against: n
     return variances
 
 
-def _shares(term: Term, n_labels: int, against: np.ndarray | None, place: Any) -> np.ndarray:
+def _shares(term: Term, n_labels: int, against: np.ndarray | None, place: slice | np.ndarray) -> np.ndarray:
     """Return what labels, or their differences to a label, have of the prior variance of a term, (n or 1, L)."""
     kernel = np.eye(n_labels) if term.label_factor is None else term.label_factor @ term.label_factor.T
     own = np.diag(kernel)
     return own[None] if against is None else (own + own[:, None] - 2.0 * kernel)[against[place]]
 
 
-def left_out_variances(term: Term, data: Any, features: Any) -> np.ndarray | None:
+def left_out_variances(term: Term, data: Data, features: Rows | None) -> np.ndarray | None:
     """Return the prior variance of what the basis of a term cannot express, (n,); None if it expresses all."""
-    if not term.has_pivots:
+    if features is None or is_sparse(features) or not term.has_pivots:
         return None
     diagonal = term.subspace.kernel.diag(term.clique.view(data))
     inside = np.einsum("ij,ij->i", features, features, dtype=np.float64)
     return term.prior_variance * np.maximum(diagonal - inside, 0.0)
 
 
-def _unseen(term: Term, features: Any, seen: np.ndarray) -> np.ndarray:
+def _unseen(term: Term, features: csr_array, seen: np.ndarray) -> np.ndarray:
     """Return the prior deviation that features bring which no training input had, (n,)."""
     rows = features[:, np.setdiff1d(np.arange(features.shape[1]), seen)]
     return np.sqrt(term.prior_variance * np.asarray((rows * rows).sum(axis=1), dtype=np.float64).ravel())
+
+
+def resolve_uncertainty(uncertainty: object, *, joint: bool = False) -> str | None:
+    """Return "probit", "sampling" or None for the setting of a user; ``joint`` for several labels at once."""
+    if isinstance(uncertainty, bool | np.bool_):
+        kind = "probit" if uncertainty else None
+    elif isinstance(uncertainty, str) and uncertainty in ("probit", "sampling"):
+        kind = uncertainty
+    else:
+        raise ValueError(f"uncertainty must be True, False, 'probit' or 'sampling', got {uncertainty!r}")
+    if kind == "probit" and joint:
+        raise ValueError(
+            "joint marginals of several labels need uncertainty='sampling': the probit correction that "
+            f"uncertainty={uncertainty!r} stands for is one of single labels"
+        )
+    return kind
+
+
+def averaged_marginals(
+    kind: str,
+    marginals: np.ndarray,
+    samples: LaplaceSamples,
+    sampled: Callable[[LaplaceSamples], Iterable[np.ndarray]],
+) -> np.ndarray:
+    """Return marginals (n, L) averaged over the posterior, from those of the fit and those that some samples give."""
+    if kind == "sampling":
+        return np.asarray(sum(sampled(samples))) / samples.n_samples
+    nudged = samples.nudged()
+    step, best = nudged.step, marginals.argmax(axis=1)[:, None]
+    assert step is not None
+    variances = np.zeros_like(marginals)
+    pairs = iter(sampled(nudged))
+    for ahead, back in zip(pairs, pairs, strict=True):
+        slopes = (_logs(ahead) - _logs(back)) / (2.0 * step)
+        variances += np.square(slopes - np.take_along_axis(slopes, best, axis=1))
+    return probit_marginals(marginals, variances)
+
+
+def averaged_answers(
+    kind: str,
+    batches: Iterable[Answers],
+    field: Field,
+    samples: LaplaceSamples,
+    workers: Workers,
+    group: str | None = None,
+) -> Iterator[tuple[Data, np.ndarray, list[np.ndarray] | None]]:
+    """Yield the data of batches with their marginals and those of a group of cliques, averaged over the posterior."""
+    for answers in batches:
+        if kind == "probit":
+            refuse_approximate(answers.family, "uncertainty='probit'")
+        joint: list[np.ndarray] | None = None
+
+        def marginals(drawn: LaplaceSamples, answers: Answers = answers) -> Iterator[np.ndarray]:
+            nonlocal joint
+            for drawn_answers in sampled_answers(field, answers.data, drawn, workers):
+                sampled = drawn_answers.given(answers.evidence)
+                if group is not None:
+                    parts = [rows / drawn.n_samples for rows in sampled.clique_marginals(group)]
+                    joint = (
+                        parts if joint is None else [mine + theirs for mine, theirs in zip(joint, parts, strict=True)]
+                    )
+                yield sampled.marginals
+
+        yield answers.data, averaged_marginals(kind, answers.marginals, samples, marginals), joint
+
+
+def probit_marginals(marginals: np.ndarray, variances: np.ndarray) -> np.ndarray:
+    """Return marginals (n, L) shrunk by the variances (n, L) of log-odds of the most probable label to others."""
+    others = marginals.copy()
+    np.put_along_axis(others, marginals.argmax(axis=1)[:, None], 0.0, axis=1)
+    weights = others.sum(axis=1)
+    doubt = np.einsum("ij,ij->i", others, variances) / np.maximum(weights, _SMALLEST)
+    logs = _logs(marginals) / np.sqrt(1.0 + np.pi / 8.0 * doubt)[:, None]
+    powers = np.where(marginals > 0.0, np.exp(logs - logs.max(axis=1, keepdims=True)), 0.0)
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+def _logs(marginals: np.ndarray) -> np.ndarray:
+    return np.log(np.maximum(marginals, _SMALLEST))

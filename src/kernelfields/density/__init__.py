@@ -1,0 +1,1 @@
+"""Densities on boxes: exponential families with integrals in the place of sums."""

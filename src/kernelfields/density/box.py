@@ -1,0 +1,250 @@
+"""Box in which a density lives, and the base measure p0 on it that it is a density against.
+
+    uniform    p0(x) = 1 / volume
+    gaussian   p0(x) = prod_j N(x_j; m_j, s_j^2) / P(low_j < . < high_j), m and s those of the sample
+    function   log p0(x) = function(X), up to a constant, (n, d) -> (n,)
+
+The first two are proper and can be drawn from: ``from_uniform`` makes draws of uniform numbers. Of a function
+only values are known, and ``from_uniform`` spreads points evenly over the box.
+
+Fails: ValueError for a box that is not one, a constant column, a point outside the box (the first is named), a
+base measure whose values are NaN or infinite, or zero at a point of the sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtr, ndtri
+
+_LOG_ROOT_TWO_PI = 0.5 * float(np.log(2 * np.pi))
+
+
+@dataclass(frozen=True)
+class Box:
+    """The product of the intervals [low_j, high_j]; ``low`` and ``high`` (d,)."""
+
+    low: np.ndarray
+    high: np.ndarray
+
+    @property
+    def dimension(self) -> int:
+        """Number of axes."""
+        return len(self.low)
+
+    @property
+    def log_volume(self) -> float:
+        """Logarithm of the volume."""
+        return float(np.log(self.high - self.low).sum())
+
+    def to_unit(self, X: np.ndarray) -> np.ndarray:
+        """Return points with every axis scaled to [0, 1]."""
+        return (X - self.low) / (self.high - self.low)
+
+    def from_unit(self, U: np.ndarray) -> np.ndarray:
+        """Return points of the unit cube in the units of the box."""
+        return np.clip(self.low + U * (self.high - self.low), self.low, self.high)
+
+    def contains(self, X: np.ndarray) -> np.ndarray:
+        """Return whether each row lies in the box, its faces included, (n,)."""
+        return np.all((self.low <= X) & (self.high >= X), axis=1)
+
+    def check_sample(self, X: np.ndarray) -> None:
+        """Raise if a point lies outside, naming the first."""
+        outside = ~self.contains(X)
+        if outside.any():
+            row = int(np.argmax(outside))
+            wrong = (X[row] < self.low) | (X[row] > self.high)
+            axis = int(np.argmax(wrong))
+            raise ValueError(
+                f"sample {row} lies outside the box: its feature {axis} is {X[row, axis]:.6g}, the box runs from "
+                f"{self.low[axis]:.6g} to {self.high[axis]:.6g} ({int(outside.sum())} such samples in all); widen "
+                "the box or leave these samples out"
+            )
+
+
+def resolve_box(box: object, X: np.ndarray, margin: float) -> Box:
+    """Return the box meant by (d, 2) or "auto": the range of the sample, ``margin`` times it on either side."""
+    if isinstance(box, str):
+        if box != "auto":
+            raise ValueError(f"box must be 'auto' or an array of lows and highs, (features, 2), got {box!r}")
+        low, high = X.min(axis=0), X.max(axis=0)
+        flat = ~(high > low)
+        if flat.any():
+            axis = int(np.argmax(flat))
+            raise ValueError(
+                f"feature {axis} is constant, {low[axis]:.6g} in all {len(X)} sample(s) (n_samples={len(X)}), so "
+                "box='auto' has no width there; leave the feature out or give the box"
+            )
+        low, high = low - margin * (high - low), high + margin * (high - low)
+    else:
+        bounds = _as_numbers(box)
+        if bounds.shape != (X.shape[1], 2):
+            raise ValueError(
+                f"box must be 'auto' or an array of lows and highs of shape ({X.shape[1]}, 2), got {bounds.shape}"
+            )
+        low, high = bounds[:, 0].copy(), bounds[:, 1].copy()
+    found = Box(low, high)
+    check_box(found)
+    return found
+
+
+def _as_numbers(box: object) -> np.ndarray:
+    try:
+        return np.asarray(box, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"box must be 'auto' or an array of lows and highs, (features, 2), got {box!r:.200}: {error}"
+        ) from error
+
+
+def check_box(box: Box) -> None:
+    """Raise ValueError unless all ends are finite and all widths positive."""
+    low, high = box.low, box.high
+    if not len(low):
+        raise ValueError("the box has no axes")
+    with np.errstate(over="ignore", invalid="ignore"):
+        width = high - low
+    wrong = ~((width > 1e-12 * np.maximum(np.abs(low), np.abs(high))) & np.isfinite(width))
+    if wrong.any():
+        axis = int(np.argmax(wrong))
+        raise ValueError(
+            f"the box runs from {low[axis]:.17g} to {high[axis]:.17g} on feature {axis}: it needs finite ends and "
+            "a positive width there"
+        )
+
+
+class UniformMeasure:
+    """p0(x) = 1 / volume."""
+
+    kind = "uniform"
+
+    def __init__(self, box: Box):
+        self.box = box
+
+    def log_density(self, X: np.ndarray) -> np.ndarray:
+        """Return log p0 of points of the box, (n,)."""
+        return np.full(len(X), -self.box.log_volume)
+
+    def from_uniform(self, U: np.ndarray) -> np.ndarray:
+        """Return points that are distributed as p0 where U (n, d) are uniform on the unit cube."""
+        return self.box.from_unit(U)
+
+    def describe(self) -> dict[str, object]:
+        """Return plain values for a model file; a function is not data."""
+        return {"kind": self.kind}
+
+
+class GaussianMeasure:
+    """Independent normal distributions with ``mean`` and ``deviation`` (d,), cut off at the box."""
+
+    kind = "gaussian"
+
+    def __init__(self, box: Box, mean: np.ndarray, deviation: np.ndarray):
+        self.box, self.mean, self.deviation = box, mean, deviation
+        flat = ~(deviation > 0)
+        if flat.any():
+            raise ValueError(
+                f"base_measure='gaussian' needs features that vary, and feature {int(np.argmax(flat))} is constant"
+            )
+        self._below, self._above = ndtr((box.low - mean) / deviation), ndtr((box.high - mean) / deviation)
+
+    def log_density(self, X: np.ndarray) -> np.ndarray:
+        """Return log p0 of points of the box, (n,)."""
+        scaled = (X - self.mean) / self.deviation
+        constant = np.log(self._above - self._below) + np.log(self.deviation) + _LOG_ROOT_TWO_PI
+        return -0.5 * np.square(scaled).sum(axis=1) - constant.sum()
+
+    def from_uniform(self, U: np.ndarray) -> np.ndarray:
+        """Return points that are distributed as p0 where U (n, d) are uniform on the unit cube."""
+        levels = self._below + U * (self._above - self._below)
+        return np.clip(self.mean + self.deviation * ndtri(levels), self.box.low, self.box.high)
+
+    def describe(self) -> dict[str, object]:
+        """Return plain values for a model file."""
+        return {"kind": self.kind, "mean": self.mean, "deviation": self.deviation}
+
+
+class FunctionMeasure(UniformMeasure):
+    """exp of a function of the user's; points are spread evenly, as for the uniform measure."""
+
+    kind = "function"
+
+    def __init__(self, box: Box, function: Callable[[np.ndarray], ArrayLike]):
+        super().__init__(box)
+        self.function = function
+
+    def log_density(self, X: np.ndarray) -> np.ndarray:
+        """Return the function's values at points of the box, (n,), or raise where they are no log density."""
+        values = np.asarray(self.function(X), dtype=np.float64)
+        if values.shape != (len(X),):
+            raise ValueError(f"base_measure must return one log density per row, shape ({len(X)},), got {values.shape}")
+        wrong = ~(values < np.inf)
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise ValueError(
+                f"the base measure is improper: its log density is {values[row]} at {X[row].tolist()}; it must be "
+                "a number, or -inf where nothing can be (the logarithm of a negative density is NaN)"
+            )
+        return values
+
+
+Measure = UniformMeasure | GaussianMeasure
+
+
+def resolve_measure(
+    base_measure: str | Callable[[np.ndarray], ArrayLike], box: Box, X: np.ndarray, weights: np.ndarray
+) -> Measure:
+    """Return the base measure meant by "uniform", "gaussian" or a function of X."""
+    if callable(base_measure) and not isinstance(base_measure, type):
+        return FunctionMeasure(box, base_measure)
+    if base_measure == "uniform":
+        return UniformMeasure(box)
+    if base_measure == "gaussian":
+        mean = np.average(X, axis=0, weights=weights)
+        variance = np.average(np.square(X - mean), axis=0, weights=weights)
+        return GaussianMeasure(box, mean, np.sqrt(variance))
+    raise ValueError(
+        f"base_measure must be 'uniform', 'gaussian' or a function that returns log densities, got {base_measure!r}"
+    )
+
+
+def rebuild_measure(
+    description: Mapping[str, object], box: Box, function: Callable[[np.ndarray], ArrayLike] | None
+) -> Measure:
+    """Return the base measure that was described; ``function`` is needed where it is one of the user's."""
+    kind = description["kind"]
+    if kind == "uniform":
+        return UniformMeasure(box)
+    if kind == "gaussian":
+        mean, deviation = (np.asarray(description[name], dtype=np.float64) for name in ("mean", "deviation"))
+        if mean.shape != (box.dimension,) or deviation.shape != (box.dimension,):
+            raise ValueError("the base measure does not fit the box")
+        if not (np.isfinite(mean).all() and np.isfinite(deviation).all()):
+            raise ValueError("the base measure is not finite")
+        measure = GaussianMeasure(box, mean, deviation)
+        with np.errstate(all="ignore"):
+            ends = measure.log_density(np.vstack([box.low, box.high]))
+        if not np.isfinite(ends).all():
+            raise ValueError("the base measure has no mass in the box")
+        return measure
+    if kind != "function":
+        raise ValueError(f"a base measure of the unknown kind {kind!r}")
+    if function is None:
+        raise ValueError(
+            "its base measure is a function, which is not stored: pass callables={'base_measure': function}"
+        )
+    return FunctionMeasure(box, function)
+
+
+def check_sample_possible(measure: Measure, X: np.ndarray) -> None:
+    """Raise if the base measure is zero at a point of the sample, naming the first."""
+    zero = measure.log_density(X) == -np.inf
+    if zero.any():
+        raise ValueError(
+            f"the base measure is zero at sample {int(np.argmax(zero))} ({int(zero.sum())} such samples in all), "
+            "so no density against it can hold there"
+        )

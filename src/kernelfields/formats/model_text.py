@@ -1,0 +1,108 @@
+"""Documents of models as JSON and arrays, and the checksum over both.
+
+JSON is strict, so what it lacks is spelled with reserved keys, undone on reading:
+
+    {"$array": name}                    a numeric array, kept bit for bit as a tensor
+    {"$strings": [...], "shape": [...]} an array of str
+    {"$float": "nan" | "inf" | "-inf"}  a float that is not finite
+    {"$json": name}                     a long list of str, its JSON text kept as a tensor of bytes
+    {"$dict": [[key, value], ...]}      a dict with a key that begins with "$"
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from typing import Any
+
+import numpy as np
+
+FORMAT = "kernelfields-model"
+# 1 and 2 were those of 0.1.0 and 0.2.0, before there was a promise to read them.
+VERSION = 3
+_KINDS, _WIDEST = "biuf", 8  # bool, signed, unsigned and float, up to 8 bytes each
+_LONG_LIST = 1000
+
+
+def encoded(value: object, place: str, arrays: dict[str, np.ndarray]) -> object:
+    """Turn a value into strict JSON, moving its arrays to ``arrays``."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"$float": repr(value)}
+    if isinstance(value, np.ndarray):
+        return _encode_array(value, place, arrays)
+    if isinstance(value, dict):
+        return _encode_dict(value, place, arrays)
+    if isinstance(value, list | tuple):
+        if len(value) >= _LONG_LIST and all(isinstance(item, str) for item in value):
+            return {"$json": _keep(np.frombuffer(json.dumps(value).encode(), np.uint8), place, arrays)}
+        return [encoded(item, f"{place}.{index}", arrays) for index, item in enumerate(value)]
+    raise TypeError(
+        f"{place} is {type(value).__name__}, which a model file cannot hold: use None, str, bool, int, "
+        "float, dict, list or a NumPy array"
+    )
+
+
+def _encode_dict(value: dict, place: str, arrays: dict[str, np.ndarray]) -> dict:
+    for key in value:
+        if not isinstance(key, str):
+            raise TypeError(f"{place} has the key {key!r} of type {type(key).__name__}: keys must be str")
+    if any(key.startswith("$") for key in value):
+        return {"$dict": [[key, encoded(inner, f"{place}.{key}", arrays)] for key, inner in value.items()]}
+    return {str(key): encoded(inner, f"{place}.{key}", arrays) for key, inner in value.items()}
+
+
+def _encode_array(value: np.ndarray, place: str, arrays: dict[str, np.ndarray]) -> dict:
+    if value.dtype.kind == "U":
+        return {"$strings": encoded(value.ravel().tolist(), place, arrays), "shape": list(value.shape)}
+    if value.dtype.kind not in _KINDS or value.dtype.itemsize > _WIDEST:
+        raise TypeError(f"{place} is an array of {value.dtype}, which a model file cannot hold: convert it first")
+    return {"$array": _keep(value, place, arrays)}
+
+
+def _keep(value: np.ndarray, place: str, arrays: dict[str, np.ndarray]) -> str:
+    name = place.encode(errors="backslashreplace").decode()  # tensor names must be proper Unicode
+    while name in arrays:  # {"a.b": x, "a": {"b": y}} share one path
+        name += "_"
+    # safetensors copies memory as it lies; np.ascontiguousarray would make 0-d arrays 1-d.
+    arrays[name] = np.asarray(value, dtype=value.dtype.newbyteorder("="), order="C")
+    return name
+
+
+def decoded(value: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """Return the value that was encoded."""
+    if isinstance(value, list):
+        return [decoded(item, arrays) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if "$array" in value:
+        return arrays[value["$array"]]
+    if "$strings" in value:
+        return _string_array(decoded(value["$strings"], arrays), value["shape"])
+    if "$float" in value:
+        return float(value["$float"])
+    if "$json" in value:
+        return json.loads(arrays[value["$json"]].tobytes())
+    pairs = value["$dict"] if "$dict" in value else value.items()
+    return {key: decoded(inner, arrays) for key, inner in pairs}
+
+
+def _string_array(words: list, shape: list) -> np.ndarray:
+    # One long word among many would blow a small file up, since NumPy gives all words the same room.
+    if sum(map(len, words)) * 1000 + 1_000_000 < len(words) * max(map(len, words), default=0):
+        raise ValueError("an array of strings with one word far longer than the rest")
+    return np.array(words, dtype=str).reshape(shape)
+
+
+def digest(text: str, arrays: dict[str, np.ndarray]) -> str:
+    """Return the checksum of the JSON text and of the name, dtype, shape and bytes of every array."""
+    checksum = hashlib.sha256(text.encode())
+    for name in sorted(arrays):
+        array = arrays[name]
+        checksum.update(json.dumps([name, array.dtype.name, list(array.shape)]).encode())
+        checksum.update(array.reshape(-1).view(np.uint8).data)
+    return checksum.hexdigest()

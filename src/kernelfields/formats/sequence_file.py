@@ -1,0 +1,101 @@
+"""A file of sequences in memory: what the readers of all formats return, and how predictions go beside it.
+
+    X, y, weights     the arrays, feature dicts and labels that estimators take
+    reading           the options that read another file the same way
+
+Each format derives from ``SequenceFile`` what it needs to name a position in messages and to write the file again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from kernelfields.formats.text_files import PathName
+
+#: Options of ``read_sequences`` by name, which it checks itself.
+Reading: TypeAlias = dict[str, Any]
+
+
+@dataclass(eq=False, kw_only=True)
+class SequenceFile:
+    """Sequences X, their labels y and weights (S,), or None where the file has none.
+
+    ``reading`` holds the options that read another file the same way: ``read_sequences(other, **file.reading)``.
+    """
+
+    X: list
+    y: list | None
+    weights: np.ndarray | None = None
+    reading: Reading = field(default_factory=dict)
+
+    @property
+    def format(self) -> str:
+        """The format of the file."""
+        return self.reading["format"]
+
+    @property
+    def words(self) -> list[list[str] | None]:
+        """What people call the positions of each sequence: the words of column files, else None."""
+        return [None] * len(self.X)
+
+    def place(self, sequence: int, position: int) -> str:
+        """Return where the label of a position stands: line and column in texts, sequence and position in arrays."""
+        return f"sequence {sequence}, position {position}"
+
+    def write_predictions(self, path: PathName, predictions: Predictions) -> None:
+        """Write predictions beside what was read."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Labels (T,) of every sequence, and probabilities of them, (T,), or of all ``classes`` (L,), (T, L)."""
+
+    labels: list[np.ndarray]
+    marginals: list[np.ndarray] | None = None
+    classes: Sequence | np.ndarray | None = None
+
+    def check(self, lengths: Sequence[int]) -> None:
+        """Raise ValueError unless there is a prediction for each position of sequences of these lengths."""
+        labels, marginals, classes = self.labels, self.marginals, self.classes
+        if len(labels) != len(lengths):
+            raise ValueError(f"labels of {len(labels)} sequences for a file of {len(lengths)}")
+        if marginals is None and classes is not None:
+            raise ValueError("classes without marginals: they name the columns of marginals")
+        if marginals is not None and len(marginals) != len(labels):
+            raise ValueError(f"marginals of {len(marginals)} sequences, but labels of {len(labels)}")
+        for index, length in enumerate(lengths):
+            if labels[index].shape != (length,):
+                raise ValueError(f"labels of sequence {index} have shape {labels[index].shape}, expected ({length},)")
+            expected = (length,) if classes is None else (length, len(classes))
+            if marginals is not None and marginals[index].shape != expected:
+                raise ValueError(
+                    f"marginals of sequence {index} have shape {marginals[index].shape}, expected {expected}"
+                )
+
+    def texts(self) -> list[list[str]]:
+        """Return the labels as texts."""
+        return [[str(label) for label in sequence.tolist()] for sequence in self.labels]
+
+    def shares(self) -> list[tuple[str | None, list[list[str]]]]:
+        """Return the probabilities as texts, by class, or under None those of the predicted labels."""
+        if self.marginals is None:
+            return []
+        names = [None] if self.classes is None else [str(label) for label in self.classes]
+        tables = [np.reshape(sequence, (len(sequence), len(names))) for sequence in self.marginals]
+        return [
+            (name, [[f"{share:.6f}" for share in table[:, column].tolist()] for table in tables])
+            for column, name in enumerate(names)
+        ]
+
+    def cells(self, *before: list[list[str]]) -> list[list[tuple[str, ...]]]:
+        """Return the cells of every position of every sequence, after those ``before``: B-NP, B-NP/0.970000, ..."""
+        columns = [*before, self.texts()]
+        for name, shares in self.shares():
+            head = "" if name is None else f"{name}/"
+            columns.append([[head + share for share in sequence] for sequence in shares])
+        return [list(zip(*parts, strict=True)) for parts in zip(*columns, strict=True)]

@@ -1,0 +1,663 @@
+"""Chains whose neighbouring labels meet: log partition, marginals, covariances, best labellings, samples.
+
+    score(y) = sum_t node[t, y_t] + sum_{t not a start} edge[t or 0, y_{t-1}, y_t]
+
+    node (N, L), edge (1, L, L) or (N, L, L), offsets (S + 1,)
+
+edge[t] scores the step from t-1 into t; entries at the start of a sequence are ignored. Minus infinity forbids.
+Log partition, mean and covariance products each cost a forward-backward pass, O(N L^2).
+
+A member keeps three arrays as large as the potentials, and most points that a fit visits need none of them: where
+nothing is to be kept, more than a few thousand positions are inferred in blocks of whole sequences.
+
+Where lists of allowed labels leave few labels, inference skips the others (lists.py). Covariance products, draws,
+entropies, n best labellings and tables of pairs then come from the dense passes with minus infinity elsewhere.
+Fails: ValueError naming the sequence when every labelling is forbidden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import entr
+
+from kernelfields.fields.allowed import AllowedLabels
+from kernelfields.inference.base_measure import BaseMeasure
+from kernelfields.inference.chain.lists import (
+    ListedSums,
+    StepTable,
+    best_in_lists,
+    best_with_each,
+    infer_lists,
+    likeliest,
+    worth_lists,
+)
+from kernelfields.inference.family import LabelFamily, Member, RankedLabellings
+from kernelfields.inference.graphs import GraphPotentials
+from kernelfields.inference.packing import InfeasibleGraph, InfeasibleSequence, check_whole
+from kernelfields.inference.potentials import EDGE, Group, Observed, Potentials
+from kernelfields.numerics.threads import Workers
+
+if TYPE_CHECKING:
+    from kernelfields.inference.junction.family import RescuedItems
+
+# Potentials of positions that are inferred at once where nothing is kept; fewer, down to the second number, if threads
+# would have nothing to do.
+_BLOCK_VALUES, _FEWEST_VALUES = 2**15, 2**13
+# Probabilities of steps, and positions, whose entropies are computed and summed at once.
+_ENTROPY_VALUES, _SUMMED_AT_ONCE = 2**16, 2**12
+
+
+class ScaledPasses(NamedTuple):
+    """Arrays of the scaled passes, read and filled by compiled code; scaled_compiled.py has the equations."""
+
+    transfer: np.ndarray  # (E, L, L), exp(w_t - shift_t), E = 1 or N; 0 where forbidden
+    shift: np.ndarray  # (E,), largest entry of w_t, 0 where all are forbidden
+    alpha: np.ndarray  # (N, L), filtered probabilities
+    inverse_predicted: np.ndarray  # (N, L), 1 / c_t, 0 at a start and where c_t is
+    marginals: np.ndarray  # (N, L), p(y_t = b | x)
+
+
+class ChainMember(Member):
+    """Marginals of packed chains and what covariance products need."""
+
+    family: ChainFamily
+
+    def __init__(self, family: ChainFamily, potentials: Potentials, weights: np.ndarray | None, workers: Workers):
+        from kernelfields.inference.chain.scaled_compiled import forward_backward
+
+        super().__init__(family, potentials, np.empty(family.n_items), weights)
+        self._workers, self._runs = workers, workers.runs(family.offsets, family.n_labels)
+        node = potentials.node
+        self._passes, has_forbidden = _exponentials(node, potentials.edge, family.offsets)
+        troubled = np.zeros(family.n_items, dtype=np.bool_)
+        shared = family.offsets, node, has_forbidden, self._passes, self.log_partition, troubled
+        workers.each(lambda first, last: forward_backward(first, last, *shared, _work_space(node)), self._runs)
+        #: Sequences whose probabilities leave the range of doubles.
+        self._rescued = self._rescue(np.flatnonzero(troubled)) if troubled.any() else None
+
+    def _rescue(self, sequences: np.ndarray) -> RescuedItems:
+        """Infer some sequences in logarithms and blank their scaled quantities."""
+        from kernelfields.inference.junction.family import RescuedItems
+
+        steps = self.family.clique_members(EDGE)
+        checked = GraphPotentials(self.potentials.node, [self.potentials.edge], (self._tied,), self.weights)
+        try:
+            rescued = RescuedItems(sequences, self.family, [steps], checked, self._workers, table_rows=[steps[:, 1]])
+        except InfeasibleGraph as error:
+            raise InfeasibleSequence(error.graph) from None
+        self.log_partition[sequences] = rescued.member.log_partition
+        self._passes.marginals[rescued.rows] = rescued.member.node_marginals
+        self._passes.alpha[rescued.rows] = self._passes.inverse_predicted[rescued.rows] = 0.0
+        return rescued
+
+    @property
+    def _tied(self) -> bool:
+        return self._passes.transfer.shape[0] == 1
+
+    @cached_property
+    def _position_weights(self) -> np.ndarray | None:
+        return None if self.weights is None else self.weights[self.family.position_items]
+
+    def _weighted_rows(self, rows: np.ndarray) -> np.ndarray:
+        weights = self._position_weights
+        return rows if weights is None else rows * weights.reshape((-1,) + (1,) * (rows.ndim - 1))
+
+    def marginals(self, group: str | None = None) -> np.ndarray:
+        """Return p(y_t), (N, L), or p(y_{t-1} = a, y_t = b), (N, L, L), zero at the start of each sequence."""
+        if group is None:
+            return self._passes.marginals
+        marginals = self._scaled_steps(0, self.family.n_positions)
+        if self._rescued is not None:
+            marginals[self._rescued.factors[0]] = self._rescued.member._table_marginals(0)
+        return marginals
+
+    def _scaled_steps(self, first: int, last: int) -> np.ndarray:
+        """Return the marginals of the steps into positions first..last-1, zero for sequences that are rescued."""
+        alpha, transfer = self._passes.alpha, self._passes.transfer
+        gamma = self._passes.marginals[first:last] * self._passes.inverse_predicted[first:last]
+        steps = np.zeros((last - first, alpha.shape[1], alpha.shape[1]))
+        begin = max(first, 1)
+        np.multiply(alpha[begin - 1 : last - 1, :, None], gamma[begin - first :, None, :], out=steps[begin - first :])
+        steps *= transfer if self._tied else transfer[first:last]
+        return steps
+
+    def mean(self) -> Potentials:
+        """Return the weighted marginals; those of steps are summed where transitions are tied."""
+        node = self._weighted_rows(self._passes.marginals)
+        node = node.copy() if node is self._passes.marginals else node
+        if not self._tied:
+            return Potentials(node, {EDGE: self._weighted_rows(self.marginals(EDGE))})
+        edge = self._passes.transfer * self._summed_steps()
+        if self._rescued is not None:
+            self._rescued.add([edge], self._rescued.member._expected_tables())
+        return Potentials(node, {EDGE: edge})
+
+    def _summed_steps(self) -> np.ndarray:
+        """Return sum_t weight_t alpha_{t-1} gamma_t^T, (L, L): expected steps before the transfer."""
+        alpha, inverse_predicted, weights = self._passes.alpha, self._passes.inverse_predicted, self._position_weights
+        last = len(alpha) - 1
+
+        def part(first: int, end: int) -> np.ndarray:
+            rows = slice(first + 1, end + 1)
+            gamma = self._passes.marginals[rows] * inverse_predicted[rows]
+            if weights is not None:
+                gamma *= weights[rows, None]
+            return alpha[first:end].T @ gamma
+
+        return self._workers.sum(part, self._workers.pieces(last, last * alpha.shape[1] ** 2))
+
+    def covariance_product(self, direction: Potentials) -> Potentials:
+        """Return the Hessian of the weighted log partition times the direction, shaped like it."""
+        d_node = np.ascontiguousarray(direction.node, dtype=np.float64)
+        d_edge = np.ascontiguousarray(direction.edge, dtype=np.float64)
+        passes = self._passes
+        transfer, alpha = passes.transfer, passes.alpha
+        if d_edge.shape != transfer.shape:
+            raise ValueError(f"edge direction has shape {d_edge.shape}, expected {transfer.shape}")
+        from kernelfields.inference.chain.scaled_compiled import score_expectations
+
+        moved = transfer * d_edge
+        past, ahead, d_marginals = np.empty_like(d_node), np.empty_like(d_node), np.empty_like(d_node)
+        shared = self.family.offsets, d_node, moved, passes, past, ahead, d_marginals
+        self._workers.each(
+            lambda first, last: score_expectations(first, last, *shared, _work_space(d_node)), self._runs
+        )
+        gamma = passes.marginals * passes.inverse_predicted
+        if self._tied:
+            gamma = self._weighted_rows(gamma)
+            edge = transfer * (
+                (alpha[:-1] * past[:-1]).T @ gamma[1:] + alpha[:-1].T @ (gamma[1:] * ahead[1:])
+            ) + moved * (alpha[:-1].T @ gamma[1:])
+        else:
+            edge = d_edge.copy()
+            edge[0] = 0.0
+            edge[1:] += past[:-1, :, None]
+            edge[1:] += ahead[1:, None, :]
+            edge[1:] *= alpha[:-1, :, None]
+            edge *= transfer
+            edge *= gamma[:, None, :]
+            edge = self._weighted_rows(edge)
+        node = self._weighted_rows(d_marginals)
+        if self._rescued is not None:
+            node[self._rescued.rows], more = self._rescued.responses(d_node, [d_edge])
+            self._rescued.add([edge], more)
+        return Potentials(node, {EDGE: edge})
+
+    def entropy(self) -> np.ndarray:
+        """Return the entropy of each sequence, (S,): of its first label, and of each label given the one before."""
+        marginals, offsets, n_positions = self._passes.marginals, self.family.offsets, self.family.n_positions
+        # Of a label given the one before: the entropy of both less that of the one before.
+        single, own = entr(marginals).sum(axis=1), np.zeros(n_positions)
+        steps = self.family.clique_members(EDGE)
+        own[offsets[:-1]] = single[offsets[:-1]]
+        own[steps[:, 1]] = -single[steps[:, 0]]
+
+        def run(first: int, last: int) -> None:
+            own[first:last] += entr(self._scaled_steps(first, last)).sum(axis=(1, 2))
+
+        size = max(1, _ENTROPY_VALUES // self.family.n_labels**2)
+        self._workers.each(run, [(at, min(at + size, n_positions)) for at in range(0, n_positions, size)])
+        if self._rescued is not None:
+            own[self._rescued.factors[0]] += entr(self._rescued.member._table_marginals(0)).sum(axis=(1, 2))
+        # Sums of sums: a long one would lose digits.
+        cuts = np.union1d(offsets[:-1], np.arange(0, n_positions, _SUMMED_AT_ONCE))
+        sums = np.add.reduceat(own, cuts)
+        return np.maximum(np.bincount(self.family.position_items[cuts], sums, minlength=self.family.n_items), 0.0)
+
+    def sample(self, n_samples: int, random: np.random.Generator) -> np.ndarray:
+        """Draw labellings, (n_samples, N): the last label of a sequence first, then each given the one after it."""
+        from kernelfields.inference.chain.decoding import draw_backward
+
+        # One uniform per label, drawn before the work is shared out: threads cannot change the result.
+        uniforms = random.random((n_samples, self.family.n_positions))
+        labels = np.zeros(uniforms.shape, dtype=np.int64)
+        self._workers.each(
+            lambda first, last: draw_backward(first, last, self.family.offsets, self._passes, uniforms, labels),
+            self._runs,
+        )
+        if self._rescued is not None:
+            labels[:, self._rescued.rows] = self._rescued.draw(n_samples, random, self._workers)
+        return labels
+
+
+def _work_space(node: np.ndarray) -> np.ndarray:
+    """Return an array that one run of the scaled passes may write to, (4, L)."""
+    return np.empty((4, node.shape[1]))
+
+
+def _exponentials(node: np.ndarray, edge: np.ndarray, offsets: np.ndarray) -> tuple[ScaledPasses, bool]:
+    """Return the arrays of the passes with exponentials of steps, and whether something is forbidden."""
+    top = edge.max(axis=(1, 2))
+    shift = np.where(np.isfinite(top), top, 0.0)
+    transfer = np.exp(edge - shift[:, None, None])
+    # Sums are minus infinity exactly where an entry is: potentials are never plus infinity here.
+    has_forbidden = not (np.isfinite(edge.sum()) and np.isfinite(node.sum()))
+    if has_forbidden:
+        # Zero must mean forbidden: a step that only underflows stays possible, if only just.
+        transfer[(transfer == 0.0) & (edge > -np.inf)] = np.finfo(np.float64).smallest_subnormal
+    if edge.shape[0] == len(node):
+        transfer[offsets[:-1]] = 0.0  # nothing steps into a start, whatever stands there, NaN included
+    arrays = (np.zeros(node.shape) for _ in range(3))
+    return ScaledPasses(transfer, shift, *arrays), has_forbidden
+
+
+class BlockwiseMember(Member):
+    """Log partition and mean of chains, inferred block by block; what else is asked infers all of them again."""
+
+    family: ChainFamily
+
+    def __init__(
+        self,
+        family: ChainFamily,
+        potentials: Potentials,
+        weights: np.ndarray | None,
+        workers: Workers,
+        blocks: Sequence[tuple[int, int, ChainFamily]],
+    ):
+        self.family, self.weights, self.log_partition = family, weights, np.empty(family.n_items)
+        self._without_base, self._workers = potentials, workers
+        edges = potentials.edge.shape
+        tied = edges[0] == 1
+        node, edge = np.empty_like(potentials.node), np.empty((len(blocks), *edges[1:]) if tied else edges)
+
+        def run(first: int, last: int) -> None:
+            for index in range(first, last):
+                begin, end, part = blocks[index]
+                own_weights = None if weights is None else weights[begin:end]
+                member = part.at(family.cut(potentials, begin, end), own_weights)
+                rows, mean = slice(family.offsets[begin], family.offsets[end]), member.mean()
+                self.log_partition[begin:end], node[rows] = member.log_partition, mean.node
+                edge[slice(index, index + 1) if tied else rows] = mean.edge
+
+        workers.each(run, [(index, index + 1) for index in range(len(blocks))])
+        summed = edge.sum(axis=0, keepdims=True) if tied else edge
+        self._mean: Potentials | None = Potentials(node, {EDGE: summed})
+
+    @cached_property
+    def _whole(self) -> Member:
+        return self.family.at(self._without_base, self.weights, self._workers)
+
+    @cached_property
+    def potentials(self) -> Potentials:  # type: ignore[override]
+        """The potentials, base measure included."""
+        return self.family.with_base(self._without_base)
+
+    def mean(self) -> Potentials:
+        """Return the weighted marginals."""
+        if self._mean is None:
+            return self._whole.mean()
+        mean, self._mean = self._mean, None  # the caller may change it
+        return mean
+
+    def marginals(self, group: str | None = None) -> np.ndarray:
+        """Return marginals of positions or steps."""
+        return self._whole.marginals(group)
+
+    def covariance_product(self, direction: Potentials) -> Potentials:
+        """Return the Hessian of the weighted log partition times the direction, shaped like it."""
+        return self._whole.covariance_product(direction)
+
+    def entropy(self) -> np.ndarray:
+        """Return the entropy of each sequence, (S,)."""
+        return self._whole.entropy()
+
+
+class ChainFamily(LabelFamily):
+    """Labellings of chains whose neighbours meet; ``tied``: one table of transitions serves all positions.
+
+    Beyond ``at_once`` positions (None: enough to be fast), inference that keeps nothing runs block by block.
+    """
+
+    method = "chain"
+
+    def __init__(
+        self,
+        offsets: ArrayLike,
+        n_labels: int,
+        *,
+        tied: bool = True,
+        base: BaseMeasure | None = None,
+        at_once: int | None = None,
+    ):
+        super().__init__(offsets, n_labels, (), base)
+        edge = Group(EDGE, (n_labels, n_labels), self.n_positions, self.position_items, tied)
+        self.groups = (*self.groups, edge)
+        self.tied = tied
+        self._at_once = at_once
+        self._known_blocks: tuple[int, list[tuple[int, int, ChainFamily]]] | None = None
+
+    def clique_members(self, group: str) -> np.ndarray:
+        """Return the neighbouring positions of each step, (M, 2)."""
+        steps = self._following
+        return np.stack([steps - 1, steps], axis=1)
+
+    def clique_places(self, group: str) -> np.ndarray | None:
+        """Return the rows that are cliques: steps lead to all positions but the first of each sequence."""
+        return self._following if group == EDGE else None
+
+    def observed(self, labels: np.ndarray) -> Mapping[str | None, Observed]:
+        """Return the labels and the steps between them."""
+        steps, items = self._following, self.position_items
+        return {
+            None: Observed(np.arange(self.n_positions), labels, items),
+            EDGE: Observed(steps, labels[steps - 1] * self.n_labels + labels[steps], items[steps]),
+        }
+
+    def log_labellings(self) -> np.ndarray:
+        """Return the logarithm of the number of labellings of each sequence, weighted by p0, (S,)."""
+        base, lengths = self.base, np.diff(self.offsets)
+        if base is None:
+            return lengths * np.log(self.n_labels)
+        if base.masks is not None and base.allowed is None and base.log_weights is None:
+            return base.masks.log_labellings(lengths)
+        return super().log_labellings()
+
+    def at(
+        self,
+        potentials: Potentials,
+        weights: np.ndarray | None = None,
+        workers: Workers | None = None,
+        *,
+        keep: bool = True,
+    ) -> Member:
+        """Return the distribution at potentials; block by block, with the base measure of each, to keep nothing."""
+        workers = workers or Workers(1)
+        if not keep and len(blocks := self._blocks(workers)) > 1:
+            return BlockwiseMember(self, potentials, weights, workers, blocks)
+        return super().at(potentials, weights, workers, keep=keep)
+
+    def _blocks(self, workers: Workers) -> list[tuple[int, int, ChainFamily]]:
+        """Return runs of sequences that are inferred at once, and their families."""
+        if self._known_blocks is None or self._known_blocks[0] != workers.n_threads:
+            size = self._at_once or positions_at_once(self.n_positions, self.n_labels, workers.n_threads)
+            runs = blocks_of_sequences(self.offsets, size)
+            blocks = [(first, last, self.part(first, last)) for first, last in runs] if len(runs) > 1 else []
+            self._known_blocks = workers.n_threads, blocks
+        return self._known_blocks[1]
+
+    def _infer(self, potentials: Potentials, weights: np.ndarray | None, workers: Workers, keep: bool) -> Member:
+        return ChainMember(self, potentials, weights, workers)
+
+    def _best(self, potentials: Potentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
+        from kernelfields.inference.chain.decoding import viterbi
+
+        return viterbi(potentials.node, potentials.edge, self.offsets, workers)
+
+    def _n_best(self, potentials: Potentials, k: int, workers: Workers) -> RankedLabellings:
+        from kernelfields.inference.chain.decoding import n_best
+
+        return n_best(potentials.node, potentials.edge, self.offsets, k, workers)
+
+    def _sample(
+        self, potentials: Potentials, n_samples: int, random: np.random.Generator, workers: Workers
+    ) -> np.ndarray:
+        check_whole("n_samples", n_samples)
+        return ChainMember(self, potentials, None, workers).sample(n_samples, random)
+
+    def given(self, log_weights: np.ndarray) -> ChainFamily:
+        """Return the family with p0 multiplied by weights of labels; restricted to lists where these leave few."""
+        base = (self.base or BaseMeasure(self.offsets, self.n_labels)).times(log_weights)
+        if base.lists is not None and worth_lists(base.lists) and np.diff(base.lists.begin).all():
+            return ListFamily(self.offsets, self.n_labels, base.lists, tied=self.tied, base=base)
+        family = self._with_measure(base)
+        family._known_blocks = None
+        return family
+
+    def cut(self, potentials: Potentials, first: int, last: int) -> Potentials:
+        """Return views of the potentials of sequences first..last-1."""
+        rows, edge = slice(self.offsets[first], self.offsets[last]), potentials.edge
+        return Potentials(potentials.node[rows], {EDGE: edge if len(edge) == 1 else edge[rows]})
+
+    def part(self, first: int, last: int) -> ChainFamily:
+        """Return the family of sequences first..last-1."""
+        offsets = self.offsets[first : last + 1] - self.offsets[first]
+        settings = {"tied": self.tied, "base": self._base_of(first, last), "at_once": int(offsets[-1])}
+        return ChainFamily(offsets, self.n_labels, **settings)  # type: ignore[arg-type]
+
+
+class ListMember(Member):
+    """Marginals of chains with lists of allowed labels."""
+
+    family: ListFamily
+
+    def __init__(
+        self,
+        family: ListFamily,
+        scores: np.ndarray,
+        steps: StepTable,
+        weights: np.ndarray | None,
+        workers: Workers,
+        count_steps: bool,
+    ):
+        self.family, self.weights = family, weights
+        self._scores, self._steps, self._workers = scores, steps, workers
+        # Where expected steps are wanted, the table of all is as good as the list of those that have a score.
+        self._sums = self._inferred(count_steps)
+        self.log_partition, self.entries = self._sums.log_partition, self._sums.entries
+
+    def _inferred(self, count_steps: bool) -> ListedSums:
+        steps, family = self._steps, self.family
+        edge, listed = (steps.edge, None) if count_steps else (steps.values, steps.listed)
+        return infer_lists(
+            self._scores,
+            edge,
+            family.offsets,
+            family.lists,
+            listed=listed,
+            weights=self.weights,
+            workers=self._workers,
+            steps=count_steps,
+        )
+
+    @cached_property
+    def potentials(self) -> Potentials:  # type: ignore[override]
+        """Potentials of all labels, minus infinity for those that are not allowed."""
+        return Potentials(self.family.lists.spread(self._scores, -np.inf), {EDGE: self._steps.edge})
+
+    @cached_property
+    def _dense(self) -> Member:
+        """The same by passes over all labels, for what lists do not keep."""
+        family = self.family
+        whole = ChainFamily(family.offsets, family.n_labels, tied=len(self._steps.edge) == 1)
+        return whole.at(self.potentials, self.weights, self._workers)
+
+    def marginals(self, group: str | None = None) -> np.ndarray:
+        """Return p(y_t), (N, L), or the joint marginals of neighbours, (N, L, L)."""
+        return self._dense.marginals(EDGE) if group == EDGE else self._node_marginals
+
+    @cached_property
+    def _node_marginals(self) -> np.ndarray:
+        return self.family.lists.spread(self.entries)
+
+    def likeliest(self) -> np.ndarray:
+        """Return the label of largest marginal at each position, (N,)."""
+        return likeliest(self.entries, self.family.lists)
+
+    def mean(self) -> Potentials:
+        """Return the weighted marginals, in the layout of the potentials."""
+        sums, lists = self._sums if self._sums.steps is not None else self._inferred(True), self.family.lists
+        entries = sums.entries
+        if self.weights is not None:
+            entries = entries * self.weights[self.family.position_items[lists.rows]]
+        assert sums.steps is not None
+        return Potentials(self.family.laid_out(entries), {EDGE: sums.steps.copy()})
+
+    def covariance_product(self, direction: Potentials) -> Potentials:
+        """Return the Hessian of the weighted log partition times the direction, shaped like it."""
+        family = self.family
+        response = self._dense.covariance_product(self._dense_direction(direction))
+        return Potentials(family.laid_out(family.lists.taken(response.node)), response.tables)
+
+    def _dense_direction(self, direction: Potentials) -> Potentials:
+        """Return a direction with a row for every label, zero for those that are not allowed."""
+        family = self.family
+        return Potentials(family.lists.spread(family.entries_of(direction.node)), direction.tables)
+
+    def expected_scores(self, direction: Potentials) -> np.ndarray:
+        """Return E <Phi, d> of each sequence, (S,)."""
+        return self._dense.expected_scores(self._dense_direction(direction))
+
+    def entropy(self) -> np.ndarray:
+        """Return the entropy of each sequence, (S,)."""
+        return self._dense.entropy()
+
+
+class ListFamily(ChainFamily):
+    """Labellings of chains that lists allow.
+
+    Node potentials are those of all labels, (N, L), or those of the labels in some ``packed`` lists alone, which may
+    be longer than the lists themselves.
+    """
+
+    def __init__(
+        self,
+        offsets: np.ndarray,
+        n_labels: int,
+        lists: AllowedLabels,
+        *,
+        tied: bool = True,
+        base: BaseMeasure | None = None,
+        packed: AllowedLabels | None = None,
+    ):
+        super().__init__(offsets, n_labels, tied=tied, base=base)
+        self.lists = lists
+        self.packed = packed
+        self._known_steps: tuple[np.ndarray, StepTable] | None = None
+
+    def zeros(self) -> Potentials:
+        """Return potentials of zero."""
+        if self.packed is None:
+            return super().zeros()
+        n_edges = 1 if self.tied else self.n_positions
+        return Potentials(np.zeros(len(self.packed.labels)), {EDGE: np.zeros((n_edges, self.n_labels, self.n_labels))})
+
+    @cached_property
+    def _kept(self) -> np.ndarray | None:
+        """A mask of the packed entries that the lists hold; None where these are all of them."""
+        if self.packed is None or self.packed is self.lists:
+            return None
+        return np.isin(self.packed.cells, self.lists.cells, assume_unique=True)
+
+    def entries_of(self, node: np.ndarray) -> np.ndarray:
+        """Return the entries of the lists, (A,), among node potentials."""
+        if self.packed is None:
+            return self.lists.taken(node)
+        return node if self._kept is None else node[self._kept]
+
+    def laid_out(self, entries: np.ndarray) -> np.ndarray:
+        """Return numbers of entries (A,) as node potentials are laid out, zero for other labels."""
+        if self.packed is None:
+            return self.lists.spread(entries)
+        if self._kept is None:
+            return np.array(entries)
+        node = np.zeros(len(self._kept))
+        node[self._kept] = entries
+        return node
+
+    def _entries(self, potentials: Potentials) -> np.ndarray:
+        """Return the scores of allowed labels, base measure included, (A,)."""
+        scores = self.entries_of(potentials.node)
+        weights = None if self.base is None else self.base.entries(self.lists)
+        return scores if weights is None else scores + weights
+
+    def _step_table(self, potentials: Potentials) -> StepTable:
+        """Return the scores of steps, base measure included; that of the last potentials is kept."""
+        edge = potentials.edge
+        if self._known_steps is None or self._known_steps[0] is not edge:
+            step = None if self.base is None else self.base.step
+            self._known_steps = edge, StepTable(edge if step is None else edge + step)
+        return self._known_steps[1]
+
+    def use_steps(self, edge: np.ndarray, table: StepTable) -> None:
+        """Take a table of steps, base measure included, that was made for these edges before."""
+        self._known_steps = edge, table
+
+    def with_base(self, potentials: Potentials) -> Potentials:
+        """Return dense potentials, minus infinity where a label is not allowed."""
+        node = self.lists.spread(self._entries(potentials), -np.inf)
+        return Potentials(node, {EDGE: self._step_table(potentials).edge})
+
+    def at(
+        self,
+        potentials: Potentials,
+        weights: np.ndarray | None = None,
+        workers: Workers | None = None,
+        *,
+        keep: bool = True,
+    ) -> ListMember:
+        """Return the distribution at potentials; with ``keep=False`` expected steps are counted at once."""
+        self._refuse_empty_lists()
+        entries, steps = self._entries(potentials), self._step_table(potentials)
+        return ListMember(self, entries, steps, weights, workers or Workers(1), not keep)
+
+    def best(self, potentials: Potentials, workers: Workers | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Return the most probable labelling (N,) and its score for each sequence, (S,)."""
+        self._refuse_empty_lists()
+        edge = self._step_table(potentials).edge
+        return best_in_lists(self._entries(potentials), edge, self.offsets, self.lists, workers)
+
+    @cached_property
+    def _first_without_labels(self) -> int | None:
+        """The first sequence that has a position without labels."""
+        empty = np.flatnonzero(np.diff(self.lists.begin) == 0)
+        return int(self.position_items[empty[0]]) if empty.size else None
+
+    def _refuse_empty_lists(self) -> None:
+        """Raise ValueError naming the first sequence that has a position without labels."""
+        if self._first_without_labels is not None:
+            raise InfeasibleSequence(self._first_without_labels)
+
+    def max_marginals(self, potentials: Potentials, workers: Workers) -> np.ndarray:
+        """Return, for each allowed label, the score of the best labelling with it less the best of all, (A,)."""
+        edge = self._step_table(potentials).edge
+        return best_with_each(self._entries(potentials), edge, self.offsets, self.lists, workers)
+
+    def label_scores(self, potentials: Potentials, labels: np.ndarray) -> np.ndarray:
+        """Return the score of a labelling of each sequence, (S,); minus infinity where a label is not allowed."""
+        places, steps = self.lists.places(labels), self._following
+        scores = np.where(places >= 0, self._entries(potentials)[places], -np.inf)
+        edge = self._step_table(potentials).edge
+        scores[steps] += edge[steps if len(edge) > 1 else 0, labels[steps - 1], labels[steps]]
+        return np.add.reduceat(scores, self.offsets[:-1])
+
+    def given(self, log_weights: np.ndarray) -> ListFamily:
+        """Return the family with p0 multiplied by weights of labels; potentials keep their layout."""
+        base = (self.base or BaseMeasure(self.offsets, self.n_labels, allowed=self.lists)).times(log_weights)
+        assert base.lists is not None
+        return ListFamily(self.offsets, self.n_labels, base.lists, tied=self.tied, base=base, packed=self.packed)
+
+    def part(self, first: int, last: int) -> ListFamily:
+        """Return the family of sequences first..last-1."""
+        rows = slice(int(self.offsets[first]), int(self.offsets[last]))
+        base, offsets, lists = self._base_of(first, last), self.offsets[first : last + 1] - rows.start, self.lists[rows]
+        packed = None if self.packed is None else lists if self._kept is None else self.packed[rows]
+        return ListFamily(offsets, self.n_labels, lists, tied=self.tied, base=base, packed=packed)
+
+    def cut(self, potentials: Potentials, first: int, last: int) -> Potentials:
+        """Return views of the potentials of sequences first..last-1."""
+        if self.packed is None:
+            return super().cut(potentials, first, last)
+        rows, edge = self.offsets[[first, last]], potentials.edge
+        entries = slice(*self.packed.begin[rows].tolist())
+        return Potentials(potentials.node[entries], {EDGE: edge if len(edge) == 1 else edge[slice(*rows)]})
+
+
+def positions_at_once(n_positions: int, n_labels: int, n_threads: int) -> int:
+    """Return the positions of a block whose potentials stay in the cache while every thread has blocks to infer."""
+    values = n_positions * n_labels
+    n_blocks = max(1, values // _BLOCK_VALUES, min(2 * n_threads, values // _FEWEST_VALUES))
+    return max(1, n_positions // n_blocks)
+
+
+def blocks_of_sequences(offsets: np.ndarray, at_once: int) -> list[tuple[int, int]]:
+    """Cut sequences into runs of about ``at_once`` positions, at least one sequence each."""
+    n_blocks = max(1, int(offsets[-1]) // at_once)
+    targets = np.linspace(0, offsets[-1], n_blocks + 1)
+    cuts = np.unique(np.searchsorted(offsets, targets))
+    return [(int(a), int(b)) for a, b in pairwise(cuts)]

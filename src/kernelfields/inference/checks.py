@@ -1,0 +1,137 @@
+"""Checks of labels against what a field allows: constraints, lists of allowed labels, longest segments.
+
+Fails: ValueError naming the sequence, the position and the rule, and what to do about it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kernelfields.fields.chains import Chains
+from kernelfields.fields.constraints import ConstraintMasks
+from kernelfields.fields.evidence import LabelEvidence, SoftRows, log_weights
+from kernelfields.fields.reading import SEQUENCES
+from kernelfields.fields.segments import SegmentedChains
+from kernelfields.inference.base_measure import BaseMeasure
+from kernelfields.inference.choice import Data, FamilySpec, family_of
+from kernelfields.inference.segments.family import check_possible
+
+
+def check_labels(data: Data, spec: FamilySpec, classes: np.ndarray) -> None:
+    """Raise ValueError at the first label of data that is forbidden where it stands."""
+    if spec.kind == "segments":
+        assert isinstance(data, SegmentedChains)
+        _check_segments(data, spec, classes)
+    elif isinstance(data, Chains):
+        _check_chain_labels(data, spec, classes)
+
+
+def check_lengths(data: Data, spec: FamilySpec) -> None:
+    """Raise ValueError at the first sequence whose length, or whose allowed labels, leave it no labelling."""
+    if spec.kind == "segments":
+        assert isinstance(data, Chains)
+        family = family_of(data, (), spec)
+        if family.impossible().any():
+            check_possible(family.log_labellings(), data.offsets, spec.max_duration)
+    elif isinstance(data, Chains):
+        _check_allowed(data, spec)
+        if spec.masks is not None:
+            spec.masks.check_lengths(data.lengths)
+
+
+def contradicted(data: Data, spec: FamilySpec, log_weights: np.ndarray) -> np.ndarray:
+    """Return a mask of the items of which log-weights (N, L) leave no labelling, (S,)."""
+    return family_of(data, (), spec).given(log_weights).impossible()
+
+
+def _check_chain_labels(chains: Chains, spec: FamilySpec, classes: np.ndarray) -> None:
+    _check_allowed(chains, spec)
+    if chains.allowed is not None and chains.evidence is None:
+        outside = np.flatnonzero(~chains.allowed.within(chains.required_labels))
+        if outside.size:
+            label = classes[chains.required_labels[outside[0]]].item()
+            place = SEQUENCES.place(chains.offsets, int(outside[0]))
+            raise ValueError(f"{place}: label {label!r} is not among those that are allowed there.")
+    if spec.constrained:
+        assert spec.masks is not None
+        if chains.evidence is None:
+            before = np.full(chains.n_positions, -1)
+            before[chains.following()] = chains.before(chains.following(), 1)
+            spec.masks.check_labels(chains.required_labels, chains.offsets, classes, before)
+        else:
+            check_evidence(spec.masks, chains.evidence, chains.offsets)
+
+
+def check_evidence(masks: ConstraintMasks, evidence: LabelEvidence, offsets: np.ndarray) -> None:
+    """Raise ValueError at the first sequence of which evidence (N, L) leaves no labelling that is allowed.
+
+    Targets must have nothing of what is forbidden.
+    """
+    if isinstance(evidence, SoftRows):
+        masks.check_targets(evidence, offsets)
+        return
+    lost = BaseMeasure(offsets, evidence.shape[1], masks, log_weights=evidence).dead_rows()
+    if (broken := np.flatnonzero(lost >= 0)).size:
+        place = SEQUENCES.place(offsets, int(lost[broken[0]]))
+        raise ValueError(
+            f"{place}: what y allows up to here contradicts the constraints. Correct y or drop the constraint."
+        )
+
+
+def _check_allowed(chains: Chains, spec: FamilySpec) -> None:
+    """Raise ValueError at the first position up to which allowed labels, and what is known, leave no labelling."""
+    if chains.allowed is None:
+        return
+    if chains.allowed.n_labels != spec.n_labels:
+        raise ValueError(f"{chains.allowed.n_labels} labels may be allowed, and the field has {spec.n_labels}")
+    base = spec.base_measure(chains)
+    rows = (base.times(chains.evidence) if isinstance(chains.evidence, np.ndarray) else base).dead_rows()
+    if (broken := np.flatnonzero(rows >= 0)).size:
+        row = int(rows[broken[0]])
+        what = "and what y says " if chains.evidence is not None else ""
+        raise ValueError(
+            f"{SEQUENCES.place(chains.offsets, row)}: the labels that are allowed {what}up to here leave no "
+            "labelling. Allow more labels there or drop a constraint."
+        )
+
+
+def _check_segments(chains: SegmentedChains, spec: FamilySpec, classes: np.ndarray) -> None:
+    """Raise ValueError at the first label that is forbidden where it stands, or the first segment too long."""
+    if chains.evidence is not None:
+        _check_evidence(chains, spec, log_weights(chains.evidence))
+        return
+    begins, ends, labels = chains.segments
+    masks, step = spec.masks, spec.base_measure(chains).step
+    sequences = np.searchsorted(chains.offsets, begins, side="right") - 1
+    if masks is not None:
+        within = masks.edge.copy()
+        np.fill_diagonal(within, 0.0)
+        ConstraintMasks(within, masks.start, masks.end, masks.label, masks.scheme).check_labels(
+            chains.required_labels, chains.offsets, classes
+        )
+    places = begins - chains.offsets[sequences]
+    if (long := np.flatnonzero(ends - begins > spec.max_duration)).size:
+        segment, longest = int(long[0]), int((ends - begins).max())
+        raise ValueError(
+            f"sequence {sequences[segment]}: the segment of {classes[labels[segment]].item()!r} from position "
+            f"{places[segment]} on has {ends[segment] - begins[segment]} positions, more than "
+            f"max_duration={spec.max_duration}: no segmentation that the field knows could have it. The longest "
+            f"segment of y has {longest}: use max_duration={longest} or more, or repeats=True, which cuts it."
+        )
+    after = np.flatnonzero(~chains.is_start[begins])
+    if step is not None and (wrong := after[step[labels[after - 1], labels[after]] != 0]).size:
+        segment = int(wrong[0])
+        raise ValueError(
+            f"sequence {sequences[segment]}, position {places[segment]}: a segment of "
+            f"{classes[labels[segment]].item()!r} follows one of the same label, which is forbidden. Join them, or "
+            "use repeats=True without a constraint on that step."
+        )
+
+
+def _check_evidence(chains: SegmentedChains, spec: FamilySpec, evidence: np.ndarray) -> None:
+    """Raise ValueError at the first chain that what is known of its labels leaves no segmentation."""
+    for sequence in np.flatnonzero(contradicted(chains, spec, evidence)).tolist():
+        raise ValueError(
+            f"sequence {sequence}: the labels that are known of it leave no segmentation with segments of at most "
+            f"{spec.max_duration} positions and steps that are allowed. Raise max_duration, or drop a constraint."
+        )

@@ -1,0 +1,289 @@
+"""Families of labellings of packed graphs: what every method of inference offers.
+
+S graphs are laid end to end; graph i owns the nodes offsets[i] .. offsets[i + 1] - 1, N in all, each with one of L
+labels. A group of factors is a kind of clique ("edge", "horizontal", "triple"):
+
+    offsets     (S + 1,)                 rising from 0 to N
+    members[f]  (M_f, k_f), k_f >= 2     nodes of each factor, rows of node, in the order of its axes
+    node        (N, L)                   potentials of labels
+    tables[f]   (1, L, .., L)            one table for all factors of the group (tied), or
+                (M_f, L, .., L)          one table each
+
+    score(y)       = sum_v node[v, y_v] + sum_f sum_m tables[f][m or 0][y at members[f][m]]
+    F(node, tables) = sum_i weight_i log Z_i,      Z_i = sum_y exp score_i(y)
+
+Minus infinity forbids a label or a combination of labels. Graphs may be disconnected, nodes isolated, groups empty,
+and several factors may share their nodes.
+
+Fails: ValueError naming the group, factor or graph that is wrong, or the graph whose labellings are all forbidden.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+import numpy as np
+
+from kernelfields.inference.base_measure import BaseMeasure
+from kernelfields.inference.family import LabelFamily, Member, RankedLabellings
+from kernelfields.inference.packing import check_values, check_whole
+from kernelfields.inference.potentials import EDGE, Group, Observed, Potentials
+from kernelfields.numerics.threads import Workers
+
+if TYPE_CHECKING:
+    from kernelfields.inference.junction.plan import Layout
+
+
+#: What a method reports of its work, by name: arrays with one entry per graph or label, counts, or sentences.
+Diagnostics = dict[str, "np.ndarray | int | list[str]"]
+
+
+class GraphPotentials(NamedTuple):
+    """Potentials as ``GraphFamily`` has checked them, and the weights of the graphs."""
+
+    node: np.ndarray
+    tables: list[np.ndarray]  # factors, group by group
+    tied: tuple[bool, ...]  # for each group whether it has one table for all factors
+    weights: np.ndarray | None = None  # (S,)
+
+    @property
+    def restricted(self) -> bool:
+        """Whether something is forbidden."""
+        # Sums are minus infinity exactly where an entry is: potentials are never plus infinity here.
+        return not all(np.isfinite(array.sum()) for array in (self.node, *self.tables))
+
+
+class GraphMember(Member):
+    """Log partition functions (or bounds) and marginals of packed graphs.
+
+    Derived classes write ``_table_marginals``, exact ones ``_responses``, and ``_expected_tables`` where marginals
+    can be summed without making all of them. Groups are numbered in the order of the family's ``members``.
+    """
+
+    family: GraphFamily
+
+    def __init__(
+        self,
+        family: GraphFamily,
+        checked: GraphPotentials,
+        log_partition: np.ndarray,
+        node_marginals: np.ndarray,
+        workers: Workers | None = None,
+        diagnostics: Diagnostics | None = None,
+    ):
+        potentials = Potentials(checked.node, dict(zip(family.names, checked.tables, strict=True)))
+        super().__init__(family, potentials, log_partition, checked.weights)
+        self.node_marginals = node_marginals
+        self.tied = checked.tied
+        #: What the method reports of its work, by name.
+        self.diagnostics = diagnostics or {}
+        notes = self.diagnostics.get("warnings", [])
+        self.warnings = notes if isinstance(notes, list) else ()
+        self._workers = workers or Workers(1)
+
+    def marginals(self, group: str | None = None) -> np.ndarray:
+        """Return the marginals of nodes (N, L), or of the labels at the factors of a group, (M, L, .., L)."""
+        return self.node_marginals if group is None else self._table_marginals(self.family.index(group))
+
+    def mean(self) -> Potentials:
+        """Return the gradient of the weighted log partition, shaped like the potentials."""
+        node = self._weighted(self.node_marginals, self.family.position_items)
+        return self.potentials.of(array.copy() for array in (node, *self._expected_tables()))
+
+    def _table_marginals(self, group: int) -> np.ndarray:
+        """Return the marginals (M, L, .., L) of the labels at the factors of a group."""
+        raise NotImplementedError
+
+    def _expected_tables(self) -> list[np.ndarray]:
+        """Return the gradient in the tables."""
+        return [self._summed(group, self._table_marginals(group)) for group in range(len(self.tied))]
+
+    def covariance_product(self, direction: Potentials) -> Potentials:
+        """Return the Hessian of the weighted log partition times the direction, shaped like it, where exact."""
+        if not self.family.exact:
+            raise TypeError(
+                f"Hessian products need exact inference, and {self.family.method!r} is approximate; "
+                'use "tree" or "junction" where the graphs allow it, or a solver that needs gradients only'
+            )
+        node = np.ascontiguousarray(direction.node, dtype=np.float64)
+        if node.shape != self.node_marginals.shape:
+            raise ValueError(f"node direction has shape {node.shape}, expected {self.node_marginals.shape}")
+        tables = [np.ascontiguousarray(table, dtype=np.float64) for table in direction.tables.values()]
+        if len(tables) != len(self.tied):
+            raise ValueError(f"the direction has {len(tables)} factor groups, expected {len(self.tied)}")
+        for group, (table, tied) in enumerate(zip(tables, self.tied, strict=True)):
+            expected = self.family.table_shape(group, tied)
+            if table.shape != expected:
+                raise ValueError(f"direction of factor group {group} has shape {table.shape}, expected {expected}")
+        response, tables = self._responses(node, tables)
+        return direction.of([response, *tables])
+
+    def _responses(self, d_node: np.ndarray, d_tables: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
+        """Return the Hessian product with a direction that has been checked."""
+        raise NotImplementedError
+
+    def _summed(self, group: int, rows: np.ndarray) -> np.ndarray:
+        """Weigh one row per factor and bring the result to the shape of the group's potentials."""
+        rows = self._weighted(rows, self.family.factor_items(group))
+        return rows.sum(axis=0, keepdims=True) if self.tied[group] else rows
+
+
+class GraphFamily(LabelFamily):
+    """Labellings of packed graphs and a method that infers them, prepared for any number of potentials.
+
+    Derived classes set ``method``, ``exact``, ``bound`` and ``description``, and write ``_member``, ``_decode``,
+    ``_draw`` and ``_planned_again``. Arrays as checked by ``check_structure``. Groups are called "0", "1", .. until
+    :meth:`named` gives them names.
+    """
+
+    exact = False
+    bound: str | None = None
+
+    def __init__(self, offsets: np.ndarray, members: Sequence[np.ndarray], n_labels: int):
+        self.members = tuple(members)
+        self.names = tuple(map(str, range(len(self.members))))
+        super().__init__(offsets, n_labels)
+        self._set_groups(())
+
+    def _set_groups(self, tied: Collection[str]) -> None:
+        rows = (self.table_shape(group, True)[1:] for group in range(len(self.members)))
+        factors = zip(self.names, rows, self.members, strict=True)
+        self.groups = (
+            self.groups[0],
+            *(
+                Group(name, row, len(members), self.factor_items(group), name in tied)
+                for group, (name, row, members) in enumerate(factors)
+            ),
+        )
+
+    def named(self, names: Sequence[str], tied: Collection[str] = (), base: BaseMeasure | None = None) -> Self:
+        """Return the same plan with names of its groups, those that are tied, and a base measure."""
+        other = copy.copy(self)
+        other.names = tuple(names)
+        other.base = None if base is None or base.trivial else base
+        other._set_groups(tied)
+        return other
+
+    def index(self, name: str) -> int:
+        """Return the number of a group of factors; ValueError if there is none of that name."""
+        if name not in self.names:
+            self.group(name)
+        return self.names.index(name)
+
+    def clique_members(self, group: str) -> np.ndarray:
+        """Return the nodes of each factor of a group, (M, k)."""
+        return self.members[self.index(group)]
+
+    def _steps(self) -> np.ndarray:
+        return self.clique_members(EDGE) if EDGE in self.names else super()._steps()
+
+    def observed(self, labels: np.ndarray) -> Mapping[str | None, Observed]:
+        """Return the labels of nodes and the labellings of factors."""
+        found: dict[str | None, Observed] = {None: Observed(np.arange(self.n_positions), labels, self.position_items)}
+        for group, (name, members) in enumerate(zip(self.names, self.members, strict=True)):
+            labellings = np.ravel_multi_index(tuple(labels[members].T), (self.n_labels,) * members.shape[1])
+            found[name] = Observed(np.arange(len(members)), labellings, self.factor_items(group))
+        return found
+
+    def log_labellings(self) -> np.ndarray:
+        """Return n log L for graphs of n nodes; where something is forbidden, what inference finds."""
+        lengths = np.diff(self.offsets)
+        return lengths * np.log(self.n_labels) if self.base is None else super().log_labellings()
+
+    def _infer(self, potentials: Potentials, weights: np.ndarray | None, workers: Workers, keep: bool) -> GraphMember:
+        return self._member(self.check_potentials(potentials, weights), workers)
+
+    def _best(self, potentials: Potentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
+        # Ties have a fixed winner. A score of -inf says that an approximate method found no allowed labelling.
+        return self._decode(self.check_potentials(potentials), workers)
+
+    def _sample(
+        self, potentials: Potentials, n_samples: int, random: np.random.Generator, workers: Workers
+    ) -> np.ndarray:
+        check_whole("n_samples", n_samples, self.fewest_samples)
+        return self._draw(self.check_potentials(potentials), n_samples, random, workers)
+
+    def _n_best(self, potentials: Potentials, k: int, workers: Workers) -> RankedLabellings:
+        from kernelfields.inference.junction.n_best import n_best_labellings
+
+        if not self.exact:
+            raise ValueError(
+                f"the n best labellings need exact inference, and these graphs are inferred by {self.method!r}, which "
+                f"is approximate ({self.description}): use sample to draw labellings"
+            )
+        node, *tables = potentials.arrays
+        return n_best_labellings(self.offsets, self.members, node, tables, k, layout=self._junction_layout())
+
+    def _junction_layout(self) -> Layout | None:
+        """Return the layout of junction trees, where there are any."""
+        return None
+
+    @abstractmethod
+    def _member(self, checked: GraphPotentials, workers: Workers) -> GraphMember:
+        """Return the distribution at potentials that have been checked."""
+
+    @abstractmethod
+    def _decode(self, checked: GraphPotentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
+        """Return the best labelling (N,) and its scores (S,)."""
+
+    @abstractmethod
+    def _draw(
+        self, checked: GraphPotentials, n_samples: int, random: np.random.Generator, workers: Workers
+    ) -> np.ndarray:
+        """Draw labellings, (n_samples, N)."""
+
+    @abstractmethod
+    def _planned_again(self, offsets: np.ndarray, members: Sequence[np.ndarray]) -> GraphFamily:
+        """Return the same method for other graphs."""
+
+    def part(self, first: int, last: int) -> GraphFamily:
+        """Return the family of graphs first..last-1."""
+        begin = int(self.offsets[first])
+        members = []
+        for group, nodes in enumerate(self.members):
+            graphs = self.factor_items(group)
+            members.append(nodes[(graphs >= first) & (graphs < last)] - begin)
+        family = self._planned_again(self.offsets[first : last + 1] - begin, members)
+        tied = [group.name for group in self.groups if group.tied and group.name is not None]
+        return family.named(self.names, tied, self._base_of(first, last))
+
+    def factor_items(self, group: int) -> np.ndarray:
+        """Return the graph of every factor of a group, (M,)."""
+        return self.position_items[self.members[group][:, 0]]
+
+    def table_shape(self, group: int, tied: bool) -> tuple[int, ...]:
+        """Return the shape of a group's potentials."""
+        count, order = self.members[group].shape
+        return (1 if tied else count, *(self.n_labels,) * order)
+
+    def check_potentials(self, potentials: Potentials, weights: np.ndarray | None = None) -> GraphPotentials:
+        """Return all as contiguous float64, and which groups are tied, or raise ValueError."""
+        node = np.ascontiguousarray(potentials.node, dtype=np.float64)
+        if node.shape != (self.n_positions, self.n_labels):
+            raise ValueError(
+                f"node potentials must have shape (nodes, labels) = ({self.n_positions}, {self.n_labels}), got "
+                f"{node.shape}"
+            )
+        if len(potentials.tables) != len(self.members):
+            raise ValueError(
+                f"expected potentials for {len(self.members)} factor groups, got {len(potentials.tables)}; "
+                "pass one array per group"
+            )
+        tables = [np.ascontiguousarray(potentials[name], dtype=np.float64) for name in self.names]
+        for group, table in enumerate(tables):
+            shared, own = self.table_shape(group, True), self.table_shape(group, False)
+            if table.shape not in (shared, own):
+                raise ValueError(
+                    f"potentials of factor group {group} must have shape {shared}, one table for all factors, "
+                    f"or {own}, one per factor, got {table.shape}"
+                )
+            check_values(f"potentials of factor group {group}", table)
+        check_values("node potentials", node)
+        if weights is not None:
+            weights = np.ascontiguousarray(weights, dtype=np.float64)
+            if weights.shape != (self.n_items,):
+                raise ValueError(f"weights must have shape ({self.n_items},), one per graph, got {weights.shape}")
+        return GraphPotentials(node, tables, tuple(len(table) == 1 for table in tables), weights)

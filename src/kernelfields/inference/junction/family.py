@@ -1,0 +1,416 @@
+"""Exact inference on packed graphs of small treewidth, with factors of any order, by junction trees.
+
+    plan = JunctionFamily(offsets, members, n_labels)     width and memory are known, and checked, from here on
+    member = plan.at(potentials)
+
+Arrays as in inference/graphs.py, the equations in passes_compiled.py, the layout of tables in plan.py. The way up
+runs in the range of doubles, with tables exponentiated once, and in the log domain for graphs that doubles cannot
+hold: so potentials of any size are safe.
+
+Graphs are taken in runs of some millions of table entries, each with the conditional tables q and the separator
+marginals S of its own graphs. Beliefs keep those of all runs where they are small in all, and sum marginals of factors,
+gradients and Hessian products from them when asked for. Else a run's tables are let go as soon as its marginals and
+its share of the gradient are summed, and made again for what is asked later: the same numbers, in the memory of one
+run for each thread.
+
+Cost: the sum over nodes of L^(1 + later neighbours), a pass over the clique tables, for log partition and
+marginals, gradient, Hessian product (three where tables are made again), decoding alike; memory the tables of a run
+for each thread or those of all graphs, a copy of the potentials of factors, and a second set of tables for a Hessian
+product.
+
+Fails: TooWide (a MemoryError) before the work starts; ValueError naming the graph where every labelling is
+forbidden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from kernelfields.inference.family import LabelFamily
+from kernelfields.inference.graphs import GraphFamily, GraphMember, GraphPotentials
+from kernelfields.inference.junction.plan import Layout, TooWide, plan_junction
+from kernelfields.inference.packing import InfeasibleGraph, end_to_end, raise_if_infeasible
+from kernelfields.numerics.threads import Workers
+
+__all__ = ["JunctionFamily", "JunctionMember", "TooWide"]
+
+# Fewer table entries than this are not worth a run of their own; runs depend on nothing else, so that sums over
+# them come out the same with any number of threads.
+_ENTRIES_PER_RUN = 50_000
+_MOST_RUNS = 64
+# Beyond this many, runs of more graphs than one are cut smaller, however many that makes.
+_MOST_ENTRIES_PER_RUN = 4_000_000
+#: Bytes of tables of all graphs, as plans count them, up to which beliefs keep them.
+KEPT_TABLES = 2.0**28
+
+
+class Derivatives(NamedTuple):
+    """Derivatives along a direction, filled by compiled passes; passes_compiled.py has the equations."""
+
+    tables: np.ndarray  # (entries of cliques,), r on the way up, dB on the way down
+    expected: np.ndarray  # (entries of separators,), E_i less its mean
+    centres: np.ndarray  # (N,), that mean
+    separators: np.ndarray  # (entries of separators,), dS
+    node: np.ndarray  # (N, L), of the weighted marginals
+
+
+class RunTables(NamedTuple):
+    """Tables of a run of graphs, calibrated; passes_compiled.py has the equations."""
+
+    layout: Layout  # which counts them from zero
+    tables: np.ndarray  # (entries of the run's cliques,), q
+    separators: np.ndarray  # (entries of their separators,), S
+
+
+class ReadyPotentials(NamedTuple):
+    """Potentials, and the exponentials that the way up multiplies."""
+
+    checked: GraphPotentials
+    values: np.ndarray  # exponentials of all tables, end to end
+    places: np.ndarray  # (items,), where each item's table starts among them
+    item_shift: np.ndarray  # (items,), logarithm that was taken off before
+
+
+class ItemSums(NamedTuple):
+    """Sums over factors, and where each item of the ``Layout``, a factor that a clique takes up, adds to them."""
+
+    start: np.ndarray  # (items,), first entry of the item's table among the sums, -1 where it is not wanted
+    tied: np.ndarray  # (items,), whether that is in by_group
+    by_factor: np.ndarray  # flat tables of untied groups, one per factor
+    by_group: np.ndarray  # flat tables of tied groups, one per group; of one run of graphs
+
+
+class JunctionFamily(GraphFamily):
+    """Exact inference by junction trees; ``plan.width`` and ``plan.memory`` say what it takes."""
+
+    method = "junction"
+    exact = True
+    bound = "exact"
+
+    def __init__(
+        self,
+        offsets: np.ndarray,
+        members: Sequence[np.ndarray],
+        n_labels: int,
+        *,
+        memory: float | None = None,
+        order: np.ndarray | None = None,
+        kept_tables: float = KEPT_TABLES,
+    ):
+        super().__init__(offsets, members, n_labels)
+        self.plan = plan_junction(offsets, members, n_labels, memory, order)
+        self.runs = self._cut()
+        #: Whether beliefs keep the tables of all graphs.
+        self.keeps = self.plan.memory <= kept_tables
+        #: Number of entries of a table of each group.
+        self.entries = np.array([n_labels ** each.shape[1] for each in members], dtype=np.int64)
+        held = "" if self.keeps else ", held for some graphs at a time"
+        self.description = (
+            f"junction trees of width {self.plan.width} with {n_labels} labels: exact, "
+            f"at most {self.plan.memory / 1024**2:.3g} MiB of tables{held}"
+        )
+
+    def _cut(self) -> list[tuple[int, int]]:
+        ends = self.plan.layout.table_start[self.offsets]
+        many = max(_MOST_RUNS, int(ends[-1]) // _MOST_ENTRIES_PER_RUN)
+        wanted = max(1, min(self.n_items, many, int(ends[-1]) // _ENTRIES_PER_RUN))
+        inner = np.searchsorted(ends, np.linspace(0, ends[-1], wanted + 1)[1:-1])
+        return list(pairwise(np.unique([0, *inner.tolist(), self.n_items]).tolist()))
+
+    def _junction_layout(self) -> Layout:
+        return self.plan.layout
+
+    def _planned_again(self, offsets: np.ndarray, members: Sequence[np.ndarray]) -> JunctionFamily:
+        return type(self)(offsets, members, self.n_labels, memory=np.inf)
+
+    def item_places(self, tables: Sequence[np.ndarray], sizes: np.ndarray) -> np.ndarray:
+        """Return where each item's table starts when the tables of all groups, of these sizes, are end to end."""
+        group, factor = self.plan.layout.item_group, self.plan.layout.item_factor
+        counts = np.array([len(table) for table in tables], dtype=np.int64)
+        bases = np.cumsum(counts * sizes) - counts * sizes
+        return bases[group] + np.where(counts > 1, sizes, 0)[group] * factor
+
+    def _member(self, checked: GraphPotentials, workers: Workers) -> JunctionMember:
+        ready = self._prepare(checked, workers)
+        log_partition, marginals = np.empty(self.n_items), np.empty_like(checked.node)
+        beliefs = JunctionMember(self, checked, log_partition, marginals, workers)
+        beliefs.ready = ready
+
+        def run(first: int, last: int) -> None:
+            tables = self.calibrate(ready, first, last, log_partition, marginals)
+            if tables is not None:
+                beliefs.take(first, last, tables)
+
+        workers.each(run, self.runs)
+        raise_if_infeasible(log_partition, InfeasibleGraph)
+        return beliefs
+
+    def _prepare(self, checked: GraphPotentials, workers: Workers) -> ReadyPotentials:
+        from kernelfields.inference.tree.passes_compiled import exponentials
+
+        values, shifts = exponentials(checked.tables, workers)
+        places = self.item_places(checked.tables, self.entries)
+        item_shift = shifts[self.item_places(checked.tables, np.ones_like(self.entries))]
+        return ReadyPotentials(checked, values, places, item_shift)
+
+    def calibrate(
+        self, ready: ReadyPotentials, first: int, last: int, log_partition: np.ndarray, marginals: np.ndarray
+    ) -> RunTables | None:
+        """Fill in what is known of a run of graphs, and return its tables; None where a graph is infeasible."""
+        from kernelfields.inference.junction.passes_compiled import downward
+
+        layout, tables = self._condition(ready, first, last, log_partition)
+        if np.isneginf(log_partition[first:last]).any():
+            return None
+        separators = np.zeros(layout.separator_start[self.offsets[last]])
+        downward(first, last, self.offsets, layout, tables, separators, marginals)
+        return RunTables(layout, tables, separators)
+
+    def _run_layout(self, first: int, last: int) -> Layout:
+        return self.plan.layout.of_cliques(int(self.offsets[first]), int(self.offsets[last]))
+
+    def _condition(
+        self, ready: ReadyPotentials, first: int, last: int, log_partition: np.ndarray
+    ) -> tuple[Layout, np.ndarray]:
+        """Run the upward pass over a run of graphs: return its layout and tables q; fill log partition functions."""
+        from kernelfields.inference.junction.passes_compiled import condition, condition_scaled
+
+        offsets, layout, node = self.offsets, self._run_layout(first, last), ready.checked.node
+        tables = np.empty(layout.table_start[offsets[last]])
+        messages = np.empty(layout.separator_start[offsets[last]])
+        factors = ready.values, ready.places, ready.item_shift
+        condition_scaled(first, last, offsets, layout, node, *factors, tables, messages, log_partition)
+        troubled = first + np.flatnonzero(np.isnan(log_partition[first:last]))
+        if troubled.size:
+            flat = end_to_end(ready.checked.tables)
+            for graph in troubled.tolist():
+                condition(graph, graph + 1, offsets, layout, node, flat, ready.places, tables, messages, log_partition)
+        return layout, tables
+
+    def _impossible(self) -> np.ndarray:
+        assert self.base is not None
+        if self.base.step is None:
+            return super()._impossible()
+        # Steps may close circles, so that what is left of each label depends on all others: inference finds out.
+        ready = self._prepare(self.check_potentials(self.with_base(self.zeros())), Workers(1))
+        log_partition = np.empty(self.n_items)
+        for first, last in self.runs:
+            self._condition(ready, first, last, log_partition)
+        return np.isneginf(log_partition)
+
+    def _decode(self, checked: GraphPotentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
+        from kernelfields.inference.junction.passes_compiled import best_labelling
+
+        offsets = self.offsets
+        potentials = checked.node, end_to_end(checked.tables), self.item_places(checked.tables, self.entries)
+        labels, scores = np.zeros(self.n_positions, dtype=np.int64), np.empty(self.n_items)
+
+        def run(first: int, last: int) -> None:
+            layout = self._run_layout(first, last)
+            size = layout.separator_start[offsets[last]]
+            room = np.empty(size), np.empty(size, dtype=np.int32)
+            best_labelling(first, last, offsets, layout, *potentials, *room, labels, scores)
+
+        workers.each(run, self.runs)
+        raise_if_infeasible(scores, InfeasibleGraph)
+        return labels, scores
+
+    def _draw(
+        self, checked: GraphPotentials, n_samples: int, random: np.random.Generator, workers: Workers
+    ) -> np.ndarray:
+        from kernelfields.inference.junction.passes_compiled import draw_labellings
+
+        ready, log_partition = self._prepare(checked, workers), np.empty(self.n_items)
+        uniforms = random.random((n_samples, self.n_positions))
+        labels = np.zeros((n_samples, self.n_positions), dtype=np.int64)
+
+        def run(first: int, last: int) -> None:
+            layout, tables = self._condition(ready, first, last, log_partition)
+            draw_labellings(first, last, self.offsets, layout, tables, uniforms, labels)
+
+        workers.each(run, self.runs)
+        raise_if_infeasible(log_partition, InfeasibleGraph)
+        return labels
+
+
+class JunctionMember(GraphMember):
+    """Calibrated cliques of runs of graphs, kept or made again; see passes_compiled.py."""
+
+    family: JunctionFamily
+    ready: ReadyPotentials
+
+    def __init__(self, family, checked, log_partition, node_marginals, workers):
+        super().__init__(family, checked, log_partition, node_marginals, workers)
+        self._kept: dict[int, RunTables] = {}
+        #: Where tables are not kept, the gradient is summed while they are there.
+        self._sums = None if family.keeps else _FactorSums(family, self.tied)
+
+    def take(self, first: int, last: int, tables: RunTables) -> None:
+        """Keep the tables of a run of graphs, or what a gradient takes from them."""
+        if self._sums is None:
+            self._kept[first] = tables
+        else:
+            self._add_marginals(first, last, tables, self._graph_weights(), self._sums.of_run(first))
+
+    def _tables(self, first: int, last: int) -> RunTables:
+        """Return the tables of a run of graphs."""
+        if first in self._kept:
+            return self._kept[first]
+        again = np.empty_like(self.log_partition), np.empty_like(self.node_marginals)
+        tables = self.family.calibrate(self.ready, first, last, *again)
+        assert tables is not None, "the graphs were feasible"
+        return tables
+
+    def _table_marginals(self, group: int) -> np.ndarray:
+        """Return the marginals (M, L, .., L) of the labels at the factors of a group."""
+        layout = self.family.plan.layout
+        marginals = np.zeros(self.family.table_shape(group, False))
+        targets = np.where(layout.item_group == group, layout.item_factor * self.family.entries[group], -1)
+        sums = ItemSums(targets, np.zeros(len(targets), dtype=np.bool_), marginals.reshape(-1), np.zeros(0))
+        ones = np.ones(self.family.n_items)
+        self._workers.each(
+            lambda first, last: self._add_marginals(first, last, self._tables(first, last), ones, sums),
+            self.family.runs,
+        )
+        return marginals
+
+    def _expected_tables(self) -> list[np.ndarray]:
+        if self._sums is not None:
+            return self._sums.tables()
+        sums, weights = _FactorSums(self.family, self.tied), self._graph_weights()
+        self._workers.each(
+            lambda first, last: self._add_marginals(first, last, self._kept[first], weights, sums.of_run(first)),
+            self.family.runs,
+        )
+        return sums.tables()
+
+    def _graph_weights(self) -> np.ndarray:
+        return np.ones(self.family.n_items) if self.weights is None else self.weights
+
+    def _add_marginals(self, first: int, last: int, tables: RunTables, weights: np.ndarray, sums: ItemSums) -> None:
+        """Add the marginals of the factors of a run of graphs to sums."""
+        from kernelfields.inference.junction.passes_compiled import factor_sums
+
+        factor_sums(first, last, self.family.offsets, *tables, weights, sums)
+
+    def _responses(self, d_node: np.ndarray, d_tables: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
+        from kernelfields.inference.junction.passes_compiled import belief_responses, score_expectations
+
+        family, offsets, weights = self.family, self.family.offsets, self._graph_weights()
+        direction = d_node, end_to_end(d_tables), family.item_places(d_tables, family.entries)
+        centres, d_marginals = np.zeros(family.n_positions), np.empty_like(d_node)
+        sums = _FactorSums(family, self.tied)
+
+        def run(first: int, last: int) -> None:
+            layout, q, separators = self._tables(first, last)
+            expected, d_separators = np.zeros_like(separators), np.zeros_like(separators)
+            derivatives = Derivatives(np.empty_like(q), expected, centres, d_separators, d_marginals)
+            score_expectations(first, last, offsets, layout, *direction, q, derivatives)
+            belief_responses(first, last, offsets, layout, q, separators, derivatives, weights, sums.of_run(first))
+
+        self._workers.each(run, family.runs)
+        return d_marginals, sums.tables()
+
+
+class RescuedItems:
+    """Some items that another method infers beyond the range of doubles, by junction trees in logarithms.
+
+    ``items`` are their numbers, ``rows`` their positions and ``factors`` the rows of their factors in the tables of all
+    items. Those are the numbers of the factors, or ``table_rows`` of each group. ``order`` (N,) lists the nodes of all
+    items in the order of elimination. Fails: InfeasibleGraph with the number of the item among all.
+    """
+
+    def __init__(
+        self,
+        items: np.ndarray,
+        family: LabelFamily,
+        members: Sequence[np.ndarray],
+        checked: GraphPotentials,
+        workers: Workers,
+        *,
+        table_rows: Sequence[np.ndarray] | None = None,
+        order: np.ndarray | None = None,
+    ):
+        self.items = items
+        chosen = np.zeros(family.n_items, dtype=np.bool_)
+        chosen[items] = True
+        inside = chosen[family.position_items]
+        number = np.cumsum(inside) - 1
+        kept = [np.flatnonzero(inside[nodes[:, 0]]) for nodes in members]
+        self.rows = np.flatnonzero(inside)
+        self.factors = kept if table_rows is None else [rows[k] for rows, k in zip(table_rows, kept, strict=True)]
+        self._tied = checked.tied
+        self._checked = GraphPotentials(
+            checked.node[self.rows],
+            self.own(checked.tables),
+            checked.tied,
+            None if checked.weights is None else checked.weights[items],
+        )
+        junction = JunctionFamily(
+            np.concatenate([[0], np.cumsum(np.diff(family.offsets)[items])]),
+            [number[nodes[k]] for nodes, k in zip(members, kept, strict=True)],
+            family.n_labels,
+            memory=np.inf,
+            order=None if order is None else number[order[inside[order]]],
+        )
+        try:
+            self.member = junction._member(self._checked, workers)
+        except InfeasibleGraph as error:
+            raise InfeasibleGraph(int(items[error.graph])) from None
+
+    def own(self, tables: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Return what these items have of tables of all."""
+        return [t if tied else t[rows] for t, rows, tied in zip(tables, self.factors, self._tied, strict=True)]
+
+    def add(self, tables: Sequence[np.ndarray], more: Sequence[np.ndarray]) -> None:
+        """Add sums of tied groups in place, and put rows of the others where they belong."""
+        for group, (rows, tied) in enumerate(zip(self.factors, self._tied, strict=True)):
+            if tied:
+                tables[group][:] += more[group]
+            else:
+                tables[group][rows] = more[group]
+
+    def responses(self, d_node: np.ndarray, d_tables: Sequence[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
+        """Return the Hessian product with a direction of all items: rows of node, and tables as ``add`` takes them."""
+        return self.member._responses(d_node[self.rows], self.own(d_tables))
+
+    def draw(self, n_samples: int, random: np.random.Generator, workers: Workers) -> np.ndarray:
+        """Draw labellings, (n_samples, rows)."""
+        return self.member.family._draw(self._checked, n_samples, random, workers)
+
+
+class _FactorSums:
+    """Where sums over factors go: a row per factor for untied groups, a table per run of graphs for tied ones."""
+
+    def __init__(self, family: JunctionFamily, tied: Sequence[bool]):
+        layout = family.plan.layout
+        self._shapes = [family.table_shape(group, each) for group, each in enumerate(tied)]
+        self._tied = np.array(tied, dtype=np.bool_)
+        sizes = np.array([int(np.prod(shape)) for shape in self._shapes], dtype=np.int64)
+        self._starts = np.zeros(len(sizes), dtype=np.int64)
+        for kind in (True, False):
+            chosen = self._tied == kind
+            self._starts[chosen] = np.cumsum(sizes[chosen]) - sizes[chosen]
+        tied_items = self._tied[layout.item_group]
+        rows = np.where(tied_items, 0, layout.item_factor)
+        places = self._starts[layout.item_group] + rows * family.entries[layout.item_group]
+        self._items = ItemSums(places, tied_items, np.zeros(int(sizes[~self._tied].sum())), np.zeros(0))
+        self._by_run = np.zeros((len(family.runs), int(sizes[self._tied].sum())))
+        self._row_of_run = {first: row for (first, _), row in zip(family.runs, self._by_run, strict=True)}
+        self._sizes = sizes
+
+    def of_run(self, first: int) -> ItemSums:
+        """Return the sums that the run of graphs from ``first`` on adds to."""
+        return self._items._replace(by_group=self._row_of_run[first])
+
+    def tables(self) -> list[np.ndarray]:
+        """Return the sums in the shapes of the potentials."""
+        summed = self._by_run.sum(axis=0)
+        return [
+            (summed if tied else self._items.by_factor)[start : start + size].reshape(shape)
+            for tied, start, size, shape in zip(self._tied, self._starts, self._sizes, self._shapes, strict=True)
+        ]

@@ -1,0 +1,532 @@
+"""Exact inference on chains whose labels meet in n-grams, by an automaton; see automaton.py for what it does.
+
+    node     (N, L)      potentials of labels
+    edge     (1, L, L)   of neighbours, everywhere, or
+             (M, L, L)   those of each position but the first of a sequence
+    tables   (1, P)      weights of n-grams, one array for each length, in the order of their labellings
+
+Sequences are sorted by length and worked on in batches of lanes, batches in runs that do not depend on the number of
+threads. Beliefs keep marginals and expected n-grams; Hessian products run the passes again.
+
+Inference over an automaton in logarithms, one sequence at a time: the plain way, for potentials of any size.
+
+With F_t(s) the log of the sum over all continuations of state s at position t, x the score of arc and label:
+
+    F_{t-1}(s) = log sum_y exp(x_t(s, y) + F_t(target(s, y))),       F_T = 0
+    P_t(y | s) = exp(x_t(s, y) + F_t(target(s, y)) - F_{t-1}(s))
+    p_t(s', y) = sum over s with target(s, y) = s' of p_{t-1}(s) P_t(y | s)
+
+and derivatives along a direction by the rules of calculus. Probabilities are only multiplied and added, so that none
+that matters underflows. Arrays: node (T, L); scores (T, A), those of the arcs into every position, the first row
+unused. Cost O(T S L) in NumPy.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse
+
+from kernelfields.inference.base_measure import BaseMeasure
+from kernelfields.inference.family import RankedLabellings
+from kernelfields.inference.graphs import GraphFamily, GraphMember, GraphPotentials
+from kernelfields.inference.ngrams.automaton import NgramAutomaton, places_in
+from kernelfields.inference.packing import InfeasibleSequence, raise_if_infeasible
+from kernelfields.inference.potentials import EDGE, Observed, Placed, Potentials
+from kernelfields.numerics.threads import Workers
+
+
+class SequenceBeliefs(NamedTuple):
+    """Log Z, or the expected score of a direction; marginals (T, L) and arcs (T, A), or their derivatives."""
+
+    log_partition: float
+    marginals: np.ndarray
+    arcs: np.ndarray
+
+
+def log_futures(automaton: NgramAutomaton, scores: np.ndarray, node: np.ndarray) -> np.ndarray:
+    """Return F, (T, S)."""
+    arc_of = automaton.arc_of
+    targets = automaton.arcs.target[arc_of]
+    futures = np.zeros((len(node), automaton.n_states))
+    for t in range(len(node) - 1, 0, -1):
+        futures[t - 1] = _log_sum(scores[t][arc_of] + node[t] + futures[t][targets])
+    return futures
+
+
+def infer_in_logarithms(automaton: NgramAutomaton, scores: np.ndarray, node: np.ndarray) -> SequenceBeliefs:
+    """Return what is known of one sequence; log Z is minus infinity where every labelling is forbidden."""
+    return _beliefs(automaton, scores, node, None)
+
+
+def responses_in_logarithms(
+    automaton: NgramAutomaton, scores: np.ndarray, node: np.ndarray, d_scores: np.ndarray, d_node: np.ndarray
+) -> SequenceBeliefs:
+    """Return derivatives of marginals and arcs of one sequence along a direction."""
+    return _beliefs(automaton, scores, node, (d_scores, d_node))
+
+
+def _beliefs(
+    automaton: NgramAutomaton,
+    scores: np.ndarray,
+    node: np.ndarray,
+    direction: tuple[np.ndarray, np.ndarray] | None,
+) -> SequenceBeliefs:
+    n_labels, n_states, arc_of = automaton.n_labels, automaton.n_states, automaton.arc_of
+    targets = automaton.arcs.target[arc_of]
+    d_scores, d_node = direction or (np.zeros_like(scores), np.zeros_like(node))
+    futures = log_futures(automaton, scores, node)
+    d_futures = np.zeros_like(futures)
+    shares = np.zeros((len(node), n_states, n_labels))
+    for t in range(len(node) - 1, 0, -1):
+        with np.errstate(invalid="ignore"):
+            shares[t] = np.exp(scores[t][arc_of] + node[t] + futures[t][targets] - futures[t - 1][:, None])
+        shares[t][np.isneginf(futures[t - 1])] = 0.0
+        slopes = d_scores[t][arc_of] + d_node[t] + d_futures[t][targets]
+        d_futures[t - 1] = np.sum(shares[t] * slopes, axis=1)
+    first = node[0] + futures[0, :n_labels]
+    log_partition = float(_log_sum(first[None])[0])
+    marginals, arcs = np.zeros_like(node), np.zeros((len(node), automaton.n_arcs))
+    if log_partition == -np.inf:
+        return SequenceBeliefs(log_partition, marginals, arcs)
+    states: np.ndarray = np.zeros(n_states)
+    d_states: np.ndarray = np.zeros(n_states)
+    states[:n_labels] = np.exp(first - log_partition)
+    slope = d_node[0] + d_futures[0, :n_labels]
+    mean = float(states[:n_labels] @ slope)
+    d_states[:n_labels] = states[:n_labels] * (slope - mean)
+    marginals[0] = (states if direction is None else d_states)[:n_labels]
+    for t in range(1, len(node)):
+        joint = states[:, None] * shares[t]
+        slopes = d_scores[t][arc_of] + d_node[t] + d_futures[t][targets] - d_futures[t - 1][:, None]
+        d_joint = d_states[:, None] * shares[t] + joint * slopes
+        states = np.bincount(targets.ravel(), joint.ravel(), n_states).astype(np.float64, copy=False)
+        d_states = np.bincount(targets.ravel(), d_joint.ravel(), n_states).astype(np.float64, copy=False)
+        chosen = joint if direction is None else d_joint
+        marginals[t] = chosen.sum(axis=0)
+        arcs[t] = np.bincount(arc_of.ravel(), chosen.ravel(), automaton.n_arcs)
+    return SequenceBeliefs(log_partition if direction is None else mean, marginals, arcs)
+
+
+def _log_sum(rows: np.ndarray) -> np.ndarray:
+    """Return the log of the sum of the exponentials of each row; minus infinity where all are."""
+    top = rows.max(axis=1, keepdims=True)
+    safe = np.where(np.isneginf(top), 0.0, top)
+    with np.errstate(divide="ignore"):
+        return (safe + np.log(np.exp(rows - safe).sum(axis=1, keepdims=True)))[:, 0]
+
+
+# Sequences side by side, and the bytes of panels that a thread may keep: fewer lanes, then fewer positions.
+_LANES = 64
+_PANEL_BYTES = 32 * 2**20
+_FEWEST_POSITIONS = 16
+_MOST_RUNS = 16
+# Sums over arcs of all runs, in numbers.
+_SUMMED = 2**24
+
+
+#: Changes of the scores of arcs (A,), of node potentials (N, L) and of edges, (M, L^2) or without rows.
+Direction = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+class NgramFamily(GraphFamily):
+    """Exact inference on chains with tied n-grams: ``ngrams`` are pairs (length, labellings), None for all of them."""
+
+    method = "n-grams"
+    exact = True
+    bound = "exact"
+
+    def __init__(
+        self,
+        offsets: np.ndarray,
+        n_labels: int,
+        ngrams: Sequence[tuple[int, np.ndarray | None]],
+        *,
+        tied: bool = True,
+        base: BaseMeasure | None = None,
+        automaton: NgramAutomaton | None = None,
+        lanes: int = _LANES,
+        panel_bytes: int = _PANEL_BYTES,
+    ):
+        lengths = [2, *(length for length, _ in ngrams)]
+        self.automaton = automaton or NgramAutomaton(n_labels, ngrams)
+        self._ngrams = list(ngrams)
+        self._sizes = [len(some) for _, some in self.automaton.ngrams]
+        super().__init__(offsets, [_members(offsets, length) for length in lengths], n_labels)
+        self.names = (EDGE, *(f"order{length - 1}" for length in lengths[1:]))
+        self._set_groups(self.names if tied else self.names[1:])
+        self.base = None if base is None or base.trivial else base
+        self._lanes = lanes
+        self._panel_bytes = panel_bytes
+        self._batches = self._cut(min(lanes, self._lanes_that_fit()))
+        n_runs = max(1, min(_MOST_RUNS, len(self._batches), _SUMMED // self.automaton.n_arcs))
+        cuts = np.linspace(0, len(self._batches), n_runs + 1).astype(int)
+        self._runs = [(int(a), int(b)) for a, b in pairwise(cuts)]
+        self.description = (
+            f"an automaton of {self.automaton.n_states:,} contexts and {self.automaton.n_arcs:,} arcs for n-grams of "
+            f"up to {max(lengths)} of {n_labels} labels: exact"
+        )
+
+    def _planned_again(self, offsets: np.ndarray, members: Sequence[np.ndarray]) -> NgramFamily:
+        return NgramFamily(
+            offsets,
+            self.n_labels,
+            self._ngrams,
+            automaton=self.automaton,
+            lanes=self._lanes,
+            panel_bytes=self._panel_bytes,
+        )
+
+    def _columns(self, term: Placed) -> slice | np.ndarray:
+        if term.group in (None, EDGE) or term.outcomes is None:
+            return super()._columns(term)
+        some = self.automaton.ngrams[self.index(term.group) - 1][1]
+        return slice(None) if len(some) == len(term.outcomes) else np.searchsorted(some, term.outcomes)
+
+    def observed(self, labels: np.ndarray) -> Mapping[str | None, Observed]:
+        """Return the labels, the edges, and the n-grams that have a weight."""
+        found: dict[str | None, Observed] = {None: Observed(np.arange(self.n_positions), labels, self.position_items)}
+        for group, (name, places) in enumerate(zip(self.names, self.places_of(labels), strict=True)):
+            rows = np.flatnonzero(places >= 0)
+            found[name] = Observed(rows, places[rows], self.factor_items(group)[rows])
+        return found
+
+    def _lanes_that_fit(self) -> int:
+        longest = int(np.diff(self.offsets).max(initial=1))
+        return max(1, int(self._panel_bytes // (self._bytes_per_position() * min(longest, _FEWEST_POSITIONS))))
+
+    def _bytes_per_position(self) -> float:
+        """Return the bytes of a panel, and of what is kept beside it, for one position of one lane."""
+        arcs = self.automaton.arcs
+        return 8.0 * (self.automaton.n_states + len(arcs.sums.begin) + self.n_labels)
+
+    def _cut(self, lanes: int) -> list[np.ndarray]:
+        """Return the sequences of each batch, the longest first."""
+        order = np.argsort(-np.diff(self.offsets), kind="stable")
+        return [order[begin : begin + lanes] for begin in range(0, len(order), lanes)]
+
+    def table_shape(self, group: int, tied: bool) -> tuple[int, ...]:
+        """Return the shape of a group's potentials: all but edges are tied."""
+        return super().table_shape(group, tied) if group == 0 else (1, self._sizes[group - 1])
+
+    def arc_scores(self, tables: Sequence[np.ndarray], edge: np.ndarray | None = None) -> np.ndarray:
+        """Return the scores of arcs, (A,), for the tables of n-grams and an edge (L, L), none by default."""
+        weights = np.concatenate([np.zeros(0), *(table.reshape(-1) for table in tables[1:])])
+        return self.automaton.arc_scores(np.zeros(self.n_labels**2) if edge is None else edge.reshape(-1), weights)
+
+    def scores(self, tables: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Return the scores of arcs, (A,), and of the edges that are those of each position, (M, L^2) or no rows."""
+        if len(tables[0]) == 1:
+            return self.arc_scores(tables, tables[0]), np.zeros((0, 0))
+        return self.arc_scores(tables), tables[0].reshape(len(tables[0]), self.n_labels**2)
+
+    def edge_rows(self, sequence: int) -> slice:
+        """Return the rows of the edges of a sequence."""
+        begin, end = self.offsets[sequence : sequence + 2].tolist()
+        return slice(begin - sequence, end - sequence - 1)
+
+    def position_scores(self, scores: np.ndarray, edge: np.ndarray, sequence: int) -> np.ndarray:
+        """Return the scores of the arcs into every position of a sequence, (T, A); see ``scores``."""
+        begin, end = self.offsets[sequence : sequence + 2].tolist()
+        if not edge.size:
+            return np.broadcast_to(scores, (end - begin, len(scores)))
+        return np.concatenate([scores[None], scores + edge[self.edge_rows(sequence)][:, self.automaton.arcs.edges]])
+
+    def tables_of(self, counts: np.ndarray, edge: np.ndarray) -> list[np.ndarray]:
+        """Return sums over arcs (A,) in the shapes of the potentials; edges (M, L^2) if they are those of positions."""
+        summed, ngrams = self.automaton.split(counts)
+        parts = np.split(ngrams, np.cumsum(self._sizes)[:-1]) if self._sizes else []
+        rows = edge if edge.shape[1] else summed[None]
+        return [rows.reshape(len(rows), self.n_labels, self.n_labels), *(part[None] for part in parts)]
+
+    def _member(self, checked: GraphPotentials, workers: Workers) -> NgramMember:
+        beliefs = NgramMember(self, checked, np.empty(self.n_items), np.empty_like(checked.node), workers)
+        beliefs.counts = beliefs.run(beliefs.log_partition, beliefs.node_marginals, beliefs.edge_marginals)
+        return beliefs
+
+    def _decode(self, checked: GraphPotentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
+        from kernelfields.inference.ngrams.decoding_compiled import best_labellings
+
+        automaton, scores, edge = self.automaton, self.arc_scores(checked.tables), self._edges(checked)
+        labels, totals = np.zeros(self.n_positions, dtype=np.int64), np.empty(self.n_items)
+        shared = automaton.arcs, automaton.arc_of, scores, edge, checked.node, labels, totals
+        workers.each(
+            lambda first, last: best_labellings(first, last, self.offsets, *shared),
+            workers.runs(self.offsets, self.n_labels),
+        )
+        raise_if_infeasible(totals)
+        return labels, totals
+
+    def _edges(self, checked: GraphPotentials, sequence: int | None = None) -> np.ndarray:
+        """Return the edges of a sequence, or of all of them, as decoding_compiled.py takes them."""
+        edge = checked.tables[0].reshape(len(checked.tables[0]), self.n_labels**2)
+        return edge if sequence is None or len(edge) == 1 else edge[self.edge_rows(sequence)]
+
+    def _draw(
+        self, checked: GraphPotentials, n_samples: int, random: np.random.Generator, workers: Workers
+    ) -> np.ndarray:
+        from kernelfields.inference.ngrams.decoding_compiled import draw_labellings
+
+        automaton, scores, both = self.automaton, self.arc_scores(checked.tables), self.scores(checked.tables)
+        labels, uniforms = (
+            np.zeros((n_samples, self.n_positions), np.int64),
+            random.random((n_samples, self.n_positions)),
+        )
+        for sequence, (begin, end) in enumerate(pairwise(self.offsets.tolist())):
+            node = checked.node[begin:end]
+            futures = log_futures(automaton, self.position_scores(*both, sequence), node)
+            if np.isneginf(node[0] + futures[0, : self.n_labels]).all():
+                raise InfeasibleSequence(sequence)
+            drawn = np.zeros((n_samples, end - begin), dtype=np.int64)
+            shares = np.ascontiguousarray(uniforms[:, begin:end])
+            edge = self._edges(checked, sequence)
+            draw_labellings(automaton.arcs, automaton.arc_of, scores, edge, node, futures, shares, drawn)
+            labels[:, begin:end] = drawn
+        return labels
+
+    def _n_best(self, potentials: Potentials, k: int, workers: Workers) -> RankedLabellings:
+        from kernelfields.inference.ngrams.decoding_compiled import best_futures
+
+        checked = self.check_potentials(potentials)
+        scores, both, found = self.arc_scores(checked.tables), self.scores(checked.tables), []
+        for sequence, (begin, end) in enumerate(pairwise(self.offsets.tolist())):
+            futures = np.empty((end - begin, self.automaton.n_states))
+            best_futures(self.automaton.arcs, scores, self._edges(checked, sequence), checked.node[begin:end], futures)
+            best = self._best_first(self.position_scores(*both, sequence), checked.node[begin:end], futures, k)
+            if not best:
+                raise InfeasibleSequence(sequence)
+            found.append(best)
+        return [np.array([labels for _, labels in best]) for best in found], [
+            np.array([score for score, _ in best]) for best in found
+        ]
+
+    def places_of(self, labels: np.ndarray) -> list[np.ndarray]:
+        """Return where the edges and n-grams of a labelling (N,) stand in their tables, -1 where they have no place."""
+        places = []
+        for group, members in enumerate(self.members):
+            numbers = np.zeros(len(members), dtype=np.int64)
+            for column in members.T:
+                numbers = numbers * self.n_labels + labels[column]
+            places.append(numbers if group == 0 else places_in(self.automaton.ngrams[group - 1][1], numbers))
+        return places
+
+    def _best_first(
+        self, scores: np.ndarray, node: np.ndarray, futures: np.ndarray, k: int
+    ) -> list[tuple[float, tuple[int, ...]]]:
+        """Return the k best labellings and their scores: prefixes are continued in the order of their best ends."""
+        arc_of, targets, n_labels = self.automaton.arc_of, self.automaton.arcs.target, self.n_labels
+        # What the best end scores, labels so far, the score so far, and the state.
+        waiting: list[tuple[float, tuple[int, ...], float, int]] = [(0.0, (), 0.0, -1)]
+        best: list[tuple[float, tuple[int, ...]]] = []
+        while waiting and len(best) < k:
+            _, labels, score, state = heapq.heappop(waiting)
+            t = len(labels)
+            if t == len(node):
+                best.append((score, labels))
+                continue
+            reached = targets[arc_of[state]] if t else np.arange(n_labels)
+            so_far = score + node[t] + (scores[t][arc_of[state]] if t else 0.0)
+            ends = so_far + futures[t][reached]
+            for label in np.flatnonzero(ends > -np.inf).tolist():
+                item = -float(ends[label]), (*labels, label), float(so_far[label]), int(reached[label])
+                heapq.heappush(waiting, item)
+        return best
+
+
+class NgramMember(GraphMember):
+    """Log partition functions, marginals and expected arcs of chains; potentials are kept for what else is asked."""
+
+    family: NgramFamily
+    counts: np.ndarray
+    #: Of the edges that are those of each position, (M, L^2); else without rows.
+    edge_marginals: np.ndarray
+
+    def __init__(self, family, checked, log_partition, node_marginals, workers):
+        super().__init__(family, checked, log_partition, node_marginals, workers)
+        self._checked = checked
+        self._scores, self._edge = family.scores(checked.tables)
+        self.edge_marginals = np.empty_like(self._edge)
+        top = self._scores.max()
+        self._shift = float(top) if np.isfinite(top) else 0.0
+        self._steps = np.exp(self._scores - self._shift)
+        tops = self._edge.max(axis=1, initial=-np.inf)
+        self._edge_tops = np.where(np.isfinite(tops), tops, 0.0)
+        self._edge_steps = np.exp(self._edge - self._edge_tops[:, None])
+        self._rescued: set[int] = set()
+
+    def _weights(self) -> np.ndarray:
+        return np.ones(self.family.n_items) if self.weights is None else self.weights
+
+    def run(
+        self, first: np.ndarray, second: np.ndarray, third: np.ndarray, direction: Direction | None = None
+    ) -> np.ndarray:
+        """Fill log Z (S,), marginals (N, L) and those of edges, or expected scores and derivatives.
+
+        Return weighted sums over arcs. ``third`` is (M, L^2), or without rows.
+        """
+        family = self.family
+        totals = np.zeros((len(family._runs), family.automaton.n_arcs))
+        numbers = {begin: number for number, (begin, _) in enumerate(family._runs)}
+
+        def each(begin: int, end: int) -> None:
+            for batch in family._batches[begin:end]:
+                self._batch(batch, (first, second, third), totals[numbers[begin]], direction)
+
+        self._workers.each(each, family._runs)
+        return totals.sum(axis=0)
+
+    def _batch(
+        self,
+        batch: np.ndarray,
+        filled: tuple[np.ndarray, np.ndarray, np.ndarray],
+        counts: np.ndarray,
+        direction: Direction | None,
+    ) -> None:
+        """Do the sequences of a batch; those that are troubled in logarithms, the others again without them."""
+        first, second, third = filled
+        troubled = np.array([sequence in self._rescued for sequence in batch.tolist()])
+        while not troubled.all():
+            some = batch[~troubled]
+            log_sums, flags = np.empty(len(some)), np.zeros(len(some), dtype=np.bool_)
+            sums = self._passes(some, self._checked.node, (log_sums, flags, second), third, direction)
+            if not flags.any():
+                first[some] = log_sums if direction is not None else log_sums + self._tops_of(some)
+                counts += sums
+                break
+            troubled[np.flatnonzero(~troubled)[flags]] = True
+        for sequence in batch[troubled].tolist():
+            self._rescued.add(sequence)
+            rows, exact = self._in_logarithms(sequence, direction)
+            first[sequence], second[rows] = exact.log_partition, exact.marginals
+            if len(third):
+                third[self.family.edge_rows(sequence)] = self._edges_of(exact.arcs[1:])
+            counts += self._weights()[sequence] * exact.arcs.sum(axis=0)
+
+    def _tops_of(self, batch: np.ndarray) -> np.ndarray:
+        """Return what the exponentials of the edges of some sequences leave out of log Z."""
+        if not len(self._edge_tops):
+            return np.zeros(len(batch))
+        return np.array([self._edge_tops[self.family.edge_rows(sequence)].sum() for sequence in batch.tolist()])
+
+    def _edges_of(self, arcs: np.ndarray) -> np.ndarray:
+        """Return posteriors of arcs (n, A) as those of edges (n, L^2)."""
+        automaton = self.family.automaton
+        ones = np.ones(automaton.n_arcs), (np.arange(automaton.n_arcs), automaton.arcs.edges)
+        return arcs @ scipy.sparse.csr_array(ones, shape=(automaton.n_arcs, self.family.n_labels**2))
+
+    def _passes(
+        self,
+        batch: np.ndarray,
+        node: np.ndarray,
+        results: tuple[np.ndarray, np.ndarray, np.ndarray],
+        edge_posterior: np.ndarray,
+        direction: Direction | None = None,
+        each: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Run the compiled passes over a batch; return sums over arcs.
+
+        With ``each``, to be filled with the posteriors of arcs, the batch is one sequence, and node its rows.
+        """
+        from kernelfields.inference.ngrams.passes_compiled import Edges, Room, run_lanes
+
+        family, offsets = self.family, self.family.offsets
+        kinds = 1 if direction is None else 2
+        lengths, arcs = offsets[batch + 1] - offsets[batch], family.automaton.arcs
+        segment = max(2, int(family._panel_bytes // (kinds * family._bytes_per_position() * len(batch))))
+        d_scores, d_node, d_edge = (None, np.zeros((0, 0)), np.zeros((0, 0))) if direction is None else direction
+        steps = self._steps[None] if d_scores is None else np.stack([self._steps, self._steps * d_scores])
+        sums = np.zeros(family.automaton.n_arcs)
+        run_lanes(
+            offsets[batch] if each is None else np.zeros(1, dtype=np.int64),
+            lengths,
+            self._weights()[batch],
+            arcs,
+            node,
+            d_node,
+            Edges(self._edge_steps, d_edge, edge_posterior, offsets[batch] - batch - 1),
+            steps,
+            self._shift,
+            segment,
+            Room.of(arcs, family.n_labels, len(batch), int(lengths[0]), segment, kinds, bool(self._edge.size)),
+            results,
+            sums,
+            np.zeros((0, 0)) if each is None else each,
+        )
+        return sums
+
+    def _in_logarithms(self, sequence: int, direction: Direction | None) -> tuple[slice, SequenceBeliefs]:
+        family = self.family
+        rows = slice(int(family.offsets[sequence]), int(family.offsets[sequence + 1]))
+        scores = family.position_scores(self._scores, self._edge, sequence)
+        known = family.automaton, scores, self._checked.node[rows]
+        if direction is not None:
+            d_scores, d_node, d_edge = direction
+            changes = family.position_scores(d_scores, d_edge, sequence)
+            return rows, responses_in_logarithms(*known, changes, d_node[rows])
+        exact = infer_in_logarithms(*known)
+        if exact.log_partition == -np.inf:
+            raise InfeasibleSequence(sequence)
+        return rows, exact
+
+    def _expected_tables(self) -> list[np.ndarray]:
+        weighted = self.edge_marginals
+        if len(weighted):
+            weighted = self._weighted(weighted, self.family.factor_items(0))
+        return self.family.tables_of(self.counts, weighted)
+
+    def _responses(self, d_node: np.ndarray, d_tables: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
+        family = self.family
+        d_marginals, means, d_edges = map(np.empty_like, (d_node, self.log_partition, self._edge))
+        d_scores, d_edge = family.scores(d_tables)
+        counts = self.run(means, d_marginals, d_edges, (d_scores, d_node, d_edge))
+        if len(d_edges):
+            d_edges = self._weighted(d_edges, family.factor_items(0))
+        return self._weighted(d_marginals, family.position_items), family.tables_of(counts, d_edges)
+
+    def expected_scores(self, direction: Potentials) -> np.ndarray:
+        """Return the expected score of each sequence under scores of one's own, (S,)."""
+        scores, edge = self.family.scores([direction[name] for name in self.family.names])
+        means = np.empty_like(self.log_partition)
+        changes = scores, np.ascontiguousarray(direction.node), edge
+        self.run(means, np.empty_like(direction.node), np.empty_like(edge), changes)
+        return means
+
+    def _table_marginals(self, group: int) -> np.ndarray:
+        """Return the marginals of edges (M, L, L), or of the n-grams of a group (M, P), at every place for one."""
+        family, automaton = self.family, self.family.automaton
+        shape = family.table_shape(group, True)[1:]
+        if group == 0 and self.edge_marginals.size:
+            return self.edge_marginals.reshape(-1, *shape)
+        wanted = None
+        if group > 0:
+            begin = sum(family._sizes[: group - 1])
+            wanted = automaton.incidence[:, begin : begin + shape[0]]
+        places = np.full(family.n_positions, -1)
+        places[family.members[group][:, -1]] = np.arange(len(family.members[group]))
+        marginals = np.zeros((len(family.members[group]), int(np.prod(shape))))
+        for sequence, (begin, end) in enumerate(pairwise(family.offsets.tolist())):
+            some = np.flatnonzero(places[begin:end] >= 0)
+            if len(some):
+                arcs = self._arcs_of(sequence)[some]
+                marginals[places[begin:end][some]] = self._edges_of(arcs) if wanted is None else arcs @ wanted
+        return marginals.reshape(len(marginals), *shape)
+
+    def _arcs_of(self, sequence: int) -> np.ndarray:
+        """Return the posteriors of arcs into every position of a sequence, (T, A)."""
+        if sequence in self._rescued:
+            return self._in_logarithms(sequence, None)[1].arcs
+        begin, end = self.family.offsets[sequence : sequence + 2].tolist()
+        node, each = self._checked.node[begin:end], np.zeros((end - begin, self.family.automaton.n_arcs))
+        results = np.empty(1), np.zeros(1, dtype=np.bool_), np.empty_like(node)
+        self._passes(np.array([sequence]), node, results, np.zeros((0, 0)), each=each)
+        return each
+
+
+def _members(offsets: np.ndarray, length: int) -> np.ndarray:
+    """Return the positions that meet in each n-gram of so many labels, (M, length)."""
+    steps = np.arange(offsets[-1]) - np.repeat(offsets[:-1], np.diff(offsets))
+    return np.flatnonzero(steps >= length - 1)[:, None] - np.arange(length - 1, -1, -1)

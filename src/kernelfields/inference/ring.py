@@ -1,0 +1,66 @@
+"""Rings: sequences whose last position is followed by the first.
+
+    score(y | x) = sum_t f_node(x_t, y_t) + sum_t f_edge(y_{t-1}, y_t),        y_0 = y_T
+
+Contours, cyclic peptides, days of a week: where a sequence begins is of no meaning. Windows of inputs close, too.
+A ring of one position has no neighbours; one of two has both steps, forth and back. Inference is a junction tree's,
+exact, at a cost of O(T L^3). Fails: ValueError for constraints on the first or the last label, of which there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import scipy.sparse
+
+from kernelfields.fields.chains import Chains
+from kernelfields.fields.reading import Matrix
+from kernelfields.inference.choice import FamilySpec, builds, chain_graphs, named_plan, plan_inference
+from kernelfields.inference.family import LabelFamily
+from kernelfields.inference.potentials import Placed
+from kernelfields.numerics.windows import check_window
+
+
+class Rings(Chains):
+    """Packed sequences that are closed: the first position follows the last, so that none begins or ends a ring."""
+
+    @property
+    def starts(self) -> np.ndarray:
+        """Rows that begin a ring: none."""
+        return self.offsets[:0]
+
+    @property
+    def ends(self) -> np.ndarray:
+        """Rows that end a ring: none."""
+        return self.offsets[:0]
+
+    def following(self, reach: int = 1) -> np.ndarray:
+        """Return the rows of rings that are longer than the reach: each has so many others before it."""
+        return np.flatnonzero(np.repeat(self.lengths > reach, self.lengths))
+
+    def before(self, rows: np.ndarray, steps: int | np.ndarray) -> np.ndarray:
+        """Return the rows so many steps before others, around their ring."""
+        items = np.searchsorted(self.offsets, rows, side="right") - 1
+        starts = self.offsets[items]
+        return starts + (rows - starts - steps) % self.lengths[items]
+
+    def windows(self, window: int | tuple[int, int]) -> Matrix:
+        """Return the inputs around each position side by side, those beyond an end from the other one."""
+        before, after = check_window(window)
+        rows = np.arange(self.n_positions)
+        shifted = [self.inputs[self.before(rows, -step)] for step in range(-before, after + 1)]
+        return scipy.sparse.hstack(shifted, format="csr") if scipy.sparse.issparse(self.inputs) else np.hstack(shifted)
+
+
+@builds("ring")
+def _ring_family(rings: Chains, placed: Sequence[Placed], spec: FamilySpec, **options: object) -> LabelFamily:
+    masks = spec.masks
+    if masks is not None and (masks.start.any() or masks.end.any()):
+        raise ValueError(
+            "a ring has no first and no last label, and these constraints forbid some there, as schemes of entity "
+            "labels do: forbid pairs of labels instead"
+        )
+    graphs = chain_graphs(rings, placed)
+    plan = plan_inference(graphs.offsets, [factors.members for factors in graphs.factors], spec.n_labels, "junction")
+    return named_plan(plan, graphs, placed, spec.base_measure(rings))

@@ -1,0 +1,473 @@
+"""Chains that are cut into segments: log partition, marginals, expected durations, covariances, best segmentations.
+
+    score = sum over segments (b, e, y) of  sum_{b <= t < e} (node_t(y) + mean_t(y) / (e - b)) + duration(e - b, y)
+            + sum over neighbouring segments  edge_e(y, y')
+
+    node (N, L), edge (1, L, L) or (N, L, L), duration (D, L), mean (N, L) or None, offsets (S + 1,)
+
+edge[t] scores the step into a segment that begins at t. Segments have at most D positions; minus infinity forbids a
+label at a position, a step, or a duration. The equations are in passes_compiled.py. Segments of the same label follow
+each other only where the base measure allows that step.
+Fails: ValueError naming the sequence that cannot be cut into segments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property, reduce
+from math import isqrt
+from typing import NamedTuple
+
+import numpy as np
+
+from kernelfields.fields.segments import DURATION, SEGMENT, Segmentation, begins_of, bounds_of
+from kernelfields.inference.base_measure import BaseMeasure
+from kernelfields.inference.family import LabelFamily, Member, RankedLabellings
+from kernelfields.inference.potentials import EDGE, Group, Observed, Potentials
+from kernelfields.numerics.threads import Workers
+
+
+class Durations(NamedTuple):
+    """Scores of durations as compiled passes read them, (L, D): logarithms, exp(logs - top), and both reversed.
+
+    ``shares`` (D,) are 1 / d, ``reversed_shares`` -1 / d in the other order.
+    """
+
+    logs: np.ndarray
+    weights: np.ndarray
+    reversed_logs: np.ndarray
+    reversed_weights: np.ndarray
+    tops: np.ndarray
+    shares: np.ndarray
+    reversed_shares: np.ndarray
+
+    @classmethod
+    def of(cls, duration: np.ndarray) -> Durations:
+        """Return scores (D, L) in this form."""
+        logs = np.ascontiguousarray(duration.T)
+        tops = logs.max(axis=1)
+        tops[tops == -np.inf] = 0.0
+        weights = np.exp(logs - tops[:, None])
+        shares = 1.0 / np.arange(1, len(duration) + 1)
+        backwards = np.ascontiguousarray(-shares[::-1])
+        return cls(logs, weights, _reversed(logs), _reversed(weights), tops, shares, backwards)
+
+
+class SegmentPasses(NamedTuple):
+    """Arrays of the passes, (L, N + S), means (L, 0) where there are none; passes_compiled.py has the equations."""
+
+    totals: np.ndarray
+    means: np.ndarray
+    reach: np.ndarray
+    ahead: np.ndarray
+    opened: np.ndarray
+    q: np.ndarray
+    ended: np.ndarray
+    g: np.ndarray
+
+
+class Prepared(NamedTuple):
+    """What passes over runs of sequences have filled."""
+
+    passes: SegmentPasses
+    durations: Durations
+    shifts: np.ndarray  # (S,), to be added to scores and log Z
+    runs: list[tuple[int, int]]
+
+
+#: Node scores (N, L), edge (1 or N, L, L), durations (D, L), and mean scores (N, L) or None, as contiguous doubles.
+SegmentArrays = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]
+
+
+class ExpectedSums(NamedTuple):
+    """What forward passes add to: expected durations, reversed, (L, D), their derivatives, expected steps, covers."""
+
+    durations: np.ndarray
+    moved: np.ndarray
+    steps: np.ndarray
+    cover: np.ndarray
+
+
+class Moved(NamedTuple):
+    """A direction, and the derivatives of the passes along it."""
+
+    edge: np.ndarray
+    durations: np.ndarray
+    weights: np.ndarray
+    reversed_durations: np.ndarray
+    reversed_weights: np.ndarray
+    means: np.ndarray
+    totals: np.ndarray
+    opened: np.ndarray
+    q: np.ndarray
+    ended: np.ndarray
+    g: np.ndarray
+
+
+def _reversed(table: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(table[:, ::-1])
+
+
+class SegmentMember(Member):
+    """Marginals of segmentations and what covariance products need."""
+
+    family: SegmentFamily
+
+    def __init__(self, family: SegmentFamily, potentials: Potentials, weights: np.ndarray | None, workers: Workers):
+        from kernelfields.inference.segments.passes_compiled import forward
+
+        arrays = family.arrays(potentials)
+        node, edge = arrays[:2]
+        self.offsets, self.edge = family.offsets, edge
+        prepared, within = family.backward(arrays, workers)
+        self._passes, self.durations, self._runs = prepared.passes, prepared.durations, prepared.runs
+        check_possible(within, self.offsets, family.max_duration)
+        super().__init__(family, potentials, within + prepared.shifts, weights)
+        self._workers, self._log_partition_within = workers, within
+        self._item_weights = np.ones(family.n_items) if weights is None else weights
+        self._node_marginals = np.empty(node.shape)
+        known = self.offsets, edge, self.durations, self._item_weights, self._passes, within, self._node_marginals
+        #: Expected 1 / d of the segments of a label that cover a position, (N, L); None where means do not score.
+        self._covers: np.ndarray | None
+        #: Expected numbers of segments of each duration and label, (D, L), and of steps between labels, (1 or N, L, L),
+        #: both weighted.
+        counts, _, self._expected_steps, self._covers = _added_up(
+            lambda first, last, sums: forward(first, last, *known, sums), workers, self._runs, self
+        )
+        self._expected_durations = np.ascontiguousarray(counts[:, ::-1].T)
+
+    def marginals(self, group: str | None = None) -> np.ndarray:
+        """Return the marginals of a group of cliques.
+
+        Of positions, p(y_t), (N, L). Of steps, p(a segment of a ends and one of b begins at t), (N, L, L), zero at the
+        start of each sequence. Of durations, the share of positions where a segment of this length and label begins,
+        (D, L). Of means over segments, the expected 1 / d of the segment of this label at a position, (N, L).
+        """
+        if group == DURATION:
+            return self._expected_durations / float(self._item_weights @ np.diff(self.offsets))
+        if group == SEGMENT:
+            assert self._covers is not None
+            return self._covers
+        return self._node_marginals if group is None else self._edge_marginals()
+
+    def mean(self) -> Potentials:
+        """Return weighted marginals, expected steps and durations and, where means score, covers."""
+        items = self.family.position_items
+        arrays = [self._node_marginals, self._expected_steps, self._expected_durations]
+        arrays[0] = self._weighted(arrays[0], items)
+        if self._covers is not None:
+            arrays.append(self._weighted(self._covers, items))
+        return self.potentials.of(array.copy() for array in arrays)
+
+    @cached_property
+    def _places(self) -> np.ndarray:
+        """The place in the arrays of the passes of every position, (N,)."""
+        return np.arange(self.offsets[-1]) + self.family.position_items
+
+    def _edge_marginals(self) -> np.ndarray:
+        ended, opened = self._passes.ended[:, self._places].T, self._passes.opened[:, self._places].T
+        within = self._log_partition_within[self.family.position_items]
+        marginals = np.exp(ended[:, :, None] + self.edge + opened[:, None, :] - within[:, None, None])
+        marginals[self.offsets[:-1]] = 0.0
+        return marginals
+
+    def segment_log_probabilities(self, begins: np.ndarray, ends: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Return log p(segment) of some segments by their rows begin .. end - 1 in the packed chains and labels."""
+        sequences = np.searchsorted(self.offsets, begins, side="right") - 1
+        durations = ends - begins
+        logs, longest = self.durations.logs, self.durations.logs.shape[1]
+        known = logs[labels, np.minimum(durations, longest) - 1]
+        inside = np.where(durations <= self._passes.reach[labels, ends + sequences], known, -np.inf)
+        outside = self._passes.g[labels, begins + sequences] + self._passes.q[labels, ends + sequences]
+        if (means := self._passes.means).size:
+            outside += (means[labels, ends + sequences] - means[labels, begins + sequences]) / durations
+        return outside + inside - self._log_partition_within[sequences]
+
+    def sample(self, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Draw a segmentation of every sequence: labels (N,) and a mask of where segments begin (N,)."""
+        from kernelfields.inference.segments.decoding_compiled import draw_segments
+
+        uniforms = random.random((self._passes.totals.shape[1], 2))
+        labels, begins = np.empty(self.offsets[-1], dtype=np.int64), np.empty(self.offsets[-1], dtype=np.bool_)
+        known = self.offsets, self.edge, self.durations, self._passes, uniforms, labels, begins
+        self._workers.each(lambda first, last: draw_segments(first, last, *known), self._runs)
+        return labels, begins
+
+    def expected_scores(self, direction: Potentials) -> np.ndarray:
+        """Return the expected score of each sequence under scores of one's own, (S,)."""
+        return self._tangent(direction)[1]
+
+    def covariance_product(self, direction: Potentials) -> Potentials:
+        """Return the Hessian of the weighted log partition times a direction, shaped like it."""
+        from kernelfields.inference.segments.tangents_compiled import forward_tangent
+
+        moved, expected = self._tangent(direction)
+        marginals, within, weights = np.empty_like(self._node_marginals), self._log_partition_within, self._item_weights
+        known = self.offsets, self.edge, self.durations, weights, self._passes, within, moved, expected, marginals
+        counts, changes, steps, covers = _added_up(
+            lambda first, last, sums: forward_tangent(first, last, *known, sums), self._workers, self._runs, self
+        )
+        changes += counts * moved.reversed_durations
+        items = self.family.position_items
+        response = [self._weighted(marginals, items), steps, np.ascontiguousarray(changes[:, ::-1].T)]
+        return direction.of(response if covers is None else [*response, self._weighted(covers, items)])
+
+    def _tangent(self, direction: Potentials) -> tuple[Moved, np.ndarray]:
+        """Return a direction with the derivatives of the backward pass, and those of log Z, (S,)."""
+        from kernelfields.inference.segments.passes_compiled import add_up_scores
+        from kernelfields.inference.segments.tangents_compiled import backward_tangent
+
+        node, edge, duration, mean = self.family.arrays(direction)
+        table = np.ascontiguousarray(duration.T, dtype=np.float64)
+        weights = table * self.durations.weights
+        room = [np.empty_like(self._passes.totals) for _ in range(5)]
+        means = np.empty_like(self._passes.means)
+        moved = Moved(edge, table, weights, _reversed(table), _reversed(weights), means, *room)
+        along = _mean_scores(mean, node)
+        expected = np.empty(self.family.n_items)
+
+        def run(first: int, last: int) -> None:
+            add_up_scores(first, last, self.offsets, node, moved.totals)
+            if means.size:
+                add_up_scores(first, last, self.offsets, along, means)
+            backward_tangent(first, last, self.offsets, self.edge, self.durations, self._passes, moved, expected)
+
+        self._workers.each(run, self._runs)
+        return moved, expected
+
+
+def _added_up(
+    forward: Callable[[int, int, ExpectedSums], None],
+    workers: Workers,
+    runs: list[tuple[int, int]],
+    known: SegmentMember,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
+    """Call a forward pass for every run; return its sums of durations, their derivatives and steps, added in order.
+
+    The last are the running sums of covers, (N, L), None where there are no means. ``known`` has edge, durations, the
+    passes and offsets.
+    """
+    from kernelfields.inference.segments.passes_compiled import add_up_covers
+
+    edge, shape, cover = known.edge, known.durations.logs.shape, np.zeros_like(known._passes.means)
+    tables: dict[int, ExpectedSums] = {}
+    own_rows = np.zeros_like(edge) if len(edge) > 1 else None
+    covers = np.empty((int(known.offsets[-1]), shape[0])) if cover.size else None
+
+    def run(first: int, last: int) -> None:
+        steps = np.zeros_like(edge) if own_rows is None else own_rows
+        tables[first] = ExpectedSums(np.zeros(shape), np.zeros(shape), steps, cover)
+        forward(first, last, tables[first])
+        if covers is not None:
+            add_up_covers(first, last, known.offsets, cover, covers)
+
+    workers.each(run, runs)
+    counts, changes = (reduce(np.add, [tables[first][part] for first, _ in runs]) for part in range(2))
+    steps = reduce(np.add, [tables[first].steps for first, _ in runs]) if own_rows is None else own_rows
+    return counts, changes, steps, covers
+
+
+def _mean_scores(mean: np.ndarray | None, node: np.ndarray) -> np.ndarray:
+    """Return mean scores as compiled passes read them, (0, L) where there are none."""
+    return node[:0] if mean is None else mean
+
+
+def check_possible(log_values: np.ndarray, offsets: np.ndarray, longest: int) -> None:
+    """Raise ValueError for the first sequence whose log Z or best score (S,) is minus infinity."""
+    for sequence in np.flatnonzero(np.isneginf(log_values)).tolist():
+        length = int(offsets[sequence + 1] - offsets[sequence])
+        raise ValueError(
+            f"sequence {sequence}: its {length} positions cannot be cut into segments of at most {longest} positions "
+            "with the labels and steps that are allowed. Drop a constraint, or raise max_duration."
+        )
+
+
+class SegmentFamily(LabelFamily):
+    """Segmentations of chains into segments of up to ``max_duration`` positions.
+
+    ``tied``: one table of steps between segments serves all positions; ``means``: means over segments score.
+    """
+
+    method = "segments"
+
+    def __init__(
+        self,
+        offsets: np.ndarray,
+        n_labels: int,
+        max_duration: int,
+        *,
+        tied: bool = True,
+        means: bool = False,
+        base: BaseMeasure | None = None,
+    ):
+        super().__init__(offsets, n_labels, (), base)
+        self.max_duration, self.tied, self.means = max_duration, tied, means
+        rows = self.n_positions, self.position_items
+        self.groups = (
+            *self.groups,
+            Group(EDGE, (n_labels, n_labels), *rows, tied),
+            Group(DURATION, (n_labels,), max_duration, None),
+            *([Group(SEGMENT, (n_labels,), *rows)] if means else []),
+        )
+
+    def arrays(self, potentials: Potentials) -> SegmentArrays:
+        """Return node, edge, durations and mean scores, None for none, as contiguous arrays of doubles."""
+        arrays = [np.ascontiguousarray(array, dtype=np.float64) for array in potentials.arrays]
+        node, edge, duration = arrays[:3]
+        return node, edge, duration, arrays[3] if self.means else None
+
+    def run_passes(
+        self, arrays: SegmentArrays, workers: Workers, compiled: Callable[..., None], *results: int | np.ndarray
+    ) -> Prepared:
+        """Add up scores and call a compiled pass for every run of sequences.
+
+        ``compiled`` is called with first, last, offsets, edge, durations, the passes and ``results``; it fills both.
+        """
+        from kernelfields.inference.segments.passes_compiled import add_up
+
+        node, edge, duration, mean = arrays
+        shape = self.n_labels, self.n_positions + self.n_items
+        means = np.empty(shape if mean is not None else (self.n_labels, 0))
+        reaches = [np.empty(shape, dtype=np.int32) for _ in range(2)]
+        passes = SegmentPasses(np.empty(shape), means, *reaches, *(np.empty(shape) for _ in range(4)))
+        durations, shifts, mean = Durations.of(duration), np.empty(self.n_items), _mean_scores(mean, node)
+
+        def run(first: int, last: int) -> None:
+            add_up(first, last, self.offsets, node, mean, len(duration), passes, shifts)
+            compiled(first, last, self.offsets, edge, durations, passes, *results)
+
+        # A chain of so many labels would take about as long: the root of L^2 + L D.
+        runs = workers.runs(self.offsets, isqrt(self.n_labels * (self.n_labels + len(duration))))
+        workers.each(run, runs)
+        return Prepared(passes, durations, shifts, runs)
+
+    def backward(self, arrays: SegmentArrays, workers: Workers) -> tuple[Prepared, np.ndarray]:
+        """Run the backward pass; return what it filled, and log Z less the shifts, (S,).
+
+        Log Z is minus infinity where a sequence cannot be cut into segments.
+        """
+        from kernelfields.inference.segments.passes_compiled import backward
+
+        within = np.empty(self.n_items)
+        return self.run_passes(arrays, workers, backward, within), within
+
+    def clique_places(self, group: str) -> np.ndarray | None:
+        """Return the rows that are cliques: steps lead to all positions but the first of each sequence."""
+        return self._following if group == EDGE else None
+
+    def _segments(self, labels: np.ndarray | Segmentation) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return labels of positions, first rows of segments and the rows after their last ones."""
+        if isinstance(labels, Segmentation):
+            return labels.labels, *bounds_of(labels.begins)
+        return labels, *bounds_of(begins_of(labels, self.offsets))
+
+    def observed(self, labels: np.ndarray | Segmentation) -> Mapping[str | None, Observed]:
+        """Return labels, steps between segments, and durations of a segmentation, or of runs of equal labels."""
+        labels, begins, ends = self._segments(labels)
+        items, rows, durations = self.position_items, np.arange(self.n_positions), ends - begins
+        after = begins[self.offsets[items[begins]] < begins]
+        known = np.minimum(durations, self.max_duration) - 1
+        found: dict[str | None, Observed] = {
+            None: Observed(rows, labels, items),
+            EDGE: Observed(after, labels[after - 1] * self.n_labels + labels[after], items[after]),
+            DURATION: Observed(known, labels[begins], items[begins]),
+        }
+        if self.means:
+            found[SEGMENT] = Observed(rows, labels, items, np.repeat(1.0 / durations, durations))
+        return found
+
+    def label_scores(self, potentials: Potentials, labels: np.ndarray | Segmentation) -> np.ndarray:
+        """Return the score of a segmentation of each sequence, (S,); minus infinity where one segment is too long."""
+        _, begins, ends = self._segments(labels)
+        scores = super().label_scores(potentials, labels)  # type: ignore[arg-type]
+        scores[self.position_items[begins[ends - begins > self.max_duration]]] = -np.inf
+        return scores
+
+    def _base_scores(self, labels: np.ndarray | Segmentation) -> np.ndarray:
+        labels, begins, _ = self._segments(labels)
+        assert self.base is not None
+        after = begins[self.offsets[self.position_items[begins]] < begins]
+        return self.base.label_scores(labels, after[:, None] + np.array([-1, 0]))
+
+    def log_labellings(self) -> np.ndarray:
+        """Return the logarithm of the number of segmentations of each sequence, weighted by p0, (S,)."""
+        node, edge, duration, _ = self.arrays(self.with_base(self.zeros()))
+        prepared, within = self.backward((node, edge, duration, None), Workers(1))
+        return within + prepared.shifts
+
+    def _impossible(self) -> np.ndarray:
+        base = self.base
+        assert base is not None
+        if base.position is None and (base.masks is None or not base.masks.any) and self.n_labels > 1:
+            return np.zeros(self.n_items, dtype=bool)
+        return np.isneginf(self.log_labellings())
+
+    def _infer(self, potentials: Potentials, weights: np.ndarray | None, workers: Workers, keep: bool) -> SegmentMember:
+        return SegmentMember(self, potentials, weights, workers)
+
+    def best_segmentation(self, potentials: Potentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
+        """Return labels (N,) of the most probable segmentation, and a mask of where its segments begin."""
+        return self._best_segments(self.with_base(potentials), workers)[:2]
+
+    def _best(self, potentials: Potentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
+        labels, _, scores = self._best_segments(potentials, workers)
+        return labels, scores
+
+    def _best_segments(self, potentials: Potentials, workers: Workers) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return labels (N,), a mask of where segments begin (N,), and scores (S,) of the best segmentations."""
+        from kernelfields.inference.segments.decoding_compiled import best_segments
+
+        scores = np.empty(self.n_items)
+        labels, begins = np.zeros(self.n_positions, dtype=np.int64), np.zeros(self.n_positions, dtype=np.bool_)
+        prepared = self.run_passes(self.arrays(potentials), workers, best_segments, scores, labels, begins)
+        check_possible(scores, self.offsets, self.max_duration)
+        return labels, begins, scores + prepared.shifts
+
+    def n_best_segmentations(
+        self, potentials: Potentials, k: int, workers: Workers
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return labels (k, N), masks of where segments begin (k, N), and scores (S, k) of the k best segmentations.
+
+        Scores fall. They are minus infinity where a sequence has less than k; it is then one segment of label 0.
+        """
+        return self._k_best_segments(self.with_base(potentials), k, workers)
+
+    def _n_best(self, potentials: Potentials, k: int, workers: Workers) -> RankedLabellings:
+        labels, _, scores = self._k_best_segments(potentials, k, workers)
+        counts, bounds = np.isfinite(scores).sum(axis=1).tolist(), self.offsets.tolist()
+        return [labels[:count, bounds[i] : bounds[i + 1]] for i, count in enumerate(counts)], [
+            scores[i, :count] for i, count in enumerate(counts)
+        ]
+
+    def _k_best_segments(
+        self, potentials: Potentials, k: int, workers: Workers
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        from kernelfields.inference.segments.decoding_compiled import k_best_segments
+
+        scores, shape = np.empty((self.n_items, k)), (k, self.n_positions)
+        labels, begins = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.bool_)
+        prepared = self.run_passes(self.arrays(potentials), workers, k_best_segments, k, scores, labels, begins)
+        check_possible(scores[:, 0], self.offsets, self.max_duration)
+        # No segment of the sequence before runs into one that has less than k.
+        begins[:, self.offsets[:-1]] = True
+        return labels, begins, scores + prepared.shifts[:, None]
+
+    def sample_segmentations(
+        self, potentials: Potentials, n_samples: int, random: np.random.Generator, workers: Workers
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Draw segmentations: labels, and masks of where segments begin, (n_samples, N) both."""
+        member = self._infer(self.with_base(potentials), None, workers, keep=True)
+        labels, begins = zip(*(member.sample(random) for _ in range(n_samples)), strict=True)
+        return np.stack(labels), np.stack(begins)
+
+    def _sample(
+        self, potentials: Potentials, n_samples: int, random: np.random.Generator, workers: Workers
+    ) -> np.ndarray:
+        member = self._infer(potentials, None, workers, keep=True)
+        return np.stack([member.sample(random)[0] for _ in range(n_samples)])
+
+    def part(self, first: int, last: int) -> SegmentFamily:
+        """Return the family of sequences first..last-1."""
+        offsets, base = self.offsets[first : last + 1] - self.offsets[first], self._base_of(first, last)
+        settings = {"tied": self.tied, "means": self.means, "base": base}
+        return SegmentFamily(offsets, self.n_labels, self.max_duration, **settings)  # type: ignore[arg-type]

@@ -1,0 +1,113 @@
+"""Labels that meet no others, one for each item: multinomial logistic regression.
+
+    g_i = log sum_y exp u_i(y),    mean = weight_i p_i,    covariance product = weight_i p_i (d_i - p_i . d_i)
+
+Arrays: potentials u (n, L), weights (n,). Cost O(n L). Within-clique covariances are all there are: the curvature block
+of eq. 30 is the whole Hessian of a set. Fails: ValueError naming the item whose labels are all forbidden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from kernelfields.inference.base_measure import BaseMeasure
+from kernelfields.inference.family import LabelFamily, Member, RankedLabellings
+from kernelfields.inference.packing import raise_if_infeasible
+from kernelfields.inference.potentials import Observed, Potentials
+from kernelfields.numerics.threads import Workers
+
+
+def softmax(potentials: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return log sum exp of each row, (n,), and the probabilities, (n, L)."""
+    top = potentials.max(axis=1, keepdims=True)
+    probabilities = np.exp(potentials - top)
+    total = probabilities.sum(axis=1, keepdims=True)
+    probabilities /= total
+    return (top + np.log(total)).ravel(), probabilities
+
+
+def best_labels_first(node: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the k best labels of one position with potentials (L,), best first, and their scores; none forbidden."""
+    order = np.argsort(-node, kind="stable")[:k]
+    order = order[node[order] > -np.inf]
+    return order[:, None], node[order]
+
+
+def _infeasible(item: int) -> ValueError:
+    return ValueError(f"instance {item}: every label is forbidden, so it has no probabilities")
+
+
+def _refuse_infeasible(family: LabelFamily, node: np.ndarray) -> None:
+    """Raise ValueError naming the first item whose labels are all forbidden; only a base measure forbids."""
+    if family.base is not None:
+        raise_if_infeasible(node.max(axis=1), _infeasible)
+
+
+class SingleMember(Member):
+    """Probabilities of labels that meet no others."""
+
+    def __init__(self, family: LabelFamily, potentials: Potentials, weights: np.ndarray | None):
+        _refuse_infeasible(family, potentials.node)
+        total, self._marginals = softmax(potentials.node)
+        super().__init__(family, potentials, total, weights)
+
+    def mean(self) -> Potentials:
+        """Return the weighted probabilities, (n, L)."""
+        return Potentials(self._marginals.copy() if self.weights is None else self._marginals * self.weights[:, None])
+
+    def marginals(self, group: str | None = None) -> np.ndarray:
+        """Return the probabilities of the labels, (n, L)."""
+        return self._marginals
+
+    def covariance_product(self, direction: Potentials) -> Potentials:
+        """Return weight_i p_i (d_i - p_i . d_i)."""
+        moved = direction.node - np.einsum("ij,ij->i", self._marginals, direction.node)[:, None]
+        return Potentials(self._weighted(self._marginals * moved, self.family.position_items))
+
+
+class SingleFamily(LabelFamily):
+    """Labels that meet no others, one for each item: multinomial logistic regression. Cost: O(n L)."""
+
+    method = "single"
+    description = "labels that meet no others: exact"
+    single_labels = True
+
+    def __init__(self, n_items: int, n_labels: int, base: BaseMeasure | None = None):
+        super().__init__(np.arange(n_items + 1), n_labels, (), base)
+
+    def observed(self, labels: np.ndarray) -> Mapping[str | None, Observed]:
+        """Return the label of every item."""
+        items = np.arange(self.n_items)
+        return {None: Observed(items, labels, items)}
+
+    def log_labellings(self) -> np.ndarray:
+        """Return log L for every item, less where the base measure says so."""
+        return super().log_labellings() if self.base is not None else np.full(self.n_items, np.log(self.n_labels))
+
+    def _infer(self, potentials: Potentials, weights: np.ndarray | None, workers: Workers, keep: bool) -> SingleMember:
+        return SingleMember(self, potentials, weights)
+
+    def _best(self, potentials: Potentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
+        _refuse_infeasible(self, potentials.node)
+        labels = potentials.node.argmax(axis=1)
+        return labels, potentials.node[np.arange(self.n_items), labels]
+
+    def _n_best(self, potentials: Potentials, k: int, workers: Workers) -> RankedLabellings:
+        _refuse_infeasible(self, potentials.node)
+        ranked = [best_labels_first(row, k) for row in potentials.node]
+        return [labels for labels, _ in ranked], [scores for _, scores in ranked]
+
+    def _sample(
+        self, potentials: Potentials, n_samples: int, random: np.random.Generator, workers: Workers
+    ) -> np.ndarray:
+        _refuse_infeasible(self, potentials.node)
+        ends = np.cumsum(softmax(potentials.node)[1], axis=1)
+        # Scaled by the last sum, a draw never lands behind it, nor on a label of probability zero.
+        shares = random.random((n_samples, self.n_items)) * ends[:, -1]
+        return (shares[:, :, None] >= ends).sum(axis=2)
+
+    def part(self, first: int, last: int) -> SingleFamily:
+        """Return the family of items first..last-1."""
+        return SingleFamily(last - first, self.n_labels, self._base_of(first, last))

@@ -1,1 +1,0 @@
-"""Exact inference by a table of all labellings of a few yes-or-no labels."""

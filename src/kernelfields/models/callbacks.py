@@ -1,0 +1,107 @@
+"""Callbacks of fits: checkpoints, so that a killed fit can go on, and early stopping.
+
+    crf = ChainCRF("rbf", callbacks=[Checkpoint("model.checkpoint", seconds=60)])
+    crf.fit(X, y)                                                                    # killed by the machine
+
+    crf = ChainCRF.load("model.checkpoint").set_params(warm_start=True)
+    crf.fit(X, y)                                                                    # goes on in the same basis
+
+The file is a model like any other: what an interrupt at that moment would have left. It is replaced only once the
+new one is complete, so there is always a sound one. The continued fit ends at the same optimum, to within its tol,
+because the basis is the same and the optimum in it is unique; the solver's own memory is not kept.
+
+Cost of a checkpoint: half a pass over the features if a clique set has a basis of pivots, none otherwise, and the
+writing of the file. Fails before the fit: ValueError for a bad number of seconds, OSError for a folder that is not
+there. A checkpoint that cannot be written later warns and lets the fit go on.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from kernelfields.numerics.parameters import check_count, is_real
+from kernelfields.solvers.loop import Iteration
+
+
+class Storable(Protocol):
+    """An estimator that can be written to a model file."""
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the estimator."""
+
+
+class Checkpoint:
+    """A callback of ChainCRF that writes the model to ``path`` every so many ``seconds``, and when the fit ends.
+
+    ``write(path, estimator)`` may write the file in place of ``estimator.save(path)``. With a development set the
+    model is the one that was best there. A basis that grows by the gradient cannot have checkpoints.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike,
+        seconds: float = 60.0,
+        *,
+        write: Callable[..., None] | None = None,
+    ):
+        self.path = path
+        self.seconds = seconds
+        self.write = write
+        self._due = 0.0
+
+    def __call__(self, iteration: Iteration) -> None:
+        """Let the fit go on; what is written comes by way of :meth:`keep`."""
+
+    def begin(self) -> None:
+        """Check that a file can be written here, and start the clock."""
+        if not is_real(self.seconds) or not self.seconds >= 0:
+            raise ValueError(f"seconds between checkpoints must be a number of at least 0, got {self.seconds!r}")
+        folder = Path(os.path.realpath(self.path)).parent
+        if not folder.is_dir():
+            raise FileNotFoundError(f"cannot write {self.path}: there is no folder {folder}; create it first")
+        self._start_clock()
+
+    def keep(self, snapshot: Callable[[], Storable]) -> None:
+        """Write the estimator that ``snapshot()`` makes, if it is time."""
+        if time.monotonic() >= self._due:
+            self.end(snapshot())
+            self._start_clock()
+
+    def end(self, estimator: Storable) -> None:
+        """Write the estimator; warn if the file cannot be written."""
+        try:
+            if self.write is None:
+                estimator.save(self.path)
+            else:
+                self.write(self.path, estimator)
+        except OSError as error:
+            # The fit is worth more than its checkpoint.
+            warnings.warn(f"no checkpoint was written, the fit goes on: {error}", RuntimeWarning, stacklevel=2)
+
+    def _start_clock(self) -> None:
+        self._due = time.monotonic() + float(self.seconds)
+
+
+class EarlyStopping:
+    """A callback: a fit with a development set stops after ``patience`` iterations without a higher likelihood of it.
+
+    Without it, such fits have a patience of 5.
+    """
+
+    def __init__(self, patience: int = 5):
+        self.patience = patience
+
+    def __call__(self, iteration: Iteration) -> None:
+        """Nothing to do: the development set itself counts iterations."""
+
+
+def patience_of(callbacks: Sequence[object]) -> int:
+    """Return the patience of the first EarlyStopping among callbacks, that of a new one if there is none."""
+    stopping = next((callback for callback in callbacks if isinstance(callback, EarlyStopping)), EarlyStopping())
+    check_count(stopping.patience, "patience")
+    return int(stopping.patience)

@@ -1,0 +1,234 @@
+"""Fits that go on with new sequences: the posterior of the old ones, a Gaussian around the fit, is the next prior.
+
+    P(V) = sum over new sequences of the loss + 1/2 sum_c <V_c - M_c, K_c (V_c - M_c)>
+
+M are the coefficients so far, K_c the prior precision and the curvature of all batches before (Laplace):
+
+    terms with pivots    K_c = I / s + sum_t w_t z_t z_t^T, shared by labels; w_t = (1 - sum_y p_t(y)^2) / q, the mean
+                         variance of a label coordinate at clique t, at the fit of its batch
+    constant terms       a diagonal, 1 / s + sum_t p_t(y) (1 - p_t(y)) for each labelling
+
+so curvature between cliques, and between labels, is left out. In coordinates phi = C^T V with K = C C^T this is an
+ordinary fit: z' = C^-1 z = (R C)^-1 k(B, x) are the features of the same pivots with the factor R C, the prior variance
+is one, and its mean is C^T M (objective/posterior.py). Pivots are added, while the rank allows, where the squared
+distance of an input to the span is more than a share of k(x, x); their coefficients are zero and have the first prior.
+New labels have scores of zero and the first prior, too.
+
+Cost of a batch of n: its fit, O(n r^2 + r^3) for the curvature, r^2 numbers for each term to keep.
+Fails: ValueError for terms with explicit features, which have no small K, and for l1.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse
+from numpy.typing import ArrayLike
+
+from kernelfields.basis.subspace import PivotSubspace
+from kernelfields.engines.engine import PackedData, Sample
+from kernelfields.fields.reading import Matrix
+from kernelfields.formats.model_file import Document
+from kernelfields.models.field import Field
+from kernelfields.models.fit import FitOptions
+from kernelfields.numerics.threads import Workers
+from kernelfields.objective.likelihoods.likelihood import likelihood_of
+from kernelfields.objective.posterior import ContinuedPosterior
+from kernelfields.objective.term import Term, label_factor
+from kernelfields.solvers.loop import Solution
+
+# The share of k(x, x) that may be left outside of the span before an input becomes a pivot.
+_SHARE_OUTSIDE = 0.05
+_LEAST_SHARE = 1e-10
+
+
+@dataclass
+class Continuation:
+    """The precision of the posterior so far: (r, r) for terms with pivots, (q,) for constant ones."""
+
+    precisions: list[np.ndarray]
+    #: What the parameters of the estimator were in the first batch.
+    settings: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def begin(cls, terms: Sequence[Term]) -> Continuation:
+        """Return that of the prior; ValueError if a term has none of the kind that is kept."""
+        for term in terms:
+            if term.support is not None or term.l1 or not (term.has_pivots or term.tied_everywhere):
+                raise ValueError(
+                    f"partial_fit keeps the curvature of terms with pivots and of constant ones, and {term.name!r} has "
+                    "explicit features: use a kernel without, such as 'rbf', or fit all sequences at once"
+                )
+        return cls([_first_precision(term, term.known.shape) for term in terms])
+
+    def describe(self) -> Document:
+        """Return arrays for a model file."""
+        return {"precisions": list(self.precisions), "settings": self.settings}
+
+    @classmethod
+    def rebuild(cls, described: Document, terms: Sequence[Term]) -> Continuation:
+        """Return what was described; ValueError if it does not fit the terms."""
+        precisions = [np.asarray(each, dtype=np.float64) for each in described["precisions"]]
+        shapes = [_first_precision(term, term.known.shape).shape for term in terms]
+        if [each.shape for each in precisions] != shapes or not all(np.isfinite(each).all() for each in precisions):
+            raise ValueError("the precisions of partial_fit do not fit the terms")
+        return cls(precisions, {str(name): str(value) for name, value in described["settings"].items()})
+
+    def grown(self, terms: Sequence[Term]) -> Continuation:
+        """Return precisions with room for pivots that were added; theirs is that of the prior."""
+        made = []
+        for term, old in zip(terms, self.precisions, strict=True):
+            new = _first_precision(term, term.known.shape)
+            if term.has_pivots:
+                new[: len(old), : len(old)] = old
+            else:
+                new = old
+            made.append(new)
+        return replace(self, precisions=made)
+
+    def with_labels(self, terms: Sequence[Term], places: np.ndarray, n_labels: int) -> Continuation:
+        """Return precisions for more labels; old label i is now ``places[i]``."""
+        made = []
+        for term, old in zip(terms, self.precisions, strict=True):
+            if not term.has_pivots:
+                new = _first_precision(term, term.known.shape)
+                if term.label_factor is None:
+                    new[_labellings(term, places, n_labels)] = old
+                else:
+                    new[:] = old.mean()
+                old = new
+            made.append(old)
+        return replace(self, precisions=made)
+
+    def learn(self, fitted: Field, data: PackedData, workers: Workers) -> Continuation:
+        """Return precisions with the curvature of labelled data at the fitted field."""
+        placements = [term.placement(data) for term in fitted.terms]
+        likelihood = likelihood_of(data, placements, fitted.spec, workers)
+        evaluation = likelihood.evaluate(fitted.potentials(data, likelihood.family, workers))
+        made = []
+        for term, placement, old in zip(fitted.terms, placements, self.precisions, strict=True):
+            marginals, weights = (
+                likelihood.clique_marginals(evaluation, placement),
+                likelihood.clique_weights(placement),
+            )
+            if term.has_pivots:
+                shares = weights * (1.0 - (marginals**2).sum(axis=1)) / term.known.shape[1]
+                scaled = term.features(data) * np.sqrt(np.maximum(shares, 0.0))[:, None]
+                made.append(old + scaled.T @ scaled)
+            else:
+                variances = weights @ (marginals * (1.0 - marginals))
+                factor = term.label_factor
+                made.append(old + (variances if factor is None else np.einsum("yq,y,yq->q", factor, variances, factor)))
+        return replace(self, precisions=made)
+
+
+def _first_precision(term: Term, shape: tuple[int, ...]) -> np.ndarray:
+    return (np.eye(shape[0]) if term.has_pivots else np.ones(shape[1])) / term.prior_variance
+
+
+def _labellings(term: Term, places: np.ndarray, n_labels: int) -> np.ndarray:
+    """Return the new numbers of the labellings of a clique, of single labels or of pairs."""
+    if term.labels_per_clique == 1:
+        return places
+    return (places[:, None] * n_labels + places).ravel()
+
+
+def with_labels(terms: Sequence[Term], places: np.ndarray, n_labels: int) -> list[Term]:
+    """Return fitted terms with more labels, of scores zero; old label i is now ``places[i]``."""
+    made = []
+    for term in terms:
+        factor = label_factor(term.clique, n_labels)
+        table = np.zeros((len(term.known), term.clique.n_configurations(n_labels)))
+        table[:, _labellings(term, places, n_labels)] = term.in_labels(term.known)
+        coefficients = table if factor is None else table @ np.linalg.pinv(factor).T
+        made.append(replace(term, label_factor=factor, coefficients=coefficients))
+    return made
+
+
+def with_pivots(terms: Sequence[Term], data: PackedData, share: float = _SHARE_OUTSIDE) -> list[Term]:
+    """Return fitted terms with pivots among the inputs of data that the span does not reach, up to their rank."""
+    made = []
+    for term in terms:
+        inputs = term.clique.view(data) if term.has_pivots else None
+        chosen = [] if inputs is None else _far_inputs(term, inputs, share)
+        made.append(_extended(term, inputs, chosen) if chosen else term)
+    return made
+
+
+def _far_inputs(term: Term, inputs: Matrix, share: float) -> list[int]:
+    """Return rows of inputs, the farthest first (pivoted Cholesky), that are farther from the span than they may be."""
+    subspace, features = term.span, term.span.features(inputs)
+    diagonal = subspace.kernel.diag(inputs)
+    left = diagonal - np.einsum("nr,nr->n", features, features)
+    room = inputs.shape[0] if term.clique.rank is None else max(0, int(term.clique.rank) - subspace.rank)
+    chosen: list[int] = []
+    columns = np.empty((inputs.shape[0], 0))
+    while len(chosen) < min(room, inputs.shape[0]):
+        place = int(np.argmax(left / np.maximum(diagonal, _LEAST_SHARE)))
+        if left[place] <= share * diagonal[place]:
+            break
+        row = subspace.kernel(inputs[place : place + 1], inputs).ravel() - features @ features[place]
+        column = (row - columns @ columns[place]) / np.sqrt(left[place])
+        columns = np.column_stack([columns, column])
+        left = left - column**2
+        left[place] = 0.0
+        chosen.append(place)
+    return chosen
+
+
+def _extended(term: Term, inputs: Matrix, chosen: list[int]) -> Term:
+    old, more = term.span, inputs[np.array(chosen)]
+    below = old.features(more)
+    corner = scipy.linalg.cholesky(old.kernel(more) - below @ below.T, lower=True)
+    factor = np.block([[np.asarray(old.factor), np.zeros((old.rank, len(chosen)))], [below, corner]])
+    if scipy.sparse.issparse(more):
+        pivots = scipy.sparse.vstack([old.pivots, more])
+    else:
+        pivots = np.vstack([np.asarray(old.pivots), more])
+    subspace = PivotSubspace(old.kernel, pivots, factor, np.append(old.indices, np.full(len(chosen), -1)))
+    padded = np.vstack([term.known, np.zeros((len(chosen), term.known.shape[1]))])
+    return replace(term, subspace=subspace, coefficients=padded)
+
+
+def fit_continued(
+    terms: Sequence[Term], known: Continuation, sample: Sample, options: FitOptions
+) -> tuple[list[Term], Solution]:
+    """Return the terms, fitted to the sample with the posterior so far as the prior, and how it was solved."""
+    roots, moved, means = [], [], []
+    for term, precision in zip(terms, known.precisions, strict=True):
+        root = scipy.linalg.cholesky(precision, lower=True) if term.has_pivots else np.sqrt(precision)
+        clique = copy.copy(term.clique)
+        clique.prior_variance = 1.0
+        if term.has_pivots:
+            subspace = replace(term.span, factor=np.tril(np.asarray(term.span.factor) @ root))
+            moved.append(replace(term, clique=clique, subspace=subspace, coefficients=None))
+            means.append(root.T @ term.known)
+        else:
+            factor = np.eye(len(root)) if term.label_factor is None else term.label_factor
+            moved.append(replace(term, clique=clique, label_factor=factor / root, coefficients=None))
+            means.append(term.known * root)
+        roots.append(root)
+    datafit = sample.datafit([sample.design(term) for term in moved])
+    posterior = ContinuedPosterior(datafit, np.concatenate([mean.ravel() for mean in means]))
+    solution = options.minimize(posterior, posterior.mean)
+    fitted = []
+    for term, root, part in zip(terms, roots, posterior.split(solution.theta), strict=True):
+        solved = scipy.linalg.solve_triangular(root, part, lower=True, trans="T") if term.has_pivots else part / root
+        fitted.append(term.fitted(solved))
+    return fitted, solution
+
+
+def all_classes(known: np.ndarray, y: Sequence[Sequence[object] | np.ndarray], classes: ArrayLike | None) -> np.ndarray:
+    """Return the classes so far, those of new labels and those that are named."""
+    parts = [np.asarray(labels).ravel() for labels in y if len(labels)]
+    if any(part.dtype.kind == "O" for part in parts):
+        raise ValueError("partial_fit needs labels that are all known, of one type; fit takes partly known ones")
+    if classes is not None:
+        parts.append(np.asarray(classes))
+    if any((part.dtype.kind in "US") != (known.dtype.kind in "US") for part in parts):
+        raise ValueError(f"labels of another type than those of the first batch, {known[0]!r}: pass the same type")
+    return np.unique(np.concatenate([known, *parts]))

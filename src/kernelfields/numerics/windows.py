@@ -1,0 +1,75 @@
+"""Windows of inputs: every position of a sequence sees its neighbours inside the same sequence.
+
+    x'_t = (x_{t-b}, ..., x_t, ..., x_{t+a}),    rows beyond the ends of the sequence are zero
+
+Arrays: inputs (N, d) dense or CSR, result (N, (b + 1 + a) d) of the same kind and dtype; block j of the
+columns holds neighbour t - b + j. Cost: O(N w d) dense, O(w (N + nnz)) sparse, w = b + 1 + a; no Python
+loop over positions. Fails: ValueError for a window that is none.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kernelfields.numerics.parameters import is_whole
+from kernelfields.numerics.sparse_rows import Rows, SparseRows, entries_of, is_sparse
+
+_EXPECTED = "window must be an odd positive whole number or a pair (before, after)"
+
+
+def check_window(window: object) -> tuple[int, int]:
+    """Return the numbers of neighbours (before, after) that a window names."""
+    if is_whole(window):
+        if window < 1 or window % 2 == 0:
+            advice = f"; for {window} positions use ({window // 2}, {window // 2 - 1})" if window > 0 else ""
+            raise ValueError(f"{_EXPECTED}, got {window}{advice}")
+        return int(window) // 2, int(window) // 2
+    if not isinstance(window, tuple | list) or len(window) != 2 or not all(map(is_whole, window)):
+        raise ValueError(f"{_EXPECTED}, got {window!r}")
+    before, after = window
+    if before < 0 or after < 0:
+        raise ValueError(f"{_EXPECTED} of counts that are not negative, got {window!r}")
+    return int(before), int(after)
+
+
+def window_view(inputs: Rows, offsets: np.ndarray, window: object) -> Rows:
+    """Join every row with its neighbours; a window of one position returns ``inputs`` itself."""
+    before, after = check_window(window)
+    if before == after == 0:
+        return inputs
+    shifts = np.arange(-before, after + 1)
+    return _sparse(inputs, offsets, shifts) if is_sparse(inputs) else _dense(inputs, offsets, shifts)
+
+
+def _inside(offsets: np.ndarray, shift: int) -> np.ndarray:
+    """Rows t of which row t + shift belongs to the same sequence."""
+    rows = np.arange(offsets[-1])
+    lengths = np.diff(offsets)
+    bound = np.repeat(offsets[1:] if shift > 0 else offsets[:-1], lengths)
+    return rows[rows + shift < bound] if shift > 0 else rows[rows + shift >= bound]
+
+
+def _dense(inputs: np.ndarray, offsets: np.ndarray, shifts: np.ndarray) -> np.ndarray:
+    n_positions, width = inputs.shape
+    joined = np.zeros((n_positions, len(shifts), width), dtype=inputs.dtype)
+    for block, shift in enumerate(shifts):
+        rows = _inside(offsets, shift)
+        joined[rows, block] = inputs[rows + shift]
+    return joined.reshape(n_positions, -1)
+
+
+def _sparse(inputs: SparseRows, offsets: np.ndarray, shifts: np.ndarray) -> SparseRows:
+    """Copy whole runs of entries: run (t, j) is row t + shifts[j], empty beyond the sequence."""
+    n_positions, width = inputs.shape
+    begins = inputs.indptr.astype(np.int64)
+    sources = np.full((n_positions, len(shifts)), n_positions)  # the number of an empty row after the last
+    for block, shift in enumerate(shifts):
+        rows = _inside(offsets, shift)
+        sources[rows, block] = rows + shift
+    entries, ends = entries_of(np.append(begins, begins[-1]), sources.ravel())
+    columns = np.repeat(np.tile(np.arange(len(shifts)) * width, n_positions), np.diff(ends)) + inputs.indices[entries]
+    indptr = ends[:: len(shifts)]
+    shape = (n_positions, len(shifts) * width)
+    index = np.int32 if max(indptr[-1], *shape) <= np.iinfo(np.int32).max else np.int64
+    # The kind of the input stays: csr_array gives csr_array, csr_matrix gives csr_matrix.
+    return type(inputs)((inputs.data[entries], columns.astype(index), indptr.astype(index)), shape=shape)

@@ -1,0 +1,390 @@
+"""FieldSearchCV: an estimator that chooses its kernel, rank and prior variances by cross-validation.
+
+    read all data once -> candidates -> folds -> rungs -> ends of the grid -> results -> the best one fitted to all
+
+``ChainCRFCV`` and its like are the same search with an estimator of their own by default.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from functools import wraps
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClusterMixin, clone
+from sklearn.exceptions import ConvergenceWarning, FitFailedWarning, NotFittedError
+from sklearn.utils import Tags, get_tags
+
+from kernelfields.engines.choice import is_collection
+from kernelfields.estimators.auto_parameters import NoProgress, Training, suitable_kernels
+from kernelfields.estimators.base import FieldEstimator, Seed
+from kernelfields.estimators.chain_crf import ChainCRF
+from kernelfields.estimators.graph_crf import GraphCRF
+from kernelfields.estimators.kernel_classifier import KernelClassifier
+from kernelfields.estimators.multilabel_crf import MultiLabelCRF
+from kernelfields.estimators.segment_crf import SegmentCRF
+from kernelfields.estimators.stored import Functions
+from kernelfields.fields.reading import open_groups, random_generator
+from kernelfields.kernels.registry import has_no_scale
+from kernelfields.models.pilot_fit import FALLBACK
+from kernelfields.numerics.declared import attribute, declares_parameters, parameter
+from kernelfields.numerics.parameters import check_count, is_auto, is_whole
+from kernelfields.reports.tables import PlainValues
+from kernelfields.selection.candidates import Kernels, Searched, list_candidates
+from kernelfields.selection.folds import Fold, Items, Split, split_items
+from kernelfields.selection.results import Evaluation, SearchProgress, SearchTable, as_arrays, tabulate
+from kernelfields.selection.scores import Scoring, resolve_scoring
+from kernelfields.selection.search import Rung, Search, count_candidates, plan_rungs
+
+_SHOWN_ROWS = 20
+# Items of the first rung: of sequences and graphs, and of single inputs.
+_LEAST_ITEMS, _LEAST_ROWS = 20, 100
+
+
+@declares_parameters
+class FieldSearch(BaseEstimator):
+    """The search behind :class:`FieldSearchCV` and the searches of one estimator, which differ in one parameter."""
+
+    #: The estimator that is searched by default, alone; None for any.
+    _searches: ClassVar[type[FieldEstimator] | None] = None
+    #: The parameter of the smallest rung.
+    _least_parameter: ClassVar[str] = "min_items"
+
+    estimator: Searched | None = parameter(None, first=True)
+    kernels: Kernels | Sequence[Kernels] | None = parameter(None)
+    prior_variances: Sequence[float | Sequence[float]] = parameter((0.01, 0.1, 1.0, 10.0, 100.0))
+    ranks: Sequence[int | None] | None = parameter(None)
+    edge_prior_variances: Sequence[float | Sequence[float]] | None = parameter(None)
+    cv: object = parameter(3)
+    scoring: Scoring = parameter("auto")
+    halving: bool = parameter(True)
+    factor: int = parameter(3)
+    extend: bool = parameter(True)
+    refit: bool = parameter(True)
+    n_jobs: int | None = parameter(None)
+    random_state: Seed = parameter(None)
+    verbose: int = parameter(0)
+
+    best_estimator_: Searched = attribute()
+    best_params_: PlainValues = attribute()
+
+    def fit(
+        self, X: object, y: object, sample_weight: ArrayLike | None = None, *, groups: ArrayLike | None = None
+    ) -> Self:
+        """Search on X with labels y, in any form that the estimator takes, then fit the best candidate.
+
+        ``sample_weight`` holds a weight for each item, as in the estimator; the log-likelihood and the accuracy count
+        held-out items by it, or alike where none has a positive weight. ``groups`` goes to the splitter. Ctrl-C ends
+        the search: the best candidate so far is fitted, with a warning.
+        """
+        random = random_generator(self.random_state)
+        original = self._original()
+        estimator = self._described(original, random)
+        if is_collection(X) or is_collection(y):
+            noun = estimator._places[0]
+            raise TypeError(
+                f"a search deals {noun}s out to folds in this process: collect them in a list first, X.compute()"
+            )
+        X, y = (list(values) if isinstance(values, Iterator) else values for values in (X, y))
+        X, y = open_groups(X, y)
+        training = estimator._training(X, y, sample_weight, NoProgress())
+        kernels = self._settle(estimator, training)
+        if training.reader.is_scaled and not estimator.scale:
+            training = estimator._training(X, y, sample_weight, NoProgress())
+        items = Items(estimator, training, X, y, sample_weight)
+        self._score_name, scorer = resolve_scoring(self.scoring, estimator, training, items)
+        candidates = list_candidates(
+            estimator,
+            training,
+            kernels=kernels,
+            prior_variances=self.prior_variances,
+            ranks=self.ranks,
+            edge_prior_variances=self.edge_prior_variances,
+        )
+        del training  # one packed copy at a time
+        splits = split_items(self.cv, items, groups, random)
+        folds, rungs = self._rungs(items, splits, len(candidates), random)
+        with SearchProgress(bool(self.verbose)) as progress:
+            search = Search(estimator, items, folds, scorer, progress)
+            search.run(candidates, rungs, bool(self.extend))
+        self._set_results(search, splits, items)
+        if self.verbose:
+            progress.show(self.table(top=_SHOWN_ROWS))
+        self._warn(progress.n_fits, original.tol)
+        if self.refit:
+            begin = time.perf_counter()
+            # Copies, so that changes to the field later do not reach the results.
+            params = {name: clone(value, safe=False) for name, value in self.best_params_.items()}
+            best = clone(estimator).set_params(**_shown(original), **params)
+            self.best_estimator_ = best.fit(X, y, sample_weight)
+            self.refit_time_ = time.perf_counter() - begin
+        return self
+
+    def _original(self) -> Searched:
+        """Return the estimator to start from, checked."""
+        kind, original = self._searches, self.estimator
+        if original is None and kind is not None:
+            original = kind()
+        if not isinstance(original, kind or Searched) or isinstance(original, ClusterMixin):
+            wanted = "a field such as ChainCRF()" if kind is None else f"a {kind.__name__}"
+            own = type(self).__name__
+            raise TypeError(
+                f"estimator must be {wanted}, got {original!r:.80}. A pipeline may have {own} as its last step, and a "
+                "FrameCRF as its estimator; for other estimators use scikit-learn's GridSearchCV."
+            )
+        original._check_parameters()
+        return original
+
+    def _described(self, original: Searched, random: np.random.Generator) -> Searched:
+        """Return a copy of the estimator with the settings of the search, silent and without callbacks."""
+        # Callbacks may hold what cannot be copied, such as an open file.
+        silent = {name: None if name == "callbacks" else 0 for name in _shown(original)}
+        described = clone(type(original)(**{**original.get_params(deep=False), **silent}))
+        if self.n_jobs is not None:
+            described.set_params(n_jobs=self.n_jobs)
+        if described.random_state is None:
+            # One seed for all, so that candidates are compared on the same draws.
+            described.set_params(random_state=int(random.integers(2**31)))
+        return described
+
+    def _settle(self, estimator: Searched, training: Training) -> Kernels | Sequence[Kernels]:
+        """Settle what the estimator leaves to the data, once for all candidates; return the kernels to try."""
+        kernels = self.kernels
+        if is_auto(estimator.kernel):
+            suitable = suitable_kernels(training.reader)
+            estimator.kernel = suitable[0]
+            kernels = suitable if kernels is None else kernels
+        kernels = estimator.kernel if kernels is None else kernels
+        if is_auto(estimator.scale):
+            listed = kernels if isinstance(kernels, list | tuple) else [kernels]
+            estimator.scale = training.reader.is_scaled and all(map(has_no_scale, listed))
+        if is_auto(estimator.prior_variance):
+            estimator.prior_variance = FALLBACK
+        if isinstance(estimator, SegmentCRF):
+            estimator.max_duration = training.spec.max_duration
+        return kernels
+
+    def _rungs(
+        self, items: Items, splits: list[Split], n_candidates: int, random: np.random.Generator
+    ) -> tuple[list[Fold], list[Rung]]:
+        """Return folds and rungs; long sequences are cut where the first rung needs more units than there are items."""
+        if not is_whole(self.factor) or self.factor < 2:
+            raise ValueError(f"factor must be a whole number of at least 2, got {self.factor!r}")
+        smallest = getattr(self, self._least_parameter)
+        if smallest is None:
+            smallest = _LEAST_ROWS if items.tables else _LEAST_ITEMS
+        check_count(smallest, self._least_parameter, " or None")
+        if self.halving:
+            n_rungs = len(count_candidates(n_candidates, self.factor))
+            items.cut(min((train for train, _ in splits), key=len), smallest * self.factor ** (n_rungs - 1))
+        folds = [items.fold(split, random) for split in splits]
+        if not self.halving:
+            return folds, [Rung(n_candidates, None)]
+        n_units = min(len(fold.train_order) for fold in folds)
+        n_positions = min(int(items.lengths[fold.train].sum()) for fold in folds)
+        return folds, plan_rungs(n_candidates, n_units, n_positions, factor=self.factor, smallest=smallest)
+
+    def _set_results(self, search: Search, splits: list[Split], items: Items) -> None:
+        self._evaluations: list[Evaluation] = search.evaluations
+        self._nouns = items.noun, items.counted
+        axes = dict.fromkeys(end.axis for end in search.tried_beyond)
+        tried = {axis: [f"{end.further:g}" for end in search.tried_beyond if end.axis == axis] for axis in axes}
+        advice = "" if self.extend else ": extend=True looks further"
+        self._notes = [f"beyond the grid: {axis} {', '.join(values)}" for axis, values in tried.items()]
+        self._notes += [f"{end}{advice}" for end in search.ends()]
+        self._open_ends = [str(end) for end in search.ends() if self.extend and not search.interrupted]
+        self.cv_results_ = as_arrays(search.evaluations)
+        self.best_index_ = int(self.cv_results_["rank_test_score"].argmin())
+        self.best_params_ = dict(self.cv_results_["params"][self.best_index_])
+        self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
+        self.splits_ = list(splits)
+        self.n_splits_ = len(splits)
+        self.interrupted_ = search.interrupted
+        self.__dict__.pop("best_estimator_", None)
+
+    def _warn(self, n_fits: int, tol: float) -> None:
+        """Warn of what went wrong in the search, once for all fits."""
+        failed = [evaluation for evaluation in self._evaluations if evaluation.error is not None]
+        if failed:
+            text = f"{len(failed)} candidates could not be fitted and were left out, the first "
+            text += f"({failed[0].candidate}) because: {failed[0].error}"
+            warnings.warn(text, FitFailedWarning, stacklevel=3)
+        if short := sum(evaluation.n_unconverged for evaluation in self._evaluations):
+            text = f"{short} of {n_fits} fits of the search stopped before tol={tol:g} was reached: "
+            text += "raise max_iter of the estimator, or see cv_results_['n_unconverged'] for whom it concerns"
+            warnings.warn(text, ConvergenceWarning, stacklevel=3)
+        if self.interrupted_:
+            done = len(self._evaluations) * self.n_splits_
+            text = f"the search was interrupted after {done} of {n_fits} fits; the best candidate so far was kept"
+            warnings.warn(text, ConvergenceWarning, stacklevel=3)
+        for end in self._open_ends:
+            text = f"{end}, which was extended as far as it goes by itself: give values beyond it"
+            warnings.warn(text, UserWarning, stacklevel=3)
+
+    def table(self, top: int | None = None) -> SearchTable:
+        """Return the candidates, the best first, each as far as it came; ``top`` limits the number of rows."""
+        if not hasattr(self, "_evaluations"):
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet. Call 'fit' first.")
+        if top is not None:
+            check_count(top, "top", " or None")
+        return tabulate(self._evaluations, self._score_name.replace("_", " "), *self._nouns, self._notes, top)
+
+    # ---- answers of the best estimator
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the best estimator to one file of data, for its own ``load``; the search itself is not kept."""
+        self._best().save(path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, callables: Functions | None = None) -> Self:
+        """Return a search whose best estimator was written by :meth:`save`; candidates and scores are not kept."""
+        if cls._searches is None:
+            raise TypeError("FieldSearchCV searches any estimator: load by the class of the one that was saved")
+        search = cls()
+        search.best_estimator_ = cls._searches.load(path, callables=callables)
+        return search
+
+    def __getattr__(self, name: str) -> Any:
+        # Only what is not found here comes this way; private names must not, or copying would go in circles.
+        kind = self._searches or type(self.__dict__.get("estimator"))
+        if name.startswith("_") or not (hasattr(kind, name) or name.endswith("_")):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        method = getattr(kind, name, None)
+        if "best_estimator_" in self.__dict__ or not callable(method):
+            return getattr(self._best(), name)
+
+        @wraps(method)  # scikit-learn looks for methods and their names before a fit
+        def of_best(*arguments: object, **settings: object) -> object:
+            return getattr(self._best(), name)(*arguments, **settings)
+
+        return of_best
+
+    def _best(self) -> Searched:
+        if "best_estimator_" not in self.__dict__:
+            searched = "cv_results_" in self.__dict__
+            advice = "was fitted with refit=False, so it has no fitted field" if searched else "is not fitted yet"
+            own = type(self).__name__
+            raise NotFittedError(f"this {own} {advice}. Call 'fit' first{', with refit=True' * searched}.")
+        return self.best_estimator_
+
+    def __sklearn_tags__(self) -> Tags:
+        estimator = self._searches() if self.estimator is None and self._searches is not None else self.estimator
+        return super().__sklearn_tags__() if estimator is None else get_tags(estimator)
+
+
+def _shown(estimator: Searched) -> dict[str, object]:
+    """Return the parameters by which a fit shows itself, those that the estimator has."""
+    return {name: value for name, value in estimator.get_params(deep=False).items() if name in ("callbacks", "verbose")}
+
+
+@declares_parameters
+class FieldSearchCV(FieldSearch):
+    """An estimator with kernel, rank and prior variances chosen by cross-validation, and refitted with the best.
+
+    Candidates that differ only in prior variances share the features of their kernel and start from each other's
+    coefficients; successive halving compares most of them on little data. Folds consist of whole items: sequences,
+    graphs, instances or samples. Around a classifier it is a classifier of scikit-learn, in pipelines and in
+    ``cross_val_score``.
+
+    Parameters
+    ----------
+    estimator : ChainCRF, SegmentCRF, GraphCRF, MultiLabelCRF, KernelClassifier or SequenceClassifier
+        Holds everything that is not searched. Its callbacks and ``verbose`` count for the last fit only.
+    kernels : kernel, name of one, dict of kernels by type of node, list of them, or None
+        Names stand for grids: "rbf" for five values of gamma around "scale", "poly" for degrees 1 to 3. Objects
+        and dicts are taken as they are. None means the estimator's own kernel, read in the same way.
+    prior_variances : list of positive numbers
+        For a sum of kernels, entries may be tuples with one number for each part.
+    ranks : list of int or None
+        None means the estimator's rank.
+    edge_prior_variances : list of positive numbers or None
+        Prior variances of transitions, of edges of every type or of log odds ratios of pairs of labels, all of them
+        with each of ``prior_variances``; None keeps that of the estimator, mostly the same variance as for the nodes.
+    cv : int, splitter or list of (train, test) indices, default 3
+        A number of random folds over which items with rare labels are spread, or anything that scikit-learn
+        takes; with ``groups``, folds that keep groups together.
+    scoring : "auto", "log_likelihood", "accuracy", another name or function(estimator, X, y), default "auto"
+        Higher is better. The log-likelihood is per token, node, label or sample, and needs exact inference; the others
+        are of the estimator's own predictions: "entity_f1" of ChainCRF, "micro_f1" and "hamming" of MultiLabelCRF, and
+        for classifiers any scorer of scikit-learn. Of several labels "accuracy" is the share of instances whose labels
+        are all right, "hamming" the share of right labels. "auto" is the log-likelihood; where inference is
+        approximate the accuracy, of several labels "hamming".
+    halving : bool, default True
+        False compares all candidates on all items, as GridSearchCV does.
+    factor : int, default 3
+        Of each rung, 1 in ``factor`` candidates goes on to the next, with ``factor`` times as many positions.
+    min_items : int or None
+        Training items of a fold in the first rung, at least; None means 20, of single inputs 100. Where that leaves no
+        room for halving, long sequences are cut into pieces of 25 positions or more, except for the last rung; a piece
+        then counts as a sequence. The searches of one estimator call it ``min_sequences``, ``min_graphs`` or
+        ``min_samples``.
+    extend : bool, default True
+        Where the best candidate has the smallest or largest prior variance of its grid, or gamma, look further by the
+        same ratio, as long as that is better and for three steps at most. False leaves it at a line in the table.
+    refit : bool, default True
+        Fit the best candidate to all items. Without it there are no predictions.
+    n_jobs : int or None
+        Threads; None means those of the estimator.
+    random_state : int, Generator, RandomState or None
+        For folds and rungs; also for the fields, unless the estimator has one of its own.
+    verbose : int, default 0
+        1 shows progress, with the time that is left, and the table.
+
+    Attributes
+    ----------
+    best_estimator_ : the estimator fitted to all items; its methods and attributes are those of the search as well
+    best_params_, best_score_, best_index_ : parameters, mean score and row of the best candidate
+    cv_results_ : dict of arrays, a row for each candidate and rung, as in HalvingGridSearchCV. ``n_resources`` is
+        the number of training positions of a fold; ``n_dropped`` counts held-out items that were not scored
+        because a label of theirs is not in the training part of the fold, ``n_unconverged`` fits that stopped
+        short of tol.
+    splits_ : list of (train, test) indices of the folds
+    n_splits_, refit_time_, interrupted_ : folds, seconds of the last fit, whether an interrupt ended the search
+    """
+
+    min_items: int | None = parameter(None)
+
+
+@declares_parameters
+class ChainCRFCV(FieldSearch):
+    """:class:`FieldSearchCV` of ``ChainCRF()`` by default; ``min_sequences`` is its ``min_items``."""
+
+    _searches, _least_parameter = ChainCRF, "min_sequences"
+    min_sequences: int | None = parameter(None)
+
+
+@declares_parameters
+class SegmentCRFCV(FieldSearch):
+    """:class:`FieldSearchCV` of ``SegmentCRF()`` by default; ``min_sequences`` is its ``min_items``."""
+
+    _searches, _least_parameter = SegmentCRF, "min_sequences"
+    min_sequences: int | None = parameter(None)
+
+
+@declares_parameters
+class GraphCRFCV(FieldSearch):
+    """:class:`FieldSearchCV` of ``GraphCRF()`` by default; ``min_graphs`` is its ``min_items``."""
+
+    _searches, _least_parameter = GraphCRF, "min_graphs"
+    min_graphs: int | None = parameter(None)
+
+
+@declares_parameters
+class MultiLabelCRFCV(FieldSearch):
+    """:class:`FieldSearchCV` of ``MultiLabelCRF()`` by default; ``min_samples`` is its ``min_items``."""
+
+    _searches, _least_parameter = MultiLabelCRF, "min_samples"
+    min_samples: int | None = parameter(None)
+
+
+@declares_parameters
+class KernelClassifierCV(FieldSearch):
+    """:class:`FieldSearchCV` of ``KernelClassifier()`` by default; ``min_samples`` is its ``min_items``."""
+
+    _searches, _least_parameter = KernelClassifier, "min_samples"
+    min_samples: int | None = parameter(None)

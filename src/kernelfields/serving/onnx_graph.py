@@ -1,0 +1,466 @@
+"""Arrays of an ONNX graph under construction: values with operators, rows of inputs, and the operations of kernels.
+
+    Value              an array that the graph computes; operators and functions of NumPy add nodes to the graph
+    DenseGraphRows     inputs (T, d) double, or windows of them
+    SparseGraphRows    the parts of a CSR matrix: indptr (T + 1) and indices (E) int64, values (E) double
+
+The formulas of kernelfields.kernels hold for such rows and values, whose methods are the operations of
+kernels/arrays.py, by the same names. Pivots and coefficients are arrays of NumPy, which become constants. The number T
+of rows is not known, so that constants have one row, which is broadcast. Rows of sparse inputs are never filled in:
+entry (t, j, v) adds v M[j] to row t, block by block of a window. Everything is computed in double precision.
+Fails: ServingError naming what a graph of ONNX cannot express; ImportError without onnx.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from types import ModuleType
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+from numpy.typing import ArrayLike, DTypeLike
+
+from kernelfields.numerics.sparse_rows import Rows, is_sparse
+from kernelfields.serving.tensor_file import ServingError
+
+if TYPE_CHECKING:
+    from onnx import NodeProto, TensorProto
+
+OPSET = 17
+#: A file of ONNX is one message of Protocol Buffers, which has at most 2 GiB.
+_MOST_BYTES = 2**31 - 2**24
+#: The numbers that ONNX has for types: onnx.TensorProto.INT64 and DOUBLE.
+_INT64, _DOUBLE = 7, 11
+
+Attribute = int | list[int] | str
+#: Functions of NumPy, and what ONNX calls them.
+_OPERATIONS = {
+    "absolute": "Abs",
+    "add": "Add",
+    "exp": "Exp",
+    "greater": "Greater",
+    "less_equal": "LessOrEqual",
+    "log": "Log",
+    "matmul": "MatMul",
+    "multiply": "Mul",
+    "negative": "Neg",
+    "sqrt": "Sqrt",
+    "subtract": "Sub",
+    "divide": "Div",
+}
+
+
+class Graph:
+    """Nodes and constants, named as they are added; a graph inside another sees the values of that."""
+
+    def __init__(self, outer: Graph | None = None):
+        try:
+            from onnx import helper, numpy_helper
+        except ImportError as error:
+            raise ImportError("writing ONNX needs the package onnx: pip install 'kernelfields[onnx]'") from error
+        self._helper: ModuleType = helper
+        self._numpy: ModuleType = numpy_helper
+        self.outer = outer
+        self.nodes: list[NodeProto] = []
+        self.initializers: list[TensorProto] = []
+        self._constants: dict[bytes, Value] = {}
+        self._n_names = self._n_bytes = 0
+
+    @property
+    def _root(self) -> Graph:
+        return self if self.outer is None else self.outer._root
+
+    def value(self, kind: str, name: str | None = None) -> Value:
+        """Return a value of this graph, with a name that no other has unless one is given."""
+        self._root._n_names += 1
+        return Value(self, name or f"{kind}_{self._root._n_names}")
+
+    def constant(self, content: ArrayLike, dtype: DTypeLike = np.float64) -> Value:
+        """Return a constant of the outermost graph; equal small ones are kept once."""
+        if self.outer is not None:
+            return self._root.constant(content, dtype)
+        array = np.ascontiguousarray(content, dtype=dtype).reshape(np.shape(content))
+        key = repr((array.dtype.str, array.shape)).encode() + array.tobytes() if array.size <= 64 else b""
+        if key in self._constants:
+            return self._constants[key]
+        value = self.value("constant")
+        self._n_bytes += array.nbytes
+        if self._n_bytes > _MOST_BYTES:
+            raise ServingError("the coefficients or pivots are too large for a file of ONNX, which has 2 GiB at most")
+        self.initializers.append(self._numpy.from_array(array, value.name))
+        if key:
+            self._constants[key] = value
+        return value
+
+    def whole(self, *numbers: int) -> Value:
+        """Return a constant list of whole numbers."""
+        return self.constant(np.array(numbers, dtype=np.int64), np.int64)
+
+    def zeros(self, shape: Value, dtype: DTypeLike = np.float64) -> Value:
+        """Return zeros of a shape that is computed."""
+        return self.add("ConstantOfShape", shape, value=self._numpy.from_array(np.zeros(1, dtype=dtype)))
+
+    def add(self, operation: str, *operands: Operand, **attributes: Attribute | TensorProto) -> Value:
+        """Add a node with one output, and return it."""
+        value = self.value(operation.lower())
+        names = [(operand if isinstance(operand, Value) else self.constant(operand)).name for operand in operands]
+        self.nodes.append(self._helper.make_node(operation, names, [value.name], **attributes))
+        return value
+
+    def name_output(self, value: Value, name: str) -> None:
+        """Give a value the name of an output."""
+        self.nodes.append(self._helper.make_node("Identity", [value.name], [name]))
+
+    def scan(
+        self,
+        body: Graph,
+        states: Sequence[tuple[Value, Value, Value]],
+        rows: Sequence[tuple[Value, Value]],
+        results: Sequence[Value],
+        *,
+        backward: bool = False,
+    ) -> list[Value]:
+        """Add a loop over rows; return the last states and the collected results.
+
+        ``states``: (first value, the value in the body, the next one); ``rows``: (array, its row in the body);
+        ``results``: values of the body that are collected, in the order of the rows.
+        """
+        info = self._helper.make_empty_tensor_value_info
+        inputs = [info(inside.name) for _, inside, _ in states] + [info(inside.name) for _, inside in rows]
+        outputs = [info(after.name) for _, _, after in states] + [info(inside.name) for inside in results]
+        inner = self._helper.make_graph(body.nodes, self.value("body").name, inputs, outputs)
+        found = [self.value("state") for _ in states] + [self.value("rows") for _ in results]
+        sources = [first.name for first, _, _ in states] + [array.name for array, _ in rows]
+        directions = {
+            "scan_input_directions": [int(backward)] * len(rows),
+            "scan_output_directions": [int(backward)] * len(results),
+        }
+        names = [value.name for value in found]
+        loop = self._helper.make_node("Scan", sources, names, body=inner, num_scan_inputs=len(rows), **directions)
+        self.nodes.append(loop)
+        return found
+
+
+class Value(NDArrayOperatorsMixin):
+    """An array that a graph computes; ``shape`` is known of constants alone."""
+
+    has_kernel_operations = True
+    dtype = np.dtype(np.float64)
+
+    def __init__(self, graph: Graph, name: str, shape: tuple[int, ...] = ()):
+        self.graph, self.name, self.shape = graph, name, shape
+
+    def node(self, operation: str, *others: Operand, **attributes: Attribute) -> Value:
+        """Return a function of this value and others, computed in the innermost of their graphs."""
+        inner = [other.graph for other in others if isinstance(other, Value) and other.graph.outer is self.graph]
+        return (inner[0] if inner else self.graph).add(operation, self, *others, **attributes)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *operands: Operand, out: object = None) -> Value:
+        if method != "__call__" or ufunc.__name__ not in _OPERATIONS:
+            return NotImplemented
+        first, *others = (own if isinstance(own, Value) else self.graph.constant(own) for own in operands)
+        return first.node(_OPERATIONS[ufunc.__name__], *others)
+
+    def __array_function__(
+        self, function: Callable, types: object, operands: Sequence[Value], options: Mapping[str, object]
+    ) -> Value:
+        return operands[0].node("Where", *operands[1:]) if function is np.where else NotImplemented
+
+    def __getitem__(self, key: tuple[slice, None]) -> Value:
+        """Return a vector as a column, (T, 1), which it is already."""
+        return self
+
+    def converted(self, dtype: DTypeLike) -> Value:
+        """Return the values as doubles."""
+        return self.node("Cast", to=_DOUBLE)
+
+    def transform(self, function: Callable[[Value], Value]) -> Value:
+        """Return a function of the values."""
+        return function(self)
+
+    def scale_rows_and_columns(self, rows: Value, columns: np.ndarray) -> Value:
+        """Return entry (i, j) times rows[i] * columns[j]."""
+        return self * rows * columns
+
+    def zero_up_to(self, bounds: Value) -> Value:
+        """Return the values, zero where they are not above their bounds."""
+        return (self <= bounds).node("Where", 0.0, self)
+
+    def first_negative(self) -> None:
+        """Return None: values are not known before the graph runs."""
+
+    def side_by_side(self, other: GraphRows | Value) -> JoinedRows:
+        """Return the columns of two matrices in one."""
+        return JoinedRows([self, other])
+
+    def clip(self, max: float) -> Value:  # noqa: A002  # as NumPy has it
+        """Return values, the maximum where they are above it."""
+        return self.node("Min", max)
+
+    def argmax(self, axis: int) -> Value:
+        """Return the place of the maximum along an axis, the first of equal ones."""
+        return self.node("ArgMax", axis=axis, keepdims=0)
+
+    def max(self, axis: int, keepdims: bool = False) -> Value:
+        """Return the maximum along an axis."""
+        return self.node("ReduceMax", axes=[axis], keepdims=int(keepdims))
+
+    def sum(self, axis: int | None = None) -> Value:
+        """Return the sum along an axis, or of all entries."""
+        axes = () if axis is None else (self.graph.whole(axis),)
+        return self.node("ReduceSum", *axes, keepdims=0)
+
+    def unsqueeze(self, axis: int) -> Value:
+        """Return the array with one more axis, of length one."""
+        return self.node("Unsqueeze", self.graph.whole(axis))
+
+    def squeeze(self, axis: int) -> Value:
+        """Return the array without an axis of length one."""
+        return self.node("Squeeze", self.graph.whole(axis))
+
+    def part(self, begin: Value, end: Value, axis: int = 0) -> Value:
+        """Return the rows, or columns, from ``begin`` up to ``end``, values that are lists of one number."""
+        return self.node("Slice", begin, end, self.graph.whole(axis))
+
+
+Operand = Value | ArrayLike
+
+
+class Product(Value):
+    """Rows times a matrix (width, m); numbers that it is multiplied by are multiplied into the matrix.
+
+    onnxruntime would join a product and a factor in one node, which has the factor in single precision.
+    """
+
+    def __init__(self, rows: GraphRows, matrix: np.ndarray):
+        self.graph, self.rows, self.matrix = rows.graph, rows, matrix
+
+    @cached_property
+    def name(self) -> str:  # type: ignore[override]
+        """The name of the product, which is added to the graph when it is first used."""
+        return self.rows._product(self.matrix).name
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *operands: Operand, out: object = None) -> Value:
+        if ufunc is np.multiply and operands[0] is self and isinstance(operands[1], float):
+            return Product(self.rows, self.matrix * operands[1])
+        return super().__array_ufunc__(ufunc, method, *operands)
+
+
+class GraphRows:
+    """Rows of inputs in a graph, ``width`` columns of them; subclasses write their product with a matrix."""
+
+    has_kernel_operations = True
+    dtype = np.dtype(np.float64)
+    # Arrays leave operators to the rows.
+    __array_ufunc__ = None
+
+    def __init__(self, graph: Graph, width: int):
+        self.graph, self.width = graph, width
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """One row, which stands for all, and the number of columns."""
+        return 1, self.width
+
+    def _product(self, matrix: np.ndarray) -> Value:
+        """Add the product of rows and a matrix (width, m) to the graph."""
+        raise NotImplementedError
+
+    def __matmul__(self, matrix: np.ndarray) -> Value:
+        return Product(self, matrix)
+
+    def __mul__(self, factor: Operand) -> ScaledRows:
+        return ScaledRows(self, factor)
+
+    def as_rows(self, name: str = "X") -> Self:
+        """Return the rows."""
+        return self
+
+    def converted(self, dtype: DTypeLike) -> Self:
+        """Return the rows, which are doubles."""
+        return self
+
+    def is_dense(self) -> bool:
+        """Whether a row can be taken off all rows."""
+        return isinstance(self, DenseGraphRows)
+
+    def scaled_rows(self, factors: Value) -> ScaledRows:
+        """Return every row times a number of its own."""
+        return self * factors
+
+    def side_by_side(self, other: GraphRows | Value) -> JoinedRows:
+        """Return the columns of two matrices in one."""
+        return JoinedRows([self, other])
+
+    def inner_products(self, Z: Rows) -> Value:
+        """Return <x, z> for all rows, (T, r)."""
+        return self @ dense_matrix(Z).T
+
+    def manhattan_distances(self, Z: Rows) -> Value:
+        """Raise ServingError: distances of sparse rows are not a product."""
+        raise ServingError("the kernel 'laplacian' on sparse inputs has no form in ONNX: use 'rbf', or dense inputs")
+
+    def looked_up(self, table: np.ndarray, columns: np.ndarray | None, owner: str) -> Value:
+        """Return entries of a table at the row numbers in the rows and at columns; None for its diagonal."""
+        numbers = (self @ np.ones((1, 1))).node("Cast", to=_INT64)
+        chosen = table.diagonal()[:, None] if columns is None else table[:, columns]
+        return self.graph.add("Gather", chosen, numbers.squeeze(1))
+
+    def by_blocks(self, n_columns: int, dtype: DTypeLike, function: Callable[[Self], Value]) -> Value:
+        """Return a function of the rows."""
+        return function(self)
+
+    def filled(self, shape: tuple[int, ...], value: float, dtype: DTypeLike) -> Value:
+        """Return an array of one value."""
+        row = np.full(shape if len(shape) == 2 else (*shape, 1), value)
+        return Value(self.graph, self.graph.constant(row).name, row.shape)
+
+
+class DenseGraphRows(GraphRows):
+    """Rows of an array."""
+
+    def __init__(self, rows: Value, width: int):
+        super().__init__(rows.graph, width)
+        self.rows = rows
+
+    def _product(self, matrix: np.ndarray) -> Value:
+        return self.rows @ matrix
+
+    def __sub__(self, row: np.ndarray) -> DenseGraphRows:
+        return DenseGraphRows(self.rows - row, self.width)
+
+    def squared_norms(self) -> Value:
+        """Return squared norms of the rows, (T, 1)."""
+        return self.rows.node("ReduceSumSquare", axes=[1], keepdims=1)
+
+    def __getitem__(self, key: tuple[slice, slice]) -> DenseGraphRows:
+        begin, end, _ = key[1].indices(self.width)
+        return DenseGraphRows(self.rows.part(self.graph.whole(begin), self.graph.whole(end), axis=1), end - begin)
+
+    def manhattan_distances(self, Z: Rows) -> Value:
+        """Return sum_j |x_j - z_j|, (T, r), a row of inputs at a time."""
+        body = Graph(self.graph)
+        row = body.value("row")
+        # A loop of ONNX may do without a state.
+        return self.graph.scan(body, [], [(self.rows, row)], [abs(row - dense_matrix(Z)).sum(1)])[0]
+
+    def windowed(self, window: tuple[int, int], length: Value) -> DenseGraphRows:
+        """Return every row joined with its neighbours; ``length`` is [T]."""
+        if window == (0, 0):
+            return self
+        blocks = _shifted([self.rows] * (sum(window) + 1), window, length)
+        return DenseGraphRows(self.graph.add("Concat", *blocks, axis=1), len(blocks) * self.width)
+
+
+class SparseGraphRows(GraphRows):
+    """Rows of a CSR matrix in a window, of which the columns ``seen`` = (begin, end) count.
+
+    ``parts`` are the rows (E, 1), columns (E,) and values (E, 1) of the entries.
+    """
+
+    def __init__(
+        self,
+        parts: tuple[Value, Value, Value],
+        n_features: int,
+        length: Value,
+        window: tuple[int, int] = (0, 0),
+        seen: tuple[int, int] | None = None,
+    ):
+        self.parts, self.n_features, self.length, self.window = parts, n_features, length, window
+        self.seen = seen or (0, n_features * (sum(window) + 1))
+        super().__init__(length.graph, self.seen[1] - self.seen[0])
+
+    @classmethod
+    def of_inputs(cls, indptr: Value, indices: Value, values: Value, n_features: int, length: Value) -> SparseGraphRows:
+        """Return the rows of inputs: the row of every entry is the number of rows that began before it."""
+        graph = indptr.graph
+        n_entries = indices.node("Shape")
+        inner = indptr.part(graph.whole(1), graph.whole(-1))
+        marks = graph.zeros(n_entries + graph.whole(1), np.int64)
+        ones = graph.add("Expand", graph.whole(1), inner.node("Shape"))
+        begun = marks.node("ScatterND", inner.unsqueeze(1), ones, reduction="add")
+        counted = begun.node("CumSum", graph.constant(np.int64(0), np.int64))
+        rows = counted.part(graph.whole(0), n_entries).unsqueeze(1)
+        return cls((rows, indices, values.unsqueeze(1)), n_features, length)
+
+    def _product(self, matrix: np.ndarray) -> Value:
+        n_features, (begin, end) = self.n_features, self.seen
+        blocks = []
+        for block in range(sum(self.window) + 1):
+            first = block * n_features
+            own = np.zeros((n_features, matrix.shape[1]))
+            low, high = max(begin, first), min(end, first + n_features)
+            if low < high:
+                own[low - first : high - first] = matrix[low - begin : high - begin]
+            blocks.append(self._gathered(own))
+        return self.graph.add("Sum", *_shifted(blocks, self.window, self.length)) if blocks[1:] else blocks[0]
+
+    def _gathered(self, matrix: np.ndarray) -> Value:
+        rows, indices, values = self.parts
+        updates = self.graph.add("Gather", matrix, indices) * values
+        shape = self.length.node("Concat", self.graph.whole(matrix.shape[1]), axis=0)
+        return self.graph.zeros(shape).node("ScatterND", rows, updates, reduction="add")
+
+    def squared_norms(self) -> Value:
+        """Return squared norms of the rows, (T, 1)."""
+        rows, indices, values = self.parts
+        squared = SparseGraphRows(
+            (rows, indices, values * values), self.n_features, self.length, self.window, self.seen
+        )
+        return squared @ np.ones((self.width, 1))
+
+    def __getitem__(self, key: tuple[slice, slice]) -> SparseGraphRows:
+        begin, end, _ = key[1].indices(self.width)
+        seen = self.seen[0] + begin, self.seen[0] + end
+        return SparseGraphRows(self.parts, self.n_features, self.length, self.window, seen)
+
+    def windowed(self, window: tuple[int, int], length: Value) -> SparseGraphRows:
+        """Return every row joined with its neighbours."""
+        return SparseGraphRows(self.parts, self.n_features, length, window)
+
+
+InputRows = DenseGraphRows | SparseGraphRows
+
+
+class ScaledRows(GraphRows):
+    """Rows times a number, or times a number each, (T, 1)."""
+
+    def __init__(self, rows: GraphRows, factor: Operand):
+        super().__init__(rows.graph, rows.width)
+        self.rows, self.factor = rows, factor
+
+    def _product(self, matrix: np.ndarray) -> Value:
+        return (self.rows @ matrix) * self.factor
+
+
+class JoinedRows(GraphRows):
+    """The columns of several rows, or of a constant row, side by side."""
+
+    def __init__(self, parts: Sequence[GraphRows | Value]):
+        super().__init__(parts[0].graph, sum(part.shape[1] for part in parts))
+        self.parts = parts
+
+    def _product(self, matrix: np.ndarray) -> Value:
+        ends = np.cumsum([part.shape[1] for part in self.parts])
+        first, *others = (part @ rows for part, rows in zip(self.parts, np.split(matrix, ends[:-1]), strict=True))
+        return sum(others, first)
+
+
+def _shifted(blocks: Sequence[Value], window: tuple[int, int], length: Value) -> list[Value]:
+    """Return block j, (T, m), with row t - before + j in the place of row t, zeros beyond the ends."""
+    before, after = window
+    graph, moved = length.graph, []
+    for number, block in enumerate(blocks):
+        padded = block.node("Pad", graph.whole(before, 0, after, 0))
+        moved.append(padded.part(graph.whole(number), length + graph.whole(number)))
+    return moved
+
+
+def dense_matrix(rows: Rows) -> np.ndarray:
+    """Return rows that may be sparse as an array of doubles; ServingError where it cannot be in a file of ONNX."""
+    if 8 * rows.shape[0] * rows.shape[1] > _MOST_BYTES:
+        size = " x ".join(map(str, rows.shape))
+        raise ServingError(f"a matrix of {size} is too large for a file of ONNX, which has 2 GiB at most")
+    return np.asarray(rows.toarray() if is_sparse(rows) else rows, dtype=np.float64)

@@ -1,0 +1,334 @@
+"""One class searches every estimator of labels; the searches of single estimators are that class."""
+
+import inspect
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from search_sequences import per_token, search_sequences
+from sklearn.base import clone, is_classifier
+from sklearn.datasets import load_iris
+from sklearn.ensemble import StackingClassifier
+from sklearn.exceptions import ConvergenceWarning, FitFailedWarning, NotFittedError
+from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold, cross_val_score
+from sklearn.utils.estimator_checks import (
+    check_sample_weight_equivalence_on_dense_data,
+    check_sample_weight_equivalence_on_sparse_data,
+)
+
+from kernelfields import (
+    ChainCRF,
+    ChainCRFCV,
+    FieldClustering,
+    FieldSearchCV,
+    FrameCRF,
+    GraphCRF,
+    GraphCRFCV,
+    KernelClassifier,
+    KernelClassifierCV,
+    MultiLabelCRF,
+    MultiLabelCRFCV,
+    SegmentCRF,
+    SegmentCRFCV,
+    SequenceClassifier,
+    SoftTargets,
+)
+from kernelfields.kernels.dot_product import Linear
+from kernelfields.kernels.kernel import Kernel
+from kernelfields.kernels.stationary import RBF
+from tests.samples import labelled_instances
+
+X, y = search_sequences(24, longest=9)
+GRAPHS = [(x, np.column_stack([np.arange(len(x) - 1), np.arange(1, len(x))])) for x in X]
+IRIS = [each[::3] for each in load_iris(return_X_y=True)]
+FOLDS = KFold(3, shuffle=True, random_state=0)
+TIGHT = {"tol": 1e-7, "max_iter": 500, "random_state": 0}
+GRID = {"kernels": [RBF(0.1), Linear()], "prior_variances": [0.1, 1.0], "extend": False}
+QUICK = {**GRID, "cv": 2, "random_state": 0}
+
+SEARCHES = {
+    "chains": (ChainCRFCV, ChainCRF(rank=8), (X, y), "min_sequences"),
+    "segments": (SegmentCRFCV, SegmentCRF(rank=8, max_duration=9), (X, y), "min_sequences"),
+    "graphs": (GraphCRFCV, GraphCRF(rank=8), (GRAPHS, y), "min_graphs"),
+    "labels": (MultiLabelCRFCV, MultiLabelCRF(rank=8), labelled_instances(30), "min_samples"),
+    "classes": (KernelClassifierCV, KernelClassifier(rank=8), IRIS, "min_samples"),
+}
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_the_search_of_one_estimator_is_the_search_of_all(name):
+    kind, estimator, data, least = SEARCHES[name]
+    settings = {**GRID, "factor": 2, "cv": 2, "random_state": 3}
+    own = kind(estimator, **settings, **{least: 4}).fit(*data)
+    general = FieldSearchCV(estimator, **settings, min_items=4).fit(*data)
+    assert len(set(own.cv_results_["iter"])) == 2
+    for column, values in own.cv_results_.items():
+        if not column.endswith("_time"):
+            np.testing.assert_array_equal(values, general.cv_results_[column], err_msg=column)
+    assert own.best_params_ == general.best_params_
+    assert str(own.table()).splitlines()[0] == str(general.table()).splitlines()[0]
+    for one, other in zip(own.predict(data[0]), general.predict(data[0]), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_searches_of_one_estimator_name_their_items(name):
+    kind, estimator, _, least = SEARCHES[name]
+    names = {*inspect.signature(FieldSearchCV).parameters} - {"min_items"} | {least}
+    assert {*inspect.signature(kind).parameters} == names
+    search = kind(estimator, **{least: 7})
+    assert {*search.get_params(deep=False)} == names
+    assert clone(search).get_params(deep=False)[least] == 7
+    assert f"{least}=7" in repr(search)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'least'"):
+        kind(least=7)
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_a_search_is_loaded_as_its_best_estimator(name, tmp_path):
+    kind, estimator, data, _ = SEARCHES[name]
+    search = kind(estimator, **{**QUICK, "kernels": Linear()}).fit(*data)
+    search.save(tmp_path / "field")
+    loaded = kind.load(tmp_path / "field")
+    assert type(loaded) is kind
+    assert loaded.score(*data) == search.score(*data)
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        loaded.table()
+    with pytest.raises(TypeError, match="load by the class of the one that was saved"):
+        FieldSearchCV.load(tmp_path / "field")
+
+
+@pytest.mark.parametrize("wrong", [None, 3, ChainCRF, FieldClustering(), FrameCRF()], ids=repr)
+def test_what_is_no_estimator_of_labels_is_refused(wrong):
+    with pytest.raises(
+        TypeError, match=r"estimator must be a field such as ChainCRF\(\), got .* a FrameCRF as its est"
+    ):
+        FieldSearchCV(wrong).fit(X, y)
+
+
+def test_groups_of_tables_and_frames_are_searched():
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame(np.vstack(X), columns=list("abc"))
+    table["sequence"] = np.repeat(np.arange(len(X)), [len(x) for x in X])
+    table["label"] = np.concatenate(y)
+    groups = table.groupby("sequence")
+    plain = FieldSearchCV(SegmentCRF(rank=8, max_duration=9), **QUICK).fit(X, y)
+    grouped = clone(plain).fit(groups[list("abc")], groups["label"])
+    np.testing.assert_allclose(grouped.cv_results_["mean_test_score"], plain.cv_results_["mean_test_score"], rtol=1e-9)
+    assert FrameCRF(clone(plain)).fit(table).score(table) == plain.score(X, y)
+
+
+def test_methods_are_there_before_the_fit():
+    assert KernelClassifierCV().predict_proba.__name__ == "predict_proba"
+    search = KernelClassifierCV(KernelClassifier("linear"), prior_variances=[1.0], cv=2, random_state=0)
+    assert StackingClassifier([("search", search)], cv=2).fit(*IRIS).stack_method_ == ["predict_proba"]
+    assert not hasattr(ChainCRFCV(), "predict_proba")
+    assert is_classifier(FieldSearchCV(KernelClassifier()))
+    assert not is_classifier(FieldSearchCV(SegmentCRF()))
+    with pytest.raises(NotFittedError, match="this FieldSearchCV is not fitted yet"):
+        FieldSearchCV(SegmentCRF()).predict_segments(X)
+
+
+def test_estimators_without_edges_have_no_variances_of_edges():
+    with pytest.raises(ValueError, match="KernelClassifier has no edges: leave out edge_prior_variances"):
+        KernelClassifierCV(edge_prior_variances=[1.0]).fit(*IRIS)
+
+
+# ---- segments
+
+
+def as_segments(labels):
+    begins = np.flatnonzero(np.append(True, labels[1:] != labels[:-1]))
+    ends = np.append(begins[1:], len(labels))
+    return [(int(begin), int(end), int(labels[begin])) for begin, end in zip(begins, ends, strict=True)]
+
+
+def test_segments_are_searched_as_by_a_grid_search():
+    crf = SegmentCRF(rank=8, max_duration=9, **TIGHT)
+    search = FieldSearchCV(crf, **GRID, cv=FOLDS, halving=False).fit(X, y)
+    grid = {"kernel": GRID["kernels"], "prior_variance": GRID["prior_variances"]}
+    peer = GridSearchCV(crf, grid, scoring=per_token, cv=FOLDS).fit(X, y)
+    np.testing.assert_allclose(
+        search.cv_results_["mean_test_score"], peer.cv_results_["mean_test_score"], atol=1e-3, rtol=0
+    )
+    assert search.predict_segments(X) == peer.best_estimator_.predict_segments(X)
+
+
+def test_labels_may_be_written_as_segments():
+    search = FieldSearchCV(SegmentCRF(rank=8, max_duration=9), **QUICK)
+    written = clone(search).fit(X, [as_segments(labels) for labels in y])
+    np.testing.assert_array_equal(
+        written.cv_results_["mean_test_score"], search.fit(X, y).cv_results_["mean_test_score"]
+    )
+    right = search.set_params(scoring="accuracy").fit(X, [as_segments(labels) for labels in y])
+    assert 0.3 < right.best_score_ <= 1.0
+
+
+def test_every_fold_has_the_longest_segments_of_all():
+    labels = [each.copy() for each in y]
+    labels[np.argmax([len(each) for each in labels])][:] = 1
+    search = FieldSearchCV(SegmentCRF(), **{**QUICK, "kernels": Linear(), "cv": 12}).fit(X, labels)
+    assert search.max_duration_ == SegmentCRF(Linear(), prior_variance=1.0).fit(X, labels).max_duration_
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+def test_long_sequences_are_cut_between_segments():
+    inputs, labels = search_sequences(240, longest=12)
+    parts = [slice(begin, begin + 40) for begin in range(0, 240, 40)]
+    long_X, long_y = ([np.concatenate(each[part]) for part in parts] for each in (inputs, labels))
+    trained = []
+
+    def durations(estimator, X, y):
+        trained.extend(y)
+        return estimator.score(X, y)
+
+    crf = SegmentCRF("linear", tol=0.01)
+    search = FieldSearchCV(crf, prior_variances=[0.1, 1.0, 10.0], cv=2, scoring=durations, factor=2, min_items=3)
+    search.set_params(extend=False, refit=False, random_state=0).fit(long_X, long_y)
+    assert search.cv_results_["n_resources"][0] < search.cv_results_["n_resources"][-1]
+    whole = {tuple(segment) for segment in _durations(long_y)}
+    pieces = [each for each in trained if len(each) < min(map(len, long_y))]
+    assert pieces
+    assert {tuple(segment) for segment in _durations(pieces)} <= whole
+
+
+def _durations(y):
+    """Durations and labels of all segments."""
+    for labels in y:
+        for begin, end, label in as_segments(np.asarray(labels)):
+            yield end - begin, label
+
+
+# ---- classes of sequences
+
+CLASSES = np.array(["a", "b", "c"])[np.arange(len(X)) % 3]
+MOVED = [x + number % 3 for number, x in enumerate(X)]
+
+
+def test_classes_of_sequences_are_searched_as_by_a_grid_search():
+    hidden = SequenceClassifier(n_states=2, rank=8, tol=0.01, random_state=0)
+    folds = StratifiedKFold(3)
+    search = FieldSearchCV(hidden, **GRID, cv=folds, halving=False).fit(MOVED, CLASSES)
+    grid = {"kernel": GRID["kernels"], "prior_variance": GRID["prior_variances"]}
+    peer = GridSearchCV(hidden, grid, scoring="neg_log_loss", cv=folds).fit(MOVED, CLASSES)
+    np.testing.assert_allclose(search.cv_results_["mean_test_score"], peer.cv_results_["mean_test_score"], rtol=1e-12)
+    np.testing.assert_array_equal(search.predict_proba(MOVED), peer.predict_proba(MOVED))
+    np.testing.assert_array_equal(search.classes_, ["a", "b", "c"])
+    assert is_classifier(search)
+    quick = search.set_params(kernels=Linear(), prior_variances=[1.0], cv=2, refit=True)
+    assert np.all(cross_val_score(quick, MOVED, CLASSES, cv=2) > 0.5)
+
+
+def test_names_of_kernels_stand_for_grids_of_sequence_classifiers():
+    hidden = SequenceClassifier(n_states=1, rank=8)
+    search = FieldSearchCV(hidden, prior_variances=[1.0], scoring="balanced_accuracy", extend=False, random_state=0)
+    wild = [x * [1.0, 100.0, 1e4] for x in MOVED]
+    kernels = search.fit(wild, CLASSES).cv_results_["param_kernel"]
+    # Columns of different scales: both kernels that suit them, on scaled columns.
+    assert [type(kernel).__name__ for kernel in kernels] == ["RBF"] * 5 + ["Laplacian"] * 5
+    assert search.best_estimator_.scale is True
+    assert 0.5 < search.best_score_ <= 1.0
+    assert "balanced accuracy" in str(search.table())
+    assert search.set_params(kernels=RBF(0.1)).fit(MOVED, CLASSES).best_estimator_.scale is False
+
+
+def test_sequences_of_features_rare_classes_and_failures():
+    words = [[{f"f{i}": str(round(value)) for i, value in enumerate(row)} for row in x] for x in MOVED]
+    classes = CLASSES.astype("<U5")
+    classes[5] = "alone"
+    search = FieldSearchCV(SequenceClassifier(n_states=1), prior_variances=[0.1, 1.0], extend=False, random_state=0)
+    search.fit(words, classes)
+    assert np.all(search.cv_results_["n_dropped"] == 1)
+    assert "1 held-out sequences were not scored" in str(search.table())
+    assert set(search.cv_results_["param_kernel"]) == {Linear()}
+
+    class Negative(Kernel):
+        def _block(self, X, Z):
+            return -np.ones((len(X), len(X if Z is None else Z)))
+
+        def _diagonal(self, X):
+            return -np.ones(len(X))
+
+    with pytest.warns(FitFailedWarning, match="2 candidates could not be fitted"):
+        search.set_params(kernels=[Negative(), RBF(0.1)]).fit(MOVED, CLASSES)
+    assert search.best_params_["kernel"] == RBF(0.1)
+
+
+def test_an_interrupt_of_a_sequence_classifier_ends_the_search(monkeypatch):
+    calls, fit = [], SequenceClassifier.fit
+
+    def interrupted(self, X, y, sample_weight=None):
+        calls.append(1)
+        fitted = fit(self, X, y, sample_weight)
+        if len(calls) == 5:
+            # As Ctrl-C leaves it: the best estimate so far.
+            fitted.estimator_.solution_ = replace(fitted.solution_, reason="interrupted")
+        return fitted
+
+    monkeypatch.setattr(SequenceClassifier, "fit", interrupted)
+    search = FieldSearchCV(SequenceClassifier(n_states=1, rank=8), **QUICK)
+    with pytest.warns(ConvergenceWarning, match="search was interrupted after 4 of 8 fits"):
+        search.fit(MOVED, CLASSES)
+    assert list(search.cv_results_["param_kernel"]) == [RBF(0.1)] * 2
+
+
+# ---- targets
+
+
+def test_soft_targets_are_scored_by_the_expected_log_likelihood():
+    teacher = ChainCRF("linear", tol=1e-8).fit(X, y)
+    nodes, pairs = teacher.predict_marginals(X, cliques="edge")
+    targets = SoftTargets(nodes, pairs, classes=teacher.classes_)
+    crf = ChainCRF("linear", tol=1e-8)
+    search = ChainCRFCV(crf, prior_variances=[0.1, 1.0], cv=2, extend=False, random_state=0).fit(X, targets)
+    expected = []
+    for train, test in search.splits_:
+        fitted = clone(crf).set_params(prior_variance=search.best_params_["prior_variance"])
+        fitted.fit([X[i] for i in train], targets.subset(train))
+        draws = teacher.sample([X[i] for i in test], n_samples=3000, random_state=0)
+        held_out = [X[i] for i in test]
+        by_draw = [fitted.log_likelihood(held_out, [own[draw] for own in draws]) for draw in range(0, 3000, 10)]
+        expected.append(np.mean(by_draw) / sum(len(X[i]) for i in test))
+    assert search.best_score_ == pytest.approx(np.mean(expected), abs=0.02)
+    with pytest.raises(ValueError, match=r"scoring='accuracy' needs every label.*use 'log_likelihood'"):
+        search.set_params(scoring="accuracy").fit(X, targets)
+
+
+def test_soft_targets_of_samples():
+    shares = KernelClassifier("linear").fit(*IRIS).predict_proba(IRIS[0])
+    for nodes in (shares, shares.tolist()):
+        search = KernelClassifierCV(kernels="linear", prior_variances=[0.1, 1.0], extend=False, random_state=0)
+        search.fit(IRIS[0], SoftTargets(nodes, classes=[0, 1, 2]))
+        assert search.best_score_ < -np.mean(-np.sum(shares * np.log(shares), axis=1)) + 1e-9
+        assert search.score(*IRIS) > 0.8
+
+
+# ---- weights
+
+
+@pytest.mark.parametrize(
+    "check", [check_sample_weight_equivalence_on_dense_data, check_sample_weight_equivalence_on_sparse_data]
+)
+def test_weights_are_repetitions(check):
+    check("KernelClassifierCV", KernelClassifierCV(kernels=["rbf"], prior_variances=[0.1, 1.0], extend=False))
+
+
+WEIGHED = [("chains", "log_likelihood"), ("chains", "accuracy"), ("graphs", "accuracy")]
+
+
+@pytest.mark.parametrize(("name", "scoring"), [*WEIGHED, ("segments", "log_likelihood"), ("labels", "log_likelihood")])
+def test_items_of_weight_two_are_two_items(name, scoring):
+    _, estimator, (X, y), _ = SEARCHES[name]
+    twice, train, test = [0, 4, 5], np.arange(12), np.arange(12, 20)
+    weights = np.ones(len(y))
+    weights[[*twice, 13, 17]] = 2.0
+    search = FieldSearchCV(clone(estimator).set_params(basis="all", **TIGHT), **{**QUICK, "scoring": scoring})
+    search.set_params(kernels="rbf", prior_variances=[1.0], refit=False, cv=[(train, test)]).fit(X, y, weights)
+    order = np.concatenate([np.arange(len(y)), [*twice, 13, 17]])
+    X, y = ([each[i] for i in order] if isinstance(each, list) else each[order] for each in (X, y))
+    n = len(weights)
+    repeated = clone(search).set_params(cv=[([*train, n, n + 1, n + 2], [*test, n + 3, n + 4])]).fit(X, y)
+    assert list(search.cv_results_["param_kernel"]) == list(repeated.cv_results_["param_kernel"])
+    np.testing.assert_allclose(
+        search.cv_results_["mean_test_score"], repeated.cv_results_["mean_test_score"], atol=1e-5
+    )
