@@ -25,9 +25,9 @@ from benchmarks.result_files import write_results
 from kernelfields.inference.approximate.base import LoopyBelief, TreeReweighted
 from kernelfields.inference.chain.family import ChainFamily
 from kernelfields.inference.choice import plan_inference
+from kernelfields.inference.family import EDGE, Potentials
 from kernelfields.inference.graphs import GraphFamily
 from kernelfields.inference.junction.plan import TooWide, plan_junction
-from kernelfields.inference.potentials import EDGE, Potentials
 from kernelfields.numerics.threads import Workers
 
 WORKERS = Workers()

@@ -32,7 +32,7 @@ from kernelfields import ChainCRF, LabelDictionary
 from kernelfields.fields.allowed import AllowedLabels
 from kernelfields.inference.chain.family import ChainFamily
 from kernelfields.inference.chain.lists import infer_lists
-from kernelfields.inference.potentials import EDGE, Potentials
+from kernelfields.inference.family import EDGE, Potentials
 from kernelfields.numerics.threads import Workers
 
 LENGTH, WORDS, EACH, MANY = 20, 2000, 10, 1000

@@ -27,7 +27,7 @@ from kernelfields.fields.cliques import EdgeCliques, NodeCliques
 from kernelfields.fields.constraints import resolve_constraints
 from kernelfields.inference.chain.family import ChainFamily
 from kernelfields.inference.choice import FamilySpec
-from kernelfields.inference.potentials import EDGE, Potentials
+from kernelfields.inference.family import EDGE, Potentials
 from kernelfields.kernels.stationary import RBF
 from kernelfields.models.build import build_designs, name_cliques
 from kernelfields.numerics.threads import Workers, available_cores

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 from kernelfields.fields.segments import DURATION, SEGMENT
-from kernelfields.inference.potentials import EDGE, Potentials
+from kernelfields.inference.family import EDGE, Potentials
 from kernelfields.inference.segments.family import SegmentFamily
 from kernelfields.numerics.threads import Workers
 

@@ -23,7 +23,7 @@ from benchmarks.result_files import merge_results
 from kernelfields.engines.torch.family import TorchChainFamily, TorchPotentials
 from kernelfields.fields.chains import Chains
 from kernelfields.inference.chain.family import ChainFamily
-from kernelfields.inference.potentials import EDGE, Potentials
+from kernelfields.inference.family import EDGE, Potentials
 from kernelfields.objective.likelihoods.likelihood import labelled_objective
 
 SHAPES = [(50_000, 20), (200, 5_000)]

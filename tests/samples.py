@@ -13,7 +13,7 @@ from kernelfields.fields.chains import Chains
 from kernelfields.fields.cliques import CliqueSet
 from kernelfields.fields.constraints import resolve_constraints
 from kernelfields.inference.choice import FamilySpec
-from kernelfields.inference.potentials import EDGE
+from kernelfields.inference.family import EDGE
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.kernel import Constant
 from kernelfields.models.build import build_designs, name_cliques

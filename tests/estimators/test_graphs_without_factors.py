@@ -7,7 +7,7 @@ from scipy.special import log_softmax
 from kernelfields import ChainCRF, EdgeCliques, GraphCRF, KernelClassifier, NodeCliques, OrderCliques, SkipCliques
 from kernelfields.fields.graphs import Graphs
 from kernelfields.inference.choice import FamilySpec
-from kernelfields.inference.potentials import Potentials
+from kernelfields.inference.family import Potentials
 from kernelfields.objective.likelihoods.likelihood import likelihood_of
 from tests.samples import design_of, labelled_sequences, random_chains
 

@@ -8,7 +8,7 @@ from kernelfields.family.fields import FieldFamily
 from kernelfields.family.finite import FiniteFamily
 from kernelfields.inference.chain.family import ChainFamily
 from kernelfields.inference.choice import plan_inference
-from kernelfields.inference.potentials import EDGE, Potentials
+from kernelfields.inference.family import EDGE, Potentials
 from tests.oracles.chains import enumerate_chain
 
 OFFSETS = np.array([0, 3, 5])

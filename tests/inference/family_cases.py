@@ -20,11 +20,10 @@ from kernelfields.fields.chains import Chains
 from kernelfields.fields.constraints import ConstraintMasks
 from kernelfields.fields.label_cliques import LabelledInstances
 from kernelfields.inference.approximate.base import Gibbs, LoopyBelief, TreeReweighted
-from kernelfields.inference.base_measure import BaseMeasure
 from kernelfields.inference.chain.family import ChainFamily, ListFamily
 from kernelfields.inference.choice import FamilySpec, family_of, plan_inference
+from kernelfields.inference.family import EDGE, BaseMeasure, Placement, Potentials
 from kernelfields.inference.ngrams.family import NgramFamily
-from kernelfields.inference.potentials import EDGE, Placement, Potentials
 from kernelfields.inference.ring import Rings
 from kernelfields.inference.segments.family import SegmentFamily
 from kernelfields.inference.single import SingleFamily

@@ -7,7 +7,6 @@ from kernelfields.fields.allowed import AllowedLabels
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.constraints import resolve_constraints
 from kernelfields.inference.answers import Answers
-from kernelfields.inference.base_measure import BaseMeasure
 from kernelfields.inference.chain.decoding import viterbi
 from kernelfields.inference.chain.family import ChainFamily, ListFamily
 from kernelfields.inference.chain.lists import (
@@ -21,7 +20,7 @@ from kernelfields.inference.chain.lists import (
     worth_lists,
 )
 from kernelfields.inference.choice import FamilySpec, family_of
-from kernelfields.inference.potentials import EDGE, Potentials
+from kernelfields.inference.family import EDGE, BaseMeasure, Potentials
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.likelihoods.likelihood import PartialLikelihood, labelled_objective
 from tests.arrays import Inferred, infer_chains

@@ -5,7 +5,7 @@ import pytest
 
 from kernelfields.inference.approximate.base import OPTIONS, LoopyBelief, TreeReweighted
 from kernelfields.inference.approximate.belief_propagation import PropagationFamily
-from kernelfields.inference.approximate.pair_layout import PairLayout, cut_apart, growth_order
+from kernelfields.inference.approximate.pair_graph import PairGraphs, cut_apart, growth_order
 from kernelfields.inference.choice import plan_inference
 from kernelfields.numerics.threads import Workers
 from tests.arrays import decode_graphs, infer_graphs
@@ -79,7 +79,7 @@ def test_the_weights_are_those_of_random_spanning_trees():
     for _ in range(30):
         n = int(rng.integers(2, 12))
         edges = np.array([rng.choice(n, 2, replace=False) for _ in range(rng.integers(1, 3 * n))])
-        layout = PairLayout(np.array([0, n]), [edges])
+        layout = PairGraphs(np.array([0, n]), [edges])
         graph = layout.graph
         assert {frozenset(pair) for pair in edges.tolist()} == {
             frozenset(pair) for pair in zip(graph.parent.tolist(), graph.child.tolist(), strict=True)
@@ -128,7 +128,7 @@ def test_tied_tables_equal_copies(method):
 
 def test_a_tied_table_is_exponentiated_once_per_weight():
     offsets, members = grid(30, 30)
-    layout = PairLayout(offsets, members)
+    layout = PairGraphs(offsets, members)
     arranged = layout.tables([np.zeros((1, 4, 4))] * 2, (True, True), layout.graph)
     assert len(arranged.exps) == 4  # two tables, with rho = 1 at the border and 1/2 inside
 

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelfields.inference.chain.family import ChainFamily
+from kernelfields.inference.family import EDGE
 from kernelfields.inference.graphs import GraphPotentials
 from kernelfields.inference.junction.family import RescuedItems
 from kernelfields.inference.packing import InfeasibleGraph
-from kernelfields.inference.potentials import EDGE
 from kernelfields.numerics.threads import Workers
 from tests.arrays import infer_chains
 from tests.oracles.chains import enumerate_chain

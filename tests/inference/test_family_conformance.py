@@ -19,7 +19,7 @@ import pytest
 from scipy.stats import chisquare
 
 from kernelfields.fields.segments import Segmentation
-from kernelfields.inference.potentials import Placement, Potentials, Statistics
+from kernelfields.inference.family import Placement, Potentials, Statistics
 from kernelfields.inference.segments.family import SegmentFamily
 from kernelfields.numerics.threads import Workers
 from tests.inference.family_cases import (

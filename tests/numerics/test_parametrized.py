@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from sklearn import config_context
 from sklearn.base import BaseEstimator, clone
 
-from kernelfields.numerics.parametrized import Parametrized, has_defaults, parameter_defaults
+from kernelfields.numerics.registry import Parametrized, has_defaults, parameter_defaults
 
 
 class Ours(Parametrized):

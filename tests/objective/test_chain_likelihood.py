@@ -7,9 +7,8 @@ import pytest
 
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.constraints import resolve_constraints
-from kernelfields.inference.base_measure import BaseMeasure
 from kernelfields.inference.chain.family import ChainFamily, ChainMember, positions_at_once
-from kernelfields.inference.potentials import EDGE, Potentials
+from kernelfields.inference.family import EDGE, BaseMeasure, Potentials
 from kernelfields.objective.likelihoods.likelihood import labelled_objective
 from tests.oracles.chains import enumerate_chain
 

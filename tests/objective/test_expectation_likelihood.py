@@ -11,7 +11,7 @@ from kernelfields.fields.constraints import resolve_constraints
 from kernelfields.fields.graphs import Factors, Graphs
 from kernelfields.fields.label_cliques import LabelledInstances
 from kernelfields.inference.choice import FamilySpec
-from kernelfields.inference.potentials import EDGE, Placement
+from kernelfields.inference.family import EDGE, Placement
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.likelihoods.expectations import Criteria, Expectation, ExpectationLikelihood
 from kernelfields.objective.likelihoods.likelihood import likelihood_of

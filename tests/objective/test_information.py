@@ -5,7 +5,7 @@ import pytest
 
 from kernelfields.fields.chains import Chains
 from kernelfields.inference.chain.family import ChainFamily
-from kernelfields.inference.potentials import EDGE, Potentials
+from kernelfields.inference.family import EDGE, Potentials
 from kernelfields.inference.single import SingleFamily
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.likelihoods.information import InformationObjective

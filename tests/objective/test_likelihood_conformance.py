@@ -11,7 +11,7 @@ import pytest
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.evidence import SoftRows
 from kernelfields.fields.segments import Segmentation
-from kernelfields.inference.potentials import EDGE
+from kernelfields.inference.family import EDGE
 from kernelfields.objective.likelihoods.likelihood import (
     Likelihood,
     PartialLikelihood,

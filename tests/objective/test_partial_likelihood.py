@@ -13,7 +13,7 @@ from kernelfields.fields.graphs import Factors, Graphs
 from kernelfields.fields.label_cliques import LabelledInstances
 from kernelfields.inference.chain.family import ChainFamily
 from kernelfields.inference.choice import FamilySpec
-from kernelfields.inference.potentials import EDGE, Placement, Potentials
+from kernelfields.inference.family import EDGE, Placement, Potentials
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.likelihoods.likelihood import (
     Likelihood,

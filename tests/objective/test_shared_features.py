@@ -8,14 +8,10 @@ import scipy.sparse as sp
 
 from kernelfields.fields.graphs import Graphs
 from kernelfields.inference.choice import plan_inference
-from kernelfields.inference.potentials import Potentials
+from kernelfields.inference.family import Potentials
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.datafit import LocalDatafit
-from kernelfields.objective.designs.design import (
-    runs_of_one_table,
-    shared_pull_back,
-    shared_scores,
-)
+from kernelfields.objective.designs.design import runs_of_one_table, shared_pull_back, shared_scores
 from kernelfields.objective.designs.tables import DenseTable
 from kernelfields.objective.likelihoods.likelihood import labelled_objective
 from tests.samples import design_of

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kernelfields.fields.chains import Chains
-from kernelfields.inference.potentials import EDGE, Potentials
+from kernelfields.inference.family import EDGE, Potentials
 from kernelfields.objective import stochastic as module
 from kernelfields.objective.posterior import LogPosterior
 from kernelfields.objective.stochastic import dual_ascent

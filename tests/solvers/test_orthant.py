@@ -9,9 +9,8 @@ from kernelfields.fields.chains import Chains
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.posterior import Direction, LogPosterior
 from kernelfields.solvers.choice import resolve_solver
-from kernelfields.solvers.lbfgs import LBFGS, StochasticStart
+from kernelfields.solvers.lbfgs import LBFGS, OrthantLBFGS, StochasticStart
 from kernelfields.solvers.loop import minimize
-from kernelfields.solvers.orthant import OrthantLBFGS
 from tests.samples import chain_datafit, design_of
 
 L = 3

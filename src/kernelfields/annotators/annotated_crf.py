@@ -26,8 +26,14 @@ from kernelfields.fields.ragged import Ragged, plain_strings
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import refuse_approximate
 from kernelfields.models.partial import resolve_partial_labels
-from kernelfields.numerics.declared import attribute, check_declared, declares_parameters, parameter
-from kernelfields.numerics.parameters import check_count, is_real
+from kernelfields.numerics.parameters import (
+    attribute,
+    check_count,
+    check_declared,
+    declares_parameters,
+    is_real,
+    parameter,
+)
 from kernelfields.numerics.threads import Workers
 
 #: The fields that annotators can be fitted with.

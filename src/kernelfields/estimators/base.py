@@ -65,9 +65,9 @@ from kernelfields.fields.evidence import LabelEvidence, as_evidence, read_labels
 from kernelfields.fields.ragged import Ragged, per_item, plain_strings
 from kernelfields.fields.reading import SEQUENCES, Nouns, check_class_weight, locate, plain_label, random_generator
 from kernelfields.formats.model_file import Document
-from kernelfields.inference.answers import Answers, warn_of_inference
+from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import FamilySpec, refuse_approximate
-from kernelfields.inference.potentials import EDGE
+from kernelfields.inference.family import EDGE, warn_of_inference
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.labels import LabelKernel
 from kernelfields.kernels.registry import has_no_scale, has_one_scale
@@ -96,20 +96,18 @@ from kernelfields.models.fit import (
 from kernelfields.models.partial import PartialLabels, resolve_partial_labels
 from kernelfields.models.pilot_fit import FALLBACK, MOST_RANK, PilotFit, split
 from kernelfields.models.stored_values import record
-from kernelfields.numerics.declared import (
-    attribute,
-    check_declared,
-    count_or_none,
-    declares_parameters,
-    one_of,
-    parameter,
-)
 from kernelfields.numerics.parameters import (
+    attribute,
     check_callbacks,
     check_choice,
     check_count,
+    check_declared,
     check_tolerance,
+    count_or_none,
+    declares_parameters,
     is_auto,
+    one_of,
+    parameter,
     resolve_dtype,
 )
 from kernelfields.numerics.threads import Workers, blas_threads

@@ -35,18 +35,21 @@ from kernelfields.models.fit import DevelopmentSet, FitOptions, FittedField, war
 from kernelfields.models.partial import PartialLabels, with_unlabelled
 from kernelfields.models.pilot_fit import FALLBACK
 from kernelfields.models.stream import LabelStream
-from kernelfields.numerics.declared import (
+from kernelfields.numerics.parameters import (
     Check,
     attribute,
+    check_callbacks,
+    check_penalty,
+    check_support,
     declares_parameters,
+    is_auto,
     one_of,
     or_none,
     parameter,
     variances_or_auto,
-    window_of_inputs,
 )
-from kernelfields.numerics.parameters import check_callbacks, check_penalty, check_support, is_auto
 from kernelfields.numerics.threads import Workers
+from kernelfields.numerics.windows import window_of_inputs
 from kernelfields.objective.bounds import Certificate
 from kernelfields.structure.candidates import default_candidates, learn_chain_cliques, resolve_search
 from kernelfields.structure.search import StructurePath, StructureSearch

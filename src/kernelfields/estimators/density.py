@@ -55,8 +55,17 @@ from kernelfields.models.documents import (
     rebuild_subspace,
 )
 from kernelfields.models.stored_values import finite_array, record, whole_number
-from kernelfields.numerics.declared import Check, check_declared, declares_parameters, or_none, parameter
-from kernelfields.numerics.parameters import check_count, check_penalty, check_tolerance, is_real
+from kernelfields.numerics.parameters import (
+    Check,
+    check_count,
+    check_declared,
+    check_penalty,
+    check_tolerance,
+    declares_parameters,
+    is_real,
+    or_none,
+    parameter,
+)
 from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.designs.design import kernel_quadratic_form
 

@@ -30,17 +30,20 @@ from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.models.clusters import STARTS, ClimbOptions, Clusters, find_clusters
 from kernelfields.models.field import Field
 from kernelfields.models.fit import FittedBy
-from kernelfields.numerics.declared import (
+from kernelfields.numerics.parameters import (
     attribute,
+    check_count,
+    check_prior_variance,
+    check_tolerance,
     count_or_none,
     declares_parameters,
+    is_auto,
     one_of,
     parameter,
     variances_or_auto,
-    window_of_inputs,
 )
-from kernelfields.numerics.parameters import check_count, check_prior_variance, check_tolerance, is_auto
 from kernelfields.numerics.threads import Workers, blas_threads
+from kernelfields.numerics.windows import window_of_inputs
 from kernelfields.objective.designs.design import Design
 
 if TYPE_CHECKING:

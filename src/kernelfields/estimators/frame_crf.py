@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.estimators.hints import AdvisedEstimator
 from kernelfields.features.frames import FrameReader, FrameSequences
-from kernelfields.numerics.declared import declares_parameters, parameter
+from kernelfields.numerics.parameters import declares_parameters, parameter
 
 
 @declares_parameters

@@ -21,8 +21,14 @@ from kernelfields.fields.graphs import Graphs
 from kernelfields.inference.choice import FamilySpec, check_method, family_of
 from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.models.partial import PartialLabels, with_unlabelled
-from kernelfields.numerics.declared import attribute, declares_parameters, one_of, parameter, variance_or_auto
-from kernelfields.numerics.parameters import check_support
+from kernelfields.numerics.parameters import (
+    attribute,
+    check_support,
+    declares_parameters,
+    one_of,
+    parameter,
+    variance_or_auto,
+)
 from kernelfields.objective.term import Term
 from kernelfields.reports.graph_pictures import LabelledGraph
 

@@ -26,8 +26,7 @@ from kernelfields.inference.single import softmax
 from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.models.fit import FitOptions, FittedField
 from kernelfields.models.partial import PartialLabels, with_unlabelled_rows
-from kernelfields.numerics.declared import declares_parameters, parameter, variances_or_auto
-from kernelfields.numerics.parameters import check_tolerance
+from kernelfields.numerics.parameters import check_tolerance, declares_parameters, parameter, variances_or_auto
 from kernelfields.objective.designs.design import Design
 from kernelfields.uncertainty.laplace.samples import label_variances, probit_marginals
 

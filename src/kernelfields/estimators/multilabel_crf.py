@@ -32,8 +32,15 @@ from kernelfields.models.field import Field
 from kernelfields.models.fit import FittedField
 from kernelfields.models.partial import PartialLabels
 from kernelfields.models.stored_values import share
-from kernelfields.numerics.declared import attribute, declares_parameters, one_of, or_none, parameter
-from kernelfields.numerics.parameters import check_prior_variance, is_whole
+from kernelfields.numerics.parameters import (
+    attribute,
+    check_prior_variance,
+    declares_parameters,
+    is_whole,
+    one_of,
+    or_none,
+    parameter,
+)
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.term import Term
 from kernelfields.reports.inspection import WeightsTable

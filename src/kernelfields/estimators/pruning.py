@@ -22,8 +22,8 @@ from kernelfields.fields.reading import offsets_of
 from kernelfields.formats.model_file import Document
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.chain.family import ChainFamily, ListFamily
-from kernelfields.inference.potentials import Potentials
-from kernelfields.numerics.declared import check_declared, declares_parameters, one_of, parameter
+from kernelfields.inference.family import Potentials
+from kernelfields.numerics.parameters import check_declared, declares_parameters, one_of, parameter
 from kernelfields.numerics.registry import SETTINGS
 
 

@@ -40,11 +40,10 @@ from kernelfields.formats.model_file import Document
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.checks import check_labels, check_lengths
 from kernelfields.inference.choice import FamilySpec
-from kernelfields.inference.potentials import EDGE
+from kernelfields.inference.family import EDGE
 from kernelfields.inference.segments.family import SegmentFamily, SegmentMember
 from kernelfields.models.build import NamedCliques, name_cliques
-from kernelfields.numerics.declared import attribute, declares_parameters, or_none, parameter
-from kernelfields.numerics.parameters import check_count
+from kernelfields.numerics.parameters import attribute, check_count, declares_parameters, or_none, parameter
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.term import Term
 from kernelfields.reports.inspection import Explanation

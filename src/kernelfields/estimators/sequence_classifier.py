@@ -33,16 +33,18 @@ from kernelfields.fields.reading import check_class_weight, is_sequence, pack_in
 from kernelfields.formats.model_file import Document
 from kernelfields.models.documents import checked_classes, describe_parameters, rebuild_estimator
 from kernelfields.models.partial import PartialLabels
-from kernelfields.numerics.declared import (
+from kernelfields.numerics.parameters import (
     attribute,
+    check_count,
+    check_prior_variance,
     declares_parameters,
+    is_auto,
     one_of,
     or_none,
     parameter,
-    window_of_inputs,
 )
-from kernelfields.numerics.parameters import check_count, check_prior_variance, is_auto
 from kernelfields.numerics.sparse_rows import offsets_of
+from kernelfields.numerics.windows import window_of_inputs
 from kernelfields.solvers.loop import Solution
 
 # Parameters of the chain over states.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse
 
-from kernelfields.features.column_names import columns_of, difference
+from kernelfields.features.readers import columns_of, difference
 from kernelfields.fields.evidence import is_unknown
 from kernelfields.fields.reading import Nouns
 

@@ -27,9 +27,8 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.features.column_names import check_columns, shared_columns
 from kernelfields.features.dicts import FeatureDictEncoder
-from kernelfields.features.readers import is_feature_sequences
+from kernelfields.features.readers import check_columns, is_feature_sequences, shared_columns
 from kernelfields.fields.reading import Matrix, encode_labels, is_empty, open_groups, pack_inputs
 
 _PASSTHROUGH = "passthrough"

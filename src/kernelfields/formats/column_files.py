@@ -213,7 +213,8 @@ def read_column_lines(
     if separator not in ("auto", *SEPARATORS):
         raise ValueError(f"separator must be 'auto', 'tab' or 'space', got {separator!r}")
     numbered = enumerate(read_lines(path), start=1)
-    head, layout = _find_layout(numbered, _Layout(input_name(path), SEPARATORS.get(separator, ""), comments, conllu))
+    unread = _ColumnFormat(input_name(path), SEPARATORS.get(separator, ""), comments, conllu)
+    head, layout = _find_format(numbered, unread)
     return layout.separator, layout.cut(chain(head, numbered)) if layout.n_columns else iter(())
 
 
@@ -274,7 +275,7 @@ def write_columns(
 
 
 @dataclass(frozen=True)
-class _Layout:
+class _ColumnFormat:
     """How lines are cut: what separates the cells, how many a row has, and the source of that number."""
 
     name: str
@@ -284,7 +285,7 @@ class _Layout:
     n_columns: int = 0
     authority: str = ""
 
-    def as_in(self, number: int, line: str) -> _Layout:
+    def as_in(self, number: int, line: str) -> _ColumnFormat:
         """Return the layout that a first row shows."""
         if self.conllu:
             return replace(self, separator="\t", n_columns=_CONLLU_COLUMNS, authority="CoNLL-U")
@@ -334,7 +335,9 @@ class _Layout:
         return f"{self.name}, line {number}, column {column} (from 0): {problem}; found {columns}. {advice}"
 
 
-def _find_layout(numbered: Iterator[tuple[int, str]], layout: _Layout) -> tuple[list[tuple[int, str]], _Layout]:
+def _find_format(
+    numbered: Iterator[tuple[int, str]], layout: _ColumnFormat
+) -> tuple[list[tuple[int, str]], _ColumnFormat]:
     """Read on to the first line that must be a row; return the lines read and the layout that it shows."""
     head: list[tuple[int, str]] = []
     for number, line in numbered:

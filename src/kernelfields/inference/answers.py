@@ -6,17 +6,13 @@ inferred when it is first needed.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterable
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
-from kernelfields.inference.family import LabelFamily, Member, RankedLabellings
-from kernelfields.inference.potentials import Potentials
+from kernelfields.inference.family import LabelFamily, Member, Potentials, RankedLabellings, warn_of_inference
 from kernelfields.numerics.threads import Workers
 
 
@@ -101,9 +97,3 @@ class Answers:
     def label_scores(self, labels: Any) -> np.ndarray:
         """Return the score of a labelling of each item, (S,); minus infinity where it is forbidden."""
         return self.family.label_scores(self.potentials, labels)
-
-
-def warn_of_inference(reports: Iterable[str], stacklevel: int) -> None:
-    """Issue what approximate inference reported of its answer as warnings."""
-    for report in reports:
-        warnings.warn(report, ConvergenceWarning, stacklevel=stacklevel)

@@ -12,8 +12,8 @@ from kernelfields.fields.constraints import ConstraintMasks
 from kernelfields.fields.evidence import LabelEvidence, SoftRows, log_weights
 from kernelfields.fields.reading import SEQUENCES
 from kernelfields.fields.segments import SegmentedChains
-from kernelfields.inference.base_measure import BaseMeasure
 from kernelfields.inference.choice import Data, FamilySpec, family_of
+from kernelfields.inference.family import BaseMeasure
 from kernelfields.inference.segments.family import check_possible
 
 

@@ -35,11 +35,9 @@ from kernelfields.fields.graphs import Graphs
 from kernelfields.fields.label_cliques import LabelledInstances
 from kernelfields.fields.segments import SEGMENT, SegmentedChains
 from kernelfields.inference.approximate.base import OPTIONS, Gibbs, MeanField, check_options
-from kernelfields.inference.base_measure import BaseMeasure
-from kernelfields.inference.family import LabelFamily
+from kernelfields.inference.family import EDGE, BaseMeasure, LabelFamily, Placed
 from kernelfields.inference.graphs import GraphFamily
 from kernelfields.inference.packing import check_structure
-from kernelfields.inference.potentials import EDGE, Placed
 
 EXACT_METHODS = ("tree", "junction")
 APPROXIMATE_METHODS = ("trw", "loopy", "mean-field", "gibbs")

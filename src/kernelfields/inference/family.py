@@ -10,23 +10,346 @@ g the log partition function. Items are packed: item i owns the positions offset
 
 Sums over items are weighted by weights (S,). Everything that fits, predicts, certifies or approximates is written on
 these two classes. Fails: ValueError naming the item whose labellings are all forbidden.
+
+Potentials: the natural parameters of a family of labellings, one array for each group of cliques.
+
+    node              (N, L)                one row for each position or node
+    tables[group]     (1, *row)             one table for all cliques of the group (tied), or
+                      (rows, *row)          one for each
+
+A group is a kind of clique: neighbouring labels ("edge"), labels k steps apart ("lag2"), n-grams ("order2"), durations
+of segments, or a type of factors that a user has named. Single labels are the group None.
+
+:class:`Statistics` hold how often cliques have each labelling in labelled data. They are sparse: one entry for each
+clique, or counts of a tied table, so that subtracting them from expectations touches one entry a row.
+
+Base measures p0(y): what labels may be, and how much each counts, before any potential.
+
+    log p0(y) = sum_t position_t(y_t) + sum_{t not a start} step(y_{t-1}, y_t)
+
+One place holds all of it: constraints (labels that may not begin, end, occur or follow each other), lists of allowed
+labels, known labels and weights of labels given as evidence, messages of annotators. Minus infinity forbids. A base
+measure is multiplied into a family of labellings; :meth:`BaseMeasure.times` multiplies it by further weights.
+
+Arrays: position (N, L), step (L, L), offsets (S + 1,).
 """
 
 from __future__ import annotations
 
 import copy
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.exceptions import ConvergenceWarning
 
-from kernelfields.inference.base_measure import BaseMeasure
-from kernelfields.inference.packing import check_whole
-from kernelfields.inference.potentials import EDGE, Group, Observed, Placed, Potentials, Statistics
+from kernelfields.fields.allowed import AllowedLabels
+from kernelfields.fields.constraints import ConstraintMasks
+from kernelfields.numerics.parameters import check_count
 from kernelfields.numerics.threads import Workers
+from kernelfields.numerics.vectors import add_scaled, dot
+
+
+@dataclass(frozen=True, eq=False)
+class BaseMeasure:
+    """Constraints, lists of allowed labels (None: all) and log-weights of labels (N, L) (None: zero) of packed items.
+
+    ``step`` are penalties of neighbouring labels; None for those of the constraints.
+    """
+
+    offsets: np.ndarray
+    n_labels: int
+    masks: ConstraintMasks | None = None
+    allowed: AllowedLabels | None = None
+    log_weights: np.ndarray | None = None
+    step_penalties: np.ndarray | None = None
+
+    def times(self, log_weights: np.ndarray) -> BaseMeasure:
+        """Return the measure multiplied by weights of single labels, exp log_weights (N, L)."""
+        both = log_weights if self.log_weights is None else self.log_weights + log_weights
+        return replace(self, log_weights=both)
+
+    def part(self, first: int, last: int) -> BaseMeasure:
+        """Return the measure of items first..last-1."""
+        rows = slice(int(self.offsets[first]), int(self.offsets[last]))
+        return replace(
+            self,
+            offsets=self.offsets[first : last + 1] - rows.start,
+            allowed=None if self.allowed is None else self.allowed[rows],
+            log_weights=None if self.log_weights is None else self.log_weights[rows],
+        )
+
+    @cached_property
+    def step(self) -> np.ndarray | None:
+        """Penalties of neighbouring labels, (L, L); None where all may follow each other."""
+        if self.step_penalties is not None:
+            return self.step_penalties
+        return self.masks.edge if self.masks is not None and self.masks.edge.any() else None
+
+    @property
+    def _bars_positions(self) -> bool:
+        """Whether constraints forbid labels at all positions, the first or the last."""
+        masks = self.masks
+        return masks is not None and bool(masks.label.any() or masks.start.any() or masks.end.any())
+
+    @property
+    def trivial(self) -> bool:
+        """Whether all labellings count alike."""
+        plain = self.allowed is None and self.log_weights is None and self.step is None
+        return plain and not self._bars_positions
+
+    @property
+    def forbids(self) -> bool:
+        """Whether some labellings are forbidden."""
+        if self.allowed is not None or self.step is not None or self._bars_positions:
+            return True
+        return self.log_weights is not None and bool(np.isneginf(self.log_weights.min(initial=0.0)))
+
+    @cached_property
+    def position(self) -> np.ndarray | None:
+        """Log-weights of the labels of every position, (N, L); None where all count alike."""
+        weights = self.log_weights
+        if self.allowed is not None:
+            weights = self.allowed.penalties() if weights is None else weights + self.allowed.penalties()
+        elif weights is not None:
+            weights = weights.copy() if self._bars_positions else weights
+        if not self._bars_positions:
+            return weights
+        assert self.masks is not None
+        if weights is None:
+            weights = np.zeros((int(self.offsets[-1]), self.n_labels))
+        return self.masks.apply(weights, self.offsets)
+
+    @cached_property
+    def lists(self) -> AllowedLabels | None:
+        """The labels that each position may have, where that is known position by position; else None."""
+        allowed, weights = self.allowed, self.log_weights
+        if allowed is None:
+            if weights is None or not np.isneginf(weights.min(initial=0.0)):
+                return None
+            allowed = AllowedLabels.of_mask(weights > -np.inf)
+        elif weights is not None:
+            allowed = allowed.kept(allowed.taken(weights) > -np.inf)
+        return self._without_barred(allowed)
+
+    def _without_barred(self, allowed: AllowedLabels) -> AllowedLabels:
+        """Return lists of allowed labels without those that constraints forbid everywhere, first or last."""
+        masks = self.masks
+        if masks is None or not self._bars_positions:
+            return allowed
+        rows, labels = allowed.rows, allowed.labels
+        is_start, is_end = np.zeros((2, allowed.n_positions), dtype=bool)
+        is_start[self.offsets[:-1]] = is_end[self.offsets[1:] - 1] = True
+        barred = masks.label[labels] < 0
+        barred |= is_start[rows] & (masks.start[labels] < 0)
+        barred |= is_end[rows] & (masks.end[labels] < 0)
+        return allowed.kept(~barred) if barred.any() else allowed
+
+    def entries(self, lists: AllowedLabels) -> np.ndarray | None:
+        """Return the log-weights of the labels in lists, (A,); None where all are zero."""
+        return None if self.log_weights is None else lists.taken(self.log_weights)
+
+    def dead_rows(self) -> np.ndarray:
+        """Return for each item the row up to which every labelling is forbidden, (S,); -1 where one is possible."""
+        lists, none = self.lists, np.full(len(self.offsets) - 1, -1)
+        if lists is None:
+            if self.masks is None or not self.forbids:
+                return none
+            barred = np.isneginf(self.masks.log_labellings(np.diff(self.offsets)))
+            return np.where(barred, self.offsets[1:] - 1, -1)
+        if self.step is None and np.diff(lists.begin).all():
+            return none
+        from kernelfields.inference.chain.lists import rows_without_path
+
+        steps = np.ones((self.n_labels, self.n_labels), dtype=bool) if self.step is None else self.step == 0
+        return rows_without_path(lists, self.offsets, steps)
+
+    def label_scores(self, labels: np.ndarray, steps: np.ndarray) -> np.ndarray:
+        """Return log p0 of a labelling (N,) of each item, (S,); ``steps`` (M, 2) are rows and the rows after them."""
+        scores = np.zeros(len(labels))
+        if self.position is not None:
+            scores += self.position[np.arange(len(labels)), labels]
+        if self.step is not None:
+            scores[steps[:, 1]] += self.step[labels[steps[:, 0]], labels[steps[:, 1]]]
+        return np.add.reduceat(scores, self.offsets[:-1])
+
+
+#: The group of neighbouring labels of a chain.
+EDGE = "edge"
+#: An array of NumPy, or a tensor of the device on which a family infers.
+Array = Any
+
+
+class Group(NamedTuple):
+    """A kind of clique: the rows of one array of potentials.
+
+    ``row`` is the shape of a row, ``n_rows`` the number of rows M, ``items`` (M,) the sequence, graph or instance of
+    each; None where rows belong to no item, as those of durations. A ``tied`` group has one table for all its cliques.
+    """
+
+    name: str | None
+    row: tuple[int, ...]
+    n_rows: int
+    items: np.ndarray | None
+    tied: bool = False
+
+    @property
+    def size(self) -> int:
+        """Number of labellings of one clique."""
+        return int(np.prod(self.row, dtype=np.int64))
+
+
+class Placed(Protocol):
+    """Where the cliques of a set stand in some data, and what is scored there."""
+
+    @property
+    def labels_per_clique(self) -> int:
+        """How many labels meet in a clique."""
+
+    @property
+    def group(self) -> str | None:
+        """Name of the group that the set scores; None for single labels."""
+
+    @property
+    def positions(self) -> np.ndarray | None:
+        """The positions that carry a clique; None for all."""
+
+    @property
+    def tied_everywhere(self) -> bool:
+        """Whether the potential is one and the same at all cliques."""
+
+    @property
+    def outcomes(self) -> np.ndarray | None:
+        """The labellings that tied scores are listed for; None where there is one for each of all labellings."""
+
+
+@dataclass(frozen=True, eq=False)
+class Placement:
+    """The place of a fitted set in new data."""
+
+    labels_per_clique: int
+    group: str | None
+    positions: np.ndarray | None
+    tied_everywhere: bool
+    outcomes: np.ndarray | None = None
+
+
+class Potentials:
+    """Scores of the labellings of cliques, or a direction or gradient in them: see the module for the arrays."""
+
+    def __init__(self, node: Array, tables: Mapping[str, Array] | None = None):
+        self.node = node
+        self.tables: dict[str, Array] = {} if tables is None else dict(tables)
+
+    def __getitem__(self, group: str | None) -> Array:
+        return self.node if group is None else self.tables[group]
+
+    @property
+    def edge(self) -> Array:
+        """Scores of neighbouring labels, (1 or N, L, L)."""
+        return self.tables[EDGE]
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """The arrays of all groups, that of single labels first."""
+        return self.node, *self.tables.values()
+
+    def of(self, arrays: Iterable[Array]) -> Self:
+        """Return other arrays, in the order of ``arrays``, for the same groups."""
+        node, *tables = arrays
+        return type(self)(node, dict(zip(self.tables, tables, strict=True)))
+
+    @property
+    def finite(self) -> bool:
+        """Whether no entry is infinite or NaN, nor so large that their sum is."""
+        return all(np.isfinite(array.sum()) for array in self.arrays)
+
+    @property
+    def largest(self) -> float:
+        """The largest absolute entry."""
+        return max(float(np.abs(array).max(initial=0.0)) for array in self.arrays)
+
+    def moved(self, step: float, direction: Potentials) -> Self:
+        """Return self + step * direction."""
+        moved = self.of(step * array for array in direction.arrays)
+        for new, old in zip(moved.arrays, self.arrays, strict=True):
+            new += old
+        return moved
+
+    def add(self, step: float, direction: Potentials) -> None:
+        """Add step * direction in place."""
+        for mine, theirs in zip(self.arrays, direction.arrays, strict=True):
+            add_scaled(mine, step, theirs)
+
+    def scale(self, factor: float) -> None:
+        """Multiply by a number in place."""
+        for array in self.arrays:
+            array *= factor
+
+    def dot(self, other: Potentials) -> float:
+        """Return the inner product."""
+        return sum(dot(mine, theirs) for mine, theirs in zip(self.arrays, other.arrays, strict=True))
+
+    def subtract_from(self, mean: Potentials) -> None:
+        """Subtract from expectations in place, as targets that take the place of labels."""
+        mean.add(-1.0, self)
+
+
+class Observed(NamedTuple):
+    """The cliques of labelled data in one group: row of the table, number of the labelling, item, and amount."""
+
+    rows: np.ndarray
+    labellings: np.ndarray
+    items: np.ndarray
+    amounts: np.ndarray | None = None  # None: one each
+
+
+class Statistics:
+    """Weighted counts of the labellings of cliques: flat places in the array of a group, all different, and amounts.
+
+    Amounts are an array, or one number for all places.
+    """
+
+    def __init__(self, entries: Mapping[str | None, tuple[np.ndarray, np.ndarray | float]]):
+        self.entries = dict(entries)
+
+    @classmethod
+    def count(
+        cls, groups: Sequence[Group], observed: Mapping[str | None, Observed], weights: np.ndarray | None
+    ) -> Statistics:
+        """Count observed cliques, weighted by items (S,), None for ones."""
+        entries: dict[str | None, tuple[np.ndarray, np.ndarray | float]] = {}
+        for group in groups:
+            rows, labellings, items, own = observed[group.name]
+            amounts: np.ndarray | float = 1.0 if weights is None else weights[items]
+            if own is not None:
+                amounts = own * amounts
+            if group.tied or group.items is None:
+                places = labellings if group.tied else rows * group.size + labellings
+                counts = np.bincount(places, np.broadcast_to(amounts, places.shape))
+                entries[group.name] = np.flatnonzero(counts), counts[counts != 0]
+            else:
+                entries[group.name] = rows * group.size + labellings, amounts
+        return cls(entries)
+
+    def dot(self, potentials: Potentials) -> float:
+        """Return the inner product with potentials."""
+        total = 0.0
+        for group, (places, amounts) in self.entries.items():
+            chosen = potentials[group].reshape(-1)[places]
+            total += float(chosen.sum() * amounts if isinstance(amounts, float) else chosen @ amounts)
+        return total
+
+    def subtract_from(self, mean: Potentials) -> None:
+        """Subtract the counts from expectations in place."""
+        for group, (places, amounts) in self.entries.items():
+            mean[group].reshape(-1)[places] -= amounts
+
 
 #: Best labellings of each item, (k_i, n_i), and their scores, (k_i,).
 RankedLabellings = tuple[list[np.ndarray], list[np.ndarray]]
@@ -108,7 +431,7 @@ class LabelFamily(ABC):
     def __init__(
         self, offsets: ArrayLike, n_labels: int, groups: Sequence[Group] = (), base: BaseMeasure | None = None
     ):
-        check_whole("n_labels", n_labels)
+        check_count(n_labels, "n_labels")
         self.offsets = np.asarray(offsets)
         self.n_labels = n_labels
         self.n_items = len(self.offsets) - 1
@@ -357,3 +680,9 @@ class LabelFamily(ABC):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.description or self.method}>"
+
+
+def warn_of_inference(reports: Iterable[str], stacklevel: int) -> None:
+    """Issue what approximate inference reported of its answer as warnings."""
+    for report in reports:
+        warnings.warn(report, ConvergenceWarning, stacklevel=stacklevel)

@@ -27,10 +27,18 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
-from kernelfields.inference.base_measure import BaseMeasure
-from kernelfields.inference.family import LabelFamily, Member, RankedLabellings
-from kernelfields.inference.packing import check_values, check_whole
-from kernelfields.inference.potentials import EDGE, Group, Observed, Potentials
+from kernelfields.inference.family import (
+    EDGE,
+    BaseMeasure,
+    Group,
+    LabelFamily,
+    Member,
+    Observed,
+    Potentials,
+    RankedLabellings,
+)
+from kernelfields.inference.packing import check_values
+from kernelfields.numerics.parameters import check_count
 from kernelfields.numerics.threads import Workers
 
 if TYPE_CHECKING:
@@ -203,7 +211,7 @@ class GraphFamily(LabelFamily):
     def _sample(
         self, potentials: Potentials, n_samples: int, random: np.random.Generator, workers: Workers
     ) -> np.ndarray:
-        check_whole("n_samples", n_samples, self.fewest_samples)
+        check_count(n_samples, "n_samples", least=self.fewest_samples)
         return self._draw(self.check_potentials(potentials), n_samples, random, workers)
 
     def _n_best(self, potentials: Potentials, k: int, workers: Workers) -> RankedLabellings:

@@ -26,7 +26,7 @@ from itertools import accumulate, pairwise
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelfields.numerics.parameters import is_whole
+from kernelfields.numerics.parameters import check_count
 
 # Scaled passes keep probabilities given the past that sum to one at each position. Those that are not structurally zero
 # have all their digits as long as these bounds hold; where one does not, the pass is taken in logarithms.
@@ -89,7 +89,7 @@ def check_structure(
     offsets: ArrayLike, members: Sequence[ArrayLike], n_labels: int
 ) -> tuple[np.ndarray, list[np.ndarray], int]:
     """Return offsets and members as contiguous int64 arrays that fit together, or raise ValueError."""
-    check_whole("n_labels", n_labels)
+    check_count(n_labels, "n_labels")
     bounds = np.asarray(offsets)
     if bounds.ndim != 1 or bounds.size == 0 or bounds.dtype.kind not in "iu" or bounds[0] != 0:
         raise ValueError("offsets must be whole numbers of shape (graphs + 1,) that rise from 0")
@@ -150,12 +150,6 @@ def raise_if_infeasible(log_values: np.ndarray, error: Callable[[int], ValueErro
     forbidden = np.flatnonzero(np.isneginf(log_values))
     if forbidden.size:
         raise error(int(forbidden[0]))
-
-
-def check_whole(name: str, value: object, least: int = 1) -> None:
-    """Raise ValueError unless ``value`` is a whole number of at least ``least``."""
-    if not is_whole(value) or int(value) < least:
-        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
 
 
 def grouped(owner: np.ndarray, n_owners: int) -> tuple[np.ndarray, np.ndarray]:

@@ -17,8 +17,7 @@ import scipy.sparse
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.reading import Matrix
 from kernelfields.inference.choice import FamilySpec, builds, chain_graphs, named_plan, plan_inference
-from kernelfields.inference.family import LabelFamily
-from kernelfields.inference.potentials import Placed
+from kernelfields.inference.family import LabelFamily, Placed
 from kernelfields.numerics.windows import check_window
 
 

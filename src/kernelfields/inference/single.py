@@ -12,10 +12,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from kernelfields.inference.base_measure import BaseMeasure
-from kernelfields.inference.family import LabelFamily, Member, RankedLabellings
+from kernelfields.inference.family import BaseMeasure, LabelFamily, Member, Observed, Potentials, RankedLabellings
 from kernelfields.inference.packing import raise_if_infeasible
-from kernelfields.inference.potentials import Observed, Potentials
 from kernelfields.numerics.threads import Workers
 
 

@@ -24,8 +24,7 @@ import numpy as np
 
 from kernelfields.kernels import arrays
 from kernelfields.numerics.parameters import is_number, non_negative, whole
-from kernelfields.numerics.parametrized import Parametrized
-from kernelfields.numerics.registry import Registry
+from kernelfields.numerics.registry import Parametrized, Registry
 from kernelfields.numerics.sparse_rows import Rows, is_sparse
 
 # Rows whose Gram matrix is looked at for negative eigenvalues.

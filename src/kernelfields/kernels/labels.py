@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelfields.kernels.kernel import rounding_tolerance, symmetric
-from kernelfields.numerics.parametrized import Parametrized
-from kernelfields.numerics.registry import Registry
+from kernelfields.numerics.registry import Parametrized, Registry
 
 # Eigenvalues of the centred kernel below this share of the largest of the kernel count as zero.
 _RANK_TOLERANCE = 1e-12

@@ -19,7 +19,7 @@ from kernelfields.kernels.kernel import KERNELS, Kernel, KernelFunction
 from kernelfields.kernels.scikit_learn import ScikitLearnKernel, is_foreign
 from kernelfields.kernels.stationary import RBF, Laplacian, Matern
 from kernelfields.numerics.parameters import RULES
-from kernelfields.numerics.parametrized import parameter_defaults
+from kernelfields.numerics.registry import parameter_defaults
 
 # Kernels inside each other, and all of one description: more would exhaust the stack, or take forever.
 _DEEPEST, _MOST = 200, 1000

@@ -41,8 +41,7 @@ from kernelfields.models.stored_values import (
     whole_array,
     whole_number,
 )
-from kernelfields.numerics.parametrized import parameter_defaults
-from kernelfields.numerics.registry import SETTINGS
+from kernelfields.numerics.registry import SETTINGS, parameter_defaults
 from kernelfields.numerics.sparse_rows import is_sparse
 from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.designs.pairs import Support

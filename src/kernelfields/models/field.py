@@ -23,8 +23,7 @@ from kernelfields.fields.segments import DURATION, SEGMENT
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.chain.family import ChainFamily, ListFamily
 from kernelfields.inference.choice import FamilySpec, family_of, only_ngrams, reaches_far, refuse_approximate
-from kernelfields.inference.family import LabelFamily
-from kernelfields.inference.potentials import EDGE, Potentials
+from kernelfields.inference.family import EDGE, LabelFamily, Potentials
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.designs.design import kernel_quadratic_form

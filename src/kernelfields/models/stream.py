@@ -34,7 +34,7 @@ from kernelfields.fields.constraints import resolve_constraints
 from kernelfields.fields.ragged import plain_strings
 from kernelfields.fields.reading import Matrix
 from kernelfields.inference.chain.streaming import ChainStream
-from kernelfields.inference.potentials import Potentials
+from kernelfields.inference.family import Potentials
 from kernelfields.models.field import Field
 from kernelfields.numerics.parameters import check_count, is_real, is_whole
 from kernelfields.numerics.threads import Workers

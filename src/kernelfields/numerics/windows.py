@@ -73,3 +73,8 @@ def _sparse(inputs: SparseRows, offsets: np.ndarray, shifts: np.ndarray) -> Spar
     index = np.int32 if max(indptr[-1], *shape) <= np.iinfo(np.int32).max else np.int64
     # The kind of the input stays: csr_array gives csr_array, csr_matrix gives csr_matrix.
     return type(inputs)((inputs.data[entries], columns.astype(index), indptr.astype(index)), shape=shape)
+
+
+def window_of_inputs(value: object, name: str) -> None:
+    """Raise ValueError unless a value is a window of inputs."""
+    check_window(value)

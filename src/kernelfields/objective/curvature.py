@@ -22,7 +22,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from kernelfields.inference.potentials import EDGE, Potentials
+from kernelfields.inference.family import EDGE, Potentials
 from kernelfields.numerics.sparse_rows import is_sparse
 from kernelfields.numerics.threads import blas_threads
 from kernelfields.objective.datafit import LocalDatafit, within_clique_curvature

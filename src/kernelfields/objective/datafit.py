@@ -21,8 +21,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 import scipy.sparse
 
-from kernelfields.inference.family import LabelFamily
-from kernelfields.inference.potentials import Potentials
+from kernelfields.inference.family import LabelFamily, Potentials
 from kernelfields.numerics.sparse_rows import entry_rows, is_sparse
 from kernelfields.objective.coordinates import DenseSet, gram_matrix, stride_of, worth_a_gram_matrix
 from kernelfields.objective.designs.design import (

@@ -40,8 +40,7 @@ from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.registry import resolve_kernel
 from kernelfields.kernels.stationary import RBF, Laplacian, Matern
 from kernelfields.models.build import check_pivots_allowed
-from kernelfields.numerics.declared import count_or_none
-from kernelfields.numerics.parameters import check_prior_variance, is_real
+from kernelfields.numerics.parameters import check_prior_variance, count_or_none, is_real
 from kernelfields.reports.tables import PlainValues
 
 #: Estimators that can be searched, and what they may have for a kernel: one, or one for each type of node.

@@ -32,8 +32,7 @@ from kernelfields.estimators.stored import Functions
 from kernelfields.fields.reading import open_groups, random_generator
 from kernelfields.kernels.registry import has_no_scale
 from kernelfields.models.pilot_fit import FALLBACK
-from kernelfields.numerics.declared import attribute, declares_parameters, parameter
-from kernelfields.numerics.parameters import check_count, is_auto, is_whole
+from kernelfields.numerics.parameters import attribute, check_count, declares_parameters, is_auto, is_whole, parameter
 from kernelfields.reports.tables import PlainValues
 from kernelfields.selection.candidates import Kernels, Searched, list_candidates
 from kernelfields.selection.folds import Fold, Items, Split, split_items

@@ -7,10 +7,9 @@ from typing import cast
 import numpy as np
 
 from kernelfields.objective.posterior import LogPosterior
-from kernelfields.solvers.lbfgs import LBFGS, StochasticStart
+from kernelfields.solvers.lbfgs import LBFGS, OrthantLBFGS, StochasticStart
 from kernelfields.solvers.loop import DirectionRule
 from kernelfields.solvers.newton import BlockJacobi, HessianRule, Newton, NewtonCG, SubspaceDescent
-from kernelfields.solvers.orthant import OrthantLBFGS
 
 SOLVERS: dict[str, type] = {
     "newton": Newton,

@@ -22,8 +22,7 @@ from sklearn.base import BaseEstimator
 
 from kernelfields.engines.engine import Sample
 from kernelfields.models.fit import FitOptions, FittedField, fit_field
-from kernelfields.numerics.declared import check_declared, declares_parameters, or_none, parameter
-from kernelfields.numerics.parameters import check_count
+from kernelfields.numerics.parameters import check_count, check_declared, declares_parameters, or_none, parameter
 from kernelfields.numerics.registry import SETTINGS
 from kernelfields.objective.designs.design import Design
 from kernelfields.reports.page import Shown

@@ -25,9 +25,8 @@ import scipy.sparse
 
 from kernelfields.engines.dask.collections import PAIRED, is_delayed, partitions
 from kernelfields.engines.dask.shards import Shard, ShardGroup
-from kernelfields.features.column_names import shared_columns
 from kernelfields.features.dicts import FeatureDictEncoder
-from kernelfields.features.readers import ChainReader, is_feature_sequences
+from kernelfields.features.readers import ChainReader, is_feature_sequences, shared_columns
 from kernelfields.fields.chains import Chains, mean_label_weights, weigh_classes
 from kernelfields.fields.constraints import ConstraintMasks, resolve_constraints
 from kernelfields.fields.evidence import is_partial, label_shares, named_labels, read_labels

@@ -23,7 +23,7 @@ import numpy as np
 
 from kernelfields.engines.dask.shards import Entry, Recipe, ShardGroup
 from kernelfields.inference.chain.family import ChainFamily
-from kernelfields.inference.potentials import Potentials
+from kernelfields.inference.family import Potentials
 from kernelfields.objective.coordinates import DenseSet, stride_of, worth_a_gram_matrix
 from kernelfields.objective.datafit import LocalDatafit
 from kernelfields.objective.designs.design import Design, has_dense_features

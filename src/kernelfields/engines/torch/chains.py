@@ -21,9 +21,8 @@ import torch
 from kernelfields.engines.torch import passes
 from kernelfields.engines.torch.steps import DeviceSteps
 from kernelfields.inference.chain.family import ChainFamily
-from kernelfields.inference.family import Member
+from kernelfields.inference.family import EDGE, Member, Potentials
 from kernelfields.inference.packing import InfeasibleSequence
-from kernelfields.inference.potentials import EDGE, Potentials
 from kernelfields.numerics.sparse_rows import entries_of
 
 # Steps with more rows than this keep a device busy by themselves: with 50,000 rows a step plain products were a

@@ -30,11 +30,18 @@ from kernelfields.engines.torch.chains import TorchChainBeliefs, check_step_arra
 from kernelfields.engines.torch.rows import device_expansion
 from kernelfields.engines.torch.steps import CompensatedSum, DeviceSteps, StepOrder, shift_to_zero
 from kernelfields.fields.reading import Matrix
-from kernelfields.inference.base_measure import BaseMeasure
 from kernelfields.inference.chain.family import ChainFamily
-from kernelfields.inference.family import Member, RankedLabellings
+from kernelfields.inference.family import (
+    EDGE,
+    BaseMeasure,
+    Group,
+    Member,
+    Placed,
+    Potentials,
+    RankedLabellings,
+    Statistics,
+)
 from kernelfields.inference.packing import raise_if_infeasible
-from kernelfields.inference.potentials import EDGE, Group, Placed, Potentials, Statistics
 from kernelfields.numerics.threads import Workers
 
 # BLAS counts the entries of a vector in 32 bits.

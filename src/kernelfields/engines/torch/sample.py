@@ -37,7 +37,7 @@ from kernelfields.engines.torch.tables import TorchSparseTable, TorchTable
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.cliques import CliqueSet
 from kernelfields.inference.choice import FamilySpec, reaches_far
-from kernelfields.inference.potentials import EDGE, Potentials
+from kernelfields.inference.family import EDGE, Potentials
 from kernelfields.kernels.arrays import on_host
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.threads import Workers

@@ -44,8 +44,7 @@ from kernelfields.fields.graphs import Graphs
 from kernelfields.fields.label_cliques import LabelledInstances
 from kernelfields.fields.reading import locate
 from kernelfields.inference.answers import Answers
-from kernelfields.inference.base_measure import BaseMeasure
-from kernelfields.inference.family import LabelFamily
+from kernelfields.inference.family import BaseMeasure, LabelFamily
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.kernel import Constant, Kernel, Scaled, Sum
 from kernelfields.models.field import Field

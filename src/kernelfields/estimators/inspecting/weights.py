@@ -30,7 +30,7 @@ from kernelfields.estimators.inspecting.explanations import (
 )
 from kernelfields.fields.segments import DURATION, SEGMENT
 from kernelfields.inference.choice import FamilySpec
-from kernelfields.inference.potentials import EDGE
+from kernelfields.inference.family import EDGE
 from kernelfields.numerics.parameters import is_whole
 from kernelfields.objective.term import Term
 from kernelfields.reports.inspection import (

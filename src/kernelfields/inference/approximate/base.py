@@ -32,8 +32,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from kernelfields.inference.graphs import Diagnostics, GraphFamily, GraphPotentials
-from kernelfields.inference.packing import check_whole, end_to_end, grouped
-from kernelfields.numerics.parameters import check_penalty
+from kernelfields.inference.packing import end_to_end, grouped
+from kernelfields.numerics.parameters import check_count, check_penalty
 from kernelfields.numerics.registry import SETTINGS
 from kernelfields.numerics.threads import Workers
 
@@ -273,7 +273,7 @@ def check_options(options: BaseEstimator) -> None:
     for name, value in options.get_params(deep=False).items():
         where = f"{type(options).__name__}: {name}"
         if name in least:
-            check_whole(where, value, least[name])
+            check_count(value, where, least=least[name])
         elif name in ("tolerance", "damping"):
             check_penalty(value, where)
             if name == "damping" and value >= 1:

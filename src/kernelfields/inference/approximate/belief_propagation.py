@@ -6,12 +6,12 @@ and downward in turn (messages_compiled.py has the equations), and differ in the
     "trw"    rho_uv = 1 / number of earlier neighbours of v     log_partition >= log Z
     "loopy"  rho = 1                                            Bethe's value: neither bound, often closer
 
-Tree-reweighted: rho is the chance of a pair in a random spanning tree (pair_layout.py). The value returned is an
+Tree-reweighted: rho is the chance of a pair in a random spanning tree (pair_graph.py). The value returned is an
 upper bound whether or not the sweeps have converged, and ``gradient`` is its exact gradient at the last messages.
 At convergence the messages minimise the bound, which is then a convex function of the potentials. Both methods are
 exact on forests. Decoding takes maxima in place of sums, with the weights of trees in both.
 
-Graphs are shared out among threads, and so are the parts of a large graph (pair_layout.py), except in decoding.
+Graphs are shared out among threads, and so are the parts of a large graph (pair_graph.py), except in decoding.
 
 Arrays as in inference/graphs.py; factors of two nodes only. Cost: O(P L^2) per sweep for P pairs; memory O(P L)
 for messages and one exponentiated table per different table. Fails: ValueError for larger factors, and naming a
@@ -26,7 +26,7 @@ from itertools import pairwise
 import numpy as np
 
 from kernelfields.inference.approximate.base import ApproximateFamily, LoopyBelief, TreeReweighted, diagnose
-from kernelfields.inference.approximate.pair_layout import LEAST_PARTED, Messages, PairGraph, PairLayout, PairTables
+from kernelfields.inference.approximate.pair_graph import LEAST_PARTED, Messages, PairGraph, PairGraphs, PairTables
 from kernelfields.inference.graphs import GraphMember, GraphPotentials
 from kernelfields.inference.packing import InfeasibleGraph, raise_if_infeasible
 from kernelfields.numerics.threads import Workers
@@ -100,7 +100,7 @@ class PropagationFamily(ApproximateFamily):
                     f"factor group {group} joins {nodes.shape[1]} nodes, and {self.method!r} takes pairs only; "
                     'use "mean-field" or "gibbs", or "junction" where the graphs are narrow'
                 )
-        self.pairs = PairLayout(offsets, members, least_parted)
+        self.pairs = PairGraphs(offsets, members, least_parted)
         what = (
             "tree-reweighted belief propagation: the log partition function from above"
             if self.reweighted

@@ -1,6 +1,6 @@
 """Belief propagation over ordered pairs, compiled: messages, sweeps, marginals and labellings.
 
-For node v with parents u in pa(v) and children c (see pair_layout.py), all in logarithms:
+For node v with parents u in pa(v) and children c (see pair_graph.py), all in logarithms:
 
     B_v(x)     = node_v(x) + sum_c rho_vc up_vc(x) + sum_u rho_uv down_uv(x)
     up_uv(x)   = log sum_y exp(w_uv(x, y) / rho_uv + B_v(y) - down_uv(y))     children to parents, last node first
@@ -26,10 +26,10 @@ doubles the message, or the entry, is computed in logarithms, so that minus infi
 Messages are kept with maximum 0, their constants added up.
 
 Arrays: node (N, L); graph, tables and messages are ``PairGraph``, ``PairTables`` and ``Messages`` of
-pair_layout.py. Cost: O(L^2) multiplications and L logarithms per message, O(P L^2) per sweep over P pairs and for
+pair_graph.py. Cost: O(L^2) multiplications and L logarithms per message, O(P L^2) per sweep over P pairs and for
 their marginals. A sweep upward returns minus infinity for a graph in which a node has no label left.
 
-Sweeps of belief propagation over one large graph, its parts side by side in threads; pair_layout.py makes the parts.
+Sweeps of belief propagation over one large graph, its parts side by side in threads; pair_graph.py makes the parts.
 
 The messages are those of messages_compiled.py, and so is every number but for the order of the nodes: the separator
 sends first downward and last upward, the parts in between, in any order. Cost: as there, divided by the threads but
@@ -44,7 +44,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from kernelfields.inference.approximate.pair_layout import Messages, PairGraph, PairTables, Ranges
+from kernelfields.inference.approximate.pair_graph import Messages, PairGraph, PairTables, Ranges
 from kernelfields.inference.sums_compiled import REORDER, collect
 from kernelfields.numerics.threads import Workers
 

@@ -21,8 +21,9 @@ from collections.abc import Callable
 import numpy as np
 from numba import njit
 
-from kernelfields.inference.packing import check_potentials, check_whole, raise_if_infeasible
+from kernelfields.inference.packing import check_potentials, raise_if_infeasible
 from kernelfields.inference.sums_compiled import drawn, shift
+from kernelfields.numerics.parameters import check_count
 from kernelfields.numerics.threads import Workers
 
 
@@ -47,7 +48,7 @@ def n_best(
     the number of labellings that are not forbidden.
     """
     node, edge, offsets = check_potentials(node, edge, offsets)
-    check_whole("k", k)
+    check_count(k, "k")
     with np.errstate(over="ignore"):  # L^T beyond the largest float is inf, and k is the smaller one
         widths = np.minimum(np.power(float(node.shape[1]), np.diff(offsets)), k).astype(np.int64)
     widest = int(widths.max(initial=1))

@@ -27,7 +27,6 @@ from numpy.typing import ArrayLike
 from scipy.special import entr
 
 from kernelfields.fields.allowed import AllowedLabels
-from kernelfields.inference.base_measure import BaseMeasure
 from kernelfields.inference.chain.lists import (
     ListedSums,
     StepTable,
@@ -37,10 +36,19 @@ from kernelfields.inference.chain.lists import (
     likeliest,
     worth_lists,
 )
-from kernelfields.inference.family import LabelFamily, Member, RankedLabellings
+from kernelfields.inference.family import (
+    EDGE,
+    BaseMeasure,
+    Group,
+    LabelFamily,
+    Member,
+    Observed,
+    Potentials,
+    RankedLabellings,
+)
 from kernelfields.inference.graphs import GraphPotentials
-from kernelfields.inference.packing import InfeasibleGraph, InfeasibleSequence, check_whole
-from kernelfields.inference.potentials import EDGE, Group, Observed, Potentials
+from kernelfields.inference.packing import InfeasibleGraph, InfeasibleSequence
+from kernelfields.numerics.parameters import check_count
 from kernelfields.numerics.threads import Workers
 
 if TYPE_CHECKING:
@@ -397,7 +405,7 @@ class ChainFamily(LabelFamily):
     def _sample(
         self, potentials: Potentials, n_samples: int, random: np.random.Generator, workers: Workers
     ) -> np.ndarray:
-        check_whole("n_samples", n_samples)
+        check_count(n_samples, "n_samples")
         return ChainMember(self, potentials, None, workers).sample(n_samples, random)
 
     def given(self, log_weights: np.ndarray) -> ChainFamily:

@@ -31,12 +31,10 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse
 
-from kernelfields.inference.base_measure import BaseMeasure
-from kernelfields.inference.family import RankedLabellings
+from kernelfields.inference.family import EDGE, BaseMeasure, Observed, Placed, Potentials, RankedLabellings
 from kernelfields.inference.graphs import GraphFamily, GraphMember, GraphPotentials
 from kernelfields.inference.ngrams.automaton import NgramAutomaton, places_in
 from kernelfields.inference.packing import InfeasibleSequence, raise_if_infeasible
-from kernelfields.inference.potentials import EDGE, Observed, Placed, Potentials
 from kernelfields.numerics.threads import Workers
 
 

@@ -21,9 +21,16 @@ from typing import NamedTuple
 import numpy as np
 
 from kernelfields.fields.segments import DURATION, SEGMENT, Segmentation, begins_of, bounds_of
-from kernelfields.inference.base_measure import BaseMeasure
-from kernelfields.inference.family import LabelFamily, Member, RankedLabellings
-from kernelfields.inference.potentials import EDGE, Group, Observed, Potentials
+from kernelfields.inference.family import (
+    EDGE,
+    BaseMeasure,
+    Group,
+    LabelFamily,
+    Member,
+    Observed,
+    Potentials,
+    RankedLabellings,
+)
 from kernelfields.numerics.threads import Workers
 
 

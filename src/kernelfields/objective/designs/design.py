@@ -37,7 +37,7 @@ from scipy.sparse import csr_array
 from kernelfields.basis.panel import PanelCholesky
 from kernelfields.basis.subspace import PivotSubspace, row_blocks
 from kernelfields.fields.cliques import CliqueSet
-from kernelfields.inference.potentials import Array
+from kernelfields.inference.family import Array
 from kernelfields.kernels.arrays import on_host
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.sparse_rows import Rows, is_sparse

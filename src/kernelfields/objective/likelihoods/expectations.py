@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelfields.inference.potentials import Potentials
+from kernelfields.inference.family import Potentials
 from kernelfields.objective.likelihoods.likelihood import (
     Evaluation,
     Likelihood,

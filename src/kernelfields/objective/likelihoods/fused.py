@@ -21,7 +21,7 @@ import numpy as np
 
 from kernelfields.fields.chains import Chains
 from kernelfields.inference.chain.family import ChainFamily, ListFamily, blocks_of_sequences
-from kernelfields.inference.potentials import EDGE, Potentials
+from kernelfields.inference.family import EDGE, Potentials
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.design import LocalDesign
 from kernelfields.objective.designs.pairs import PairScorer, PairTable, merged_runs

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernelfields.inference.potentials import Potentials
+from kernelfields.inference.family import Potentials
 from kernelfields.objective.likelihoods.likelihood import Evaluation, Objective
 
 # Probabilities below are zero; their logarithms are still numbers.

@@ -30,8 +30,7 @@ from kernelfields.fields.chains import Packed
 from kernelfields.fields.evidence import SoftRows
 from kernelfields.fields.label_cliques import LabelledInstances
 from kernelfields.inference.choice import FamilySpec, family_of, refuse_without_value
-from kernelfields.inference.family import LabelFamily, Member
-from kernelfields.inference.potentials import EDGE, Placed, Potentials, Statistics
+from kernelfields.inference.family import EDGE, LabelFamily, Member, Placed, Potentials, Statistics
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.memory import check_tables_fit
 

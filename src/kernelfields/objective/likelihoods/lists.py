@@ -16,7 +16,7 @@ import numpy as np
 from kernelfields.fields.chains import Chains
 from kernelfields.inference.chain.family import ListFamily
 from kernelfields.inference.chain.lists import ListedSums, ScoredSteps, StepBlocks, infer_lists, worth_listing
-from kernelfields.inference.potentials import EDGE, Statistics
+from kernelfields.inference.family import EDGE, Statistics
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.design import LocalDesign
 from kernelfields.objective.designs.pairs import PairLists, PairTable, Support

@@ -37,8 +37,7 @@ from scipy.sparse import csr_array
 from kernelfields.engines.engine import PackedData, Sample
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import refuse_approximate
-from kernelfields.inference.family import LabelFamily
-from kernelfields.inference.potentials import Potentials
+from kernelfields.inference.family import LabelFamily, Potentials
 from kernelfields.models.field import Field
 from kernelfields.models.stored_values import finite_array, record, whole_array, whole_number
 from kernelfields.numerics.sparse_rows import Rows, is_sparse

@@ -202,7 +202,7 @@ class Messages(NamedTuple):
         return cls(up, down, saved, np.zeros((n_positions, n_labels)), np.zeros((n_positions, n_labels)))
 
 
-class PairLayout:
+class PairGraphs:
     """Pairs of packed graphs, in both weightings: spanning trees and all ones."""
 
     def __init__(self, offsets: np.ndarray, members: Sequence[np.ndarray], least_parted: int = LEAST_PARTED):
