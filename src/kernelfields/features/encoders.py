@@ -67,7 +67,7 @@ class Encoder:
         self.device = _chosen_device(device)
         if getattr(model.config, "is_encoder_decoder", False):
             model = model.get_encoder()
-        self.model = model.to(self.device).eval()  # type: ignore[arg-type]  # annotated so that no device fits
+        self.model = model.to(self.device).eval()
         self._torch = torch
         self._before, self._after, self._lead = _frame(tokenizer)
         self.most_subwords = _longest_input(model, tokenizer) - len(self._before) - len(self._after)

@@ -29,7 +29,7 @@ def float32_products(precision: str = "ieee") -> Iterator[None]:
 
     The setting belongs to the process and is restored at the end. Sums of float16 products are float32.
     """
-    backends = torch.backends.cuda.matmul, torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
+    backends = torch.backends.cuda.matmul, torch.backends.mkldnn.matmul
     before = [backend.fp32_precision for backend in backends]
     reduced = torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction
     try:

@@ -147,7 +147,7 @@ class TorchChainMember(Member):
     def __init__(
         self, family: TorchChainFamily, potentials: Potentials, beliefs: TorchChainBeliefs, weights: torch.Tensor | None
     ):
-        super().__init__(family, potentials, beliefs.log_partition, weights)  # type: ignore[arg-type]
+        super().__init__(family, potentials, beliefs.log_partition, weights)
         self.beliefs = beliefs
 
     def marginals(self, group: str | None = None) -> Any:

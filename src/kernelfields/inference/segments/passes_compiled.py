@@ -87,7 +87,7 @@ def exponentiate(values, n, top):
         r = (x - whole * _LOG_2) - whole * _LOG_2_REST
         p = ((((((_C13 * r + _C12) * r + _C11) * r + _C10) * r + _C9) * r + _C8) * r + _C7) * r + _C6
         p = (((((p * r + _C5) * r + _C4) * r + _C3) * r + _C2) * r + _C1) * r + _C0
-        scaled = p * _of_bits((_bits_of(rounded) << 52) + _ONE)  # type: ignore[call-arg]
+        scaled = p * _of_bits((_bits_of(rounded) << 52) + _ONE)
         part[i] = scaled if given > _LOWEST else 0.0
 
 
