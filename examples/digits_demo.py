@@ -143,14 +143,14 @@ def fit_by_cross_validation(
 
 
 def compare_fields(
-    names: Sequence[str], train: DigitChains, test: DigitChains, rank: int, say: Callable[[str], None] = print
+    names: Sequence[str], train: DigitChains, test: DigitChains, rank: int, announce: Callable[[str], None] = print
 ) -> list[Result]:
     """Fit the named fields with and without the chain."""
     results = []
     for name in names:
         kernel, grid = FIELDS[name]
         n_fits = 2 * (1 + 3 * int(np.prod([len(values) for values in grid.values()])))
-        say(f"{name} field: {n_fits} fits")
+        announce(f"{name} field: {n_fits} fits")
         field, score, seconds = fit_by_cross_validation(kernel, grid, rank, train.pictures, train.labels)
         alone, _, _ = fit_by_cross_validation(kernel, grid, rank, *train.alone())
         accuracy, alone_accuracy = field.score(test.pictures, test.labels), alone.score(*test.alone())

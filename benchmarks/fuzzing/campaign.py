@@ -50,7 +50,7 @@ def run_target(
     seconds: float,
     seed: int = 0,
     folder: Path | None = None,
-    say: Callable[[str], None] = print,
+    announce: Callable[[str], None] = print,
 ) -> Counter:
     """Run cases of a target until they, or the seconds, are used up; return how many came to what.
 
@@ -72,7 +72,7 @@ def run_target(
                 counts[verdict.kind] += 1
                 counts[VALID] += verdict.valid_checksum
                 if verdict.kind == FAILED:
-                    say(f"  {name} {number}: {verdict.reason}")
+                    announce(f"  {name} {number}: {verdict.reason}")
                     if folder is not None:
                         _keep(folder, name, number, verdict, content)
                 number += 1

@@ -317,7 +317,7 @@ def _may_be_a_number(node: ast.expr) -> bool:
 def _only_says(node: ast.expr) -> bool:
     """Whether a call writes a warning or a line of a log."""
     called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
-    return called in {"warnings.warn", "warn", "say"} or called.startswith(("logger.", "logging.", "log."))
+    return called in {"warnings.warn", "warn", "announce"} or called.startswith(("logger.", "logging.", "log."))
 
 
 def _hash(*parts: object) -> int:

@@ -142,7 +142,7 @@ def test_a_file_that_cannot_be_read_is_named_with_line_and_column(folder, comman
         ),
         (["convert", "train.conll", "out.npz", "-t", "far.template"], "but the data have columns 0 to 2"),
         (["train", "train.conll", "-t", "absent"], "absent: No such file or directory"),
-        (["train", "train.xml"], "says nothing about the format: give --format, one of 'columns'"),
+        (["train", "train.xml"], "does not show the format: give --format, one of 'columns'"),
     ],
 )
 def test_what_does_not_fit_is_named(folder, arguments, message):

@@ -73,8 +73,8 @@ def test_standard_output(folder):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["train.conll", "out.xml"], "says nothing about the format: give --to, one of"),
-        (["train.xml", "out.npz"], "says nothing about the format: give --from, one of"),
+        (["train.conll", "out.xml"], "does not show the format: give --to, one of"),
+        (["train.xml", "out.npz"], "does not show the format: give --from, one of"),
         (["train.conll", "out.npz", "--from", "xml"], "--from must be auto or one of columns"),
         (["train.conll", "out.csv"], "sequences can be written as"),
         (["train.csv", "out.npz"], "CSV files need --sequence-column"),

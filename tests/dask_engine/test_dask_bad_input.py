@@ -115,7 +115,7 @@ class Median(Kernel):
 
 
 def test_a_rule_that_reads_more_than_variances_is_refused(client):
-    refused(client, *sequences(10), "by a rule that engine='dask' does not know", ChainCRF(Median()))
+    refused(client, *sequences(10), "by a rule that engine='dask' does not have", ChainCRF(Median()))
     keeping = ChainCRF(Columns(Manifold(RBF(0.5))))
     refused(client, *sequences(10), "keeps the inputs of fit, which engine='dask' has in parts: give it", keeping)
 

@@ -280,8 +280,8 @@ def test_spelled_out_cliques_have_penalties_of_their_own():
         ({"l1": np.inf}, "l1 must be a finite number"),
         ({"edges": EdgeCliques(l1="1")}, "clique set 'edge': l1 must be a finite number"),
         ({"l1": 0.1, "label_kernel": np.eye(3) + 0.1}, "they need label_kernel='delta'"),
-        ({"l1": 0.1, "kernel": RBF(gamma=0.3)}, r"l1 speaks of weights of single features"),
-        ({"l1": 0.1, "solver": "newton"}, r"only solver='lbfgs' knows how; got 'newton'"),
+        ({"l1": 0.1, "kernel": RBF(gamma=0.3)}, r"l1 is about weights of single features"),
+        ({"l1": 0.1, "solver": "newton"}, r"only solver='lbfgs' minimizes it; got 'newton'"),
     ],
 )
 def test_what_does_not_go_together_is_refused(settings, words):

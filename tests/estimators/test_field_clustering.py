@@ -237,7 +237,7 @@ def test_a_climb_that_is_cut_short_is_told_of():
 @pytest.mark.parametrize(
     ("settings", "data", "message"),
     [
-        ({"n_clusters": 1}, X, "n_clusters=1 leaves nothing to tell apart: ask for at least 2"),
+        ({"n_clusters": 1}, X, "n_clusters=1 leaves nothing to separate: ask for at least 2"),
         ({"n_clusters": 2.5}, X, "n_clusters must be a whole number"),
         ({"n_clusters": 91}, X, "n_clusters=91 is more than there are inputs: X has n_samples=90"),
         ({"n_clusters": 4}, [X[:2], X[2:3]], "n_clusters=4 is more than there are inputs: X has n_samples=3 positions"),

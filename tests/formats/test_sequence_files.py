@@ -48,7 +48,7 @@ def test_names_stand_for_formats(name, expected):
 
 
 def test_names_that_say_nothing_are_refused(write):
-    with pytest.raises(ValueError, match=re.escape("'train.v2' says nothing about the format")):
+    with pytest.raises(ValueError, match=re.escape("'train.v2' does not show the format")):
         format_of("train.v2")
     assert read_sequences(write("train.v2", CHUNKS), "columns").y == [["B", "O"], ["B"]]
     with pytest.raises(ValueError, match="format must be 'auto' or one of 'columns'"):

@@ -58,7 +58,7 @@ def shown(history, *, terminal, verbose=1, **settings):
     text = io.StringIO()
     console = Console(file=text, force_terminal=terminal, width=80, color_system=None)
     with FitProgress(verbose, console=console, **settings) as watcher:
-        watcher.say("choosing a basis")
+        watcher.announce("choosing a basis")
         for iteration in history:
             watcher(iteration)
     return text.getvalue()

@@ -137,5 +137,5 @@ def test_a_field_that_is_spelled_out_has_nothing_to_choose():
 
 
 def test_supports_that_pivots_cannot_have_are_refused_before_any_fit():
-    with pytest.raises(ValueError, match="support='observed' speaks of weights of single features"):
+    with pytest.raises(ValueError, match="support='observed' is about weights of single features"):
         candidates(ChainCRF("linear", support="observed"), kernels=["linear", RBF(1.0)])

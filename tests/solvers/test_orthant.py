@@ -169,7 +169,7 @@ def test_a_step_too_far_for_doubles_is_shortened():
 def test_solvers_for_smooth_objectives_are_refused():
     posterior = sparse_posterior()
     for name in ("newton", "newton-cg", "block-jacobi", "subspace"):
-        with pytest.raises(ValueError, match=rf"with l1 .* only solver='lbfgs' knows how; got '{name}'"):
+        with pytest.raises(ValueError, match=rf"with l1 .* only solver='lbfgs' minimizes it; got '{name}'"):
             resolve_solver(name, posterior, 1e-3)
     with pytest.raises(ValueError, match="only solver='lbfgs'"):
         resolve_solver(object(), posterior, 1e-3)

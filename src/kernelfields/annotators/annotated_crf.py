@@ -95,7 +95,7 @@ class AnnotatedCRF(AdvisedEstimator):
         annotations = read_annotations(y, single=single, classes=usual.classes)
         if annotations.n_annotators == 1:
             warnings.warn(
-                f"{annotations.annotators[0]!r} is the only annotator: errors of one alone can be told from labels "
+                f"{annotations.annotators[0]!r} is the only annotator: errors of one alone are separated from labels "
                 "by the inputs and the prior only",
                 stacklevel=2,
             )

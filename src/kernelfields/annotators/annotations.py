@@ -180,7 +180,7 @@ def _lengths(columns: Mapping[Hashable, list], nouns: Nouns) -> np.ndarray:
     for index in range(counts[first]):
         said = {name: labels[index] for name, labels in columns.items() if labels[index] is not None}
         if not said:
-            raise ValueError(f"nobody labelled {nouns.name(index)}: it tells nothing, leave it out of X and y")
+            raise ValueError(f"nobody labelled {nouns.name(index)}: it carries no information, leave it out of X and y")
         for name, labels in said.items():
             if not is_sequence(labels):
                 raise ValueError(f"annotator {name!r} has {labels!r:.60} for {nouns.name(index)}, not a list of labels")

@@ -70,7 +70,7 @@ class AnnotatorTable(Shown):
         columns = ("annotator", "labelled", "accuracy", "kappa", "most often mistaken")
         formats = {"labelled": ",", "accuracy": ".3f", "kappa": ".3f"}
         table = Table(columns, [row.cells for row in self.rows], words=(0, 4), formats=formats)
-        return [f"{heading}; as far as field and annotators together can tell", table]
+        return [f"{heading}; as estimated by field and annotators together", table]
 
     def to_dict(self) -> PlainValues:
         """Return plain values for JSON."""

@@ -49,7 +49,7 @@ class Training(Generic[Data, Reader]):
     spec: FamilySpec
     engine: Engine
     options: FitOptions
-    say: Callable[[str], None]
+    announce: Callable[[str], None]
     settings: SampleSettings
     #: Inputs and labels of a development set, as they were given.
     held_out: tuple[object, object] = (None, None)
@@ -77,7 +77,7 @@ class NoProgress(AbstractContextManager):
     def __call__(self, iteration: Iteration) -> None:
         """Show nothing."""
 
-    def say(self, text: str) -> None:
+    def announce(self, text: str) -> None:
         """Show nothing."""
 
 

@@ -240,7 +240,7 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
 
     def _designs(self, training: Training[Data, Reader], sample: Sample) -> Start:
         """Return the terms of the field on the sample, and the coefficients to start from, None for zero."""
-        designs = build_designs(training.cliques, sample, training.options.random, training.say)
+        designs = build_designs(training.cliques, sample, training.options.random, training.announce)
         return self._optimized(training, sample, designs, None)
 
     def _term_variances(self, training: Training[Data, Reader]) -> list[float]:
@@ -330,12 +330,12 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
             self.max_iter,
             self._watcher(progress),
             random,
-            progress.say,
+            progress.announce,
             partial,
             criteria,
         )
         settings = self._sample_settings()
-        return Training(reader, data, classes, spec, engine, options, progress.say, settings)
+        return Training(reader, data, classes, spec, engine, options, progress.announce, settings)
 
     # ---- what a search by cross-validation needs, see selection/
 
@@ -393,7 +393,7 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
             warnings.warn(
                 f"columns have very different spreads, {uneven[0]:.3g} is usual and {uneven[1]:.3g} the largest, and "
                 f"{self.kernel!r} takes a difference of one to mean as much in each: scale=True brings them to one "
-                "scale, scale=False says that this is meant",
+                "scale, scale=False confirms that this is meant",
                 stacklevel=5,
             )
 
@@ -414,7 +414,7 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
             return settled
         if (parts := split(training.data)) is not None:
             what = " and ".join(["the kernel"] * (len(kernels) > 1) + ["the prior variance"] * path) or "a threshold"
-            training.say(f"choosing {what} on a part of the data")
+            training.announce(f"choosing {what} on a part of the data")
             settled._choose_by_pilot_fits(training, parts, kernels, path)
         return settled
 
@@ -432,17 +432,17 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         found = []
         for kernel in kernels:
             piloted.kernel = kernel
-            scene = replace(training, spec=spec, options=options, say=NoProgress().say, development=None)
+            scene = replace(training, spec=spec, options=options, announce=NoProgress().announce, development=None)
             scene.cliques = piloted._cliques(scene)
             prefix = f"{kernel}: " if len(kernels) > 1 else ""
-            found.append(piloted._pilot_fit(scene, training.say, prefix).choose(*parts, path=path))
+            found.append(piloted._pilot_fit(scene, training.announce, prefix).choose(*parts, path=path))
         best = min(range(len(kernels)), key=lambda index: found[index].loss)
         self.kernel = kernels[best]
         if path:
             self.prior_variance = found[best].variance
         self._learn_from_pilot(training, Field(found[best].terms, spec), parts[1])  # type: ignore[arg-type]
 
-    def _pilot_fit(self, scene: Training[Data, Reader], say: Callable[[str], None], prefix: str) -> PilotFit:
+    def _pilot_fit(self, scene: Training[Data, Reader], announce: Callable[[str], None], prefix: str) -> PilotFit:
         def variances_of(variance: float) -> list[float]:
             varied = copy.copy(self)
             varied.prior_variance = variance
@@ -452,7 +452,7 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
             lambda data, solved: scene.place(data, scene.cliques, solved=solved),
             lambda sample: self._designs(scene, sample)[0],
             variances_of,
-            lambda text: say(f"{prefix}{text}"),
+            lambda text: announce(f"{prefix}{text}"),
         )
 
     def _names_cliques(self) -> bool:
@@ -535,7 +535,7 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         from kernelfields.uncertainty.evidence.search import maximise_evidence
 
         random = training.options.random
-        chosen = maximise_evidence(training.optimize, designs, sample, random=random, say=training.say)
+        chosen = maximise_evidence(training.optimize, designs, sample, random=random, announce=training.announce)
         training.evidence_path = chosen.path
         return list(chosen.designs), chosen.start
 
@@ -1019,7 +1019,7 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         """
         fitted = self._field()
         self._partial_settings().refuse_unlabelled(
-            "certify", "certificate_ and stationarity_ tell how near the fit is to a minimum"
+            "certify", "certificate_ and stationarity_ show how near the fit is to a minimum"
         )
         if scope not in ("rkhs", "span"):
             raise ValueError(f"scope must be 'rkhs' or 'span', got {scope!r}")

@@ -363,7 +363,7 @@ class ChainCRF(SequenceField):
             self._development_chains(training),
             place_chains=lambda chains: training.place(chains, named),
             options=replace(training.options, watch=None, criteria=None),
-            say=training.say,
+            announce=training.announce,
         )
         return chosen
 
@@ -485,7 +485,7 @@ class ChainCRF(SequenceField):
         random = random_generator(self.random_state)
         with self._progress() as progress:
             watch = self._watcher(progress)
-            options = FitOptions(self.solver, self.tol, self.max_iter, watch, random, progress.say)
+            options = FitOptions(self.solver, self.tol, self.max_iter, watch, random, progress.announce)
             terms, solution = fit_continued(terms, known, sample, options)
         self.field_ = Field(terms, self.field_.spec)
         self.solution_ = solution

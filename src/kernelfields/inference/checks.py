@@ -88,7 +88,7 @@ def _check_allowed(chains: Chains, spec: FamilySpec) -> None:
     rows = (base.times(chains.evidence) if isinstance(chains.evidence, np.ndarray) else base).dead_rows()
     if (broken := np.flatnonzero(rows >= 0)).size:
         row = int(rows[broken[0]])
-        what = "and what y says " if chains.evidence is not None else ""
+        what = "and what y fixes " if chains.evidence is not None else ""
         raise ValueError(
             f"{SEQUENCES.place(chains.offsets, row)}: the labels that are allowed {what}up to here leave no "
             "labelling. Allow more labels there or drop a constraint."
@@ -115,7 +115,7 @@ def _check_segments(chains: SegmentedChains, spec: FamilySpec, classes: np.ndarr
         raise ValueError(
             f"sequence {sequences[segment]}: the segment of {classes[labels[segment]].item()!r} from position "
             f"{places[segment]} on has {ends[segment] - begins[segment]} positions, more than "
-            f"max_duration={spec.max_duration}: no segmentation that the field knows could have it. The longest "
+            f"max_duration={spec.max_duration}: no segmentation of the field could have it. The longest "
             f"segment of y has {longest}: use max_duration={longest} or more, or repeats=True, which cuts it."
         )
     after = np.flatnonzero(~chains.is_start[begins])

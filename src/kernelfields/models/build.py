@@ -178,13 +178,13 @@ def build_designs(
     cliques: NamedCliques,
     sample: Sample,
     random: np.random.Generator,
-    say: Callable[[str], None] | None = None,
+    announce: Callable[[str], None] | None = None,
 ) -> list[Design]:
     """Choose a basis for each named clique set and put its term on the sample."""
     designs = []
     for name, clique in cliques:
-        if clique.kernel is not None and say is not None:
-            say(f"choosing a basis for {name} cliques on {sample.n_positions:,} positions")
+        if clique.kernel is not None and announce is not None:
+            announce(f"choosing a basis for {name} cliques on {sample.n_positions:,} positions")
         designs.append(build_design(name, clique, sample, random))
     return designs
 
@@ -222,7 +222,7 @@ def check_pivots_allowed(name: str, clique: CliqueSet) -> None:
     for parameter, given in (("support='observed'", clique.observed_only), ("l1", (clique.l1 or 0.0) > 0)):
         if given:
             raise ValueError(
-                f"{parameter} speaks of weights of single features, and {clique.kernel!r} of clique set {name!r} "
+                f"{parameter} is about weights of single features, and {clique.kernel!r} of clique set {name!r} "
                 "has none: use kernel='linear', or a sum with it"
             )
     if not np.isfinite(clique.prior_variance):

@@ -51,7 +51,7 @@ class ClimbOptions:
     tol: float
     max_iter: int
     random: np.random.Generator
-    say: Callable[[str], None]
+    announce: Callable[[str], None]
     watch: Watcher | None = None
 
 
@@ -121,7 +121,7 @@ def find_clusters(
     objectives: list[float] = []
     for number in range(1, options.n_init + 1):
         where = f"start {number} of {options.n_init}"
-        options.say(f"{where}: {options.init}")
+        options.announce(f"{where}: {options.init}")
         try:
             labels = partitions.draw(options.init, options.random)
             labelled = labelled_objective(family, replace(data, labels=labels), workers)
@@ -132,7 +132,7 @@ def find_clusters(
             best = replace(best, reason="interrupted")
             break
         objectives.append(-solution.value)
-        options.say(f"{where}: {-solution.value:.4f} of at most {np.log(spec.n_labels):.4f} nats")
+        options.announce(f"{where}: {-solution.value:.4f} of at most {np.log(spec.n_labels):.4f} nats")
         if best is None or solution.value < best.value:
             best = solution
         if solution.reason in ("interrupted", "callback"):

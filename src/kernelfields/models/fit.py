@@ -341,7 +341,7 @@ def warn_of_fit(fitted: FittedField, tol: float, stacklevel: int) -> None:
     if share > tol:
         warnings.warn(
             f"float32 features are too coarse for this prior: rounding moves the value by about {share:.1g} of "
-            f"itself, more than tol={tol:g}, and certificate_ does not know. Fit with dtype='float64' or a smaller "
+            f"itself, more than tol={tol:g}, and certificate_ leaves it out. Fit with dtype='float64' or a smaller "
             "prior variance; certify(X, y) computes the gap of the fitted field itself.",
             ConvergenceWarning,
             stacklevel=stacklevel + 1,

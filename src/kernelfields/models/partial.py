@@ -100,7 +100,7 @@ class PartialLabels(BaseEstimator):
     def refuse_unlabelled(self, method: str, advice: str) -> None:
         """Raise if a fit has entropies or expectations, which a method does not support."""
         if self.ask_of_unlabelled:
-            raise ValueError(f"{method} knows labels only, and this field has entropies or expectations: {advice}")
+            raise ValueError(f"{method} takes labels only, and this field has entropies or expectations: {advice}")
 
     def completes(self, solver: object) -> bool:
         """Whether labels are completed and then fitted to, rather than the objective itself minimised."""
@@ -117,7 +117,7 @@ class PartialLabels(BaseEstimator):
             return
         check_expectations(self.expectations)
         if self.method == "em":
-            raise ValueError("method='em' completes labels, and knows no entropies or expectations: use 'direct'")
+            raise ValueError("method='em' completes labels, and has no entropies or expectations: use 'direct'")
 
     def criteria(self, engine: Engine, data: PackedData, reader: InputReader, classes: np.ndarray) -> Criteria | None:
         """Return the criteria for data without labels, None for none; ValueError if labels could be anything."""
@@ -226,7 +226,7 @@ def needs_hessian(solver: object) -> bool:
 class FitOptions:
     """How a field is fitted; ``watch`` is called after each iteration, ``random`` is for solvers and bases that draw.
 
-    ``say`` takes lines about the progress of a fit. ``criteria`` are those for data without labels.
+    ``announce`` takes lines about the progress of a fit. ``criteria`` are those for data without labels.
     """
 
     solver: object
@@ -234,14 +234,14 @@ class FitOptions:
     max_iter: int
     watch: Watcher | None = None
     random: np.random.Generator = field(default_factory=np.random.default_rng)
-    say: Callable[[str], None] | None = None
+    announce: Callable[[str], None] | None = None
     partial: PartialLabels = field(default_factory=PartialLabels)
     criteria: Criteria | None = None
 
     def report(self, line: str) -> None:
         """Pass on a line about the progress of the fit."""
-        if self.say is not None:
-            self.say(line)
+        if self.announce is not None:
+            self.announce(line)
 
     def minimize(
         self,

@@ -61,14 +61,14 @@ class Chosen:
 class PilotFit:
     """Where short fits take place: ``place`` puts data where they can be fitted, ``designs_on`` makes the terms.
 
-    ``variances_of`` returns the prior variance of each term for a variance of the path. ``say`` takes lines about the
-    progress.
+    ``variances_of`` returns the prior variance of each term for a variance of the path. ``announce`` takes lines about
+    the progress.
     """
 
     place: Callable[[PackedData, bool], Sample]
     designs_on: Callable[[Sample], Sequence[Design]]
     variances_of: Callable[[float], Sequence[float]]
-    say: Callable[[str], None]
+    announce: Callable[[str], None]
 
     def choose(self, train: PackedData, held_out: PackedData, path: bool = True) -> Chosen:
         """Return the variance of the path under which the held-out data are most likely.
@@ -89,7 +89,7 @@ class PilotFit:
             fits[variance] = fitted
             value = data_value(judge, fitted.coefficients) / held_out.n_positions
             if path:
-                self.say(f"prior variance {variance:g}: held-out log-likelihood {-value:.4f} a position")
+                self.announce(f"prior variance {variance:g}: held-out log-likelihood {-value:.4f} a position")
             return value
 
         best, least = FALLBACK, loss(FALLBACK, None)

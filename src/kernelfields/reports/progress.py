@@ -57,7 +57,7 @@ class FitProgress:
         elif self._history and self._history[-1] is not self._shown:
             self._print(self._history[-1])
 
-    def say(self, text: str) -> None:
+    def announce(self, text: str) -> None:
         """Report a stage of the work, such as the choice of a basis."""
         if self._live is not None:
             self._live.update(Text(text))

@@ -75,7 +75,7 @@ def _with_l1(solver: object, random: np.random.Generator | None) -> DirectionRul
         return OrthantLBFGS()
     if solver == "sgd+lbfgs":
         return OrthantLBFGS(_MEMORY_AFTER_START, StochasticStart(random_state=random))
-    raise ValueError(f"with l1 the objective is not smooth, and only solver='lbfgs' knows how; got {solver!r}")
+    raise ValueError(f"with l1 the objective is not smooth, and only solver='lbfgs' minimizes it; got {solver!r}")
 
 
 def choose(posterior: LogPosterior, *, small: int = 400, many_values: int = 50_000) -> str:

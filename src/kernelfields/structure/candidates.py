@@ -91,7 +91,7 @@ def learn_chain_cliques(
     *,
     place_chains: Callable[[Chains], Sample],
     options: FitOptions,
-    say: Callable[[str], None],
+    announce: Callable[[str], None],
 ) -> tuple[NamedCliques, StructurePath]:
     """Return the named clique sets that a search chose, and its path; ``place_chains`` puts chains where fits run.
 
@@ -114,7 +114,7 @@ def learn_chain_cliques(
         search,
         options,
         score=None if held_out is None else partial(_log_likelihood, held_out, sample.spec, Workers()),
-        say=say,
+        announce=announce,
     )
     names = {design.name for design in chosen}
     return [(name, clique) for name, clique in named if name in names], path
@@ -253,7 +253,7 @@ def learn_label_edges(
     inference: object,
     options: FitOptions,
     workers: Workers,
-    say: Callable[[str], None],
+    announce: Callable[[str], None],
 ) -> tuple[list[Edge], StructurePath]:
     """Return the pairs of labels that a search chose, and its path; ``terms_on`` makes terms on some instances."""
     _refuse_partial(instances, "a search for the graph of labels")
@@ -285,7 +285,7 @@ def learn_label_edges(
         score=None if held_out is None else partial(_log_likelihood, held_out, spec, workers),
         batches=lambda present, candidates: _narrow_batches(present, candidates, fits),
         fits=fits,
-        say=say,
+        announce=announce,
     )
     return sorted(pairs[name] for name in path.added), path
 

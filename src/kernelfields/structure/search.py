@@ -166,7 +166,7 @@ def learn_structure(
     score: Callable[[FittedField], float] | None = None,
     batches: Batches = by_place,
     fits: Callable[[Sequence[Design]], bool] | None = None,
-    say: Callable[[str], None] | None = None,
+    announce: Callable[[str], None] | None = None,
 ) -> tuple[StructurePath, list[Design], FittedField]:
     """Return the path, the designs of the chosen field, and its fit; ``score`` judges fields by held-out data.
 
@@ -195,8 +195,8 @@ def learn_structure(
         chosen = _fitting(designs, worth, min(size, room, search.at_once or size), fits)
         names = [design.name for design in chosen]
         bound = sum(bounds[name] for name in names)
-        if say is not None:
-            say(f"trying {', '.join(names)}, which could bring {bound:.4g} nats at most")
+        if announce is not None:
+            announce(f"trying {', '.join(names)}, which could bring {bound:.4g} nats at most")
         wider = [*designs, *chosen]
         zeros = [design.expand(np.zeros(design.shape)) for design in chosen]
         refitted = fit_field(wider, sample, options, start=[*fitted.coefficients, *zeros])

@@ -44,7 +44,7 @@ class Dask(Engine):
         from kernelfields.engines.dask.sample import DaskSample
 
         if spec.kind != "chain":
-            raise ValueError("engine='dask' knows the labels of chains only: use engine='threads'")
+            raise ValueError("engine='dask' fits labels of chains only: use engine='threads'")
         if isinstance(data, ShardedChains):
             return DaskSample(data.group, data.n_positions, spec, settings)
         assert isinstance(data, Chains)

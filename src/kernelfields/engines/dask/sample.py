@@ -201,7 +201,7 @@ def _check_rules(kernel: Kernel) -> None:
         own = type(part)._from_data is not Kernel._from_data
         if own and not type(part).__module__.startswith("kernelfields."):
             raise ValueError(
-                f"{part!r} reads its parameters off the data by a rule that engine='dask' does not know: give "
+                f"{part!r} reads its parameters off the data by a rule that engine='dask' does not have: give "
                 "them as numbers"
             )
 

@@ -49,7 +49,7 @@ class Torch(Engine):
         if device.type == "cuda":
             if torch.version.cuda is None:
                 raise RuntimeError(
-                    f"device={self.device!r}: this build of PyTorch ({torch.__version__}) knows no CUDA. "
+                    f"device={self.device!r}: this build of PyTorch ({torch.__version__}) has no CUDA. "
                     "Install one that does, or use device='cpu' or engine='threads'."
                 )
             count = torch.cuda.device_count()

@@ -96,7 +96,7 @@ class TorchPanel(PanelCholesky):
             raise MemoryError(
                 f"features of {n_rows:,} inputs at rank {capacity:,} need {needed / 2**30:,.1f} GiB in "
                 f"{self.dtype} on {self.device}, which has less. Use a smaller rank, dtype='float32', or "
-                f"engine='threads'. PyTorch says: {error}"
+                f"engine='threads'. PyTorch's message: {error}"
             ) from error
 
     def _kernel_diagonal(self) -> np.ndarray:

@@ -200,7 +200,7 @@ def by_row_blocks(n_rows: int, step: int, work: Callable[[slice], object], purpo
         if step <= _SMALLEST_BLOCK:
             raise MemoryError(
                 f"no memory is left on the device for {purpose}, not even for {step} rows at a time. "
-                f"Use a smaller rank, dtype='float32', or engine='threads'. PyTorch says: {failure}"
+                f"Use a smaller rank, dtype='float32', or engine='threads'. PyTorch's message: {failure}"
             )
         step = max(_SMALLEST_BLOCK, step // 2)
     return step

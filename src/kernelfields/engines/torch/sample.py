@@ -56,7 +56,7 @@ class TorchSample(LocalSample):
 
     def __init__(self, data: PackedData, spec: FamilySpec, settings: SampleSettings, device: torch.device):
         if spec.kind != "chain":
-            raise ValueError("engine='torch' knows the labels of chains only: use engine='threads'")
+            raise ValueError("engine='torch' fits labels of chains only: use engine='threads'")
         super().__init__(data, spec, settings)
         self.device = device
 
@@ -113,7 +113,7 @@ class TorchSample(LocalSample):
         local = [design for design in designs if isinstance(design, LocalDesign)]
         if reaches_far(local):
             raise ValueError(
-                "engine='torch' knows neighbouring labels only: clique sets of longer reach need engine='threads'"
+                "engine='torch' fits neighbouring labels only: clique sets of longer reach need engine='threads'"
             )
         if self.data.allowed is not None:
             raise ValueError("allowed is for engine='threads', whose loops skip labels: leave it out or change engine")

@@ -202,7 +202,7 @@ class TorchTable:
             raise MemoryError(
                 f"features of {self.shape[0]:,} positions at rank {self.shape[1]:,} need "
                 f"{needed / 2**30:,.1f} GiB as {storage} on {self.device}, which has less. "
-                f"Use a smaller rank or storage='half'. PyTorch says: {error}"
+                f"Use a smaller rank or storage='half'. PyTorch's message: {error}"
             ) from error
 
     def _store(self, features: np.ndarray | torch.Tensor, order: np.ndarray | None, overwrite: bool) -> torch.Tensor:

@@ -20,7 +20,7 @@ in one array, tied ones once; a single group is not copied. Cost: O(I) memory on
 nodes.
 
 Fails: ValueError for larger factors given to "trw" or "loopy", and for a graph whose labellings are all forbidden,
-as far as the method can tell.
+as far as the method can see.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Graphs of pairs as belief propagation walks them: an order of the nodes, parents, weights of trees, tables.
+"""Graphs of pairs as belief propagation visits them: an order of the nodes, parents, weights of trees, tables.
 
 The nodes of every graph are ordered so that each has a neighbour before it, except the first of a connected
 component. The earlier neighbours of node v are its *parents* pa(v). If every node draws one parent by chance, the

@@ -4,7 +4,7 @@ What depends on single labels is kept for the entries of the lists, (A,), and no
 labels. ``ListFamily`` of family.py is built on these passes; the dense passes with minus infinity elsewhere are their
 plain twin. Cost: sum_t |A_{t-1}| |A_t| instead of N L^2.
 
-Steps between lists of allowed labels that have a score: what walks over lists need of a large table of steps.
+Steps between lists of allowed labels that have a score: what passes over lists need of a large table of steps.
 
     score of a step from a to b  = values[p] for the pair p = (a, b), zero for pairs that are not among the scored
 

@@ -13,8 +13,8 @@ computes it again.
 
 Steps with a score between neighbouring lists of allowed labels, found once and written down; compiled.
 
-Few pairs of labels have a score of their own, so that a table of all pairs is mostly one number, and walks over it miss
-the cache at every step. A bit for each pair says which have one, 64 pairs to a word, beside the number of pairs before
+Few pairs of labels have a score of their own, so that a table of all pairs is mostly one number, and passes over it
+miss the cache at every step. A bit for each pair marks which have one, 64 to a word, beside the number of pairs before
 each word:
 
     pair of (a, b) = ranks[a, b // 64] + bits set below b in bits[a, b // 64]
@@ -341,7 +341,7 @@ def forward_backward(
 def forward_backward_marked(
     first, last, offsets, lists, scores, marks, transfer, has_forbidden, marginals, log_partition, troubled, expected
 ):
-    """The same, of chains that are walked once: matches of a few sequences at a time are found on the way.
+    """The same, of chains that are visited once: matches of a few sequences at a time are found on the way.
 
     ``marks`` are the block of each position, (N,), to be filled, and bits and ranks as above.
     """

@@ -128,7 +128,7 @@ def merged_runs(runs: Runs, most: int) -> list[tuple[int, int]]:
 
 # A feature with pairs for this share of the labellings is cheaper as a full row, in vector registers.
 _FULL_ROW_SHARE = 0.25
-# So many pairs are walked along faster than looked for.
+# So many pairs are read in turn faster than looked for.
 _FEW_PAIRS = 8
 # About how many operations an allowed label of a position takes, for the decision whether threads are worth it.
 _WORK = 20

@@ -17,7 +17,7 @@ For allowed labels only, with entries i of position t:
     product        scores[i] = sum_m values[m] v[pairs[m]]
     scatter        gradient[pairs[m]] += values[m] residual[i]
 
-Pairs of a feature are sorted by label, as the entries of a position are: few pairs are walked along with the entries,
+Pairs of a feature are sorted by label, as the entries of a position are: few pairs are read along with the entries,
 among many each entry is searched for.
 """
 
@@ -107,7 +107,7 @@ def gather_lists(first, last, features, support, coefficients, rows, marks, list
     """Fill scores (A,) of the entries of rows first..last-1.
 
     ``rows`` are the slot of each feature, -1 for none, and a table of full rows of coefficients; ``marks`` the same
-    with bits and ranks of inference/chain/lists_compiled.py. Other features have few pairs, which are walked.
+    with bits and ranks of inference/chain/lists_compiled.py. Other features have few pairs, which are read in turn.
     """
     indptr, indices, values = features
     begin, outcomes = support

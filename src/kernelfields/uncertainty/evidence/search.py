@@ -71,10 +71,10 @@ class Climb:
         self,
         search: EvidenceSearch,
         bounds: list[tuple[float, float]],
-        say: Callable[[str], None],
+        announce: Callable[[str], None],
         begin: float,
     ):
-        self.search, self.bounds, self.say, self.begin = search, bounds, say, begin
+        self.search, self.bounds, self.announce, self.begin = search, bounds, announce, begin
         self.path = EvidencePath()
         #: The best points: of coarse climbs (True) and of the others (False).
         self.tops: dict[bool, ClimbedPoint] = {}
@@ -188,7 +188,7 @@ class Climb:
                 coarse,
             )
         )
-        self.say(
+        self.announce(
             f"evidence: start {start}, point {len(self.path.steps)}, log evidence {value:.4f}"
             f"{', coarse' if coarse else ''}"
         )
@@ -237,7 +237,7 @@ def maximise_evidence(
     sample: Sample,
     *,
     random: np.random.Generator,
-    say: Callable[[str], None],
+    announce: Callable[[str], None],
 ) -> ChosenField:
     """Return the field of the largest evidence found, with its path; ValueError if there is none anywhere.
 
@@ -253,7 +253,7 @@ def maximise_evidence(
     parameters = variances_of(local) + (widths_of(local) if search.kernels else [])
     first = np.log([parameter.value for parameter in parameters])
     bounds = [_bounds(search, parameter) for parameter in parameters]
-    climb = Climb(search, bounds, say, begin)
+    climb = Climb(search, bounds, announce, begin)
     small = sum(design.features.size for design in local if design.features is not None) < _SMALL_FEATURES
     anew = _has_pivots(local, parameters)
 
@@ -267,7 +267,7 @@ def maximise_evidence(
 
     def rebuilt(logs: np.ndarray) -> list[LocalDesign]:
         values = np.exp(np.clip(logs, *np.array(bounds).T)).tolist()
-        return _in_memory(build_designs(cliques_with(local, parameters, values), sample, random, say))
+        return _in_memory(build_designs(cliques_with(local, parameters, values), sample, random, announce))
 
     try:
         with blas_threads(1 if small else None):

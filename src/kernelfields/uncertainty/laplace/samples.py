@@ -214,7 +214,7 @@ def _warn_of_poor_fits(rise: float, truncation: float, steps: int) -> None:
     if not rise <= FARTHEST_RISE:
         warnings.warn(
             f"the posterior is no Gaussian around its mode: draws lie {rise:.3g} times as far above it as the "
-            "Gaussian says, so that means over them, variances and the evidence are off. Prior variances are "
+            "Gaussian predicts, so that means over them, variances and the evidence are off. Prior variances are "
             "large for these data; smaller ones, above all of label pairs never seen (that of edges), or a "
             "temperature fitted to held-out data help",
             UserWarning,
