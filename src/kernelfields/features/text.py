@@ -215,6 +215,8 @@ class TextFeatures(WordTransformer):
             value = getattr(self, name)
             if not is_whole(value) or not least <= value <= most:
                 raise ValueError(f"{name} must be a whole number from {least} to {most}, got {value!r}")
+        if not is_sequence(self.tag_columns) and self.tag_columns != "rest":
+            raise ValueError(f"tag_columns must be 'rest' or a list of columns, got {self.tag_columns!r}")
         if isinstance(X, str | bytes) or not isinstance(X, Iterable):
             raise TypeError(f"X must be a list of sequences of words, got {X!r:.60} ({type(X).__name__})")
         read = []
@@ -262,8 +264,6 @@ class TextFeatures(WordTransformer):
         words = _column(self.word_column, names, "word_column", index)
         if isinstance(self.tag_columns, str) and self.tag_columns == "rest":
             return [words, *[name for name in names if name != words]]
-        if isinstance(self.tag_columns, str):
-            raise ValueError(f"tag_columns must be 'rest' or a list of columns, got {self.tag_columns!r}")
         return [words, *[_column(column, names, "tag_columns", index) for column in self.tag_columns]]
 
 

@@ -97,7 +97,7 @@ class FitProgress:
         return event.install_listener("numba:compile", Compilation())
 
     def _compiles(self, module: str) -> None:
-        """Report that a function is being compiled, once for each module, on a terminal beside the stage of the work."""
+        """Report that a function is being compiled, once for each module; on a terminal beside the stage of work."""
         name = module.removeprefix("kernelfields.").removesuffix("_compiled")
         text = f"compiling {name}, once on this machine: a cache keeps it"
         if self._live is not None and not self._history:
