@@ -83,6 +83,8 @@ def test_models_of_the_command_take_words_in_python(template, tmp_path):
     assert read.predict(NEW) == served.predict(NEW) == [["PER", "O", "O"], ["PER"]]
     features = read[:-1].transform(NEW)
     assert served.predict(features) == ChainCRF.load(model).predict(features) == served.predict(NEW)
+    kernelfields.save(read, model)
+    assert load_chain(model).predict(NEW) == kernelfields.load(model).predict(NEW) == served.predict(NEW)
 
 
 def test_labels_before_the_words_leave_the_numbers_of_columns_as_they_are(tmp_path):

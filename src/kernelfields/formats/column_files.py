@@ -278,7 +278,7 @@ def write_columns(
 class _ColumnFormat:
     """How lines are cut and joined again: what separates cells, how many a row has, and the source of that number.
 
-    Cells that spaces and tabs separate are written with tabs where the first row has one: tabs stay tabs.
+    Cells are written with tabs, unless the first row has spaces alone between its cells: tabs stay tabs.
     """
 
     name: str
@@ -293,10 +293,11 @@ class _ColumnFormat:
         """Return the layout that a first row shows."""
         if self.conllu:
             return replace(self, separator="\t", n_columns=_CONLLU_COLUMNS, authority="CoNLL-U", joined_by="\t")
-        joined_by = "\t" if "\t" in line else " "
-        separator = self.separator or joined_by
-        n_columns, joined_by = len(_split(line, separator)), "\t" if separator == "\t" else joined_by
-        return replace(self, separator=separator, n_columns=n_columns, authority=f"line {number}", joined_by=joined_by)
+        separator = self.separator or ("\t" if "\t" in line else " ")
+        n_columns = len(_split(line, separator))
+        joined_by = "\t" if "\t" in line or separator == "\t" or n_columns == 1 else " "
+        authority = f"line {number}"
+        return replace(self, separator=separator, n_columns=n_columns, authority=authority, joined_by=joined_by)
 
     def cut(self, numbered: Iterable[tuple[int, str]]) -> Iterator[ColumnLine]:
         """Yield lines with their cells."""

@@ -12,6 +12,7 @@ Fails: ValueError naming the part that cannot be shown.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -206,12 +207,13 @@ def _confusion_tables(results: PlainMapping) -> dict[str, Table]:
     if not wrong:
         return {}
     if len(labels) <= _MATRIX_LABELS:
-        rows = [[counts.get((row, column), 0) for column in range(len(labels))] for row in range(len(labels))]
-        cells = [
-            (f"{labels[row]}", *(f"{count:,}" if count else "." for count in line)) for row, line in enumerate(rows)
-        ]
-        return {"True labels and predicted ones": Table(("true \\ predicted", *map(str, labels)), cells)}
-    support = [sum(count for (true, _), count in counts.items() if true == row) for row in range(len(labels))]
+        numbers, formats = range(len(labels)), {str(label): "," for label in labels}
+        lines = [(str(labels[row]), *(counts.get((row, column), 0) for column in numbers)) for row in numbers]
+        head = ("true \\ predicted", *map(str, labels))
+        return {"True labels and predicted ones": Table(head, lines, formats=formats)}
+    support: Counter[int] = Counter()
+    for (true, _), count in counts.items():
+        support[true] += count
     rows = [
         (labels[true], labels[predicted], -count, -count / support[true])
         for count, (true, predicted) in wrong[:_MOST_CONFUSIONS]

@@ -18,13 +18,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
-from kernelfields.features.text import StoredTransformer, rebuild_transformer
-from kernelfields.formats.model_text import PIPELINE
-from kernelfields.formats.templates import trained_template
+from kernelfields.formats.model_text import COMMAND_NOTES, PIPELINE
 from kernelfields.kernels.arrays import product
 from kernelfields.kernels.kernel import KERNELS, Kernel
 from kernelfields.kernels.registry import kernel_from_spec
@@ -33,6 +31,9 @@ from kernelfields.numerics.windows import check_window, window_view
 from kernelfields.serving import passes
 from kernelfields.serving.inputs import Inputs, Packed
 from kernelfields.serving.tensor_file import Document, ServingError, read_document
+
+if TYPE_CHECKING:
+    from kernelfields.features.text import StoredTransformer
 
 _LABELS_MET = {"node": 1, "start": 1, "end": 1, "edge": 2, "skip": 2}
 _DECODINGS = ("auto", "viterbi", "posterior")
@@ -73,8 +74,7 @@ class ChainModel:
         if document.get("layout", _LAYOUT) != _LAYOUT or "terms" not in document:
             raise ServingError("models of version 0.1.0 cannot be served: load it with ChainCRF.load and save it again")
         self.classes_ = np.asarray(document["classes"])
-        template = trained_template(document)
-        trained = () if template is None else (template,)
+        trained = [] if COMMAND_NOTES not in document else _trained_template(document)
         self.inputs = Inputs(document["inputs"], transformers or trained, features_too=bool(trained))
         self.n_features_in_ = self.inputs.n_features
         self.masks: dict[str, np.ndarray] = {
@@ -203,7 +203,21 @@ def chain_of(kind: str, document: Document) -> ChainModel:
     return ChainModel(document)
 
 
+# What makes features of words is imported where there are words: models of numbers start sooner.
+
+
+def _trained_template(document: Document) -> list[StoredTransformer]:
+    from kernelfields.formats.templates import trained_template
+
+    template = trained_template(document)
+    return [] if template is None else [template]
+
+
 def _transformer(described: Document) -> StoredTransformer:
+    from kernelfields.features.text import rebuild_transformer
+
+    if described["kind"] == "template":
+        import kernelfields.formats.templates  # noqa: F401  # where it is registered
     if described["kind"] not in _TRANSFORMERS:
         raise ServingError(f"the transformer {described['kind']!r} {_NOT_HERE}")
     return rebuild_transformer(described)

@@ -14,14 +14,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from kernelfields.features.chunks import features_of, number_word
-from kernelfields.features.text import StoredTransformer
 from kernelfields.numerics.sparse_rows import Rows, SparseRows, is_sparse
 from kernelfields.serving.tensor_file import Document, ServingError
+
+if TYPE_CHECKING:
+    from kernelfields.features.text import StoredTransformer
 
 
 class Packed:
