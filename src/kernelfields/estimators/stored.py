@@ -16,6 +16,8 @@ from kernelfields.models.documents import read_document, write_document
 
 PathLike = str | os.PathLike[str]
 Functions = Mapping[str, Callable[..., object]]
+#: Estimators by their kinds in model files.
+KINDS: dict[str, type[StoredEstimator]] = {}
 
 
 class StoredEstimator(AdvisedEstimator):
@@ -23,6 +25,11 @@ class StoredEstimator(AdvisedEstimator):
 
     #: The name of its kind in model files.
     kind: ClassVar[str]
+
+    def __init_subclass__(cls, **options: object) -> None:
+        super().__init_subclass__(**options)
+        if "kind" in cls.__dict__:
+            KINDS.setdefault(cls.kind, cls)
 
     def save(self, path: PathLike) -> None:
         """Write the fitted model to one file of data (safetensors), atomically."""
@@ -35,7 +42,12 @@ class StoredEstimator(AdvisedEstimator):
 
         The engine of a model that is not available here is replaced by "auto", with a warning.
         """
-        model = read_document(path, cls.kind, lambda document: cls.from_document(document, callables))
+        return read_document(path, cls.kind, lambda document: cls.placed(document, callables))
+
+    @classmethod
+    def placed(cls, document: Document, callables: Functions | None = None) -> Self:
+        """Return the estimator that was described, with an engine that is available here."""
+        model = cls.from_document(document, callables)
         if hasattr(model, "engine"):
             model.engine = engine_here(model.engine)
         return model

@@ -2,7 +2,8 @@
 
 The time that is left is estimated from the second half of the iterations so far: the logarithm of the relative gap
 falls about linearly in time, so it is continued to ``tol``; what ``max_iter`` still allows is an upper limit. This
-is a guess, and there is none until the gap has begun to fall. Cost: nothing worth mentioning beside an iteration.
+is a guess, and there is none until the gap has begun to fall. Passes that numba compiles, once on a machine, are
+announced whatever stage they are part of: its events name them. Cost: nothing worth mentioning beside an iteration.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from contextlib import AbstractContextManager, ExitStack
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.live import Live
@@ -40,6 +42,9 @@ class FitProgress:
         self._tol, self._max_iter = tol, max_iter
         self._every_iteration = int(verbose) >= 2
         self._live: Live | None = None
+        self._listening = ExitStack()
+        self._stage = ""
+        self._compiled: set[str] = set()
         self._last_line = -math.inf
         self._history: list[Iteration] = []
         self._shown: Iteration | None = None
@@ -48,9 +53,12 @@ class FitProgress:
         if self.console.is_terminal and not self.console.quiet and not self._every_iteration:
             self._live = Live(console=self.console, refresh_per_second=8, transient=False)
             self._live.start()
+        if not self.console.quiet:
+            self._listening.enter_context(self._listens_to_compilation())
         return self
 
     def __exit__(self, *exception: object) -> None:
+        self._listening.close()
         if self._live is not None:
             self._live.stop()
             self._live = None
@@ -59,10 +67,44 @@ class FitProgress:
 
     def announce(self, text: str) -> None:
         """Report a stage of the work, such as the choice of a basis."""
+        self._stage = text
+        self._say(text)
+
+    def _say(self, text: str) -> None:
         if self._live is not None:
             self._live.update(Text(text))
         else:
             self.console.print(text, highlight=False)
+
+    def _listens_to_compilation(self) -> AbstractContextManager:
+        from numba.core import event
+
+        progress = self
+
+        class Compilation(event.Listener):
+            depth = 0
+
+            def on_start(self, started: Any) -> None:
+                self.depth += 1
+                if self.depth == 1:
+                    progress._compiles(started.data["dispatcher"].py_func.__module__)
+
+            def on_end(self, ended: object) -> None:
+                self.depth -= 1
+                if self.depth == 0 and progress._live is not None and not progress._history:
+                    progress._say(progress._stage)
+
+        return event.install_listener("numba:compile", Compilation())
+
+    def _compiles(self, module: str) -> None:
+        """Report that a function is being compiled, once for each module; on a terminal beside the stage of work."""
+        name = module.removeprefix("kernelfields.").removesuffix("_compiled")
+        text = f"compiling {name}, once on this machine: a cache keeps it"
+        if self._live is not None and not self._history:
+            self._say(f"{self._stage}: {text}" if self._stage else text)
+        elif self._live is None and name not in self._compiled:
+            self._say(text)
+        self._compiled.add(name)
 
     def __call__(self, iteration: Iteration) -> None:
         """Report an iteration; a callback of the solver's loop."""
