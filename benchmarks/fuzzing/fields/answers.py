@@ -51,7 +51,8 @@ class Asked:
             elif decode == "posterior":
                 own = whole.marginals[np.arange(len(labels)), labels]
                 right = bool((own >= whole.marginals.max(axis=1) - self.near).all())
-                self.tally.check("likeliest labels" + self.told, right, f"{labels} of {shown(whole.marginals)}")
+                text = "" if right else f"{labels} of {shown(whole.marginals)}"
+                self.tally.check("likeliest labels" + self.told, right, text)
 
     def marginals(self, random: np.random.Generator) -> None:
         """Compare marginals of labels and of the cliques of each group."""
@@ -65,6 +66,8 @@ class Asked:
                 expected = whole.joint(term)
                 order = round(np.log(expected.shape[1]) / np.log(whole.n_labels)) if whole.n_labels > 1 else 1
                 shape = (len(expected), *(whole.n_labels,) * order)
+                if (listed := drawn.listed_labellings(name)) is not None:
+                    expected, shape = expected[:, listed], (len(expected), len(listed))
                 tally.near(f"marginals of cliques{self.told}", table, expected.reshape(shape), self.near)
 
     def best(self, random: np.random.Generator) -> None:
@@ -212,7 +215,8 @@ def check_saved(tally: Tally, drawn: Drawn, asked: Asked, random: np.random.Gene
         loaded = type(drawn.model).load(path)
         own, read = (drawn.tables_of(model.predict_marginals(asked.X)) for model in (drawn.model, loaded))
         for first, second in zip(own, read, strict=True):
-            tally.check("marginals of a saved model", np.array_equal(first, second), f"{shown(first - second)}")
+            same = np.array_equal(first, second)
+            tally.check("marginals of a saved model", same, "" if same else shown(first - second))
         first, second = (drawn.numbers_of(model.predict(asked.X)) for model in (drawn.model, loaded))
         tally.check("labels of a saved model", all(map(np.array_equal, first, second)))
         if isinstance(drawn, Chain) and drawn.servable:

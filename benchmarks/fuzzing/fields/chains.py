@@ -215,8 +215,10 @@ class Chain(Drawn):
                 own = seen.setdefault(word, set())
                 if target.soft is not None:
                     own |= set(np.flatnonzero(target.soft[place] > 0).tolist())
-                elif (target.logs[place] != 0).any():
-                    own |= set(np.flatnonzero(target.logs[place] > -np.inf).tolist())
+                    continue
+                logs = (target.logs if target.seen is None else target.seen)[place]
+                if (logs != 0).any():
+                    own |= set(np.flatnonzero(logs > -np.inf).tolist())
         rare = [word for word in seen if counts[word] < self.least]
         known = {word: own for word, own in seen.items() if word not in rare}
         for word, own in self.entries.items():
@@ -402,6 +404,15 @@ class Chain(Drawn):
     def neighbours_only(self) -> bool:
         """Whether labels that meet are neighbours."""
         return all(term.group in (None, "edge") for term in self.fitted.field_.terms)
+
+    def listed_labellings(self, group: str) -> np.ndarray | None:
+        terms = self.fitted.field_.terms
+        far = [term for term in terms if term.group not in (None, "edge")]
+        automaton = not self.ring and all(str(term.group).startswith("order") and term.tied_everywhere for term in far)
+        supports = [term.support for term in terms if term.group == group]
+        if not automaton or any(support is None or not support.listed for support in supports):
+            return None
+        return np.unique(np.concatenate([support.outcomes for support in supports]))
 
     @property
     def streams(self) -> bool:

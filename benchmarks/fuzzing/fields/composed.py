@@ -64,7 +64,7 @@ class Annotated(Chain):
         estimator.partial_labels = PartialLabels(classes=self.classes)
         self._fit(AnnotatedCRF(estimator, max_steps=int(random.choice([1, 5]))), self.written(self.said))
         for target, said in zip(self.targets, self.said, strict=True):
-            target.logs = self.messages(said)
+            target.seen, target.logs = target.logs, self.messages(said)
 
     def messages(self, said: Sequence[np.ndarray]) -> np.ndarray:
         """Return the log-weights of labels by what annotators said of one item, (T, L)."""

@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse
 
 from benchmarks.fuzzing.fields.enumeration import Enumerated, PlainTerm, scored
+from kernelfields import MultiLabelCRF
 from kernelfields.kernels import RBF, Laplacian, Linear, Matern, Polynomial
 
 #: Labels as users write them; the first of each list are taken.
@@ -39,6 +40,8 @@ class Target:
     soft: np.ndarray | None = None
     #: Segments, where labels are written so.
     cuts: tuple | None = None
+    #: Log-weights that a dictionary learns from, where these are others.
+    seen: np.ndarray | None = None
 
     @property
     def labels(self) -> np.ndarray:
@@ -213,6 +216,10 @@ class Drawn:
         """Return the names of groups of cliques whose marginals can be asked for, each with one of its terms."""
         return {term.group: number for number, term in enumerate(self.terms) if term.group is not None}
 
+    def listed_labellings(self, group: str) -> np.ndarray | None:
+        """Return the labellings of a group whose marginals are given where n-grams seen in training are listed."""
+        return None
+
     def truth(self, random: np.random.Generator, item: Any) -> np.ndarray:
         """Return labels of an item that its base measure allows."""
         whole, base = self.unscored(item)
@@ -265,7 +272,8 @@ class Drawn:
             largest = max([1e-3, *sizes])
             parts.append(term.fitted(drawn * spread / largest))
         self.fitted.field_ = type(self.fitted.field_)(parts, self.fitted.field_.spec)
-        self.fitted._set_views()
+        if not isinstance(self.fitted, MultiLabelCRF):  # which has its views already, and no further names
+            self.fitted._set_views()
         return spread
 
 

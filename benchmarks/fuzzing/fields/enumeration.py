@@ -17,7 +17,12 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
+
+
+def logsumexp(values: np.ndarray) -> float:
+    """Return log sum exp of numbers of which one is finite."""
+    peak = values.max()
+    return float(peak + np.log(np.exp(values - peak).sum()))
 
 
 def kernel_values(kernel: Any, first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -161,7 +166,7 @@ class Enumerated:
 
     @cached_property
     def log_partition(self) -> float:
-        return float(logsumexp(self.scores)) if self.possible else -np.inf
+        return logsumexp(self.scores) if self.possible else -np.inf
 
     @cached_property
     def logs(self) -> np.ndarray:
@@ -193,8 +198,8 @@ class Enumerated:
 
     def log_probability(self, labels: np.ndarray) -> float:
         """Return the log-probability that the labels are these, however they are cut."""
-        same = (self.labellings == labels).all(axis=1)
-        return float(logsumexp(self.logs[same])) if self.possible and same.any() else -np.inf
+        logs = self.logs[(self.labellings == labels).all(axis=1)]
+        return logsumexp(logs) if (logs > -np.inf).any() else -np.inf
 
     def best(self) -> np.ndarray:
         """Return log-probabilities of all labellings that are possible, the largest first."""

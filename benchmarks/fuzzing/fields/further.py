@@ -32,7 +32,8 @@ def stream(tally: Tally, drawn: Chain, asked: Asked, random: np.random.Generator
         marginals = np.concatenate([answer.marginals for answer in answers])
         labels = np.concatenate([np.asarray(answer.labels) for answer in answers if len(answer.labels)])
         if lag == np.inf:
-            tally.near("stream of unlimited lag", marginals, whole.marginals, asked.near)
+            if decode == "posterior":  # the best labelling is answered sooner, with marginals of what was seen by then
+                tally.near("stream of unlimited lag", marginals, whole.marginals, asked.near)
             Asked(tally, drawn, [item], None, [whole]).check_decoded(decode, drawn.numbers_of([labels]))
         elif decode == "posterior" and not drawn.ahead:
             length = drawn.length(item)

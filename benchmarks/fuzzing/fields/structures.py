@@ -311,7 +311,7 @@ class Graph(Drawn):
             counts = np.zeros((len(labellings), 0, plain.n_outcomes))
             if members:
                 counts = clique_counts(labellings, members, self.n_labels)
-            rows.append(Rows(plain.features_of(np.reshape(seen, (len(members), -1))), counts))
+            rows.append(Rows(plain.features_of(np.asarray(seen)), counts))
         return Enumerated(labellings, np.zeros(len(labellings)), self.n_labels, rows), np.zeros(len(labellings))
 
 

@@ -53,6 +53,10 @@ class PrunedBy(BaseEstimator):
     threshold: float = parameter(1e-3, _check_threshold)
     by: str = parameter("max-marginal", one_of("max-marginal", "marginal"))
 
+    def __sklearn_clone__(self) -> PrunedBy:
+        """Return a copy with the same coarse field: a copy that is not fitted could prune nothing."""
+        return PrunedBy(self.coarse, threshold=self.threshold, by=self.by)
+
     def check(self) -> None:
         """Raise if a parameter cannot be used."""
         check_declared(self)
