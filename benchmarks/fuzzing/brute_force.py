@@ -18,15 +18,16 @@ import sys
 import time
 import warnings
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 import numpy as np
 
 from benchmarks.fuzzing.fields.answers import Asked, check_answers
 from benchmarks.fuzzing.fields.chains import Chain
-from benchmarks.fuzzing.fields.composed import Annotated, Frames, Sequences
+from benchmarks.fuzzing.fields.composed import Annotated, Clusters, Compat, Frames, Sequences
 from benchmarks.fuzzing.fields.drawn import Drawn, Redraw
-from benchmarks.fuzzing.fields.further import QUESTIONS, annotated_objective
+from benchmarks.fuzzing.fields.further import OBJECTIVES, QUESTIONS
 from benchmarks.fuzzing.fields.objective import check_objective
 from benchmarks.fuzzing.fields.structures import Graph, Instances, Segments, Single
 from benchmarks.fuzzing.fields.tally import Tally
@@ -43,7 +44,11 @@ FIELDS: dict[str, Callable[[np.random.Generator], Drawn]] = {
     "Annotated": Annotated,
     "Frames": Frames,
     "Sequences": Sequences,
+    "Clusters": Clusters,
+    "Compat": Compat,
 }
+#: How often kinds that have more to draw come in each round.
+OFTEN = {"Chain": 4, "Ring": 2}
 
 
 def draw(kind: str, random: np.random.Generator) -> Drawn:
@@ -66,11 +71,11 @@ def run_field(tally: Tally, kind: str, seed: int, number: int) -> None:
             drawn = draw(kind, random)
             tally.where += f" [{' '.join(drawn.note.split())}]"
             with tally.asking("objective"):
-                if isinstance(drawn, Annotated):
-                    annotated_objective(tally, drawn)
+                if type(drawn) in OBJECTIVES:
+                    OBJECTIVES[type(drawn)](tally, drawn)
                 else:
                     check_objective(tally, drawn, random)
-            if random.random() < 0.8:
+            if drawn.terms and random.random() < 0.8:
                 drawn.draw_coefficients(random)
             asked = Asked(tally, drawn, drawn.new, None, [drawn.enumerated(item) for item in drawn.new])
             for check in QUESTIONS.get(type(drawn), (check_answers,)):
@@ -86,14 +91,15 @@ def run(
     announce: Callable[[str], None] = print,
 ) -> Tally:
     """Draw fields of all kinds in turn until so many comparisons were made, or the time is over."""
-    tally, ends, number, shown = Tally(), time.monotonic() + seconds, 0, 0
+    tally, ends, numbers = Tally(), time.monotonic() + seconds, Counter[str]()
+    turns = [kind for kind in fields for _ in range(OFTEN.get(kind, 1))]
     while tally.total < checks and time.monotonic() < ends:
-        for kind in fields:
-            run_field(tally, kind, seed, number)
-            for failure in tally.failures[shown:]:
+        for kind in turns:
+            known = len(tally.failures)
+            run_field(tally, kind, seed, numbers[kind])
+            numbers[kind] += 1
+            for failure in tally.failures[known:]:
                 announce(failure)
-            shown = len(tally.failures)
-        number += 1
     return tally
 
 

@@ -144,6 +144,15 @@ def check_answers(tally: Tally, drawn: Drawn, asked: Asked, random: np.random.Ge
     asked.all(random)
     for item in drawn.impossible:
         tally.refused("item without labelling", lambda item=item: drawn.model.predict(drawn.x_of([item])))
+    for item, whole in zip(drawn.new, wholes, strict=True):
+        # What contradicts the base measure is refused.
+        if len(forbidden := np.flatnonzero(np.isneginf(whole.scores))):
+            labels = whole.labellings[random.choice(forbidden)]
+            if not np.isfinite(whole.log_probability(labels)):
+                known = drawn.known_of([labels.tolist()])
+                tally.refused(
+                    "contradiction", lambda x=item, known=known: drawn.model.predict(drawn.x_of([x]), known=known)
+                )
     entries, logs = [], []
     for item in drawn.new:
         own, part = drawn._hidden(random, drawn.truth(random, item), drawn.n_labels)

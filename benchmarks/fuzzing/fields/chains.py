@@ -82,6 +82,9 @@ class Chain(Drawn):
             "allowed": self.allowed,
             "engine": self._draw_engine(random, settings, way),
         }
+        direct = getattr(settings["partial_labels"], "method", "") == "direct"
+        if way != "asked" and not direct and "l1" not in settings and random.random() < 0.3:
+            settings["solver"] = str(random.choice(["newton", "newton-cg", "lbfgs"]))
         settings |= {"scale": False, "rank": random.choice([None, 3]), "max_iter": int(random.choice([1, 4, 100]))}
         settings |= {"tol": 1e-7, "n_jobs": int(random.choice([1, 2])), "random_state": 0, "prior_variance": 2.0}
         if way == "soft":
@@ -162,6 +165,8 @@ class Chain(Drawn):
 
     def _draw_constraints(self, random: np.random.Generator, truths: Sequence[np.ndarray]) -> Any:
         """Forbid some of what the labels do not do; return it in one of the forms that users write."""
+        if self.classes == ["B-X", "I-X", "O"] and not self.ring and random.random() < 0.5:
+            return self._entities(truths)
         if random.random() < 0.5:
             return None
         n_labels, classes = self.n_labels, self.classes
@@ -183,6 +188,18 @@ class Chain(Drawn):
         parts = {name: [classes[label] for label in sorted(masks[name])] for name in ("start", "end")}
         parts |= {"transitions": pairs, "labels": [classes[label] for label in sorted(masks["label"])]}
         return Constraints(**parts) if random.random() < 0.5 else parts
+
+    def _entities(self, truths: Sequence[np.ndarray]) -> str:
+        """Make the labels those of entities, and forbid all else: I-X follows B-X or I-X."""
+        begin, inside, outside = range(3)
+        for own in truths:
+            for place in range(len(own)):
+                if own[place] == inside and (place == 0 or own[place - 1] == outside):
+                    own[place] = begin
+        if len({int(label) for own in truths for label in own}) < 3:
+            raise Redraw
+        self.masks["edge"], self.masks["start"] = {(outside, inside)}, {inside}
+        return "bio"
 
     def _draw_allowed(self, random: np.random.Generator) -> None:
         self.allowed = None
@@ -284,16 +301,18 @@ class Chain(Drawn):
 
     def _draw_cliques(self, random: np.random.Generator, neighbours_only: bool) -> dict[str, Any]:
         sparse = self.form != "array"
+        # Kernels need a clique that sees something.
+        longest = max(self.length(item) for item in self.items)
         window: Any = [1, 1, 3, (1, 0), (0, 1)][random.integers(5)]
         self.torch = not sparse and not self.ring
-        edge_kernel = drawn_kernel(random, sparse=sparse) if random.random() < 0.3 else None
+        edge_kernel = drawn_kernel(random, sparse=sparse) if longest > 1 and random.random() < 0.3 else None
         if random.random() < 0.5:
             kernel = drawn_kernel(random, sparse=sparse)
             linear = isinstance(kernel, Linear) or kernel == "linear"
             support: Any = "observed" if linear and random.random() < 0.4 else "all"
             if support == "observed":
                 self.torch, edge_kernel = False, None
-            label_kernel: Any = "delta"
+            label_kernel, root = "delta", None  # type: Any, Any
             if support == "all" and random.random() < 0.2:
                 root = random.normal(size=(self.n_labels, self.n_labels))
                 label_kernel = root @ root.T
@@ -318,9 +337,10 @@ class Chain(Drawn):
             far = random.choice(["skip", "order", "seen order", "n-grams", "all n-grams", "skip and order"])
             inputs = drawn_kernel(random, sparse=sparse) if random.random() < 0.3 else None
             if "skip" in far:
-                cliques.append(SkipCliques(inputs, lag=int(random.choice([2, 3])), rank=3))
+                lag = int(random.choice([2, 3]))
+                cliques.append(SkipCliques(inputs if longest > lag else None, lag=lag, rank=3))
             if far in ("order", "skip and order"):
-                cliques.append(OrderCliques(inputs, order=2, rank=3))
+                cliques.append(OrderCliques(inputs if longest > 2 else None, order=2, rank=3))
             if far == "seen order":
                 cliques.append(OrderCliques(order=int(random.choice([2, 3])), support="observed"))
             if "n-grams" in far:
@@ -350,7 +370,6 @@ class Chain(Drawn):
         if self.torch and self.allowed is None and way in ("full", "partial", "soft") and random.random() < 0.3:
             torch_engine = torch_on_cpu()
             if torch_engine is not None:
-                self.lacks = (*self.lacks, "prepared")
                 return torch_engine
         return random.choice(["auto", "threads", Threads(memory="1MB")])
 
@@ -382,7 +401,7 @@ class Chain(Drawn):
 
     def _draw_new(self, random: np.random.Generator, longest: int) -> None:
         # One word more than in training.
-        drawn = [self._draw_item(random, int(random.integers(1, longest + 1)), words=5) for _ in range(4)]
+        drawn = [self._draw_item(random, int(random.integers(1, longest + 1)), words=5) for _ in range(8)]
         drawn.append(self.items[0])
         self.new, impossible = [], []
         for item in drawn:

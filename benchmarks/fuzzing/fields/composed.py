@@ -1,7 +1,8 @@
-"""Estimators that are made of a chain, drawn: annotators, tables, classes of whole sequences."""
+"""Estimators that are made of a field, drawn: annotators, tables, classes of sequences, clusters, CRFsuite's face."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +11,8 @@ import numpy as np
 from benchmarks.fuzzing.fields.chains import Chain
 from benchmarks.fuzzing.fields.drawn import NAMES, Drawn, Redraw, Target, drawn_kernel, named, sides_of, windowed
 from benchmarks.fuzzing.fields.enumeration import Enumerated, Rows, clique_counts, every_labelling
-from kernelfields import AnnotatedCRF, FrameCRF, PartialLabels, SequenceClassifier
+from kernelfields import AnnotatedCRF, FieldClustering, FrameCRF, PartialLabels, SequenceClassifier
+from kernelfields.compat import CRF
 
 
 class Annotated(Chain):
@@ -40,8 +42,8 @@ class Annotated(Chain):
             logs = np.array(
                 [[0.0 if not said or y in said else -np.inf for y in range(self.n_labels)] for said in sets]
             )
-            self.targets.append(Target(sets, logs))
-        if all(len(said) == 1 for target in self.targets for said in target.entry):
+            self.targets.append(Target([said or None for said in sets], logs))
+        if all(len(said or ()) == 1 for target in self.targets for said in target.entry):
             self.targets[0].logs[0] = 0.0
 
     def draw_said(self, random: np.random.Generator, labels: np.ndarray) -> list[np.ndarray]:
@@ -151,7 +153,7 @@ class Sequences(Drawn):
         )
         self.note = repr(estimator)
         self._fit(estimator, [self.names[number] for number in self.own])
-        self.new = [self._draw_item(random) for _ in range(4)]
+        self.new = [self._draw_item(random) for _ in range(8)]
 
     def _draw_item(self, random: np.random.Generator) -> np.ndarray:
         return np.round(random.normal(size=(int(random.integers(1, self.longest + 1)), 2)), 3)
@@ -161,21 +163,115 @@ class Sequences(Drawn):
         return self.model.estimator_
 
     def unscored(self, item: Any, target: Target | None = None) -> tuple[Enumerated, np.ndarray]:
-        labellings = every_labelling(len(item), self.n_labels)
-        rows = []
-        for term, plain in zip(self.fitted.field_.terms, self.terms, strict=True):
-            kind = type(term.clique).__name__
-            members = {
-                "NodeCliques": [(place,) for place in range(len(item))],
-                "EdgeCliques": [(place - 1, place) for place in range(1, len(item))],
-                "StartCliques": [(0,)],
-            }[kind]
-            seen = windowed(item, sides_of(term.clique.window), False)
-            seen = np.array([seen[places[-1]] for places in members]).reshape(len(members), seen.shape[1])
-            counts = np.zeros((len(labellings), 0, plain.n_outcomes))
-            if members:
-                counts = clique_counts(labellings, members, self.n_labels)
-            rows.append(Rows(plain.features_of(seen), counts, members))
-        classes = labellings // self.n_states
-        base = np.where((classes == classes[:, :1]).all(axis=1), 0.0, -np.inf)
-        return Enumerated(labellings, np.zeros(len(labellings)), self.n_labels, rows), base
+        whole = neighbours(self, item)
+        classes = whole.labellings // self.n_states
+        return whole, np.where((classes == classes[:, :1]).all(axis=1), 0.0, -np.inf)
+
+
+def neighbours(drawn: Drawn, item: np.ndarray) -> Enumerated:
+    """Return all labellings of a sequence of a field of labels, their neighbours and the first of them."""
+    labellings = every_labelling(len(item), drawn.n_labels)
+    rows = []
+    for term, plain in zip(drawn.fitted.field_.terms, drawn.terms, strict=True):
+        members = [(place - 1, place) for place in range(1, len(item))]
+        if type(term.clique).__name__ != "EdgeCliques":
+            members = [(place,) for place in range(len(item))]
+        if type(term.clique).__name__ == "StartCliques":
+            members = [(0,)]
+        seen = windowed(item, sides_of(term.clique.window), False)
+        seen = np.array([seen[places[-1]] for places in members]).reshape(len(members), seen.shape[1])
+        counts = np.zeros((len(labellings), 0, plain.n_outcomes))
+        if members:
+            counts = clique_counts(labellings, members, drawn.n_labels)
+        rows.append(Rows(plain.features_of(seen), counts, members))
+    return Enumerated(labellings, np.zeros(len(labellings)), drawn.n_labels, rows)
+
+
+class Clusters(Drawn):
+    """FieldClustering: clusters of single inputs, or of the positions of sequences."""
+
+    def __init__(self, random: np.random.Generator):
+        n_clusters = int(random.choice([2, 3]))
+        self.classes, self.single = list(range(n_clusters)), bool(random.random() < 0.4)
+        self.items = [self._draw_item(random) for _ in range(12 if self.single else 6)]
+        estimator = FieldClustering(
+            n_clusters,
+            kernel=drawn_kernel(random),
+            window=1 if self.single else [1, 3, (1, 0)][random.integers(3)],
+            rank=4,
+            prior_variance=float(random.choice([5.0, 100.0])),
+            edge_prior_variance=3.0,
+            scale=False,
+            init="random",
+            n_init=1,
+            max_iter=int(random.choice([1, 5])),
+            n_jobs=1,
+            random_state=0,
+        )
+        self.note = repr(estimator)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.model = estimator.fit(self.x_of(self.items))
+        self.new = [self._draw_item(random) for _ in range(8)]
+
+    def _draw_item(self, random: np.random.Generator) -> np.ndarray:
+        length = 1 if self.single else int(random.integers(1, 5))
+        return np.round(random.normal(size=(length, 2)), 3)
+
+    def x_of(self, items: Sequence) -> Any:
+        return np.vstack(items) if self.single else list(items)
+
+    def numbers_of(self, answer: Any) -> list[np.ndarray]:
+        return [np.atleast_1d(own) for own in answer]
+
+    def tables_of(self, answer: Any) -> list[np.ndarray]:
+        return [np.atleast_2d(own) for own in answer]
+
+    def unscored(self, item: Any, target: Target | None = None) -> tuple[Enumerated, np.ndarray]:
+        whole = neighbours(self, item)
+        return whole, np.zeros(len(whole.scores))
+
+
+class Compat(Drawn):
+    """compat.CRF: the face of sklearn-crfsuite, whose weights have names."""
+
+    def __init__(self, random: np.random.Generator):
+        self.classes = [["a", "b", "c"], ["B-X", "I-X", "O"]][random.integers(2)]
+        self.items = [self._draw_item(random) for _ in range(6)]
+        labels = [[self.classes[number] for number in random.integers(3, size=len(item))] for item in self.items]
+        if len({label for own in labels for label in own}) < 3:
+            raise Redraw
+        settings = {"c1": float(random.choice([0.0, 0.1])), "c2": float(random.choice([0.1, 1.0]))}
+        estimator = CRF(max_iterations=int(random.choice([1, 20])), **settings)
+        self.note = repr(estimator)
+        self.model = estimator.fit(self.items, labels)
+        self.new = [self._draw_item(random, words=4) for _ in range(8)]
+
+    def _draw_item(self, random: np.random.Generator, words: int = 3) -> list[dict]:
+        return [
+            {
+                "w": f"word{random.integers(words)}",
+                "size": float(np.round(random.normal(), 2)),
+                "up": bool(random.integers(2)),
+            }
+            for _ in range(int(random.integers(1, 6)))
+        ]
+
+    @property
+    def terms(self) -> list:
+        return []
+
+    def enumerated(self, item: Any, target: Target | None = None) -> Enumerated:
+        states, steps = self.model.state_features_, self.model.transition_features_
+        labellings = every_labelling(len(item), 3)
+        node, edge = np.zeros((len(item), 3)), np.zeros((3, 3))
+        for number, label in enumerate(self.classes):
+            edge[number] = [steps.get((label, other), 0.0) for other in self.classes]
+            for place, features in enumerate(item):
+                named_values = {f"w:{features['w']}": 1.0, "size": features["size"], "up": float(features["up"])}
+                weights = [states.get((name, label), 0.0) * value for name, value in named_values.items()]
+                node[place, number] = sum(weights)
+        scores = node[np.arange(len(item)), labellings].sum(axis=1)
+        for place in range(1, len(item)):
+            scores = scores + edge[labellings[:, place - 1], labellings[:, place]]
+        return Enumerated(labellings, scores, 3)

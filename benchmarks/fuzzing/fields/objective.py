@@ -152,8 +152,13 @@ def check_objective(tally: Tally, drawn: Drawn, random: np.random.Generator) -> 
     with tally.asking("objective"):
         posterior = posterior_of(drawn)
         spread = float(random.choice([0.3, 1.0, 5.0]))
-        parts = [spread * random.normal(size=term.coefficients.shape) for term in terms]
-        direction = [random.normal(size=term.coefficients.shape) for term in terms]
+        # Features that no training input has are not fitted: their coefficients are zero.
+        parts, direction = (
+            posterior.expanded(
+                posterior.compressed([size * random.normal(size=term.coefficients.shape) for term in terms])
+            )
+            for size in (spread, 1.0)
+        )
         value, slopes = objective.at(parts)
         scale = spread + abs(value)
         theta = posterior.compressed(parts)

@@ -17,7 +17,6 @@ from benchmarks.fuzzing.fields.drawn import (
     drawn_kernel,
     named,
     sides_of,
-    torch_on_cpu,
     windowed,
 )
 from benchmarks.fuzzing.fields.enumeration import Enumerated, Rows, clique_counts, every_labelling, every_segmentation
@@ -71,7 +70,8 @@ class Segments(Drawn):
             if not (base + told > -np.inf).any() or (not partly and target.cuts not in self.possible(len(item))):
                 raise Redraw
         window: Any = [1, 1, 3, (1, 0)][random.integers(4)]
-        edges = EdgeCliques(drawn_kernel(random), rank=3) if random.random() < 0.3 else None
+        seeing = max(map(len, self.items)) > 1 and random.random() < 0.3
+        edges = EdgeCliques(drawn_kernel(random), rank=3) if seeing else None
         durations: Any = ["auto", None, DurationCliques("rbf", shared=True)][random.integers(3)]
         means = SegmentCliques(drawn_kernel(random), rank=3) if random.random() < 0.4 else None
         masks = self.masks
@@ -87,6 +87,7 @@ class Segments(Drawn):
             repeats=self.repeats,
             constraints=constraints if any(constraints.values()) else None,
             prior_variance=float(random.choice([0.5, 2.0])),
+            solver=str(random.choice(["auto", "newton", "newton-cg", "lbfgs"])),
             scale=False,
             rank=3,
             max_iter=int(random.choice([1, 4, 100])),
@@ -100,7 +101,7 @@ class Segments(Drawn):
         else:
             given = self.known_of([target.entry for target in self.targets])
         self._fit(estimator, given)
-        drawn = [np.round(random.normal(size=(int(random.integers(1, longest + 1)), self.width)), 3) for _ in range(4)]
+        drawn = [np.round(random.normal(size=(int(random.integers(1, longest + 1)), self.width)), 3) for _ in range(8)]
         self.new = [item for item in drawn if self.possible(len(item))]
         self.impossible = [item for item in drawn if not self.possible(len(item))]
         if not self.new:
@@ -245,6 +246,7 @@ class Graph(Drawn):
             symmetric=symmetric,
             prior_variance=float(random.choice([0.5, 2.0])),
             inference=str(random.choice(["auto", "junction"])),
+            solver="lbfgs" if way == "asked" else str(random.choice(["auto", "newton", "newton-cg", "lbfgs"])),
             scale=False,
             rank=3,
             max_iter=int(random.choice([1, 4, 100])),
@@ -256,7 +258,7 @@ class Graph(Drawn):
         self.note = repr(estimator)
         self._fit(estimator, self.known_of([target.entry for target in self.targets]))
         # Every type that the field scores must be known; graphs may lack one.
-        self.new = [self._draw_item(random) for _ in range(4)]
+        self.new = [self._draw_item(random) for _ in range(8)]
 
     def _draw_item(self, random: np.random.Generator) -> Any:
         size = int(random.integers(1, self.most + 1))
@@ -342,9 +344,6 @@ class Single(Drawn):
         given: Any = self.known_of([target.entry for target in self.targets])
         if way == "soft":
             given = SoftTargets(np.vstack([target.soft for target in self.targets]), classes=self.classes)
-        engine: Any = "auto"
-        if way in ("full", "partial") and random.random() < 0.2 and torch_on_cpu() is not None:
-            engine = torch_on_cpu()
         estimator = KernelClassifier(
             drawn_kernel(random),
             bias=bool(random.random() < 0.7),
@@ -355,11 +354,10 @@ class Single(Drawn):
             n_jobs=1,
             random_state=0,
             partial_labels=partial,
-            engine=engine,
         )
         self.note = repr(estimator)
         self._fit(estimator, given)
-        self.new = [np.round(row, 3) for row in random.normal(size=(5, 2))]
+        self.new = [np.round(row, 3) for row in random.normal(size=(10, 2))]
         if self.weights is not None:
             # A sample of weight zero is none.
             kept = np.flatnonzero(self.weights)
@@ -420,6 +418,7 @@ class Instances(Drawn):
             prior_variance=float(random.choice([0.5, 2.0])),
             bias_prior_variance=None if random.random() < 0.3 else 10.0,
             inference="auto" if graph in ("none", "tree") else inference,
+            solver=str(random.choice(["auto", "newton", "newton-cg", "lbfgs"])),
             decision=str(random.choice(["hamming", "subset", "auto"])),
             scale=False,
             rank=3,
@@ -431,7 +430,7 @@ class Instances(Drawn):
         )
         self.note = repr(estimator)
         self._fit(estimator, self.known_of([target.entry for target in self.targets]))
-        self.new = [np.round(row, 3) for row in random.normal(size=(4, 2))]
+        self.new = [np.round(row, 3) for row in random.normal(size=(8, 2))]
 
     @property
     def n_labels(self) -> int:
