@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from kernelfields import ChainCRF, EdgeCliques, LabelDictionary, NodeCliques, PrunedBy, SkipCliques
 from kernelfields.features.label_dictionary import words_of
@@ -253,6 +254,17 @@ class TestPruning:
         assert 0 < report["least_kept_mass"] <= report["mean_kept_mass"] <= 1 + 1e-12
         crf.save(tmp_path / "model.kfm")
         assert ChainCRF.load(tmp_path / "model.kfm").predict(X) == crf.predict(X)
+
+    def test_a_clone_has_the_coarse_field(self, tagged):
+        """So that searches, tables and annotators, which fit clones, can prune."""
+        X, y = tagged
+        coarse = ChainCRF("linear", prior_variance=1.0).fit(X, y)
+        crf = ChainCRF("linear", allowed=PrunedBy(coarse, threshold=0.05, by="marginal"), **SETTINGS)
+        copy = clone(clone(crf))
+        assert copy.allowed is not crf.allowed
+        assert copy.get_params()["allowed__coarse"] is coarse
+        assert copy.get_params()["allowed__by"] == "marginal"
+        assert copy.fit(X, y).predict(X) == crf.fit(X, y).predict(X)
 
     @pytest.mark.parametrize("by", ["max-marginal", "marginal"])
     def test_a_low_threshold_keeps_everything(self, tagged, by):
