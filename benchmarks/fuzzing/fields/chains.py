@@ -524,5 +524,7 @@ class _Coarse(Chain):
                 values[place, label] = chances[whole.labellings[:, place] == label].max(initial=0.0)
         if np.any(np.abs(values - threshold) < 1e-9):
             raise Redraw
-        peaks = values.max(axis=1, keepdims=True)
-        return [np.flatnonzero(own).tolist() for own in (values >= threshold) | (values == peaks)]
+        kept = (values >= threshold) | (values == values.max(axis=1, keepdims=True))
+        # The best labelling of the coarse field is always among those kept.
+        kept[np.arange(len(kept)), whole.labellings[whole.scores.argmax()]] = True
+        return [np.flatnonzero(own).tolist() for own in kept]

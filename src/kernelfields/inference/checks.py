@@ -29,7 +29,10 @@ def check_labels(data: Data, spec: FamilySpec, classes: np.ndarray) -> None:
 
 
 def check_lengths(data: Data, spec: FamilySpec) -> None:
-    """Raise ValueError at the first sequence whose length, or whose allowed labels, leave it no labelling."""
+    """Raise ValueError at the first sequence whose length, or whose allowed labels, leave it no labelling.
+
+    Whatever is known of its labels: that may contradict them, and then has a probability of zero.
+    """
     if spec.kind == "segments":
         assert isinstance(data, Chains)
         family = family_of(data, (), spec)
