@@ -56,6 +56,7 @@ bench: $(STAMP)
 
 fuzz: $(STAMP)
 	$(BIN)/python -m benchmarks.fuzz
+	$(BIN)/python -m benchmarks.fuzzing.brute_force
 
 clean:
 	rm -rf $(VENV) build dist demo-report.html docs/gallery docs/api/generated

@@ -664,7 +664,8 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         X : inputs, in a form that :meth:`fit` takes
         cliques : the name of a kind of cliques, or None
             Also return the joint marginals of their labels, (m, L, .., L) for each item: a tuple of two lists. "edge"
-            are neighbouring labels of sequences; those of graphs are called as the types of their edges.
+            are neighbouring labels of sequences; those of graphs are called as the types of their edges. Of n-grams
+            that are listed because they were seen in training, (m, n-grams), in the order of ``coef_``.
         uncertainty : bool, "probit" or "sampling", default False
             After :meth:`laplace`, average over the posterior around the fit: "probit" (or True) shrinks log-odds by
             their variance, which keeps the most probable labels; "sampling" is the mean over drawn coefficients.
