@@ -1,11 +1,12 @@
 """Several annotators: AnnotatedCRF beside a vote, and beside Dawid and Skene, each followed by a ChainCRF.
 
-    python -m benchmarks.annotators [--sentences 1500] [--annotators 40] [--variances 0.1 1 10 auto] [--dev]
+    python -m benchmarks.annotators [--sentences 500] [--annotators 40] [--variances 0.1 1 10 auto] [--dev]
 
-Crowd annotations are drawn for sentences of CoNLL-2000: every sentence is labelled by three to seven of the annotators,
+Crowd annotations are drawn for sentences of CoNLL-2000: every sentence is labelled by two to six of the annotators,
 some of whom label much and others little. An annotator has habits of his own, with every chunk in turn: to overlook it
 (a rate for each type), to take its type for another (one favourite mistake for each type), to begin or end it a word
-early or late; and to mark words outside of chunks. Fields see words alone (TextFeatures), and are linear with the
+early or late; and to mark words outside of chunks. Chunks differ in difficulty, for all annotators alike: errors are not
+independent, as Dawid and Skene take them to be. Fields see words alone (TextFeatures), and are linear with the
 weights that were seen in training; all rows have the same field.
 
     vote                the label that most annotators gave, at each word, then ChainCRF
@@ -36,6 +37,8 @@ from kernelfields.evaluation.entities import entity_f1_score, entity_spans
 Labels = list[str]
 Said = list[dict[str, Labels]]
 FIELD = ChainCRF("linear", support="observed", random_state=0)
+#: Standard deviation of the log-odds of errors between chunks.
+DIFFICULTY = 1.5
 ROWS = ("vote", "dawid-skene", "in sample", "cross-fitted")
 
 
@@ -52,14 +55,14 @@ class Annotator:
         self.usual = str(random.choice(types))
         self.diligence = random.gamma(1.0)
 
-    def label(self, labels: Labels, random: np.random.Generator) -> Labels:
-        """Return what the annotator says of a sentence with these labels."""
+    def label(self, labels: Labels, difficulties: np.ndarray, random: np.random.Generator) -> Labels:
+        """Return what the annotator says of a sentence with these labels, whose chunks differ in difficulty."""
         said = ["O"] * len(labels)
         taken = [False] * len(labels)
-        for span in entity_spans(labels):
-            if random.random() < self.missed[span.type]:
+        for span, difficulty in zip(entity_spans(labels), difficulties, strict=True):
+            if random.random() < harder(self.missed[span.type], difficulty):
                 continue
-            mistaken = random.random() < self.mistaken[span.type]
+            mistaken = random.random() < harder(self.mistaken[span.type], difficulty)
             kind = self.taken_for[span.type] if mistaken else span.type
             begin = span.start - int(random.random() < self.early[0]) + int(random.random() < self.late[0])
             end = span.stop - int(random.random() < self.early[1]) + int(random.random() < self.late[1])
@@ -74,15 +77,22 @@ class Annotator:
         return said
 
 
+def harder(rate: float, difficulty: float) -> float:
+    """Return a rate of errors whose odds are exp(difficulty) times as large."""
+    odds = np.exp(difficulty) * rate / (1.0 - rate)
+    return odds / (1.0 + odds)
+
+
 def drawn(y: list[Labels], n_annotators: int, random: np.random.Generator) -> Said:
-    """Return for each sentence what three to seven annotators say of it."""
+    """Return for each sentence what two to six annotators say of it."""
     types = sorted({label[2:] for labels in y for label in labels if label != "O"})
     annotators = [Annotator(types, random) for _ in range(n_annotators)]
     shares = np.array([annotator.diligence + 0.05 for annotator in annotators])
     said = []
     for labels in y:
-        chosen = random.choice(n_annotators, int(random.integers(3, 8)), replace=False, p=shares / shares.sum())
-        said.append({f"annotator {number}": annotators[number].label(labels, random) for number in sorted(chosen)})
+        chosen = random.choice(n_annotators, int(random.integers(2, 7)), replace=False, p=shares / shares.sum())
+        difficulties = random.normal(scale=DIFFICULTY, size=len(entity_spans(labels)))
+        said.append({f"annotator {n}": annotators[n].label(labels, difficulties, random) for n in sorted(chosen)})
     return said
 
 
@@ -154,7 +164,7 @@ def sentences(n_sentences: int, dev: bool) -> tuple[list, list[Labels], list, li
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sentences", type=int, default=1500)
+    parser.add_argument("--sentences", type=int, default=500)
     parser.add_argument("--annotators", type=int, default=40)
     parser.add_argument("--variances", nargs="+", default=["0.1", "1", "10", "auto"])
     parser.add_argument("--rows", nargs="+", default=list(ROWS), choices=ROWS)

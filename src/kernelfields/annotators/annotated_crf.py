@@ -92,7 +92,7 @@ class AnnotatedCRF(StoredEstimator):
     init : "dawid-skene" or "vote", default "dawid-skene"
         The labels to start from: those of confusions that are estimated position by position, without inputs (Dawid
         and Skene), or those of the confusions that a vote gives.
-    tol : float, default 1e-3
+    tol : float, default 2e-3
         Rounds end when no larger share of the positions gets another most probable label. With ``cv=None`` the fit
         ends by ``tol`` of the estimator.
     max_steps : int, default 20
@@ -118,7 +118,7 @@ class AnnotatedCRF(StoredEstimator):
     prior: tuple[float, float] = parameter((4.0, 1.0), _check_prior)
     cv: object = parameter(5, _check_cv)
     init: str = parameter("dawid-skene", one_of("dawid-skene", "vote"))
-    tol: float = parameter(1e-3, check_penalty)
+    tol: float = parameter(2e-3, check_penalty)
     max_steps: int = parameter(20, check_count)
     updates: int = parameter(3, check_count)
 

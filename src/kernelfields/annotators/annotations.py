@@ -63,6 +63,7 @@ class Presumed(SoftTargets):
 
     def __init__(self, annotations: Annotations, log_weights: np.ndarray):
         super().__init__(log_weights, classes=annotations.classes)
+        self._evidence = log_weights - log_weights.max(axis=1, keepdims=True)
         self._lengths = np.diff(annotations.offsets)
 
     def __len__(self) -> int:
@@ -74,8 +75,7 @@ class Presumed(SoftTargets):
         """Return labels (N,), the most probable ones, evidence (N, L) and the sorted classes."""
         check_number(len(self), lengths, nouns)
         label_offsets(self._lengths.tolist(), lengths, nouns)
-        evidence = self.nodes - self.nodes.max(axis=1, keepdims=True)
-        return evidence.argmax(axis=1), evidence, np.asarray(self.classes)
+        return self._evidence.argmax(axis=1), self._evidence, np.asarray(self.classes)
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ _SETTLED = 0.1
 # Steps of expectation and maximisation creep: a finer tolerance would take hundreds.
 _FINEST = 1e-6
 # Fields that complete labels need not be finer than this.
-_FOLD_TOLERANCE = 1e-2
+_FOLD_TOLERANCE = 0.1
 
 
 class AnnotatedLabels(PartialLabels):
