@@ -5,8 +5,8 @@
 Crowd annotations are drawn for sentences of CoNLL-2000: every sentence is labelled by two to six of the annotators,
 some of whom label much and others little. An annotator has habits of his own, with every chunk in turn: to overlook it
 (a rate for each type), to take its type for another (one favourite mistake for each type), to begin or end it a word
-early or late; and to mark words outside of chunks. Chunks differ in difficulty, for all annotators alike: errors are not
-independent, as Dawid and Skene take them to be. Fields see words alone (TextFeatures), and are linear with the
+early or late; and to mark words outside of chunks. Chunks differ in difficulty, for all annotators alike: errors are
+not independent, as Dawid and Skene take them to be. Fields see words alone (TextFeatures), and are linear with the
 weights that were seen in training; all rows have the same field.
 
     vote                the label that most annotators gave, at each word, then ChainCRF
