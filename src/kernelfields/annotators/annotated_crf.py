@@ -10,6 +10,7 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone, is_classifier
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GroupKFold, check_cv
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -164,6 +165,13 @@ class AnnotatedCRF(StoredEstimator):
         self.objective_path_ = np.array(settings.path)
         self.label_changes_ = np.array(getattr(settings, "changes", []))
         self.consensus_ = self._presented(settings.best, settings.marginals, annotations)
+        if len(self.label_changes_) == self.max_steps and self.label_changes_[-1] > self.tol:
+            warnings.warn(
+                f"{self.label_changes_[-1]:.2%} of the labels changed in the last of max_steps={self.max_steps} rounds, "
+                f"more than tol={self.tol:g}: raise max_steps, or tol",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
         return self
 
     def _set_fitted(

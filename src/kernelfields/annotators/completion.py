@@ -172,37 +172,38 @@ class CrossFittedLabels(AnnotatedLabels):
         completed = [likelihood.completed(likelihood.family.zeros(), weights) for weights in own]
         targets, reason, done = _total(completed), None, 0
         self.changes = []
-        while reason is None:
-            options.report(self._report(len(fields)))
-            for fold, weights in enumerate(own):
-                others = Likelihood(
-                    likelihood.family,
-                    targets.moved(-1.0, completed[fold]),
-                    likelihood.weights - weights,
-                    likelihood.workers,
-                )
-                found = _minimize(posterior, others, options, fields[fold], done)
-                fields[fold], done = found.theta, done + found.iterations
-                if found.reason in ("interrupted", "callback"):
-                    reason = found.reason
+        try:
+            while reason is None:
+                options.report(self._report(len(fields)))
+                for fold, weights in enumerate(own):
+                    others = Likelihood(
+                        likelihood.family,
+                        targets.moved(-1.0, completed[fold]),
+                        likelihood.weights - weights,
+                        likelihood.workers,
+                    )
+                    found = _minimize(posterior, others, options, fields[fold], done)
+                    fields[fold], done = found.theta, done + found.iterations
+                    if found.reason in ("interrupted", "callback"):
+                        reason = found.reason
+                        break
+                self._set_evidence(posterior)
+                completed = [
+                    likelihood.completed(posterior.potentials(theta), weights)
+                    for theta, weights in zip(fields, own, strict=True)
+                ]
+                before, targets = targets, _total(completed)
+                self.confusions.update(targets.node)
+                self.changes.append(float(np.mean(targets.node.argmax(axis=1) != before.node.argmax(axis=1))))
+                if self.changes[-1] <= self.tol or len(self.changes) >= self.max_steps:
                     break
-            self._set_evidence(posterior)
-            completed = [
-                likelihood.completed(posterior.potentials(theta), weights)
-                for theta, weights in zip(fields, own, strict=True)
-            ]
-            before, targets = targets, _total(completed)
-            self.confusions.update(targets.node)
-            self.changes.append(float(np.mean(targets.node.argmax(axis=1) != before.node.argmax(axis=1))))
-            if self.changes[-1] <= self.tol or len(self.changes) >= self.max_steps:
-                break
+        except KeyboardInterrupt:
+            reason = "interrupted"
         self._complete(posterior, fields, self.folds)
         likelihood.targets = targets
         options.report("fitting the field to the completed labels")
-        last, objective = (
-            replace(options, max_iter=options.max_iter if reason is None else 0),
-            posterior.frozen(fields[0]),
-        )
+        objective = posterior.frozen(fields[0])
+        last = options if reason is None else replace(options, max_iter=0)
         solution = last.minimize(objective, np.mean(fields, axis=0), monitor)
         _local(posterior).passes = objective.passes
         return replace(
