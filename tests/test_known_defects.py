@@ -260,7 +260,7 @@ def said_of(tagged, seed=0):
 def annotated():
     field = ChainCRF("linear", prior_variance=2.0, scale=False, allowed=DICTIONARY, **(TIGHT | {"tol": 1e-6}))
     said = said_of(SHORT)
-    return AnnotatedCRF(field).fit(SHORT.X, said), said
+    return AnnotatedCRF(field, cv=None, max_steps=100).fit(SHORT.X, said), said
 
 
 def given_annotators(model, said, index):

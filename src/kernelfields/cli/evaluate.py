@@ -76,7 +76,8 @@ def evaluate(
     """
     from kernelfields.cli.models import check_labels, load_model
     from kernelfields.evaluation import compare, evaluate_model
-    from kernelfields.evaluation.model_evaluation import evaluate_known, known_only
+    from kernelfields.evaluation.model_evaluation import evaluate_known
+    from kernelfields.evaluation.packed_labels import known_only
     from kernelfields.formats import partial_labels
 
     decoding = chosen_decoding(decode, posterior)

@@ -24,6 +24,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 import scipy.sparse
 
+from kernelfields.evaluation.packed_labels import refuse_annotators
 from kernelfields.evaluation.resampling import Resampling
 from kernelfields.fields.reading import random_generator
 from kernelfields.reports.page import Shown
@@ -122,6 +123,7 @@ def feature_importance(
         raise ValueError(f"scoring must be one of {', '.join(map(repr, SCORINGS))}, got {scoring!r}")
     if not isinstance(n_repeats, int | np.integer) or isinstance(n_repeats, bool) or n_repeats < 1:
         raise ValueError(f"n_repeats must be a whole number of at least 1, got {n_repeats!r}")
+    refuse_annotators(y)
     random = random_generator(random_state)
     columns = _columns_of(X, getattr(model, "feature_names_in_", None) if feature_names is None else feature_names)
     quality = _quality(model, y, scoring)

@@ -8,19 +8,17 @@ Fails: TypeError for a classifier, and for a model without marginals; else as ``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
 from kernelfields.evaluation.evaluation import Evaluation, evaluate
+from kernelfields.evaluation.packed_labels import NOTHING_KNOWN, known_only, known_places, refuse_annotators
 from kernelfields.fields.evidence import is_partial, single_labels
 
 #: The two ways to predict labels from a field, as evaluations name them.
 JOINT, POSTERIOR = "viterbi", "posterior"
-_NOTHING_KNOWN = "no label is known: there is no position to compare predictions with"
-
-Values = TypeVar("Values", bound=Sequence[object] | np.ndarray)
 
 
 class FittedField(Protocol):
@@ -68,12 +66,13 @@ def evaluate_model(
         )
     if decode not in (None, JOINT, POSTERIOR):
         raise ValueError(f"decode must be 'viterbi', 'posterior' or None for the model's own, got {decode!r}")
+    refuse_annotators(y)
     if any(map(is_partial, y)):
         # Sequences of which nothing is known have no part in any figure.
-        known = [number for number, labels in enumerate(y) if _known_places(single_labels(labels)).size]
+        known = [number for number, labels in enumerate(y) if known_places(single_labels(labels)).size]
         X, y = [X[number] for number in known], [y[number] for number in known]
         if not known:
-            raise ValueError(_NOTHING_KNOWN)
+            raise ValueError(NOTHING_KNOWN)
     decoded = {JOINT: model.predict(X, decode=JOINT), POSTERIOR: model.predict(X, decode=POSTERIOR)}
     predicted = model.predict(X) if decode is None else decoded[decode]
     if not labels_only:
@@ -108,33 +107,3 @@ def evaluate_known(
         scheme=scheme,
         **settings,
     )
-
-
-def known_only(y: Sequence, *others: Iterable, scheme: str | None) -> tuple:
-    """Return y and other lists at the positions whose label is known, and the scheme of entities to count.
-
-    Sequences of which nothing is known are left out.
-    """
-    if not any(map(is_partial, y)):
-        return y, *others, scheme
-    if scheme not in (None, "auto"):
-        raise ValueError(
-            f"scheme={scheme!r}: entities are counted where every label is known, and labels are partly known here"
-        )
-    single = [single_labels(labels) for labels in y]
-    places = [_known_places(labels) for labels in single]
-    chosen = [
-        [_taken(labels, own) for labels, own in zip(values, places, strict=True) if own.size]
-        for values in (single, *others)
-    ]
-    if not chosen[0]:
-        raise ValueError(_NOTHING_KNOWN)
-    return *chosen, None
-
-
-def _known_places(labels: list) -> np.ndarray:
-    return np.array([position for position, label in enumerate(labels) if label is not None], dtype=np.int64)
-
-
-def _taken(values: Values, positions: np.ndarray) -> Values | list:
-    return values[positions] if isinstance(values, np.ndarray) else [values[position] for position in positions]

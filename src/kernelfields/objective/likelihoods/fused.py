@@ -111,11 +111,12 @@ class FusedPasses:
             Likelihood(
                 block.family,
                 Potentials(targets.node[begin:end], {EDGE: targets.edge if begin == 0 else 0.0 * targets.edge}),
-                block.weights,
+                completed.weights[first:last],
                 block.workers,
             )
-            for block, (begin, end) in zip(self._likelihoods, self._rows, strict=True)
+            for block, (first, last), (begin, end) in zip(self._likelihoods, self._blocks, self._rows, strict=True)
         ]
+        frozen._weights = [block.weights[block.family.position_items] for block in frozen._likelihoods]
         return frozen
 
     def set_evidence(self, log_weights: np.ndarray) -> None:
