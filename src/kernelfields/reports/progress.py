@@ -38,6 +38,8 @@ class FitProgress:
     ):
         self.console = console or Console(stderr=True, quiet=not verbose)
         self._tol, self._max_iter = tol, max_iter
+        #: The gap, in nats, that ends a fit before the relative one does.
+        self.enough = 0.0
         self._every_iteration = int(verbose) >= 2
         self._live: Live | None = None
         self._last_line = -math.inf
@@ -74,7 +76,10 @@ class FitProgress:
             self._print(iteration)
 
     def _left(self) -> float | None:
-        return estimated_seconds_left(self._history, self._tol, self._max_iter)
+        tol = self._tol
+        if tol is not None and self._history:
+            tol = max(tol, self.enough / max(abs(self._history[-1].value), 1e-300))
+        return estimated_seconds_left(self._history, tol, self._max_iter)
 
     def _print(self, iteration: Iteration) -> None:
         self._shown = iteration
