@@ -293,7 +293,10 @@ def citeseer(knowing: bool) -> Iterator[tuple[str, Figures]]:
     mean = scipy.sparse.diags_array(1.0 / graph.sum(axis=1)) @ graph
     smooth = (mean @ (mean @ words)).toarray()
     dense = KernelClassifier().fit(smooth[train], labels[train])
-    yield "smoothed words", {"accuracy": dense.score(smooth[test], labels[test]), "scaled": float(dense.scale_)}
+    yield (
+        "smoothed words",
+        {"accuracy": dense.score(smooth[test], labels[test]), "prior variance": dense.prior_variance_},
+    )
 
 
 def membrane(knowing: bool) -> Iterator[tuple[str, Figures]]:

@@ -484,16 +484,14 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         if changes:
             best = pilot.improved(best, changes)
         field, chosen = Field(pilot.terms(best), scene.spec), dict(best)
-        if rank_left and self._rank_matters(training, field):
-            chosen["rank"] = USUAL_RANK if pilot.gains({**best, "rank": MOST_RANK // 2}, best) else MOST_RANK
+        ranks = [term.subspace.rank for term in field.terms if term.has_pivots]
+        usual = self.basis == "random-cholesky" and training.data.n_positions > 2 * USUAL_RANK
+        if rank_left and usual and ranks:
+            full = max(ranks) == MOST_RANK and pilot.gains({**best, "rank": MOST_RANK // 2}, best)
+            chosen["rank"] = USUAL_RANK if full else MOST_RANK
         held_out = training.on_scale(parts, bool(best.get("scale")))[1]
         learnt = self._learn_from_pilot(training, field, held_out)  # type: ignore[arg-type]
         return Choices(chosen | learnt.chosen, (*pilot.trials, *learnt.trials))
-
-    def _rank_matters(self, training: Training[Data, Reader], field: Field) -> bool:
-        """Whether a smaller rank than usual could save something that a pilot fit may judge."""
-        usual = self.basis == "random-cholesky" and training.data.n_positions > 2 * USUAL_RANK
-        return usual and any(term.has_pivots for term in field.terms)
 
     def _weight_candidates(self, training: Training[Data, Reader]) -> list[Settings]:
         """Return what may be changed about the weights of features, once kernel and prior variance are chosen."""
