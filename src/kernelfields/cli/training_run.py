@@ -156,10 +156,12 @@ class TrainingRun:
 
     def _note_what_was_chosen(self) -> None:
         """Put what was left to the data into the settings, so that they repeat the fit, and report it."""
-        chosen = {"kernel": self.settings.kernel, **self.crf.choices_.chosen}
+        chosen: Parameters = {"kernel": self.settings.kernel, **self.crf.choices_.chosen}
         term = next(term for term in self.crf.field_.terms if term.clique.kernel is not None)
-        known = {"prior_variance": term.prior_variance, "support": "all", "l1": 0.0, "rank": term.clique.rank or 0}
-        known = {name: chosen.get(name, value) for name, value in known.items() if getattr(self.settings, name) is None}
+        usual = {"prior_variance": term.prior_variance, "support": "all", "l1": 0.0, "rank": term.clique.rank or 0}
+        known: Parameters = {
+            name: chosen.get(name, value) for name, value in usual.items() if getattr(self.settings, name) is None
+        }
         if self.settings.standardize is None:
             known["standardize"] = self.crf.scale_
         if self.settings.kernel == "auto":

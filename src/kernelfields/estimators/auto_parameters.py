@@ -77,12 +77,15 @@ class Training(Generic[Data, Reader]):
 
     def on_scale(self, parts: Parts, scale: bool) -> Parts:
         """Return parts of the data whose columns come to one scale, or as they are."""
-        return (self.scaling.scaled(parts[0]), self.scaling.scaled(parts[1])) if scale and self.scaling else parts  # type: ignore[type-var]
+        if not scale or self.scaling is None:
+            return parts
+        # Each reader scales the kind of data that it reads.
+        return tuple(map(self.scaling.scaled, parts))  # type: ignore[arg-type, return-value]
 
     def scale_columns(self, scale: bool) -> None:
         """Bring columns to one scale, or leave them as they are, where that is open."""
         if self.scaling is not None and scale:
-            self.reader, self.data = self.scaling, self.scaling.scaled(self.data)  # type: ignore[assignment, type-var]
+            self.reader, self.data = self.scaling, self.scaling.scaled(self.data)  # type: ignore[arg-type, assignment]
         self.scaling = None
 
 
@@ -122,7 +125,7 @@ def usual_scale(training: Training) -> bool:
 
 def input_candidates(training: Training, kernel_open: bool) -> list[dict[str, object]]:
     """Return what scale of the columns and kernel may be, as far as they are open; first what is usual."""
-    scales = [None]
+    scales: list[bool | None] = [None]
     if training.scaling is not None:
         usual = usual_scale(training)
         scales = [usual, not usual]

@@ -338,7 +338,7 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         if self._scales(data):
             # A fit that continues keeps the scale of its basis, which the reader has applied already.
             if not self._continues:
-                scaling = reader.scaling_columns(data, always=self.scale is True)  # type: ignore[arg-type]
+                scaling = reader.scaling_columns(data, self.scale is True)  # type: ignore[arg-type, assignment, type-var]
         else:
             self._warn_of_uneven_columns(data)
         options = replace(self._fit_options(data, progress, random), partial=partial, criteria=criteria)
@@ -480,9 +480,7 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
             return Stage.build(sample, beside, piloted._designs(own, sample)[0], variances_of)
 
         pilot = Pilot(stage_of, parts[1].n_positions, training.announce)
-        best = pilot.best_of(inputs, path)
-        if changes:
-            best = pilot.improved(best, changes)
+        best = pilot.improved(pilot.best_of(inputs, path), changes)
         field, chosen = Field(pilot.terms(best), scene.spec), dict(best)
         ranks = [term.subspace.rank for term in field.terms if term.has_pivots]
         usual = self.basis == "random-cholesky" and training.data.n_positions > 2 * USUAL_RANK
@@ -494,7 +492,7 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         return Choices(chosen | learnt.chosen, (*pilot.trials, *learnt.trials))
 
     def _weight_candidates(self, training: Training[Data, Reader]) -> list[Settings]:
-        """Return what may be changed about the weights of features, once kernel and prior variance are chosen."""
+        """Return what may be changed about the weights of features once kernel and prior variance are chosen."""
         return []
 
     def _names_cliques(self) -> bool:

@@ -397,9 +397,8 @@ class ChainCRF(SequenceField):
         explicit = is_auto(self.kernel) or resolve_kernel(self.kernel).has_feature_map
         if not explicit or training.engine.name != "threads":
             return []
-        supports = ("all", "observed") if is_auto(self.support) else (self.support,)
-        penalties = (0.0, _USUAL_L1) if is_auto(self.l1) else (self.l1,)
-        return [{"support": support, "l1": l1} for support in supports for l1 in penalties][1:]
+        tried: dict[str, Settings] = {"l1": {"l1": _USUAL_L1}, "support": {"support": "observed"}}
+        return [change for name, change in tried.items() if is_auto(getattr(self, name))]
 
     def _learn_from_pilot(self, training: ChainTraining, field: Field, held_out: Chains) -> Choices:
         fits = guess_scheme(training.classes.tolist()) is not None

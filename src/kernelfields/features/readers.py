@@ -197,6 +197,10 @@ class InputReader:
         """Return data whose columns are on the scale of the fit."""
         return data if self.scaling is None else replace(data, inputs=self.scaling(data.inputs))
 
+    def unscaled(self) -> Self:
+        """Return a copy that leaves columns on the scale they come in."""
+        return replace(self, scaling=None)
+
     def width(self, clique: CliqueSet) -> int | None:
         """Return how many columns the cliques of a set see; None for factors without features."""
         return clique.width(self.n_features)
@@ -302,7 +306,7 @@ class ChainReader(InputReader):
         reader = replace(self, allowed=None)
         if rule is not None:
             X, y = open_groups(X, y, self.columns)
-            chains = replace(reader, scaling=None).read(X, y, None, classes)
+            chains = reader.unscaled().read(X, y, None, classes)
             reader.allowed = rule.learn(X, chains, classes)
         return reader
 
@@ -406,6 +410,10 @@ class GraphReader(InputReader):
         """Return data whose columns, those of factors too, are on the scale of the fit."""
         factors = tuple(self.factors[factors.name].scaled(factors) for factors in data.factors)
         return super().scaled(replace(data, factors=factors))
+
+    def unscaled(self) -> Self:
+        """Return a copy that leaves columns of nodes and of factors on the scale they come in."""
+        return replace(super().unscaled(), factors={name: kind.unscaled() for name, kind in self.factors.items()})
 
     def learn(
         self, X: object, y: object, sample_weight: object = None, classes: np.ndarray | None = None

@@ -2,7 +2,7 @@
 
     scale, kernel      each of the candidates, along a path of prior variances of its own
     prior variance     s = 1, 10, 100, ... as long as the log-likelihood of the held-out part rises; else 1/10, ...
-    support, l1        each of the candidates, at that variance; only where it brings enough
+    l1, support        at that variance, one after the other; only where it brings enough
     rank               the largest there is, where the likelihood still rises from half a pilot's rank to the whole
 
 A variance is the size of the functions that the field expects. One that is too small shrinks rare labels to nothing,
@@ -194,9 +194,11 @@ class Pilot:
         return min([self.along_variances(each) if path else each for each in candidates], key=self.loss)
 
     def improved(self, settings: Settings, changes: Sequence[Settings]) -> Settings:
-        """Return settings with the change of the least loss, unchanged where none brings enough."""
-        changed = min([{**settings, **change} for change in changes], key=self.loss)
-        return changed if self.gains(settings, changed) else settings
+        """Return settings with those of the changes, tried one after the other, that bring enough."""
+        for change in changes:
+            changed = {**settings, **change}
+            settings = changed if self.gains(settings, changed) else settings
+        return settings
 
 
 def _key(settings: Settings) -> tuple:
