@@ -249,14 +249,14 @@ def test_decoding_under_constraints_is_judged_by_right_labels():
     np.testing.assert_array_equal(by_default, np.concatenate(crf.predict(X, decode=crf.choices_.chosen["decode"])))
 
 
-def test_a_usual_fit_ends_where_a_ten_thousandth_of_a_nat_a_position_is_left():
+def test_a_usual_fit_ends_where_a_thousandth_of_a_nat_a_position_is_left():
     X, y = strong(200)
     usual = ChainCRF("rbf", prior_variance=1e4, solver="lbfgs").fit(X, y)
     finer = ChainCRF("rbf", prior_variance=1e4, solver="lbfgs", tol=1e-3).fit(X, y)
     n_positions = sum(map(len, y))
     assert usual.solution_.reason == "gap"
-    assert usual.solution_.relative_gap > 1e-3
-    assert usual.solution_.gap <= 1e-4 * n_positions
+    assert 1e-3 < usual.solution_.relative_gap <= 3e-2
+    assert usual.solution_.gap <= 1e-3 * n_positions
     assert finer.solution_.relative_gap <= 1e-3
     assert usual.n_iter_ < finer.n_iter_
-    assert usual.solution_.value - finer.solution_.value <= 1e-4 * n_positions
+    assert usual.solution_.value - finer.solution_.value <= 1e-3 * n_positions

@@ -266,7 +266,7 @@ class RunSettings:
     )
 
     solver: str = _fit("newton, newton-cg, block-jacobi, subspace, lbfgs or auto.", "auto")
-    tol: float | None = _fit("Relative duality gap to stop at; else 1e-3, or 1e-4 nats a position.")
+    tol: float | None = _fit("Relative duality gap to stop at; else 1e-3, or 1e-3 nats a position.")
     max_iter: int = _fit("Most iterations.", 1000)
     patience: int = _fit("With --dev: iterations without a gain.", 5, only="chains")
     dtype: str = _fit("float32, float64 or auto.", "auto")

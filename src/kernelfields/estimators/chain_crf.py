@@ -184,8 +184,8 @@ class ChainCRF(SequenceField):
     solver : str, default "auto"
         "newton", "newton-cg", "block-jacobi", "subspace", "lbfgs", "sgd+lbfgs" or "auto".
     tol : "auto" or float, default "auto"
-        The relative duality gap at which to stop. "auto" is 1e-3, or a gap of 1e-4 nats a position if that comes first:
-        other coefficients could then raise the log-posterior by no more than that.
+        The relative duality gap at which to stop. "auto" is 1e-3; or up to 3e-2, as soon as other coefficients could
+        raise the log-posterior by no more than a thousandth of a nat a position.
     max_iter : int, default 1000
     constraints : str, Constraints, dict, iterable of forbidden (label, label) pairs, or None
         A string names a scheme of entity labels: "bio", "iob1", "bioes" or "bilou".

@@ -44,8 +44,8 @@ from kernelfields.solvers.loop import SINGLE_CUT, Iteration, Keeper, Monitor, So
 from kernelfields.solvers.newton import HessianRule
 
 #: Where a fit ends unless it is told: at this relative gap, or when the log-posterior could rise by no more than so
-#: many nats a position, whichever comes first.
-USUAL_TOLERANCE, NATS_PER_POSITION = 1e-3, 1e-4
+#: many nats a position and 3 % of itself, whichever comes first.
+USUAL_TOLERANCE, NATS_PER_POSITION = 1e-3, 1e-3
 # Draws from a wide prior would begin where inference underflows.
 _LARGEST_START = 1.0
 # Convex objectives of completed labels are solved so much further than the objective itself.

@@ -53,6 +53,8 @@ _SMALLEST, _LARGEST = 1e-3, 1e5
 # A step has to bring this share of the loss, or it is not worth a larger variance.
 _LEAST_GAIN = 3e-3
 _TOLERANCE, _MAX_ITER = 1e-2, 100
+# A gap of so many nats a position is fine enough, whatever share of the value it is.
+_NATS_PER_POSITION = 2e-3
 
 #: Values of parameters, by name; those of a pilot fit are of the estimator but for "scale".
 Settings: TypeAlias = Mapping[str, Any]
@@ -161,7 +163,8 @@ class Pilot:
             self._start: tuple[float, Sequence[np.ndarray] | None] = np.inf, None
         stage, variance = self._stage, settings.get("prior_variance")
         designs = stage.designs if variance is None else with_variances(stage.designs, stage.variances_of(variance))
-        options = FitOptions("auto", _TOLERANCE, _MAX_ITER, random=np.random.default_rng(0))
+        enough = _NATS_PER_POSITION * stage.sample.n_positions
+        options = FitOptions("auto", _TOLERANCE, _MAX_ITER, random=np.random.default_rng(0), enough=enough)
         fitted = fit_field(designs, stage.sample, options, start=self._start[1])
         if fitted.solution.reason == "interrupted":
             raise KeyboardInterrupt

@@ -1,7 +1,7 @@
 """Progress of a fit: a live table on a terminal, plain lines elsewhere.
 
 The time that is left is estimated from the second half of the iterations so far: the logarithm of the relative gap
-falls about linearly in time, so it is continued to ``tol``; what ``max_iter`` still allows is an upper limit. This
+falls about linearly in time, so it is continued to ``tol``, or to the gap that is enough; what ``max_iter`` still allows is an upper limit. This
 is a guess, and there is none until the gap has begun to fall. Cost: nothing worth mentioning beside an iteration.
 """
 
@@ -10,15 +10,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-if TYPE_CHECKING:
-    from kernelfields.solvers import Iteration
+from kernelfields.solvers.loop import COARSEST, Iteration
 
 _SECONDS_BETWEEN_LINES = 2.0
 _FEWEST_ITERATIONS = 4
@@ -78,7 +75,7 @@ class FitProgress:
     def _left(self) -> float | None:
         tol = self._tol
         if tol is not None and self._history:
-            tol = max(tol, self.enough / max(abs(self._history[-1].value), 1e-300))
+            tol = max(tol, min(COARSEST, self.enough / max(abs(self._history[-1].value), 1e-300)))
         return estimated_seconds_left(self._history, tol, self._max_iter)
 
     def _print(self, iteration: Iteration) -> None:

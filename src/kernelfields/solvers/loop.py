@@ -86,6 +86,8 @@ class Solution(Bounded):
 #: By the cut at one point, all that there is where an objective is not convex, a fit seems so much further from its end
 #: than by several cuts: fits to known labels that these end at tol were at 4.7 to 10.7 tol by the last one.
 SINGLE_CUT = 5.0
+#: The largest relative gap at which a fit may end because the gap itself is small.
+COARSEST = 3e-2
 SUFFICIENT_DECREASE = 1e-4
 SLOPE_REDUCTION = 0.4
 MAX_TRIALS = 40
@@ -184,8 +186,8 @@ Keeper = Callable[[Callable[[], Solution]], None]
 
 
 def ends(reached: Bounded, tol: float, enough: float) -> bool:
-    """Whether a fit is near enough to its end, by the relative gap or by the gap itself."""
-    return reached.relative_gap <= tol or reached.gap <= enough
+    """Whether a fit is near enough to its end: by the relative gap, or by the gap itself where that is no large share."""
+    return reached.relative_gap <= tol or (reached.gap <= enough and reached.relative_gap <= COARSEST)
 
 
 def minimize(
