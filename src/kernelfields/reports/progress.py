@@ -1,8 +1,9 @@
 """Progress of a fit: a live table on a terminal, plain lines elsewhere.
 
 The time that is left is estimated from the second half of the iterations so far: the logarithm of the relative gap
-falls about linearly in time, so it is continued to ``tol``, or to the gap that is enough; what ``max_iter`` still allows is an upper limit. This
-is a guess, and there is none until the gap has begun to fall. Cost: nothing worth mentioning beside an iteration.
+falls about linearly in time, so it is continued to ``tol``, or to the gap that is enough; what ``max_iter`` still
+allows is an upper limit. This is a guess, and there is none until the gap has begun to fall. Cost: nothing worth
+mentioning beside an iteration.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
+
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table

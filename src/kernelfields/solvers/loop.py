@@ -186,7 +186,7 @@ Keeper = Callable[[Callable[[], Solution]], None]
 
 
 def ends(reached: Bounded, tol: float, enough: float) -> bool:
-    """Whether a fit is near enough to its end: by the relative gap, or by the gap itself where that is no large share."""
+    """Whether a fit is near enough to its end: by the relative gap, or by the gap where that is no large share."""
     return reached.relative_gap <= tol or (reached.gap <= enough and reached.relative_gap <= COARSEST)
 
 
