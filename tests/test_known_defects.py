@@ -528,7 +528,6 @@ def noisy_columns(n_samples=400, seed=0):
     return np.column_stack([informative, noise]), labels
 
 
-@pytest.mark.xfail(strict=True, reason="D11: scale='auto' blows up columns of noise")
 @pytest.mark.parametrize("kind", ["classifier", "chains"])
 def test_d11_noise_of_small_spread_does_not_drown_good_columns(kind):
     X, y = noisy_columns()

@@ -218,10 +218,8 @@ def build_chain(settings: RunSettings, transitions: bool = True) -> ChainCRF:
         return ChainCRF(**nodes, edges=edges, **fit)
     if edges is not None:
         raise ValueError("the template has no B line, so there are no transitions: leave out the edge options")
-    if nodes["prior_variance"] == "auto":
-        nodes["prior_variance"] = 1.0
-    if nodes["kernel"] == "auto":
-        nodes["kernel"] = "linear"
+    usual = {"prior_variance": 1.0, "kernel": "linear", "support": "all", "l1": 0.0}
+    nodes |= {name: value for name, value in usual.items() if nodes[name] == "auto"}
     return ChainCRF(cliques=[NodeCliques(**nodes)], **fit)
 
 
@@ -252,8 +250,7 @@ def build_segments(settings: RunSettings, transitions: bool = True) -> SegmentCR
 def _nodes_of(settings: RunSettings) -> Parameters:
     """Return the parameters of the function of the inputs."""
     left_open = settings.kernel == "auto" and not any(settings.part("kernel").values())
-    variance = "auto" if settings.prior_variance is None else _one_or_tuple(settings.prior_variance)
-    nodes = settings.part("nodes")
+    nodes = {name: "auto" if value is None else value for name, value in settings.part("nodes").items()}
     if least := nodes.pop("min_freq"):
         if nodes["support"] != "observed":
             raise ValueError("--min-freq counts observed pairs of features and labels: it needs --support observed")
@@ -261,8 +258,8 @@ def _nodes_of(settings: RunSettings) -> Parameters:
     return nodes | {
         "kernel": "auto" if left_open else named_kernel(settings.kernel, settings.part("kernel")),
         "window": _one_or_tuple(settings.window),
-        "rank": settings.rank or None,
-        "prior_variance": variance,
+        "rank": nodes["rank"] or None,
+        "prior_variance": _one_or_tuple(nodes["prior_variance"]),
     }
 
 
@@ -282,7 +279,8 @@ def fit_parameters(settings: RunSettings) -> Parameters:
 
     parameters = settings.part("estimator")
     parameters["callbacks"] = [EarlyStopping(parameters.pop("patience"))]
-    scale = True if settings.standardize else "auto"
+    scale = "auto" if settings.standardize is None else settings.standardize
+    parameters["tol"] = "auto" if settings.tol is None else settings.tol
     allowed, engine = allowed_by(settings), engine_of(settings)
     return {**parameters, "scale": scale, "allowed": allowed, "engine": engine}
 

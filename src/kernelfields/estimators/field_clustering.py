@@ -14,7 +14,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.engines.engine import Sample
-from kernelfields.estimators.auto_parameters import NoProgress, Training, suitable_kernels
+from kernelfields.estimators.auto_parameters import NoProgress, Training, input_candidates
 from kernelfields.estimators.base import ByItem, FieldEstimator, KernelLike, Start
 from kernelfields.estimators.kernel_classifier import single_nodes
 from kernelfields.estimators.stored import Functions
@@ -30,6 +30,7 @@ from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.models.clusters import STARTS, ClimbOptions, Clusters, find_clusters
 from kernelfields.models.field import Field
 from kernelfields.models.fit import FittedBy
+from kernelfields.models.pilot_fit import Choices
 from kernelfields.numerics.parameters import (
     attribute,
     check_count,
@@ -154,9 +155,11 @@ class FieldClustering(ClusterMixin, FieldEstimator[Chains | Graphs, ChainReader 
         return self
 
     def _search(self, training: ClusterTraining, progress: FitProgress | NoProgress) -> tuple[Clusters, list[Design]]:
-        settled = copy.copy(self)
-        if is_auto(self.kernel):
-            settled.kernel = suitable_kernels(training.reader)[0]
+        settled, usual = copy.copy(self), input_candidates(training, is_auto(self.kernel))[0]
+        settled._take(usual)
+        # Without labels there is nothing to judge a scale by.
+        training.choices = Choices(usual)
+        training.scale_columns(bool(usual.get("scale")))
         training.cliques = settled._cliques(training)
         sample = training.place(training.data, training.cliques)
         designs, _ = settled._designs(training, sample)
@@ -185,7 +188,7 @@ class FieldClustering(ClusterMixin, FieldEstimator[Chains | Graphs, ChainReader 
         field = Field(terms, training.spec)
         inference = FittedBy.of(field.family(training.data))
         self._set_field(training.reader, training.classes, field, inference, found.solution, None)
-        self.evidence_path_ = None
+        self.evidence_path_, self.choices_ = None, training.choices
         self.information_, self.objectives_ = found.information, np.array(found.objectives)
         labels = found.marginals.argmax(axis=1)
         self.labels_ = Ragged(training.data.split(labels)) if self._on_sequences else labels

@@ -40,9 +40,12 @@ from kernelfields.numerics.threads import blas_threads
 from kernelfields.objective.likelihoods.expectations import Criteria
 from kernelfields.objective.posterior import LogPosterior, Point
 from kernelfields.solvers.choice import SOLVERS, resolve_solver
-from kernelfields.solvers.loop import SINGLE_CUT, Iteration, Keeper, Monitor, Solution, Watcher, minimize
+from kernelfields.solvers.loop import SINGLE_CUT, Iteration, Keeper, Monitor, Solution, Watcher, ends, minimize
 from kernelfields.solvers.newton import HessianRule
 
+#: Where a fit ends unless it is told: at this relative gap, or when the log-posterior could rise by no more than so
+#: many nats a position and 3 % of itself, whichever comes first.
+USUAL_TOLERANCE, NATS_PER_POSITION = 1e-3, 1e-3
 # Draws from a wide prior would begin where inference underflows.
 _LARGEST_START = 1.0
 # Convex objectives of completed labels are solved so much further than the objective itself.
@@ -251,7 +254,9 @@ def needs_hessian(solver: object) -> bool:
 class FitOptions:
     """How a field is fitted; ``watch`` is called after each iteration, ``random`` is for solvers and bases that draw.
 
-    ``announce`` takes lines about the progress of a fit. ``criteria`` are those for data without labels.
+    A fit ends at the relative gap ``tol``, or at the gap ``enough`` if that comes first: the value is then so near to
+    the least one, in nats. ``announce`` takes lines about the progress of a fit. ``criteria`` are those for data
+    without labels.
     """
 
     solver: object
@@ -262,6 +267,11 @@ class FitOptions:
     announce: Callable[[str], None] | None = None
     partial: PartialLabels = field(default_factory=PartialLabels)
     criteria: Criteria | None = None
+    enough: float = 0.0
+
+    def tightened(self, factor: float, **others: Any) -> FitOptions:
+        """Return options that end a fit at so many times the gap."""
+        return replace(self, tol=factor * self.tol, enough=factor * self.enough, **others)
 
     def report(self, line: str) -> None:
         """Pass on a line about the progress of the fit."""
@@ -284,6 +294,7 @@ class FitOptions:
                 rule,
                 start=start,
                 tol=self.tol,
+                enough=self.enough,
                 max_iter=self.max_iter,
                 watch=self.watch,
                 monitor=monitor,
@@ -308,7 +319,7 @@ class FittingSteps:
     @property
     def stationary(self) -> bool:
         """Whether the objective is flat to within the tolerance where the last step led."""
-        return self.history[-1].relative_gap <= SINGLE_CUT * self._options.tol
+        return ends(self.history[-1], SINGLE_CUT * self._options.tol, SINGLE_CUT * self._options.enough)
 
     def go_to(self, point: Point, penalty: float = 0.0) -> None:
         """Take a point as the next one; ``penalty`` is added to the objective there."""
@@ -334,7 +345,7 @@ class FittingSteps:
         def watch_all(iteration: Iteration) -> object:
             return watch is not None and watch(replace(iteration, iteration=done + iteration.iteration))
 
-        options = replace(self._options, tol=_INNER_TOLERANCE * self._options.tol, max_iter=most, watch=watch_all)
+        options = self._options.tightened(_INNER_TOLERANCE, max_iter=most, watch=watch_all)
         found = options.minimize(objective, self.point.theta, self._monitor)
         self._name = f"em+{found.solver}"
         self.posterior.datafit.passes = objective.passes

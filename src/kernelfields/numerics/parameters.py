@@ -289,6 +289,11 @@ def or_none(check: Check) -> Check:
     return lambda value, name: None if value is None else check(value, name)
 
 
+def or_auto(check: Check) -> Check:
+    """Return a check that passes "auto"."""
+    return lambda value, name: None if is_auto(value) else check(value, name)
+
+
 #: A whole number of at least one, or None for no limit.
 count_or_none: Check = or_none(partial(check_count, otherwise=" (or None for no limit)"))
 #: One prior variance, or "auto".

@@ -1,9 +1,10 @@
 """Progress of a fit: a live table on a terminal, plain lines elsewhere.
 
 The time that is left is estimated from the second half of the iterations so far: the logarithm of the relative gap
-falls about linearly in time, so it is continued to ``tol``; what ``max_iter`` still allows is an upper limit. This
-is a guess, and there is none until the gap has begun to fall. Passes that numba compiles, once on a machine, are
-announced whatever stage they are part of: its events name them. Cost: nothing worth mentioning beside an iteration.
+falls about linearly in time, so it is continued to ``tol``, or to the gap that is enough; what ``max_iter`` still
+allows is an upper limit. This is a guess, and there is none until the gap has begun to fall. Passes that numba compiles,
+once on a machine, are announced whatever stage they are part of: its events name them. Cost: nothing worth mentioning
+beside an iteration.
 """
 
 from __future__ import annotations
@@ -19,8 +20,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-if TYPE_CHECKING:
-    from kernelfields.solvers import Iteration
+from kernelfields.solvers.loop import COARSEST, Iteration
 
 _SECONDS_BETWEEN_LINES = 2.0
 _FEWEST_ITERATIONS = 4
@@ -40,6 +40,8 @@ class FitProgress:
     ):
         self.console = console or Console(stderr=True, quiet=not verbose)
         self._tol, self._max_iter = tol, max_iter
+        #: The gap, in nats, that ends a fit before the relative one does.
+        self.enough = 0.0
         self._every_iteration = int(verbose) >= 2
         self._live: Live | None = None
         self._listening = ExitStack()
@@ -116,7 +118,10 @@ class FitProgress:
             self._print(iteration)
 
     def _left(self) -> float | None:
-        return estimated_seconds_left(self._history, self._tol, self._max_iter)
+        tol = self._tol
+        if tol is not None and self._history:
+            tol = max(tol, min(COARSEST, self.enough / max(abs(self._history[-1].value), 1e-300)))
+        return estimated_seconds_left(self._history, tol, self._max_iter)
 
     def _print(self, iteration: Iteration) -> None:
         self._shown = iteration
