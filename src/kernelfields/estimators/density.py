@@ -45,6 +45,7 @@ from kernelfields.density.sampling import Target, draw
 from kernelfields.estimators.base import BasisLike, KernelLike, Seed
 from kernelfields.estimators.stored import Functions, StoredEstimator
 from kernelfields.family.finite import FiniteFamily
+from kernelfields.features.readers import refuse_named_features
 from kernelfields.fields.reading import random_generator
 from kernelfields.formats.model_file import Document
 from kernelfields.models.documents import (
@@ -148,6 +149,7 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
     def fit(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to points X (n, d); y is ignored. Points outside the box are refused, the first by name."""
         check_declared(self)
+        refuse_named_features(X)
         points = np.asarray(validate_data(self, X, dtype=np.float64))
         weights = _check_sample_weight(sample_weight, points, dtype=np.float64, ensure_non_negative=True)
         counted = weights > 0

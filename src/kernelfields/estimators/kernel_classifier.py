@@ -21,7 +21,7 @@ from kernelfields.fields.chains import weigh_classes
 from kernelfields.fields.cliques import GraphNodes
 from kernelfields.fields.evidence import LabelEvidence, SoftTargets, known_labels, read_labels, tells_partly
 from kernelfields.fields.graphs import Graphs
-from kernelfields.fields.reading import SAMPLES, Matrix
+from kernelfields.fields.reading import SAMPLES, Matrix, warn_of_minus_one
 from kernelfields.inference.single import softmax
 from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.models.fit import FitOptions, FittedField
@@ -121,6 +121,8 @@ class KernelClassifier(ClassifierMixin, LabelledField[Graphs, TableReader]):
                 raise ValueError(
                     f"y holds the one class {classes.tolist()[0]!r}: a classifier needs samples of at least 2 classes"
                 )
+            if part_of is None:
+                warn_of_minus_one(classes)
             weights = _check_sample_weight(sample_weight, inputs, dtype=np.float64, ensure_non_negative=True)
             if part_of is not None:
                 labels, classes = np.searchsorted(part_of[1], classes)[labels], part_of[1]

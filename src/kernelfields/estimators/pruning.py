@@ -26,6 +26,8 @@ from kernelfields.inference.family import Potentials
 from kernelfields.numerics.parameters import check_declared, declares_parameters, one_of, parameter
 from kernelfields.numerics.registry import SETTINGS
 
+_OTHER_LABELS = "the coarse field of PrunedBy has other labels than y: fit both to the same"
+
 
 def _check_threshold(value: float, name: str) -> None:
     if not 0 < value <= 1:
@@ -44,14 +46,19 @@ class PrunedBy(BaseEstimator):
     threshold : float, default 1e-3
         The least (max-)marginal of a label that is kept. The likeliest label is always kept, and in the data of a fit
         the label that stands there.
-    by : "max-marginal" or "marginal", default "max-marginal"
-        Relative probability of the best labelling with the label, or the probability of the label. With max-marginals
-        the best labelling of the coarse field is always among those kept.
+    by : "auto", "max-marginal" or "marginal", default "auto"
+        Relative probability of the best labelling with the label, for coarse fields in which neighbours alone meet, or
+        the probability of the label; "auto" is the first where it is there. The best labelling of the coarse field is
+        always among those kept.
     """
 
     coarse: ChainCRF | None = parameter(None, first=True)
     threshold: float = parameter(1e-3, _check_threshold)
-    by: str = parameter("max-marginal", one_of("max-marginal", "marginal"))
+    by: str = parameter("auto", one_of("auto", "max-marginal", "marginal"))
+
+    def __sklearn_clone__(self) -> PrunedBy:
+        """Return a copy with the coarse field as it was fitted: it is a part of the description, not of the fit."""
+        return PrunedBy(self.coarse, threshold=self.threshold, by=self.by)
 
     def check(self) -> None:
         """Raise if a parameter cannot be used."""
@@ -64,8 +71,12 @@ class PrunedBy(BaseEstimator):
             raise ValueError(f"coarse must be a fitted ChainCRF, got {self.coarse!r:.60}")
         check_is_fitted(self.coarse, "field_")
         if not np.array_equal(self.coarse.classes_, classes):
-            raise ValueError("the coarse field of PrunedBy has other labels than y: fit both to the same")
+            raise ValueError(_OTHER_LABELS)
         return FittedPruning(self.coarse, float(self.threshold), self.by)
+
+    def learn_more(self, fitted: FittedPruning, X: object, chains: Chains) -> FittedPruning:
+        """Return the pruning as it is: the coarse field has been fitted."""
+        return fitted
 
 
 class FittedPruning:
@@ -89,7 +100,7 @@ class FittedPruning:
         """Return the lists that are kept of a batch, and answers of the coarse field given that."""
         every, values = self._values(answers)
         peaks = np.repeat(np.maximum.reduceat(values, every.begin[:-1]), np.diff(every.begin))
-        lists = every.kept((values >= self.threshold) | (values == peaks))
+        lists = every.kept((values >= self.threshold) | (values == peaks)).admitting(answers.best_labels())
         return lists, answers.given(lists.penalties())
 
     def _values(self, answers: Answers) -> tuple[AllowedLabels, np.ndarray]:
@@ -97,7 +108,7 @@ class FittedPruning:
         family, potentials = answers.family, answers.potentials
         whole = family.with_base(potentials)
         every = family.lists if isinstance(family, ListFamily) else AllowedLabels.of_mask(whole.node > -np.inf)
-        if self.by != "max-marginal":
+        if self.by == "marginal" or (self.by == "auto" and not isinstance(family, ChainFamily)):
             return every, every.taken(answers.marginals)
         if not isinstance(family, ChainFamily):
             raise ValueError(
@@ -106,6 +117,10 @@ class FittedPruning:
             )
         listed = ListFamily(family.offsets, family.n_labels, every, tied=len(whole.edge) == 1)
         return every, np.exp(listed.max_marginals(Potentials(whole.node, whole.tables), answers.workers))
+
+    def with_labels(self, places: np.ndarray, n_labels: int) -> FittedPruning:
+        """Raise: the coarse field has no others."""
+        raise ValueError(_OTHER_LABELS)
 
     def report(self, X: object) -> dict[str, float]:
         """Return labels left per position, and the mass of a sequence that the coarse field keeps, mean and least."""

@@ -47,13 +47,25 @@ _ROUNDING = 1e-4
 
 @dataclass(frozen=True, eq=False)
 class SoftRows:
-    """Targets of packed rows: of single labels (N, L), and of those at t - 1 and t (N, L, L), zero at starts."""
+    """Targets of packed rows: of single labels (N, L), and of those at t - 1 and t (N, L, L), zero at starts.
+
+    Without the latter, labels are independent.
+    """
 
     node: np.ndarray
     edge: np.ndarray | None = None
 
     def __getitem__(self, rows: slice | np.ndarray) -> SoftRows:
         return SoftRows(self.node[rows], None if self.edge is None else self.edge[rows])
+
+    def pairs(self, offsets: np.ndarray) -> np.ndarray:
+        """Return the targets of the labels at t - 1 and t, (N, L, L), zero at starts."""
+        if self.edge is not None:
+            return self.edge
+        edge = np.zeros((*self.node.shape, self.node.shape[1]))
+        edge[1:] = self.node[:-1, :, None] * self.node[1:, None, :]
+        edge[offsets[:-1]] = 0.0
+        return edge
 
     @property
     def logs(self) -> np.ndarray:
@@ -77,6 +89,7 @@ class SoftTargets:
         Probabilities of the labels at each position; rows add up to one.
     pairs : list of (T - 1, L, L) arrays or None
         Probabilities of the labels of neighbours, which must agree with ``nodes``; None takes them for independent.
+        Labels that meet farther apart are then those of a Markov chain, or independent as well.
     classes : (L,) labels that the columns stand for
 
     The objective sums the expected score under the targets in the place of that of the labels: it stays convex, and
@@ -137,13 +150,11 @@ class SoftTargets:
         return rows / rows.sum(axis=1, keepdims=True)
 
     def _edges(self, node: np.ndarray, offsets: np.ndarray, order: np.ndarray, nouns: Nouns) -> np.ndarray | None:
-        if isinstance(nouns, SampleNouns):
-            return None
-        edge = np.zeros((len(node), node.shape[1], node.shape[1]))
         if self.pairs is None:
-            edge[1:] = node[:-1, :, None] * node[1:, None, :]
-            edge[offsets[:-1]] = 0.0
-            return edge
+            return None
+        if nouns is not SEQUENCES:
+            raise ValueError("pairs of SoftTargets are those of neighbours in sequences: leave them out here")
+        edge = np.zeros((len(node), node.shape[1], node.shape[1]))
         tables = list(self.pairs)
         if len(tables) != len(offsets) - 1:
             raise ValueError(f"pairs has {len(tables)} {nouns.whole}s but nodes has {len(offsets) - 1}")

@@ -142,7 +142,7 @@ def fit_field(
             options,
             tol=options.tol * (_INNER_TOLERANCE if growing else 1.0),
             max_iter=options.max_iter - (0 if before is None else before.iteration),
-            watch=_watched_on(before, options.watch),
+            watch=_watched_on(before, options.watch, rounds=growing),
         )
         if options.criteria is not None:
             posterior, start, round_options = _with_criteria(posterior, start, round_options, options.criteria)
@@ -328,9 +328,11 @@ def _counted_on(last: Iteration | None, iteration: Iteration) -> Iteration:
     )
 
 
-def _watched_on(last: Iteration | None, watch: Watcher | None) -> Watcher | None:
-    """Return a watcher whose iterations count on from round to round."""
-    return None if watch is None else lambda iteration: watch(_counted_on(last, iteration))
+def _watched_on(last: Iteration | None, watch: Watcher | None, *, rounds: bool) -> Watcher | None:
+    """Return a watcher whose iterations count on from round to round; with several, the gap of one ends no fit."""
+    if watch is None:
+        return None
+    return lambda iteration: watch(replace(_counted_on(last, iteration), **({"tol": None} if rounds else {})))
 
 
 def warn_of_fit(fitted: FittedField, tol: float, stacklevel: int) -> None:

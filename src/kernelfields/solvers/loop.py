@@ -53,6 +53,10 @@ class Iteration(Bounded):
     gradient_norm: float
     step: float
     coefficient_norm: float = 0.0
+    #: The relative gap at which the fit ends; None where something else ends it.
+    tol: float | None = None
+    #: Whether the gap is one to the minimum; of an objective that is not convex, it measures how flat that is here.
+    bounded: bool = True
 
 
 @dataclass
@@ -203,6 +207,7 @@ def minimize(
     passes_before = posterior.passes
     rule.prepare(posterior)
     bound = _lower_bound(posterior, tol)
+    wanted = tol if posterior.convex else SINGLE_CUT * tol
     history: list[Iteration] = []
     point: Point | None = None
 
@@ -218,6 +223,8 @@ def minimize(
                 gradient_norm=float(np.sqrt(dot(point.steepest, point.steepest))),
                 step=step,
                 coefficient_norm=float(np.sqrt(dot(point.theta, point.theta))),
+                tol=wanted,
+                bounded=posterior.convex,
             )
         )
         return bool(watch(history[-1])) if watch is not None else False
@@ -254,7 +261,7 @@ def minimize(
             rule.begin(point)
         while True:
             gap = relative_gap(point.value, bound.value)
-            if gap <= (tol if posterior.convex else SINGLE_CUT * tol):
+            if gap <= wanted:
                 reason = "gap" if posterior.convex else "stationary"
             elif stop_asked:
                 reason = "callback"

@@ -391,7 +391,12 @@ def averaged_answers(
                     )
                 yield sampled.marginals
 
-        yield answers.data, averaged_marginals(kind, answers.marginals, samples, marginals), joint
+        averaged = (
+            averaged_marginals(kind, answers.marginals, samples, marginals)
+            if answers.data.n_positions
+            else answers.marginals
+        )
+        yield answers.asked, averaged, joint
 
 
 def probit_marginals(marginals: np.ndarray, variances: np.ndarray) -> np.ndarray:
