@@ -1075,16 +1075,20 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         data = self._read_fitted(X, y, sample_weight)
         settings = self._sample_settings(sum(not term.tied_everywhere for term in terms))
         sample = self._engine(data).place(data, self._field().spec, settings)
-        self.laplace_ = draw_posterior(
-            terms,
-            sample,
-            n_samples=n_samples,
-            method=method,
-            steps=steps,
-            probes=probes,
-            beyond_basis=beyond_basis,
-            random=random_generator(random_state),
-        )
+        with self._progress() as progress:
+            self.laplace_ = draw_posterior(
+                terms,
+                sample,
+                n_samples=n_samples,
+                method=method,
+                steps=steps,
+                probes=probes,
+                beyond_basis=beyond_basis,
+                random=random_generator(random_state),
+                # After batches there are no data of the fit that could be compared.
+                fitted_value=None if hasattr(self, "continuation_") else self.solution_.value,
+                announce=progress.announce,
+            )
         return self.laplace_.evidence
 
     def sample_coefficients(self) -> dict[str, np.ndarray]:

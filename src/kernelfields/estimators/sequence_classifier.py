@@ -29,7 +29,7 @@ from kernelfields.estimators.chain_crf import ChainCRF, ChainTraining
 from kernelfields.estimators.stored import Functions
 from kernelfields.features.readers import is_feature_sequences
 from kernelfields.fields.cliques import EdgeCliques, NodeCliques, StartCliques
-from kernelfields.fields.evidence import SoftTargets, certain, known_labels, read_labels, tells_partly
+from kernelfields.fields.evidence import SoftTargets, certain, read_labels, share_right, tells_partly
 from kernelfields.fields.reading import (
     SAMPLES,
     check_class_weight,
@@ -232,12 +232,11 @@ class SequenceClassifier(ClassifierMixin, FieldParameters):
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Return the share of sequences whose class is that of :meth:`predict`, of those that have a known one."""
+        check_is_fitted(self, "estimator_")
         if not tells_partly(y):
             return super().score(X, y, sample_weight)
-        check_is_fitted(self, "estimator_")
-        labels, known = known_labels([list(y)], self.classes_, np.array([len(y)]), SAMPLES)
-        right = (np.searchsorted(self.classes_, self.predict(X)) == labels)[known]
-        return float(np.average(right, weights=None if sample_weight is None else np.asarray(sample_weight)[known]))
+        count = np.array([len(y)])
+        return share_right([list(y)], self.classes_, count, lambda: [self.predict(X)], sample_weight, SAMPLES)
 
     @property
     def n_features_in_(self) -> int:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -109,6 +109,16 @@ class SoftTargets:
 
     def __len__(self) -> int:
         return len(self.nodes)
+
+    @property
+    def shape(self) -> tuple[int]:
+        """The number of sequences or samples: what scikit-learn asks for before it takes some of them."""
+        return (len(self),)
+
+    def __getitem__(self, items: Any) -> SoftTargets:
+        """Return the targets of some sequences or samples, by a list of their numbers, a mask or a slice."""
+        chosen = items[0] if isinstance(items, tuple) else items
+        return self.subset(np.atleast_1d(np.arange(len(self))[chosen]))
 
     def subset(self, items: np.ndarray) -> SoftTargets:
         """Return the targets of some sequences or samples, by their numbers."""
@@ -313,14 +323,24 @@ def share_right(
 ) -> float:
     """Return the share of positions whose label is the predicted one; labels outside the classes are errors.
 
-    Positions whose label is not known do not count.
+    Positions whose label is not known do not count; with targets, the share is the one they expect. ``sample_weight``
+    holds one number for each sequence, or for each sample.
     """
+    singly = isinstance(nouns, SampleNouns)
+    weights = check_sample_weight(sample_weight, int(lengths[0]) if singly else len(lengths), nouns)
+    weights = weights if singly else np.repeat(weights, lengths)
+    if isinstance(y, SoftTargets):
+        right = y.read(classes, lengths, nouns)[1].node[np.arange(len(weights)), _numbers(predict(), classes)]
+        return float(np.average(right, weights=weights))
     labels, known = known_labels(y, classes, lengths, nouns)
-    weights = np.repeat(check_sample_weight(sample_weight, len(lengths), nouns), lengths)[known]
-    if not weights.any():
+    if not weights[known].any():
         raise ValueError(f"no {nouns.part} whose label is known has a positive weight: there is nothing to score")
-    right = (np.searchsorted(classes, np.concatenate(predict())) == labels)[known]
-    return float(np.average(right, weights=weights))
+    return float(np.average((_numbers(predict(), classes) == labels)[known], weights=weights[known]))
+
+
+def _numbers(predicted: Sequence[ArrayLike], classes: np.ndarray) -> np.ndarray:
+    """Return predicted labels as numbers of classes, (N,)."""
+    return np.searchsorted(classes, np.concatenate(predicted))
 
 
 def _partial_entries(y: object, lengths: np.ndarray | None, nouns: Nouns) -> _Entries | None:

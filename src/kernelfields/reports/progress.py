@@ -89,7 +89,8 @@ class FitProgress:
 
 def describe(iteration: Iteration) -> str:
     """Return one iteration as a line of text."""
-    return "  ".join(f"{name} {value:>{width}}" for name, width, value in _figures(iteration)) + " s"
+    *figures, (_, width, seconds) = _figures(iteration)
+    return "  ".join([*(f"{name} {value:>{space}}" for name, space, value in figures), f"{seconds:>{width}} s"])
 
 
 def _figures(iteration: Iteration) -> list[tuple[str, int, str]]:
