@@ -229,6 +229,9 @@ class SegmentCRF(SequenceField):
         check_is_fitted(self, "field_")
         found: list[list[Segment]] = []
         for answers in self._answers(X, known=known):
+            if not answers.data.n_positions:
+                found += [[] for _ in answers.asked.lengths]
+                continue
             labels, mask = _family(answers).best_segmentation(answers.potentials, answers.workers)
             begins, ends = bounds_of(mask)
             member = answers.member
@@ -256,6 +259,9 @@ class SegmentCRF(SequenceField):
         check_count(k, "k")
         ranked: Ranked = []
         for batch in self._answers(X, known=known):
+            if not batch.data.n_positions:
+                ranked += [[([], 0.0)] for _ in batch.asked.lengths]
+                continue
             labels, masks, scores = _family(batch).n_best_segmentations(batch.potentials, int(k), batch.workers)
             written = [self._written(batch.data, *pair) for pair in zip(labels, masks, strict=True)]
             found: Ranked = []
@@ -300,6 +306,9 @@ class SegmentCRF(SequenceField):
             check_count(n_samples, "n_samples", " or None")
         random, drawn = random_generator(random_state), list[list]()
         for batch in self._answers(X, known=known):
+            if not batch.data.n_positions:
+                drawn += [[] if n_samples is None else [[] for _ in range(n_samples)] for _ in batch.asked.lengths]
+                continue
             draws = _family(batch).sample_segmentations(batch.potentials, n_samples or 1, random, batch.workers)
             by_draw = [self._written(batch.asked, labels, mask) for labels, mask in zip(*draws, strict=True)]
             drawn += by_draw[0] if n_samples is None else [list(pieces) for pieces in zip(*by_draw, strict=True)]

@@ -44,7 +44,7 @@ def resolve_kernel(kernel: object) -> Kernel:
         return kernel
     if isinstance(kernel, str):
         if kernel not in KERNELS.shorthands:
-            close = get_close_matches(kernel.lower(), [*KERNELS.shorthands, *_ELSEWHERE], n=1, cutoff=0.75)
+            close = get_close_matches(kernel.lower(), [*KERNELS.shorthands, *_ELSEWHERE], n=1, cutoff=0.6)
             instead = "".join(f" {_ELSEWHERE.get(name, f'did you mean {name!r}?')}" for name in close)
             raise ValueError(f"{options}; got the unknown name {kernel!r}{f':{instead}' if instead else '.'}")
         return KERNELS.make(kernel)

@@ -135,7 +135,7 @@ def _foretold_end(run: Sequence[Iteration], tol: float) -> float:
         return math.inf
     logs, centred = np.log(gaps), seconds - seconds.mean()
     slope = float(centred @ logs / (centred @ centred))
-    return float(seconds[-1] + (math.log(tol) - logs[-1]) / slope)
+    return float(seconds.mean() + (math.log(tol) - logs.mean()) / slope)
 
 
 def in_words(seconds: float) -> str:
