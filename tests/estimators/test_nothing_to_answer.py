@@ -146,7 +146,7 @@ def test_empty_sequences_of_named_features_and_in_pipelines():
     pipeline = make_pipeline(Sequencewise(StandardScaler()), ChainCRF("linear", prior_variance=1.0)).fit(X, y)
     assert [len(answer) for answer in pipeline.predict([X[0], X[0][:0], X[1]])] == [len(X[0]), 0, len(X[1])]
     assert [len(answer) for answer in pipeline.predict([X[0][:0]])] == [0]
-    clusters = FieldClustering("rbf", n_clusters=2, random_state=0).fit(X)
+    clusters = FieldClustering(2, kernel="rbf", random_state=0).fit(X)
     assert [len(answer) for answer in clusters.predict([X[0], X[0][:0]])] == [len(X[0]), 0]
 
 

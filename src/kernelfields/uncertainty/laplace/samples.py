@@ -5,8 +5,9 @@
 
 for deviations d_k with sum_k d_k d_k^T the covariance of the coefficients: rows of a root of H^-1, or samples less
 their mean. Explicit features of fewer rows than columns are first brought to the span of the rows (RowSpans). A fit
-ends within its tolerance of the mode; the Gaussian is put at the mode itself, found by a few more Newton steps. Features
-of new inputs are computed once for all samples; each sample then costs a product and a pass of inference. The last term is for what the basis leaves out beyond ``left_out``, see :class:`LaplaceSamples`.
+ends within its tolerance of the mode; the Gaussian is put at the mode itself, found by a few more Newton steps.
+Features of new inputs are computed once for all samples; each sample then costs a product and a pass of inference. The
+last term is for what the basis leaves out beyond ``left_out``, see :class:`LaplaceSamples`.
 Warns where the Gaussian is no good description of the posterior, or Lanczos steps were too few for samples.
 
 Probabilities averaged over the posterior are means over draws, or log-odds shrunk as much as they are uncertain:
