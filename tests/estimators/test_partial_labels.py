@@ -216,8 +216,10 @@ def test_targets_of_labels_that_meet_farther_apart(name, paired):
 
 
 def test_targets_of_what_a_ring_forbids_are_refused():
-    some, nodes = [x[:3] for x in X[:5]], [np.tile([0.5, 0.5, 0.0], (3, 1)), *[np.eye(3)] * 4]
-    with pytest.raises(ValueError, match=r"(sequence or graph 0|sequence 0, position 1): targets give mass to"):
+    some = [x[:3] for x in X if len(x) >= 3][:5]
+    # The last label is followed by the first, which is forbidden in half of the cases.
+    nodes = [np.array([[0.5, 0.5, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]), *[np.eye(3)[::-1]] * 4]
+    with pytest.raises(ValueError, match="sequence or graph 0: targets give mass to labellings that are forbidden"):
         RingCRF("linear", constraints=[("a", "b")], prior_variance=1.0).fit(some, SoftTargets(nodes, classes=CLASSES))
 
 

@@ -68,13 +68,13 @@ class Sequencewise(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     def transform(self, X: object) -> list:
         """Return the transformed sequences as a list."""
         check_is_fitted(self, "transformer_")
-        X = open_groups(X, columns=self._columns)[0]
-        if is_empty(X):
+        sequences = open_groups(X, columns=self._columns)[0]
+        if is_empty(sequences):
             return []
-        stacked, offsets = pack_inputs(X, finite=False, width=self.n_features_in_)
+        stacked, offsets = pack_inputs(sequences, finite=False, width=self.n_features_in_)
         if not len(stacked):
-            return list(X)
-        check_columns([x for x in X if not has_no_rows(x)], self._columns, "sequence")
+            return list(sequences)
+        check_columns([x for x in sequences if not has_no_rows(x)], self._columns, "sequence")
         if stacked.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"X has {stacked.shape[1]} features but the transformer was fitted with {self.n_features_in_}"

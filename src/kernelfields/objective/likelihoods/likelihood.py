@@ -242,7 +242,7 @@ def _objective(
     if len(family.groups) == 1 and family.base is None and not informative(data.evidence[~known]).any():
         # Where labels meet no others, those that are not known drop out, and the rest is convex.
         single, rows = SingleFamily(family.n_positions, family.n_labels), weights[family.position_items] * known
-        return Likelihood(single, single.statistics(data.labels, rows), rows, workers)
+        return Likelihood(single, single.statistics(data.required_labels, rows), rows, workers)
     return PartialLikelihood(family, data.evidence, weights, workers)
 
 

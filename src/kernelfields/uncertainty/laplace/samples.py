@@ -229,14 +229,13 @@ class RowSpans:
         self._frames: list[np.ndarray | None] = []
         self.designs: list[Design] = []
         for design in designs:
-            features = design.features if isinstance(design, LocalDesign) and design.term.support is None else None
-            wide = not design.term.has_pivots and (isinstance(features, np.ndarray) or is_sparse(features))
-            if not wide or 2 * features.shape[0] > features.shape[1] or np.prod(features.shape) > _MOST_VALUES:
+            rows = _wide_rows(design)
+            if rows is None:
                 self._frames.append(None)
                 self.designs.append(design)
                 continue
+            assert isinstance(design, LocalDesign)
             if id(design.table) not in known:
-                rows = np.asarray(features.toarray() if is_sparse(features) else features, dtype=np.float64)
                 frame, triangle = np.linalg.qr(rows.T)
                 known[id(design.table)] = frame, np.ascontiguousarray(triangle.T)
             frame, inside = known[id(design.table)]
@@ -265,6 +264,18 @@ class RowSpans:
         return noise + np.einsum(
             "rn,knq->krq", frame, drawn - np.einsum("rn,krq->knq", frame, noise, optimize=True), optimize=True
         )
+
+
+def _wide_rows(design: Design) -> np.ndarray | None:
+    """Return explicit features (n, r) that are worth other coordinates: less than half as many rows as columns."""
+    if not isinstance(design, LocalDesign) or design.term.support is not None or design.term.has_pivots:
+        return None
+    features = design.features
+    if not (isinstance(features, np.ndarray) or is_sparse(features)) or 2 * features.shape[0] > features.shape[1]:
+        return None
+    if np.prod(features.shape) > _MOST_VALUES:
+        return None
+    return np.asarray(features if isinstance(features, np.ndarray) else features.toarray(), dtype=np.float64)
 
 
 def _refuse_other_data(value: float, fitted: float | None) -> None:
