@@ -28,7 +28,7 @@ from kernelfields.fields.evidence import (
     tells_partly,
 )
 from kernelfields.fields.graphs import Graphs
-from kernelfields.fields.reading import SAMPLES, Matrix, warn_of_minus_one
+from kernelfields.fields.reading import SAMPLES, Matrix, is_sequence, warn_of_minus_one
 from kernelfields.inference.single import softmax
 from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.models.fit import FitOptions, FittedField
@@ -256,7 +256,9 @@ class KernelClassifier(ClassifierMixin, LabelledField[Graphs, TableReader]):
 
 def _refuse_rows(y: object) -> None:
     """Raise where samples have several columns of labels."""
-    shape = np.shape(y) if y is not None and not hasattr(y, "is_nested") else ()  # type: ignore[arg-type]
+    shape: tuple[int, ...] = tuple(getattr(y, "shape", ()))
+    if isinstance(y, list | tuple) and y and is_sequence(y[0]):
+        shape = (len(y), len(y[0]))
     if len(shape) == 2 and shape[1] > 1:
         raise ValueError(
             f"y should be a 1d array of one label for each sample, got an array of shape {shape}: y.argmax(axis=1) for "

@@ -29,7 +29,7 @@ from kernelfields.estimators.chain_crf import ChainCRF, ChainTraining
 from kernelfields.estimators.stored import Functions
 from kernelfields.features.readers import is_feature_sequences
 from kernelfields.fields.cliques import EdgeCliques, NodeCliques, StartCliques
-from kernelfields.fields.evidence import SoftTargets, certain, read_labels, share_right, tells_partly
+from kernelfields.fields.evidence import SoftTargets, certain, log_weights, read_labels, share_right, tells_partly
 from kernelfields.fields.reading import (
     SAMPLES,
     check_class_weight,
@@ -292,10 +292,10 @@ def _read_classes(X: Any, y: Any) -> _Classes:
         raise ValueError(f"X has {len(X)} sequences and y {count}: each sequence needs one class")
     if any(is_sequence(label) for label in y):
         raise ValueError("y has lists of labels: one class for each sequence is needed; ChainCRF labels each position")
-    weights = None
+    weights: np.ndarray | None = None
     if tells_partly(y):
-        numbers, weights, classes = read_labels([list(y)], None, np.array([len(y)]), SAMPLES)
-        assert weights is None or isinstance(weights, np.ndarray)
+        numbers, evidence, classes = read_labels([list(y)], None, np.array([len(y)]), SAMPLES)
+        weights = None if evidence is None else log_weights(evidence)
     else:
         targets = np.asarray(y)
         check_classification_targets(targets)

@@ -6,7 +6,7 @@ inferred when it is first needed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -48,10 +48,8 @@ class Answers:
         family = self.family.given(log_weights)
         return Answers(self.data, family, self.potentials, self.workers, evidence, self.asked)
 
-    def by_item(self, values: Sequence, nothing: object) -> Sequence:
+    def by_item(self, values: Iterable[Any], nothing: object) -> list:
         """Return a value for each item that was asked for, ``nothing`` for those without positions."""
-        if self.asked is self.data:
-            return values
         found = iter(values)
         return [next(found) if length else nothing for length in self.asked.lengths.tolist()]
 
@@ -86,7 +84,7 @@ class Answers:
         if (kept := self.family.clique_places(group)) is not None:
             rows, items = rows[kept], items[kept]
         ends = np.searchsorted(items, np.arange(self.family.n_items + 1))
-        return list(self.by_item([rows[begin:end] for begin, end in pairwise(ends.tolist())], rows[:0]))
+        return self.by_item([rows[begin:end] for begin, end in pairwise(ends.tolist())], rows[:0])
 
     def likeliest_labels(self) -> np.ndarray:
         """Return the most probable label of each position, node or input by itself, (N,)."""

@@ -332,7 +332,7 @@ def _watched_on(last: Iteration | None, watch: Watcher | None, *, rounds: bool) 
     """Return a watcher whose iterations count on from round to round; with several, the gap of one ends no fit."""
     if watch is None:
         return None
-    return lambda iteration: watch(replace(_counted_on(last, iteration), **({"tol": None} if rounds else {})))
+    return lambda iteration: watch(_counted_on(last, replace(iteration, tol=None) if rounds else iteration))
 
 
 def warn_of_fit(fitted: FittedField, tol: float, stacklevel: int) -> None:
