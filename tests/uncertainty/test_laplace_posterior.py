@@ -308,21 +308,21 @@ def test_fewer_samples_than_columns_are_worked_on_in_their_span(sparse, monkeypa
     X, y = wide_rows(sparse=sparse)
     new = np.random.default_rng(1).normal(size=(4, 60))
     crf = KernelClassifier("linear", prior_variance=0.5, scale=False, random_state=0).fit(X, y)
-    narrow = crf.laplace(X, y, n_samples=4000, random_state=0)
-    assert [draws.shape for draws in crf.sample_coefficients().values()] == [(4000, 60, 3), (4000, 1, 3)]
+    narrow = crf.laplace(X, y, n_samples=8000, random_state=0)
+    assert [draws.shape for draws in crf.sample_coefficients().values()] == [(8000, 60, 3), (8000, 1, 3)]
     variances = crf.predict_variances(new)
     monkeypatch.setattr(samples, "_MOST_VALUES", 0)
     whole = crf.laplace(X, y, random_state=0)
     assert narrow.value == pytest.approx(whole.value, abs=1e-8)
-    np.testing.assert_allclose(variances, crf.predict_variances(new), rtol=0.1)
+    np.testing.assert_allclose(variances, crf.predict_variances(new), rtol=0.08)
 
 
 def test_chains_and_labels_of_instances_in_the_span_of_their_rows(monkeypatch):
     X, y = labelled_sequences(n_sequences=6, n_features=80, seed=2)
     rows, labels = wide_rows()
     table = np.column_stack([labels > 0, labels > 1]).astype(float)
-    chain = ChainCRF("linear", prior_variance=0.5, scale=False, random_state=0).fit(X, y)
-    several = MultiLabelCRF("linear", prior_variance=0.5, scale=False, random_state=0).fit(rows, table)
+    chain = ChainCRF("linear", prior_variance=0.02, scale=False, random_state=0).fit(X, y)
+    several = MultiLabelCRF("linear", prior_variance=0.02, scale=False, random_state=0).fit(rows, table)
     narrow = chain.laplace(X, y).value, several.laplace(rows, table).value
     monkeypatch.setattr(samples, "_MOST_VALUES", 0)
     assert narrow == pytest.approx((chain.laplace(X, y).value, several.laplace(rows, table).value), abs=1e-8)
@@ -356,5 +356,5 @@ def test_progress_of_a_posterior_is_shown(capfd):
     capfd.readouterr()
     crf.laplace(X, y, method="lanczos", n_samples=2, probes=2, steps=5)
     shown = capfd.readouterr().err
-    for words in ("the mode of the posterior, 39 coefficients", "probe 2 of 2", "sample 2 of 2, 5 Lanczos steps each"):
+    for words in ("the mode of the posterior, 29 coefficients", "probe 2 of 2", "sample 2 of 2, 5 Lanczos steps each"):
         assert words in shown
