@@ -6,6 +6,7 @@ together with the defect.
 """
 
 import math
+import warnings
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise, product
@@ -509,11 +510,23 @@ def test_d10_a_model_of_the_command_takes_the_features_of_python(tmp_path):
     assert set(crf.feature_names_in_) == set(direct.feature_names_in_)
 
 
-@pytest.mark.xfail(strict=True, reason="D10: input of which no feature is known is labelled without a word")
 def test_d10_input_without_any_known_feature_warns():
-    crf, _, _ = tag_words()
-    with pytest.warns(UserWarning, match="feature"):
+    crf, x, _ = tag_words()
+    with pytest.warns(UserWarning, match=r"no feature of X is known to this model.*'word:the'"):
         crf.predict([[{"form": "the"}, {"form": "cat"}]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        crf.predict([[{"form": "the"}, x[0]]])
+
+
+def test_d10_words_are_told_to_become_features():
+    crf, _, _ = tag_words()
+    with pytest.raises(TypeError, match=r"position 0.*got '8128' \(str\)\. Words become features by .*TextFeatures"):
+        crf.predict([["8128"]])
+    with pytest.raises(
+        ValueError, match=r"where numbers are needed.*TextFeatures\(\)\.fit_transform\(X\) makes them of words"
+    ):
+        ChainCRF().fit([["the", "cat"]], [["D", "N"]])
 
 
 # ---- D11: scales of columns

@@ -1,10 +1,12 @@
 """Wrong inputs and parameters: each error names what came, where, and what to do."""
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from kernelfields import ChainCRF, EdgeCliques
+from kernelfields import ChainCRF, EdgeCliques, KernelClassifier
 from kernelfields.kernels import Precomputed
 from kernelfields.kernels.stationary import RBF
 from tests.samples import labelled_sequences
@@ -227,3 +229,40 @@ def test_a_refused_fit_leaves_the_old_one(crf):
     with pytest.raises(ValueError, match="sequence 3 holds nan"):
         crf.fit(spoilt(np.nan), y)
     np.testing.assert_array_equal(np.concatenate(crf.predict_marginals(X)), before)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "words"),
+    [
+        ("gaussian", "got the unknown name 'gaussian': use 'rbf'$"),
+        ("Gaussian", "got the unknown name 'Gaussian': use 'rbf'$"),
+        ("precomputed", r"got the unknown name 'precomputed': kernels\.Precomputed\(matrix\)"),
+        ("rfb", r"got the unknown name 'rfb': did you mean 'rbf'\?"),
+        ("bessel", r"got the unknown name 'bessel'\.$"),
+    ],
+)
+def test_names_of_kernels_that_other_packages_have(kernel, words):
+    for estimator, data in ((ChainCRF(kernel), (X, y)), (KernelClassifier(kernel), (X[0], y[0]))):
+        with pytest.raises(ValueError, match=words):
+            estimator.fit(*data)
+
+
+def test_minus_one_may_stand_for_labels_that_are_not_known():
+    marked = [np.where(np.arange(len(labels)) % 3 == 0, -1, labels) for labels in y]
+    rows, flat = np.vstack(X), np.concatenate(marked)
+    for fit in (lambda: ChainCRF("linear").fit(X, marked), lambda: KernelClassifier("linear").fit(rows, flat)):
+        with pytest.warns(UserWarning, match=r"y holds -1 beside the labels 0 to 2.*write None"):
+            crf = fit()
+        assert crf.classes_.tolist() == [-1, 0, 1, 2]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        KernelClassifier("linear").fit(rows, np.where(flat > 0, 1, -1))
+
+
+def test_rows_of_probabilities_are_targets():
+    shares = [np.eye(3)[labels] for labels in y]
+    words = r"SoftTargets\(y, classes=\[\.\.\.\]\)"
+    with pytest.raises(ValueError, match=words):
+        ChainCRF("linear").fit(X, shares)
+    with pytest.raises(ValueError, match=words):
+        KernelClassifier("linear").fit(np.vstack(X), np.vstack(shares))

@@ -9,7 +9,17 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
-from kernelfields import ChainCRF, EdgeCliques, GraphCRF, GraphFactors, GraphNodes
+from kernelfields import (
+    ChainCRF,
+    EdgeCliques,
+    GraphCRF,
+    GraphFactors,
+    GraphNodes,
+    NgramCliques,
+    NodeCliques,
+    SkipCliques,
+    StartCliques,
+)
 from kernelfields.fields import grid_edges
 from kernelfields.inference.approximate.base import Gibbs, LoopyBelief
 from kernelfields.kernels.stationary import RBF
@@ -251,3 +261,22 @@ def test_bad_parameters_are_named(parameters, words):
     X, y = grid_data(n_graphs=4)
     with pytest.raises(ValueError, match=words):
         GraphCRF(**{"kernel": "linear", **parameters}).fit(X, y)
+
+
+def test_nodes_and_edges_of_sequences_mean_those_of_graphs():
+    random = np.random.default_rng(0)
+    edges = np.array([[0, 2], [2, 1], [3, 0]])
+    X = [(random.normal(size=(4, 2)), edges) for _ in range(8)]
+    y = [random.integers(2, size=4) for _ in X]
+    settings = {"scale": False, "random_state": 0}
+    given = GraphCRF(cliques=[NodeCliques("linear"), EdgeCliques(prior_variance=0.5)], **settings).fit(X, y)
+    meant = GraphCRF(cliques=[GraphNodes("linear"), GraphFactors(prior_variance=0.5)], **settings).fit(X, y)
+    np.testing.assert_array_equal(given.edge_scores_["edge"], meant.edge_scores_["edge"])
+    assert given.solution_.value == meant.solution_.value
+    for clique in (StartCliques(), SkipCliques(), NgramCliques()):
+        with pytest.raises(
+            TypeError, match=r"nodes of graphs have no order, and .*Cliques.* needs one: use GraphNodes"
+        ):
+            GraphCRF(cliques=[NodeCliques("linear"), clique], **settings).fit(X, y)
+    with pytest.raises(ValueError, match="windows are for sequences"):
+        GraphCRF(cliques=[NodeCliques("linear", window=3)], **settings).fit(X, y)

@@ -1,9 +1,23 @@
 """Fields of which each position may have few labels: dictionaries of words, pruning, files, errors."""
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.base import clone
 
-from kernelfields import ChainCRF, EdgeCliques, LabelDictionary, NodeCliques, PrunedBy, SkipCliques
+from kernelfields import (
+    AnnotatedCRF,
+    ChainCRF,
+    ChainCRFCV,
+    EdgeCliques,
+    FrameCRF,
+    LabelDictionary,
+    NgramCliques,
+    NodeCliques,
+    PrunedBy,
+    RingCRF,
+    SkipCliques,
+)
 from kernelfields.features.label_dictionary import words_of
 from kernelfields.inference.chain import lists as allowed_module
 from kernelfields.numerics.threads import Workers
@@ -271,9 +285,93 @@ class TestPruning:
         assert rule.report(X[:1])["least_kept_mass"] == pytest.approx(mass)
         assert all(label in sets[t] for t, label in enumerate(coarse.predict(X[:1], "viterbi")[0]))
 
+    def test_copies_keep_the_fitted_coarse_field(self, tagged):
+        X, y = tagged
+        coarse = ChainCRF("linear", prior_variance=1.0).fit(X, y)
+        crf = ChainCRF("linear", allowed=PrunedBy(coarse, threshold=0.05), **SETTINGS)
+        assert clone(crf).fit(X, y).predict(X) == crf.fit(X, y).predict(X)
+        assert clone(crf).allowed.coarse is coarse
+        search = ChainCRFCV(crf, kernels="linear", prior_variances=[0.1, 1.0], cv=2, extend=False, random_state=0)
+        assert search.fit(X, y).best_estimator_.allowed_.coarse is coarse
+        table = pd.DataFrame(
+            [
+                {**word, "id": number, "tag": tag}
+                for number, (x, tags) in enumerate(zip(X, y, strict=True))
+                for word, tag in zip(x, tags, strict=True)
+            ]
+        )
+        frames = FrameCRF(crf, sequence="id", label="tag").fit(table)
+        assert frames.estimator_.allowed_.coarse is coarse
+        said = AnnotatedCRF(crf).fit(X, {"anna": y, "ben": y})
+        assert said.estimator_.allowed_.coarse is coarse
+
+    @pytest.mark.parametrize("kind", ["n-grams", "skips", "ring"])
+    def test_coarse_fields_of_longer_reach_prune_by_marginals(self, tagged, kind):
+        X, y = tagged
+        X, y = X[:25], y[:25]
+        nodes, edges = NodeCliques("linear"), EdgeCliques()
+        longer = {"n-grams": [NgramCliques(order=3)], "skips": [SkipCliques(lag=2)], "ring": []}[kind]
+        kept = RingCRF if kind == "ring" else ChainCRF
+        coarse = kept(cliques=[nodes, edges, *longer], random_state=0).fit(X, y)
+        rule = PrunedBy(coarse, threshold=0.05).learn(X, coarse._read(X), coarse.classes_)
+        lists = rule.lists(X, None)
+        assert len(lists.labels) < 0.8 * 12 * lists.n_positions
+        marginals = np.concatenate(coarse.predict_marginals(X))
+        likely = (marginals >= 0.05) | (marginals == marginals.max(axis=1, keepdims=True))
+        best = np.searchsorted(coarse.classes_, np.concatenate(coarse.predict(X, decode="viterbi")))
+        likely[np.arange(len(best)), best] = True
+        np.testing.assert_array_equal(np.isfinite(lists.penalties()), likely)
+        with pytest.raises(ValueError, match="by='max-marginal' is for a coarse field in which neighbours alone meet"):
+            PrunedBy(coarse, by="max-marginal").learn(X, coarse._read(X), coarse.classes_).lists(X, None)
+
     def test_other_labels_are_refused(self, tagged):
         X, y = tagged
         others = [["a", "b", *["a"] * len(tags)][: len(tags)] for tags in y]
         coarse = ChainCRF("linear", prior_variance=1.0).fit(X, others)
         with pytest.raises(ValueError, match="other labels"):
             ChainCRF("linear", allowed=PrunedBy(coarse), **SETTINGS).fit(X, y)
+
+
+class TestBatches:
+    """Dictionaries in partial_fit: known words learn labels, others stay unknown, and new classes are admitted."""
+
+    @staticmethod
+    def batch(words, labels, seed=0):
+        random = np.random.default_rng(seed)
+        return [np.column_stack([words, random.normal(size=(len(words), 2))])], [np.array(labels)]
+
+    def begun(self, **settings):
+        rule = LabelDictionary(0, min_count=1, **settings)
+        crf = ChainCRF("rbf", rank=30, scale=False, allowed=rule, prior_variance=1.0, random_state=0)
+        return crf.partial_fit(*self.batch([1, 2, 1, 3, 2, 3], [0, 1, 0, 1, 1, 0]))
+
+    def test_known_words_may_have_the_labels_they_show_later(self):
+        crf = self.begun()
+        assert [crf.allowed_.labels_of(word).tolist() for word in (1, 2, 3, 9)] == [[0], [1], [0, 1], [0, 1]]
+        crf.partial_fit(*self.batch([1, 9, 2, 9], [1, 0, 1, 0], seed=1))
+        # A word of a later batch alone may have been too rare before: it stays unknown, and may have any label.
+        assert [crf.allowed_.labels_of(word).tolist() for word in (1, 2, 3, 9)] == [[0, 1], [1], [0, 1], [0, 1]]
+
+    def test_a_new_class_is_admitted(self):
+        crf = self.begun()
+        X, y = self.batch([1, 9, 2, 3], [0, 2, 2, -5], seed=1)
+        crf.partial_fit(X, y)
+        assert crf.classes_.tolist() == [-5, 0, 1, 2]
+        assert [crf.allowed_.labels_of(word).tolist() for word in (1, 2, 3, 9)] == [
+            [1],
+            [2, 3],
+            [0, 1, 2],
+            [0, 1, 2, 3],
+        ]
+        assert np.isfinite(crf.log_likelihood(X, y))
+        # Unknown words with a list of their own keep it; the label that stands there is admitted in the fit alone.
+        listed = self.begun(unknown=[0]).partial_fit(X, y)
+        assert listed.allowed_.labels_of(9).tolist() == [1]
+
+    def test_pruning_has_no_further_classes(self):
+        X, y = self.batch([1, 2, 1, 3, 2, 3], [0, 1, 0, 1, 1, 0])
+        coarse = ChainCRF("linear", prior_variance=1.0, scale=False).fit(X, y)
+        crf = ChainCRF("rbf", rank=30, scale=False, allowed=PrunedBy(coarse), prior_variance=1.0, random_state=0)
+        crf.partial_fit(X, y).partial_fit(*self.batch([1, 2], [0, 1], seed=1))
+        with pytest.raises(ValueError, match="the coarse field of PrunedBy has other labels"):
+            crf.partial_fit(*self.batch([1, 2], [0, 2], seed=2))

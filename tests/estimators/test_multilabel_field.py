@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.fit_parts import parts_of_fit
-from kernelfields import MultiLabelCRF
+from kernelfields import KernelClassifier, MultiLabelCRF
 from kernelfields.kernels.stationary import RBF
 from kernelfields.models.fit import FitOptions, fit_field
 from kernelfields.structure.bounds import improvement_bounds
@@ -64,3 +64,39 @@ def test_features_are_one_object_for_all_terms_that_share_them():
     assert len(features) == 1
     assert [each.name for each in designs][:5] == ["bias 0", "bias 1", "bias 2", "bias 3", "label 0"]
     np.testing.assert_array_equal(designs[6].positions, np.arange(2, 600, 4))
+
+
+@pytest.mark.parametrize("solver", ["auto", "newton", "lbfgs"])
+def test_without_edges_a_missing_label_drops_out(solver):
+    """A field of labels that do not meet is one field for each label, fitted to the instances that have it."""
+    random = np.random.default_rng(0)
+    X, Y = random.normal(size=(50, 3)), (random.random((50, 2)) < 0.5).astype(float)
+    Y[random.random(Y.shape) < 0.3] = np.nan
+    settings = {"prior_variance": 1.0, "scale": False, "tol": 1e-9, "random_state": 0, "label_graph": "none"}
+    crf = MultiLabelCRF("linear", solver=solver, **settings).fit(X, Y)
+    assert crf.solution_.reason == "gap"
+    assert not crf.certificate_.completed
+    assert not crf.certify(X, Y).completed
+    alone = [
+        MultiLabelCRF("linear", **settings).fit(X[known], Y[known, k, None]) for k, known in enumerate(~np.isnan(Y).T)
+    ]
+    assert crf.solution_.value == pytest.approx(sum(each.solution_.value for each in alone), rel=1e-7)
+    np.testing.assert_allclose(crf.predict_proba(X), np.hstack([each.predict_proba(X) for each in alone]), atol=1e-4)
+    evidence = [
+        each.laplace(X[known], Y[known, k, None]).value
+        for each, (k, known) in zip(alone, enumerate(~np.isnan(Y).T), strict=True)
+    ]
+    assert crf.laplace(X, Y).value == pytest.approx(sum(evidence), rel=1e-6)
+
+
+def test_samples_without_a_label_drop_out_of_a_classifier():
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(40, 2)), random.integers(3, size=40)
+    gaps = [None if number % 4 == 0 else int(label) for number, label in enumerate(y)]
+    known = np.arange(40) % 4 != 0
+    settings = {"prior_variance": 1.0, "scale": False, "random_state": 0}
+    crf = KernelClassifier("linear", solver="newton", **settings).fit(X, gaps)
+    assert crf.solution_.reason == "gap"
+    np.testing.assert_allclose(
+        crf.predict_proba(X), KernelClassifier("linear", **settings).fit(X[known], y[known]).predict_proba(X), atol=1e-6
+    )

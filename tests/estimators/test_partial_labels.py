@@ -1,9 +1,27 @@
 """Fits to labels that are partly known, through the doors a user has."""
 
+from itertools import product
+
 import numpy as np
 import pytest
+from sklearn.model_selection import GridSearchCV
 
-from kernelfields import ChainCRF, EdgeCliques, GraphCRF, KernelClassifier, MultiLabelCRF, PartialLabels, SoftTargets
+from kernelfields import (
+    ChainCRF,
+    EdgeCliques,
+    GraphCRF,
+    KernelClassifier,
+    LabelShares,
+    MultiLabelCRF,
+    NgramCliques,
+    NodeCliques,
+    OrderCliques,
+    PartialLabels,
+    RingCRF,
+    SegmentCRF,
+    SkipCliques,
+    SoftTargets,
+)
 from tests.samples import labelled_sequences
 
 X, Y = labelled_sequences(n_sequences=25, seed=3)
@@ -155,6 +173,107 @@ def test_targets_that_are_labels_are_labels():
     )
     hard = KernelClassifier(prior_variance=1.0, random_state=0).fit(rows, labels)
     np.testing.assert_allclose(soft.predict_proba(rows), hard.predict_proba(rows), atol=1e-4)
+
+
+NODES, EDGES = NodeCliques("linear"), EdgeCliques()
+MEETING = {
+    "n-grams": lambda: ChainCRF(cliques=[NODES, EDGES, NgramCliques(order=3, support="all")], scale=False, **TIGHT),
+    "skips": lambda: ChainCRF(cliques=[NODES, EDGES, SkipCliques(lag=2)], scale=False, **TIGHT),
+    "orders": lambda: ChainCRF(cliques=[NODES, OrderCliques("linear", order=2)], scale=False, **TIGHT),
+    "ring": lambda: RingCRF("linear", scale=False, **TIGHT),
+    "graph": lambda: GraphCRF("linear", scale=False, **TIGHT),
+}
+
+
+@pytest.mark.parametrize("paired", [False, True], ids=["independent", "pairs"])
+@pytest.mark.parametrize("name", MEETING)
+def test_targets_of_labels_that_meet_farther_apart(name, paired):
+    """The objective is the expected negative log-likelihood under the distribution that targets describe."""
+    some = [x[:4] for x in X if len(x) >= 4][:6]
+    teacher = ChainCRF("linear", prior_variance=1.0, scale=False).fit(X, Y)
+    nodes, pairs = teacher.predict_marginals(some, cliques="edge")
+    targets = SoftTargets(nodes, pairs if paired else None, classes=teacher.classes_)
+    inputs = some if name != "graph" else [(x, np.array([[0, 1], [0, 2], [0, 3], [2, 3]])) for x in some]
+    crf = MEETING[name]()
+    if paired and name in ("ring", "graph"):
+        with pytest.raises(ValueError, match="pairs of SoftTargets"):
+            crf.fit(inputs, targets)
+        return
+    crf.fit(inputs, targets)
+    value = sum(0.5 * np.sum(np.square(term.known)) / term.prior_variance for term in crf.field_.terms)
+    for x, seen, node in zip(inputs, some, nodes, strict=True):
+        labellings = [list(labels) for labels in product(CLASSES, repeat=4)]
+        logs = crf.log_likelihood([x] * len(labellings), labellings, per_item=True)
+        numbers = np.searchsorted(CLASSES, labellings)
+        shares = node[np.arange(4), numbers].prod(axis=1)
+        if paired:
+            shares = np.exp(teacher.log_likelihood([seen] * len(labellings), labellings, per_item=True))
+        assert shares.sum() == pytest.approx(1.0)
+        value -= shares @ logs
+    assert crf.solution_.value == pytest.approx(value, rel=1e-9)
+    assert crf.solution_.converged
+    assert not crf.certificate_.completed
+
+
+def test_targets_of_what_a_ring_forbids_are_refused():
+    some = [x[:3] for x in X if len(x) >= 3][:5]
+    # The last label is followed by the first, which is forbidden in half of the cases.
+    nodes = [np.array([[0.5, 0.5, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]), *[np.eye(3)[::-1]] * 4]
+    with pytest.raises(ValueError, match="sequence or graph 0: targets give mass to labellings that are forbidden"):
+        RingCRF("linear", constraints=[("a", "b")], prior_variance=1.0).fit(some, SoftTargets(nodes, classes=CLASSES))
+
+
+def test_targets_in_searches_of_scikit_learn_and_in_batches():
+    shares = [np.eye(3)[np.searchsorted(CLASSES, labels)] * 0.9 + 0.1 / 3 for labels in Y]
+    targets = SoftTargets(shares, classes=CLASSES)
+    search = GridSearchCV(ChainCRF("linear"), {"prior_variance": [0.01, 1.0]}, cv=2, error_score="raise").fit(
+        X, targets
+    )
+    crf = ChainCRF("linear", prior_variance=1.0).fit(X, targets)
+    right = [(np.asarray(own) == labels).mean() * len(labels) for own, labels in zip(crf.predict(X), Y, strict=True)]
+    share = np.sum(right) / sum(map(len, Y))
+    assert crf.score(X, targets) == pytest.approx(share * (0.9 + 0.1 / 3) + (1 - share) * 0.1 / 3)
+    assert search.best_score_ > 0.5
+    rows = SoftTargets(np.vstack(shares), classes=CLASSES)
+    assert KernelClassifier("linear", prior_variance=1.0).fit(np.vstack(X), rows).score(np.vstack(X), rows) > 0.5
+    soft, hard = (ChainCRF("rbf", prior_variance=1.0, rank=20, random_state=0) for _ in range(2))
+    certain = SoftTargets([np.eye(3)[np.searchsorted(CLASSES, labels)] for labels in Y], classes=CLASSES)
+    for part in (slice(0, 12), slice(12, 25)):
+        soft.partial_fit(X[part], certain[part])
+        hard.partial_fit(X[part], Y[part])
+    assert soft.solution_.value == pytest.approx(hard.solution_.value, rel=1e-6)
+    for gaps in (with_gaps(Y[:3]), [None, *Y[1:3]]):
+        with pytest.raises(ValueError, match="partial_fit needs labels that are all known, or SoftTargets"):
+            hard.partial_fit(X[:3], gaps)
+
+
+@pytest.mark.parametrize("name", [*MEETING, "segments"])
+def test_newton_steps_and_entropies_of_every_family(name):
+    some, gaps = [x[:4] for x in X[:8]], [labels[:4] for labels in with_gaps(Y[:8], 0.7)]
+    make = MEETING.get(name, lambda: SegmentCRF("linear", max_duration=4, scale=False, **TIGHT))
+    inputs = (
+        some if name != "graph" else [(x, np.column_stack([np.arange(len(x) - 1), np.arange(1, len(x))])) for x in some]
+    )
+    found = [make().set_params(solver=solver, tol=1e-6).fit(inputs, gaps) for solver in ("newton", "lbfgs")]
+    assert found[0].solution_.value == pytest.approx(found[1].solution_.value, rel=1e-3)
+    assert found[0].stationarity_ < 1e-5
+    if name in ("n-grams", "skips", "graph"):
+        asked = PartialLabels(entropy_weight=0.1, expectations=[LabelShares({"a": 0.5, "b": 0.3, "c": 0.2})])
+        crf = make().set_params(partial_labels=asked, tol=1e-6).fit(inputs, [*gaps[:6], None, None])
+        assert crf.stationarity_ < 1e-5
+
+
+def test_contradictions_are_listed_together():
+    first, second = CLASSES[:2]
+    gaps = [list(labels) for labels in with_gaps(Y, 0.0)]
+    for number in (1, 4, 6, 7, 9, 12, 13):
+        gaps[number][:2] = [first, second]
+    gaps[0][0] = CLASSES[2]
+    places = "; ".join(f"sequence {number}, position 1" for number in (1, 4, 6, 7, 9))
+    with pytest.raises(ValueError, match=f"^{places}; and 2 more sequences: what y allows up to here contradicts"):
+        ChainCRF(constraints=[(first, second)]).fit(X, gaps)
+    with pytest.raises(ValueError, match=r"^sequence 1; sequence 4; sequence 6; sequence 7; sequence 9; and 2 more"):
+        SegmentCRF(constraints=[(first, second)], max_duration=9).fit(X, gaps)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_score
 
-from kernelfields import ChainCRF, SequenceClassifier
+from kernelfields import ChainCRF, SequenceClassifier, SoftTargets
 from kernelfields.formats import ModelFileError
 
 
@@ -139,3 +139,47 @@ def test_bad_parameters(settings, message):
 def test_clusters_need_numbers():
     with pytest.raises(ValueError, match="init='kmeans' is for arrays of numbers"):
         SequenceClassifier(init="kmeans").fit([[{"a": 1.0}], [{"b": 1.0}]], ["up", "down"])
+
+
+def test_classes_may_be_unknown_sets_or_weights():
+    few, labels = X[:6], y[:6]
+    kept = SequenceClassifier(**SETTINGS).fit(few, labels)
+    every = {"up", "down"}
+    for unknown in ([None] * 6, [every] * 6, [{"up": 0.5, "down": 0.5}] * 6, [np.nan] * 6):
+        fitted = SequenceClassifier(**SETTINGS).fit(X[:12], [*labels, *unknown])
+        assert fitted.classes_.tolist() == ["down", "up"]
+        assert fitted.score(X, y) >= kept.score(X, y) - 0.1
+        assert fitted.score(X[:12], [*labels, *unknown]) == fitted.score(few, labels)
+    certain = [{label: 1.0} for label in labels]
+    for known in ([{label} for label in labels], certain):
+        same = SequenceClassifier(**SETTINGS).fit(few, known)
+        np.testing.assert_allclose(same.predict_proba(X), kept.predict_proba(X), atol=1e-6)
+    weighed = SequenceClassifier(**SETTINGS, class_weight={"up": 1.0}).fit(
+        X[:8], [*labels, None, {"up": 0.9, "down": 0.1}]
+    )
+    assert weighed.estimator_.solution_.converged
+
+
+def test_weights_of_a_class_count_once_for_a_sequence():
+    """The objective is that of enumeration: a weight of a class stands for the sequence, not for each position."""
+    some, told = [x[:3] for x in X[:4]], ["up", "down", {"up": 0.8, "down": 0.2}, None]
+    crf = SequenceClassifier(**SETTINGS, tol=1e-8).fit(some, told)
+    shares = crf.predict_proba(some)  # columns: down, up
+    value = -np.log(shares[0, 1]) - np.log(shares[1, 0]) - np.log(shares[2] @ [0.25, 1.0])
+    value += sum(0.5 * np.sum(np.square(term.known)) / term.prior_variance for term in crf.estimator_.field_.terms)
+    assert crf.solution_.value == pytest.approx(value, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        (SoftTargets([np.eye(2)] * 2, classes=["a", "b"]), "SoftTargets are for labels of positions: give a dict"),
+        ([None, None], "no sample of y is labelled"),
+        (["a", set()], "the set of allowed labels at sample 1 is empty"),
+        ([["a"], ["b"]], "y has lists of labels"),
+    ],
+    ids=["targets", "nothing", "empty set", "lists"],
+)
+def test_classes_that_cannot_be_used_are_named(labels, words):
+    with pytest.raises(ValueError, match=words):
+        SequenceClassifier(**SETTINGS).fit(X[:2], labels)

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import confusion_matrix
 
-from kernelfields import ChainCRF, GraphCRF, KernelClassifier
+from kernelfields import ChainCRF, GraphCRF, KernelClassifier, SegmentCRF
+from kernelfields.compat import CRF
 from kernelfields.evaluation import compare, evaluate, evaluate_model, token_accuracy
 from kernelfields.reports import report_page
 
@@ -253,3 +254,21 @@ def test_graphs_are_evaluated_like_sequences():
     rough = evaluate_model(GraphCRF("linear", inference="trw").fit(X, y), X, y, n_resamples=0)
     assert rough.log_likelihood is None
     assert rough.calibration is not None
+
+
+def test_the_face_of_sklearn_crfsuite_and_segments_are_evaluated():
+    words = [[{"word": word} for word in sentence] for sentence in ("abca", "bcab", "cabc", "aabb")]
+    tags = [[item["word"].upper() for item in sentence] for sentence in words]
+    crf = CRF(c2=0.1).fit(words, tags)
+    found, inner = (evaluate_model(model, words, tags, random_state=0) for model in (crf, crf.chain_))
+    assert found.to_dict() == inner.to_dict()
+    assert found.accuracy.value == crf.score(words, tags)
+    only = CRF().fit(words[:1], [["A"] * 4])
+    assert evaluate_model(only, words[:2], [["A"] * 4, ["B"] * 4]).accuracy.value == 0.5
+    X = [np.repeat([[0.0], [1.0]], 3, axis=0) + 0.01 * number for number in range(4)]
+    segments = [[(0, 3, "low"), (3, 6, "high")]] * 4
+    field = SegmentCRF("linear", prior_variance=1.0).fit(X, segments)
+    labels = [["low"] * 3 + ["high"] * 3] * 4
+    written, plain = (evaluate_model(field, X, y, random_state=0) for y in (segments, labels))
+    assert written.accuracy == plain.accuracy
+    assert written.log_likelihood == plain.log_likelihood

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF
+from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, SegmentCRF
+from kernelfields.compat import CRF
 from kernelfields.evaluation import feature_importance
 
 SETTINGS = {"tol": 1e-2, "n_jobs": 1, "random_state": 0, "prior_variance": 1.0}
@@ -148,3 +149,19 @@ def test_what_cannot_be_shuffled_is_named(chain):
         asked(chain, X[TEST], Y[TEST], n_repeats=0)
     with pytest.raises(ValueError, match="X is empty"):
         asked(chain, [], [])
+
+
+def test_the_face_of_sklearn_crfsuite_and_segments_are_taken():
+    words = [[{"sign": "+" if value > 0 else "-", "noise": str(round(value, 1))} for value in x[:, 1]] for x in X]
+    tags = [list(map(str, labels)) for labels in Y]
+    found = asked(CRF(c2=1.0).fit(words[TRAIN], tags[TRAIN]), words[TEST], tags[TEST])
+    assert next(iter(found.drops)) == "sign"
+    ends = [[*(np.flatnonzero(labels[1:] != labels[:-1]) + 1).tolist(), len(labels)] for labels in map(np.asarray, Y)]
+    segments = [
+        [(begin, end, str(labels[begin])) for begin, end in zip([0, *cuts[:-1]], cuts, strict=True)]
+        for labels, cuts in zip(Y, ends, strict=True)
+    ]
+    crf = SegmentCRF("linear", **SETTINGS).fit(X[TRAIN], segments[TRAIN])
+    for scoring in ("log_likelihood", "accuracy"):
+        assert next(iter(asked(crf, X[TEST], segments[TEST], scoring=scoring).drops)) == "x1"
+    assert asked(crf, X[TEST], segments[TEST], scoring="accuracy").quality == crf.score(X[TEST], segments[TEST])

@@ -8,7 +8,17 @@ import re
 import pytest
 from sklearn.base import clone
 
-from kernelfields import ChainCRF, ExponentialFamilyDensity, FrameCRF, GraphCRF, KernelClassifier, MultiLabelCRF
+from kernelfields import (
+    ChainCRF,
+    ExponentialFamilyDensity,
+    FieldClustering,
+    FrameCRF,
+    GraphCRF,
+    KernelClassifier,
+    MultiLabelCRF,
+    RingCRF,
+    SegmentCRF,
+)
 from kernelfields.estimators.hints import ATTRIBUTES, PARAMETERS, advice
 from tests.samples import labelled_instances, labelled_sequences
 
@@ -135,3 +145,11 @@ def test_advice_names_what_there_is():
         for name in set(PARAMETERS) - set(parameters):
             used = re.match(r"use (\w+)", advice(PARAMETERS, cls, name))
             assert used is None or used[1] in [*parameters, "GridSearchCV"], (cls, name)
+
+
+def test_constraints_are_those_of_labels_in_a_row():
+    for kind in (GraphCRF, KernelClassifier, MultiLabelCRF, FieldClustering):
+        with pytest.raises(TypeError, match="ChainCRF, RingCRF and SegmentCRF have them"):
+            kind(constraints="bio")
+    for kind in (ChainCRF, RingCRF, SegmentCRF):
+        assert kind(constraints="bio").constraints == "bio"

@@ -7,43 +7,73 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from kernelfields import ChainCRF
 from kernelfields.reports import progress
 from kernelfields.reports.progress import FitProgress, describe, estimated_seconds_left, in_words
 from kernelfields.solvers import Iteration
 
 
-def halving(count, seconds=2.0, value=100.0):
-    """A fit whose relative gap halves with every iteration."""
+def at_gaps(gaps, tol=1e-6, seconds=2.0, value=100.0, **settings):
+    """A fit with these relative gaps, one iteration after the other."""
     return [
-        Iteration(index, 2.0 * index, seconds * index, value, value * (1 - 0.5**index), 1.0, 1.0)
-        for index in range(count)
+        Iteration(index, 2.0 * index, seconds * index, value, value * (1 - gap), 1.0, 1.0, tol=tol, **settings)
+        for index, gap in enumerate(gaps)
     ]
+
+
+def halving(count, tol=1e-6, **settings):
+    """A fit whose relative gap halves with every iteration."""
+    return at_gaps(0.5 ** np.arange(count), tol, **settings)
 
 
 @pytest.mark.parametrize("count", [4, 7, 12])
 @pytest.mark.parametrize("tol", [1e-4, 1e-6])
 def test_a_gap_that_halves_reaches_tol_when_foretold(count, tol):
     expected = 2.0 * (math.log2(1 / tol) - (count - 1))
-    assert estimated_seconds_left(halving(count), tol) == pytest.approx(expected)
+    assert estimated_seconds_left(halving(count, tol)) == pytest.approx(expected)
 
 
 def test_max_iter_limits_what_is_left():
-    assert estimated_seconds_left(halving(11), 1e-6, max_iter=15) == pytest.approx(2.0 * (15 - 10))
-    assert estimated_seconds_left(halving(11), 1e-6, max_iter=1000) == estimated_seconds_left(halving(11), 1e-6)
+    assert estimated_seconds_left(halving(11), max_iter=15) == pytest.approx(2.0 * (15 - 10))
+    assert estimated_seconds_left(halving(11), max_iter=1000) == estimated_seconds_left(halving(11))
 
 
 def test_nothing_is_foretold_too_early_or_while_the_gap_stands_still():
-    assert estimated_seconds_left(halving(3), 1e-6) is None
-    assert estimated_seconds_left(halving(8), None) is None
-    still = [Iteration(index, 1.0, 1.0 * index, 100.0, 50.0, 1.0, 1.0) for index in range(8)]
-    assert estimated_seconds_left(still, 1e-6) is None
-    assert estimated_seconds_left(still, 1e-6, max_iter=20) == pytest.approx(13.0)
-    unbounded = [Iteration(index, 1.0, 1.0 * index, 100.0, -math.inf, 1.0, 1.0) for index in range(8)]
-    assert estimated_seconds_left(unbounded, 1e-6) is None
+    assert estimated_seconds_left(halving(3)) is None
+    assert estimated_seconds_left(halving(8, None)) is None, "a round of several, whose end is not known"
+    assert estimated_seconds_left(at_gaps([0.5] * 8), max_iter=20) is None, "max_iter is a limit and no estimate"
+    assert estimated_seconds_left(at_gaps([math.inf] * 8)) is None
 
 
 def test_nothing_is_left_once_the_gap_is_there():
-    assert estimated_seconds_left(halving(12), 0.1) == 0.0
+    assert estimated_seconds_left(halving(12, 0.1)) == 0.0
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.2, 1.0])
+def test_what_is_shown_does_not_jump(spread):
+    """Gaps that fall by fits and starts, as those of partly known labels do: estimates are steady, or not shown."""
+    random, jumps, shown_at = np.random.default_rng(0), [], 0
+    for _ in range(5):
+        logs = -0.05 * np.arange(240) + spread * random.normal(size=240)
+        tol = math.exp(-0.05 * 200)
+        end = int(np.argmax(logs <= math.log(tol)))
+        history = at_gaps(np.exp(logs), tol)
+        before = None
+        for count in range(4, end):
+            left = estimated_seconds_left(history[: count + 1])
+            if left is None:
+                continue
+            shown_at += 1
+            if before is not None:
+                jumps.append(max(left / before, before / left))
+            before = left
+    assert shown_at > 100
+    assert np.quantile(jumps, 0.95) < 1.5
+
+
+def test_a_further_start_begins_to_count_anew():
+    assert estimated_seconds_left([*halving(12), *halving(3)]) is None
+    assert estimated_seconds_left([*at_gaps([0.5] * 9), *halving(12)]) == estimated_seconds_left(halving(12))
 
 
 @pytest.mark.parametrize(
@@ -65,7 +95,7 @@ def shown(history, *, terminal, verbose=1, **settings):
 
 
 def test_a_file_gets_the_first_and_the_last_line_of_a_quick_fit():
-    lines = shown(halving(9), terminal=False, tol=1e-6).splitlines()
+    lines = shown(halving(9), terminal=False).splitlines()
     assert lines[:2] == ["choosing a basis", describe(halving(1)[0])]
     assert lines[2].startswith(describe(halving(9)[-1]) + "  about 24 s left")
     assert len(lines) == 3
@@ -84,12 +114,43 @@ def test_twice_verbose_is_a_line_for_every_iteration_on_a_terminal_too():
 
 
 def test_a_terminal_of_80_columns_shows_all_figures_in_one_row():
-    last = shown(halving(9, value=123456.789), terminal=True, tol=1e-6).splitlines()[-2]
-    assert last.split() == ["8", "16.0", "123456.7890", "122974.5359", "3.91e-03", "16.0", "24", "s"]
+    last = shown(halving(9, value=123456.789), terminal=True).splitlines()[-2]
+    assert last.split() == ["8", "16.0", "123456.789000", "122974.535918", "3.91e-03", "16.0", "24", "s"]
+
+
+def test_flatness_takes_the_place_of_the_gap_where_there_is_no_bound():
+    flat = halving(9, bounded=False)
+    (last,) = shown(flat, terminal=False).splitlines()[2:]
+    assert last.startswith(describe(flat[-1]) + "  about 24 s left")
+    assert "stationarity  3.91e-03" in last
+    assert "bound" not in last
+    assert "gap" not in last
+    assert shown(flat, terminal=True).splitlines()[-2].split() == [
+        "8",
+        "16.0",
+        "100.000000",
+        "3.91e-03",
+        "16.0",
+        "24",
+        "s",
+    ]
+
+
+def test_fits_to_partial_labels_show_how_flat_the_objective_is(capfd):
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(40, 2)), random.integers(2, size=40)
+    labels = [[None if place % 3 == 0 else int(label) for place, label in enumerate(y)]]
+    for settings, words in (({}, "stationarity"), ({"solver": "newton"}, "gap")):
+        ChainCRF("linear", prior_variance=1.0, verbose=2, random_state=0, **settings).fit([X], labels)
+        lines = [line for line in capfd.readouterr().err.splitlines() if line.startswith("iteration")]
+        assert lines
+        assert all(words in line for line in lines)
+        # Steps of completed labels are convex fits one after the other: no one of them foretells the end.
+        assert not ({"solver"} & settings.keys() and any("left" in line for line in lines))
 
 
 def test_quiet_shows_nothing(capfd):
-    with FitProgress(0, tol=1e-6) as watcher:
+    with FitProgress(0) as watcher:
         for iteration in halving(5):
             watcher(iteration)
     assert capfd.readouterr() == ("", "")

@@ -35,6 +35,18 @@ def test_answers_are_those_of_the_library(name):
     np.testing.assert_allclose(served.log_partition(sequences), expected, rtol=tolerance)
 
 
+@pytest.mark.parametrize("name", ["rbf", "spelled out", "dicts", "sparse", "dictionary"])
+def test_sequences_without_positions_have_empty_answers(name):
+    model, path = fitted(name)
+    first = inputs_of(name)[0]
+    served, asked = load_chain(path), [first, first[:0], first]
+    assert same_labels(served.predict(asked), model.predict(asked))
+    for own, other in zip(served.predict_marginals(asked, "edge"), model.predict_marginals(asked, "edge"), strict=True):
+        assert [rows.shape for rows in own] == [rows.shape for rows in other]
+    assert served.log_partition(asked)[1] == 0.0
+    assert len(served.predict([first[:0]])[0]) == 0
+
+
 def test_float32_models_agree_on_float64_inputs():
     model, path = fitted("rbf, float32")
     for ours, theirs in zip(load_chain(path).predict_marginals(X), model.predict_marginals(X), strict=True):

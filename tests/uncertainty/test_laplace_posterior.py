@@ -8,9 +8,10 @@ from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import RBF as GaussianRBF
 from sklearn.gaussian_process.kernels import ConstantKernel
 
-from kernelfields import ChainCRF, GraphCRF, KernelClassifier, NodeCliques, OrderCliques
+from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, NodeCliques, OrderCliques
 from kernelfields.kernels import Columns
 from kernelfields.kernels.stationary import RBF
+from kernelfields.uncertainty.laplace import samples
 from tests.samples import labelled_sequences
 
 EXACT = {"rank": None, "basis": "all", "random_state": 0, "dtype": "float64"}
@@ -290,3 +291,70 @@ def test_what_cannot_be_is_refused():
     loopy = GraphCRF("linear", inference="trw", solver="lbfgs", random_state=0).fit(square, truth)
     with pytest.raises(ValueError, match="needs the exact Hessian, and inference='trw' is approximate"):
         loopy.laplace(square, truth)
+
+
+def wide_rows(n_samples=15, n_columns=60, sparse=False, seed=0):
+    """Fewer samples than columns, of which the last ten are zero in all of them."""
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n_samples, n_columns)) * (random.random((n_samples, n_columns)) < 0.5)
+    X[:, -10:] = 0.0
+    y = np.arange(n_samples) % 3
+    X[:, 0] += y
+    return scipy.sparse.csr_array(X) if sparse else X, y
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+def test_fewer_samples_than_columns_are_worked_on_in_their_span(sparse, monkeypatch):
+    X, y = wide_rows(sparse=sparse)
+    new = np.random.default_rng(1).normal(size=(4, 60))
+    crf = KernelClassifier("linear", prior_variance=0.5, scale=False, random_state=0).fit(X, y)
+    narrow = crf.laplace(X, y, n_samples=8000, random_state=0)
+    assert [draws.shape for draws in crf.sample_coefficients().values()] == [(8000, 60, 3), (8000, 1, 3)]
+    variances = crf.predict_variances(new)
+    monkeypatch.setattr(samples, "_MOST_VALUES", 0)
+    whole = crf.laplace(X, y, random_state=0)
+    assert narrow.value == pytest.approx(whole.value, abs=1e-8)
+    np.testing.assert_allclose(variances, crf.predict_variances(new), rtol=0.08)
+
+
+def test_chains_and_labels_of_instances_in_the_span_of_their_rows(monkeypatch):
+    X, y = labelled_sequences(n_sequences=6, n_features=80, seed=2)
+    rows, labels = wide_rows()
+    table = np.column_stack([labels > 0, labels > 1]).astype(float)
+    chain = ChainCRF("linear", prior_variance=0.02, scale=False, random_state=0).fit(X, y)
+    several = MultiLabelCRF("linear", prior_variance=0.02, scale=False, random_state=0).fit(rows, table)
+    narrow = chain.laplace(X, y).value, several.laplace(rows, table).value
+    monkeypatch.setattr(samples, "_MOST_VALUES", 0)
+    assert narrow == pytest.approx((chain.laplace(X, y).value, several.laplace(rows, table).value), abs=1e-8)
+
+
+def test_other_data_than_those_of_the_fit_are_refused():
+    X, y = labelled_sequences(n_sequences=8, seed=2)
+    crf = ChainCRF("rbf", prior_variance=0.5, rank=10, random_state=0).fit(X[:-1], y[:-1])
+    for others in ((X, y), (X[:-1], [*y[1:-1], y[0]]) if len(y[0]) == len(y[-2]) else (X[1:], y[1:])):
+        with pytest.raises(ValueError, match=r"laplace needs the data of the fit.*the objective is .* and it was"):
+            crf.laplace(*others)
+    with pytest.raises(ValueError, match="laplace needs the data of the fit, labels and weights included"):
+        crf.laplace(X[:-1], y[:-1], 2.0 * np.ones(7))
+    assert not hasattr(crf, "laplace_")
+    crf.laplace(X[:-1][::-1], y[:-1][::-1])
+
+
+def test_gaps_are_not_to_be_filled_with_guesses():
+    X, y = labelled_sequences(n_sequences=8, seed=2)
+    gaps = [[None, *labels[1:]] for labels in y]
+    crf = ChainCRF("rbf", prior_variance=0.5, rank=10, random_state=0).fit(X, gaps)
+    with pytest.raises(
+        ValueError, match=r"need a label at every position.*guesses and would count as if they were seen"
+    ):
+        crf.laplace(X, gaps)
+
+
+def test_progress_of_a_posterior_is_shown(capfd):
+    X, y = labelled_sequences(n_sequences=8, seed=2)
+    crf = ChainCRF("rbf", prior_variance=0.5, rank=10, random_state=0, verbose=1).fit(X, y)
+    capfd.readouterr()
+    crf.laplace(X, y, method="lanczos", n_samples=2, probes=2, steps=5)
+    shown = capfd.readouterr().err
+    for words in ("the mode of the posterior, 29 coefficients", "probe 2 of 2", "sample 2 of 2, 5 Lanczos steps each"):
+        assert words in shown

@@ -79,13 +79,18 @@ class OneLabel:
         """Return what ``to_document`` described."""
         return cls(document["label"], FeatureDictEncoder.from_spec(document["feature_names"]))
 
-    def predict(self, X: list) -> list[np.ndarray]:
+    def predict(self, X: list, decode: str | None = None) -> list[np.ndarray]:
         """Return the label for every position."""
         return [np.repeat(self.classes_, length) for length in self._lengths(X)]
 
     def predict_marginals(self, X: list) -> list[np.ndarray]:
         """Return ones, (T, 1) per sequence."""
         return [np.ones((length, 1)) for length in self._lengths(X)]
+
+    def log_likelihood(self, X: list, y: list, *, per_item: bool = False) -> float | np.ndarray:
+        """Return zero, or minus infinity for sequences with another label."""
+        logs = np.array([0.0 if set(labels) <= set(self.classes_.tolist()) else -np.inf for labels in y])
+        return logs if per_item else float(logs.sum())
 
     def _lengths(self, X: list) -> np.ndarray:
         return np.diff(self.encoder.transform(X)[1])

@@ -65,7 +65,15 @@ from kernelfields.fields.cliques import USUAL_RANK
 from kernelfields.fields.constraints import ConstraintMasks
 from kernelfields.fields.evidence import LabelEvidence, as_evidence, read_labels, share_right
 from kernelfields.fields.ragged import Ragged, per_item, plain_strings
-from kernelfields.fields.reading import SEQUENCES, Nouns, check_class_weight, locate, plain_label, random_generator
+from kernelfields.fields.reading import (
+    SEQUENCES,
+    Nouns,
+    check_class_weight,
+    is_empty,
+    locate,
+    plain_label,
+    random_generator,
+)
 from kernelfields.formats.model_file import Document
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import FamilySpec, refuse_approximate
@@ -536,7 +544,7 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
             return NoProgress()
         from kernelfields.reports.progress import FitProgress
 
-        return FitProgress(self.verbose, tol=self._tolerance, max_iter=self.max_iter)
+        return FitProgress(self.verbose, max_iter=self.max_iter)
 
     def _n_values(self, data: Data) -> int:
         """Return about how many values the features of data have, where these may be anywhere."""
@@ -626,7 +634,7 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
     def _answers(self, X: object, y: object = None, known: object = None) -> Iterator[Answers]:
         """Yield the answers for batches of new data, given what is ``known`` of their labels."""
         field, workers = self._field(), Workers(self.n_jobs)
-        if y is None and self._reader.is_empty(X):
+        if self._reader.is_empty(X) and (y is None or is_empty(y)):
             return
         data = self._read(X, y)
         evidence = None if known is None else self._known_evidence(known, data)
@@ -685,7 +693,7 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         self._asked_jointly(decode)
         labels = self._label_names()
         return self._presented(
-            (answers.data, labels[self._predicted_numbers(answers, decode)])
+            (answers.asked, labels[self._predicted_numbers(answers, decode)])
             for answers in self._answers(X, known=known)
         )
 
@@ -736,7 +744,7 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         batches = self._answers(X, known=known)
         if kind is None:
             for answers in batches:
-                yield answers.data, answers.marginals, None if group is None else answers.clique_marginals(group)
+                yield answers.asked, answers.marginals, None if group is None else answers.clique_marginals(group)
             return
         from kernelfields.uncertainty.laplace.samples import averaged_answers
 
@@ -752,7 +760,12 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         """Yield batches with the posterior variances of the potentials of single labels."""
         field, samples = self._field(), self._drawn()
         for batch in field.batches(self._read(X)) if not self._reader.is_empty(X) else ():
-            yield batch, label_variances(field, batch, samples)  # type: ignore[misc]  # batches of the same kind
+            rows = (
+                label_variances(field, batch.filled, samples)
+                if batch.n_positions
+                else np.zeros((0, field.spec.n_labels))
+            )
+            yield batch, rows  # type: ignore[misc]  # batches of the same kind
 
     @answers_collections
     def predict_nbest(self, X: object, k: int, *, known: object = None) -> Ranked:
@@ -764,9 +777,11 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         check_count(k, "k")
         results: Ranked = []
         for batch in self._answers(X, known=known):
+            found: Ranked = []
             for ranked, scores, total in zip(*batch.n_best(int(k)), batch.log_partition, strict=True):
                 logs = [float(score - total) for score in scores]
-                results.append([(self._labelling(row), log) for row, log in zip(ranked, logs, strict=True)])
+                found.append([(self._labelling(row), log) for row, log in zip(ranked, logs, strict=True)])
+            results += batch.by_item(found, [(self.classes_[:0], 0.0)])
         return results
 
     def sample(
@@ -784,7 +799,7 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
             check_count(n_samples, "n_samples", " or None")
         random = random_generator(random_state)
         for answers in self._answers(X, known=known):
-            yield answers.data, answers.sample(n_samples or 1, random)
+            yield answers.asked, answers.sample(n_samples or 1, random)
 
     @answers_collections
     def entropy(self, X: object, *, known: object = None) -> np.ndarray:
@@ -792,7 +807,7 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         parts = [np.empty(0)]
         for answers in self._answers(X, known=known):
             refuse_approximate(answers.family, "an entropy")
-            parts.append(answers.entropies())
+            parts.append(np.asarray(answers.by_item(answers.entropies(), 0.0)))
         return np.concatenate(parts)
 
     def log_likelihood(
@@ -806,11 +821,12 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         for batch in self._answers(X, y, known):
             refuse_approximate(batch.family, "a log-likelihood")
             if batch.data.evidence is None:
-                parts.append(batch.label_scores(batch.data.labelling) - batch.log_partition)
+                values = batch.label_scores(batch.data.labelling) - batch.log_partition
             else:
-                parts.append(_log_evidence(batch))
-        values = np.concatenate(parts)
-        return values if per_item else float(values.sum())
+                values = _log_evidence(batch)
+            parts.append(np.asarray(batch.by_item(values, 0.0)))
+        every = np.concatenate(parts)
+        return every if per_item else float(every.sum())
 
     def filled(self, X: object, y: object, *, tokens: Tokens | None = None, top: int | None = None) -> FilledLabels:
         """Return a table of the labels that a partly known y leaves open, as :meth:`predict` fills them in.
@@ -825,7 +841,7 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         parts, starts = [], [np.zeros(1, dtype=np.int64)]
         for batch in self._answers(X, known=y):
             parts.append((batch.evidence, batch.marginals))
-            starts.append(starts[-1][-1] + np.cumsum(batch.data.lengths))
+            starts.append(starts[-1][-1] + np.cumsum(batch.asked.lengths))
         if not parts:
             return FilledLabels((), 0, self._places)
         labels, predicted, offsets = self._label_names(), self.predict(X, known=y), np.concatenate(starts)
@@ -1108,16 +1124,20 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         data = self._read_fitted(X, y, sample_weight)
         settings = self._sample_settings(sum(not term.tied_everywhere for term in terms))
         sample = self._engine(data).place(data, self._field().spec, settings)
-        self.laplace_ = draw_posterior(
-            terms,
-            sample,
-            n_samples=n_samples,
-            method=method,
-            steps=steps,
-            probes=probes,
-            beyond_basis=beyond_basis,
-            random=random_generator(random_state),
-        )
+        with self._progress() as progress:
+            self.laplace_ = draw_posterior(
+                terms,
+                sample,
+                n_samples=n_samples,
+                method=method,
+                steps=steps,
+                probes=probes,
+                beyond_basis=beyond_basis,
+                random=random_generator(random_state),
+                # After batches there are no data of the fit that could be compared.
+                fitted_value=None if hasattr(self, "continuation_") else self.solution_.value,
+                announce=progress.announce,
+            )
         return self.laplace_.evidence
 
     def sample_coefficients(self) -> dict[str, np.ndarray]:

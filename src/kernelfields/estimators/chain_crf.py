@@ -21,7 +21,7 @@ from kernelfields.features.readers import ChainReader
 from kernelfields.fields.chains import Chains, weigh_classes
 from kernelfields.fields.cliques import CliqueSet, EdgeCliques, EndCliques, NodeCliques, StartCliques
 from kernelfields.fields.constraints import guess_scheme, resolve_constraints
-from kernelfields.fields.evidence import LabelEvidence, informative
+from kernelfields.fields.evidence import LabelEvidence, SoftRows, informative
 from kernelfields.fields.reading import random_generator
 from kernelfields.formats.model_file import Document
 from kernelfields.inference.checks import check_labels, check_lengths
@@ -123,7 +123,7 @@ class SequenceField(LabelledField[Chains, ChainReader]):
         ]
 
     def _read_fitted(self, X: object, y: object, sample_weight: object) -> Chains:
-        data = self._read(X, y, sample_weight).admitting_labels()
+        data = self._read(X, y, sample_weight).for_fit()
         check_labels(data, self.field_.spec, self.classes_)
         return weigh_classes(data, self.classes_, self.class_weight)
 
@@ -311,7 +311,7 @@ class ChainCRF(SequenceField):
         if self._continues:
             X, y, classes = readable_again(X), readable_again(y), self.classes_
             reader = self._reader.with_rule(self.allowed, X, y, classes)
-            chains = reader.read(X, y, sample_weight, classes).admitting_labels()
+            chains = reader.read(X, y, sample_weight, classes).for_fit()
         else:
             reader = self._reads()
             seen = any(clique.observed_only for _, clique in name_cliques(self._described_cliques()))
@@ -322,12 +322,12 @@ class ChainCRF(SequenceField):
 
     def _read(self, X: object, y: object = None, sample_weight: object = None) -> Chains:
         chains = self._reader.read(X, y, sample_weight, self.classes_)
-        check_lengths(chains, self.field_.spec)
+        check_lengths(chains.filled, self.field_.spec)
         return chains
 
     def _read_known(self, known: object, data: Chains) -> tuple[np.ndarray, LabelEvidence | None]:
         labels, evidence = super()._read_known(known, data)
-        check_labels(replace(data, labels=labels, evidence=evidence), self.field_.spec, self.classes_)
+        check_labels(replace(data, labels=labels, evidence=evidence).filled, self.field_.spec, self.classes_)
         return labels, evidence
 
     def _family_spec(self, classes: np.ndarray, data: Chains | None) -> FamilySpec:
@@ -340,7 +340,7 @@ class ChainCRF(SequenceField):
         if X is None:
             return None
         try:
-            chains = training.reader.read(X, y, None, training.classes).admitting_labels()
+            chains = training.reader.read(X, y, None, training.classes).for_fit()
         except ValueError as error:
             raise ValueError(f"development set: {error}") from error
         check_labels(chains, training.spec, training.classes)
@@ -512,12 +512,16 @@ class ChainCRF(SequenceField):
         places, terms = np.searchsorted(classes, self.classes_), self.field_.terms
         grown = with_labels(terms, places, len(classes))
         self.continuation_ = self.continuation_.with_labels(grown, places, len(classes))
+        if self._reader.allowed is not None:
+            self._reader = replace(self._reader, allowed=self._reader.allowed.with_labels(places, len(classes)))
         self.classes_ = classes
         self.field_ = Field(grown, self._family_spec(classes, None))
         self._set_views()
 
     def _fit_next_batch(self, X: object, y: object, sample_weight: object) -> None:
-        data = self._reader.read(X, y, sample_weight, self.classes_)
+        X = readable_again(X)
+        self._reader = self._reader.with_rule(self.allowed, X, y, self.classes_, further=True)
+        data = self._reader.read(X, y, sample_weight, self.classes_).for_fit()
         _refuse_unknown(data)
         check_labels(data, self.field_.spec, self.classes_)
         data = weigh_classes(data, self.classes_, self.class_weight)
@@ -553,8 +557,8 @@ class ChainCRF(SequenceField):
 
 
 def _refuse_unknown(data: Chains) -> None:
-    if data.evidence is not None:
-        raise ValueError("partial_fit needs labels that are all known; fit takes partly known ones")
+    if data.evidence is not None and not isinstance(data.evidence, SoftRows):
+        raise ValueError("partial_fit needs labels that are all known, or SoftTargets; fit takes partly known ones")
 
 
 class RingReader(ChainReader):

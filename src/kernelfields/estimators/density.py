@@ -45,6 +45,7 @@ from kernelfields.density.sampling import Target, draw
 from kernelfields.estimators.base import BasisLike, KernelLike, Seed
 from kernelfields.estimators.stored import Functions, StoredEstimator
 from kernelfields.family.finite import FiniteFamily
+from kernelfields.features.readers import refuse_named_features
 from kernelfields.fields.reading import random_generator
 from kernelfields.formats.model_file import Document
 from kernelfields.models.documents import (
@@ -126,6 +127,7 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
     quadrature_ : kind and size of the rule that the fit used
     certificate_ : how far the fit is from the best one in the span, for the discretised problem (Lemma 9)
     n_iter_ : Newton steps
+    sample_size_ : the weight of the sample in all
     """
 
     kind = "ExponentialFamilyDensity"
@@ -148,6 +150,7 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
     def fit(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to points X (n, d); y is ignored. Points outside the box are refused, the first by name."""
         check_declared(self)
+        refuse_named_features(X)
         points = np.asarray(validate_data(self, X, dtype=np.float64))
         weights = _check_sample_weight(sample_weight, points, dtype=np.float64, ensure_non_negative=True)
         counted = weights > 0
@@ -166,7 +169,8 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
         self.basis_ = density_basis(
             self.kernel, self.basis, self.rank, self.pivots, box.to_unit(points), weights, random
         )
-        self._fit_coefficients(self._mean_features(points, weights), float(weights.sum()), quadrature)
+        self.sample_size_ = float(weights.sum())
+        self._fit_coefficients(self._mean_features(points, weights), self.sample_size_, quadrature)
         return self
 
     def _mean_features(self, X: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -234,14 +238,23 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
         return scores
 
     def score(self, X: ArrayLike, y: object = None) -> float:
-        """Return the mean of log p over points; minus infinity, with a warning, if one lies outside the box."""
+        """Return the mean of log p over points.
+
+        Outside of a box that was given the density is zero, and the score minus infinity. Beyond one that box="auto"
+        has chosen, a point counts, with a warning, as if one in n + 1 fell into a volume as large as the box around it:
+        n is the size of the sample (Laplace's rule of succession), so that searches can compare densities.
+        """
         scores = self.score_samples(X)
         outside = ~self._measure.box.contains(np.asarray(X, dtype=np.float64))
         if outside.any():
+            chosen = isinstance(self.box, str)
+            if chosen:
+                scores[outside] = -np.log1p(self.sample_size_) - self._measure.box.log_volume
+            counted = "they count as one in n + 1 of the mass" if chosen else "so the score is minus infinity"
             warnings.warn(
                 f"{int(outside.sum())} of {len(scores)} points lie outside the box of the fit, where the density is "
-                "zero, so the score is minus infinity: give a box that holds all points, held-out ones included, or "
-                f"let box='auto' reach farther beyond the sample than margin={self.margin:g}",
+                f"zero; {counted}: give a box that holds all points, held-out ones included, or let box='auto' reach "
+                f"farther beyond the sample than margin={self.margin:g}",
                 stacklevel=2,
             )
         return float(np.mean(scores))
@@ -322,6 +335,7 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
             "quadrature": asdict(self.quadrature_),
             "certificate": asdict(self.certificate_),
             "n_iter": int(self.n_iter_),
+            "sample_size": self.sample_size_,
             "feature_names": names.tolist(),
         }
 
@@ -354,6 +368,7 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
         estimator.quadrature_.check(box.dimension)
         estimator.certificate_ = rebuild_certificate(document["certificate"])
         estimator.n_iter_ = whole_number(document["n_iter"], "the number of iterations")
+        estimator.sample_size_ = float(document.get("sample_size", 1.0))
         estimator.n_features_in_ = box.dimension
         if document["feature_names"]:
             estimator.feature_names_in_ = np.array(document["feature_names"], dtype=object)

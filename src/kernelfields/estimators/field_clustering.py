@@ -217,14 +217,6 @@ class FieldClustering(ClusterMixin, FieldEstimator[Chains | Graphs, ChainReader 
         if not all(is_auto(value) or np.isfinite(value) for value in (*given, self.edge_prior_variance)):
             raise ValueError("prior variances must be finite: without a prior, any partition is as good as any other")
 
-    def _progress(self) -> FitProgress | NoProgress:
-        if not self.verbose:
-            return super()._progress()
-        from kernelfields.reports.progress import FitProgress
-
-        # Without a tolerance: the gap to log(n_clusters) does not close, and is no measure of the time that is left.
-        return FitProgress(self.verbose)
-
     def _learn(
         self,
         X: object,

@@ -15,7 +15,7 @@ from kernelfields.estimators.base import DECODINGS, KernelLike, LabelKernelLike,
 from kernelfields.estimators.inspecting.explanations import Compared, input_names
 from kernelfields.features.readers import GraphReader
 from kernelfields.fields.chains import weigh_classes
-from kernelfields.fields.cliques import CliqueSet, GraphFactors, GraphNodes
+from kernelfields.fields.cliques import CliqueSet, EdgeCliques, GraphFactors, GraphNodes, NodeCliques
 from kernelfields.fields.graph_reading import GRAPHS
 from kernelfields.fields.graphs import Graphs
 from kernelfields.inference.choice import FamilySpec, check_method, family_of
@@ -147,7 +147,7 @@ class GraphCRF(LabelledField[Graphs, GraphReader]):
     def _cliques(self, training: Training[Graphs, GraphReader]) -> NamedCliques:
         graphs = training.data
         if self.cliques is not None:
-            return name_cliques(_named_by_type(self.cliques))
+            return name_cliques(_of_graphs(self.cliques))
         shared: dict[str, Any] = {"basis": self.basis, "rank": self.rank, "support": self.support}
         cliques: list = [
             GraphNodes(
@@ -276,16 +276,24 @@ def _node_name(kind: str | None) -> str | None:
     return None if kind is None else f"node {kind}"
 
 
-def _named_by_type(cliques: Sequence[CliqueSet]) -> Sequence[CliqueSet]:
-    """Return clique sets as they are, those of a type of nodes named by it if they have no name."""
+def _of_graphs(cliques: Sequence[CliqueSet]) -> Sequence[CliqueSet]:
+    """Return clique sets of graphs, those of a type of nodes named by it if they have no name.
+
+    NodeCliques and EdgeCliques mean the same in graphs; other sets of sequences are refused.
+    """
     if not isinstance(cliques, list | tuple):
         return cliques
-    return [
-        clone(clique).set_params(name=_node_name(clique.node_type))
-        if isinstance(clique, GraphNodes) and clique.name is None
-        else clique
-        for clique in cliques
-    ]
+    found: list[CliqueSet] = []
+    for clique in cliques:
+        if isinstance(clique, NodeCliques | EdgeCliques):
+            kind = GraphNodes if isinstance(clique, NodeCliques) else GraphFactors
+            clique = kind(**clique.get_params(deep=False))
+        elif isinstance(clique, CliqueSet) and not isinstance(clique, GraphNodes | GraphFactors):
+            raise TypeError(f"nodes of graphs have no order, and {clique!r} needs one: use GraphNodes and GraphFactors")
+        if isinstance(clique, GraphNodes) and clique.name is None:
+            clique = clone(clique).set_params(name=_node_name(clique.node_type))
+        found.append(clique)
+    return found
 
 
 def _of_type(given: Value | Mapping[str, Value], name: str, default: Value) -> Value:

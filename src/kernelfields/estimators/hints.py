@@ -77,8 +77,8 @@ PARAMETERS: Words = {
     "early_stopping": {"ChainCRF": "pass X_dev and y_dev to fit, and callbacks=[EarlyStopping(n)] here", "": _RELATIVE},
     "validation_fraction": {"ChainCRF": "pass X_dev and y_dev to fit", "": _RELATIVE},
     "window": {"": "only sequences have windows: write features of neighbours into those of each row"},
-    "constraints": {"": "only ChainCRF has constraints"},
-    "warm_start": {"": "only ChainCRF goes on from an earlier fit"},
+    "constraints": {"": "they are rules for labels that follow each other: ChainCRF, RingCRF and SegmentCRF have them"},
+    "warm_start": {"": "only ChainCRF and RingCRF go on from an earlier fit"},
     # sklearn-crfsuite
     "algorithm": {"ChainCRF": f"use solver, and decode for that of hmmlearn; {_COMPAT}", "": "use solver"},
     "c1": {"ChainCRF": f"use l1=c1; {_COMPAT}", "": f"there is no l1 penalty: {_VARIANCE}"},

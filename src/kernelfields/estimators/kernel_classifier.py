@@ -19,9 +19,16 @@ from kernelfields.estimators.inspecting.explanations import one_row
 from kernelfields.features.readers import TableReader
 from kernelfields.fields.chains import weigh_classes
 from kernelfields.fields.cliques import GraphNodes
-from kernelfields.fields.evidence import LabelEvidence, SoftTargets, known_labels, read_labels, tells_partly
+from kernelfields.fields.evidence import (
+    LabelEvidence,
+    SoftTargets,
+    known_labels,
+    read_labels,
+    share_right,
+    tells_partly,
+)
 from kernelfields.fields.graphs import Graphs
-from kernelfields.fields.reading import SAMPLES, Matrix
+from kernelfields.fields.reading import SAMPLES, Matrix, is_sequence, warn_of_minus_one
 from kernelfields.inference.single import softmax
 from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.models.fit import FitOptions, FittedField
@@ -114,6 +121,7 @@ class KernelClassifier(ClassifierMixin, LabelledField[Graphs, TableReader]):
         if tells_partly(y) or (y is not None and known is not None and part_of is None):
             data, classes = _partly_labelled(reader.learn(self, X)[0], y, sample_weight, known)
         else:
+            _refuse_rows(y)
             inputs, targets = reader.learn(self, X, y)
             check_classification_targets(targets)
             classes, labels = np.unique(targets, return_inverse=True)
@@ -121,6 +129,8 @@ class KernelClassifier(ClassifierMixin, LabelledField[Graphs, TableReader]):
                 raise ValueError(
                     f"y holds the one class {classes.tolist()[0]!r}: a classifier needs samples of at least 2 classes"
                 )
+            if part_of is None:
+                warn_of_minus_one(classes)
             weights = _check_sample_weight(sample_weight, inputs, dtype=np.float64, ensure_non_negative=True)
             if part_of is not None:
                 labels, classes = np.searchsorted(part_of[1], classes)[labels], part_of[1]
@@ -217,10 +227,9 @@ class KernelClassifier(ClassifierMixin, LabelledField[Graphs, TableReader]):
         if not tells_partly(y):
             return super().score(X, y, sample_weight)
         predicted = self.predict(X)
-        labels, known = known_labels([y], self.classes_, np.array([len(predicted)]), SAMPLES)
-        weights = None if sample_weight is None else np.asarray(sample_weight)[known]
-        right = np.searchsorted(self.classes_, predicted) == labels
-        return float(np.average(right[known], weights=weights))
+        targets = y if isinstance(y, SoftTargets) else [y]
+        count = np.array([len(predicted)])
+        return share_right(targets, self.classes_, count, lambda: [predicted], sample_weight, SAMPLES)
 
     def predict_proba(self, X: object, *, uncertainty: bool | str = False, known: object = None) -> np.ndarray:
         """Return p(y | x), (n, classes), columns as in ``classes_``; parameters as in :meth:`predict_marginals`."""
@@ -243,6 +252,18 @@ class KernelClassifier(ClassifierMixin, LabelledField[Graphs, TableReader]):
         """Return log p(y | x), (n, classes)."""
         scores = self._scores(X, known)
         return scores - softmax(scores)[0][:, None]
+
+
+def _refuse_rows(y: object) -> None:
+    """Raise where samples have several columns of labels."""
+    shape: tuple[int, ...] = tuple(getattr(y, "shape", ()))
+    if isinstance(y, list | tuple) and y and is_sequence(y[0]):
+        shape = (len(y), len(y[0]))
+    if len(shape) == 2 and shape[1] > 1:
+        raise ValueError(
+            f"y should be a 1d array of one label for each sample, got an array of shape {shape}: y.argmax(axis=1) for "
+            "one-hot rows, SoftTargets(y, classes=[...]) for rows of probabilities; MultiLabelCRF fits several labels"
+        )
 
 
 def single_nodes(

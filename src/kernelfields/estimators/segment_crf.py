@@ -191,7 +191,7 @@ class SegmentCRF(SequenceField):
         y, begins = _plain_labels(y)
         chains = self._reader.read(X, y, sample_weight, self.classes_)
         data = self._segmented(chains, begins, self.max_duration_)
-        check_lengths(data, self.field_.spec)
+        check_lengths(data.filled, self.field_.spec)
         return data
 
     def _family_spec(self, classes: np.ndarray, data: Chains) -> FamilySpec:
@@ -229,13 +229,16 @@ class SegmentCRF(SequenceField):
         check_is_fitted(self, "field_")
         found: list[list[Segment]] = []
         for answers in self._answers(X, known=known):
+            if not answers.data.n_positions:
+                found += [[] for _ in answers.asked.lengths]
+                continue
             labels, mask = _family(answers).best_segmentation(answers.potentials, answers.workers)
             begins, ends = bounds_of(mask)
             member = answers.member
             assert isinstance(member, SegmentMember)
             chances = np.exp(np.minimum(member.segment_log_probabilities(begins, ends, labels[begins]), 0.0))
             places = iter(chances.tolist())
-            for segments in self._written(answers.data, labels, mask):
+            for segments in self._written(answers.asked, labels, mask):
                 found.append([Segment(*bounds, next(places)) for bounds in segments])
         return found
 
@@ -256,12 +259,17 @@ class SegmentCRF(SequenceField):
         check_count(k, "k")
         ranked: Ranked = []
         for batch in self._answers(X, known=known):
+            if not batch.data.n_positions:
+                ranked += [[([], 0.0)] for _ in batch.asked.lengths]
+                continue
             labels, masks, scores = _family(batch).n_best_segmentations(batch.potentials, int(k), batch.workers)
             written = [self._written(batch.data, *pair) for pair in zip(labels, masks, strict=True)]
+            found: Ranked = []
             for sequence, total in enumerate(batch.log_partition.tolist()):
                 count = int(np.isfinite(scores[sequence]).sum())
                 logs = (scores[sequence, :count] - total).tolist()
-                ranked.append([(written[rank][sequence], log) for rank, log in enumerate(logs)])
+                found.append([(written[rank][sequence], log) for rank, log in enumerate(logs)])
+            ranked += batch.by_item(found, [([], 0.0)])
         return ranked
 
     def _segments_of(self, labels: np.ndarray, mask: np.ndarray) -> list[Bounded]:
@@ -298,8 +306,11 @@ class SegmentCRF(SequenceField):
             check_count(n_samples, "n_samples", " or None")
         random, drawn = random_generator(random_state), list[list]()
         for batch in self._answers(X, known=known):
+            if not batch.data.n_positions:
+                drawn += [[] if n_samples is None else [[] for _ in range(n_samples)] for _ in batch.asked.lengths]
+                continue
             draws = _family(batch).sample_segmentations(batch.potentials, n_samples or 1, random, batch.workers)
-            by_draw = [self._written(batch.data, labels, mask) for labels, mask in zip(*draws, strict=True)]
+            by_draw = [self._written(batch.asked, labels, mask) for labels, mask in zip(*draws, strict=True)]
             drawn += by_draw[0] if n_samples is None else [list(pieces) for pieces in zip(*by_draw, strict=True)]
         return drawn
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,7 +29,15 @@ from kernelfields.estimators.chain_crf import ChainCRF, ChainTraining
 from kernelfields.estimators.stored import Functions
 from kernelfields.features.readers import is_feature_sequences
 from kernelfields.fields.cliques import EdgeCliques, NodeCliques, StartCliques
-from kernelfields.fields.reading import check_class_weight, is_sequence, pack_inputs, random_generator
+from kernelfields.fields.evidence import SoftTargets, certain, log_weights, read_labels, share_right, tells_partly
+from kernelfields.fields.reading import (
+    SAMPLES,
+    check_class_weight,
+    is_sequence,
+    pack_inputs,
+    random_generator,
+    warn_of_minus_one,
+)
 from kernelfields.formats.model_file import Document
 from kernelfields.models.documents import checked_classes, describe_parameters, rebuild_estimator
 from kernelfields.models.partial import PartialLabels
@@ -103,24 +111,39 @@ class SequenceClassifier(ClassifierMixin, FieldParameters):
     estimator_: ChainCRF = attribute()
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit to sequences X and their classes y (n,); ``sample_weight`` holds one weight per sequence."""
+        """Fit to sequences X and their classes y (n,); ``sample_weight`` holds one weight per sequence.
+
+        A class may be None where it is not known, a set of possible ones, or a dict of weights.
+        """
         self._check_parameters()
-        classes, numbers, lengths = _read_classes(X, y)
+        read = _read_classes(X, y)
+        classes, lengths, possible = read.classes, read.lengths, self._possible_states(read)
         if self.class_weight is not None:
-            weights = compute_sample_weight(self.class_weight, classes[numbers])
+            weights = np.ones(len(lengths))
+            weights[read.known] = compute_sample_weight(self.class_weight, classes[read.numbers[read.known]])
             sample_weight = weights if sample_weight is None else weights * np.asarray(sample_weight)
         field = self._chain(X, len(classes))
-        first = numbers * self.n_states
-        guess = self._guess(X, numbers, lengths)
-        states = [begin + np.asarray(own) for begin, own in zip(first, guess, strict=True)]
+        guess = self._guess(X, read.numbers, lengths)
+        states = [
+            number * self.n_states + np.asarray(own) if known else other
+            for number, own, known, other in zip(read.numbers, guess, read.known, possible, strict=True)
+        ]
         if self.n_states > 1:
             field.set_params(tol=_GUESS_TOLERANCE)
         field.fit(X, states, sample_weight)
         if self.n_states > 1:
             field.set_params(tol=self.tol, warm_start=True)
-            field.fit(X, self._states_of(first, lengths), sample_weight).set_params(warm_start=False)
+            field.fit(X, possible, sample_weight).set_params(warm_start=False)
         self.classes_, self.estimator_ = classes, field
         return self
+
+    def _possible_states(self, read: _Classes) -> list[list]:
+        """Return what is known of the states of each sequence: the class decides them from the first position on."""
+        if read.weights is None:
+            return self._states_of(read.numbers * self.n_states, read.lengths)
+        shares = np.exp(np.repeat(read.weights, self.n_states, axis=1))
+        firsts = [{state: float(own) for state, own in enumerate(row) if own > 0} for row in shares]
+        return [[first, *[None] * (length - 1)] for first, length in zip(firsts, read.lengths, strict=True)]
 
     def _states_of(self, first: np.ndarray, lengths: Sequence[int]) -> list[list[set[int]]]:
         """Return the states of one class at all positions of each sequence; ``first`` are the first of the class."""
@@ -154,13 +177,18 @@ class SequenceClassifier(ClassifierMixin, FieldParameters):
 
     def _training(self, X: Any, y: Any, sample_weight: object, progress: NoProgress) -> ChainTraining:
         """Return the data as the chain over states reads them, all positions in the first state of their class."""
-        classes, numbers, lengths = _read_classes(X, y)
-        states = [np.full(length, number * self.n_states) for number, length in zip(numbers, lengths, strict=True)]
-        return self._chain(X, len(classes))._training(X, states, sample_weight, progress)
+        read = _read_classes(X, y)
+        states: list = self._possible_states(read)
+        if read.weights is None:
+            first = read.numbers * self.n_states
+            states = [np.full(length, number) for number, length in zip(first, read.lengths, strict=True)]
+        return self._chain(X, len(read.classes))._training(X, states, sample_weight, progress)
 
     def _item_labels(self, training: ChainTraining, y: Any) -> list[np.ndarray]:
-        """Return the number of the class of each sequence, in an array of its own."""
-        return list(np.unique(np.asarray(y), return_inverse=True)[1][:, None])
+        """Return the number of the class of each sequence, in an array of its own; an empty one if it is not known."""
+        numbers, weights, _ = read_labels([list(y)], None, np.array([len(y)]), SAMPLES)
+        known = np.ones(len(numbers), bool) if weights is None else certain(weights)
+        return [np.array([number])[: int(sure)] for number, sure in zip(numbers, known, strict=True)]
 
     @property
     def solution_(self) -> Solution:
@@ -180,8 +208,10 @@ class SequenceClassifier(ClassifierMixin, FieldParameters):
     def predict_proba(self, X: object) -> np.ndarray:
         """Return p(c | x), (n, classes), columns as in ``classes_``."""
         check_is_fitted(self, "estimator_")
-        # A labelling belongs to the class of its first state.
-        first = [marginals[0] for marginals in self.estimator_.predict_marginals(X)]
+        # A labelling belongs to the class of its first state; a sequence without positions says nothing of its class.
+        n_states = len(self.classes_) * self.n_states
+        nothing = np.full(n_states, 1.0 / n_states)
+        first = [marginals[0] if len(marginals) else nothing for marginals in self.estimator_.predict_marginals(X)]
         states = np.array(first).reshape(len(first), len(self.classes_), self.n_states)
         return states.sum(axis=2)
 
@@ -198,7 +228,15 @@ class SequenceClassifier(ClassifierMixin, FieldParameters):
         """
         first = self.predict_proba(X).argmax(axis=1) * self.n_states
         found = self.estimator_.predict(X, decode="viterbi", known=self._states_of(first, _lengths(X)))
-        return [np.asarray(states) - begin for begin, states in zip(first, found, strict=True)]
+        return [np.asarray(states, dtype=np.int64) - begin for begin, states in zip(first, found, strict=True)]
+
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Return the share of sequences whose class is that of :meth:`predict`, of those that have a known one."""
+        check_is_fitted(self, "estimator_")
+        if not tells_partly(y):
+            return super().score(X, y, sample_weight)
+        count = np.array([len(y)])
+        return share_right([list(y)], self.classes_, count, lambda: [self.predict(X)], sample_weight, SAMPLES)
 
     @property
     def n_features_in_(self) -> int:
@@ -229,26 +267,47 @@ class SequenceClassifier(ClassifierMixin, FieldParameters):
         return model
 
 
-def _read_classes(X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, list[int]]:
-    """Return the sorted classes, the number of the class of every sequence, and the lengths of the sequences."""
+class _Classes(NamedTuple):
+    """The sorted classes, the number of that of every sequence, whether it is known, and the lengths of sequences.
+
+    ``weights`` are log-weights of the classes of each sequence, None where all are known.
+    """
+
+    classes: np.ndarray
+    numbers: np.ndarray
+    known: np.ndarray
+    lengths: list[int]
+    weights: np.ndarray | None
+
+
+def _read_classes(X: Any, y: Any) -> _Classes:
     if not is_sequence(X) or not len(X):
         raise ValueError(
             f"X must be a list of sequences, each an array (T, d) or a list of feature dicts, got {X!r:.60}"
         )
+    if isinstance(y, SoftTargets):
+        raise ValueError("SoftTargets are for labels of positions: give a dict of weights for each class of y")
     if not is_sequence(y) or len(y) != len(X):
         count = len(y) if is_sequence(y) else repr(y)[:60]
         raise ValueError(f"X has {len(X)} sequences and y {count}: each sequence needs one class")
     if any(is_sequence(label) for label in y):
         raise ValueError("y has lists of labels: one class for each sequence is needed; ChainCRF labels each position")
-    targets = np.asarray(y)
-    check_classification_targets(targets)
-    classes, numbers = np.unique(targets, return_inverse=True)
+    weights: np.ndarray | None = None
+    if tells_partly(y):
+        numbers, evidence, classes = read_labels([list(y)], None, np.array([len(y)]), SAMPLES)
+        weights = None if evidence is None else log_weights(evidence)
+    else:
+        targets = np.asarray(y)
+        check_classification_targets(targets)
+        classes, numbers = np.unique(targets, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(f"y holds the one class {classes.tolist()[0]!r}: a classifier needs sequences of at least 2")
+    warn_of_minus_one(classes)
     lengths = _lengths(X)
     if 0 in lengths:
         raise ValueError(f"sequence {lengths.index(0)} of X is empty: remove it from X and y")
-    return classes, numbers, lengths
+    known = np.ones(len(numbers), dtype=bool) if weights is None else certain(weights)
+    return _Classes(classes, numbers, known, lengths, weights)
 
 
 def _lengths(X: Any) -> list[int]:

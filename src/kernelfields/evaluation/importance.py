@@ -27,6 +27,7 @@ import scipy.sparse
 from kernelfields.evaluation.packed_labels import refuse_annotators
 from kernelfields.evaluation.resampling import Resampling
 from kernelfields.fields.reading import random_generator
+from kernelfields.fields.segments import are_segments, read_segments
 from kernelfields.reports.page import Shown
 from kernelfields.reports.tables import Estimate, PlainValues, Row, Table, largest_magnitude, signed
 
@@ -125,10 +126,12 @@ def feature_importance(
         raise ValueError(f"n_repeats must be a whole number of at least 1, got {n_repeats!r}")
     refuse_annotators(y)
     random = random_generator(random_state)
+    model = getattr(model, "chain_", model)  # behind the face of another program
+    truth = read_segments(y)[0] if isinstance(y, list | tuple) and are_segments(y) else y
     columns = _columns_of(X, getattr(model, "feature_names_in_", None) if feature_names is None else feature_names)
-    quality = _quality(model, y, scoring)
+    quality = _quality(model, truth if scoring == "accuracy" else y, scoring)
     groups = _groups(features, columns.names)
-    before, sizes = quality(X), np.array([np.asarray(labels).size for labels in y], dtype=np.float64)
+    before, sizes = quality(X), np.array([np.asarray(labels).size for labels in truth], dtype=np.float64)
     drops = np.zeros((len(before), len(groups)))
     for column, chosen in enumerate(groups.values()):
         for _ in range(n_repeats):

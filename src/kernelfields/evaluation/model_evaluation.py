@@ -16,6 +16,7 @@ import numpy as np
 from kernelfields.evaluation.evaluation import Evaluation, evaluate
 from kernelfields.evaluation.packed_labels import NOTHING_KNOWN, known_only, known_places, refuse_annotators
 from kernelfields.fields.evidence import is_partial, single_labels
+from kernelfields.fields.segments import are_segments, read_segments
 
 #: The two ways to predict labels from a field, as evaluations name them.
 JOINT, POSTERIOR = "viterbi", "posterior"
@@ -44,7 +45,7 @@ def evaluate_model(
     labels_only: bool = False,
     **settings: Any,
 ) -> Evaluation:
-    """Compare the predictions of a fitted ChainCRF or GraphCRF for X with the true labels y.
+    """Compare the predictions of a fitted field of sequences or graphs for X with the true labels y.
 
     Where inference is approximate there is no log-likelihood. Where y is partly known, positions count whose label is,
     and the likelihood is that of what is known; there are no figures of entities then.
@@ -64,6 +65,7 @@ def evaluate_model(
             f"evaluate_model takes a fitted ChainCRF or GraphCRF, got {type(model).__name__}"
             f"{advice if labels_rows else ''}"
         )
+    model = getattr(model, "chain_", model)  # behind the face of another program
     if decode not in (None, JOINT, POSTERIOR):
         raise ValueError(f"decode must be 'viterbi', 'posterior' or None for the model's own, got {decode!r}")
     refuse_annotators(y)
@@ -73,6 +75,7 @@ def evaluate_model(
         X, y = [X[number] for number in known], [y[number] for number in known]
         if not known:
             raise ValueError(NOTHING_KNOWN)
+    labels = read_segments(y)[0] if are_segments(y) else y
     decoded = {JOINT: model.predict(X, decode=JOINT), POSTERIOR: model.predict(X, decode=POSTERIOR)}
     predicted = model.predict(X) if decode is None else decoded[decode]
     if not labels_only:
@@ -80,7 +83,7 @@ def evaluate_model(
         if inference is None or inference.exact:
             settings["log_likelihood"] = model.log_likelihood(X, y, per_item=True)
         settings |= {"marginals": model.predict_marginals(X), "classes": model.classes_}
-    return evaluate_known(y, predicted, decodings=decoded, **settings)
+    return evaluate_known(labels, predicted, decodings=decoded, **settings)
 
 
 def evaluate_known(

@@ -213,7 +213,10 @@ def _other_number(name: str, value: object) -> float:
 def _not_a_position(position: object) -> str:
     kind = type(position).__name__
     if isinstance(position, str | bytes):
-        advice = f"A string would be taken for a list of letters; write [{position!r:.60}]."
+        advice = (
+            "Words become features by kernelfields.TextFeatures().fit_transform(X), which a pipeline does before a fit "
+            f"and a prediction alike; [{position!r:.60}] is a position whose only feature has this name."
+        )
     elif isinstance(position, Number | np.ndarray):
         advice = _ARRAYS
     else:

@@ -113,10 +113,10 @@ def _without_names(value: object) -> str:
     return described(value) + ("" if getattr(value, "shape", None) is None else ", which has no names of features")
 
 
-def _checked_sequences(X: Iterable, lengths: array) -> Iterator[Sequence]:
-    """Yield the sequences of X and append their lengths to ``lengths``."""
+def _checked_sequences(X: Iterable, lengths: array, empty: bool) -> Iterator[Sequence]:
+    """Yield the sequences of X and append their lengths to ``lengths``; with ``empty`` they may have no positions."""
     for index, sequence in enumerate(X):
-        if not (type(sequence) is list or is_listing(sequence)) or len(sequence) == 0:
+        if not (type(sequence) is list or is_listing(sequence)) or (len(sequence) == 0 and not empty):
             raise ValueError(
                 f"sequence {index} must be a list with at least one feature dict or list of feature strings, "
                 f"got {_without_names(sequence)}"
@@ -132,7 +132,7 @@ def _encode(
     if not is_listing(X) and not isinstance(X, Iterator):
         raise ValueError(f"{_EXPECTED}, got {_without_names(X)}")
     lengths, rows = array("q"), _Rows()
-    positions = chain.from_iterable(_checked_sequences(X, lengths))
+    positions = chain.from_iterable(_checked_sequences(X, lengths, not grow))
 
     def place(row: int) -> str:
         return SEQUENCES.place(offsets_of(np.asarray(lengths)), len(rows.counts) + row)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -32,6 +32,9 @@ class FittedRule(Protocol):
     def lists(self, X: object, chains: Chains) -> AllowedLabels:
         """Return the labels that positions of new chains may have; X is what they were read from."""
 
+    def with_labels(self, places: np.ndarray, n_labels: int) -> FittedRule:
+        """Return the rule for more labels; old label i is now ``places[i]``. ValueError if it cannot have them."""
+
     def describe(self) -> dict[str, object]:
         """Return plain values and arrays for a model file, its "kind" among them."""
 
@@ -45,6 +48,9 @@ class AllowedLabelsRule(Protocol):
 
     def learn(self, X: object, chains: Chains, classes: np.ndarray) -> FittedRule:
         """Return the rule that labelled chains give; X is what they were read from."""
+
+    def learn_more(self, fitted: Any, X: object, chains: Chains) -> FittedRule:
+        """Return a rule that was learnt before, with what further labelled chains add to it."""
 
 
 #: Functions that rebuild rules of allowed labels from their description in a model file, by kind.
@@ -101,6 +107,18 @@ class LabelDictionary(BaseEstimator):
         known = {word: labels for word, labels in known.items() if len(labels)}
         return FittedDictionary(self.feature, known, self._open(seen[rare], places), len(classes))
 
+    def learn_more(self, fitted: FittedDictionary, X: object, chains: Chains) -> FittedDictionary:
+        """Return a dictionary whose words may also have the labels that they have in further chains.
+
+        Words that it does not know stay unknown: how often they came before is not kept. With labels that they show
+        grow those of all unknown words, unless these were listed.
+        """
+        which, sets = np.array(fitted.numbers_of(X, chains), dtype=np.int64), list(fitted.sets)
+        seen = _seen_labels(which, chains, len(sets), fitted.n_labels)
+        for number in range(0 if isinstance(self.unknown, str) else 1, len(sets)):
+            sets[number] = np.union1d(sets[number], np.flatnonzero(seen[number])).astype(np.int64)
+        return fitted.with_sets(sets, fitted.n_labels)
+
     def _open(self, rare: np.ndarray, places: Mapping[object, int]) -> np.ndarray:
         """Return the labels of words that are not known."""
         if not isinstance(self.unknown, str):
@@ -120,22 +138,36 @@ class FittedDictionary:
         self.unknown = unknown
         self.n_labels = n_labels
         self._places = {word: place for place, word in enumerate(known, start=1)}
-        self._sets = [unknown, *known.values()]
+        #: The labels of words that are not known, and of each word that is.
+        self.sets = [unknown, *known.values()]
+
+    def numbers_of(self, X: object, chains: Chains) -> list[int]:
+        """Return the number of the set of labels of each position, zero for words that are not known."""
+        find = self._places.get
+        return [0 if word is None else find(word, 0) for word in words_of(X, chains, self.feature)]
 
     def lists(self, X: object, chains: Chains) -> AllowedLabels:
         """Return the labels that positions of new chains may have."""
-        find = self._places.get
-        which = [0 if word is None else find(word, 0) for word in words_of(X, chains, self.feature)]
-        return AllowedLabels.of_sets(self._sets, np.array(which, dtype=np.int64), self.n_labels)
+        return AllowedLabels.of_sets(self.sets, np.array(self.numbers_of(X, chains), dtype=np.int64), self.n_labels)
 
     def labels_of(self, word: object) -> np.ndarray:
         """Return the numbers of the labels of a word, or of a value of the column."""
-        return self._sets[self._places.get(_as_word(word, self.feature), 0)]
+        return self.sets[self._places.get(_as_word(word, self.feature), 0)]
+
+    def with_sets(self, sets: Sequence[np.ndarray], n_labels: int) -> FittedDictionary:
+        """Return the same words with other sets of labels."""
+        unknown, *known = sets
+        return FittedDictionary(self.feature, dict(zip(self._places, known, strict=True)), unknown, n_labels)
+
+    def with_labels(self, places: np.ndarray, n_labels: int) -> FittedDictionary:
+        """Return the dictionary for more labels; where unknown words may have any, they may have the new ones."""
+        unknown, *known = (places[labels] for labels in self.sets)
+        return self.with_sets([np.arange(n_labels) if len(unknown) == self.n_labels else unknown, *known], n_labels)
 
     def describe(self) -> dict[str, object]:
         """Return plain values and arrays for a model file."""
-        sizes = np.array([len(labels) for labels in self._sets], dtype=np.int64)
-        labels = np.concatenate(self._sets).astype(np.int32)
+        sizes = np.array([len(labels) for labels in self.sets], dtype=np.int64)
+        labels = np.concatenate(self.sets).astype(np.int32)
         described = {"feature": self.feature, "words": list(self._places), "sizes": sizes, "labels": labels}
         return {"kind": "dictionary", "n_labels": self.n_labels, **described}
 

@@ -23,9 +23,10 @@ from typing import ClassVar, Self, TypeVar
 import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_array, check_X_y, validate_data
 
-from kernelfields.features.chunks import is_feature_position
+from kernelfields.features.chunks import described as described_input
+from kernelfields.features.chunks import is_collection, is_feature_position
 from kernelfields.features.dicts import FeatureDictEncoder, first_position
 from kernelfields.features.label_dictionary import AllowedLabelsRule, FittedRule, readable_again, rebuild_rule
 from kernelfields.features.scaling import Scaling, learn_scaling
@@ -38,6 +39,7 @@ from kernelfields.fields.label_cliques import LabelledInstances
 from kernelfields.fields.reading import (
     Matrix,
     check_sample_weight,
+    has_no_rows,
     is_empty,
     is_listing,
     listed,
@@ -147,14 +149,16 @@ class InputReader:
     columns: list[str] | None = None
     #: How columns come to one scale; None where they stay as they are.
     scaling: Scaling | None = None
+    #: Columns of named features, where the inputs were feature dicts or lists of feature strings.
+    encoder: FeatureDictEncoder | None = None
 
     #: What messages call a row.
     part: ClassVar[str] = "position"
 
     @property
     def names(self) -> list[str] | None:
-        """Names of the features; None where they have none."""
-        return self.columns
+        """Names of the features: those of dicts and strings, or of columns; None for arrays."""
+        return self.columns if self.encoder is None else self.encoder.feature_names_
 
     @property
     def holds_features(self) -> bool:
@@ -162,7 +166,7 @@ class InputReader:
 
         Sparse inputs of many columns, as those of words, are taken for features.
         """
-        return self.sparse and self.n_features >= _WIDE
+        return self.encoder is not None or (self.sparse and self.n_features >= _WIDE)
 
     @property
     def is_scaled(self) -> bool:
@@ -177,6 +181,21 @@ class InputReader:
     def learn_kind(self, inputs: Matrix) -> None:
         """Learn the width of inputs and whether they are sparse."""
         self.n_features, self.sparse = inputs.shape[1], bool(scipy.sparse.issparse(inputs))
+
+    def encoded(self, sequences: object) -> tuple[Matrix, np.ndarray]:
+        """Return new sequences of named features as rows and offsets; warn where none of them is known."""
+        assert self.encoder is not None
+        try:
+            inputs, offsets = self.encoder.transform(sequences)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"this model was fitted on feature dicts, pass the same: {error}") from error
+        if inputs.shape[0] and not inputs.nnz:
+            warnings.warn(
+                "no feature of X is known to this model, whose answers then depend on no input: its features are named "
+                f"{listed(self.encoder.feature_names_[:3])} and so on; make those of X as in the fit",
+                stacklevel=2,
+            )
+        return inputs, offsets
 
     def as_fitted(self, inputs: Matrix) -> Matrix:
         """Return inputs dense or sparse as those of the fit were; ValueError if they have another width."""
@@ -209,7 +228,8 @@ class InputReader:
         """Return plain values and arrays for a model file."""
         scaling = None if self.scaling is None else self.scaling.describe()
         size = {"n_features": int(self.n_features), "sparse": bool(self.sparse)}
-        return {**size, "columns": self.columns, "scaling": scaling}
+        named = None if self.encoder is None else self.encoder.spec()
+        return {**size, "columns": self.columns, "scaling": scaling, "feature_names": named}
 
     @classmethod
     def rebuild(cls, described: Mapping) -> Self:
@@ -217,8 +237,11 @@ class InputReader:
         n_features, columns = int(described["n_features"]), described.get("columns")
         if columns is not None and (len(columns) != n_features or not all(isinstance(name, str) for name in columns)):
             raise ValueError("the names of columns do not match the number of features")
-        scaling = Scaling.rebuild(described.get("scaling"), n_features)
-        return cls(n_features, bool(described["sparse"]), None if columns is None else list(columns), scaling)
+        scaling, named = Scaling.rebuild(described.get("scaling"), n_features), described.get("feature_names")
+        if named is not None and len(named) != n_features:
+            raise ValueError("the feature names do not match the number of features")
+        encoder = None if named is None else FeatureDictEncoder.from_spec(named)
+        return cls(n_features, bool(described["sparse"]), None if columns is None else list(columns), scaling, encoder)
 
 
 def same_kind(inputs: Matrix, sparse: bool) -> Matrix:
@@ -235,18 +258,7 @@ class ChainReader(InputReader):
     #: What sequences are packed as.
     packs: ClassVar[type[Chains]] = Chains
 
-    encoder: FeatureDictEncoder | None = None
     allowed: FittedRule | None = None  # which labels positions may have, a rule such as a FittedDictionary
-
-    @property
-    def holds_features(self) -> bool:
-        """Whether inputs are feature dicts, feature strings, or sparse rows of many columns."""
-        return self.encoder is not None or super().holds_features
-
-    @property
-    def names(self) -> list[str] | None:
-        """Names of the features: those of dicts and strings, or of columns; None for arrays."""
-        return self.columns if self.encoder is None else self.encoder.feature_names_
 
     def learn(
         self,
@@ -267,7 +279,7 @@ class ChainReader(InputReader):
         if allowed is None:
             return chains, known
         self.allowed = allowed.learn(X, chains, known)
-        return replace(chains, allowed=self.allowed.lists(X, chains)).admitting_labels(), known
+        return replace(chains, allowed=self.allowed.lists(X, chains)).for_fit(), known
 
     def learn_inputs(self, X: object, *, keep_zeros: bool = False) -> tuple[Matrix, np.ndarray]:
         """Learn the kind of X; return its rows (N, d) and the offsets of the sequences (S + 1,)."""
@@ -301,45 +313,43 @@ class ChainReader(InputReader):
         weights = check_sample_weight(sample_weight, len(offsets) - 1)
         return self.packs(inputs, offsets, labels, weights, evidence), classes
 
-    def with_rule(self, rule: AllowedLabelsRule | None, X: object, y: object, classes: np.ndarray) -> ChainReader:
-        """Return a reader of the same inputs whose rule of allowed labels is learnt from other labelled data."""
+    def with_rule(
+        self, rule: AllowedLabelsRule | None, X: object, y: object, classes: np.ndarray, *, further: bool = False
+    ) -> ChainReader:
+        """Return a reader of the same inputs whose rule of allowed labels is learnt from other labelled data.
+
+        With ``further`` the rule that is there learns from these as well.
+        """
         reader = replace(self, allowed=None)
         if rule is not None:
             X, y = open_groups(X, y, self.columns)
             chains = reader.unscaled().read(X, y, None, classes)
-            reader.allowed = rule.learn(X, chains, classes)
+            reader.allowed = rule.learn_more(self.allowed, X, chains) if further else rule.learn(X, chains, classes)
         return reader
 
     def read_inputs(self, X: object) -> tuple[Matrix, np.ndarray]:
         """Return the rows (N, d) of new inputs and the offsets of the sequences (S + 1,)."""
         refuse_containers(X, "X")
         if self.encoder is not None:
-            try:
-                return self.encoder.transform(X)
-            except (TypeError, ValueError) as error:
-                raise type(error)(f"this model was fitted on feature dicts, pass the same: {error}") from error
+            return self.encoded(X)
         if is_feature_sequences(X):
             raise ValueError(
                 "X holds feature dicts, but this model was fitted on numeric arrays; pass arrays of "
                 f"{self.n_features} columns"
             )
-        inputs, offsets = pack_inputs(X)
-        check_columns(X, self.columns, "sequence")
+        inputs, offsets = pack_inputs(X, width=self.n_features)
+        check_columns([x for x in X if not has_no_rows(x)], self.columns, "sequence")  # type: ignore[attr-defined]
         return self.as_fitted(inputs), offsets
 
     def describe(self) -> dict[str, object]:
         """Return plain values and arrays for a model file."""
         described = super().describe()
-        described["feature_names"] = None if self.encoder is None else self.encoder.spec()
         return described if self.allowed is None else {**described, "allowed": self.allowed.describe()}
 
     @classmethod
     def rebuild(cls, described: Mapping) -> Self:
         """Return the reader that was described; ValueError if names and number of features differ."""
-        reader, names = super().rebuild(described), described["feature_names"]
-        if names is not None and len(names) != reader.n_features:
-            raise ValueError("the feature names do not match the number of features")
-        reader.encoder = None if names is None else FeatureDictEncoder.from_spec(names)
+        reader = super().rebuild(described)
         reader.allowed = rebuild_rule(described.get("allowed"))
         return reader
 
@@ -469,7 +479,10 @@ class GraphReader(InputReader):
 
 @dataclass(eq=False)
 class TableReader(InputReader):
-    """Whether the rows of a table were sparse; scikit-learn notes number and names of features on the estimator."""
+    """Whether the rows of a table were sparse; scikit-learn notes number and names of features on the estimator.
+
+    A row may also be a feature dict or a list of feature strings, as a position of a sequence.
+    """
 
     @staticmethod
     def is_empty(X: object) -> bool:
@@ -481,6 +494,9 @@ class TableReader(InputReader):
 
         ``estimator`` gets the attributes ``n_features_in_`` and, for data frames, ``feature_names_in_``.
         """
+        if are_feature_rows(X):
+            self.encoder = FeatureDictEncoder()
+            X = self.encoder.fit_transform([X])[0]
         inputs, targets = _validated(estimator, X, y, reset=True)
         self.learn_kind(inputs)
         names = getattr(estimator, "feature_names_in_", None)
@@ -489,7 +505,11 @@ class TableReader(InputReader):
 
     def read(self, estimator: BaseEstimator, X: object, y: object = _NO_TARGETS) -> tuple[Matrix, np.ndarray]:
         """Return new X (n, d) of the kind and scale of the fit, and y (n,), if it is given, checked."""
-        inputs, targets = _validated(estimator, X, y, reset=False)
+        if self.encoder is not None:
+            if not are_feature_rows(X):
+                raise ValueError(f"this model was fitted on feature dicts, pass the same, got {described_input(X)}")
+            X = self.encoded([X])[0]
+        inputs, targets = _validated(estimator, X, y, reset=False, named=self.encoder is None)
         inputs = same_kind(inputs, self.sparse)
         return inputs if self.scaling is None else self.scaling(inputs), targets
 
@@ -498,10 +518,37 @@ class TableReader(InputReader):
         return self.n_features * (sum(clique.neighbours) + 1)
 
 
-def _validated(estimator: BaseEstimator, X: object, y: object, *, reset: bool) -> tuple[Matrix, np.ndarray]:
-    """Check X and y by scikit-learn; X comes back contiguous, or as canonical CSR, and y empty if there is none."""
+def are_feature_rows(X: object) -> bool:
+    """Whether X looks like a list of feature dicts, or of lists of feature strings, one for each row."""
+    if not is_listing(X) or getattr(X, "ndim", 1) != 1:
+        return False
+    return is_feature_position(next((row for row in X if not is_collection(row) or len(row)), None))
+
+
+def refuse_named_features(X: object) -> None:
+    """Raise, for estimators of numbers alone, where the rows of X are strings or named features."""
+    first = X[0] if is_listing(X) and getattr(X, "ndim", 1) == 1 and len(X) else None
+    if isinstance(first, str | bytes) or are_feature_rows(X):
+        raise ValueError(
+            f"X must be a table (n, d) of numbers, and its first row is {first!r:.60}: "
+            "sklearn.feature_extraction.DictVectorizer makes numbers of feature dicts, CountVectorizer of texts"
+        )
+
+
+def _validated(
+    estimator: BaseEstimator, X: object, y: object, *, reset: bool, named: bool = True
+) -> tuple[Matrix, np.ndarray]:
+    """Check X and y by scikit-learn; X comes back contiguous, or as canonical CSR, and y empty if there is none.
+
+    Without ``named`` its columns are those of the fit by construction.
+    """
     refuse_tensor(X, "X")
-    checked = validate_data(estimator, X, y, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32])
+    refuse_named_features(X)
+    settings = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+    if named:
+        checked = validate_data(estimator, X, y, reset=reset, **settings)
+    else:
+        checked = check_array(X, **settings) if isinstance(y, str) else check_X_y(X, y, **settings)
     inputs, targets = checked if isinstance(checked, tuple) else (checked, np.empty(0))
     if scipy.sparse.issparse(inputs):
         inputs = scipy.sparse.csr_array(inputs)

@@ -30,7 +30,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelfields.features.dicts import FeatureDictEncoder
 from kernelfields.features.readers import check_columns, is_feature_sequences, shared_columns
 from kernelfields.features.text import TRANSFORMERS, describe_transformer, rebuild_transformer
-from kernelfields.fields.reading import Matrix, encode_labels, is_empty, open_groups, pack_inputs
+from kernelfields.fields.reading import Matrix, encode_labels, has_no_rows, is_empty, open_groups, pack_inputs
 
 _PASSTHROUGH = "passthrough"
 
@@ -69,11 +69,13 @@ class Sequencewise(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     def transform(self, X: object) -> list:
         """Return the transformed sequences as a list."""
         check_is_fitted(self, "transformer_")
-        X = open_groups(X, columns=self._columns)[0]
-        if is_empty(X):
+        sequences = open_groups(X, columns=self._columns)[0]
+        if is_empty(sequences):
             return []
-        stacked, offsets = pack_inputs(X, finite=False)
-        check_columns(X, self._columns, "sequence")
+        stacked, offsets = pack_inputs(sequences, finite=False, width=self.n_features_in_)
+        if not len(stacked):
+            return list(sequences)
+        check_columns([x for x in sequences if not has_no_rows(x)], self._columns, "sequence")
         if stacked.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"X has {stacked.shape[1]} features but the transformer was fitted with {self.n_features_in_}"
@@ -163,8 +165,11 @@ class SequenceUnion(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         parts = {}
         for name, transformer in self.transformers_.items():
             made = X if isinstance(transformer, str) else transformer.transform(X)
-            parts[name] = self._encoders[name].transform(made) if name in self._encoders else pack_inputs(made)
             first, last = self.columns_[name]
+            if name in self._encoders:
+                parts[name] = self._encoders[name].transform(made)
+            else:
+                parts[name] = pack_inputs(made, width=last - first)
             if (width := parts[name][0].shape[1]) != last - first:
                 raise ValueError(f"{name!r} made {width} columns, but {last - first} when it was fitted")
         return self._joined(parts)

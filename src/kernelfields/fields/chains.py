@@ -135,6 +135,11 @@ class Packed:
         parts = {name: None if value is None else value[rows] for name, value in values.items()}
         return replace(self, offsets=offsets, weights=self.weights[chosen], **parts, **self._parts(chosen, offsets))
 
+    @property
+    def filled(self) -> Self:
+        """The sequences or graphs that have rows."""
+        return self if self.lengths.all() else self.subset(self.lengths > 0)
+
     def _parts(self, chosen: np.ndarray, offsets: np.ndarray) -> dict[str, Any]:
         """Return further fields of a subset: of ``chosen`` items, which will have the given offsets."""
         return {}
@@ -171,8 +176,13 @@ class Chains(Packed):
         mask[self.starts] = True
         return mask
 
-    def admitting_labels(self) -> Self:
-        """Return the same with the labels that stand there among those that are allowed: for data of a fit."""
+    def for_fit(self) -> Self:
+        """Return labelled chains as a fit takes them: the labels that stand there are among those that are allowed.
+
+        ValueError for a sequence without positions.
+        """
+        if (empty := np.flatnonzero(self.lengths == 0)).size:
+            raise ValueError(f"sequence {empty[0]} has no rows: remove empty sequences from X and y")
         if self.allowed is None or self.labels is None or self.evidence is not None:
             return self
         return replace(self, allowed=self.allowed.admitting(self.labels))

@@ -317,8 +317,8 @@ class ConstraintMasks:
         wrong: np.ndarray = np.any(targets.node * (self.label < 0), axis=1)
         wrong[offsets[:-1]] |= (targets.node[offsets[:-1]] * (self.start < 0)).any(axis=1)
         wrong[offsets[1:] - 1] |= (targets.node[offsets[1:] - 1] * (self.end < 0)).any(axis=1)
-        if targets.edge is not None:
-            wrong |= (targets.edge * (self.edge < 0)).any(axis=(1, 2))
+        if self.edge.any():
+            wrong |= (targets.pairs(offsets) * (self.edge < 0)).any(axis=(1, 2))
         if wrong.any():
             place = SEQUENCES.place(offsets, int(wrong.argmax()))
             raise ValueError(f"{place}: targets give mass to what the constraints forbid")

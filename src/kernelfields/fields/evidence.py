@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -49,13 +49,25 @@ _LEAST_SHOWN = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class SoftRows:
-    """Targets of packed rows: of single labels (N, L), and of those at t - 1 and t (N, L, L), zero at starts."""
+    """Targets of packed rows: of single labels (N, L), and of those at t - 1 and t (N, L, L), zero at starts.
+
+    Without the latter, labels are independent.
+    """
 
     node: np.ndarray
     edge: np.ndarray | None = None
 
     def __getitem__(self, rows: slice | np.ndarray) -> SoftRows:
         return SoftRows(self.node[rows], None if self.edge is None else self.edge[rows])
+
+    def pairs(self, offsets: np.ndarray) -> np.ndarray:
+        """Return the targets of the labels at t - 1 and t, (N, L, L), zero at starts."""
+        if self.edge is not None:
+            return self.edge
+        edge = np.zeros((*self.node.shape, self.node.shape[1]))
+        edge[1:] = self.node[:-1, :, None] * self.node[1:, None, :]
+        edge[offsets[:-1]] = 0.0
+        return edge
 
     @property
     def logs(self) -> np.ndarray:
@@ -79,6 +91,7 @@ class SoftTargets:
         Probabilities of the labels at each position; rows add up to one.
     pairs : list of (T - 1, L, L) arrays or None
         Probabilities of the labels of neighbours, which must agree with ``nodes``; None takes them for independent.
+        Labels that meet farther apart are then those of a Markov chain, or independent as well.
     classes : (L,) labels that the columns stand for
 
     The objective sums the expected score under the targets in the place of that of the labels: it stays convex, and
@@ -98,6 +111,16 @@ class SoftTargets:
 
     def __len__(self) -> int:
         return len(self.nodes)
+
+    @property
+    def shape(self) -> tuple[int]:
+        """The number of sequences or samples: what scikit-learn asks for before it takes some of them."""
+        return (len(self),)
+
+    def __getitem__(self, items: Any) -> SoftTargets:
+        """Return the targets of some sequences or samples, by a list of their numbers, a mask or a slice."""
+        chosen = items[0] if isinstance(items, tuple) else items
+        return self.subset(np.atleast_1d(np.arange(len(self))[chosen]))
 
     def subset(self, items: np.ndarray) -> SoftTargets:
         """Return the targets of some sequences or samples, by their numbers."""
@@ -139,13 +162,11 @@ class SoftTargets:
         return rows / rows.sum(axis=1, keepdims=True)
 
     def _edges(self, node: np.ndarray, offsets: np.ndarray, order: np.ndarray, nouns: Nouns) -> np.ndarray | None:
-        if isinstance(nouns, SampleNouns):
-            return None
-        edge = np.zeros((len(node), node.shape[1], node.shape[1]))
         if self.pairs is None:
-            edge[1:] = node[:-1, :, None] * node[1:, None, :]
-            edge[offsets[:-1]] = 0.0
-            return edge
+            return None
+        if nouns is not SEQUENCES:
+            raise ValueError("pairs of SoftTargets are those of neighbours in sequences: leave them out here")
+        edge = np.zeros((len(node), node.shape[1], node.shape[1]))
         tables = list(self.pairs)
         if len(tables) != len(offsets) - 1:
             raise ValueError(f"pairs has {len(tables)} {nouns.whole}s but nodes has {len(offsets) - 1}")
@@ -310,14 +331,24 @@ def share_right(
 ) -> float:
     """Return the share of positions whose label is the predicted one; labels outside the classes are errors.
 
-    Positions whose label is not known do not count.
+    Positions whose label is not known do not count; with targets, the share is the one they expect. ``sample_weight``
+    holds one number for each sequence, or for each sample.
     """
+    singly = isinstance(nouns, SampleNouns)
+    weights = check_sample_weight(sample_weight, int(lengths[0]) if singly else len(lengths), nouns)
+    weights = weights if singly else np.repeat(weights, lengths)
+    if isinstance(y, SoftTargets):
+        right = y.read(classes, lengths, nouns)[1].node[np.arange(len(weights)), _numbers(predict(), classes)]
+        return float(np.average(right, weights=weights))
     labels, known = known_labels(y, classes, lengths, nouns)
-    weights = np.repeat(check_sample_weight(sample_weight, len(lengths), nouns), lengths)[known]
-    if not weights.any():
+    if not weights[known].any():
         raise ValueError(f"no {nouns.part} whose label is known has a positive weight: there is nothing to score")
-    right = (np.searchsorted(classes, np.concatenate(predict())) == labels)[known]
-    return float(np.average(right, weights=weights))
+    return float(np.average((_numbers(predict(), classes) == labels)[known], weights=weights[known]))
+
+
+def _numbers(predicted: Sequence[ArrayLike], classes: np.ndarray) -> np.ndarray:
+    """Return predicted labels as numbers of classes, (N,)."""
+    return np.searchsorted(classes, np.concatenate(predicted))
 
 
 def _partial_entries(y: object, lengths: np.ndarray | None, nouns: Nouns) -> _Entries | None:

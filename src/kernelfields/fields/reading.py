@@ -23,7 +23,8 @@ Fails: ValueError or TypeError naming the sequence (counted from 0) and what to 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from numbers import Number
 from typing import Any, TypeAlias, TypeGuard
@@ -72,8 +73,8 @@ class Nouns:
     unlabelled: str = "None where it is not known."
     #: What to do about words where numbers are needed.
     words: str = (
-        "Lists of feature dicts, one dict per position, are the way to pass words and categories; "
-        "kernelfields.features.read_frame makes them of a table."
+        "Lists of feature dicts, one dict per position, are the way to pass words and categories: "
+        "kernelfields.TextFeatures().fit_transform(X) makes them of words, kernelfields.features.read_frame of a table."
     )
 
     def name(self, index: int) -> str:
@@ -138,13 +139,29 @@ def is_listing(values: object) -> TypeGuard[Any]:
     return is_sequence(values) and getattr(values, "dtype", np.dtype(object)) == np.dtype(object)
 
 
-def pack_inputs(X: object, *, finite: bool = True) -> tuple[Matrix, np.ndarray]:
+def pack_inputs(X: object, *, finite: bool = True, width: int | None = None) -> tuple[Matrix, np.ndarray]:
     """Stack a list of per-sequence arrays into one (N, d) array or CSR; return it with the offsets.
 
     float32 is kept when every sequence is float32, and float16 becomes it; everything else becomes float64.
-    ``finite=False`` lets NaN and infinity pass, for data that is still to be imputed.
+    ``finite=False`` lets NaN and infinity pass, for data that is still to be imputed. With ``width``, the number of
+    columns of an earlier fit, sequences may have no rows.
     """
-    return stack_tables(_list_input_sequences(X), finite=finite)
+    items = _list_input_sequences(X)
+    if width is None:
+        return stack_tables(items, finite=finite)
+    filled = [number for number, item in enumerate(items) if not has_no_rows(item)]
+    if not filled:
+        return np.zeros((0, width)), np.zeros(len(items) + 1, dtype=np.int64)
+    rows, offsets = stack_tables([items[number] for number in filled], numbers=filled, finite=finite)
+    lengths = np.zeros(len(items), dtype=np.int64)
+    lengths[filled] = np.diff(offsets)
+    return rows, offsets_of(lengths)
+
+
+def has_no_rows(item: object) -> bool:
+    """Whether a sequence has no positions."""
+    shape = getattr(item, "shape", None)
+    return (shape[0] if shape else len(item) if isinstance(item, Sized) else 1) == 0
 
 
 def stack_tables(
@@ -311,22 +328,36 @@ def encode_labels(
     check_number(len(items), lengths, nouns)
     arrays = [_label_array(item, f"{nouns.name(index)} of y", nouns) for index, item in enumerate(items)]
     offsets = label_offsets([len(array) for array in arrays], lengths, nouns)
-    strings = np.array([array.dtype.kind == "U" for array in arrays])
+    filled = [index for index, array in enumerate(arrays) if len(array)]
+    if not filled and classes is not None:
+        return np.empty(0, dtype=np.int64), np.unique(_label_array(list(classes), "classes", nouns))
+    strings = np.array([arrays[index].dtype.kind == "U" for index in filled])
     if (other := np.flatnonzero(strings != strings[0])).size:
         names = ("strings", "numbers") if strings[0] else ("numbers", "strings")
         raise ValueError(
-            f"labels mix strings and numbers: {nouns.name(0)} has {names[0]}, {nouns.name(other[0])} has "
-            f"{names[1]}. Use one kind throughout, for example str(label)."
+            f"labels mix strings and numbers: {nouns.name(filled[0])} has {names[0]}, {nouns.name(filled[other[0]])} "
+            f"has {names[1]}. Use one kind throughout, for example str(label)."
         )
-    flat = np.concatenate(arrays)
+    flat = np.concatenate([arrays[index] for index in filled])
     _check_whole(flat, offsets, nouns)
     if classes is None:
         known = np.unique(flat)
         if len(known) < 2:
             raise ValueError(f"y holds one class only, {listed(known)}: fitting needs at least two different labels")
+        warn_of_minus_one(known)
     else:
         known = np.unique(_label_array(list(classes), "classes", nouns))
     return places_among(known, flat, lambda row: nouns.place(offsets, row), unknown_allowed), known
+
+
+def warn_of_minus_one(classes: np.ndarray) -> None:
+    """Warn where labels are -1 and whole numbers from zero on, as where scikit-learn writes -1 for "not labelled"."""
+    if classes.dtype.kind in "if" and len(classes) > 2 and np.array_equal(classes, np.arange(-1, len(classes) - 1)):
+        warnings.warn(
+            f"y holds -1 beside the labels 0 to {len(classes) - 2}, and it is a label like the others here: where it "
+            "stands for labels that are not known, as in scikit-learn's semi-supervised estimators, write None",
+            stacklevel=2,
+        )
 
 
 def check_number(n_items: int, lengths: np.ndarray | None, nouns: Nouns, noun: str = "labels") -> None:
@@ -336,7 +367,10 @@ def check_number(n_items: int, lengths: np.ndarray | None, nouns: Nouns, noun: s
 
 
 def label_offsets(sizes: Sequence[int], lengths: np.ndarray | None, nouns: Nouns) -> np.ndarray:
-    """Return the offsets (S + 1,) of label sequences; ValueError for one that is empty or has not the length of X."""
+    """Return the offsets (S + 1,) of label sequences; ValueError for one that has not the length of X.
+
+    Without X, those that are empty are an error.
+    """
     counts = np.array(sizes, dtype=np.int64)
     if lengths is not None and (wrong := np.flatnonzero(counts != lengths)).size:
         index = wrong[0]
@@ -344,7 +378,7 @@ def label_offsets(sizes: Sequence[int], lengths: np.ndarray | None, nouns: Nouns
             f"{nouns.name(index)} has {lengths[index]} rows in X but {counts[index]} labels in y. "
             f"Each {nouns.part} needs one label; {nouns.unlabelled}"
         )
-    if (empty := np.flatnonzero(counts == 0)).size:
+    if lengths is None and (empty := np.flatnonzero(counts == 0)).size:
         raise ValueError(f"{nouns.name(empty[0])} of y is empty: remove it from X and y")
     return offsets_of(counts)
 
@@ -421,7 +455,8 @@ def _label_array(item: object, where: str, nouns: Nouns) -> np.ndarray:
     if array.ndim != 1:
         raise ValueError(
             f"{where} has shape {array.shape}, expected one label per {nouns.part}. For one-hot rows use "
-            "labels.argmax(axis=1), for a single column or a grid labels.ravel()."
+            "labels.argmax(axis=1), for rows of probabilities y=SoftTargets(y, classes=[...]), for a single column or "
+            "a grid labels.ravel()."
         )
     if array.dtype.kind not in "biufU":
         numbers = (int, float, np.integer, np.floating, np.bool_)

@@ -164,14 +164,14 @@ class SegmentedChains(Chains):
 def bounds_of(begins: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the first row of each segment and the row after its last, for a mask (N,) of where they begin."""
     first = np.flatnonzero(begins)
-    return first, np.append(first[1:], len(begins))
+    return first, np.append(first, len(begins))[1:]
 
 
 def begins_of(labels: np.ndarray, offsets: np.ndarray, longest: int | None = None) -> np.ndarray:
     """Return a mask (N,) of where runs of equal labels begin, those beyond ``longest`` cut into pieces."""
     begins = np.ones(len(labels), dtype=bool)
     begins[1:] = labels[1:] != labels[:-1]
-    begins[offsets[:-1]] = True
+    begins[offsets[:-1][np.diff(offsets) > 0]] = True
     if longest is not None:
         first, ends = bounds_of(begins)
         within = np.arange(len(labels)) - np.repeat(first, ends - first)

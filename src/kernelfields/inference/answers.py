@@ -6,6 +6,7 @@ inferred when it is first needed.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -19,7 +20,8 @@ from kernelfields.numerics.threads import Workers
 class Answers:
     """Packed ``data``, the family of their labellings, and potentials.
 
-    ``evidence`` (N, L) is what the family was conditioned on, None for nothing.
+    ``evidence`` (N, L) is what the family was conditioned on, None for nothing. ``asked`` are the data that answers
+    are for: those, and items without positions, which have one labelling, and no rows in any array.
     """
 
     def __init__(
@@ -29,8 +31,10 @@ class Answers:
         potentials: Potentials,
         workers: Workers,
         evidence: np.ndarray | None = None,
+        asked: Any = None,
     ):
         self.data = data
+        self.asked = data if asked is None else asked
         self.family = family
         self.potentials = potentials
         self.workers = workers
@@ -41,7 +45,13 @@ class Answers:
         if log_weights is None:
             return self
         evidence = log_weights if self.evidence is None else self.evidence + log_weights
-        return Answers(self.data, self.family.given(log_weights), self.potentials, self.workers, evidence)
+        family = self.family.given(log_weights)
+        return Answers(self.data, family, self.potentials, self.workers, evidence, self.asked)
+
+    def by_item(self, values: Iterable[Any], nothing: object) -> list:
+        """Return a value for each item that was asked for, ``nothing`` for those without positions."""
+        found = iter(values)
+        return [next(found) if length else nothing for length in self.asked.lengths.tolist()]
 
     @cached_property
     def member(self) -> Member:
@@ -67,12 +77,14 @@ class Answers:
 
     def clique_marginals(self, group: str) -> list[np.ndarray]:
         """Return the marginals of the labels of each clique of a group, one array (m, L, .., L) for each item."""
+        if not self.data.n_positions:  # nothing was inferred, and there are no groups
+            return [np.zeros((0, self.family.n_labels, self.family.n_labels))] * len(self.asked.lengths)
         rows, items = self.member.marginals(group), self.family.group(group).items
         assert items is not None
         if (kept := self.family.clique_places(group)) is not None:
             rows, items = rows[kept], items[kept]
         ends = np.searchsorted(items, np.arange(self.family.n_items + 1))
-        return [rows[begin:end] for begin, end in pairwise(ends.tolist())]
+        return self.by_item([rows[begin:end] for begin, end in pairwise(ends.tolist())], rows[:0])
 
     def likeliest_labels(self) -> np.ndarray:
         """Return the most probable label of each position, node or input by itself, (N,)."""

@@ -5,6 +5,7 @@ Fails: ValueError naming the sequence, the position and the rule, and what to do
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -17,6 +18,21 @@ from kernelfields.fields.segments import SegmentedChains
 from kernelfields.inference.choice import Data, FamilySpec, family_of
 from kernelfields.inference.family import BaseMeasure
 from kernelfields.inference.segments.family import check_possible
+
+# How many places of contradictions messages list.
+_SHOWN = 5
+
+
+def _places(names: Iterable[str], noun: str = "sequence") -> str:
+    """Return the first of some places and how many more there are."""
+    every = list(names)
+    more = len(every) - _SHOWN
+    return "; ".join([*every[:_SHOWN], f"and {more} more {noun}{'s' * (more > 1)}"] if more > 0 else every)
+
+
+def _dead_places(rows: np.ndarray, offsets: np.ndarray) -> str:
+    """Return the rows (S,) up to which labels contradict each other, -1 for none, as messages list them."""
+    return _places(SEQUENCES.place(offsets, row) for row in rows[rows >= 0].tolist())
 
 
 def check_labels(data: Data, spec: FamilySpec, classes: np.ndarray) -> None:
@@ -68,7 +84,7 @@ def _check_chain_labels(chains: Chains, spec: FamilySpec, classes: np.ndarray) -
 
 
 def check_evidence(masks: ConstraintMasks, evidence: LabelEvidence, offsets: np.ndarray) -> None:
-    """Raise ValueError at the first sequence of which evidence (N, L) leaves no labelling that is allowed.
+    """Raise ValueError naming the sequences of which evidence (N, L) leaves no labelling that is allowed.
 
     Targets must have nothing of what is forbidden.
     """
@@ -76,27 +92,25 @@ def check_evidence(masks: ConstraintMasks, evidence: LabelEvidence, offsets: np.
         masks.check_targets(evidence, offsets)
         return
     lost = BaseMeasure(offsets, evidence.shape[1], masks, log_weights=evidence).dead_rows()
-    if (broken := np.flatnonzero(lost >= 0)).size:
-        place = SEQUENCES.place(offsets, int(lost[broken[0]]))
+    if places := _dead_places(lost, offsets):
         raise ValueError(
-            f"{place}: what y allows up to here contradicts the constraints. Correct y or drop the constraint."
+            f"{places}: what y allows up to here contradicts the constraints. Correct y or drop the constraint."
         )
 
 
 def _check_allowed(chains: Chains, spec: FamilySpec) -> None:
-    """Raise ValueError at the first position up to which allowed labels, and what is known, leave no labelling."""
+    """Raise ValueError naming the positions up to which allowed labels, and what is known, leave no labelling."""
     if chains.allowed is None:
         return
     if chains.allowed.n_labels != spec.n_labels:
         raise ValueError(f"{chains.allowed.n_labels} labels may be allowed, and the field has {spec.n_labels}")
     base = spec.base_measure(chains)
     rows = (base.times(chains.evidence) if isinstance(chains.evidence, np.ndarray) else base).dead_rows()
-    if (broken := np.flatnonzero(rows >= 0)).size:
-        row = int(rows[broken[0]])
+    if places := _dead_places(rows, chains.offsets):
         what = "and what y fixes " if chains.evidence is not None else ""
         raise ValueError(
-            f"{SEQUENCES.place(chains.offsets, row)}: the labels that are allowed {what}up to here leave no "
-            "labelling. Allow more labels there or drop a constraint."
+            f"{places}: the labels that are allowed {what}up to here leave no labelling. Allow more labels there or "
+            "drop a constraint."
         )
 
 
@@ -134,9 +148,11 @@ def _check_segments(chains: SegmentedChains, spec: FamilySpec, classes: np.ndarr
 
 
 def _check_evidence(chains: SegmentedChains, spec: FamilySpec, evidence: np.ndarray) -> None:
-    """Raise ValueError at the first chain that what is known of its labels leaves no segmentation."""
-    for sequence in np.flatnonzero(contradicted(chains, spec, evidence)).tolist():
+    """Raise ValueError naming the chains that what is known of their labels leaves no segmentation."""
+    wrong = np.flatnonzero(contradicted(chains, spec, evidence)).tolist()
+    if wrong:
         raise ValueError(
-            f"sequence {sequence}: the labels that are known of it leave no segmentation with segments of at most "
-            f"{spec.max_duration} positions and steps that are allowed. Raise max_duration, or drop a constraint."
+            f"{_places(map(SEQUENCES.name, wrong))}: the labels that are known of it leave no segmentation with "
+            f"segments of at most {spec.max_duration} positions and steps that are allowed. Raise max_duration, or "
+            "drop a constraint."
         )

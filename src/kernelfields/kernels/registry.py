@@ -10,6 +10,7 @@ only registered classes are built, parameters are checked, and functions are onl
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 
 import numpy as np
 
@@ -21,6 +22,14 @@ from kernelfields.kernels.stationary import RBF, Laplacian, Matern
 from kernelfields.numerics.parameters import RULES
 from kernelfields.numerics.registry import parameter_defaults
 
+#: What takes the place of names that other packages have for kernels.
+_ELSEWHERE = {
+    "gaussian": "use 'rbf'",
+    "squared_exponential": "use 'rbf'",
+    "exponential": "use 'laplacian', or kernels.Matern(nu=0.5)",
+    "dot": "use 'linear'",
+    "precomputed": "kernels.Precomputed(matrix) looks its values up, for inputs of one column, the numbers of rows",
+}
 # Kernels inside each other, and all of one description: more would exhaust the stack, or take forever.
 _DEEPEST, _MOST = 200, 1000
 
@@ -35,7 +44,9 @@ def resolve_kernel(kernel: object) -> Kernel:
         return kernel
     if isinstance(kernel, str):
         if kernel not in KERNELS.shorthands:
-            raise ValueError(f"{options}; got the unknown name {kernel!r}.")
+            close = get_close_matches(kernel.lower(), [*KERNELS.shorthands, *_ELSEWHERE], n=1, cutoff=0.6)
+            instead = "".join(f" {_ELSEWHERE.get(name, f'did you mean {name!r}?')}" for name in close)
+            raise ValueError(f"{options}; got the unknown name {kernel!r}{f':{instead}' if instead else '.'}")
         return KERNELS.make(kernel)
     if isinstance(kernel, type):
         raise TypeError(f"{options}; got the class {kernel.__name__}. Write {kernel.__name__}() to make one.")

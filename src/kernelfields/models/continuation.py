@@ -23,6 +23,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -31,6 +32,7 @@ from numpy.typing import ArrayLike
 
 from kernelfields.basis.subspace import PivotSubspace
 from kernelfields.engines.engine import PackedData, Sample
+from kernelfields.fields.evidence import SoftTargets, is_partial
 from kernelfields.fields.reading import Matrix
 from kernelfields.formats.model_file import Document
 from kernelfields.models.field import Field
@@ -222,11 +224,12 @@ def fit_continued(
     return fitted, solution
 
 
-def all_classes(known: np.ndarray, y: Sequence[Sequence[object] | np.ndarray], classes: ArrayLike | None) -> np.ndarray:
+def all_classes(known: np.ndarray, y: Any, classes: ArrayLike | None) -> np.ndarray:
     """Return the classes so far, those of new labels and those that are named."""
-    parts = [np.asarray(labels).ravel() for labels in y if len(labels)]
-    if any(part.dtype.kind == "O" for part in parts):
-        raise ValueError("partial_fit needs labels that are all known, of one type; fit takes partly known ones")
+    items = [y.classes] if isinstance(y, SoftTargets) else list(y)
+    if any(map(is_partial, items)):
+        raise ValueError("partial_fit needs labels that are all known, or SoftTargets; fit takes partly known ones")
+    parts = [np.asarray(list(labels)) for labels in items if len(labels)]
     if classes is not None:
         parts.append(np.asarray(classes))
     if any((part.dtype.kind in "US") != (known.dtype.kind in "US") for part in parts):

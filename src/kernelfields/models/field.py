@@ -24,6 +24,7 @@ from kernelfields.inference.answers import Answers
 from kernelfields.inference.chain.family import ChainFamily, ListFamily
 from kernelfields.inference.choice import FamilySpec, family_of, only_ngrams, reaches_far, refuse_approximate
 from kernelfields.inference.family import EDGE, LabelFamily, Potentials
+from kernelfields.inference.single import SingleFamily
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.designs.design import kernel_quadratic_form
@@ -84,16 +85,22 @@ class Field:
 
     def answers(self, data: PackedData, workers: Workers, place: Engine | None = None) -> Answers:
         """Return the answers for data, inferred where ``place`` computes kernels if it can."""
+        filled = data.filled
+        family, potentials = self._inferred(filled, workers, place)
+        return Answers(filled, family, self._finite(potentials), workers, asked=data)
+
+    def _inferred(self, data: PackedData, workers: Workers, place: Engine | None) -> tuple[LabelFamily, Potentials]:
+        """Return the family by which answers about data are inferred, and potentials of it."""
+        if not data.n_positions:
+            return SingleFamily(0, self.spec.n_labels), Potentials(np.zeros((0, self.spec.n_labels)))
         family = self.family(data, lists=True)
         if isinstance(family, ListFamily) and family.packed is not None:
-            return Answers(data, family, self._listed_potentials(data, family, workers, place), workers)
+            return family, self._listed_potentials(data, family, workers, place)
         kernels = any(term.has_pivots and term.support is None for term in self.terms)
         there = place.device_inference(family) if place is not None and kernels else None
         if there is not None:
-            return Answers(
-                data, there.family, self._finite(self.potentials(data, there.family, workers, there)), workers
-            )
-        return Answers(data, family, self._finite(self.potentials(data, family, workers, place)), workers)
+            return there.family, self.potentials(data, there.family, workers, there)
+        return family, self.potentials(data, family, workers, place)
 
     def _listed_potentials(
         self, data: PackedData, family: ListFamily, workers: Workers, place: Engine | None
@@ -103,7 +110,7 @@ class Field:
         pairs = [term for term in self.terms if term.labels_per_clique == 2]
         edge, steps = self.expansions.steps(pairs, self.spec)
         family.use_steps(edge, steps)
-        return self._finite(Potentials(node, {EDGE: edge}))
+        return Potentials(node, {EDGE: edge})
 
     def _scores_of_lists(
         self, data: PackedData, lists: AllowedLabels, workers: Workers, place: Engine | None

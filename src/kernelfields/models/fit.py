@@ -141,7 +141,7 @@ def fit_field(
         round_options = options.tightened(
             _INNER_TOLERANCE if growing else 1.0,
             max_iter=options.max_iter - (0 if before is None else before.iteration),
-            watch=_watched_on(before, options.watch),
+            watch=_watched_on(before, options.watch, rounds=growing),
         )
         if options.criteria is not None:
             posterior, start, round_options = _with_criteria(posterior, start, round_options, options.criteria)
@@ -327,9 +327,11 @@ def _counted_on(last: Iteration | None, iteration: Iteration) -> Iteration:
     )
 
 
-def _watched_on(last: Iteration | None, watch: Watcher | None) -> Watcher | None:
-    """Return a watcher whose iterations count on from round to round."""
-    return None if watch is None else lambda iteration: watch(_counted_on(last, iteration))
+def _watched_on(last: Iteration | None, watch: Watcher | None, *, rounds: bool) -> Watcher | None:
+    """Return a watcher whose iterations count on from round to round; with several, the gap of one ends no fit."""
+    if watch is None:
+        return None
+    return lambda iteration: watch(_counted_on(last, replace(iteration, tol=None) if rounds else iteration))
 
 
 def warn_of_fit(fitted: FittedField, tol: float, stacklevel: int) -> None:

@@ -30,7 +30,7 @@ from sklearn.base import BaseEstimator
 
 from kernelfields.engines.engine import Engine, PackedData
 from kernelfields.features.frames import stacked_frames
-from kernelfields.features.readers import InputReader
+from kernelfields.features.readers import InputReader, are_feature_rows
 from kernelfields.fields.evidence import certain, informative
 from kernelfields.fields.reading import open_groups
 from kernelfields.models.expectations import LabelShares, check_expectations
@@ -335,6 +335,8 @@ class FittingSteps:
                 gradient_norm=float(np.sqrt(point.steepest @ point.steepest)),
                 step=1.0 if self.history else 0.0,
                 coefficient_norm=float(np.sqrt(point.theta @ point.theta)),
+                tol=SINGLE_CUT * self._options.tol,
+                bounded=False,
             )
         )
 
@@ -343,7 +345,7 @@ class FittingSteps:
         done, watch = self.iterations, self._options.watch
 
         def watch_all(iteration: Iteration) -> object:
-            return watch is not None and watch(replace(iteration, iteration=done + iteration.iteration))
+            return watch is not None and watch(replace(iteration, iteration=done + iteration.iteration, tol=None))
 
         options = self._options.tightened(_INNER_TOLERANCE, max_iter=most, watch=watch_all)
         found = options.minimize(objective, self.point.theta, self._monitor)
@@ -385,9 +387,11 @@ def with_unlabelled_rows(X: Any, y: Any, sample_weight: Any, unlabelled: Any) ->
         stacked: Any = scipy.sparse.vstack([scipy.sparse.csr_array(X), scipy.sparse.csr_array(unlabelled)])
     elif hasattr(X, "columns"):
         stacked = stacked_frames(X, unlabelled)
+    elif are_feature_rows(X):
+        stacked = [*X, *unlabelled]
     else:
         stacked = np.vstack([np.asarray(X), np.asarray(unlabelled)])
-    n_more = stacked.shape[0] - np.shape(y)[0]
+    n_more = (stacked.shape[0] if hasattr(stacked, "shape") else len(stacked)) - np.shape(y)[0]
     return stacked, [*y, *([None] * n_more)], _more_weights(sample_weight, n_more)
 
 

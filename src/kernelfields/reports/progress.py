@@ -1,10 +1,13 @@
 """Progress of a fit: a live table on a terminal, plain lines elsewhere.
 
-The time that is left is estimated from the second half of the iterations so far: the logarithm of the relative gap
-falls about linearly in time, so it is continued to ``tol``, or to the gap that is enough; what ``max_iter`` still
-allows is an upper limit. This is a guess, and there is none until the gap has begun to fall. Passes that numba compiles,
-once on a machine, are announced whatever stage they are part of: its events name them. Cost: nothing worth mentioning
-beside an iteration.
+The time that is left is estimated from the second half of the iterations so far: the logarithm of the smallest relative
+gap falls about linearly in time, so a line through it is continued to the gap at which the fit ends. It is shown where
+it is steady, that is where the first three quarters of the iterations foretold the same end; what ``max_iter`` still
+allows is an upper limit. Fits of several rounds have no estimate: their ends are not known. Passes that numba compiles,
+once on a machine, are announced whatever stage they are part of: its events name them.
+
+Where labels are partly known the objective is not convex. There is no lower bound then, and the fit ends where the
+objective is flat: this stationarity is shown in the place of the gap. Cost: nothing beside an iteration.
 """
 
 from __future__ import annotations
@@ -13,18 +16,20 @@ import math
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from kernelfields.solvers.loop import COARSEST, Iteration
+from kernelfields.solvers.loop import Iteration
 
 _SECONDS_BETWEEN_LINES = 2.0
 _FEWEST_ITERATIONS = 4
-_COLUMNS = ("iteration", "passes", "objective", "lower bound", "gap", "seconds", "left")
+# Two estimates of what is left that differ by a larger factor are not steady.
+_STEADY = 1.5
 
 
 class FitProgress:
@@ -35,13 +40,9 @@ class FitProgress:
     stay clean.
     """
 
-    def __init__(
-        self, verbose: int = 1, *, tol: float | None = None, max_iter: int | None = None, console: Console | None = None
-    ):
+    def __init__(self, verbose: int = 1, *, max_iter: int | None = None, console: Console | None = None):
         self.console = console or Console(stderr=True, quiet=not verbose)
-        self._tol, self._max_iter = tol, max_iter
-        #: The gap, in nats, that ends a fit before the relative one does.
-        self.enough = 0.0
+        self._max_iter = max_iter
         self._every_iteration = int(verbose) >= 2
         self._live: Live | None = None
         self._listening = ExitStack()
@@ -118,10 +119,7 @@ class FitProgress:
             self._print(iteration)
 
     def _left(self) -> float | None:
-        tol = self._tol
-        if tol is not None and self._history:
-            tol = max(tol, min(COARSEST, self.enough / max(abs(self._history[-1].value), 1e-300)))
-        return estimated_seconds_left(self._history, tol, self._max_iter)
+        return estimated_seconds_left(self._history, self._max_iter)
 
     def _print(self, iteration: Iteration) -> None:
         self._shown = iteration
@@ -132,29 +130,53 @@ class FitProgress:
 
 def describe(iteration: Iteration) -> str:
     """Return one iteration as a line of text."""
-    return (
-        f"iteration {iteration.iteration:4d}  passes {iteration.passes:7.1f}  value {iteration.value:14.6f}  "
-        f"lower bound {iteration.lower_bound:14.6f}  gap {iteration.relative_gap:9.2e}  {iteration.seconds:6.1f} s"
+    *figures, (_, width, seconds) = _figures(iteration)
+    return "  ".join([*(f"{name} {value:>{space}}" for name, space, value in figures), f"{seconds:>{width}} s"])
+
+
+def _figures(iteration: Iteration) -> list[tuple[str, int, str]]:
+    """Return the names of the figures of an iteration, their widths in a line, and the figures."""
+    gap = f"{iteration.relative_gap:.2e}"
+    bounds = [("lower bound", 14, f"{iteration.lower_bound:.6f}"), ("gap", 9, gap)]
+    return [
+        ("iteration", 4, str(iteration.iteration)),
+        ("passes", 7, f"{iteration.passes:.1f}"),
+        ("objective", 14, f"{iteration.value:.6f}"),
+        *(bounds if iteration.bounded else [("stationarity", 9, gap)]),
+        ("seconds", 6, f"{iteration.seconds:.1f}"),
+    ]
+
+
+def estimated_seconds_left(history: Sequence[Iteration], max_iter: int | None = None) -> float | None:
+    """Return about how many seconds are left until the relative gap is the one that ends the fit; None if unclear."""
+    # A further start begins to count anew.
+    begin = max((index for index, each in enumerate(history) if each.iteration == 0), default=0)
+    run = history[begin:]
+    if len(run) < _FEWEST_ITERATIONS or (tol := run[-1].tol) is None:
+        return None
+    last, middle = run[-1], run[len(run) // 2]
+    if last.relative_gap <= tol:
+        return 0.0
+    ends = [_foretold_end(run[:count], tol) for count in (3 * len(run) // 4, len(run))]
+    early, left = (end - last.seconds for end in ends)
+    if not 0 < left < _STEADY * early or not early < _STEADY * left:
+        return None
+    if max_iter is None:
+        return left
+    return min(
+        left, (last.seconds - middle.seconds) * (max_iter - last.iteration) / (last.iteration - middle.iteration)
     )
 
 
-def estimated_seconds_left(
-    history: Sequence[Iteration], tol: float | None, max_iter: int | None = None
-) -> float | None:
-    """Return about how many seconds are left until the relative gap is ``tol``; None while there is no estimate."""
-    if tol is None or len(history) < _FEWEST_ITERATIONS:
-        return None
-    middle, last = history[len(history) // 2], history[-1]
-    if last.relative_gap <= tol:
-        return 0.0
-    elapsed = last.seconds - middle.seconds
-    limits = []
-    if 0 < last.relative_gap < middle.relative_gap < math.inf:
-        speed = math.log(middle.relative_gap / last.relative_gap)
-        limits.append(elapsed * math.log(last.relative_gap / tol) / speed)
-    if max_iter is not None:
-        limits.append(elapsed * max(0, max_iter - last.iteration) / (last.iteration - middle.iteration))
-    return min(limits, default=None)
+def _foretold_end(run: Sequence[Iteration], tol: float) -> float:
+    """Return after how many seconds the gap will be ``tol`` by a line through the second half of a run; or infinity."""
+    gaps = np.minimum.accumulate([each.relative_gap for each in run])[len(run) // 2 :]
+    seconds = np.array([each.seconds for each in run[len(run) // 2 :]])
+    if not np.isfinite(gaps).all() or not (gaps > 0).all() or gaps[-1] == gaps[0] or seconds[-1] == seconds[0]:
+        return math.inf
+    logs, centred = np.log(gaps), seconds - seconds.mean()
+    slope = float(centred @ logs / (centred @ centred))
+    return float(seconds.mean() + (math.log(tol) - logs.mean()) / slope)
 
 
 def in_words(seconds: float) -> str:
@@ -166,15 +188,8 @@ def in_words(seconds: float) -> str:
 
 def _table(iteration: Iteration, left: float | None) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in _COLUMNS:
+    figures = [*_figures(iteration), ("left", 0, "" if left is None else in_words(left))]
+    for name, _, _ in figures:
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_row(
-        str(iteration.iteration),
-        f"{iteration.passes:.1f}",
-        f"{iteration.value:.4f}",
-        f"{iteration.lower_bound:.4f}",
-        f"{iteration.relative_gap:.2e}",
-        f"{iteration.seconds:.1f}",
-        "" if left is None else in_words(left),
-    )
+    table.add_row(*(value for _, _, value in figures))
     return table

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -99,11 +99,12 @@ class ChainModel:
         decode="viterbi": the most probable labelling as a whole; "posterior": the most probable label at each
         position; None: as ``decode`` was when the model was fitted.
         """
-        jointly = self.decodes_jointly(decode)
+        jointly, sequences = self.decodes_jointly(decode), list(X)
         answers: list[np.ndarray] = []
-        for packed, chains in self._chains(X):
+        for packed, chains in self._chains(sequences):
             best = passes.best_labels(chains) if jointly else passes.infer(chains).marginals.argmax(axis=1)
             answers += packed.split(self.classes_[best])
+        answers = _in_place(answers, sequences, self.classes_[:0])
         return [labels.tolist() for labels in answers] if self.classes_.dtype.kind == "U" else answers
 
     def predict_marginals(
@@ -114,17 +115,20 @@ class ChainModel:
             raise ValueError(f"cliques must be 'edge' or None, got {cliques!r}")
         nodes: list[np.ndarray] = []
         edges: list[np.ndarray] = []
-        for packed, chains in self._chains(X):
+        sequences, n_labels = list(X), len(self.classes_)
+        for packed, chains in self._chains(sequences):
             beliefs = passes.infer(chains)
             nodes += packed.split(beliefs.marginals)
             if cliques is not None:
                 edges += [rows[1:] for rows in packed.split(passes.pair_marginals(chains, beliefs))]
-        return nodes if cliques is None else (nodes, edges)
+        nodes = _in_place(nodes, sequences, np.zeros((0, n_labels)))
+        return nodes if cliques is None else (nodes, _in_place(edges, sequences, np.zeros((0, n_labels, n_labels))))
 
     def log_partition(self, X: Iterable) -> np.ndarray:
         """Return the logarithm of the partition function of each sequence, (S,)."""
-        parts = [passes.infer(chains).log_partition for _, chains in self._chains(X)]
-        return np.concatenate([np.empty(0), *parts])
+        sequences = list(X)
+        parts = [passes.infer(chains).log_partition for _, chains in self._chains(sequences)]
+        return np.array(_in_place(np.concatenate([np.empty(0), *parts]), sequences, 0.0))
 
     def decodes_jointly(self, decode: str | None = None) -> bool:
         """Whether labels are those of the most probable labelling as a whole."""
@@ -133,9 +137,9 @@ class ChainModel:
             raise ValueError(f"decode must be one of {', '.join(map(repr, _DECODINGS))}, got {decode!r}")
         return self._jointly_by_default if chosen == "auto" else chosen == "viterbi"
 
-    def _chains(self, X: Iterable) -> Iterator[tuple[Packed, passes.Chains]]:
-        """Yield batches of sequences with their potentials."""
-        sequences, first = list(X), 0
+    def _chains(self, X: list) -> Iterator[tuple[Packed, passes.Chains]]:
+        """Yield batches of sequences that have positions with their potentials."""
+        sequences, first = [x for x in X if _n_rows(x)], 0
         if not sequences:
             return
         packed = self.inputs.read(sequences)
@@ -175,6 +179,16 @@ class ChainModel:
         if packed.allowed is not None:
             node += packed.allowed
         return passes.Chains(node, edge, offsets, first)
+
+
+def _n_rows(x: Any) -> int:
+    return x.shape[0] if hasattr(x, "shape") else len(x)
+
+
+def _in_place(answers: Iterable[Any], sequences: list, nothing: Any) -> list:
+    """Return the answers of sequences that have positions in their places, ``nothing`` for others."""
+    found = iter(answers)
+    return [next(found) if _n_rows(x) else nothing for x in sequences]
 
 
 def load_chain(path: str | os.PathLike[str]) -> ChainModel:

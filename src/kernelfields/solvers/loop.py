@@ -53,6 +53,10 @@ class Iteration(Bounded):
     gradient_norm: float
     step: float
     coefficient_norm: float = 0.0
+    #: The relative gap at which the fit ends; None where something else ends it.
+    tol: float | None = None
+    #: Whether the gap is one to the minimum; of an objective that is not convex, it measures how flat that is here.
+    bounded: bool = True
 
 
 @dataclass
@@ -227,6 +231,8 @@ def minimize(
                 gradient_norm=float(np.sqrt(dot(point.steepest, point.steepest))),
                 step=step,
                 coefficient_norm=float(np.sqrt(dot(point.theta, point.theta))),
+                tol=max(slack * tol, min(COARSEST, slack * enough / max(abs(point.value), 1e-300))),
+                bounded=posterior.convex,
             )
         )
         return bool(watch(history[-1])) if watch is not None else False

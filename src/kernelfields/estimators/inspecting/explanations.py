@@ -522,6 +522,8 @@ def one_row(x: Any) -> Any:
     """Return one sample as a table of one row; tables as they are."""
     if isinstance(x, np.ndarray) and x.ndim == 1:
         return x[None]
+    if isinstance(x, Mapping):
+        return [x]
     return [x] if isinstance(x, list | tuple) and x and not isinstance(x[0], list | tuple | np.ndarray) else x
 
 

@@ -27,12 +27,16 @@ from typing import Protocol
 import numpy as np
 
 from kernelfields.fields.chains import Packed
-from kernelfields.fields.evidence import SoftRows
+from kernelfields.fields.evidence import SoftRows, certain, informative
 from kernelfields.fields.label_cliques import LabelledInstances
 from kernelfields.inference.choice import FamilySpec, family_of, refuse_without_value
 from kernelfields.inference.family import EDGE, LabelFamily, Member, Placed, Potentials, Statistics
+from kernelfields.inference.single import SingleFamily
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.memory import check_tables_fit
+
+# Targets whose logarithm of allowed mass is this much below zero have more than rounding of what is forbidden.
+_LOST = 1e-6
 
 
 @dataclass
@@ -238,19 +242,45 @@ def _objective(
         return Likelihood(family, family.statistics(data.labelling, None if ones else weights), weights, workers)
     if isinstance(data.evidence, SoftRows):
         return Likelihood(family, soft_targets(family, data.evidence, weights), weights, workers)
+    known = certain(data.evidence)
+    if len(family.groups) == 1 and family.base is None and not informative(data.evidence[~known]).any():
+        # Where labels meet no others, those that are not known drop out, and the rest is convex.
+        single, rows = SingleFamily(family.n_positions, family.n_labels), weights[family.position_items] * known
+        return Likelihood(single, single.statistics(data.required_labels, rows), rows, workers)
     return PartialLikelihood(family, data.evidence, weights, workers)
 
 
 def soft_targets(family: LabelFamily, soft: SoftRows, weights: np.ndarray) -> Potentials:
-    """Return targets of single labels and of neighbours, weighted, and summed where potentials are tied."""
+    """Return targets of the labels of all cliques, weighted, and summed where potentials are tied.
+
+    Labels that meet farther apart than neighbours are those of the Markov chain that targets of pairs describe, or
+    independent: the mean of the member of the family that is this distribution.
+    """
     weigh = weights[family.position_items]
     node = soft.node * weigh[:, None]
     if len(family.groups) == 1:
         return family.placed(Potentials(node))
-    if family.method != "chain" or soft.edge is None:
-        raise ValueError("SoftTargets are for single labels, and for chains in which neighbours alone meet")
-    edge = soft.edge * weigh[:, None, None]
-    return family.placed(Potentials(node, {EDGE: edge.sum(axis=0, keepdims=True) if family.group(EDGE).tied else edge}))
+    if family.method == "chain":
+        edge = soft.pairs(family.offsets) * weigh[:, None, None]
+        edge = edge.sum(axis=0, keepdims=True) if family.group(EDGE).tied else edge
+        return family.placed(Potentials(node, {EDGE: edge}))
+    potentials, logs = family.zeros(), soft.logs
+    if soft.edge is not None:
+        before, after = family.clique_members(EDGE).T
+        if not np.array_equal(after - before, np.ones(len(after))):
+            raise ValueError("pairs of SoftTargets do not describe how a ring closes: leave them out")
+        logs = np.where(np.isin(np.arange(len(logs)), after)[:, None], 0.0, logs)
+        pairs, single = soft.edge[after], soft.node[before][:, :, None]
+        shares = np.divide(pairs, single, out=np.ones_like(pairs), where=single > 0)
+        with np.errstate(divide="ignore"):
+            potentials.tables[EDGE] = np.log(shares)
+    member = family.given(logs).at(potentials, weights)
+    if (lost := np.flatnonzero(member.log_partition < -_LOST)).size:
+        raise ValueError(f"sequence or graph {lost[0]}: targets give mass to labellings that are forbidden")
+    mean = member.mean()
+    if soft.edge is not None and family.group(EDGE).tied:
+        mean.tables[EDGE] = mean.tables[EDGE].sum(axis=0, keepdims=True)
+    return mean
 
 
 def nothing_observed(family: LabelFamily, weights: np.ndarray, workers: Workers) -> Likelihood:

@@ -84,6 +84,7 @@ class Laplace:
         probes: int = 10,
         random: np.random.Generator | None = None,
         exact_size: int = EXACT_SIZE,
+        announce: Callable[[str], None] = lambda text: None,
     ):
         posterior = point.posterior
         refuse_without_curvature(posterior)
@@ -91,6 +92,7 @@ class Laplace:
             raise ValueError(f"method must be 'auto', 'exact' or 'lanczos', got {method!r}")
         self.point = point
         self.posterior = posterior
+        self._announce = announce
         self.method = method if method != "auto" else "exact" if posterior.size <= exact_size else "lanczos"
         self.steps = min(steps, posterior.size)
         self._deviations = 1.0 / np.sqrt(posterior.prior_precision)
@@ -129,7 +131,10 @@ class Laplace:
         if self.method == "exact":
             moved = scipy.linalg.solve_triangular(self._factor.T, noise.T, lower=False, check_finite=False).T
         else:
-            moved = np.stack([self._function(row, lambda nodes: 1.0 / np.sqrt(nodes)) for row in noise])
+            moved = np.empty_like(noise)
+            for number, row in enumerate(noise):
+                self._announce(f"sample {number + 1} of {n_samples}, {self.steps} Lanczos steps each")
+                moved[number] = self._function(row, lambda nodes: 1.0 / np.sqrt(nodes))
         return self.mode + self._deviations * moved
 
     def covariance_products(self, vectors: np.ndarray) -> np.ndarray:
@@ -204,7 +209,8 @@ class Laplace:
         """Return log det (I + B) by stochastic Lanczos quadrature, and its standard error; keep the solves."""
         size = self.posterior.size
         values = []
-        for _ in range(probes):
+        for number in range(probes):
+            self._announce(f"probe {number + 1} of {probes} of the determinant, {self.steps} Lanczos steps each")
             probe = random.choice([-1.0, 1.0], size=size)
             basis, diagonal, beside = lanczos_vectors(self._whitened_product, probe, self.steps)
             nodes, vectors = spectrum(diagonal, beside)
@@ -239,7 +245,8 @@ def refuse_without_curvature(posterior: LogPosterior) -> None:
     if not posterior.convex:
         raise ValueError(
             "a Laplace approximation, and the evidence, need a label at every position, and labels are partly known "
-            "here: pass them completed, crf.predict(X, known=y)"
+            "here: labels that a field fills in are guesses and would count as if they were seen, so fit to the items "
+            "that are labelled throughout, and choose variances by cross-validation"
         )
     if not posterior.has_squares_only:
         raise ValueError(

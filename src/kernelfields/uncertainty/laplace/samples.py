@@ -4,9 +4,10 @@
     Var f(x, y)    = sum_k <phi(x, y), d_k>^2 + s (k(x, x) - ||z(x)||^2) k_y(y, y)
 
 for deviations d_k with sum_k d_k d_k^T the covariance of the coefficients: rows of a root of H^-1, or samples less
-their mean. A fit ends within its tolerance of the mode; the Gaussian is put at the mode itself, found by a few more
-Newton steps. Features of new inputs are computed once for all samples; each sample then costs a product and a pass
-of inference. The last term is for what the basis leaves out beyond ``left_out``, see :class:`LaplaceSamples`.
+their mean. Explicit features of fewer rows than columns are first brought to the span of the rows (RowSpans). A fit
+ends within its tolerance of the mode; the Gaussian is put at the mode itself, found by a few more Newton steps.
+Features of new inputs are computed once for all samples; each sample then costs a product and a pass of inference. The
+last term is for what the basis leaves out beyond ``left_out``, see :class:`LaplaceSamples`.
 Warns where the Gaussian is no good description of the posterior, or Lanczos steps were too few for samples.
 
 Probabilities averaged over the posterior are means over draws, or log-odds shrunk as much as they are uncertain:
@@ -42,10 +43,10 @@ from kernelfields.models.field import Field
 from kernelfields.models.stored_values import finite_array, record, whole_array, whole_number
 from kernelfields.numerics.sparse_rows import Rows, is_sparse
 from kernelfields.numerics.threads import Workers
-from kernelfields.objective.designs.design import Design
+from kernelfields.objective.designs.design import Design, LocalDesign
 from kernelfields.objective.posterior import LogPosterior
 from kernelfields.objective.term import Data, Term, shared_features
-from kernelfields.uncertainty.laplace.laplace import Evidence, Laplace, mode_of
+from kernelfields.uncertainty.laplace.laplace import Evidence, Laplace, mode_of, refuse_without_curvature
 
 # Draws whose objective is compared with the prediction of the Gaussian.
 _CHECKED_DRAWS = 10
@@ -53,6 +54,10 @@ _CHECKED_DRAWS = 10
 FARTHEST_RISE = 2.0
 #: Samples that the last quarter of the Lanczos steps has moved by this share of their length are warned of.
 LARGEST_TRUNCATION = 0.1
+# Explicit features of at most so many values are brought to the span of the rows.
+_MOST_VALUES = 5e7
+# By which share of it the value of the objective may differ from that of the fit: rounding of features is far less.
+_OTHER_DATA = 1e-4
 # Nudges along deviations are this long: derivatives by central differences, their error its square.
 _NUDGE = 1e-3
 # A probability of zero counts as this small one: the logarithm must exist.
@@ -168,18 +173,32 @@ def draw_posterior(
     probes: int,
     beyond_basis: bool | str,
     random: np.random.Generator,
+    fitted_value: float | None = None,
+    announce: Callable[[str], None] = lambda text: None,
 ) -> LaplaceSamples:
-    """Approximate the posterior of fitted terms on a labelled sample by a Gaussian, and draw coefficients from it."""
-    posterior = LogPosterior(sample.datafit([sample.design(term) for term in terms]))
-    point = mode_of(posterior, posterior.compressed([term.known for term in terms]), method)
-    found = Laplace(point, method=method, steps=steps, probes=probes, random=random)
+    """Approximate the posterior of fitted terms on a labelled sample by a Gaussian, and draw coefficients from it.
+
+    ``fitted_value`` is that of the objective at the end of the fit; ValueError where the sample gives another one.
+    """
+    designs = [sample.design(term) for term in terms]
+    frames = RowSpans(designs)
+    posterior = LogPosterior(sample.datafit(frames.designs))
+    start = posterior.flatten(frames.inside([term.known for term in terms]))
+    refuse_without_curvature(posterior)
+    _refuse_other_data(posterior.at(start).value, fitted_value)
+    announce(f"the mode of the posterior, {posterior.size:,} coefficients")
+    point = mode_of(posterior, start, method)
+    found = Laplace(point, method=method, steps=steps, probes=probes, random=random, announce=announce)
     draws = found.sample(int(n_samples), random)
     truncation = found.truncation
     # Without a single coefficient (all features are zero) there is nothing to be unsure of.
     rise = found.rise(draws[:_CHECKED_DRAWS]) if posterior.size else 1.0
-    samples, designs = _with_unseen(posterior, draws, random), posterior.datafit.designs
+    samples = [
+        _with_unseen(design, frames.outside(index, drawn, random), random)
+        for index, (design, drawn) in enumerate(zip(designs, _by_term(posterior, draws), strict=True))
+    ]
     root = seen = None
-    if found.method == "exact":
+    if found.method == "exact" and not frames.any:
         root = [found.root[:, block.rows].reshape(len(found.root), *block.shape) for block in posterior.blocks]
         seen = [_seen(design) for design in designs]
     left_out = None
@@ -197,17 +216,91 @@ def _seen(design: Design) -> np.ndarray | None:
     return None if occupied.all() else np.flatnonzero(occupied)
 
 
-def _with_unseen(posterior: LogPosterior, rows: np.ndarray, random: np.random.Generator) -> list[np.ndarray]:
-    """Return drawn coefficients (k, size) as (k, r, q) for each term; those of unseen features follow the prior."""
-    samples = []
-    for design, block in zip(posterior.datafit.designs, posterior.blocks, strict=True):
-        drawn, seen = rows[:, block.rows].reshape(len(rows), *block.shape), _seen(design)
-        if seen is not None:
-            full = (len(rows), *design.expand(drawn[0]).shape)
-            known, drawn = drawn, np.sqrt(design.term.prior_variance) * random.standard_normal(full)
-            drawn[:, seen] = known
-        samples.append(drawn)
-    return samples
+class RowSpans:
+    """Designs whose inputs span less than their explicit features, in coordinates of that span; others as they are.
+
+    With Z (n, r) the features and n < r, Z = Z Q Q^T for orthonormal columns Q (r, n) (QR of Z^T). The likelihood
+    depends on Q^T V alone, and what V has outside of the span keeps its prior: the evidence is the same.
+    """
+
+    def __init__(self, designs: Sequence[Design]):
+        self._given = list(designs)
+        known: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+        self._frames: list[np.ndarray | None] = []
+        self.designs: list[Design] = []
+        for design in designs:
+            rows = _wide_rows(design)
+            if rows is None:
+                self._frames.append(None)
+                self.designs.append(design)
+                continue
+            assert isinstance(design, LocalDesign)
+            if id(design.table) not in known:
+                frame, triangle = np.linalg.qr(rows.T)
+                known[id(design.table)] = frame, np.ascontiguousarray(triangle.T)
+            frame, inside = known[id(design.table)]
+            self._frames.append(frame)
+            self.designs.append(
+                LocalDesign.of_features(design.term, inside, design.n_labels, positions=design.positions)
+            )
+
+    @property
+    def any(self) -> bool:
+        """Whether a design has other coordinates."""
+        return any(frame is not None for frame in self._frames)
+
+    def inside(self, coefficients: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Return coefficients over all features of each design in the coordinates of its span."""
+        given = [design.compress(own) for design, own in zip(self._given, coefficients, strict=True)]
+        return [own if frame is None else frame.T @ own for own, frame in zip(given, self._frames, strict=True)]
+
+    def outside(self, index: int, drawn: np.ndarray, random: np.random.Generator) -> np.ndarray:
+        """Return drawn coordinates (k, n, q) as coefficients of the features (k, r, q), the rest from the prior."""
+        frame = self._frames[index]
+        if frame is None:
+            return drawn
+        variance = self._given[index].term.prior_variance
+        noise = np.sqrt(variance) * random.standard_normal((len(drawn), len(frame), drawn.shape[2]))
+        return noise + np.einsum(
+            "rn,knq->krq", frame, drawn - np.einsum("rn,krq->knq", frame, noise, optimize=True), optimize=True
+        )
+
+
+def _wide_rows(design: Design) -> np.ndarray | None:
+    """Return explicit features (n, r) that are worth other coordinates: less than half as many rows as columns."""
+    if not isinstance(design, LocalDesign) or design.term.support is not None or design.term.has_pivots:
+        return None
+    features = design.features
+    if not (isinstance(features, np.ndarray) or is_sparse(features)) or 2 * features.shape[0] > features.shape[1]:
+        return None
+    if np.prod(features.shape) > _MOST_VALUES:
+        return None
+    return np.asarray(features if isinstance(features, np.ndarray) else features.toarray(), dtype=np.float64)
+
+
+def _refuse_other_data(value: float, fitted: float | None) -> None:
+    """Raise where the objective has another value at the fit than it had there."""
+    if fitted is not None and not abs(value - fitted) <= _OTHER_DATA * max(abs(fitted), 1.0):
+        raise ValueError(
+            f"laplace needs the data of the fit, labels and weights included: at the fitted coefficients the objective "
+            f"is {value:.6g} on these, and it was {fitted:.6g}"
+        )
+
+
+def _by_term(posterior: LogPosterior, rows: np.ndarray) -> list[np.ndarray]:
+    """Return drawn coefficients (k, size) as (k, r, q) for each term."""
+    return [rows[:, block.rows].reshape(len(rows), *block.shape) for block in posterior.blocks]
+
+
+def _with_unseen(design: Design, drawn: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """Return drawn coefficients (k, r, q) over all features of a term; those of unseen ones follow the prior."""
+    seen = _seen(design)
+    if seen is None:
+        return drawn
+    full = (len(drawn), *design.expand(drawn[0]).shape)
+    every = np.sqrt(design.term.prior_variance) * random.standard_normal(full)
+    every[:, seen] = drawn
+    return every
 
 
 def _warn_of_poor_fits(rise: float, truncation: float, steps: int) -> None:
@@ -391,7 +484,12 @@ def averaged_answers(
                     )
                 yield sampled.marginals
 
-        yield answers.data, averaged_marginals(kind, answers.marginals, samples, marginals), joint
+        averaged = (
+            averaged_marginals(kind, answers.marginals, samples, marginals)
+            if answers.data.n_positions
+            else answers.marginals
+        )
+        yield answers.asked, averaged, joint
 
 
 def probit_marginals(marginals: np.ndarray, variances: np.ndarray) -> np.ndarray:
