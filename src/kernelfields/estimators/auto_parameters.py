@@ -92,8 +92,6 @@ class Training(Generic[Data, Reader]):
 class NoProgress(AbstractContextManager):
     """Progress of a fit that shows nothing."""
 
-    enough = 0.0
-
     def __exit__(self, *exception: object) -> None:
         """Nothing to end."""
 

@@ -358,13 +358,12 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
 
     def _fit_options(self, data: Data, progress: FitProgress | NoProgress, random: np.random.Generator) -> FitOptions:
         """Return how data are fitted: the solver, when it ends, and who sees its iterations."""
+        enough = 0.0
         if isinstance(self.tol, str):
             weights = getattr(data, "position_weights", None)
-            progress.enough = NATS_PER_POSITION * float(data.n_positions if weights is None else weights.sum())
+            enough = NATS_PER_POSITION * float(data.n_positions if weights is None else weights.sum())
         watch = self._watcher(progress)
-        return FitOptions(
-            self.solver, self._tolerance, self.max_iter, watch, random, progress.announce, enough=progress.enough
-        )
+        return FitOptions(self.solver, self._tolerance, self.max_iter, watch, random, progress.announce, enough=enough)
 
     # ---- what a search by cross-validation needs, see selection/
 

@@ -130,7 +130,7 @@ class SoftTargets:
 
     def read(
         self, classes: Iterable | None, lengths: np.ndarray | None, nouns: Nouns
-    ) -> tuple[np.ndarray, LabelEvidence, np.ndarray]:
+    ) -> tuple[np.ndarray, SoftRows, np.ndarray]:
         """Return labels (N,), the most probable ones, targets and the sorted classes; errors name what is wrong."""
         own, places = np.unique(np.asarray(self.classes), return_inverse=True)
         if len(own) != len(self.classes) or len(own) < 2:
