@@ -6,8 +6,9 @@ predict  table -> FrameReader.read  -> sequences -> the estimator's answers -> c
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
+from functools import wraps
 from typing import Any, Self
 
 import numpy as np
@@ -20,6 +21,13 @@ from kernelfields.estimators.hints import AdvisedEstimator
 from kernelfields.features.frames import FrameReader, FrameSequences
 from kernelfields.numerics.parameters import declares_parameters, parameter
 
+# Questions of the field that take a table in the place of sequences: alone, with its labels, or the rows of one
+# sequence. Others, without inputs, are asked as they are.
+_OF_TABLES = ("predict_nbest", "sample", "entropy", "predict_variances")
+_OF_LABELS = ("log_likelihood", "filled", "laplace", "certify")
+_OF_ONE = ("explain", "show")
+_OF_THE_FIT = ("weights", "summary", "stream", "certificate_", "rkhs_certificate_", "solution_")
+
 
 @declares_parameters
 class FrameCRF(AdvisedEstimator):
@@ -27,7 +35,9 @@ class FrameCRF(AdvisedEstimator):
 
     ``fit(df)`` takes features and labels from the columns; ``predict(df)`` answers by a column of the same library,
     with the index and in the order of the rows. Columns are found by name, so that their order does not matter, and
-    columns that the fit did not see are left aside.
+    columns that the fit did not see are left aside. The other questions of the field take tables as well:
+    ``predict_nbest``, ``entropy`` and ``log_likelihood`` answer for each sequence, ``sample`` by columns, ``explain`` and
+    ``show`` for the rows of one sequence.
 
     Rows are the samples of scikit-learn here, and a fold must not cut a sequence: give cross-validation the ids, as in
     ``cross_val_score(FrameCRF(...), df, groups=df["sequence"], cv=GroupKFold(5))``. Labels may be passed as ``y``
@@ -98,8 +108,10 @@ class FrameCRF(AdvisedEstimator):
     def predict_marginals(self, X: object, *, known: object = None, **settings: object) -> object:
         """Return a table with p(y_t | x) for each row, a column per label, named by it; ``known`` as for predict."""
         sequences, given = self._given(X, known)
-        settings |= given
-        return sequences.columns(self._ask("predict_marginals", sequences.X, **settings), self.classes_)
+        answer = self._ask("predict_marginals", sequences.X, **given, **settings)
+        if settings.get("cliques") is None:
+            return sequences.columns(answer, self.classes_)
+        return sequences.columns(answer[0], self.classes_), answer[1]
 
     def _given(self, X: object, known: object) -> tuple[FrameSequences, dict[str, object]]:
         """Return the sequences of a table, and the keyword of the estimator for what is known of their labels."""
@@ -116,9 +128,51 @@ class FrameCRF(AdvisedEstimator):
         sequences = self.sequences(X, y, labelled=True)
         return self.estimator_.score(sequences.X, sequences.y)
 
-    def _ask(self, question: str, X: list, **settings: object) -> list:
-        """Return an answer of the estimator, or of the last step of a pipeline."""
+    def __getattr__(self, name: str) -> Any:
+        # Only what is not found here comes this way.
+        if name not in (*_OF_TABLES, *_OF_LABELS, *_OF_ONE, *_OF_THE_FIT):
+            return super().__getattr__(name)  # type: ignore[misc]  # checkers of types do not see it
+        check_is_fitted(self, "estimator_")
+        asked = getattr(self._opened([])[1], name)
+        return asked if name in _OF_THE_FIT else self._of_tables(name, asked)
+
+    def _of_tables(self, name: str, asked: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a question of the field for tables: X is one, y a column of labels or what takes its place."""
+
+        @wraps(asked)
+        def answer(X: object, y: object = None, *arguments: object, known: object = None, **settings: object) -> Any:
+            sequences, given = self._given(X, known)
+            if name in _OF_TABLES:
+                arguments = arguments if y is None else (y, *arguments)
+                found = self._ask(name, sequences.X, *arguments, **given, **settings)
+                if name == "predict_variances":
+                    return sequences.columns(found, self.classes_)
+                if name != "sample":
+                    return found
+                if found and found[0].ndim > 1:
+                    return sequences.columns([draws.T for draws in found], range(len(found[0])))
+                return sequences.column(found, str(self.label))
+            if name in _OF_LABELS or y is not None:
+                partly = name in ("log_likelihood", "filled")
+                labels = self._reader.read(X, y, labelled=True, partly=partly).y
+                arguments = (labels, *arguments)
+            if name in _OF_LABELS:
+                return self._ask(name, sequences.X, *arguments, **given, **settings)
+            if len(sequences.X) != 1:
+                raise ValueError(f"{name} takes the rows of one sequence, and the table has {len(sequences.X)}")
+            labels = None if y is None else arguments[0][0]
+            return self._ask(name, sequences.X[:1], labels, *arguments[1:], **settings)
+
+        return answer
+
+    def _opened(self, X: list) -> tuple[list, Any]:
+        """Return inputs as the field sees them and the field, the last step of a pipeline."""
         estimator = self.estimator_
-        if isinstance(estimator, Pipeline):
-            X, estimator = estimator[:-1].transform(X) if len(estimator) > 1 else X, estimator[-1]
-        return getattr(estimator, question)(X, **settings)
+        if not isinstance(estimator, Pipeline):
+            return X, estimator
+        return estimator[:-1].transform(X) if len(estimator) > 1 and X else X, estimator[-1]
+
+    def _ask(self, question: str, X: list, *arguments: object, **settings: object) -> Any:
+        """Return an answer of the field."""
+        X, field = self._opened(X)
+        return getattr(field, question)(X[0] if question in _OF_ONE else X, *arguments, **settings)
