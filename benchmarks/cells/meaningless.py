@@ -69,7 +69,7 @@ _enter(("load_chain (NumPy alone)", "ONNX"), _WHOLE, "the files of chains in pro
 
 # ---- clusters
 _enter(
-    ("score", "fit_temperature", "evaluate_model", "feature_importance", "labels of text or numbers", *_PARTLY),
+    ("fit_temperature", "evaluate_model", "feature_importance", "labels of text or numbers", *_PARTLY),
     _CLUSTERS,
     "no labels are given, and clusters have no true ones",
 )
@@ -78,9 +78,7 @@ _enter(
     ("certify", "certificate_"), _CLUSTERS, "information is not convex, and its optimum a local one: no gap is known"
 )
 _enter(("laplace", "optimize='evidence'", "partial_fit"), _CLUSTERS, "there is no posterior: no labels were seen")
-_enter(
-    ("development set", "cross_val_score", "GridSearchCV", "FieldSearchCV"), _CLUSTERS, "no labels to be right about"
-)
+_enter(("development set", "FieldSearchCV"), _CLUSTERS, "no labels to be right about")
 _enter(
     ("constraints", "allowed: LabelDictionary", "allowed: PrunedBy", "label_kernel"),
     _CLUSTERS,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy.special import entr
 
 from benchmarks.cells.features import feature
-from benchmarks.cells.subjects import Points, Subject
+from benchmarks.cells.subjects import Clusters, Frames, Points, SequenceClusters, Subject
 from benchmarks.cells.verdicts import Inexpressible, check, close, same
 from kernelfields import evaluate_model
 from kernelfields.evaluation import feature_importance, fit_temperature
@@ -15,6 +18,8 @@ from kernelfields.reports.report import report_page
 
 _QUESTIONS = "questions"
 _DRAWS = 4000
+# Clique sets of single labels, whose features have weights by name.
+_SETS = ("node", "label")
 
 
 def grid(model: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -55,7 +60,7 @@ def pair_marginals(s: Subject) -> None:
     _, joints = s.model.predict_marginals(s.X_new, cliques=s.group)
     for item, joint in zip(s.new, joints, strict=True):
         law = s.law(s.model, item)
-        close(joint, [law.pair(*pair) for pair in s.pairs(item)], words="joint marginals")
+        close(joint, [s.joint(law, pair) for pair in s.pairs(item)], words="joint marginals")
 
 
 @feature(_QUESTIONS, "predict_nbest")
@@ -77,7 +82,9 @@ def sample(s: Subject) -> None:
         close(drawn.mean(), (points * density * widths).sum(), 0.1, "mean of draws")
         return
     drawn = s.model.sample(s.X_new, n_samples=_DRAWS, random_state=0)
-    if s.rows or isinstance(drawn, np.ndarray):
+    if isinstance(s, Frames):
+        drawn = [np.array(rows).T for rows in s.split(np.asarray(drawn))]
+    elif s.rows or isinstance(drawn, np.ndarray):
         drawn = [np.asarray(drawn)[:, row].reshape(_DRAWS, -1) for row in range(len(s.new))]
     for item, own in zip(s.new, drawn, strict=True):
         shares = np.array([[np.mean(column == label) for label in s.classes] for column in np.asarray(own).T])
@@ -108,8 +115,6 @@ def log_likelihood(s: Subject) -> None:
 
 def labelled(s: Subject, items: list) -> list:
     """Return items with labels that the model has; clusters have numbers."""
-    from dataclasses import replace
-
     if s.labelled:
         return items
     letters = ["a", "b", "c"]
@@ -121,6 +126,11 @@ def score(s: Subject) -> None:
     """Compare the score with the share of right labels (of instances, where labels are several)."""
     if isinstance(s, Points):
         close(s.model.score(s.X), s.model.score_samples(s.X).mean(), words="score")
+        return
+    if isinstance(s, Clusters | SequenceClusters):
+        tables = np.concatenate([s.law(s.model, item).marginals() for item in s.new])
+        information = entr(tables.mean(axis=0)).sum() - entr(tables).sum(axis=1).mean()
+        close(s.model.score(s.X_new), information, words="information")
         return
     right = []
     for item, labels in zip(s.new, s.labels(s.model.predict(s.X_new)), strict=True):
@@ -174,6 +184,11 @@ def known(s: Subject) -> None:
 def explain(s: Subject) -> None:
     """Compare the sum of contributions with the difference of two log-probabilities."""
     item = labelled(s, s.new)[2]
+    if s.name == "SequenceClassifier":
+        for place in s.model.explain(s.one(item)).positions:
+            total = sum(part.amount for part in place.contributions) + place.more_amount
+            close(total, place.difference, words="sum of contributions")
+        return
     explanation = s.model.explain(s.one(item), s.one_labels(item))
     law, numbers = s.law(s.model, item), s.numbers(item.labels)
     for place in explanation.positions:
@@ -191,10 +206,8 @@ def explain(s: Subject) -> None:
 def weights(s: Subject) -> None:
     """Find the coefficients of features in the table."""
     rows = s.model.weights(top=None).to_rows()
-    found = sorted(row["weight"] for row in rows if row["feature"] is not None)
-    tables = [
-        np.asarray(table) for name, table in s.field(s.model).coef_.items() if name.split()[0] in ("node", "label")
-    ]
+    found = sorted(row["weight"] for row in rows if row["feature"] is not None and row["set"].split()[0] in _SETS)
+    tables = [np.asarray(table) for name, table in s.field(s.model).coef_.items() if name.split()[0] in _SETS]
     expected = sorted(float(value) for table in tables for value in table.ravel() if value)
     close(found, expected, words="weights of features")
 
@@ -222,7 +235,7 @@ def show(s: Subject) -> None:
 def stream(s: Subject) -> None:
     """Compare marginals at an infinite lag with those of the whole sequence, and at lag 0 with those of its begin."""
     item = s.new[2]
-    x = s.one(item)
+    x = s.one(item) if not isinstance(s, Frames) else item.x
     law = s.law(s.model, item)
     stream = s.model.stream(lag=np.inf)
     for t in range(len(item.x)):
@@ -230,8 +243,6 @@ def stream(s: Subject) -> None:
     close(stream.end().marginals, law.marginals(), words="marginals of a stream")
     late = s.model.stream(lag=0)
     first = late.push(x[:1]).marginals
-    from dataclasses import replace
-
     begin = s.law(s.model, replace(item, x=item.x[:1], labels=item.labels[:1]))
     close(first, begin.marginals(), words="the first marginals of a stream")
 
@@ -243,10 +254,25 @@ def laplace(s: Subject) -> None:
     evidence = model.laplace(s.X, s.y, n_samples=30, random_state=0)
     check(np.isfinite(evidence.value), "the evidence is not finite")
     averaged = s.marginals(model, uncertainty="sampling")
+    if s.redrawn:
+        for item, table in zip(s.new, averaged, strict=True):
+            laws = [s.law(own, item).marginals() for own in redrawn(s, model)]
+            close(table, np.mean(laws, axis=0), words="averages over drawn coefficients")
+        return
     close(next(table.sum(axis=1) for table in averaged), np.ones(len(averaged[0])), words="sums")
     certain, unsure = np.concatenate(s.marginals(model)), np.concatenate(averaged)
     check(np.abs(certain - unsure).max() < 0.25, "averaged marginals are far from those of the fit")
     check(np.abs(certain - unsure).max() > 1e-6, "averaged marginals are those of the fit")
+
+
+def redrawn(s: Subject, model: Any) -> Iterator[Any]:
+    """Yield the model with each of the coefficients that were drawn."""
+    field = s.field(model)
+    fitted, drawn = field.coef_, model.sample_coefficients()
+    for number in range(len(next(iter(drawn.values())))):
+        field.coef_ = {name: values[number] for name, values in drawn.items()}
+        yield model
+    field.coef_ = fitted
 
 
 @feature(_QUESTIONS, "certify")

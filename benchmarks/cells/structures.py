@@ -76,10 +76,10 @@ def with_words(s: Subject, items: list[Item]) -> list[Item]:
 @feature(_STRUCTURES, "allowed: LabelDictionary")
 def allowed(s: Subject) -> None:
     """Allow the labels that a word was seen with."""
-    if s.name == "FrameCRF" or not s.labelled:
-        feature_name: Any = "f0"
-    else:
-        feature_name = "f0" if s.name == "compat.CRF" else 0
+    feature_name: Any = "f0" if s.name in ("FrameCRF", "compat.CRF") else 0
+    if s.rows or s.name == "SequenceClassifier":
+        s.fit(allowed=LabelDictionary(0, min_count=1))
+        return
     items, new = with_words(s, s.items), with_words(s, s.new)
     seen: dict[float, set] = {}
     for item in items:

@@ -100,6 +100,8 @@ class Subject:
     probabilities: ClassVar[str] = "predict_marginals"
     #: The group of cliques whose joint marginals are asked for.
     group: ClassVar[str] = "edge"
+    #: Whether a law follows from coefficients alone, so that drawn ones may take their place.
+    redrawn: ClassVar[bool] = True
 
     # ---- data
 
@@ -229,6 +231,10 @@ class Subject:
         """Return the positions whose joint marginals are asked for."""
         return list(pairwise(range(len(item.x))))
 
+    def joint(self, law: Law, pair: tuple[int, int]) -> np.ndarray:
+        """Return the joint marginals of two positions that a law has."""
+        return law.pair(*pair)
+
     # ---- laws
 
     def scores(self, model: Any, item: Item) -> Scores:
@@ -320,6 +326,12 @@ class Segments(Subject):
     kind = SegmentCRF
     fixed: ClassVar[dict[str, Any]] = {"max_duration": 3}
     jointly = True
+    redrawn = False
+
+    def joint(self, law: Law, pair: tuple[int, int]) -> np.ndarray:
+        """Return the probabilities of steps from one segment to the next: labels that stay are one segment."""
+        steps = law.pair(*pair)
+        return steps - np.diag(np.diag(steps))
 
     def scores(self, model: Any, item: Item) -> Scores:
         """Return the scores of positions, and those of the durations and steps of segments."""
@@ -451,6 +463,7 @@ class MultiLabel(Subject):
     classes: ClassVar[list] = [0, 1]
     rows = True
     n_items = 30
+    redrawn = False
     n_names: ClassVar[int] = 3
 
     def draw(self, random: np.random.Generator, count: int) -> list[Item]:
@@ -650,13 +663,14 @@ class Frames(Chain):
 
     def labels(self, answer: Any) -> list[list]:
         """Return the labels of each of the new sequences."""
-        return self._split(np.asarray(answer))
+        return self.split(np.asarray(answer))
 
     def tables(self, answer: Any) -> list[np.ndarray]:
         """Return the probabilities of each of the new sequences."""
-        return [np.array(rows, dtype=float) for rows in self._split(np.asarray(answer))]
+        return [np.array(rows, dtype=float) for rows in self.split(np.asarray(answer))]
 
-    def _split(self, values: np.ndarray) -> list[list]:
+    def split(self, values: np.ndarray) -> list[list]:
+        """Return one list for each sequence, of the new ones or those of the fit."""
         lengths = [len(item.x) for item in (self.new if len(values) < 30 else self.items)]
         return [part.tolist() for part in np.split(values, np.cumsum(lengths)[:-1])]
 

@@ -17,9 +17,9 @@ from sklearn.preprocessing import FunctionTransformer
 
 from benchmarks.cells.data_forms import agree, answers
 from benchmarks.cells.features import feature
-from benchmarks.cells.subjects import Points, Searched, Subject
-from benchmarks.cells.verdicts import Inexpressible, check, close, same
-from kernelfields import FieldSearchCV
+from benchmarks.cells.subjects import Frames, Points, Searched, Subject
+from benchmarks.cells.verdicts import check, close, same
+from kernelfields import FieldSearchCV, FrameCRF
 from kernelfields.serving import load_chain, to_onnx
 
 _TOOLS = "tools"
@@ -90,7 +90,12 @@ def grid_search(s: Subject) -> None:
 @feature(_TOOLS, "FieldSearchCV")
 def our_search(s: Subject) -> None:
     """Search two prior variances by FieldSearchCV, and compare the best with a fit of its parameters."""
-    search = FieldSearchCV(s.make(), prior_variances=[0.1, 1.0], cv=2, halving=False, extend=False, random_state=0)
+    settings: dict[str, Any] = {"prior_variances": [0.1, 1.0], "cv": 2, "halving": False, "extend": False}
+    search: Any
+    if isinstance(s, Frames):
+        search = FrameCRF(FieldSearchCV(s.make().estimator, **settings, random_state=0))
+    else:
+        search = FieldSearchCV(s.make(), **settings, random_state=0)
     s.fit_to(search, s.X, [item.labels for item in s.items], {})
     check(np.isfinite(search.best_score_), f"best score {search.best_score_}")
     best = s.fit(prior_variance=search.best_params_["prior_variance"])

@@ -6,9 +6,9 @@ predict  table -> FrameReader.read  -> sequences -> the estimator's answers -> c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, Self
 
 import numpy as np
@@ -16,21 +16,25 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.estimators.chain_crf import ChainCRF
-from kernelfields.estimators.hints import AdvisedEstimator
-from kernelfields.features.frames import FrameReader, FrameSequences
+from kernelfields.estimators.chain_crf import ChainCRF, RingCRF
+from kernelfields.estimators.segment_crf import SegmentCRF
+from kernelfields.estimators.stored import Functions, StoredEstimator
+from kernelfields.features.frames import NUMBER, TEXT, FrameReader, FrameSequences
+from kernelfields.formats.model_file import Document
 from kernelfields.numerics.parameters import declares_parameters, parameter
 
 # Questions of the field that take a table in the place of sequences: alone, with its labels, or the rows of one
-# sequence. Others, without inputs, are asked as they are.
+# sequence. Others, without inputs, are asked as they are, and so are the attributes of the fit.
 _OF_TABLES = ("predict_nbest", "sample", "entropy", "predict_variances")
 _OF_LABELS = ("log_likelihood", "filled", "laplace", "certify")
 _OF_ONE = ("explain", "show")
-_OF_THE_FIT = ("weights", "summary", "stream", "certificate_", "rkhs_certificate_", "solution_")
+_OF_THE_FIT = ("weights", "summary", "stream")
+# The fields that its model files may hold.
+_KEPT = (ChainCRF, RingCRF, SegmentCRF)
 
 
 @declares_parameters
-class FrameCRF(AdvisedEstimator):
+class FrameCRF(StoredEstimator):
     """A field on tables of pandas, polars or pyarrow: one row per position, a column of sequence ids, one of labels.
 
     ``fit(df)`` takes features and labels from the columns; ``predict(df)`` answers by a column of the same library,
@@ -64,6 +68,8 @@ class FrameCRF(AdvisedEstimator):
     feature_names_in_, n_features_in_ : columns of features that the fit has seen, and their number
     """
 
+    kind = "FrameCRF"
+
     estimator: BaseEstimator | None = parameter(None, first=True)
     sequence: Hashable = parameter("sequence")
     label: Hashable = parameter("label")
@@ -78,9 +84,24 @@ class FrameCRF(AdvisedEstimator):
         """
         reader = FrameReader(self.sequence, self.label, self.features, self.sort)
         estimator = ChainCRF() if self.estimator is None else clone(self.estimator)
+        if getattr(estimator, "warm_start", False) and hasattr(self, "estimator_"):
+            estimator = self.estimator_.set_params(**estimator.get_params(deep=False))
         sequences = reader.learn(X, y, partly=getattr(estimator, "partial_labels", None) is not None)
-        self.estimator_ = estimator.fit(sequences.X, sequences.y, **settings)
-        self._reader = reader
+        return self._keep(estimator.fit(sequences.X, sequences.y, **settings), reader)
+
+    def partial_fit(self, X: object, y: object = None, **settings: Any) -> Self:
+        """Fit one more table of sequences, as :meth:`ChainCRF.partial_fit` does; ``y`` as in :meth:`fit`."""
+        if not hasattr(self, "estimator_"):
+            reader = FrameReader(self.sequence, self.label, self.features, self.sort)
+            estimator, sequences = clone(ChainCRF() if self.estimator is None else self.estimator), reader.learn(X, y)
+        else:
+            reader, estimator = self._reader, self.estimator_
+            sequences = reader.read(X, y, labelled=True)
+        return self._keep(estimator.partial_fit(sequences.X, sequences.y, **settings), reader)
+
+    def _keep(self, estimator: Any, reader: FrameReader) -> Self:
+        """Take a fitted field, and the reader of its tables, for one's own."""
+        self.estimator_, self._reader = estimator, reader
         self.feature_names_in_ = np.array(reader.feature_names, dtype=object)
         self.n_features_in_ = len(reader.feature_names)
         return self
@@ -128,45 +149,93 @@ class FrameCRF(AdvisedEstimator):
         sequences = self.sequences(X, y, labelled=True)
         return self.estimator_.score(sequences.X, sequences.y)
 
+    def to_document(self) -> Document:
+        """Return the fitted field and the names of its columns as plain values and arrays; of a search the best one."""
+        field = getattr(self.estimator_, "best_estimator_", self.estimator_)
+        if not isinstance(field, _KEPT):
+            raise ValueError(
+                f"a FrameCRF around a {type(field).__name__} has no model file: save the steps of a pipeline on their "
+                "own, estimator_[-1].save(path) the field"
+            )
+        names = {"sequence": self.sequence, "label": self.label, "sort": self.sort}
+        kinds = self._reader.kinds
+        for name in (*names.values(), *kinds):
+            if not isinstance(name, str | int):
+                raise ValueError(f"names of columns in a model file are text or whole numbers, got {name!r}")
+        columns = [[name, kind] for name, kind in kinds.items()]
+        chosen = self.features is not None
+        return {**names, "columns": columns, "chosen": chosen, "kind": field.kind, "field": field.to_document()}
+
+    @classmethod
+    def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
+        """Return the estimator that was described; errors of any kind if it is not sound."""
+        field = {kind.kind: kind for kind in _KEPT}[document["kind"]].from_document(document["field"], callables)
+        kinds = {name: kind for name, kind in document["columns"]}
+        if not kinds or not {*kinds.values()} <= {NUMBER, TEXT}:
+            raise ValueError("the columns of features must hold numbers or text")
+        features = list(kinds) if document["chosen"] else None
+        own = {name: document[name] for name in ("sequence", "label", "sort")}
+        reader = FrameReader(**own, features=features, kinds=kinds)
+        return cls(clone(field), features=features, **own)._keep(field, reader)
+
     def __getattr__(self, name: str) -> Any:
         # Only what is not found here comes this way.
-        if name not in (*_OF_TABLES, *_OF_LABELS, *_OF_ONE, *_OF_THE_FIT):
+        of_the_fit = name in _OF_THE_FIT or (
+            name.endswith("_") and not name.startswith("_") and "estimator_" in vars(self)
+        )
+        if not of_the_fit and name not in (*_OF_TABLES, *_OF_LABELS, *_OF_ONE):
             return super().__getattr__(name)  # type: ignore[misc]  # checkers of types do not see it
         check_is_fitted(self, "estimator_")
         asked = getattr(self._opened([])[1], name)
-        return asked if name in _OF_THE_FIT else self._of_tables(name, asked)
+        if of_the_fit:
+            return asked
+        ask = (
+            self._ask_of_table
+            if name in _OF_TABLES
+            else self._ask_of_labels
+            if name in _OF_LABELS
+            else self._ask_of_one
+        )
+        return wraps(asked)(partial(ask, name))
 
-    def _of_tables(self, name: str, asked: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a question of the field for tables: X is one, y a column of labels or what takes its place."""
+    def _ask_of_table(self, name: str, X: object, *arguments: object, known: object = None, **settings: object) -> Any:
+        """Return what the field answers for the sequences of a table: columns where there is an answer for each row."""
+        sequences, given = self._given(X, known)
+        found = self._ask(name, sequences.X, *arguments, **given, **settings)
+        if name == "predict_variances":
+            return sequences.columns(found, self.classes_)
+        if name != "sample":
+            return found
+        if found and np.ndim(found[0]) > 1:
+            return sequences.columns([draws.T for draws in found], range(len(found[0])))
+        return sequences.column(found, str(self.label))
 
-        @wraps(asked)
-        def answer(X: object, y: object = None, *arguments: object, known: object = None, **settings: object) -> Any:
-            sequences, given = self._given(X, known)
-            if name in _OF_TABLES:
-                arguments = arguments if y is None else (y, *arguments)
-                found = self._ask(name, sequences.X, *arguments, **given, **settings)
-                if name == "predict_variances":
-                    return sequences.columns(found, self.classes_)
-                if name != "sample":
-                    return found
-                if found and found[0].ndim > 1:
-                    return sequences.columns([draws.T for draws in found], range(len(found[0])))
-                return sequences.column(found, str(self.label))
-            if name in _OF_LABELS or y is not None:
-                partly = name in ("log_likelihood", "filled")
-                labels = self._reader.read(X, y, labelled=True, partly=partly).y
-                arguments = (labels, *arguments)
-            if name in _OF_LABELS:
-                return self._ask(name, sequences.X, *arguments, **given, **settings)
-            if len(sequences.X) != 1:
-                raise ValueError(f"{name} takes the rows of one sequence, and the table has {len(sequences.X)}")
-            labels = None if y is None else arguments[0][0]
-            return self._ask(name, sequences.X[:1], labels, *arguments[1:], **settings)
+    def _ask_of_labels(
+        self, name: str, X: object, y: object = None, *arguments: object, known: object = None, **settings: object
+    ) -> Any:
+        """Return what the field answers for the sequences of a table and their labels, ``y`` or a column of it."""
+        partly = name in ("log_likelihood", "filled")
+        sequences = self._reader.read(X, y, labelled=True, partly=partly)
+        given = self._given(X, known)[1]
+        return self._ask(name, sequences.X, sequences.y, *arguments, **given, **settings)
 
-        return answer
+    def _ask_of_one(self, name: str, X: object, y: object = None, *arguments: object, **settings: object) -> Any:
+        """Return what the field answers for the rows of one sequence; ``y`` holds their labels."""
+        sequences = self.sequences(X, y, labelled=y is not None)
+        if len(sequences.X) != 1:
+            raise ValueError(f"{name} takes the rows of one sequence, and the table has {len(sequences.X)} sequences")
+        inputs, field = self._opened(sequences.X)
+        labels = None if sequences.y is None else sequences.y[0]
+        return getattr(field, name)(inputs[0], labels, *arguments, **settings)
+
+    def _asked_field(self, X: object, y: object) -> tuple[Any, list, list | None]:
+        """Return the field, with X and y as it takes them: what evaluations ask."""
+        sequences = self.sequences(X, y, labelled=True)
+        inputs, field = self._opened(sequences.X)
+        return field, inputs, sequences.y
 
     def _opened(self, X: list) -> tuple[list, Any]:
-        """Return inputs as the field sees them and the field, the last step of a pipeline."""
+        """Return inputs as the field sees them, and the field, the last step of a pipeline."""
         estimator = self.estimator_
         if not isinstance(estimator, Pipeline):
             return X, estimator
@@ -174,5 +243,5 @@ class FrameCRF(AdvisedEstimator):
 
     def _ask(self, question: str, X: list, *arguments: object, **settings: object) -> Any:
         """Return an answer of the field."""
-        X, field = self._opened(X)
-        return getattr(field, question)(X[0] if question in _OF_ONE else X, *arguments, **settings)
+        inputs, field = self._opened(X)
+        return getattr(field, question)(inputs, *arguments, **settings)

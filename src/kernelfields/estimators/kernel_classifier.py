@@ -112,7 +112,7 @@ class KernelClassifier(ClassifierMixin, LabelledField[Graphs, TableReader]):
         reader = TableReader()
         known = self._partial_settings().classes if part_of is None else part_of[1]
         if tells_partly(y) or (y is not None and known is not None and part_of is None):
-            data, classes = _partly_labelled(reader.learn(self, X)[0], y, sample_weight, known)
+            data, classes = partly_labelled(reader.learn(self, X)[0], y, sample_weight, known)
         else:
             inputs, targets = reader.learn(self, X, y)
             check_classification_targets(targets)
@@ -136,7 +136,7 @@ class KernelClassifier(ClassifierMixin, LabelledField[Graphs, TableReader]):
         if y is None:
             return single_nodes(self._reader.read(self, X)[0])
         if tells_partly(y):
-            return _partly_labelled(self._reader.read(self, X)[0], y, sample_weight, self.classes_)[0]
+            return partly_labelled(self._reader.read(self, X)[0], y, sample_weight, self.classes_)[0]
         inputs, targets = self._reader.read(self, X, y)
         unknown = set(np.unique(targets).tolist()) - set(self.classes_.tolist())
         if unknown:
@@ -256,7 +256,7 @@ def single_nodes(
     return Graphs(inputs, np.arange(inputs.shape[0] + 1), labels, weights, evidence)
 
 
-def _partly_labelled(
+def partly_labelled(
     inputs: Matrix, y: object, sample_weight: object, classes: Iterable | None
 ) -> tuple[Graphs, np.ndarray]:
     """Return single nodes whose labels are partly known, and the sorted classes."""
