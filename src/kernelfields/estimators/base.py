@@ -71,8 +71,8 @@ from kernelfields.inference.family import EDGE, warn_of_inference
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.labels import LabelKernel
 from kernelfields.kernels.registry import has_no_scale, has_one_scale
-from kernelfields.models.build import NamedCliques, build_designs
-from kernelfields.models.callbacks import Checkpoint
+from kernelfields.models.build import NamedCliques, build_designs, continued_designs
+from kernelfields.models.callbacks import Checkpoint, patience_of
 from kernelfields.models.documents import (
     check_widths,
     checked_classes,
@@ -86,6 +86,7 @@ from kernelfields.models.documents import (
 )
 from kernelfields.models.field import Field
 from kernelfields.models.fit import (
+    DevelopmentSet,
     FieldKeeper,
     FitOptions,
     FittedBy,
@@ -102,6 +103,7 @@ from kernelfields.numerics.parameters import (
     check_choice,
     check_count,
     check_declared,
+    check_penalty,
     check_tolerance,
     count_or_none,
     declares_parameters,
@@ -198,6 +200,8 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
     inference_: FittedBy | None = attribute()
     laplace_: LaplaceSamples = attribute()
     evidence_path_: EvidencePath | None = attribute()
+    #: Log-likelihoods of the development set after each iteration, None without one; not kept in files.
+    dev_log_likelihoods_: np.ndarray | None = None
     feature_names_in_: np.ndarray = attribute()
     _reader: Reader = attribute()
     _certificates: tuple[Certificate, Certificate] | None = attribute()
@@ -230,6 +234,12 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         """Return the data of the fit once more, labelled and weighted as they were in it."""
         return weigh_classes(self._read(X, y, sample_weight), self.classes_, self.class_weight)
 
+    def _learn_again(
+        self, X: object, y: object, sample_weight: object, part_of: None
+    ) -> tuple[Reader, Data, np.ndarray]:
+        """Return what :meth:`_learn` does for a fit that goes on: data as the present reader reads them."""
+        return self._reader, self._read_fitted(X, y, sample_weight), self.classes_
+
     def _family_spec(self, classes: np.ndarray, data: Data) -> FamilySpec:
         """Return what decides the family of labellings: which labels meet, and what they may be."""
         return FamilySpec(self._family_kind, len(classes))
@@ -240,6 +250,9 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
 
     def _designs(self, training: Training[Data, Reader], sample: Sample) -> Start:
         """Return the terms of the field on the sample, and the coefficients to start from, None for zero."""
+        if self._continues:
+            designs = continued_designs(training.cliques, self.field_.terms, sample)
+            return self._optimized(training, sample, designs, [term.known for term in self.field_.terms])
         designs = build_designs(training.cliques, sample, training.options.random, training.announce)
         return self._optimized(training, sample, designs, None)
 
@@ -314,7 +327,8 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
     ) -> Training[Data, Reader]:
         """Return what a fit works on: the data as they are read and scaled, where they go, and how they are fitted."""
         random = random_generator(self.random_state)
-        reader, data, classes = self._learn(X, y, sample_weight, part_of)
+        learn = self._learn_again if self._continues and part_of is None else self._learn
+        reader, data, classes = learn(X, y, sample_weight, part_of)
         spec, engine = self._family_spec(classes, data), self._engine(data)
         partial = self._partial_settings()
         criteria = partial.criteria(engine, data, reader, classes)
@@ -479,9 +493,33 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         """Return the options of the fit once its terms are known."""
         return training.options
 
+    def _held_out_data(self, training: Training[Data, Reader]) -> Data | None:
+        """Return the development set, read as the data of the fit were; None if there is none."""
+        X, y = training.held_out
+        if (X is None) != (y is None):
+            raise ValueError("a development set needs both X_dev and y_dev")
+        if X is None:
+            return None
+        try:
+            return self._read_beside(training, X, y)
+        except ValueError as error:
+            raise ValueError(f"development set: {error}") from error
+
+    def _read_beside(self, training: Training[Data, Reader], X: object, y: object) -> Data:
+        """Return labelled data beside those of a fit that is not over yet."""
+        reading = copy.copy(self)
+        reading._reader, reading.classes_ = training.reader, training.classes
+        reading.field_ = Field([], training.spec)
+        return reading._read(X, y)
+
     def _place_development(self, training: Training[Data, Reader]) -> int:
         """Put a development set beside the training data, if there is one; return its number of positions."""
-        return 0
+        data = self._held_out_data(training)
+        if data is None:
+            return 0
+        sample = training.place(data, training.cliques, training.data.n_positions, solved=False)
+        training.development = DevelopmentSet(sample, patience_of(check_callbacks(self.callbacks)))
+        return data.n_positions
 
     def _progress(self) -> FitProgress | NoProgress:
         """Return a context that shows the progress of a fit if ``verbose``."""
@@ -544,6 +582,8 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         certificates = (fitted.span, fitted.rkhs) if fitted.family.exact else None
         field, inference = Field(fitted.terms, training.spec), FittedBy.of(fitted.family)
         self.evidence_path_ = training.evidence_path
+        development = training.development
+        self.dev_log_likelihoods_ = None if development is None else np.array(development.scores)
         for later in ("laplace_", "continuation_"):
             self.__dict__.pop(later, None)
         return self._set_field(training.reader, training.classes, field, inference, fitted.solution, certificates)
@@ -1183,6 +1223,12 @@ class LabelledField(FieldEstimator[Data, Reader]):
     engine: EngineLike = parameter("auto")
     callbacks: Sequence[object] | None = parameter(None, lambda value, name: check_callbacks(value))
     class_weight: Mapping[object, float] | str | None = parameter(None, lambda value, name: check_class_weight(value))
+    l1: float = parameter(0.0, check_penalty)
+    warm_start: bool = parameter(False)
+
+    @property
+    def _continues(self) -> bool:
+        return bool(self.warm_start) and hasattr(self, "field_")
 
     def score(
         self, X: object, y: object, sample_weight: ArrayLike | None = None, *, decode: str | None = None

@@ -12,9 +12,8 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from kernelfields.engines.choice import is_collection
-from kernelfields.engines.engine import Sample
 from kernelfields.estimators.auto_parameters import Training
-from kernelfields.estimators.base import DECODINGS, KernelLike, LabelKernelLike, LabelledField, Start
+from kernelfields.estimators.base import DECODINGS, KernelLike, LabelKernelLike, LabelledField
 from kernelfields.estimators.stored import Functions
 from kernelfields.features.label_dictionary import AllowedLabelsRule, check_rule, readable_again, refuse_elsewhere
 from kernelfields.features.readers import ChainReader
@@ -27,11 +26,11 @@ from kernelfields.formats.model_file import Document
 from kernelfields.inference.checks import check_labels, check_lengths
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.ring import Rings
-from kernelfields.models.build import NamedCliques, continued_designs, name_cliques
+from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.models.callbacks import Checkpoint, patience_of
 from kernelfields.models.continuation import Continuation, all_classes, fit_continued, with_labels, with_pivots
 from kernelfields.models.field import Field
-from kernelfields.models.fit import DevelopmentSet, FitOptions, FittedField, warn_of_solution
+from kernelfields.models.fit import FitOptions, FittedField, warn_of_solution
 from kernelfields.models.partial import PartialLabels, with_unlabelled
 from kernelfields.models.pilot_fit import FALLBACK
 from kernelfields.models.stream import LabelStream
@@ -39,7 +38,6 @@ from kernelfields.numerics.parameters import (
     Check,
     attribute,
     check_callbacks,
-    check_penalty,
     check_support,
     declares_parameters,
     is_auto,
@@ -219,14 +217,11 @@ class ChainCRF(SequenceField):
     _family_kind = "chain"
 
     support: str | float = parameter("all", check_support)
-    l1: float = parameter(0.0, check_penalty)
     cliques: Sequence[CliqueSet] | StructureSearch | str | None = parameter(None)
     allowed: AllowedLabelsRule | None = parameter(None, or_none(lambda value, name: check_rule(value)))
-    warm_start: bool = parameter(False)
     partial_labels: PartialLabels | None = parameter(None)
 
     structure_path_: StructurePath | None = attribute()
-    dev_log_likelihoods_: np.ndarray | None = attribute()
     continuation_: Continuation = attribute()
 
     def fit(
@@ -277,9 +272,10 @@ class ChainCRF(SequenceField):
         chosen = self.allowed is None and not self._learns_cliques
         return chosen and not any(clique.needs_threads for clique in self._described_cliques())
 
-    @property
-    def _continues(self) -> bool:
-        return bool(self.warm_start) and hasattr(self, "field_")
+    def _learn_again(
+        self, X: object, y: object, sample_weight: object, part_of: None
+    ) -> tuple[ChainReader, Chains, np.ndarray]:
+        return self._learn(X, y, sample_weight)
 
     def _learn(
         self, X: object, y: object, sample_weight: object, part_of: tuple[ChainReader, np.ndarray] | None = None
@@ -318,26 +314,14 @@ class ChainCRF(SequenceField):
     def _family_spec(self, classes: np.ndarray, data: Chains | None) -> FamilySpec:
         return FamilySpec(self._family_kind, len(classes), resolve_constraints(self.constraints, classes))
 
-    def _development_chains(self, training: ChainTraining) -> Chains | None:
-        X, y = training.held_out
-        if (X is None) != (y is None):
-            raise ValueError("a development set needs both X_dev and y_dev")
-        if X is None:
-            return None
-        try:
-            chains = training.reader.read(X, y, None, training.classes).admitting_labels()
-        except ValueError as error:
-            raise ValueError(f"development set: {error}") from error
-        check_labels(chains, training.spec, training.classes)
+    def _held_out_data(self, training: ChainTraining) -> Chains | None:
+        chains = super()._held_out_data(training)
+        if chains is not None:
+            check_labels(chains, training.spec, training.classes)
         return chains
 
-    def _place_development(self, training: ChainTraining) -> int:
-        chains = self._development_chains(training)
-        if chains is None:
-            return 0
-        sample = training.place(chains, training.cliques, training.data.n_positions, solved=False)
-        training.development = DevelopmentSet(sample, patience_of(check_callbacks(self.callbacks)))
-        return chains.n_positions
+    def _read_beside(self, training: ChainTraining, X: object, y: object) -> Chains:
+        return training.reader.read(X, y, None, training.classes).admitting_labels()
 
     def _cliques(self, training: ChainTraining) -> NamedCliques:
         described = self._described_cliques()
@@ -360,7 +344,7 @@ class ChainCRF(SequenceField):
             described,
             candidates,
             training.data,
-            self._development_chains(training),
+            self._held_out_data(training),
             place_chains=lambda chains: training.place(chains, named),
             options=replace(training.options, watch=None, criteria=None),
             announce=training.announce,
@@ -378,17 +362,9 @@ class ChainCRF(SequenceField):
     def _decodes_jointly(self) -> bool:
         return self._field().spec.constrained or guess_scheme(self.classes_.tolist()) is not None
 
-    def _designs(self, training: ChainTraining, sample: Sample) -> Start:
-        if not self._continues:
-            return super()._designs(training, sample)
-        designs = continued_designs(training.cliques, self.field_.terms, sample)
-        return self._optimized(training, sample, designs, [term.known for term in self.field_.terms])
-
     def _set_fitted(self, training: ChainTraining, fitted: FittedField) -> Self:
         super()._set_fitted(training, fitted)
         self.structure_path_ = training.structure_path
-        development = training.development
-        self.dev_log_likelihoods_ = None if development is None else np.array(development.scores)
         return self
 
     def _set_views(self) -> None:
@@ -504,7 +480,7 @@ class ChainCRF(SequenceField):
     def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
         """Return the estimator that was described."""
         estimator = super().from_document(document, callables)
-        estimator.dev_log_likelihoods_, estimator.structure_path_ = None, None
+        estimator.structure_path_ = None
         if "continuation" in document:
             estimator.continuation_ = Continuation.rebuild(document["continuation"], estimator.field_.terms)
         return estimator

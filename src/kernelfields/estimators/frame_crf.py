@@ -40,8 +40,8 @@ class FrameCRF(StoredEstimator):
     ``fit(df)`` takes features and labels from the columns; ``predict(df)`` answers by a column of the same library,
     with the index and in the order of the rows. Columns are found by name, so that their order does not matter, and
     columns that the fit did not see are left aside. The other questions of the field take tables as well:
-    ``predict_nbest``, ``entropy`` and ``log_likelihood`` answer for each sequence, ``sample`` by columns, ``explain`` and
-    ``show`` for the rows of one sequence.
+    ``predict_nbest``, ``entropy`` and ``log_likelihood`` answer for each sequence, ``sample`` by columns, ``explain``
+    and ``show`` for the rows of one sequence.
 
     Rows are the samples of scikit-learn here, and a fold must not cut a sequence: give cross-validation the ids, as in
     ``cross_val_score(FrameCRF(...), df, groups=df["sequence"], cv=GroupKFold(5))``. Labels may be passed as ``y``
@@ -170,7 +170,7 @@ class FrameCRF(StoredEstimator):
     def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
         """Return the estimator that was described; errors of any kind if it is not sound."""
         field = {kind.kind: kind for kind in _KEPT}[document["kind"]].from_document(document["field"], callables)
-        kinds = {name: kind for name, kind in document["columns"]}
+        kinds = dict(document["columns"])
         if not kinds or not {*kinds.values()} <= {NUMBER, TEXT}:
             raise ValueError("the columns of features must hold numbers or text")
         features = list(kinds) if document["chosen"] else None

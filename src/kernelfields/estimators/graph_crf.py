@@ -56,7 +56,7 @@ class GraphCRF(LabelledField[Graphs, GraphReader]):
         features; "auto" adds to that table a linear function of the features where there are any.
     symmetric : bool or dict of types, default False
         Whether an edge has no direction: f(a, b) = f(b, a).
-    rank, basis, support, label_kernel : as in ChainCRF
+    rank, basis, support, l1, label_kernel, warm_start : as in ChainCRF
     prior_variance : "auto" or float, default "auto"
         "auto" chooses a power of ten by short fits on some of the graphs (1 for fewer than five graphs or 200 nodes).
     edge_prior_variance : float, dict of types, or None
@@ -113,6 +113,8 @@ class GraphCRF(LabelledField[Graphs, GraphReader]):
         y: object,
         sample_weight: ArrayLike | None = None,
         *,
+        X_dev: object = None,
+        y_dev: object = None,
         X_unlabelled: object = None,
         optimize: object = None,
     ) -> Self:
@@ -120,11 +122,12 @@ class GraphCRF(LabelledField[Graphs, GraphReader]):
 
         Ctrl-C ends the fit with the best estimate so far, and a warning. optimize="evidence", or an
         EvidenceSearch, chooses prior variances and kernel parameters by the evidence. ``X_unlabelled`` are graphs
-        without labels, for the entropies and expectations of ``partial_labels``.
+        without labels, for the entropies and expectations of ``partial_labels``; ``X_dev`` and ``y_dev`` are a
+        development set, as in :meth:`ChainCRF.fit`.
         """
         if X_unlabelled is not None:
             X, y, sample_weight = with_unlabelled(X, y, sample_weight, X_unlabelled)
-        return self._fit(X, y, sample_weight, optimize=optimize)
+        return self._fit(X, y, sample_weight, optimize=optimize, held_out=(X_dev, y_dev))
 
     def _learn(
         self, X: object, y: object, sample_weight: object, part_of: tuple[GraphReader, np.ndarray] | None = None
@@ -148,7 +151,7 @@ class GraphCRF(LabelledField[Graphs, GraphReader]):
         graphs = training.data
         if self.cliques is not None:
             return name_cliques(_named_by_type(self.cliques))
-        shared: dict[str, Any] = {"basis": self.basis, "rank": self.rank, "support": self.support}
+        shared: dict[str, Any] = {"basis": self.basis, "rank": self.rank, "support": self.support, "l1": self.l1}
         cliques: list = [
             GraphNodes(
                 kernel,

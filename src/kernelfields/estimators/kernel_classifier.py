@@ -56,7 +56,8 @@ class KernelClassifier(ClassifierMixin, LabelledField[Graphs, TableReader]):
         "auto" chooses a power of ten by short fits on a part of the data (1 for fewer than 200 samples). A sum of
         kernels may have one for each part; the constants have the first.
     label_kernel : "delta", "centred" or (L, L) array, default "delta"
-    scale, solver, tol, max_iter, dtype, n_jobs, engine, random_state, verbose, callbacks : as in ChainCRF
+    scale, l1, solver, tol, max_iter, dtype, n_jobs, engine, random_state, verbose, callbacks : as in ChainCRF
+    warm_start : as in ChainCRF; l1 is that of f, and not of the constants
     class_weight : dict of labels, "balanced" or None
         A sample counts with the weight of its label; "balanced" gives each class the same total weight.
     partial_labels : PartialLabels or None
@@ -94,17 +95,20 @@ class KernelClassifier(ClassifierMixin, LabelledField[Graphs, TableReader]):
         y: object,
         sample_weight: ArrayLike | None = None,
         *,
+        X_dev: object = None,
+        y_dev: object = None,
         X_unlabelled: object = None,
         optimize: object = None,
     ) -> Self:
         """Fit to inputs X (n, d), dense or sparse, and labels y (n,); Ctrl-C keeps the best estimate so far.
 
         optimize="evidence", or an EvidenceSearch, chooses prior variances and kernel parameters by the evidence.
-        ``X_unlabelled`` (m, d) are inputs without labels, for entropies and expectations.
+        ``X_unlabelled`` (m, d) are inputs without labels, for entropies and expectations; ``X_dev`` and ``y_dev`` are a
+        development set, as in :meth:`ChainCRF.fit`.
         """
         if X_unlabelled is not None:
             X, y, sample_weight = with_unlabelled_rows(X, y, sample_weight, X_unlabelled)
-        return self._fit(X, y, sample_weight, optimize=optimize)
+        return self._fit(X, y, sample_weight, optimize=optimize, held_out=(X_dev, y_dev))
 
     def _learn(
         self, X: object, y: object, sample_weight: object, part_of: tuple[TableReader, np.ndarray] | None = None
@@ -167,6 +171,7 @@ class KernelClassifier(ClassifierMixin, LabelledField[Graphs, TableReader]):
                 rank=self.rank,
                 prior_variance=self.prior_variance,
                 label_kernel=self.label_kernel,
+                l1=self.l1,
             )
         ]
         if self.bias:

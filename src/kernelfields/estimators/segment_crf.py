@@ -43,6 +43,7 @@ from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.family import EDGE
 from kernelfields.inference.segments.family import SegmentFamily, SegmentMember
 from kernelfields.models.build import NamedCliques, name_cliques
+from kernelfields.models.partial import PartialLabels, with_unlabelled
 from kernelfields.numerics.parameters import attribute, check_count, declares_parameters, or_none, parameter
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.term import Term
@@ -86,7 +87,8 @@ class SegmentCRF(SequenceField):
         runs longer than ``max_duration`` into pieces of that length.
     prior_variance : "auto", float or tuple, default "auto"
         As in ChainCRF.
-    scale, solver, tol, max_iter, dtype, n_jobs, random_state, verbose, callbacks, class_weight : as in ChainCRF
+    scale, l1, solver, tol, max_iter, dtype, n_jobs, random_state, verbose, callbacks : as in ChainCRF
+    class_weight, warm_start, partial_labels : as in ChainCRF
     constraints : Constraints, dict, iterable of forbidden (label, label) pairs, or None
         What is forbidden between segments, at the ends of sequences, or everywhere.
     decode : "auto", "viterbi" or "posterior", default "auto"
@@ -110,16 +112,30 @@ class SegmentCRF(SequenceField):
     segments: SegmentCliques | None = parameter(None, clique_set(SegmentCliques))
     max_duration: int | None = parameter(None, or_none(lambda value, name: check_duration(value)))
     repeats: bool = parameter(False)
+    partial_labels: PartialLabels | None = parameter(None)
 
     durations_: np.ndarray | None = attribute()
 
-    def fit(self, X: object, y: object, sample_weight: ArrayLike | None = None, *, optimize: object = None) -> Self:
+    def fit(
+        self,
+        X: object,
+        y: object,
+        sample_weight: ArrayLike | None = None,
+        *,
+        X_dev: object = None,
+        y_dev: object = None,
+        X_unlabelled: object = None,
+        optimize: object = None,
+    ) -> Self:
         """Fit the field to sequences X and labels y: of positions, or lists of (begin, end, label) for each sequence.
 
         Labels of positions may be partly known, None or sets of allowed ones; then ``max_duration`` has to be given.
-        ``sample_weight`` holds one weight per sequence; optimize="evidence" chooses parameters as in ChainCRF.
+        ``sample_weight`` holds one weight per sequence; a development set, sequences without labels and
+        optimize="evidence" are those of :meth:`ChainCRF.fit`.
         """
-        return self._fit(X, y, sample_weight, optimize=optimize)
+        if X_unlabelled is not None:
+            X, y, sample_weight = with_unlabelled(X, _plain_labels(y)[0], sample_weight, X_unlabelled)
+        return self._fit(X, y, sample_weight, optimize=optimize, held_out=(X_dev, y_dev))
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -127,7 +143,7 @@ class SegmentCRF(SequenceField):
 
     def _described_cliques(self, max_duration: int) -> list[CliqueSet]:
         """Return the clique sets that the parameters describe."""
-        usual: dict[str, Any] = {"basis": self.basis, "rank": self.rank, "window": self.window}
+        usual: dict[str, Any] = {"basis": self.basis, "rank": self.rank, "window": self.window, "l1": self.l1}
         shared = {**usual, "prior_variance": self._first_variance}
         cliques = self._nodes_and_edges(**usual)
         if self.durations is not None:
@@ -176,6 +192,7 @@ class SegmentCRF(SequenceField):
         y, begins = _plain_labels(y)
         reader = ChainReader()
         known = None if part_of is None else part_of[1]
+        known = self._partial_settings().classes if known is None else known
         chains, classes = reader.learn(X, y, sample_weight, classes=known)
         if isinstance(chains.evidence, SoftRows):
             raise ValueError(
@@ -195,6 +212,8 @@ class SegmentCRF(SequenceField):
         return data
 
     def _family_spec(self, classes: np.ndarray, data: Chains) -> FamilySpec:
+        if self._continues:
+            return self.field_.spec
         longest = self.max_duration
         if longest is None:
             assert isinstance(data, SegmentedChains)
