@@ -100,6 +100,8 @@ class Subject:
     probabilities: ClassVar[str] = "predict_marginals"
     #: The group of cliques whose joint marginals are asked for.
     group: ClassVar[str] = "edge"
+    #: The clique sets that an l1 penalty is on.
+    penalised: ClassVar[tuple[str, ...]] = ("node", "edge")
     #: Whether a law follows from coefficients alone, so that drawn ones may take their place.
     redrawn: ClassVar[bool] = True
 
@@ -464,6 +466,7 @@ class MultiLabel(Subject):
     rows = True
     n_items = 30
     redrawn = False
+    penalised = ("label",)
     n_names: ClassVar[int] = 3
 
     def draw(self, random: np.random.Generator, count: int) -> list[Item]:

@@ -95,6 +95,7 @@ class SequenceField(LabelledField[Chains, ChainReader]):
     label_kernel: LabelKernelLike = parameter("delta")
     constraints: object = parameter(None)
     decode: str = parameter("auto", one_of(*DECODINGS))
+    allowed: AllowedLabelsRule | None = parameter(None, or_none(lambda value, name: check_rule(value)))
 
     transitions_: np.ndarray | None = attribute()
 
@@ -128,6 +129,7 @@ class SequenceField(LabelledField[Chains, ChainReader]):
             if isinstance(term.clique, EdgeCliques) and term.tied_everywhere
         ]
         self.transitions_ = np.sum(tied, axis=0) if tied else None
+        self.allowed_ = self._reader.allowed
 
 
 @declares_parameters
@@ -218,7 +220,6 @@ class ChainCRF(SequenceField):
 
     support: str | float = parameter("all", check_support)
     cliques: Sequence[CliqueSet] | StructureSearch | str | None = parameter(None)
-    allowed: AllowedLabelsRule | None = parameter(None, or_none(lambda value, name: check_rule(value)))
     partial_labels: PartialLabels | None = parameter(None)
 
     structure_path_: StructurePath | None = attribute()
@@ -366,10 +367,6 @@ class ChainCRF(SequenceField):
         super()._set_fitted(training, fitted)
         self.structure_path_ = training.structure_path
         return self
-
-    def _set_views(self) -> None:
-        super()._set_views()
-        self.allowed_ = self._reader.allowed
 
     def stream(self, lag: float = 5, *, decode: str | None = None, every: int = 1) -> LabelStream:
         """Return a LabelStream: ``push`` the positions of a sequence as they come, ``end`` it; see docs/streams.md."""

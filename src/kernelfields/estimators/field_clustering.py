@@ -15,9 +15,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.engines.engine import Sample
+from kernelfields.engines.engine import Engine, Sample
+from kernelfields.engines.threads import Threads
 from kernelfields.estimators.auto_parameters import NoProgress, Training, suitable_kernels
-from kernelfields.estimators.base import ByItem, FieldEstimator, KernelLike, Start
+from kernelfields.estimators.base import ByItem, EngineLike, FieldEstimator, KernelLike, Start
+from kernelfields.estimators.inspecting.explanations import one_row
 from kernelfields.estimators.kernel_classifier import partly_labelled, single_nodes
 from kernelfields.estimators.stored import Functions
 from kernelfields.features.readers import ChainReader, TableReader, is_feature_sequences
@@ -30,6 +32,7 @@ from kernelfields.fields.reading import SAMPLES, check_sample_weight, is_sequenc
 from kernelfields.formats.model_file import Document
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.models.build import NamedCliques, name_cliques
+from kernelfields.models.callbacks import Checkpoint
 from kernelfields.models.clusters import STARTS, ClimbOptions, Clusters, find_clusters
 from kernelfields.models.field import Field
 from kernelfields.models.fit import FittedBy
@@ -104,7 +107,9 @@ class FieldClustering(ClusterMixin, FieldEstimator[Chains | Graphs, ChainReader 
     dtype, n_jobs, random_state : as in ChainCRF
     verbose : int, default 0
         1 shows where the search is, 2 every iteration.
-    callbacks : callables that see each Iteration of each climb; returning True ends the climb
+    callbacks : callables that see each Iteration of each climb; returning True ends the climb. A ``Checkpoint``
+        among them writes the model when the search ends.
+    engine : "threads" or Threads, where features are kept
 
     Attributes
     ----------
@@ -119,7 +124,6 @@ class FieldClustering(ClusterMixin, FieldEstimator[Chains | Graphs, ChainReader 
     """
 
     kind = "FieldClustering"
-    engine = "threads"
     solver = "auto"
 
     n_clusters: int = parameter(8, check_count, first=True)
@@ -134,6 +138,7 @@ class FieldClustering(ClusterMixin, FieldEstimator[Chains | Graphs, ChainReader 
     tol: float = parameter(1e-4, lambda value, name: check_tolerance(value))
     max_iter: int = parameter(300, check_count)
     callbacks: Sequence[object] | None = parameter(None, lambda value, name: check_callbacks(value))
+    engine: EngineLike = parameter("threads")
 
     labels_: ByItem = attribute()
     information_: float = attribute()
@@ -151,11 +156,16 @@ class FieldClustering(ClusterMixin, FieldEstimator[Chains | Graphs, ChainReader 
         y is not looked at; it is there for pipelines. ``sample_weight`` holds a weight of each input or sequence.
         """
         self._check_parameters()
+        checkpoints = [watcher for watcher in check_callbacks(self.callbacks) if isinstance(watcher, Checkpoint)]
+        for checkpoint in checkpoints:
+            checkpoint.begin()
         with self._progress() as progress:
             training = self._training(X, None, sample_weight, progress)
             with blas_threads(self._blas_limit(training.data.n_positions)):
                 found, designs = self._search(training, progress)
         self._set_clusters(training, designs, found)
+        for checkpoint in checkpoints:
+            checkpoint.end(self)
         self._warn(found)
         return self
 
@@ -275,6 +285,22 @@ class FieldClustering(ClusterMixin, FieldEstimator[Chains | Graphs, ChainReader 
         if self._on_sequences:
             return super()._read_known(known, data)
         return read_labels([known], self.classes_, np.array([data.n_positions]), SAMPLES)[:2]
+
+    def _engine(self, data: Chains | Graphs) -> Engine:
+        engine = super()._engine(data)
+        if not isinstance(engine, Threads):
+            raise ValueError(
+                f"clusters are found by threads of this process: use engine='threads', got {engine.name!r}"
+            )
+        return engine
+
+    def _one_item(self, x: object, y: object, caller: str) -> Chains | Graphs:
+        if self._on_sequences:
+            return super()._one_item(x, y, caller)
+        data = self._read(one_row(x), None if y is None else np.atleast_1d(np.asarray(y)))
+        if data.n_positions != 1:
+            raise ValueError(f"{caller} takes one sample, got {data.n_positions}: pass one, such as X[:1]")
+        return data
 
     @property
     def _on_sequences(self) -> bool:

@@ -28,7 +28,7 @@ from kernelfields.numerics.parameters import declares_parameters, parameter
 _OF_TABLES = ("predict_nbest", "sample", "entropy", "predict_variances")
 _OF_LABELS = ("log_likelihood", "filled", "laplace", "certify")
 _OF_ONE = ("explain", "show")
-_OF_THE_FIT = ("weights", "summary", "stream")
+_OF_THE_FIT = ("weights", "summary", "stream", "sample_coefficients")
 # The fields that its model files may hold.
 _KEPT = (ChainCRF, RingCRF, SegmentCRF)
 
@@ -79,14 +79,19 @@ class FrameCRF(StoredEstimator):
     def fit(self, X: object, y: object = None, **settings: Any) -> Self:
         """Fit the field to a table; ``y``, a label per row, takes the place of its column of labels.
 
-        ``settings`` go to the ``fit`` of the estimator. Labels may be missing, which is unknown, if its
-        ``partial_labels`` is given.
+        ``settings`` go to the ``fit`` of the estimator; ``X_dev`` and ``X_unlabelled`` are tables. Labels may be missing,
+        which is unknown, if its ``partial_labels`` is given.
         """
         reader = FrameReader(self.sequence, self.label, self.features, self.sort)
         estimator = ChainCRF() if self.estimator is None else clone(self.estimator)
         if getattr(estimator, "warm_start", False) and hasattr(self, "estimator_"):
             estimator = self.estimator_.set_params(**estimator.get_params(deep=False))
         sequences = reader.learn(X, y, partly=getattr(estimator, "partial_labels", None) is not None)
+        if settings.get("X_dev") is not None:
+            beside = reader.read(settings["X_dev"], settings.get("y_dev"), labelled=True)
+            settings |= {"X_dev": beside.X, "y_dev": beside.y}
+        if settings.get("X_unlabelled") is not None:
+            settings["X_unlabelled"] = reader.read(settings["X_unlabelled"]).X
         return self._keep(estimator.fit(sequences.X, sequences.y, **settings), reader)
 
     def partial_fit(self, X: object, y: object = None, **settings: Any) -> Self:

@@ -88,7 +88,7 @@ class SegmentCRF(SequenceField):
     prior_variance : "auto", float or tuple, default "auto"
         As in ChainCRF.
     scale, l1, solver, tol, max_iter, dtype, n_jobs, random_state, verbose, callbacks : as in ChainCRF
-    class_weight, warm_start, partial_labels : as in ChainCRF
+    class_weight, warm_start, partial_labels, allowed : as in ChainCRF
     constraints : Constraints, dict, iterable of forbidden (label, label) pairs, or None
         What is forbidden between segments, at the ends of sequences, or everywhere.
     decode : "auto", "viterbi" or "posterior", default "auto"
@@ -148,7 +148,7 @@ class SegmentCRF(SequenceField):
         cliques = self._nodes_and_edges(**usual)
         if self.durations is not None:
             durations = DurationCliques() if isinstance(self.durations, str) else self.durations
-            cliques.append(durations.filled(**{**shared, "window": 1}).set_params(max_duration=max_duration))
+            cliques.append(durations.filled(**{**shared, "window": 1, "l1": 0.0}).set_params(max_duration=max_duration))
         if self.segments is not None:
             cliques.append(self.segments.filled(**shared))
         return cliques
@@ -193,7 +193,7 @@ class SegmentCRF(SequenceField):
         reader = ChainReader()
         known = None if part_of is None else part_of[1]
         known = self._partial_settings().classes if known is None else known
-        chains, classes = reader.learn(X, y, sample_weight, classes=known)
+        chains, classes = reader.learn(X, y, sample_weight, classes=known, allowed=self.allowed)
         if isinstance(chains.evidence, SoftRows):
             raise ValueError(
                 "SoftTargets are for single labels and for chains: fit segments to labels, or ChainCRF to these"

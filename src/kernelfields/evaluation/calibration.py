@@ -178,8 +178,8 @@ class Temperature:
 
     def __call__(self, marginals: Iterable[object]) -> list[np.ndarray] | np.ndarray:
         """Return marginals at this temperature, one (T, L) array per sequence, or one (n, L) of single labels."""
-        if isinstance(marginals, np.ndarray) and marginals.ndim == 2:
-            return _softened(marginals, self.value)
+        if getattr(marginals, "ndim", 1) == 2:
+            return _softened(np.asarray(marginals), self.value)
         return [_softened(np.asarray(rows, dtype=np.float64), self.value) for rows in marginals]
 
 
@@ -209,6 +209,7 @@ def marginal_log_loss(
 
 def _listed(y_true: Any, marginals: Any) -> tuple[Any, Any]:
     """Return labels and marginals of sequences; single labels (n,) with probabilities (n, L) are sequences of one."""
+    marginals = marginals.to_numpy() if hasattr(marginals, "to_numpy") else marginals
     single = isinstance(marginals, np.ndarray) and marginals.ndim == 2 and is_sequence(y_true)
     if single and not any(map(is_sequence, y_true)):
         return [[label] for label in y_true], marginals[:, None]

@@ -183,6 +183,8 @@ def chain_of(kind: str, document: Document) -> ChainModel:
     """Return the chain of a document; ServingError for a model of another kind."""
     if kind == "compat.CRF" and "chain" in document["field"]:
         return ChainModel(document["field"]["chain"])
+    if kind == "FrameCRF" and document["kind"] == "ChainCRF":
+        return ChainModel(document["field"])
     if kind != "ChainCRF":
         raise ServingError(f"a model of the kind {kind!r} cannot be served: ChainCRF alone can")
     return ChainModel(document)

@@ -83,7 +83,10 @@ def _chain(model: Saved | ChainModel | str | os.PathLike[str]) -> ChainModel:
         return model
     if isinstance(model, str | os.PathLike):
         return load_chain(model)
-    model = getattr(model, "chain_", model)  # that of sklearn-crfsuite's CRF
+    for inner in ("best_estimator_", "chain_"):  # of a search, and that of sklearn-crfsuite's CRF
+        model = getattr(model, inner, model)
+    if getattr(model, "kind", None) in ("FrameCRF", "AnnotatedCRF"):
+        model = getattr(model, "estimator_", model)
     kind = str(getattr(model, "kind", type(model).__name__))
     if kind != "ChainCRF":
         raise ServingError(f"a {kind} cannot be exported to ONNX: ChainCRF alone can")
