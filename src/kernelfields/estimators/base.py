@@ -73,6 +73,7 @@ from kernelfields.kernels.labels import LabelKernel
 from kernelfields.kernels.registry import has_no_scale, has_one_scale
 from kernelfields.models.build import NamedCliques, build_designs, continued_designs
 from kernelfields.models.callbacks import Checkpoint, patience_of
+from kernelfields.models.continuation import Continuation, all_classes, fit_continued, with_labels, with_pivots
 from kernelfields.models.documents import (
     check_widths,
     checked_classes,
@@ -93,6 +94,7 @@ from kernelfields.models.fit import (
     FittedField,
     fit_field,
     warn_of_fit,
+    warn_of_solution,
 )
 from kernelfields.models.partial import PartialLabels, resolve_partial_labels
 from kernelfields.models.pilot_fit import FALLBACK, MOST_RANK, PilotFit, split
@@ -159,6 +161,11 @@ Start: TypeAlias = tuple[list[Design], list[np.ndarray] | None]
 
 #: How labels are chosen: the best labelling as a whole, or the most probable label of each position.
 DECODINGS = ("auto", "viterbi", "posterior")
+# Parameters that may be others in the next batch of partial_fit: they do not describe the field.
+_MAY_CHANGE = (
+    *("solver", "tol", "max_iter", "dtype", "n_jobs", "engine", "random_state", "verbose", "callbacks"),
+    *("class_weight", "warm_start", "partial_labels", "decode", "decision", "inference"),
+)
 # The penalties of constraints that model files keep.
 _MASKS = ("edge", "start", "end", "label")
 # Below this many feature values, threads of BLAS wait for each other longer than they work.
@@ -199,6 +206,7 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
     solution_: Solution = attribute()
     inference_: FittedBy | None = attribute()
     laplace_: LaplaceSamples = attribute()
+    continuation_: Continuation = attribute()
     evidence_path_: EvidencePath | None = attribute()
     #: Log-likelihoods of the development set after each iteration, None without one; not kept in files.
     dev_log_likelihoods_: np.ndarray | None = None
@@ -1172,6 +1180,8 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         estimator.evidence_path_ = None if steps is None else EvidencePath.rebuild(steps)
         if "laplace" in document:
             estimator.laplace_ = LaplaceSamples.rebuild(document["laplace"], terms)
+        if "continuation" in document:
+            estimator.continuation_ = Continuation.rebuild(document["continuation"], terms)
         return estimator._set_field(reader, classes, Field(terms, spec), inference, solution, certificates)
 
     def _described_classes(self) -> np.ndarray | list:
@@ -1241,3 +1251,112 @@ class LabelledField(FieldEstimator[Data, Reader]):
         check_is_fitted(self, "field_")
         lengths = self._read(X).lengths
         return share_right(y, self.classes_, lengths, lambda: self.predict(X, decode), sample_weight, self._nouns)
+
+    # ---- batches, see docs/partial_fit.md
+
+    def partial_fit(
+        self, X: object, y: Any, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Fit one more batch of items, the posterior of those before as its prior; see docs/partial_fit.md.
+
+        An error leaves the estimator as it was. A Checkpoint among the callbacks is written after each batch, the
+        curvature included.
+        """
+        changed = copy.copy(self)
+        checkpoints = [watcher for watcher in check_callbacks(self.callbacks) if isinstance(watcher, Checkpoint)]
+        for checkpoint in checkpoints:
+            checkpoint.begin()
+        if not hasattr(self, "field_"):
+            changed._fit_first_batch(X, y, sample_weight)
+            if classes is not None:
+                changed._admit(changed._all_classes(y, classes))
+        else:
+            self._check_continues()
+            changed._admit(self._all_classes(y, classes))
+            changed._fit_next_batch(X, y, sample_weight)
+        self.__dict__.update(changed.__dict__)
+        self.__dict__.pop("laplace_", None)
+        for checkpoint in checkpoints:
+            checkpoint.end(self)
+        return self
+
+    def _all_classes(self, y: Any, classes: ArrayLike | None) -> np.ndarray:
+        """Return the classes so far, those of new labels and those that are named."""
+        return all_classes(self.classes_, y, classes)
+
+    def _described(self) -> dict[str, str]:
+        """Return what must not change from batch to batch."""
+        own = self.get_params(deep=False)
+        described = {name: repr(value) for name, value in own.items() if name not in _MAY_CHANGE}
+        if isinstance(allowed := own.get("allowed"), BaseEstimator):
+            # scikit-learn shortens the representation of a dictionary of many words.
+            described["allowed"] = f"{type(allowed).__name__}({allowed.get_params(deep=False)})"
+        return described
+
+    def _fit_first_batch(self, X: object, y: object, sample_weight: object) -> None:
+        self._check_parameters()
+        self._fit(X, y, sample_weight)
+        for term in self.field_.terms:
+            if not np.isfinite(term.prior_variance):
+                raise ValueError(f"partial_fit needs a Gaussian prior: prior_variance of {term.name!r} is infinite")
+        known = Continuation.begin(self.field_.terms)
+        data = self._read_fitted(X, y, sample_weight)
+        _refuse_unknown(data)
+        self.continuation_ = known.learn(self.field_, data, Workers(self.n_jobs))
+        self.continuation_.settings = self._described()
+
+    def _check_continues(self) -> None:
+        if not hasattr(self, "continuation_"):
+            raise ValueError(
+                "partial_fit goes on from batches that it fitted itself, whose curvature it keeps: begin with it, on a "
+                "clone(estimator), instead of fit"
+            )
+        present = self._described()
+        for name, before in self.continuation_.settings.items():
+            if present[name] != before:
+                raise ValueError(
+                    f"{name} was {before:.200} in the first batch and is {present[name]:.200}: set it back, or fit "
+                    "afresh"
+                )
+
+    def _admit(self, classes: np.ndarray) -> None:
+        """Let the field have these classes, the old ones among them."""
+        if len(classes) == len(self.classes_):
+            return
+        places, terms = np.searchsorted(classes, self.classes_), self.field_.terms
+        grown = with_labels(terms, places, len(classes))
+        self.continuation_ = self.continuation_.with_labels(grown, places, len(classes))
+        self.classes_ = classes
+        self.field_ = Field(grown, self._spec_for(classes))
+        self._set_views()
+
+    def _spec_for(self, classes: np.ndarray) -> FamilySpec:
+        """Return what decides the family of labellings of the fitted field, if it had these classes."""
+        return replace(self.field_.spec, n_labels=len(classes))
+
+    def _fit_next_batch(self, X: object, y: object, sample_weight: object) -> None:
+        data = self._read_fitted(X, y, sample_weight)
+        _refuse_unknown(data)
+        terms = with_pivots(self.field_.terms, data)
+        known = self.continuation_.grown(terms)
+        settings = self._sample_settings(sum(not term.tied_everywhere for term in terms))
+        sample = self._engine(data).place(data, self.field_.spec, settings)
+        random = random_generator(self.random_state)
+        with self._progress() as progress:
+            watch = self._watcher(progress)
+            options = FitOptions(self.solver, self.tol, self.max_iter, watch, random, progress.announce)
+            terms, solution = fit_continued(terms, known, sample, options)
+        self.field_ = Field(terms, self.field_.spec)
+        self.solution_ = solution
+        # The bound holds for this batch after the posterior before it; of the rest of the RKHS nothing is known.
+        span = Certificate("span", solution.value, solution.lower_bound, True, solution.gap_parts)
+        rkhs = Certificate("rkhs", solution.value, 0.0, False, solution.gap_parts)
+        self._certificates = None if self._certificates is None else (span, rkhs)
+        self.continuation_ = known.learn(self.field_, data, Workers(self.n_jobs))
+        self._set_views()
+        warn_of_solution(solution, self.tol, stacklevel=3)
+
+
+def _refuse_unknown(data: PackedData) -> None:
+    if data.evidence is not None:
+        raise ValueError("partial_fit needs labels that are all known; fit takes partly known ones")

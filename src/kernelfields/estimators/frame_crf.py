@@ -79,8 +79,8 @@ class FrameCRF(StoredEstimator):
     def fit(self, X: object, y: object = None, **settings: Any) -> Self:
         """Fit the field to a table; ``y``, a label per row, takes the place of its column of labels.
 
-        ``settings`` go to the ``fit`` of the estimator; ``X_dev`` and ``X_unlabelled`` are tables. Labels may be missing,
-        which is unknown, if its ``partial_labels`` is given.
+        ``settings`` go to the ``fit`` of the estimator; ``X_dev`` and ``X_unlabelled`` are tables. Labels may be
+        missing, which is unknown, if its ``partial_labels`` is given.
         """
         reader = FrameReader(self.sequence, self.label, self.features, self.sort)
         estimator = ChainCRF() if self.estimator is None else clone(self.estimator)

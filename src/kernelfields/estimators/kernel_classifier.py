@@ -148,6 +148,9 @@ class KernelClassifier(ClassifierMixin, LabelledField[Graphs, TableReader]):
         weights = _check_sample_weight(sample_weight, inputs, dtype=np.float64, ensure_non_negative=True)
         return single_nodes(inputs, np.searchsorted(self.classes_, targets), weights)
 
+    def _all_classes(self, y: Any, classes: ArrayLike | None) -> np.ndarray:
+        return super()._all_classes([y], classes)
+
     def _place_names(self, whole: int, part: int, tokens: Tokens | None) -> tuple[int, object, object]:
         return whole, "", None if tokens is None else tokens[whole]
 

@@ -174,6 +174,10 @@ class MultiLabelCRF(ClassifierMixin, LabelledField[LabelledInstances, TableReade
             weights = check_sample_weight(sample_weight, len(labels), INSTANCES)
         return LabelledInstances.build(inputs, self.n_labels_, {}, labels, weights, evidence)
 
+    def _all_classes(self, y: Any, classes: ArrayLike | None) -> np.ndarray:
+        # The labels of an instance are those of the first batch; reading y raises where it has others.
+        return self.classes_
+
     def _label_names(self) -> np.ndarray:
         return np.arange(2)
 
@@ -317,7 +321,8 @@ class MultiLabelCRF(ClassifierMixin, LabelledField[LabelledInstances, TableReade
         return self
 
     def _set_views(self) -> None:
-        names = np.asarray(self.classes_).tolist()
+        # Of a fit they are the names of labels, after more batches those are there already.
+        names = np.asarray(self.classes_ if np.ndim(self.classes_) == 1 else self.label_names_).tolist()
         pairs = self.field_.spec.pairs
         self.n_labels_ = len(names)
         self.label_names_ = np.array(names)

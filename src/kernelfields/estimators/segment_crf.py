@@ -222,6 +222,13 @@ class SegmentCRF(SequenceField):
         masks = resolve_constraints(self.constraints, classes)
         return FamilySpec("segments", len(classes), masks, max_duration=int(longest), repeats=bool(self.repeats))
 
+    def _spec_for(self, classes: np.ndarray) -> FamilySpec:
+        masks = resolve_constraints(self.constraints, classes)
+        return replace(self.field_.spec, n_labels=len(classes), masks=masks)
+
+    def _all_classes(self, y: Any, classes: ArrayLike | None) -> np.ndarray:
+        return super()._all_classes(_plain_labels(y)[0], classes)
+
     def _decodes_jointly(self) -> bool:
         return True
 

@@ -48,7 +48,7 @@ class Dask(Engine):
         data, spec = as_chains(data, spec)
         if spec.kind != "chain":
             raise ValueError(
-                "engine='dask' fits labels of open chains and single labels, which shards can hold: use engine='threads'"
+                "engine='dask' fits labels of open chains and single labels, which shards hold: use engine='threads'"
             )
         assert isinstance(data, Chains)
         group = shards_of_chains(connected_client(self.client), data)
