@@ -43,7 +43,6 @@ def defaults(s: Subject) -> None:
         "FrameCRF": lambda: type(s.make())(),
         "AnnotatedCRF": lambda: type(s.make())(),
         "compat.CRF": lambda: type(s.make())(),
-        "FieldSearchCV of segments": lambda: type(s.make())(s.kind(), cv=2),
         "ChainCRFCV": lambda: type(s.make())(cv=2),
         "KernelClassifierCV": lambda: type(s.make())(cv=2),
     }

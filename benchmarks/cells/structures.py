@@ -10,9 +10,10 @@ import numpy as np
 from benchmarks.cells.data_forms import agree
 from benchmarks.cells.features import feature
 from benchmarks.cells.laws import Law
-from benchmarks.cells.subjects import Item, Subject
+from benchmarks.cells.subjects import TIGHT, Item, Subject
 from benchmarks.cells.verdicts import Inexpressible, close
 from kernelfields import (
+    ChainCRF,
     Constraints,
     EdgeCliques,
     EndCliques,
@@ -94,7 +95,9 @@ def allowed(s: Subject) -> None:
 @feature(_STRUCTURES, "allowed: PrunedBy")
 def pruned(s: Subject) -> None:
     """Prune by the field itself at a threshold that keeps every label."""
-    coarse = s.field(s.model)
+    coarse = ChainCRF(**TIGHT)
+    if not (s.rows or s.name == "SequenceClassifier"):
+        coarse.fit([item.x for item in s.items], [item.labels for item in s.items])
     model = s.fit(allowed=PrunedBy(coarse, threshold=1e-12))
     agree(s, model)
 

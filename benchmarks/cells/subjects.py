@@ -25,7 +25,6 @@ from kernelfields import (
     ChainCRFCV,
     ExponentialFamilyDensity,
     FieldClustering,
-    FieldSearchCV,
     FrameCRF,
     GraphCRF,
     KernelClassifier,
@@ -763,21 +762,10 @@ class ClassifierSearch(Searched, Classifier):
     search = KernelClassifierCV
 
 
-class SegmentSearch(Searched, Segments):
-    """The search of any estimator, around segments."""
-
-    name = "FieldSearchCV of segments"
-    search = FieldSearchCV
-
-    def scores(self, model: Any, item: Item) -> Scores:
-        """Return the scores of the best field."""
-        return super().scores(model.best_estimator_, item)
-
-
 SUBJECTS: tuple[Subject, ...] = tuple(
     kind()
     for kind in (
         *(Chain, Ring, Segments, Graph, LoopyGraph, MultiLabel, Classifier, Whole, Clusters, SequenceClusters),
-        *(Points, Frames, Annotated, Compat, ChainSearch, ClassifierSearch, SegmentSearch),
+        *(Points, Frames, Annotated, Compat, ChainSearch, ClassifierSearch),
     )
 )

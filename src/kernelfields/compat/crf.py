@@ -358,7 +358,7 @@ class CRF(BaseEstimator):
     def __getattr__(self, name: str) -> Any:
         # Only what is not found here comes this way.
         if name not in _OF_THE_CHAIN:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            return object.__getattribute__(self, name)  # raises Python's own error, or a property's
         if isinstance(field := self._fitted(), OneLabel):
             raise AttributeError(f"there is no {name}: all labels of the fit were {field.classes_[0]!r}")
         return getattr(field, name)

@@ -209,7 +209,7 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
     continuation_: Continuation = attribute()
     evidence_path_: EvidencePath | None = attribute()
     #: Log-likelihoods of the development set after each iteration, None without one; not kept in files.
-    dev_log_likelihoods_: np.ndarray | None = None
+    dev_log_likelihoods_: np.ndarray | None = attribute()
     feature_names_in_: np.ndarray = attribute()
     _reader: Reader = attribute()
     _certificates: tuple[Certificate, Certificate] | None = attribute()
@@ -1178,6 +1178,7 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         solution = rebuild_solution(document["solution"], terms)
         steps = document.get("evidence_path")
         estimator.evidence_path_ = None if steps is None else EvidencePath.rebuild(steps)
+        estimator.dev_log_likelihoods_ = None
         if "laplace" in document:
             estimator.laplace_ = LaplaceSamples.rebuild(document["laplace"], terms)
         if "continuation" in document:

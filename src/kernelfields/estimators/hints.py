@@ -31,10 +31,8 @@ _LABELS = "labels and their number are learnt from y"
 _NO_RATE = "solvers choose their steps; tol and max_iter say when a fit ends"
 _INPUTS = "a field models how labels depend on inputs, and has no model of the inputs"
 
-_EVIDENCE: dict[str, str] = {
-    "": "fit(X, y, optimize='evidence') chooses parameters of kernels",
-    "MultiLabelCRF": "parameters of kernels are searched by GridSearchCV",
-}
+_HIDDEN = "states are hidden: what a batch says of them is no Gaussian that the next could begin with; fit all at once"
+_EVIDENCE = "fit(X, y, optimize='evidence') chooses parameters of kernels"
 
 PARAMETERS: Words = {
     # scikit-learn
@@ -140,7 +138,10 @@ ATTRIBUTES: Words = {
     "log_marginal_likelihood": "laplace(X, y) returns the log evidence",
     "log_marginal_likelihood_value_": "laplace(X, y) returns the log evidence",
     "n_classes_": "use len(classes_)",
-    "partial_fit": "fit takes all data at once",
+    "partial_fit": {"": "clusters are those of all data at once: fit", "SequenceClassifier": _HIDDEN},
+    "stream": {
+        "SegmentCRF": "a segment is labelled as a whole, and may go on: predict whole sequences, or stream a ChainCRF"
+    },
     "fit_predict": "use fit(X, y).predict(X)",
     "loss_curve_": "solution_ shows how the fit went, callbacks see every iteration",
     "best_params_": {"ChainCRF": "ChainCRFCV searches parameters", "": "GridSearchCV searches parameters"},
