@@ -108,6 +108,8 @@ _enter(
 # ---- graphs
 _enter(("stream",), _GRAPHS, "nodes of a graph come in no order")
 _enter(_CLIQUES, _GRAPHS, "graphs have no order: types of factors join any nodes")
+_enter(_ALLOWED, _GRAPHS, "a dictionary is of the words of sequences; known= leaves labels of nodes out in predictions")
+_enter(("load_chain (NumPy alone)",), (*_GRAPHS, "MultiLabelCRF", "SegmentCRF", "RingCRF"), "load_chain reads chains")
 _enter(("window",), _GRAPHS, "graphs have no windows: features of neighbours are features of the node")
 _enter(("cliques='learn'",), _GRAPHS, "which nodes meet is given with each graph")
 _enter(("feature dicts", "feature strings"), _GRAPHS, "a graph is a dict itself, of arrays and edges")

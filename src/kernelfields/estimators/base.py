@@ -1206,7 +1206,7 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
     def _rebuilt_spec(cls, described: Document, classes: np.ndarray) -> FamilySpec:
         """Return what decides the family of labellings, as it was described."""
         masks = None
-        if "constraints" in cls._get_param_names():
+        if "masks" in described:
             masks = ConstraintMasks(**described["masks"])
             masks.check(len(classes))
         return FamilySpec(cls._family_kind, len(classes), masks)

@@ -16,9 +16,12 @@ from kernelfields.estimators.inspecting.explanations import Compared, input_name
 from kernelfields.features.readers import GraphReader
 from kernelfields.fields.chains import weigh_classes
 from kernelfields.fields.cliques import CliqueSet, GraphFactors, GraphNodes
+from kernelfields.fields.constraints import resolve_constraints
 from kernelfields.fields.graph_reading import GRAPHS
 from kernelfields.fields.graphs import Graphs
+from kernelfields.fields.reading import locate
 from kernelfields.inference.choice import FamilySpec, check_method, family_of
+from kernelfields.inference.family import EDGE
 from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.models.partial import PartialLabels, with_unlabelled
 from kernelfields.numerics.parameters import (
@@ -63,6 +66,9 @@ class GraphCRF(LabelledField[Graphs, GraphReader]):
         Prior variance of the scores of edges; None means ``prior_variance``.
     cliques : list of clique sets or None
         GraphNodes and GraphFactors that spell out the field; the parameters above are then not used.
+    constraints : Constraints, dict, iterable of forbidden (label, label) pairs, or None
+        Labels that no node has, and pairs that the two nodes of an edge, first and second, may not have. Edges are
+        those of the usual type, "edge".
     inference : str or object, default "auto"
         "tree", "junction" (exact), "trw", "loopy", "mean-field" (approximate), "gibbs" (for predictions alone), an
         object with options, or "auto": the first of "tree", "junction" and "trw" that these graphs allow,
@@ -101,6 +107,7 @@ class GraphCRF(LabelledField[Graphs, GraphReader]):
     edge_prior_variance: float | Mapping[str, float] | None = parameter(None)
     label_kernel: LabelKernelLike = parameter("delta")
     cliques: Sequence[CliqueSet] | None = parameter(None)
+    constraints: object = parameter(None)
     inference: object = parameter("auto", lambda value, name: check_method(value))
     decode: str = parameter("auto", one_of(*DECODINGS))
     partial_labels: PartialLabels | None = parameter(None)
@@ -139,13 +146,32 @@ class GraphCRF(LabelledField[Graphs, GraphReader]):
         else:
             reader, declared = GraphReader(), self._partial_settings().classes
             graphs, classes = reader.learn(X, y, sample_weight, declared)
+        self._check_allowed(graphs, classes)
         return reader, weigh_classes(graphs, classes, self.class_weight), classes
+
+    def _check_allowed(self, graphs: Graphs, classes: np.ndarray) -> None:
+        """Raise ValueError if labels that are known are forbidden by the constraints."""
+        spec = self._family_spec(classes, graphs)
+        if not spec.constrained or graphs.evidence is not None:
+            return
+        assert spec.masks is not None
+        labels = graphs.required_labels
+        pairs = [factors.members for factors in graphs.factors if factors.name == EDGE]
+        wrong = [(v, v) for v in np.flatnonzero(np.isneginf(spec.masks.label[labels])).tolist()]
+        wrong += [
+            (v, w) for v, w in np.concatenate([*pairs, np.empty((0, 2), int)]) if spec.masks.edge[labels[v], labels[w]]
+        ]
+        if wrong:
+            graph, node = locate(graphs.offsets, int(wrong[0][0]))
+            names = ", ".join(repr(classes[labels[v]].item()) for v in dict.fromkeys(wrong[0]))
+            raise ValueError(f"graph {graph}, node {node}: the constraints forbid the labels {names} there")
 
     def _read(self, X: object, y: object = None, sample_weight: object = None) -> Graphs:
         return self._reader.read(X, y, sample_weight, self.classes_)
 
     def _family_spec(self, classes: np.ndarray, data: Graphs) -> FamilySpec:
-        return FamilySpec(self._family_kind, len(classes), method=self.inference)
+        masks = None if self.constraints is None else resolve_constraints(self.constraints, classes)
+        return FamilySpec(self._family_kind, len(classes), masks, method=self.inference)
 
     def _cliques(self, training: Training[Graphs, GraphReader]) -> NamedCliques:
         graphs = training.data

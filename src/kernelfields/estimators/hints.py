@@ -68,7 +68,7 @@ PARAMETERS: Words = {
     "early_stopping": "pass X_dev and y_dev to fit, and callbacks=[EarlyStopping(n)] here",
     "validation_fraction": "pass X_dev and y_dev to fit",
     "window": {"": "only sequences have windows: write features of neighbours into those of each row"},
-    "constraints": {"": "only ChainCRF has constraints"},
+    "constraints": {"": "rows have no neighbours whose labels could be forbidden; known= leaves labels out"},
     "warm_start": {"FieldClustering": "every start begins with a partition of its own: raise n_init"},
     # sklearn-crfsuite
     "algorithm": {"ChainCRF": f"use solver, and decode for that of hmmlearn; {_COMPAT}", "": "use solver"},
