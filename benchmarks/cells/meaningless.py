@@ -8,11 +8,11 @@ from __future__ import annotations
 
 REASONS: dict[tuple[str, str], str] = {}
 
-_SINGLE = ("KernelClassifier", "KernelClassifierCV", "FieldClustering")
+_SINGLE = ("KernelClassifier", "KernelClassifierCV", "FieldClustering of inputs")
 _ROWS = (*_SINGLE, "MultiLabelCRF")
 _GRAPHS = ("GraphCRF", "GraphCRF loopy")
 _LOOPY = ("GraphCRF loopy",)
-_CLUSTERS = ("FieldClustering", "FieldClustering of sequences")
+_CLUSTERS = ("FieldClustering of inputs", "FieldClustering of sequences")
 _DENSITY = ("ExponentialFamilyDensity",)
 _WHOLE = ("SequenceClassifier",)
 _COMPAT = ("compat.CRF",)
@@ -52,6 +52,8 @@ _enter(_SOLVERS, _DENSITY, "a density is fitted by Newton steps with the whole H
 _enter(("callbacks", "Checkpoint", "warm_start"), _DENSITY, "a density is fitted in a dozen Newton steps")
 _enter(("feature dicts", "feature strings", "sparse"), _DENSITY, "a density is on a box of real numbers")
 _enter(("window", "an empty item among others", "no items"), _DENSITY, "points have no neighbours, and are not empty")
+_enter(("report",), _DENSITY, "a report shows labels, their weights and how they were evaluated")
+_enter(("optimize='evidence'",), _DENSITY, "held-out points judge a density: GridSearchCV")
 _enter(("l1",), _DENSITY, "an l1 penalty is on weights of features, and the kernel of a density has none")
 _enter(
     ("engine=Torch()", "engine=Dask()", "memory limit"),

@@ -104,6 +104,11 @@ class Subject:
     #: Whether a law follows from coefficients alone, so that drawn ones may take their place.
     redrawn: ClassVar[bool] = True
 
+    @property
+    def kinds(self) -> list[Subject]:
+        """The subjects of which a cell is the worst; mostly this one."""
+        return [self]
+
     # ---- data
 
     def draw(self, random: np.random.Generator, count: int) -> list[Item]:
@@ -573,7 +578,7 @@ class Whole(Subject):
 class Clusters(Classifier):
     """Single inputs without labels."""
 
-    name = "FieldClustering"
+    name = "FieldClustering of inputs"
     kind = FieldClustering
     fixed: ClassVar[dict[str, Any]] = {"n_clusters": 3, "n_init": 2, "prior_variance": 10.0, "tol": 1e-8}
     classes: ClassVar[list] = [0, 1, 2]
@@ -595,6 +600,17 @@ class SequenceClusters(Chain):
     }
     classes: ClassVar[list] = [0, 1, 2]
     labelled = False
+
+
+class AllClusters(Clusters):
+    """Both kinds of clusters: a cell is the worse one of two."""
+
+    name = "FieldClustering"
+
+    @cached_property
+    def kinds(self) -> list[Subject]:
+        """The two kinds of data."""
+        return [Clusters(), SequenceClusters()]
 
 
 class Points(Subject):
@@ -765,7 +781,7 @@ class ClassifierSearch(Searched, Classifier):
 SUBJECTS: tuple[Subject, ...] = tuple(
     kind()
     for kind in (
-        *(Chain, Ring, Segments, Graph, LoopyGraph, MultiLabel, Classifier, Whole, Clusters, SequenceClusters),
+        *(Chain, Ring, Segments, Graph, LoopyGraph, MultiLabel, Classifier, Whole, AllClusters),
         *(Points, Frames, Annotated, Compat, ChainSearch, ClassifierSearch),
     )
 )

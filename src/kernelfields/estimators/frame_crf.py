@@ -20,6 +20,7 @@ from kernelfields.estimators.chain_crf import ChainCRF, RingCRF
 from kernelfields.estimators.segment_crf import SegmentCRF
 from kernelfields.estimators.stored import Functions, StoredEstimator
 from kernelfields.features.frames import NUMBER, TEXT, FrameReader, FrameSequences
+from kernelfields.fields.evidence import SoftTargets
 from kernelfields.formats.model_file import Document
 from kernelfields.numerics.parameters import declares_parameters, parameter
 
@@ -77,7 +78,7 @@ class FrameCRF(StoredEstimator):
     sort: bool | Hashable = parameter(False)
 
     def fit(self, X: object, y: object = None, **settings: Any) -> Self:
-        """Fit the field to a table; ``y``, a label per row, takes the place of its column of labels.
+        """Fit the field to a table; ``y``, a label per row or SoftTargets, takes the place of its column of labels.
 
         ``settings`` go to the ``fit`` of the estimator; ``X_dev`` and ``X_unlabelled`` are tables. Labels may be
         missing, which is unknown, if its ``partial_labels`` is given.
@@ -86,7 +87,11 @@ class FrameCRF(StoredEstimator):
         estimator = ChainCRF() if self.estimator is None else clone(self.estimator)
         if getattr(estimator, "warm_start", False) and hasattr(self, "estimator_"):
             estimator = self.estimator_.set_params(**estimator.get_params(deep=False))
-        sequences = reader.learn(X, y, partly=getattr(estimator, "partial_labels", None) is not None)
+        if isinstance(y, SoftTargets):
+            # One table of targets for each sequence, in the order of their first rows.
+            sequences = replace(reader.learn(X, [""] * len(X)), y=y)  # type: ignore[arg-type]  # a table has a length
+        else:
+            sequences = reader.learn(X, y, partly=getattr(estimator, "partial_labels", None) is not None)
         if settings.get("X_dev") is not None:
             beside = reader.read(settings["X_dev"], settings.get("y_dev"), labelled=True)
             settings |= {"X_dev": beside.X, "y_dev": beside.y}

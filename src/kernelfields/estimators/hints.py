@@ -138,7 +138,14 @@ ATTRIBUTES: Words = {
     "log_marginal_likelihood": "laplace(X, y) returns the log evidence",
     "log_marginal_likelihood_value_": "laplace(X, y) returns the log evidence",
     "n_classes_": "use len(classes_)",
-    "partial_fit": {"": "clusters are those of all data at once: fit", "SequenceClassifier": _HIDDEN},
+    "partial_fit": {
+        "": "clusters are those of all data at once: fit",
+        "SequenceClassifier": _HIDDEN,
+        "ExponentialFamilyDensity": "a fit needs one sum over all points: fit to all of them",
+    },
+    "laplace": {
+        "ExponentialFamilyDensity": "there is no posterior around a density: GridSearchCV judges its parameters"
+    },
     "stream": {
         "SegmentCRF": "a segment is labelled as a whole, and may go on: predict whole sequences, or stream a ChainCRF"
     },

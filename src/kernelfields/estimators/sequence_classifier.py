@@ -35,11 +35,14 @@ from kernelfields.fields.cliques import EdgeCliques, NodeCliques, StartCliques
 from kernelfields.fields.evidence import as_evidence, read_labels
 from kernelfields.fields.reading import SAMPLES, check_class_weight, is_sequence, pack_inputs, random_generator
 from kernelfields.formats.model_file import Document
+from kernelfields.models.callbacks import Checkpoint
 from kernelfields.models.documents import checked_classes, describe_parameters, rebuild_estimator
 from kernelfields.models.partial import PartialLabels
 from kernelfields.numerics.parameters import (
     attribute,
+    check_callbacks,
     check_count,
+    check_penalty,
     check_prior_variance,
     declares_parameters,
     is_auto,
@@ -91,7 +94,8 @@ class SequenceClassifier(ClassifierMixin, FieldParameters):
     scale : "auto", True or False, default "auto"
         Whether columns of numbers are brought to one scale, as in ChainCRF.
     class_weight : dict of classes, "balanced" or None
-    solver, tol, max_iter, dtype, n_jobs, engine, random_state, verbose : as in ChainCRF
+    solver, tol, max_iter, dtype, n_jobs, engine, random_state, verbose, callbacks : as in ChainCRF
+    l1, warm_start : as in ChainCRF; l1 is that of the functions of the inputs
 
     Attributes
     ----------
@@ -113,12 +117,20 @@ class SequenceClassifier(ClassifierMixin, FieldParameters):
     class_weight: Mapping[object, float] | str | None = parameter(None, lambda value, name: check_class_weight(value))
     solver: object = parameter("auto")
     engine: EngineLike = parameter("auto")
+    callbacks: Sequence[object] | None = parameter(None, lambda value, name: check_callbacks(value))
+    l1: float = parameter(0.0, check_penalty)
+    warm_start: bool = parameter(False)
 
     classes_: np.ndarray = attribute()
     estimator_: ChainCRF = attribute()
 
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit to sequences X and their classes y (n,); ``sample_weight`` holds one weight per sequence."""
+    def fit(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, X_dev: Any = None, y_dev: Any = None
+    ) -> Self:
+        """Fit to sequences X and their classes y (n,); ``sample_weight`` holds one weight per sequence.
+
+        ``X_dev`` and ``y_dev`` are a development set, as in :meth:`ChainCRF.fit`.
+        """
         self._check_parameters()
         classes, numbers, lengths = _read_classes(X, y)
         if self.class_weight is not None:
@@ -126,16 +138,48 @@ class SequenceClassifier(ClassifierMixin, FieldParameters):
             sample_weight = weights if sample_weight is None else weights * np.asarray(sample_weight)
         field = self._chain(X, len(classes))
         first = numbers * self.n_states
-        guess = self._guess(X, numbers, lengths)
-        states = [begin + np.asarray(own) for begin, own in zip(first, guess, strict=True)]
-        if self.n_states > 1:
-            field.set_params(tol=_GUESS_TOLERANCE)
-        field.fit(X, states, sample_weight)
-        if self.n_states > 1:
-            field.set_params(tol=self.tol, warm_start=True)
-            field.fit(X, self._states_of(first, lengths), sample_weight).set_params(warm_start=False)
-        self.classes_, self.estimator_ = classes, field
+        beside = self._development(X_dev, y_dev, classes)
+        if self.warm_start and hasattr(self, "estimator_"):
+            if not np.array_equal(classes, self.classes_):
+                raise ValueError("warm_start=True goes on with the classes of the last fit, and y has others")
+            field = self.estimator_.set_params(**field.get_params(deep=False))
+        else:
+            guess = self._guess(X, numbers, lengths)
+            states = [begin + np.asarray(own) for begin, own in zip(first, guess, strict=True)]
+            if self.n_states > 1:
+                field.set_params(tol=_GUESS_TOLERANCE, callbacks=None).fit(X, states, sample_weight)
+            else:
+                field.fit(X, states, sample_weight, **beside)
+        if self.n_states > 1 or self.warm_start:
+            field.set_params(tol=self.tol, warm_start=hasattr(field, "field_"), callbacks=self._watchers(classes))
+            field.fit(X, self._states_of(first, lengths), sample_weight, **beside)
+        self.classes_, self.estimator_ = classes, field.set_params(warm_start=False, callbacks=None)
         return self
+
+    def _development(self, X: Any, y: Any, classes: np.ndarray) -> dict[str, Any]:
+        """Return the development set as the chain over states takes it."""
+        if (X is None) != (y is None):
+            raise ValueError("a development set needs both X_dev and y_dev")
+        if X is None:
+            return {}
+        found, numbers, lengths = _read_classes(X, y)
+        if unknown := [label for label in found.tolist() if label not in classes.tolist()]:
+            raise ValueError(f"development set: y holds the class {unknown[0]!r}, which y of the fit does not")
+        first = np.searchsorted(classes, found)[numbers] * self.n_states
+        return {"X_dev": X, "y_dev": self._states_of(first, lengths)}
+
+    def _watchers(self, classes: np.ndarray) -> list[object]:
+        """Return the callbacks for the chain; a Checkpoint writes the classifier around it."""
+
+        def write(path: str, chain: ChainCRF) -> None:
+            model = copy.copy(self)
+            model.classes_, model.estimator_ = classes, chain
+            model.save(path)
+
+        return [
+            Checkpoint(watcher.path, watcher.seconds, write=write) if isinstance(watcher, Checkpoint) else watcher
+            for watcher in check_callbacks(self.callbacks)
+        ]
 
     def _states_of(self, first: np.ndarray, lengths: Sequence[int]) -> list[list[set[int]]]:
         """Return the states of one class at all positions of each sequence; ``first`` are the first of the class."""
@@ -148,7 +192,7 @@ class SequenceClassifier(ClassifierMixin, FieldParameters):
         if is_auto(kernel):
             kernel = "linear" if is_feature_sequences(X) else "rbf"
         edge_variance = self.prior_variance if self.edge_prior_variance is None else self.edge_prior_variance
-        shared: dict[str, Any] = {"window": self.window, "rank": self.rank, "basis": self.basis}
+        shared: dict[str, Any] = {"window": self.window, "rank": self.rank, "basis": self.basis, "l1": self.l1}
         states = range(n_classes * self.n_states)
         apart = [(a, b) for a in states for b in states if a // self.n_states != b // self.n_states]
         return ChainCRF(

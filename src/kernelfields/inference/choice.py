@@ -239,8 +239,8 @@ def _graph_family(
     assert spec.masks is not None
     if spec.masks.start.any() or spec.masks.end.any() or (spec.masks.edge.any() and EDGE not in names):
         raise ValueError(
-            f"constraints on graphs forbid labels, and pairs of labels at the ends of factors named {EDGE!r}: graphs have "
-            f"no first and no last label, and these have factors named {', '.join(map(repr, names)) or 'none'}"
+            f"constraints on graphs forbid labels, and pairs at the two ends of factors named {EDGE!r}: graphs have no "
+            f"first and no last label, and these have factors named {', '.join(map(repr, names)) or 'none'}"
         )
     return named_plan(planned, graphs, placed, spec.base_measure(graphs))
 
