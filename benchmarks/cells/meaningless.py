@@ -156,6 +156,11 @@ _enter(
     "annotators give labels: what is not sure of these is estimated",
 )
 _enter(("partial_fit", "Checkpoint", "warm_start"), _ANNOTATED, "confusions are those of all sequences together")
+_enter(
+    ("certify", "laplace", "optimize='evidence'", "cliques='learn'"),
+    _ANNOTATED,
+    "this needs labels that are known, and here they are estimated with the confusions",
+)
 _enter(("development set",), _ANNOTATED, "sequences are held out fold by fold")
 
 # ---- sklearn-crfsuite

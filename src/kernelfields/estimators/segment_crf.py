@@ -157,10 +157,8 @@ class SegmentCRF(SequenceField):
         return name_cliques(self._described_cliques(training.spec.max_duration))
 
     def _engine(self, data: Chains) -> Engine:
-        if getattr(self.engine, "name", self.engine) not in ("auto", "threads"):
-            raise ValueError(
-                f"SegmentCRF is fitted by threads of this process: use engine='threads', got {self.engine!r}"
-            )
+        if (name := getattr(self.engine, "name", self.engine)) not in ("auto", "threads"):
+            raise ValueError(f"SegmentCRF is fitted by threads of this process: use engine='threads', got {name!r}")
         return super()._engine(data)
 
     # ---- data
