@@ -116,8 +116,8 @@ class Continuation:
                 likelihood.clique_weights(placement),
             )
             if term.has_pivots:
-                factor = np.eye(marginals.shape[1]) if term.label_factor is None else term.label_factor
-                shares = weights * (marginals @ factor**2 - (marginals @ factor) ** 2).mean(axis=1)
+                own = np.eye(marginals.shape[1]) if term.label_factor is None else term.label_factor
+                shares = weights * (marginals @ own**2 - (marginals @ own) ** 2).mean(axis=1)
                 scaled = term.features(data) * np.sqrt(np.maximum(shares, 0.0))[:, None]
                 made.append(old + scaled.T @ scaled)
             else:
