@@ -169,7 +169,7 @@ class AnnotatedCRF(AdvisedEstimator):
         if name in _OF_THE_FIELD or of_the_fit:
             check_is_fitted(self, "estimator_")
             return getattr(self.estimator_, name)
-        return super().__getattr__(name)  # type: ignore[misc]  # checkers of types do not see it
+        return super().__getattr__(name)
 
     def _asked_field(self, X: object, y: object) -> tuple[Annotated, object, object]:
         """Return the field, with X and labels y that are known to be right: what evaluations ask."""

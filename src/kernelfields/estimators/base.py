@@ -243,7 +243,7 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         return weigh_classes(self._read(X, y, sample_weight), self.classes_, self.class_weight)
 
     def _learn_again(
-        self, X: object, y: object, sample_weight: object, part_of: None
+        self, X: object, y: object, sample_weight: object, part_of: tuple[Reader, np.ndarray] | None = None
     ) -> tuple[Reader, Data, np.ndarray]:
         """Return what :meth:`_learn` does for a fit that goes on: data as the present reader reads them."""
         return self._reader, self._read_fitted(X, y, sample_weight), self.classes_

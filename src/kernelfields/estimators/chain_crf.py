@@ -250,7 +250,7 @@ class ChainCRF(SequenceField):
         return chosen and not any(clique.needs_threads for clique in self._described_cliques())
 
     def _learn_again(
-        self, X: object, y: object, sample_weight: object, part_of: None
+        self, X: object, y: object, sample_weight: object, part_of: tuple[ChainReader, np.ndarray] | None = None
     ) -> tuple[ChainReader, Chains, np.ndarray]:
         return self._learn(X, y, sample_weight)
 

@@ -194,7 +194,7 @@ class FrameCRF(StoredEstimator):
             name.endswith("_") and not name.startswith("_") and "estimator_" in vars(self)
         )
         if not of_the_fit and name not in (*_OF_TABLES, *_OF_LABELS, *_OF_ONE):
-            return super().__getattr__(name)  # type: ignore[misc]  # checkers of types do not see it
+            return super().__getattr__(name)
         check_is_fitted(self, "estimator_")
         asked = getattr(self._opened([])[1], name)
         if of_the_fit:

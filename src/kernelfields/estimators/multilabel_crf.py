@@ -42,6 +42,7 @@ from kernelfields.numerics.parameters import (
     or_none,
     parameter,
 )
+from kernelfields.objective.designs.design import Design
 from kernelfields.objective.term import Term
 from kernelfields.reports.inspection import WeightsTable
 from kernelfields.structure.candidates import label_edges, learn_label_edges, resolve_label_search
@@ -147,11 +148,7 @@ class MultiLabelCRF(ClassifierMixin, LabelledField[LabelledInstances, TableReade
         and optimize="evidence" are those of :meth:`KernelClassifier.fit`.
         """
         if X_unlabelled is not None:
-            rows = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
-            X, listed, sample_weight = with_unlabelled_rows(X, rows, sample_weight, X_unlabelled)
-            unknown = np.full((len(listed) - len(rows), rows.shape[1]), np.nan)
-            table = np.vstack([rows.astype(float), unknown])
-            y = type(y)(table, columns=y.columns) if hasattr(y, "columns") else table
+            X, y, sample_weight = _with_unlabelled(X, y, sample_weight, X_unlabelled)
         return self._fit(X, y, sample_weight, optimize=optimize, held_out=(X_dev, y_dev))
 
     def _learn(
@@ -195,7 +192,7 @@ class MultiLabelCRF(ClassifierMixin, LabelledField[LabelledInstances, TableReade
         return LabelledInstances.build(data.inputs, self.n_labels_, {}, table, weights, data.evidence)
 
     def _learn_again(
-        self, X: object, y: object, sample_weight: object, part_of: None
+        self, X: object, y: object, sample_weight: object, part_of: tuple[TableReader, np.ndarray] | None = None
     ) -> tuple[TableReader, LabelledInstances, np.ndarray]:
         return self._reader, self._read_fitted(X, y, sample_weight), self.label_names_
 
@@ -306,7 +303,7 @@ class MultiLabelCRF(ClassifierMixin, LabelledField[LabelledInstances, TableReade
 
     def _designs(self, training: InstanceTraining, sample: Sample) -> Start:
         if not self._continues:
-            designs = list(self._terms(sample, training).designs(list(training.spec.pairs.values())))
+            designs: list[Design] = list(self._terms(sample, training).designs(list(training.spec.pairs.values())))
             return self._optimized(training, sample, designs, None)
         training.threshold, terms = self.threshold_, self.field_.terms
         designs = [
@@ -507,3 +504,11 @@ def _lowest_without_loss(probabilities: np.ndarray, labels: np.ndarray, weights:
     thresholds = np.linspace(0.1, 0.5, 41)
     wrong = np.array([weights @ ((probabilities > threshold) != labels) for threshold in thresholds])
     return float(thresholds[np.argmax(wrong <= wrong[-1])])
+
+
+def _with_unlabelled(X: Any, y: Any, sample_weight: Any, unlabelled: Any) -> tuple[Any, Any, Any]:
+    """Return instances, labels and weights, with others appended of which no label is known."""
+    rows = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
+    X, listed, sample_weight = with_unlabelled_rows(X, rows, sample_weight, unlabelled)
+    table = np.vstack([rows.astype(float), np.full((len(listed) - len(rows), rows.shape[1]), np.nan)])
+    return X, type(y)(table, columns=y.columns) if hasattr(y, "columns") else table, sample_weight

@@ -283,7 +283,8 @@ def _opened(item: Any) -> tuple[NumberTable, Callable[[NumberTable], object]]:
     if isinstance(item, Mapping):
         return _opened(item["x"])[0], lambda table: {**item, "x": table}
     if isinstance(item, np.ndarray) and hasattr(item, "columns"):
-        return np.asarray(item), lambda table: type(item).of(np.asarray(table), item.columns)
+        kind: Any = type(item)
+        return np.asarray(item), lambda table: kind.of(np.asarray(table), item.columns)
     if hasattr(item, "columns"):
         return item.to_numpy(), lambda table: type(item)(table, columns=list(item.columns))
     return item if scipy.sparse.issparse(item) else np.asarray(item), lambda table: table

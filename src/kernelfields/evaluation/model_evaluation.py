@@ -62,10 +62,10 @@ def evaluate_model(
     labels_only : leave out likelihood and calibration, which need labels that the fit has seen
     settings : further parameters of :func:`evaluate`: scheme, labels, n_bins, n_resamples, confidence, random_state
     """
-    model, X, y = asked_field(model, X, y)
-    single = labels_rows(model)
-    if not (single or hasattr(model, "predict_marginals")):
-        raise TypeError(f"evaluate_model takes a fitted estimator of labels, got {type(model).__name__}")
+    field, X, y = asked_field(model, X, y)
+    single = labels_rows(field)
+    if not (single or hasattr(field, "predict_marginals")):
+        raise TypeError(f"evaluate_model takes a fitted estimator of labels, got {type(field).__name__}")
     if decode not in (None, JOINT, POSTERIOR):
         raise ValueError(f"decode must be 'viterbi', 'posterior' or None for the model's own, got {decode!r}")
     listed = [[label] for label in y] if single else y
@@ -75,14 +75,14 @@ def evaluate_model(
         X, y, listed = (_items(values, known) for values in (X, y, listed))
         if not known:
             raise ValueError(_NOTHING_KNOWN)
-    decoded = {} if single else {way: model.predict(X, decode=way) for way in (JOINT, POSTERIOR)}
-    predicted = decoded[decode] if decoded and decode is not None else model.predict(X)
+    decoded = {} if single else {way: field.predict(X, decode=way) for way in (JOINT, POSTERIOR)}
+    predicted = decoded[decode] if decoded and decode is not None else field.predict(X)
     if not labels_only:
-        inference = getattr(model, "inference_", None)
+        inference = getattr(field, "inference_", None)
         if inference is None or inference.exact:
-            settings["log_likelihood"] = model.log_likelihood(X, y, per_item=True)
-        marginals = model.predict_proba(X)[:, None] if single else model.predict_marginals(X)
-        settings |= {"marginals": marginals, "classes": np.unique(model.classes_)}
+            settings["log_likelihood"] = field.log_likelihood(X, y, per_item=True)
+        marginals = field.predict_proba(X)[:, None] if single else field.predict_marginals(X)
+        settings |= {"marginals": marginals, "classes": np.unique(field.classes_)}
     return evaluate_known(
         listed, [[label] for label in predicted] if single else predicted, decodings=decoded, **settings
     )
@@ -99,7 +99,9 @@ def labels_rows(model: object) -> bool:
 
 
 def _items(values: Any, numbers: list[int]) -> Any:
-    return values[numbers] if hasattr(values, "shape") else [values[number] for number in numbers]
+    if not hasattr(values, "shape"):
+        return [values[number] for number in numbers]
+    return values.iloc[numbers] if hasattr(values, "iloc") else values[numbers]
 
 
 def evaluate_known(
