@@ -36,6 +36,8 @@ from kernelfields.numerics.parameters import (
 )
 from kernelfields.numerics.threads import Workers
 
+# Questions of the field that can be asked here, in its words; attributes of its fit can be, too.
+_OF_THE_FIELD = (*("predict_nbest", "sample", "entropy", "filled", "explain", "weights", "summary", "show", "stream"),)
 #: The fields that annotators can be fitted with.
 Annotated: TypeAlias = ChainCRF | GraphCRF | KernelClassifier
 
@@ -141,13 +143,13 @@ class AnnotatedCRF(AdvisedEstimator):
         check_is_fitted(self, "estimator_")
         return self.estimator_.predict(X, **settings)
 
-    @available_if(lambda self: not is_classifier(self.estimator))
+    @available_if(lambda self: self.estimator is None or not is_classifier(self.estimator))
     def predict_marginals(self, X: object, **settings: Any) -> ByItem:
         """Return p(y_t | x) of each sequence or graph, columns as in ``classes_``."""
         check_is_fitted(self, "estimator_")
         return self.estimator_.predict_marginals(X, **settings)
 
-    @available_if(lambda self: is_classifier(self.estimator))
+    @available_if(lambda self: self.estimator is not None and is_classifier(self.estimator))
     def predict_proba(self, X: object, **settings: Any) -> np.ndarray:
         """Return p(y | x), (n, classes), columns as in ``classes_``."""
         check_is_fitted(self, "estimator_")
@@ -160,6 +162,19 @@ class AnnotatedCRF(AdvisedEstimator):
         """Return the estimator's score against labels y that are known to be right, not those of annotators."""
         check_is_fitted(self, "estimator_")
         return self.estimator_.score(X, y, sample_weight, decode=decode)
+
+    def __getattr__(self, name: str) -> Any:
+        # Only what is not found here comes this way.
+        of_the_fit = "estimator_" in vars(self) and name.endswith("_") and not name.startswith("_")
+        if name in _OF_THE_FIELD or of_the_fit:
+            check_is_fitted(self, "estimator_")
+            return getattr(self.estimator_, name)
+        return super().__getattr__(name)
+
+    def _asked_field(self, X: object, y: object) -> tuple[Annotated, object, object]:
+        """Return the field, with X and labels y that are known to be right: what evaluations ask."""
+        check_is_fitted(self, "estimator_")
+        return self.estimator_, X, y
 
     def consensus(self, X: object, y: object) -> ByItem:
         """Return the most probable label at each position, given the inputs and what annotators said of them."""

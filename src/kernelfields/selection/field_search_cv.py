@@ -23,12 +23,13 @@ from sklearn.utils import Tags, get_tags
 from kernelfields.engines.choice import is_collection
 from kernelfields.estimators.auto_parameters import NoProgress, Training, suitable_kernels
 from kernelfields.estimators.base import FieldEstimator, Seed
-from kernelfields.estimators.chain_crf import ChainCRF
+from kernelfields.estimators.chain_crf import ChainCRF, RingCRF
 from kernelfields.estimators.graph_crf import GraphCRF
 from kernelfields.estimators.kernel_classifier import KernelClassifier
 from kernelfields.estimators.multilabel_crf import MultiLabelCRF
 from kernelfields.estimators.segment_crf import SegmentCRF
-from kernelfields.estimators.stored import Functions
+from kernelfields.estimators.sequence_classifier import SequenceClassifier
+from kernelfields.estimators.stored import Functions, load_one_of
 from kernelfields.fields.reading import open_groups, random_generator
 from kernelfields.kernels.registry import has_no_scale
 from kernelfields.models.pilot_fit import FALLBACK
@@ -41,6 +42,8 @@ from kernelfields.selection.scores import Scoring, resolve_scoring
 from kernelfields.selection.search import Rung, Search, count_candidates, plan_rungs
 
 _SHOWN_ROWS = 20
+# What the file of a search may hold.
+_SEARCHED = (ChainCRF, RingCRF, SegmentCRF, GraphCRF, MultiLabelCRF, KernelClassifier, SequenceClassifier)
 # Items of the first rung: of sequences and graphs, and of single inputs.
 _LEAST_ITEMS, _LEAST_ROWS = 20, 100
 
@@ -242,15 +245,13 @@ class FieldSearch(BaseEstimator):
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, callables: Functions | None = None) -> Self:
         """Return a search whose best estimator was written by :meth:`save`; candidates and scores are not kept."""
-        if cls._searches is None:
-            raise TypeError("FieldSearchCV searches any estimator: load by the class of the one that was saved")
         search = cls()
-        search.best_estimator_ = cls._searches.load(path, callables=callables)
+        search.best_estimator_ = load_one_of(_SEARCHED if cls._searches is None else [cls._searches], path, callables)
         return search
 
     def __getattr__(self, name: str) -> Any:
         # Only what is not found here comes this way; private names must not, or copying would go in circles.
-        kind = self._searches or type(self.__dict__.get("estimator"))
+        kind = self._searches or type(self.__dict__.get("best_estimator_", self.__dict__.get("estimator")))
         if name.startswith("_") or not (hasattr(kind, name) or name.endswith("_")):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         method = getattr(kind, name, None)

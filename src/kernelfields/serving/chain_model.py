@@ -31,6 +31,9 @@ from kernelfields.serving import passes
 from kernelfields.serving.inputs import Inputs, Packed
 from kernelfields.serving.tensor_file import Document, ServingError, read_document
 
+#: Models whose labels meet as neighbours or not at all; a table of single labels is a chain without transitions.
+SERVED = ("ChainCRF", "KernelClassifier", "FieldClustering")
+_MASKS = ("edge", "start", "end", "label")
 _LABELS_MET = {"node": 1, "start": 1, "end": 1, "edge": 2, "skip": 2}
 _DECODINGS = ("auto", "viterbi", "posterior")
 _LAYOUT = 3
@@ -68,8 +71,10 @@ class ChainModel:
         self.classes_ = np.asarray(document["classes"])
         self.inputs = Inputs(document["inputs"])
         self.n_features_in_ = self.inputs.n_features
+        n_labels, structure = len(self.classes_), document["structure"]
+        nothing = {name: np.zeros((n_labels,) * (2 if name == "edge" else 1)) for name in _MASKS}
         self.masks: dict[str, np.ndarray] = {
-            name: np.asarray(document["structure"]["masks"][name]) for name in ("edge", "start", "end", "label")
+            name: np.asarray(table) for name, table in {**nothing, **structure.get("masks", {})}.items()
         }
         self.decode = str(document["parameters"].get("decode", "auto"))
         subspaces = document["subspaces"]
@@ -82,7 +87,7 @@ class ChainModel:
         for term in self.terms:
             if term.kind == "edge" and term.kernel is None:
                 self.tied_edge += term.table.reshape(self.tied_edge.shape)
-        self._jointly_by_default = bool(document["structure"]["jointly"])
+        self._jointly_by_default = bool(structure.get("jointly"))
 
     def predict(self, X: Iterable, decode: str | None = None) -> list[list[str]] | list[np.ndarray]:
         """Return the labels of each sequence: a list of strings, or an array of numbers.
@@ -197,8 +202,10 @@ def chain_of(kind: str, document: Document) -> ChainModel:
     """Return the chain of a document; ServingError for a model of another kind."""
     if kind == "compat.CRF" and "chain" in document["field"]:
         return ChainModel(document["field"]["chain"])
-    if kind != "ChainCRF":
-        raise ServingError(f"a model of the kind {kind!r} cannot be served: ChainCRF alone can")
+    if kind == "FrameCRF" and document["kind"] == "ChainCRF":
+        return ChainModel(document["field"])
+    if kind not in SERVED:
+        raise ServingError(f"a model of the kind {kind!r} cannot be served: {', '.join(SERVED)} can")
     return ChainModel(document)
 
 
@@ -235,6 +242,7 @@ def served_kernel(spec: Mapping[str, object], *, explicit: bool = False) -> Kern
 def _term(entry: Document, subspaces: list[Document], n_labels: int) -> Term:
     clique, name = entry["cliques"], str(entry["name"])
     kind, parameters = clique["as"].removesuffix(" cliques"), clique["parameters"]
+    kind = "node" if kind == "graph nodes" else kind
     if kind not in _LABELS_MET or (kind == "skip" and parameters["lag"] != 1):
         raise ServingError(f"the clique set {name!r} ({kind!r}) cannot be served: labels may meet as neighbours alone")
     kind = "edge" if kind == "skip" else kind
