@@ -10,9 +10,9 @@ EXTRA_TESTS := tests/torch_engine tests/dask_engine tests/engines tests/embeddin
 	tests/cli/test_command_export.py \
 	tests/features/test_frames.py tests/estimators/test_frame_crf.py tests/estimators/test_foreign_inputs.py
 
-# Processes that run tests side by side, whole files each.
+# Processes that run tests side by side, whole files each, in the order of tests/conftest.py.
 JOBS ?= $(shell $(PYTHON) -c 'import os; print(min(8, os.cpu_count() or 1))')
-PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile
+PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: demo test test-all docs lint bench fuzz clean
 
@@ -56,6 +56,7 @@ bench: $(STAMP)
 
 fuzz: $(STAMP)
 	$(BIN)/python -m benchmarks.fuzz
+	$(BIN)/python -m benchmarks.fuzzing.brute_force
 
 clean:
 	rm -rf $(VENV) build dist demo-report.html docs/gallery docs/api/generated

@@ -188,7 +188,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options.output.write_text(report, encoding="utf-8")
     if options.pictures:
         drawn = {
-            "convergence": plot_convergence(field.solution_, tol=field.tol),
+            "convergence": plot_convergence(field.solution_, tol=1e-3),
             "transitions": plot_transitions(field.transitions_, field.classes_, field.summary().forbidden),
             "reliability": plot_reliability(evaluation.calibration),
             "sequence": plot_sequence(sequences[5]),

@@ -6,7 +6,7 @@ Lwazi2: two listeners (Afrikaans, isiZulu) or three (Setswana) for every word, e
 is what the data have: log p(what all listeners said | words) of held-out utterances. Fields are linear in the features
 of experiments/prominence_features.py over a window of five words.
 
-    annotators       AnnotatedCRF: field and confusions together
+    annotators       AnnotatedCRF: field and confusions together, from a vote, without folds (cv=None)
     vote             the field is fitted to the label that most listeners gave, "marked" or "not marked" in a tie, as a
                      person would who has no annotator model; afterwards, with this field as it is, confusions are
                      estimated on the training utterances by the same steps and with the same prior as above
@@ -22,7 +22,6 @@ Intervals: 95 %, from resampling utterances, the same ones for both models.
 from __future__ import annotations
 
 import argparse
-import copy
 import time
 from itertools import combinations
 from typing import Any
@@ -55,6 +54,7 @@ LANGUAGES: dict[str, tuple[str, int, int | None, int, tuple[int, ...]]] = {
     "setswana": ("tsn.tsv.gz", 1, None, 2, (3, 4, 5)),
 }
 FIELD = ChainCRF("linear", window=5, edges=EdgeCliques(prior_variance=1.0), scale=False, random_state=0)
+IN_SAMPLE: dict[str, Any] = {"cv": None, "init": "vote", "max_steps": 100}
 #: Updates of confusions while a field that was fitted to a vote stays as it is.
 UPDATES = 100
 
@@ -93,7 +93,7 @@ def candidates(language: str, model: str) -> list[tuple[float, int | None]]:
 def fit(model: str, choice: tuple[float, int | None], X: list, said: list[np.ndarray]) -> AnnotatedCRF:
     """Return a field with confusions of all listeners."""
     variance, listener = choice
-    both = AnnotatedCRF(clone(FIELD).set_params(prior_variance=variance))
+    both = AnnotatedCRF(clone(FIELD).set_params(prior_variance=variance), **IN_SAMPLE)
     if model == ANNOTATORS:
         return both.fit(X, said)
     labels = voted(said, TIES.get(model, 0)) if listener is None else [marks[:, listener] for marks in said]
@@ -110,10 +110,7 @@ def listeners_of(model: AnnotatedCRF, X: list, said: list[np.ndarray]) -> Confus
     confusions = Confusions(annotations, prior_counts(*model.prior, len(annotations.classes)))
     [answers] = model.estimator_._answers(X)
     for _ in range(UPDATES):
-        given: Any = copy.copy(answers)
-        given.__dict__.pop("beliefs", None)
-        given.node = answers.node + confusions.log_evidence()
-        confusions.update(given.marginals)
+        confusions.update(answers.given(confusions.log_evidence()).marginals)
     return confusions
 
 
@@ -160,20 +157,18 @@ def run(language: str, folds: list[int], models: list[str] | None) -> None:
 
 
 def count_passes(language: str = "afrikaans", n_utterances: int = 660) -> None:
-    """Print how many passes over the features a fit takes: to a vote, to sets of labels, and with confusions."""
+    """Print how many passes over the features a fit takes: to a vote, and with confusions."""
     sentences, said = utterances(language)
     lexicon = Lexicon(sentences[:n_utterances], AFRIKAANS, AFRIKAANS_ENDINGS)
     X, z = [lexicon.describe(each, counted=True) for each in sentences[:n_utterances]], said[:n_utterances]
-    sets = read_annotations(z)
     for variance in VARIANCES:
         field = clone(FIELD).set_params(prior_variance=variance)
         vote = clone(field).fit(X, voted(z, 1)).solution_
-        partly = clone(field).fit(X, sets.split(sets.possible())).solution_
-        both = AnnotatedCRF(field).fit(X, z)
+        both = AnnotatedCRF(field, **IN_SAMPLE).fit(X, z)
         joint = both.estimator_.solution_
         print(
-            f"s={variance:g}: {vote.passes:.0f} passes to a vote ({vote.solver}), {partly.passes:.0f} to sets of "
-            f"labels ({partly.solver}), {joint.passes:.0f} with confusions, {len(both.objective_path_) - 1} steps"
+            f"s={variance:g}: {vote.passes:.0f} passes to a vote ({vote.solver}), {joint.passes:.0f} with confusions, "
+            f"{len(both.objective_path_) - 1} steps"
         )
 
 

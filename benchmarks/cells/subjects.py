@@ -700,7 +700,7 @@ class Annotated(Chain):
 
     def make(self, **settings: Any) -> Any:
         """Return the estimator around a chain."""
-        return AnnotatedCRF(super().make(**{"tol": 1e-6, **settings}), max_steps=20)
+        return AnnotatedCRF(super().make(**{"tol": 1e-7, **settings}), cv=None, max_steps=200)
 
     def pack_labels(self, labels: Sequence[list]) -> Any:
         """Return what two annotators said: the labels, and the labels with one wrong in every third sequence."""

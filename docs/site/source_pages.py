@@ -19,14 +19,22 @@ from typing import Any
 from docutils import nodes
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
-from pygments.lexers import get_lexer_for_filename
+from pygments.lexer import Lexer
+from pygments.lexers import TextLexer, get_lexer_for_filename
+from pygments.util import ClassNotFound
 from sphinx.application import Sphinx
 
 ROOT = Path(__file__).resolve().parents[2]
 LINK = re.compile(r"\]\(((?:\.\./)+[^)#\s]+)(#[^)\s]*)?\)")
 INCLUDE = re.compile(r"^```\{include\} \.\./([\w.]+)\n```$", re.MULTILINE)
 OWN_LINK = re.compile(r"\]\((?![#/]|\w+:)")
-PAGES = {"README.md": "index", "CONTRIBUTING.md": "contributing", "CHANGELOG.md": "changelog"}
+PAGES = {
+    "README.md": "index",
+    "CONTRIBUTING.md": "contributing",
+    "CHANGELOG.md": "changelog",
+    "CODE_OF_CONDUCT.md": "code_of_conduct",
+    "SECURITY.md": "security",
+}
 SCHEME = "source:"
 
 
@@ -98,12 +106,20 @@ def linked_files() -> list[str]:
     return sorted(found)
 
 
+def lexer_of(path: str) -> Lexer:
+    """Return what highlights a file; plain text for one whose name does not show its language, such as LICENSE."""
+    try:
+        return get_lexer_for_filename(path)
+    except ClassNotFound:
+        return TextLexer()
+
+
 def source_pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     """Yield a page for each linked file."""
     formatter = HtmlFormatter(linenos="inline", lineanchors="line", wrapcode=True)
     for path in linked_files():
         text = (ROOT / path).read_text(encoding="utf-8")
-        body = highlight(text, get_lexer_for_filename(path), formatter)
+        body = highlight(text, lexer_of(path), formatter)
         yield page_of(path), {"title": path, "body": f"<h1>{path}</h1>{body}"}, "page.html"
 
 

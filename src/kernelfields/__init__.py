@@ -29,6 +29,8 @@ _HOMES = {
     "evaluate": "kernelfields.evaluation",
     "evaluate_model": "kernelfields.evaluation",
     "compare": "kernelfields.evaluation",
+    "load": "kernelfields.estimators.pipelines",
+    "save": "kernelfields.estimators.pipelines",
     "NodeCliques": "kernelfields.fields",
     "DurationCliques": "kernelfields.fields",
     "EdgeCliques": "kernelfields.fields",
@@ -95,6 +97,8 @@ __all__ = [
     "compare",
     "evaluate",
     "evaluate_model",
+    "load",
+    "save",
 ]
 
 if TYPE_CHECKING:
@@ -106,6 +110,7 @@ if TYPE_CHECKING:
     from kernelfields.estimators.graph_crf import GraphCRF
     from kernelfields.estimators.kernel_classifier import KernelClassifier
     from kernelfields.estimators.multilabel_crf import MultiLabelCRF
+    from kernelfields.estimators.pipelines import load, save
     from kernelfields.estimators.pruning import PrunedBy
     from kernelfields.estimators.segment_crf import SegmentCRF
     from kernelfields.estimators.sequence_classifier import SequenceClassifier

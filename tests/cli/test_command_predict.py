@@ -7,9 +7,12 @@ import sys
 import numpy as np
 import pytest
 from command_files import numbers, run, sentences, write_columns_file, write_csv_file, write_npz_file
+from sklearn.pipeline import make_pipeline
 
-from kernelfields import ChainCRF
+from kernelfields import ChainCRF, TextFeatures, save
 from kernelfields.cli.models import load_model
+from kernelfields.features import SequenceUnion
+from kernelfields.formats import read_sequences
 
 
 @pytest.fixture(scope="module")
@@ -170,3 +173,66 @@ def test_what_cannot_be_labelled_is_named(models, monkeypatch, arguments, messag
     assert message in result.stderr
     assert result.stderr.startswith("error: ")
     assert result.stdout == ""
+
+
+def test_a_pipeline_of_python_labels_files_of_words(models, tmp_path):
+    file = read_sequences(models / "train.conll")
+    pipeline = make_pipeline(TextFeatures(), ChainCRF("linear", prior_variance=1.0)).fit(file.X, file.y)
+    save(pipeline, tmp_path / "words.kfm")
+    expected = [label for labels in pipeline.predict(read_sequences(models / "test.conll").X) for label in labels]
+    for name, column in (("test.conll", 3), ("bare.conll", 2)):
+        lines = run("predict", tmp_path / "words.kfm", models / name, "-q").stdout.splitlines()
+        assert [line.split("\t")[column] for line in lines if line] == expected
+    assert "token accuracy" in run("evaluate", tmp_path / "words.kfm", models / "test.conll", "-q").stdout
+    streamed = run("predict", tmp_path / "words.kfm", models / "test.conll", "--stream", "--lag", 9, "-q").stdout
+    assert [line.split("\t")[3] for line in streamed.splitlines() if line] == expected
+    failed = run("predict", tmp_path / "words.kfm", models / "test.npz", code=2).stderr
+    assert "--format npz: the model takes features that its template makes of columns files" in failed
+
+
+def test_pipelines_that_the_command_cannot_use_are_named(models, tmp_path):
+    file = read_sequences(models / "train.conll")
+    named = make_pipeline(TextFeatures(word_column="0", tag_columns=["1"]), ChainCRF("linear", prior_variance=1.0))
+    save(named.fit(file.X, file.y), tmp_path / "named.kfm")
+    failed = run("predict", tmp_path / "named.kfm", models / "test.conll", code=2).stderr
+    assert "it names its columns '0', '1', and columns of files have numbers" in failed
+    twice = make_pipeline(SequenceUnion([("words", TextFeatures())]), ChainCRF("linear", prior_variance=1.0))
+    save(twice.fit(file.X, file.y), tmp_path / "union.kfm")
+    failed = run("predict", tmp_path / "union.kfm", models / "test.conll", code=2).stderr
+    assert "is a pipeline that the command cannot use: it takes TextFeatures and a ChainCRF or SegmentCRF" in failed
+
+
+def test_the_format_of_a_file_may_be_another_than_that_of_training(models, tmp_path):
+    rows = sentences(6, seed=1)
+    words = write_columns_file(tmp_path / "train.tsv", columns=(0, 2))
+    run("train", words, "-m", tmp_path / "words.model", "-q")
+    bare = write_columns_file(tmp_path / "new.tsv", rows, columns=(0,))
+    expected = [
+        line.split("\t")[1] for line in run("predict", tmp_path / "words.model", bare, "-q").stdout.splitlines() if line
+    ]
+    lines = []
+    for sentence in rows:
+        for number, (word, _, tag) in enumerate(sentence, start=1):
+            lines.append("\t".join([str(number), word, "_", tag, *["_"] * 6]))
+        lines.append("")
+    (tmp_path / "new.data").write_text("\n".join(lines) + "\n")
+    options = (tmp_path / "words.model", tmp_path / "new.data", "--format", "conllu", "-q")
+    found = [line.split("\t")[10] for line in run("predict", *options).stdout.splitlines() if line]
+    assert found == expected
+    assert "token accuracy" in run("evaluate", *options).stdout
+    failed = run("predict", models / "conll.model", tmp_path / "new.data", "--format", "conllu", code=2).stderr
+    assert "--format conllu: the model takes features that its template makes of columns files" in failed
+    failed = run("predict", *options[:2], "--format", "xml", code=2).stderr
+    assert "--format must be auto or one of columns, conllu, crfsuite, npz, csv, got 'xml'" in failed
+    arrays = run("predict", models / "csv.model", models / "test.npz", "--format", "npz", "-o", tmp_path / "out.npz")
+    assert "labelled 5 sequences" in arrays.stderr
+
+
+def test_tabs_stay_tabs(tmp_path):
+    spaced = tmp_path / "train.tsv"
+    spaced.write_text(write_columns_file(tmp_path / "tabs.tsv").read_text().replace("\t", " "))
+    run("train", spaced, "--separator", "space", "-m", tmp_path / "words.model", "-q")
+    for name, separator in (("tabs.tsv", "\t"), ("train.tsv", " ")):
+        output = run("predict", tmp_path / "words.model", tmp_path / name, "-q").stdout
+        streamed = run("predict", tmp_path / "words.model", tmp_path / name, "--stream", "-q").stdout
+        assert {line.count(separator) for text in (output, streamed) for line in text.splitlines() if line} == {3}

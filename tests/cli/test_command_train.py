@@ -201,7 +201,8 @@ def test_uneven_columns_come_to_one_scale_where_the_kernel_has_no_numbers(folder
 def test_what_was_chosen_is_said_and_kept(folder):
     said = run("train", "train.npz").stderr
     settings = load_model("model.safetensors").settings
-    assert f"chosen: kernel {settings.kernel}, prior variance {settings.prior_variance:g}" in said
+    chosen = f"kernel {settings.kernel}, scale {settings.standardize}, prior variance {settings.prior_variance:g}"
+    assert f"chosen: {chosen}" in said
     again = run("train", "--config", "model.toml", "-m", "again.safetensors").stderr
     assert "chosen:" not in again
 

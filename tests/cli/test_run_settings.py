@@ -43,20 +43,15 @@ LAYOUT = """
 [data]
 train = "-"
 format = "auto"
-standardize = false
 
 [field]
 kernel = "auto"
 window = 1
-rank = 1000
 basis = "random-cholesky"
-support = "all"
 min_freq = 0.0
-l1 = 0.0
 
 [fit]
 solver = "auto"
-tol = 0.001
 max_iter = 1000
 patience = 5
 dtype = "auto"

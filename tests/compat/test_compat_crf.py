@@ -5,7 +5,7 @@ import inspect
 import io
 import pickle
 from fractions import Fraction
-from itertools import chain
+from itertools import chain, pairwise, product
 
 import joblib
 import numpy as np
@@ -43,6 +43,24 @@ def test_the_constructor_is_that_of_sklearn_crfsuite():
     given = CRF("lbfgs", 2.0, True, False, 0.1, 0.2, 30)
     assert given.get_params()["max_iterations"] == 30
     assert clone(given).get_params() == given.get_params()
+
+
+def test_labels_are_the_best_sequence_of_labels_as_in_crfsuite():
+    """Also where labels are no entities, and the likeliest label of each position is another."""
+    random = np.random.default_rng(0)
+    sequences = [[{"w": f"w{number}"} for number in random.integers(3, size=5)] for _ in range(12)]
+    labels = [random.choice(["a", "b", "c"], size=5).tolist() for _ in sequences]
+    crf = CRF(c1=0.0, c2=0.1, all_possible_transitions=True).fit(sequences, labels)
+    states, steps, differ = crf.state_features_, crf.transition_features_, 0
+    for x, found, marginals in zip(sequences, crf.predict(sequences), crf.predict_marginals(sequences), strict=True):
+        scores = {
+            own: sum(states.get((f"w:{row['w']}", label), 0.0) for row, label in zip(x, own, strict=True))
+            + sum(steps.get(pair, 0.0) for pair in pairwise(own))
+            for own in product("abc", repeat=5)
+        }
+        assert scores[tuple(found)] == pytest.approx(max(scores.values()), abs=1e-9)
+        differ += found != [max(row, key=row.get) for row in marginals]
+    assert differ > 0
 
 
 def test_answers_are_arrays_of_lists(crf):

@@ -153,6 +153,8 @@ def test_labels_that_are_not_allowed_have_no_probability(fitted):
     x = [{"word": "w0", "ending": "e0"}]
     assert fitted.log_likelihood([x], [[other]]) == -np.inf
     assert fitted.log_likelihood([x], [[{other}]]) == -np.inf
+    values = fitted.log_likelihood([x + x, x + x], [[other, None], [None, None]], per_item=True)
+    np.testing.assert_allclose(values, [-np.inf, 0.0], atol=1e-12)
     with pytest.raises(ValueError, match=f"known: sequence 0, position 0: label '{other}' is not among"):
         fitted.predict([x], known=[[other]])
     with pytest.raises(ValueError, match="known: sequence 0, position 0: the labels that are allowed and what y fixes"):

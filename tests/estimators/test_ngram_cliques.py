@@ -179,6 +179,24 @@ def test_long_ngrams_of_many_labels_need_no_tables():
     assert "arcs" in crf.inference_.description
 
 
+def test_lengths_of_which_no_ngram_was_seen_have_no_weights():
+    """No sequence has four labels: there are 3-grams and no 4-grams."""
+    short = [x[:3] for x in X], [labels[:3] for labels in y]
+    crf, fewer = (field(NgramCliques(order=order)).fit(*short) for order in (4, 3))
+    assert crf.coef_["4-grams"].nnz == 0
+    assert_same_answers(crf, fewer)
+
+
+def test_marginals_of_listed_ngrams_follow_their_weights(crf):
+    """Those that were seen in training, in the order of ``coef_``."""
+    _, listed = crf.predict_marginals([X[2]], cliques="order2")
+    labellings = all_labellings(len(X[2]))
+    logs = crf.log_likelihood([X[2]] * len(labellings), list(crf.classes_[labellings]), per_item=True)
+    numbers = np.array([np.ravel_multi_index(labellings[:, t - 2 : t + 1].T, (3, 3, 3)) for t in range(2, len(X[2]))])
+    expected = [np.bincount(row, np.exp(logs), 27)[crf.coef_["3-grams"].indices] for row in numbers]
+    np.testing.assert_allclose(listed[0], expected, atol=1e-9)
+
+
 def test_explanations_and_best_labellings_where_edges_see_inputs():
     crf = field(NGRAMS, EdgeCliques("linear", name="seeing"), tol=1e-3).fit(X, y)
     explained = crf.explain(X[2], y[2])

@@ -354,3 +354,10 @@ def test_graphs_several_labels_and_single_labels():
     single = (rows @ weights).argmax(axis=1).tolist()
     told = [{each, (each + 1) % 3} if rng.random() < 0.5 else each for each in single]
     assert KernelClassifier(prior_variance=1.0, random_state=0).fit(rows, told).score(rows, single) > 0.9
+
+
+def test_a_sparse_field_of_which_no_label_is_certain_is_fitted():
+    words = [[{f"w{int(v > 0)}": 1.0} for v in x[:, 0]] for x in X]
+    sets = [[{label, "abc"[("abc".index(label) + 1) % 3]} for label in labels] for labels in Y]
+    crf = ChainCRF("linear", support="observed", prior_variance=1.0).fit(words, sets)
+    assert crf.solution_.converged

@@ -27,7 +27,7 @@ def turns(n_sequences=24, seed=0):
 
 
 X, y = turns()
-SETTINGS = {"n_states": 2, "rank": 20, "prior_variance": 3.0, "random_state": 0}
+SETTINGS = {"n_states": 2, "rank": 20, "prior_variance": 3.0, "tol": 1e-3, "random_state": 0}
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from sklearn.metrics import confusion_matrix
 
 from kernelfields import ChainCRF, GraphCRF, KernelClassifier, SegmentCRF
 from kernelfields.compat import CRF
@@ -48,13 +49,42 @@ def test_figures_agree_with_the_field(fitted, evaluation):
     assert evaluation.accuracy.low < evaluation.accuracy.value < evaluation.accuracy.high
 
 
+def test_confusions_are_those_of_scikit_learn(fitted, evaluation):
+    crf, X, y = fitted
+    true, predicted = (np.concatenate(labels) for labels in (y, crf.predict(X)))
+    expected = confusion_matrix(true, predicted, labels=list(evaluation.per_label))
+    np.testing.assert_array_equal(evaluation.confusion_matrix, expected)
+    row = next(line for line in reversed(str(evaluation).splitlines()) if line.startswith("I-PER"))
+    assert row.split() == ["I-PER", *map(str, expected[list(evaluation.per_label).index("I-PER")])]
+    pairs = json.loads(json.dumps(evaluation.to_dict()))["confusions"]
+    assert sum(pair["count"] for pair in pairs) == len(true)
+    assert {(pair["true"], pair["predicted"]) for pair in pairs} == set(evaluation.confusions)
+    assert "Which labels are confused?" in report_page("Test", evaluation=evaluation)
+
+
+def test_of_many_labels_the_most_frequent_confusions_are_listed():
+    labels = [f"l{number:02d}" for number in range(20)]
+    result = evaluate([labels * 3], [["l00", "l00", *labels[2:]] * 2 + ["l00", "l02", *labels[2:]]], n_resamples=0)
+    lines = str(result).splitlines()
+    begin = next(index for index, line in enumerate(lines) if line.startswith("true"))
+    assert [line.split() for line in lines[begin:]] == [
+        ["true", "predicted", "count", "share", "of", "the", "true", "label"],
+        ["l01", "l00", "2", "0.667"],
+        ["l01", "l02", "1", "0.333"],
+    ]
+    right = evaluate([labels], [labels], n_resamples=0)
+    assert not any(line.startswith("true") for line in str(right).splitlines())
+    assert "Which labels are confused?" not in report_page("Test", evaluation=right)
+
+
 def test_text(evaluation):
     lines = str(evaluation).splitlines()
     assert lines[0] == (
         "10 sequences, 90 tokens; 95 % intervals by Wilson's method for shares, else from 1,000 resamples of sequences"
     )
-    for name in ("token accuracy", "sequence accuracy", "log-likelihood per token", "Brier score", "B-PER", "LOC"):
+    for name in ("token accuracy", "sequence accuracy", "log-likelihood per token", "Brier score", "LOC"):
         assert sum(line.startswith(name) for line in lines) == 1
+    assert sum(line.startswith("B-PER ") for line in lines) == 2  # its scores, and its row of the confusion matrix
     row = next(line for line in lines if line.startswith("B-LOC"))
     scores = evaluation.per_label["B-LOC"]
     assert row.split("   ")[-1].strip() == str(scores.support)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelfields.evaluation import Temperature, fit_temperature, marginal_log_loss
+from kernelfields.evaluation import Temperature, brier_score, fit_temperature, marginal_log_loss
 
 CLASSES = ["a", "b", "c"]
 
@@ -74,3 +74,22 @@ def test_bad_input_is_named():
         fit_temperature([["a", "d"]], [np.full((2, 3), 1 / 3)], CLASSES)
     with pytest.raises(ValueError, match="no probabilities that add up to 1"):
         fit_temperature([["a"]], [np.array([[0.5, 0.1, 0.1]])], CLASSES)
+
+
+def test_positions_whose_label_is_not_known_do_not_count():
+    y, marginals = sampled(2.0, n_sequences=30)
+    gaps = [[None if (i + t) % 3 == 0 else label for t, label in enumerate(labels)] for i, labels in enumerate(y)]
+    gaps[4] = None
+    known = [[t for t, label in enumerate(labels or []) if label is not None] for labels in gaps]
+    kept = [i for i, own in enumerate(known) if own]
+    fewer = [[y[i][t] for t in known[i]] for i in kept]
+    rows = [marginals[i][known[i]] for i in kept]
+    assert fit_temperature(gaps, marginals, CLASSES) == fit_temperature(fewer, rows, CLASSES)
+    assert brier_score(gaps, marginals, CLASSES) == brier_score(fewer, rows, CLASSES)
+    each = marginal_log_loss(gaps, marginals, CLASSES, per_sequence=True)
+    assert each[4] == 0.0
+    np.testing.assert_allclose(each[kept], marginal_log_loss(fewer, rows, CLASSES, per_sequence=True))
+    with pytest.raises(ValueError, match="a row for each position"):
+        fit_temperature(gaps, marginals[:-1], CLASSES)
+    with pytest.raises(ValueError, match="no label is known"):
+        fit_temperature([None] * 30, marginals, CLASSES)

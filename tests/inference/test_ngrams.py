@@ -39,10 +39,9 @@ class Problem:
             ngrams.append((order, None if random.random() < 0.2 else some))
         self.inference = NgramFamily(self.offsets, n_labels, ngrams, **options)
         self.node = spread * random.normal(size=(self.offsets[-1], n_labels))
-        sizes = [len(some) for _, some in self.inference.automaton.ngrams]
         self.tables = [
-            spread * random.normal(size=self.inference.table_shape(0, not own_edges)),
-            *(spread * random.normal(size=(1, size)) for size in sizes),
+            spread * random.normal(size=self.inference.table_shape(group, group > 0 or not own_edges))
+            for group in range(len(ngrams) + 1)
         ]
         if forbidden:
             self.node[random.integers(self.offsets[-1]), 0] = self.tables[0][0, 1, 2] = -np.inf
@@ -53,7 +52,7 @@ class Problem:
         tables = [self.tables[0]]
         for (order, some), weights in zip(self.inference.automaton.ngrams, self.tables[1:], strict=True):
             table = np.zeros((1, self.n_labels**order))
-            table[0, some] = weights[0]
+            table[0, some] = weights.ravel()
             tables.append(table.reshape((1, *(self.n_labels,) * order)))
         return tables
 
@@ -126,7 +125,7 @@ def test_beliefs_and_best_labellings_are_those_of_the_sum_over_labellings(seed, 
     gradient = beliefs.gradient()[1]
     np.testing.assert_allclose(gradient[0], counts[0], atol=1e-9)
     for found, table, some in zip(gradient[1:], counts[1:], places, strict=True):
-        np.testing.assert_allclose(found[0], table.reshape(-1)[some], atol=1e-9)
+        np.testing.assert_allclose(found[0].ravel(), table.reshape(-1)[some], atol=1e-9)
 
 
 @pytest.mark.parametrize(("seed", "spread", "own_edges"), [(0, 1.0, False), (1, 1.0, True), (2, 60.0, False)])

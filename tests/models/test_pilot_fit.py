@@ -1,12 +1,13 @@
-"""Prior variances chosen by short fits on a part of the data."""
+"""What is chosen by short fits on a part of the data: scale, kernel, prior variance, rank, support, l1, decoding."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from kernelfields import ChainCRF, EdgeCliques, GraphCRF, KernelClassifier, MultiLabelCRF
+from kernelfields import ChainCRF, EdgeCliques, GraphCRF, KernelClassifier, KernelClassifierCV, MultiLabelCRF
 from kernelfields.fields.chains import Chains
+from kernelfields.kernels import Linear
 from kernelfields.models.pilot_fit import MOST_POSITIONS, in_pieces, split
 
 
@@ -130,3 +131,132 @@ def test_a_threshold_for_rare_labels_is_learnt_kept_and_used(tmp_path):
     assert MultiLabelCRF.load(tmp_path / "labels.model").threshold_ == field.threshold_
     half = MultiLabelCRF("rbf", label_graph="none", decision="hamming").fit(X, Y)
     assert half.threshold_ == 0.5
+
+
+# ---- what was chosen and what was tried
+
+
+def words(n_sequences=60, length=6, n_words=40, seed=0):
+    """Words that have a label each, and some noise."""
+    random = np.random.default_rng(seed)
+    X = [[{f"w{random.integers(n_words)}": 1.0} for _ in range(length)] for _ in range(n_sequences)]
+    y = [[(int(next(iter(each))[1:]) % 3 + (random.random() < 0.1)) % 3 for each in own] for own in X]
+    return X, y
+
+
+def noise_beside(n_samples=300, n_noise=300, seed=0):
+    """Five columns of spread 1 that hold the labels, and many small ones that hold nothing."""
+    random = np.random.default_rng(seed)
+    labels = random.integers(3, size=n_samples)
+    good = random.normal(size=(3, 5))[labels] + 0.5 * random.normal(size=(n_samples, 5))
+    return np.column_stack([good, 0.05 * random.normal(size=(n_samples, n_noise))]), labels
+
+
+def units(n_samples=300, seed=0):
+    """Three columns of which the one that holds the labels has the smallest unit."""
+    random = np.random.default_rng(seed)
+    table = random.normal(size=(n_samples, 3))
+    return table * [1.0, 40.0, 1e4], (table[:, 0] > 0).astype(int)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "data", "scaled"),
+    [(kernel, noise_beside(), False) for kernel in ("auto", "linear", "rbf", Linear(), "cosine")]
+    + [(kernel, units(), True) for kernel in ("auto", "linear", "rbf", Linear())],
+)
+def test_columns_come_to_one_scale_where_held_out_data_gain_by_it(kernel, data, scaled):
+    X, y = data
+    model = KernelClassifier(kernel, random_state=0).fit(X[:200], y[:200])
+    assert model.scale_ == scaled
+    assert model.choices_.chosen["scale"] == scaled
+    assert {trial.settings["scale"] for trial in model.choices_.trials} == {False, True}
+    plain = KernelClassifier(kernel, scale=scaled, random_state=0).fit(X[:200], y[:200])
+    assert model.score(X[200:], y[200:]) >= plain.score(X[200:], y[200:]) - 0.03
+
+
+@pytest.mark.parametrize(("data", "scaled"), [(noise_beside(100), False), (units(100), True)])
+def test_of_too_few_samples_few_columns_alone_come_to_one_scale(data, scaled):
+    model = KernelClassifier(random_state=0).fit(*data)
+    assert model.scale_ == scaled
+    assert not model.choices_.trials
+
+
+def test_searches_judge_the_scale_too():
+    X, y = noise_beside()
+    search = KernelClassifierCV(prior_variances=[1.0, 10.0], kernels="linear", random_state=0).fit(X, y)
+    assert not search.best_estimator_.scale_
+
+
+def test_the_summary_and_the_file_hold_what_was_chosen_and_what_was_tried(tmp_path):
+    X, y = noise_beside()
+    model = KernelClassifier(random_state=0).fit(X, y)
+    text = " ".join(str(model.summary()).split())
+    assert "chosen on held-out data: scale False, kernel rbf, prior variance" in text
+    for trial in model.choices_.trials:
+        assert " ".join(str(trial).split()) in text
+    model.save(tmp_path / "model")
+    assert KernelClassifier.load(tmp_path / "model").choices_ == model.choices_
+    assert "scale False" in model._repr_html_()
+
+
+def curve(n_samples, frequency):
+    """Labels that change with one column, slowly or quickly."""
+    X = np.random.default_rng(0).random((n_samples, 1))
+    return X, (np.sin(frequency * X[:, 0]) > 0).astype(int)
+
+
+def test_the_rank_is_the_usual_one_only_where_likelihood_still_rises_with_it():
+    random = np.random.default_rng(0)
+    slow, labels = curve(2500, 5.0)
+    assert KernelClassifier("rbf").fit(slow, labels).choices_.chosen["rank"] == 500
+    rough = random.normal(size=(2500, 6))
+    parity = (np.prod(np.sign(rough[:, :3]), axis=1) > 0).astype(int)
+    model = KernelClassifier("rbf").fit(rough, parity)
+    assert model.choices_.chosen["rank"] == 1000
+    assert model.basis_["node"].rank == 1000
+    assert any(trial.settings.get("rank") == 250 for trial in model.choices_.trials)
+
+
+def test_a_rank_that_was_given_is_kept_and_small_data_have_the_usual_one():
+    slow, labels = curve(2500, 5.0)
+    assert "rank" not in KernelClassifier("rbf", rank=300).fit(slow, labels).choices_.chosen
+    assert "rank" not in KernelClassifier("rbf").fit(slow[:400], labels[:400]).choices_.chosen
+
+
+def test_support_and_l1_are_judged_for_features_of_words():
+    X, y = words()
+    crf = ChainCRF().fit(X, y)
+    assert any(trial.settings.get("l1") == 0.1 for trial in crf.choices_.trials)
+    assert any(trial.settings.get("support") == "observed" for trial in crf.choices_.trials)
+    given = ChainCRF(support="observed", l1=0.0).fit(X, y)
+    assert not any("l1" in trial.settings for trial in given.choices_.trials)
+    fixed = ChainCRF(prior_variance=1.0).fit(X, y)
+    assert not fixed.choices_.trials
+    assert fixed.field_.terms[0].l1 == 0.0
+
+
+def test_decoding_under_constraints_is_judged_by_right_labels():
+    random = np.random.default_rng(0)
+    y = [np.repeat([0, 1, 2], random.integers(3, 8, size=3)) for _ in range(60)]
+    X = [labels[:, None] + 1.5 * random.normal(size=(len(labels), 1)) for labels in y]
+    forbidden = [(1, 0), (2, 1), (2, 0), (0, 2)]
+    crf = ChainCRF("rbf", constraints=forbidden).fit(X, y)
+    shares = {trial.settings["decode"]: trial.score for trial in crf.choices_.trials if "decode" in trial.settings}
+    assert set(shares) == {"viterbi", "posterior"}
+    better = shares["posterior"] >= shares["viterbi"] + 0.01
+    assert crf.choices_.chosen["decode"] == ("posterior" if better else "viterbi")
+    by_default = np.concatenate(crf.predict(X))
+    np.testing.assert_array_equal(by_default, np.concatenate(crf.predict(X, decode=crf.choices_.chosen["decode"])))
+
+
+def test_a_usual_fit_ends_where_a_thousandth_of_a_nat_a_position_is_left():
+    X, y = strong(200)
+    usual = ChainCRF("rbf", prior_variance=1e4, solver="lbfgs").fit(X, y)
+    finer = ChainCRF("rbf", prior_variance=1e4, solver="lbfgs", tol=1e-3).fit(X, y)
+    n_positions = sum(map(len, y))
+    assert usual.solution_.reason == "gap"
+    assert 1e-3 < usual.solution_.relative_gap <= 3e-2
+    assert usual.solution_.gap <= 1e-3 * n_positions
+    assert finer.solution_.relative_gap <= 1e-3
+    assert usual.n_iter_ < finer.n_iter_
+    assert usual.solution_.value - finer.solution_.value <= 1e-3 * n_positions

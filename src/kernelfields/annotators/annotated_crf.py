@@ -10,28 +10,38 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone, is_classifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GroupKFold, check_cv
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.annotators.annotations import UNSAID, read_annotations
-from kernelfields.annotators.confusions import AnnotatedLabels, Confusions, prior_counts
+from kernelfields.annotators.annotations import UNSAID, Annotations, Presumed, are_annotations, read_annotations
+from kernelfields.annotators.completion import AnnotatedLabels, CrossFittedLabels
+from kernelfields.annotators.confusions import Confusions, prior_counts
 from kernelfields.annotators.reliability import AnnotatorReliability, AnnotatorTable
 from kernelfields.engines.threads import Threads
 from kernelfields.estimators.base import ByItem
-from kernelfields.estimators.chain_crf import ChainCRF
+from kernelfields.estimators.chain_crf import ChainCRF, RingCRF
 from kernelfields.estimators.graph_crf import GraphCRF
-from kernelfields.estimators.hints import AdvisedEstimator
 from kernelfields.estimators.kernel_classifier import KernelClassifier
+from kernelfields.estimators.stored import Functions, StoredEstimator
 from kernelfields.fields.ragged import Ragged, plain_strings
+from kernelfields.fields.reading import SAMPLES, SEQUENCES, check_sample_weight
+from kernelfields.formats.model_file import Document
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import refuse_approximate
+from kernelfields.models.documents import NotData, describe_parameters, describe_value, rebuild_estimator, rebuild_value
 from kernelfields.models.partial import resolve_partial_labels
+from kernelfields.models.stored_values import finite_array, whole_array
 from kernelfields.numerics.parameters import (
     attribute,
     check_count,
     check_declared,
+    check_penalty,
     declares_parameters,
     is_real,
+    is_whole,
+    one_of,
     parameter,
 )
 from kernelfields.numerics.threads import Workers
@@ -40,6 +50,7 @@ from kernelfields.numerics.threads import Workers
 _OF_THE_FIELD = (*("predict_nbest", "sample", "entropy", "filled", "explain", "weights", "summary", "show", "stream"),)
 #: The fields that annotators can be fitted with.
 Annotated: TypeAlias = ChainCRF | GraphCRF | KernelClassifier
+_KINDS: dict[str, type[Annotated]] = {kind.kind: kind for kind in (ChainCRF, RingCRF, GraphCRF, KernelClassifier)}
 
 
 def _check_prior(value: object, name: str) -> None:
@@ -48,13 +59,21 @@ def _check_prior(value: object, name: str) -> None:
         raise ValueError(f"{name} must be two numbers above zero, (right, wrong), got {value!r}")
 
 
+def _check_cv(value: object, name: str) -> None:
+    if isinstance(value, bool | float | str) or (is_whole(value) and value < 2):
+        raise ValueError(
+            f"{name} must be a number of folds of at least 2, a splitter, a list of (train, test) indices or None, got "
+            f"{value!r}"
+        )
+
+
 @declares_parameters
-class AnnotatedCRF(AdvisedEstimator):
+class AnnotatedCRF(StoredEstimator):
     """A field and the confusion matrices of annotators, fitted together: no vote has to be taken before.
 
     Annotator r says z_t^r where the label is y_t, with probability pi^r(y_t, z_t^r). The field models how labels
-    depend on inputs and on each other; pi and the field are the maximum a posteriori of all that was said.
-    Predictions are those of the field: labels, not what some annotator would say.
+    depend on inputs and on each other. Labels are completed from what was said and from the field, and confusions and
+    field fitted to them, in turn. Predictions are those of the field: labels, not what some annotator would say.
 
     ``y`` is a dict annotator -> labels of all sequences, or a list with, for each sequence, a dict annotator ->
     labels or an array (T, R) with a column per annotator. None stands where an annotator said nothing.
@@ -62,33 +81,59 @@ class AnnotatedCRF(AdvisedEstimator):
     Parameters
     ----------
     estimator : ChainCRF, GraphCRF, KernelClassifier or None
-        The field; None means ``ChainCRF()``. It is fitted by threads of this process.
+        The field; None means ``ChainCRF()``. It is fitted by threads of this process. With ``prior_variance="auto"``
+        the variance is the one under which held-out consensus labels of the start are most likely.
     prior : (right, wrong), default (4.0, 1.0)
         Pseudo-counts of each row of a confusion matrix, of the label itself and of all others together: as many
         positions for each label as an annotator has been seen right and wrong on before. Both above zero.
-    max_steps : int, default 100
-        Most steps of field and confusions in turn; ``tol`` of the estimator ends them before.
+    cv : int, splitter, list of (train, test) indices or None, default 5
+        The labels of each fold are completed by a field that was fitted to the other folds. A field that is fitted to
+        the labels which it completes repeats what it has memorised, errors included. Folds of a number are those of
+        scikit-learn: consecutive sequences, so that those of one document are mostly together (``groups`` of
+        :meth:`fit` names the documents), stratified for single labels. None completes labels by the field itself, the
+        joint maximum a posteriori of field and confusions: for fields of so few weights that they memorise nothing.
+    init : "dawid-skene" or "vote", default "dawid-skene"
+        The labels to start from: those of confusions that are estimated position by position, without inputs (Dawid
+        and Skene), or those of the confusions that a vote gives.
+    tol : float, default 2e-3
+        Rounds end when no larger share of the positions gets another most probable label. With ``cv=None`` the fit
+        ends by ``tol`` of the estimator.
+    max_steps : int, default 20
+        Most rounds, or with ``cv=None`` most steps of field and confusions in turn.
     updates : int, default 3
-        How often confusions are estimated again in a step. Neither this nor the steps can raise the objective.
+        With ``cv=None``, how often confusions are estimated again in a step. Nothing there can raise the objective.
 
     Attributes
     ----------
-    estimator_ : the fitted field, for ``save``, ``weights()`` and all else
+    estimator_ : the fitted field, for ``weights()`` and all else
     annotators_ : names of the annotators
     confusions_ : dict, annotator -> (L, L) array p(said | label), rows and columns as in ``classes_``
-    objective_path_ : the negative log posterior after each step, which never rises
+    consensus_ : the completed labels of the sequences of the fit, those of each fold by a field that has not seen them;
+        not kept in files
+    label_changes_ : the share of positions whose label changed in each round; empty with ``cv=None``
+    objective_path_ : with ``cv=None`` the negative log posterior after each step, which never rises; else empty
     classes_ : the labels
     """
 
+    kind = "AnnotatedCRF"
+
     estimator: Annotated | None = parameter(None, first=True)
     prior: tuple[float, float] = parameter((4.0, 1.0), _check_prior)
-    max_steps: int = parameter(100, check_count)
+    cv: object = parameter(5, _check_cv)
+    init: str = parameter("dawid-skene", one_of("dawid-skene", "vote"))
+    tol: float = parameter(2e-3, check_penalty)
+    max_steps: int = parameter(20, check_count)
     updates: int = parameter(3, check_count)
 
     estimator_: Annotated = attribute()
 
-    def fit(self, X: object, y: object, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit field and confusions to the labels of annotators for X; ``sample_weight`` is that of the estimator."""
+    def fit(
+        self, X: object, y: object, sample_weight: ArrayLike | None = None, *, groups: ArrayLike | None = None
+    ) -> Self:
+        """Fit field and confusions to the labels of annotators for X; ``sample_weight`` is that of the estimator.
+
+        ``groups`` holds the document, or the like, of each sequence: folds do not cut them.
+        """
         field = self._checked_field()
         usual = resolve_partial_labels(field.partial_labels)
         if usual.ask_of_unlabelled:
@@ -101,25 +146,66 @@ class AnnotatedCRF(AdvisedEstimator):
                 "by the inputs and the prior only",
                 stacklevel=2,
             )
-        confusions = Confusions(annotations, prior_counts(*self.prior, len(annotations.classes)))
+        lengths = np.ones(len(annotations.codes), dtype=np.int64) if single else np.diff(annotations.offsets)
+        weights = np.repeat(check_sample_weight(sample_weight, len(lengths), SAMPLES if single else SEQUENCES), lengths)
+        confusions = Confusions(annotations, self._pseudo_counts(len(annotations.classes)), weights=weights)
+        start = confusions.log_consensus(weights, iterate=self.init == "dawid-skene")
         settings = AnnotatedLabels(confusions, usual, self.max_steps, self.updates)
+        if self.cv is not None:
+            folds = self._folds(len(lengths), start.argmax(axis=1) if single else None, groups)
+            settings = CrossFittedLabels(confusions, usual, self.max_steps, folds, self.tol)
         given, engine = field.partial_labels, field.engine
         field.partial_labels = settings
         field.engine = engine if isinstance(engine, Threads) else "threads"
-        possible = annotations.possible()
         try:
-            field.fit(X, possible if single else annotations.split(possible), sample_weight)
+            field.fit(X, Presumed(annotations, start), sample_weight)
         finally:
             field.partial_labels, field.engine = given, engine
-        self.estimator_ = field
-        self.annotators_ = annotations.annotators
-        self.confusions_ = dict(zip(annotations.annotators, confusions.matrices, strict=True))
+        counts = np.sum(annotations.codes != UNSAID, axis=0)
+        shares = weights @ settings.marginals / weights.sum()
+        self._set_fitted(field, annotations.annotators, confusions.matrices, counts, shares)
         self.objective_path_ = np.array(settings.path)
-        self._n_labelled = dict(
-            zip(annotations.annotators, np.sum(annotations.codes != UNSAID, axis=0).tolist(), strict=True)
-        )
-        self._label_shares = np.mean(np.vstack(self.consensus_marginals(X, y)), axis=0)
+        self.label_changes_ = np.array(getattr(settings, "changes", []))
+        self.consensus_ = self._presented(settings.best, settings.marginals, annotations)
+        if len(self.label_changes_) == self.max_steps and self.label_changes_[-1] > self.tol:
+            warnings.warn(
+                f"{self.label_changes_[-1]:.2%} of the labels changed in the last of max_steps={self.max_steps} steps, "
+                f"more than tol={self.tol:g}: raise max_steps, or tol",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
         return self
+
+    def _set_fitted(
+        self, field: Annotated, names: list, matrices: np.ndarray, n_labelled: np.ndarray, shares: np.ndarray
+    ) -> None:
+        """Set what answers need; ``n_labelled`` (R,) are positions of annotators, ``shares`` (L,) those of labels."""
+        self.estimator_ = field
+        self.annotators_ = names
+        self.confusions_ = dict(zip(names, matrices, strict=True))
+        self._n_labelled, self._label_shares = n_labelled, shares
+
+    def _pseudo_counts(self, n_labels: int) -> np.ndarray:
+        return prior_counts(*self.prior, n_labels)
+
+    def _folds(self, n_items: int, labels: np.ndarray | None, groups: ArrayLike | None) -> np.ndarray:
+        """Return the number of the fold that holds out each item, (S,); ``labels`` where each item has one."""
+        if is_whole(self.cv) and self.cv > n_items:
+            raise ValueError(
+                f"cv={self.cv} folds need at least as many sequences, X has {n_items}: lower cv, or use cv=None"
+            )
+        splitter = check_cv(self.cv, labels, classifier=labels is not None)
+        if groups is not None and is_whole(self.cv):
+            splitter = GroupKFold(self.cv)
+        folds, times = np.zeros(n_items, dtype=np.int64), np.zeros(n_items, dtype=np.int64)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The least populated class", UserWarning)
+            for number, (_, held_out) in enumerate(splitter.split(np.empty((n_items, 0)), labels, groups)):
+                folds[held_out] = number
+                times[held_out] += 1
+        if np.any(times != 1):
+            raise ValueError("cv must hold out every sequence exactly once, as KFold and GroupKFold do")
+        return folds
 
     def _checked_field(self) -> Annotated:
         """Return a copy of the estimator to be fitted; raise if it, or a parameter, cannot be used."""
@@ -127,6 +213,8 @@ class AnnotatedCRF(AdvisedEstimator):
         given = ChainCRF() if self.estimator is None else self.estimator
         if not isinstance(given, Annotated):
             raise TypeError(f"estimator must be a ChainCRF, GraphCRF or KernelClassifier, got {given!r}")
+        if getattr(given, "warm_start", False):
+            raise ValueError("annotators are fitted afresh, with their confusions: leave out warm_start of the estimator")
         field, engine = clone(given), given.engine
         if not isinstance(engine, Threads) and engine not in ("auto", "threads"):
             raise ValueError(f"annotators are for fields fitted by threads: engine='threads', got engine={engine!r}")
@@ -138,10 +226,10 @@ class AnnotatedCRF(AdvisedEstimator):
         check_is_fitted(self, "estimator_")
         return self.estimator_.classes_
 
-    def predict(self, X: object, **settings: Any) -> ByItem:
-        """Return the labels that the field predicts; ``settings``, such as ``decode``, go to the estimator."""
+    def predict(self, X: object, decode: str | None = None, **settings: Any) -> ByItem:
+        """Return the labels that the field predicts; ``settings``, such as ``known``, go to the estimator."""
         check_is_fitted(self, "estimator_")
-        return self.estimator_.predict(X, **settings)
+        return self.estimator_.predict(X, decode, **settings)
 
     @available_if(lambda self: self.estimator is None or not is_classifier(self.estimator))
     def predict_marginals(self, X: object, **settings: Any) -> ByItem:
@@ -159,9 +247,23 @@ class AnnotatedCRF(AdvisedEstimator):
     def score(
         self, X: object, y: object, sample_weight: ArrayLike | None = None, *, decode: str | None = None
     ) -> float:
-        """Return the estimator's score against labels y that are known to be right, not those of annotators."""
+        """Return how well data are predicted that were not in the fit, the larger the better.
+
+        Where y are labels of annotators, in a form that :meth:`fit` takes: the mean of their log-likelihood, in nats
+        for each label that was said; those who were not in the fit have the confusions of the prior. This needs no
+        label that is known to be right, so that a search can choose by it. Where y are labels that are known to be
+        right: the estimator's score, the share of right predictions. ``sample_weight`` holds a weight for each
+        sequence.
+        """
         check_is_fitted(self, "estimator_")
-        return self.estimator_.score(X, y, sample_weight, decode=decode)
+        single = is_classifier(self.estimator_)
+        if not are_annotations(y, single=single):
+            return self.estimator_.score(X, y, sample_weight, decode=decode)
+        said = read_annotations(y, single=single, classes=self.classes_)
+        counts = np.sum(said.codes != UNSAID, axis=1)
+        by_item = counts if single else np.add.reduceat(counts, said.offsets[:-1])
+        weights = check_sample_weight(sample_weight, len(by_item), SAMPLES if single else SEQUENCES)
+        return float(weights @ self._log_likelihoods(X, said) / (weights @ by_item))
 
     def __getattr__(self, name: str) -> Any:
         # Only what is not found here comes this way.
@@ -177,27 +279,37 @@ class AnnotatedCRF(AdvisedEstimator):
         return self.estimator_, X, y
 
     def consensus(self, X: object, y: object) -> ByItem:
-        """Return the most probable label at each position, given the inputs and what annotators said of them."""
-        marginals = self.consensus_marginals(X, y)
-        if isinstance(marginals, np.ndarray):
-            return self.classes_[marginals.argmax(axis=1)]
-        return plain_strings([self.classes_[rows.argmax(axis=1)] for rows in marginals])
+        """Return the labels of each sequence, given the inputs and what annotators said of them.
+
+        Decoded as by :meth:`predict`. For the data of the fit, ``consensus_`` holds them by fields of other folds.
+        """
+        said, parts = self._said(y), []
+        for _, given in self._beliefs(X, said):
+            parts.append((given.best_labels(), given.marginals))
+        best, marginals = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        return self._presented(best, marginals, said)
+
+    def _presented(self, best: np.ndarray, marginals: np.ndarray, said: Annotations) -> ByItem:
+        """Return labels in the form of predictions: jointly the ``best`` (N,), or the most probable ones."""
+        jointly = self.estimator_._asked_jointly(None)
+        labels = self.classes_[best if jointly else marginals.argmax(axis=1)]
+        return labels if is_classifier(self.estimator_) else plain_strings(said.split(labels))
 
     def consensus_marginals(self, X: object, y: object) -> ByItem:
         """Return p(y_t | x, what annotators said): a (T, L) array per sequence, one (n, L) for samples."""
-        parts = [rows for _, given in self._beliefs(X, y) for rows in given.data.split(given.marginals)]
+        parts = [rows for _, given in self._beliefs(X, self._said(y)) for rows in given.data.split(given.marginals)]
         return np.concatenate(parts) if is_classifier(self.estimator_) else Ragged(parts)
 
     def log_likelihood(self, X: object, y: object, *, per_item: bool = False) -> float | np.ndarray:
         """Return log p(z | x) of what all annotators said, summed over sequences or for each.
 
-        An annotator of the fit may be silent here; one who was not there is an error.
+        An annotator of the fit may be silent here; one who was not there is an error. Where y are labels that are
+        known to be right, their log-likelihood by the field.
         """
-        parts = []
-        for free, given in self._beliefs(X, y):
-            refuse_approximate(free.family, "a log-likelihood")
-            parts.append(given.log_partition - free.log_partition)
-        values = np.concatenate(parts)
+        check_is_fitted(self, "estimator_")
+        if not are_annotations(y, single=is_classifier(self.estimator_)):
+            return self.estimator_.log_likelihood(X, y, per_item=per_item)
+        values = self._log_likelihoods(X, self._said(y))
         return values if per_item else float(values.sum())
 
     def reliability(self) -> AnnotatorTable:
@@ -205,24 +317,81 @@ class AnnotatedCRF(AdvisedEstimator):
         check_is_fitted(self, "estimator_")
         labels = self.classes_.tolist()
         rows = [
-            AnnotatorReliability.of(name, self._n_labelled[name], matrix, self._label_shares, labels)
-            for name, matrix in self.confusions_.items()
+            AnnotatorReliability.of(name, count, self.confusions_[name], self._label_shares, labels)
+            for name, count in zip(self.annotators_, self._n_labelled.tolist(), strict=True)
         ]
         return AnnotatorTable(sorted(rows, key=lambda row: -row.accuracy), labels, self.confusions_)
 
-    def _beliefs(self, X: object, y: object) -> Iterator[tuple[Answers, Answers]]:
-        """Yield the answers of the field for batches of data, and those given the labels of the annotators."""
+    def _said(self, y: object) -> Annotations:
+        """Return what annotators of the fit said."""
         check_is_fitted(self, "estimator_")
+        single, known = is_classifier(self.estimator_), self.annotators_
+        return read_annotations(y, single=single, classes=self.classes_, annotators=known)
+
+    def _log_likelihoods(self, X: object, said: Annotations) -> np.ndarray:
+        """Return log p(z | x) of each item, (S,)."""
+        parts = []
+        for free, given in self._beliefs(X, said):
+            refuse_approximate(free.family, "a log-likelihood")
+            parts.append(given.log_partition - free.log_partition)
+        return np.concatenate(parts)
+
+    def _beliefs(self, X: object, said: Annotations) -> Iterator[tuple[Answers, Answers]]:
+        """Yield the answers of the field for batches of data, and those given the labels of the annotators."""
         field = self.estimator_
-        single = is_classifier(field)
-        said = read_annotations(y, single=single, classes=field.classes_, annotators=self.annotators_)
         data = field._read(X)
-        if data.n_positions != said.offsets[-1] or (not single and not np.array_equal(data.offsets, said.offsets)):
+        alike = is_classifier(field) or np.array_equal(data.offsets, said.offsets)
+        if data.n_positions != said.offsets[-1] or not alike:
             raise ValueError("X and y have different lengths: each position of X needs an entry of every annotator")
-        matrices = np.stack([self.confusions_[name] for name in self.annotators_])
-        confusions = Confusions(said, prior_counts(*self.prior, len(self.classes_)), matrices)
-        data = replace(data, evidence=confusions.log_evidence())
+        counts = self._pseudo_counts(len(self.classes_))
+        expected = counts / counts.sum(axis=1, keepdims=True)
+        matrices = np.stack([self.confusions_.get(name, expected) for name in said.annotators])
+        data = replace(data, evidence=Confusions(said, counts, matrices).log_evidence())
         workers = Workers(field.n_jobs)
         for batch in field.field_.batches(data):
             free = field.field_.answers(batch, workers)
             yield free, free.given(batch.evidence)  # type: ignore[arg-type]  # an array
+
+    # ---- files
+
+    def to_document(self) -> Document:
+        """Return the fitted estimator as plain values and arrays; ``estimator`` comes back as that of the field."""
+        try:
+            names = describe_value(self.annotators_)
+        except NotData as error:
+            raise TypeError(f"names of annotators must be text or numbers to be kept in a file, not {error}") from error
+        return {
+            "parameters": describe_parameters(self),
+            "field": {"kind": self.estimator_.kind, **self.estimator_.to_document()},
+            "annotators": names,
+            "confusions": np.stack([self.confusions_[name] for name in self.annotators_]),
+            "n_labelled": self._n_labelled,
+            "label_shares": self._label_shares,
+            "label_changes": self.label_changes_,
+            "objective_path": self.objective_path_,
+        }
+
+    @classmethod
+    def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
+        """Return the estimator that was described; errors of any kind if it is not sound."""
+        functions = callables or {}
+        model = rebuild_estimator(cls, document["parameters"], functions)
+        check_declared(model)
+        described = document["field"]
+        if described["kind"] not in _KINDS:
+            raise ValueError(f"a field of the unknown kind {described['kind']!r:.60}")
+        field = _KINDS[described["kind"]].from_document(described, functions)
+        names: Any = rebuild_value(document["annotators"], functions)
+        if not isinstance(names, list) or len(set(names)) < len(names) or not names:
+            raise ValueError("it must name its annotators, each once")
+        n_labels, n_annotators = len(field.classes_), len(names)
+        matrices = finite_array(document["confusions"], "the confusions", (n_annotators, n_labels, n_labels))
+        if not (matrices > 0).all() or not np.allclose(matrices.sum(axis=2), 1.0):
+            raise ValueError("the confusions must be probabilities above zero that add up to one")
+        shares = finite_array(document["label_shares"], "the shares of labels", (n_labels,))
+        counts = whole_array(document["n_labelled"], "the positions of annotators", (n_annotators,))
+        model._set_fitted(field, names, matrices, counts, shares)
+        model.estimator = clone(field)
+        for name in ("label_changes", "objective_path"):
+            setattr(model, f"{name}_", finite_array(document[name], name, (None,)))
+        return model

@@ -7,7 +7,8 @@
 None (NaN, pandas.NA) stands where an annotator said nothing; a whole sequence may be None. Codes (N, R) are places
 in the sorted classes, -1 where nothing was said. Cost: O(N R).
 Fails: ValueError naming the annotator and the place, for lengths that differ, for labels of mixed kinds, for an
-annotator who labelled nothing, and for a sequence that nobody labelled.
+annotator who is named and labelled nothing, and for a sequence that nobody labelled. A column without any label is one
+of an annotator who is silent here, as in a part of the data.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kernelfields.fields.evidence import certain, informative, read_labels
-from kernelfields.fields.reading import SAMPLES, SEQUENCES, Nouns, is_sequence, listed
+from kernelfields.fields.evidence import SoftTargets, certain, informative, read_labels
+from kernelfields.fields.reading import SAMPLES, SEQUENCES, Nouns, check_number, is_sequence, label_offsets, listed
 from kernelfields.numerics.sparse_rows import offsets_of
 
 _FORMS = (
@@ -52,23 +53,29 @@ class Annotations:
             counts[rows, said[rows]] += 1.0
         return counts
 
-    def possible(self) -> list[object]:
-        """Return for each position the label that was said, a set of several, None for none: labels partly known.
-
-        Where annotators agree throughout, one position allows every label, so that labels are partly known anyway.
-        """
-        labels, counts = self.classes.tolist(), self.counts > 0
-        if not np.any(counts.sum(axis=1) != 1):
-            counts[0] = True
-        entries: list[object] = []
-        for row in counts:
-            said = {labels[place] for place in np.flatnonzero(row)}
-            entries.append(None if not said else said if len(said) > 1 else said.pop())
-        return entries
-
     def split(self, rows: Sequence[object] | np.ndarray) -> list:
         """Cut what has an entry for each position into sequences."""
         return [rows[begin:end] for begin, end in zip(self.offsets[:-1], self.offsets[1:], strict=True)]
+
+
+class Presumed(SoftTargets):
+    """Log-weights (N, L) of all labels of the positions of annotations, read as evidence in the place of labels."""
+
+    def __init__(self, annotations: Annotations, log_weights: np.ndarray):
+        super().__init__(log_weights, classes=annotations.classes)
+        self._evidence = log_weights - log_weights.max(axis=1, keepdims=True)
+        self._lengths = np.diff(annotations.offsets)
+
+    def __len__(self) -> int:
+        return len(self._lengths)
+
+    def read(
+        self, classes: Iterable | None, lengths: np.ndarray | None, nouns: Nouns
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return labels (N,), the most probable ones, evidence (N, L) and the sorted classes."""
+        check_number(len(self), lengths, nouns)
+        label_offsets(self._lengths.tolist(), lengths, nouns)
+        return self._evidence.argmax(axis=1), self._evidence, np.asarray(self.classes)
 
 
 @dataclass(frozen=True)
@@ -99,7 +106,7 @@ def read_annotations(
     columns = _by_annotator(y, single)
     if not columns:
         raise ValueError(f"y names no annotator: {_forms(single)}")
-    silent_allowed = annotators is not None
+    silent_allowed = annotators is not None or not _names_annotators(y, single)
     if annotators is not None:
         if strangers := [name for name in columns if name not in annotators]:
             raise ValueError(f"annotator {strangers[0]!r} was not there in the fit: known are {listed(annotators)}")
@@ -116,6 +123,19 @@ def read_annotations(
         every[[list(annotators).index(name) for name in columns]] = codes
         return Annotations(list(annotators), known, every.T, offsets)
     return Annotations(list(columns), known, codes.T, offsets)
+
+
+def are_annotations(y: object, *, single: bool = False) -> bool:
+    """Whether y has the form of labels of several annotators, rather than that of labels."""
+    if _names_annotators(y, single):
+        return True
+    first = y if single else next(iter(y), None) if is_sequence(y) else None
+    return getattr(first, "ndim", 1) == 2 or (is_sequence(first) and any(is_sequence(entry) for entry in first))
+
+
+def _names_annotators(y: object, single: bool) -> bool:
+    by_item = not single and is_sequence(y) and any(isinstance(item, Mapping) for item in y)
+    return isinstance(y, Mapping) or by_item
 
 
 def _forms(single: bool) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kernelfields.cli.labels import LabelSets, UnknownLabel, count_unknown
+from kernelfields.cli.labels import FileFormat, LabelSets, UnknownLabel, count_unknown
 from kernelfields.cli.messages import Console, Jobs, command
 from kernelfields.cli.predict import Decode, Posterior, chosen_decoding
 from kernelfields.cli.settings import LARGEST_SEED, Parameters
@@ -35,6 +35,7 @@ def evaluate(
     console: Console,
     model: Annotated[str, typer.Argument(help="A model, or a column file with predictions.", metavar="MODEL")],
     file: Annotated[str | None, typer.Argument(help="Labelled sequences; - is standard input.", metavar="FILE")] = None,
+    file_format: FileFormat = "auto",
     decode: Decode = None,
     posterior: Posterior = False,
     against: Annotated[
@@ -75,7 +76,8 @@ def evaluate(
     """
     from kernelfields.cli.models import check_labels, load_model
     from kernelfields.evaluation import compare, evaluate_model
-    from kernelfields.evaluation.model_evaluation import evaluate_known, known_only
+    from kernelfields.evaluation.model_evaluation import evaluate_known
+    from kernelfields.evaluation.packed_labels import known_only
     from kernelfields.formats import partial_labels
 
     decoding = chosen_decoding(decode, posterior)
@@ -86,9 +88,9 @@ def evaluate(
         "random_state": seed,
     }
     if file is None:
-        if against is not None or report is not None or decoding is not None:
+        if against is not None or report is not None or decoding is not None or file_format != "auto":
             raise ValueError(
-                "--against, --decode and --report need a model and a file: kernelfields evaluate MODEL FILE"
+                "--against, --decode, --format and --report need a model and a file: kernelfields evaluate MODEL FILE"
             )
         truth, predicted = _last_two_columns(model)
         known = partial_labels(truth, unknown_label, label_sets) or []
@@ -96,7 +98,7 @@ def evaluate(
         console.result(str(evaluation), evaluation.to_dict())
         return
     trained = load_model(model, n_jobs)
-    marks = {"unknown_label": unknown_label, "label_sets": label_sets}
+    marks: Parameters = {"file_format": file_format, "unknown_label": unknown_label, "label_sets": label_sets}
     advice = "--labels-only counts it as wrong"
     with _about(model if against is not None else ""):
         read = trained.read(file, **marks)
@@ -137,12 +139,13 @@ def _about(model: str) -> Iterator[None]:
 
 
 def _reread(
-    other: TrainedModel, trained: TrainedModel, path: str, read: SequenceFile, marks: dict[str, str | None]
+    other: TrainedModel, trained: TrainedModel, path: str, read: SequenceFile, marks: Parameters
 ) -> SequenceFile:
     """Return a file as another model reads it."""
     from kernelfields.formats import describe_reading
 
-    if describe_reading(other.reading) == describe_reading(trained.reading):
+    own, first = (describe_reading(model.reading_of(path, marks["file_format"])) for model in (other, trained))
+    if own == first:
         return read
     if path == "-":
         raise ValueError("it reads files otherwise than the first, so standard input cannot serve both: use a file")

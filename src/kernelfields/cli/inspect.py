@@ -150,7 +150,8 @@ def _stored_path(trained: TrainedModel, model: str, wanted: bool) -> str:
 
     path = trained.settings.train
     if path in (None, STANDARD_STREAM):
-        raise ValueError(f"{model} was trained from standard input: give its training file as well")
+        origin = "in Python" if path is None else "from standard input"
+        raise ValueError(f"{model} was trained {origin}: give its training file as well")
     if not wanted:
         raise ValueError(
             f"which training file? Give it after the model, or --stored-data to read the one that {model} names, "

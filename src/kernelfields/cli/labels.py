@@ -1,4 +1,6 @@
-"""Labels of files that are partly known: the options of commands, and counts; formats/sequence_files.py reads them.
+"""Files that models label: options of their format and of labels that are partly known, and counts of these.
+
+formats/sequence_files.py reads them.
 
 the     DET
 run     ?              --unknown-label ?     nothing is known
@@ -16,6 +18,14 @@ import typer
 _USUAL = {"conllu": "_"}
 _USUAL_ELSEWHERE = "?"
 
+FileFormat = Annotated[
+    str,
+    typer.Option(
+        "--format",
+        help="columns, conllu, crfsuite, npz or csv; auto is the format of the training file.",
+        metavar="NAME",
+    ),
+]
 UnknownLabel = Annotated[
     str | None,
     typer.Option(

@@ -9,7 +9,8 @@ Kernels are a name or a sum of names. Their parameters are numbers, each for eve
     --kernel linear+poly --degree 2       Linear() + Polynomial(degree=2)
 
 A model file holds a ChainCRF or a SegmentCRF with notes on how its files are read and what it was trained by. The
-notes are one more entry of the model's document, so ``load`` of the class reads these files as well.
+notes are one more entry of the model's document, so ``load`` of the class reads these files as well. A pipeline of
+``TextFeatures`` and such a model, saved in Python, reads column files by the template of its features.
 
 Fails: ValueError for unknown labels and for settings that do not fit the format or the kernel, SequenceFileError
 for files of sequences, ModelFileError naming the model file, OSError.
@@ -27,6 +28,7 @@ import numpy as np
 
 from kernelfields.cli.labels import labels_named
 from kernelfields.cli.settings import SETTINGS, Parameters, RunSettings, from_document, to_document
+from kernelfields.features.text import TextFeatures, rebuild_transformer, text_patterns
 from kernelfields.formats import (
     TEXT_FEATURES,
     ModelFileError,
@@ -38,7 +40,10 @@ from kernelfields.formats import (
     read_sequences,
     rebuild_reading,
 )
+from kernelfields.formats.model_text import COMMAND_NOTES, PIPELINE
+from kernelfields.formats.templates import template_of_patterns
 from kernelfields.formats.text_files import input_name
+from kernelfields.numerics.parameters import is_whole
 
 if TYPE_CHECKING:
     from kernelfields import ChainCRF, EdgeCliques, LabelDictionary, SegmentCRF
@@ -56,10 +61,11 @@ _USED = {
     "npz": ("arrays",),
     "csv": ("columns", "label_column", "sequence_column", "separator"),
 }
+#: The column of the words in files of these formats.
+_WORDS = {"columns": 0, "conllu": 1}
 _SEPARATORS = {"tab": "\t", "space": " "}
 _LABELS_SHOWN = 10
 _LEAST_MEMORY = 10_000
-_NOTES = "command"
 
 
 def read_training_file(settings: RunSettings, option: str = "--format") -> SequenceFile:
@@ -212,10 +218,8 @@ def build_chain(settings: RunSettings, transitions: bool = True) -> ChainCRF:
         return ChainCRF(**nodes, edges=edges, **fit)
     if edges is not None:
         raise ValueError("the template has no B line, so there are no transitions: leave out the edge options")
-    if nodes["prior_variance"] == "auto":
-        nodes["prior_variance"] = 1.0
-    if nodes["kernel"] == "auto":
-        nodes["kernel"] = "linear"
+    usual = {"prior_variance": 1.0, "kernel": "linear", "support": "all", "l1": 0.0}
+    nodes |= {name: value for name, value in usual.items() if nodes[name] == "auto"}
     return ChainCRF(cliques=[NodeCliques(**nodes)], **fit)
 
 
@@ -246,8 +250,7 @@ def build_segments(settings: RunSettings, transitions: bool = True) -> SegmentCR
 def _nodes_of(settings: RunSettings) -> Parameters:
     """Return the parameters of the function of the inputs."""
     left_open = settings.kernel == "auto" and not any(settings.part("kernel").values())
-    variance = "auto" if settings.prior_variance is None else _one_or_tuple(settings.prior_variance)
-    nodes = settings.part("nodes")
+    nodes = {name: "auto" if value is None else value for name, value in settings.part("nodes").items()}
     if least := nodes.pop("min_freq"):
         if nodes["support"] != "observed":
             raise ValueError("--min-freq counts observed pairs of features and labels: it needs --support observed")
@@ -255,8 +258,8 @@ def _nodes_of(settings: RunSettings) -> Parameters:
     return nodes | {
         "kernel": "auto" if left_open else named_kernel(settings.kernel, settings.part("kernel")),
         "window": _one_or_tuple(settings.window),
-        "rank": settings.rank or None,
-        "prior_variance": variance,
+        "rank": nodes["rank"] or None,
+        "prior_variance": _one_or_tuple(nodes["prior_variance"]),
     }
 
 
@@ -276,7 +279,8 @@ def fit_parameters(settings: RunSettings) -> Parameters:
 
     parameters = settings.part("estimator")
     parameters["callbacks"] = [EarlyStopping(parameters.pop("patience"))]
-    scale = True if settings.standardize else "auto"
+    scale = "auto" if settings.standardize is None else settings.standardize
+    parameters["tol"] = "auto" if settings.tol is None else settings.tol
     allowed, engine = allowed_by(settings), engine_of(settings)
     return {**parameters, "scale": scale, "allowed": allowed, "engine": engine}
 
@@ -336,10 +340,34 @@ class TrainedModel:
     settings: RunSettings
     checksums: dict[str, str]
 
-    def read(self, path: str, **changes: object) -> SequenceFile:
+    def read(self, path: str, file_format: str = "auto", **changes: object) -> SequenceFile:
         """Read a file of sequences as the training file was read; ``changes`` that are None change nothing."""
         changed = {name: value for name, value in changes.items() if value is not None}
-        return read_sequences(path, **{**self.reading, **changed})
+        return read_sequences(path, **{**self.reading_of(path, file_format), **changed})
+
+    def reading_of(self, path: str, file_format: str = "auto") -> Reading:
+        """Return the options that read a file of a format; ValueError where the model cannot take its sequences.
+
+        "auto" is the format of the training file; by the name of the file for a model that has none.
+        """
+        if file_format == "auto":
+            file_format = self.reading["format"] if self.settings.train is not None else format_of(path, "--format")
+        own, template = self.reading["format"], template_of(self.reading)
+        if file_format not in _USED:
+            raise ValueError(f"--format must be auto or one of {', '.join(_USED)}, got {file_format!r}")
+        if file_format == own:
+            return self.reading
+        marks = {name: mark for name, mark in self.reading.items() if name in ("unknown_label", "label_sets")}
+        if template is None:
+            return {"format": file_format, **marks}
+        moved = template.reading_column(_WORDS[file_format]) if file_format in _WORDS else None
+        if moved is None:
+            raise ValueError(
+                f"--format {file_format}: the model takes features that its template makes of {own} files, which "
+                f"{file_format} files do not have: give a file in the format {own}"
+            )
+        columns = {"label": -1, "n_columns": 2} if file_format == "columns" else {}
+        return {"format": file_format, "template": moved, **columns, **marks}
 
 
 def model_content(path: str | os.PathLike, crf: Field, reading: Reading, settings: RunSettings) -> bytes:
@@ -347,25 +375,51 @@ def model_content(path: str | os.PathLike, crf: Field, reading: Reading, setting
     from kernelfields.models.documents import document_bytes
 
     notes = {"reading": describe_reading(reading), "settings": to_document(settings, path)}
-    return document_bytes(crf.kind, {**crf.to_document(), _NOTES: notes})
+    return document_bytes(crf.kind, {**crf.to_document(), COMMAND_NOTES: notes})
 
 
 def load_model(path: str | os.PathLike, n_jobs: int | None = None) -> TrainedModel:
     """Read a model with its notes; ``n_jobs`` is for predicting, not that of the training run."""
     from kernelfields import ChainCRF, SegmentCRF
-    from kernelfields.engines.choice import engine_here
     from kernelfields.models.documents import read_document_of
 
     def rebuild(kind: type[ChainCRF | SegmentCRF], document: dict) -> TrainedModel:
-        if _NOTES not in document:
+        if COMMAND_NOTES not in document:
             raise ModelFileError(
-                f"{path} was written by {kind.kind}.save and has no notes on how its files are read: use it in "
-                "Python, or train by the command"
+                f"{path} was written by {kind.kind}.save and has no notes on how its files are read: save a pipeline "
+                "of TextFeatures and the model by kernelfields.save, use it in Python, or train by the command"
             )
-        notes = document[_NOTES]
-        crf = kind.from_document(document)
-        crf.set_params(n_jobs=n_jobs, verbose=0, engine=engine_here(crf.engine))
+        notes = document[COMMAND_NOTES]
         settings, checksums = from_document(notes["settings"], path)
-        return TrainedModel(crf, rebuild_reading(notes["reading"]), settings, checksums)
+        return TrainedModel(placed(kind, document), rebuild_reading(notes["reading"]), settings, checksums)
 
-    return read_document_of(path, {kind.kind: partial(rebuild, kind) for kind in (ChainCRF, SegmentCRF)})
+    def placed(kind: type[ChainCRF | SegmentCRF], document: dict) -> Field:
+        return kind.placed(document).set_params(n_jobs=n_jobs, verbose=0)
+
+    def rebuild_pipeline(document: dict) -> TrainedModel:
+        steps, described = document["steps"], document["estimator"]
+        kind = {kind.kind: kind for kind in (ChainCRF, SegmentCRF)}.get(described["kind"])
+        first = rebuild_transformer(steps[0]["transformer"]) if len(steps) == 1 else None
+        if kind is None or not isinstance(first, TextFeatures):
+            raise ModelFileError(
+                f"{path} is a pipeline that the command cannot use: it takes TextFeatures and a ChainCRF or SegmentCRF"
+            )
+        return TrainedModel(placed(kind, described["document"]), word_reading(first), RunSettings(), {})
+
+    kinds = {kind.kind: partial(rebuild, kind) for kind in (ChainCRF, SegmentCRF)}
+    return read_document_of(path, {**kinds, PIPELINE: rebuild_pipeline})
+
+
+def word_reading(features: TextFeatures) -> Reading:
+    """Return the options that read column files for features of words; the labels follow the columns of the rows."""
+    rest = features.tag_columns == "rest"
+    tags = list(range(1, 1 + getattr(features, "n_tags_", 0))) if rest else list(features.tag_columns)
+    columns = [features.word_column, *tags]
+    if rest and features.word_column != 0:
+        raise ValueError("its words are not in the first column, and its tags are the rest: name them by tag_columns")
+    if not all(is_whole(column) and column >= 0 for column in columns):
+        raise ValueError(f"it names its columns {', '.join(map(repr, columns))}, and columns of files have numbers")
+    options = {name: own for name, own in features.get_params().items() if not name.endswith(("_column", "_columns"))}
+    template = template_of_patterns(text_patterns(columns[0], columns[1:], **options))
+    label = max(columns) + 1
+    return {"format": "columns", "label": label, "n_columns": label + 1, "template": template}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kernelfields.cli.labels import LabelSets, UnknownLabel, count_unknown, usual_mark
+from kernelfields.cli.labels import FileFormat, LabelSets, UnknownLabel, count_unknown, usual_mark
 from kernelfields.cli.messages import Console, Jobs, ModelFile, command, json_text
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def predict(
     output: Annotated[
         str, typer.Option("--output", "-o", help="Where the labels go; - is standard output.", show_default=False)
     ] = "-",
+    file_format: FileFormat = "auto",
     confidence: Annotated[bool, typer.Option("--confidence", help="Add the probability of each label.")] = False,
     marginals: Annotated[
         bool, typer.Option("--marginals", help="Add the probabilities of all labels at each position.")
@@ -133,6 +134,7 @@ def predict(
         from kernelfields.cli.streaming import label_lines
 
         shown = "marginals" if marginals else "confidence" if confidence else None
+        trained = replace(trained, reading=trained.reading_of(file, file_format))
         count = label_lines(trained, file, output, lag, decoding, shown, as_json=console.as_json)
         console.info(f"labelled {count:,} sequences of {input_name(file)}")
         return
@@ -140,12 +142,13 @@ def predict(
     if segments and crf.kind != "SegmentCRF":
         raise ValueError(f"--segments is for a SegmentCRF, which train --segments makes: {model} is a {crf.kind}")
     if known:
-        mark = unknown_label or trained.reading.get("unknown_label") or usual_mark(trained.reading["format"])
-        read = trained.read(file, unknown_label=mark, label_sets=label_sets)
+        reading = trained.reading_of(file, file_format)
+        mark = unknown_label or reading.get("unknown_label") or usual_mark(reading["format"])
+        read = trained.read(file, file_format, unknown_label=mark, label_sets=label_sets)
         check_labels(read, crf.classes_, file, "--unknown-label names how unknown labels are written")
         known_labels = read.y
     else:
-        read = trained.read(file, labels_required=False)
+        read = trained.read(file, file_format, labels_required=False)
     if segments:
         _write_segments(output, crf, read, known_labels, as_json=console.as_json)
     elif console.as_json:

@@ -209,7 +209,7 @@ class RunSettings:
         metavar="R=N",
         repeated=True,
     )
-    standardize: bool = _data("Scale columns of numbers to mean 0, spread 1.", False, negated=True)
+    standardize: bool | None = _data("Scale columns of numbers to mean 0, spread 1. Else chosen.", negated=True)
     report: str | None = _output("Write an HTML report of the fit here.")
 
     kernel: str = _field(
@@ -225,11 +225,11 @@ class RunSettings:
     length_scale: float | None = _kernel("Of matern; else from the data.")
     edge_kernel: str | None = _edges("Lets transitions depend on the inputs, such as linear.")
     window: int | list[int] = _nodes("Positions a kernel sees: 3, or before,after: 2,0.", 1)
-    rank: int = _nodes("Most basis functions of a kernel; 0 for no limit.", 1000)
+    rank: int | None = _nodes("Most basis functions of a kernel; 0 for no limit. Else chosen, at most 1000.")
     basis: str = _nodes("random-cholesky, greedy-cholesky, uniform, gradient or all.", "random-cholesky")
-    support: str = _nodes("all, or observed: weights for pairs seen only.", "all", only="chains")
+    support: str | None = _nodes("all, or observed: weights for pairs seen only. Else chosen.", only="chains")
     min_freq: float = _nodes("With --support observed: how often seen.", 0.0, only="chains")
-    l1: float = _nodes("Weight of absolute values.", 0.0, "--c1", only="chains")
+    l1: float | None = _nodes("Weight of absolute values. Else chosen.", None, "--c1", only="chains")
     prior_variance: float | list[float] | None = _nodes(
         "Of the Gaussian prior; larger fits closer. Or 1,0.1 for parts of a sum. Else chosen on held-out sequences."
     )
@@ -266,7 +266,7 @@ class RunSettings:
     )
 
     solver: str = _fit("newton, newton-cg, block-jacobi, subspace, lbfgs or auto.", "auto")
-    tol: float = _fit("Relative duality gap to stop at.", 1e-3)
+    tol: float | None = _fit("Relative duality gap to stop at; else 1e-3, or 1e-3 nats a position.")
     max_iter: int = _fit("Most iterations.", 1000)
     patience: int = _fit("With --dev: iterations without a gain.", 5, only="chains")
     dtype: str = _fit("float32, float64 or auto.", "auto")

@@ -44,9 +44,11 @@ from kernelfields.cli.models import (
 )
 from kernelfields.cli.settings import STANDARD_STREAM, Parameters, RunSettings, file_digest, settings_text
 from kernelfields.features.scaling import uneven_spreads
+from kernelfields.fields.cliques import USUAL_RANK
 from kernelfields.fields.constraints import guess_scheme
 from kernelfields.formats import ModelFileError, Reading, SequenceFile, read_sequences
 from kernelfields.formats.text_files import check_writable, input_name, remove_leftovers, write_whole
+from kernelfields.models.pilot_fit import in_words
 
 if TYPE_CHECKING:
     from kernelfields import ChainCRFCV
@@ -143,8 +145,8 @@ class TrainingRun:
         if not has_transitions(self.reading):
             console.info("the template has no B line: labels do not depend on their neighbours")
         given = any(value is not None for value in settings.part("kernel").values())
-        scaled = settings.standardize or not (settings.search or given or "+" in settings.kernel)
-        if is_dense(self.file.X) and not scaled:
+        scaled = not (settings.search or given or "+" in settings.kernel)
+        if is_dense(self.file.X) and settings.standardize is None and not scaled:
             rows = np.concatenate(self.file.X)
             if (uneven := uneven_spreads(rows, np.ones(len(rows)))) is not None:
                 console.info(
@@ -153,16 +155,20 @@ class TrainingRun:
                 )
 
     def _note_what_was_chosen(self) -> None:
-        """Put the kernel and the prior variance that the fit has chosen into the settings, and report them."""
-        settings = self.settings
-        if settings.prior_variance is not None and settings.kernel != "auto":
-            return
+        """Put what was left to the data into the settings, so that they repeat the fit, and report it."""
+        chosen: Parameters = {"kernel": self.settings.kernel, **self.crf.choices_.chosen}
         term = next(term for term in self.crf.field_.terms if term.clique.kernel is not None)
-        if settings.kernel == "auto":
-            self.settings = replace(self.settings, **kernel_settings(term.clique.kernel))
-        if settings.prior_variance is None:
-            self.settings = replace(self.settings, prior_variance=term.prior_variance)
-        self.console.info(f"chosen: kernel {self.settings.kernel}, prior variance {term.prior_variance:g}")
+        usual = {"prior_variance": term.prior_variance, "support": "all", "l1": 0.0, "rank": term.clique.rank or 0}
+        known: Parameters = {
+            name: chosen.get(name, value) for name, value in usual.items() if getattr(self.settings, name) is None
+        }
+        if self.settings.standardize is None:
+            known["standardize"] = self.crf.scale_
+        if self.settings.kernel == "auto":
+            known |= kernel_settings(term.clique.kernel)
+        self.settings = replace(self.settings, **known)
+        if self.crf.choices_.chosen:
+            self.console.info(f"chosen: {in_words(chosen)}")
 
     def _checkpointed(self) -> TrainedModel | None:
         """Return what the checkpoint to go on from holds; None to start afresh."""
@@ -199,7 +205,8 @@ class TrainingRun:
             raise ValueError("--search needs transitions, and the template has no B line: add a line B")
         kernels = _kernels(settings, is_dense(self.file.X))
         plain = replace(settings, prior_variance=1.0, **kernel_settings(named_kernel("linear", {})))
-        ranks = settings.ranks or ((max(1, settings.rank // 4), settings.rank) if settings.rank else (0,))
+        most = USUAL_RANK if settings.rank is None else settings.rank
+        ranks = settings.ranks or ((max(1, most // 4), most) if most else (0,))
         search = ChainCRFCV(
             build_chain(plain),
             kernels=kernels,

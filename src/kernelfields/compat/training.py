@@ -101,6 +101,7 @@ class Options:
             edges=EdgeCliques(support="all" if self.all_possible_transitions and every else observed),
             l1=self.c1,
             prior_variance=1.0 / (2.0 * self.c2) if self.c2 else np.inf,
+            decode="viterbi",
             solver="auto" if self.num_memories is None else LBFGS(self.num_memories),
             tol=_SMALLEST_GAP,
             max_iter=_NO_LIMIT,

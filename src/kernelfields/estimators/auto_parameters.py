@@ -1,31 +1,38 @@
-"""What a fit works on, and parameters that are left to the data: scale of columns, kernel, prior variance.
+"""What a fit works on, and parameters that are left to the data.
 
-    scale="auto"            columns come to one scale where their spreads differ much    features/scaling.py
-    kernel="auto"           "linear" for features that are there or not, as those of words; "rbf" for numbers; where
-                            columns were of different scales, as those of sensors are, "rbf" or "laplacian"
-    prior_variance="auto"   a power of ten                                               models/pilot_fit.py
+    parameter         "auto" is judged on held-out data among                    where there is too little of them
+    scale             False, True          where spreads of columns differ much   True for up to 64 columns
+    kernel            "linear" for features that are there or not, as those of    the first
+                      words; "rbf" for numbers; where columns come to one scale,
+                      as those of sensors do, also "laplacian"
+    prior_variance    powers of ten                                              1
+    support, l1       of features that are there or not, beside the variance      "all", 0
+    rank              500, 1000           where more positions are there          1000
+    decode            Viterbi, posterior  under constraints                       Viterbi
 
-A Laplacian kernel adds up differences of columns instead of their squares: it can follow a single column while the
-others differ, as trees can, which suits columns of different kinds. Which of the two kernels it is, and which
-variance, is judged by the likelihood of a part of the data that short fits did not see.
+Candidates are compared by the likelihood of a part of the data that short fits did not see (models/pilot_fit.py), the
+last one by the share of right labels. A Laplacian kernel adds up differences of columns instead of their squares: it
+can follow a single column while the others differ, as trees can, which suits columns of different kinds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Generic, TypeAlias, TypeVar
 
 import numpy as np
 from scipy.sparse import issparse
 
 from kernelfields.engines.engine import Engine, PackedData, Sample, SampleSettings
 from kernelfields.features.readers import ChainReader, GraphReader, InputReader, TableReader
+from kernelfields.features.scaling import FEW_COLUMNS
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.models.build import NamedCliques
 from kernelfields.models.fit import DevelopmentSet, FitOptions
+from kernelfields.models.pilot_fit import Choices
 from kernelfields.numerics.parameters import is_auto
 from kernelfields.solvers.loop import Iteration
 from kernelfields.structure.search import StructurePath
@@ -34,9 +41,8 @@ from kernelfields.uncertainty.evidence.settings import EvidencePath, EvidenceSea
 #: Packed data of an estimator, and how it reads them.
 Data = TypeVar("Data", bound=PackedData)
 Reader = TypeVar("Reader", bound=ChainReader | GraphReader | TableReader)
-
-# Kernels without a matrix product, such as the Laplacian, are for few columns.
-_FEW_COLUMNS = 64
+#: Data that are learnt from and data to judge by.
+Parts: TypeAlias = tuple[PackedData, PackedData]
 
 
 @dataclass
@@ -58,14 +64,29 @@ class Training(Generic[Data, Reader]):
     development: DevelopmentSet | None = None
     structure_path: StructurePath | None = None
     evidence_path: EvidencePath | None = None
-    #: The probability above which a label is predicted.
-    threshold: float = 0.5
+    #: How the reader would bring columns to one scale, while it is open whether it should.
+    scaling: Reader | None = None
+    #: What was left to the data, and what became of it.
+    choices: Choices = field(default_factory=Choices)
 
     def place(self, data: PackedData, cliques: NamedCliques, beside: int = 0, solved: bool = True) -> Sample:
         """Return data where the fit runs; the features of clique sets share its memory with ``beside`` positions."""
         n_terms = max(1, sum(clique.kernel is not None for _, clique in cliques))
         settings = replace(self.settings, n_terms=n_terms, beside=beside, solved=solved)
         return self.engine.place(data, self.spec, settings)
+
+    def on_scale(self, parts: Parts, scale: bool) -> Parts:
+        """Return parts of the data whose columns come to one scale, or as they are."""
+        if not scale or self.scaling is None:
+            return parts
+        # Each reader scales the kind of data that it reads.
+        return tuple(map(self.scaling.scaled, parts))  # type: ignore[arg-type, return-value]
+
+    def scale_columns(self, scale: bool) -> None:
+        """Bring columns to one scale, or leave them as they are, where that is open."""
+        if self.scaling is not None and scale:
+            self.reader, self.data = self.scaling, self.scaling.scaled(self.data)  # type: ignore[arg-type, assignment]
+        self.scaling = None
 
 
 class NoProgress(AbstractContextManager):
@@ -87,8 +108,28 @@ def stays_sparse(kernel: object, data: object) -> bool:
     return linear and issparse(getattr(data, "inputs", None))
 
 
-def suitable_kernels(reader: InputReader) -> list[str]:
+def suitable_kernels(reader: InputReader, scaled: bool) -> list[str]:
     """Return the kernels that may suit inputs of a kind, the first where there is nothing to choose by."""
     if reader.holds_features:
         return ["linear"]
-    return ["rbf", "laplacian"] if reader.is_scaled and reader.n_features <= _FEW_COLUMNS else ["rbf"]
+    # Kernels without a matrix product, such as the Laplacian, are for few columns.
+    return ["rbf", "laplacian"] if scaled and reader.n_features <= FEW_COLUMNS else ["rbf"]
+
+
+def usual_scale(training: Training) -> bool:
+    """Whether columns come to one scale where that is open and there is too little to judge it by: if they are few."""
+    return training.scaling is not None and training.reader.n_features <= FEW_COLUMNS
+
+
+def input_candidates(training: Training, kernel_open: bool) -> list[dict[str, object]]:
+    """Return what scale of the columns and kernel may be, as far as they are open; first what is usual."""
+    scales: list[bool | None] = [None]
+    if training.scaling is not None:
+        usual = usual_scale(training)
+        scales = [usual, not usual]
+    candidates: list[dict[str, object]] = []
+    for scale in scales:
+        own: dict[str, object] = {} if scale is None else {"scale": scale}
+        kernels = suitable_kernels(training.reader, bool(scale) or training.reader.is_scaled) if kernel_open else []
+        candidates += [{**own, "kernel": kernel} for kernel in kernels] or [own]
+    return candidates

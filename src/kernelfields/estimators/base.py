@@ -40,10 +40,11 @@ from kernelfields.engines.engine import Engine, PackedData, Sample, SampleSettin
 from kernelfields.estimators.auto_parameters import (
     Data,
     NoProgress,
+    Parts,
     Reader,
     Training,
+    input_candidates,
     stays_sparse,
-    suitable_kernels,
 )
 from kernelfields.estimators.inspecting.explanations import (
     Compared,
@@ -60,6 +61,7 @@ from kernelfields.estimators.stored import Functions, StoredEstimator
 from kernelfields.features.readers import ChainReader, GraphReader, TableReader
 from kernelfields.features.scaling import uneven_spreads
 from kernelfields.fields.chains import weigh_classes
+from kernelfields.fields.cliques import USUAL_RANK
 from kernelfields.fields.constraints import ConstraintMasks
 from kernelfields.fields.evidence import LabelEvidence, SoftRows, as_evidence, read_labels, share_right
 from kernelfields.fields.ragged import Ragged, per_item, plain_strings
@@ -104,8 +106,8 @@ from kernelfields.models.fit import (
     warn_of_fit,
     warn_of_solution,
 )
-from kernelfields.models.partial import PartialLabels, resolve_partial_labels
-from kernelfields.models.pilot_fit import FALLBACK, MOST_RANK, PilotFit, split
+from kernelfields.models.partial import NATS_PER_POSITION, USUAL_TOLERANCE, PartialLabels, resolve_partial_labels
+from kernelfields.models.pilot_fit import FALLBACK, MOST_RANK, Choices, Pilot, Settings, Stage, split
 from kernelfields.models.stored_values import record
 from kernelfields.numerics.parameters import (
     attribute,
@@ -119,6 +121,7 @@ from kernelfields.numerics.parameters import (
     declares_parameters,
     is_auto,
     one_of,
+    or_auto,
     parameter,
     resolve_dtype,
 )
@@ -174,6 +177,8 @@ _MAY_CHANGE = (
     *("solver", "tol", "max_iter", "dtype", "n_jobs", "engine", "random_state", "verbose", "callbacks"),
     *("class_weight", "warm_start", "partial_labels", "decode", "decision", "inference"),
 )
+# Parameters that are left to the data, where these are too few to judge by.
+_FALLBACKS = {"prior_variance": FALLBACK, "rank": USUAL_RANK, "support": "all", "l1": 0.0}
 # The penalties of constraints that model files keep.
 _MASKS = ("edge", "start", "end", "label")
 # Below this many feature values, threads of BLAS wait for each other longer than they work.
@@ -184,10 +189,10 @@ _SMALL_PRODUCT = 1_000_000
 class FieldParameters(StoredEstimator):
     """The parameters that every field has, and estimators that are made of one."""
 
-    rank: int | None = parameter(1000, count_or_none)
+    rank: int | str | None = parameter("auto", or_auto(count_or_none))
     basis: BasisLike = parameter("random-cholesky")
     scale: bool | str = parameter("auto", one_of("auto", True, False))
-    tol: float = parameter(1e-3, lambda value, name: check_tolerance(value))
+    tol: float | str = parameter("auto", or_auto(lambda value, name: check_tolerance(value)))
     max_iter: int = parameter(1000, check_count)
     dtype: object = parameter("auto", lambda value, name: resolve_dtype(value))
     n_jobs: int | None = parameter(None)
@@ -197,6 +202,16 @@ class FieldParameters(StoredEstimator):
     def _check_parameters(self) -> None:
         """Raise if a parameter cannot be used, before any work starts."""
         check_declared(self)
+
+    @property
+    def _tolerance(self) -> float:
+        """The relative gap at which a fit ends, at the latest where ``tol`` is "auto"."""
+        return USUAL_TOLERANCE if isinstance(self.tol, str) else self.tol
+
+    @property
+    def _most_rank(self) -> int | None:
+        """The most basis functions there can be; None for no limit."""
+        return USUAL_RANK if isinstance(self.rank, str) else self.rank
 
 
 @declares_parameters
@@ -218,6 +233,7 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
     evidence_path_: EvidencePath | None = attribute()
     #: Log-likelihoods of the development set after each iteration, None without one; not kept in files.
     dev_log_likelihoods_: np.ndarray | None = attribute()
+    choices_: Choices = attribute()
     feature_names_in_: np.ndarray = attribute()
     _reader: Reader = attribute()
     _certificates: tuple[Certificate, Certificate] | None = attribute()
@@ -329,7 +345,7 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         self._set_fitted(training, fitted)
         for checkpoint in checkpoints:
             checkpoint.end(self)
-        warn_of_fit(fitted, self.tol, stacklevel=3)
+        warn_of_fit(fitted, self._tolerance, stacklevel=3)
         warn_of_inference(fitted.warnings, stacklevel=4)
         return self
 
@@ -348,24 +364,28 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         spec, engine = self._family_spec(classes, data), self._engine(data)
         partial = self._partial_settings()
         criteria = partial.criteria(engine, data, reader, classes)
+        scaling: Reader | None = None
         if self._scales(data):
             # A fit that continues keeps the scale of its basis, which the reader has applied already.
             if not self._continues:
-                data = reader.scale(data, always=self.scale is True)  # type: ignore[arg-type, assignment]
+                scaling = reader.scaling_columns(data, self.scale is True)  # type: ignore[arg-type, assignment, type-var]
         else:
             self._warn_of_uneven_columns(data)
-        options = FitOptions(
-            self.solver,
-            self.tol,
-            self.max_iter,
-            self._watcher(progress),
-            random,
-            progress.announce,
-            partial,
-            criteria,
-        )
+        options = replace(self._fit_options(data, progress, random), partial=partial, criteria=criteria)
         settings = self._sample_settings()
-        return Training(reader, data, classes, spec, engine, options, progress.announce, settings)
+        training = Training(reader, data, classes, spec, engine, options, progress.announce, settings, scaling=scaling)
+        if self.scale is True:
+            training.scale_columns(True)
+        return training
+
+    def _fit_options(self, data: Data, progress: FitProgress | NoProgress, random: np.random.Generator) -> FitOptions:
+        """Return how data are fitted: the solver, when it ends, and who sees its iterations."""
+        enough = 0.0
+        if isinstance(self.tol, str):
+            weights = getattr(data, "position_weights", None)
+            enough = NATS_PER_POSITION * float(data.n_positions if weights is None else weights.sum())
+        watch = self._watcher(progress)
+        return FitOptions(self.solver, self._tolerance, self.max_iter, watch, random, progress.announce, enough=enough)
 
     # ---- what a search by cross-validation needs, see selection/
 
@@ -428,62 +448,81 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
             )
 
     def _settled(self, training: Training[Data, Reader]) -> Self:
-        """Return a copy in which what was left to the data is settled."""
+        """Return a copy in which what was left to the data is settled, and settle the scale of the data."""
         settled = copy.copy(self)
-        path = is_auto(self.prior_variance)
-        kernels = suitable_kernels(training.reader) if is_auto(self.kernel) else [self.kernel]
-        settled.kernel, settled.prior_variance = kernels[0], FALLBACK if path else self.prior_variance
-        if not (path or len(kernels) > 1 or self._learns_in_pilot):
-            return settled
+        left = [name for name in ("kernel", *_FALLBACKS) if is_auto(getattr(self, name, None))]
         if self._continues:
-            term = next(term for term in self.field_.terms if term.clique.kernel is not None)
-            settled.kernel = term.clique.kernel if is_auto(self.kernel) else self.kernel
-            settled.prior_variance = term.prior_variance if path else self.prior_variance
+            clique = next(term.clique for term in self.field_.terms if term.clique.kernel is not None)
+            settled._take({name: getattr(clique, name) for name in left})
+            training.choices = self.choices_
             return settled
-        if self._names_cliques() or training.optimize is not None:
-            return settled
-        if (parts := split(training.data)) is not None:
-            what = " and ".join(["the kernel"] * (len(kernels) > 1) + ["the prior variance"] * path) or "a threshold"
+        described = not self._names_cliques() and training.optimize is None
+        path = described and "prior_variance" in left
+        inputs = input_candidates(training, "kernel" in left)
+        settled._take({name: _FALLBACKS[name] for name in left if name in _FALLBACKS} | inputs[0])
+        if not described:
+            inputs = input_candidates(training, False)
+        choices = Choices(inputs[0] | ({"prior_variance": FALLBACK} if path else {}))
+        wanted = path or len(inputs) > 1 or (described and self._learns_in_pilot)
+        if wanted and (parts := split(training.data)) is not None:
+            names = [*(inputs[0] if len(inputs) > 1 else ()), *(["prior_variance"] if path else ())]
+            what = " and ".join(f"the {name.replace('_', ' ')}" for name in names) or "a threshold"
             training.announce(f"choosing {what} on a part of the data")
-            settled._choose_by_pilot_fits(training, parts, kernels, path)
+            changes = self._weight_candidates(training) if path else []
+            choices = settled._choose_by_pilot_fits(training, parts, inputs, path, changes, "rank" in left)
+        settled._take(choices.chosen)
+        training.choices = choices
+        training.scale_columns(bool(choices.chosen.get("scale")))
         return settled
+
+    def _take(self, settings: Settings) -> None:
+        """Take the values of parameters; what is no parameter, as the scale of the data, is elsewhere."""
+        for name in settings.keys() & set(self._get_param_names()) - {"scale"}:
+            setattr(self, name, settings[name])
 
     def _choose_by_pilot_fits(
         self,
         training: Training[Data, Reader],
-        parts: tuple[PackedData, PackedData],
-        kernels: Sequence[KernelLike],
+        parts: Parts,
+        inputs: Sequence[Settings],
         path: bool,
-    ) -> None:
-        """Set the kernel and, along a path, the prior variance under which held-out data are most likely."""
-        piloted = self._for_pilot()
-        spec = piloted._family_spec(training.classes, training.data)
-        options = replace(training.options, random=np.random.default_rng(0))
-        found = []
-        for kernel in kernels:
-            piloted.kernel = kernel
-            scene = replace(training, spec=spec, options=options, announce=NoProgress().announce, development=None)
-            scene.cliques = piloted._cliques(scene)
-            prefix = f"{kernel}: " if len(kernels) > 1 else ""
-            found.append(piloted._pilot_fit(scene, training.announce, prefix).choose(*parts, path=path))
-        best = min(range(len(kernels)), key=lambda index: found[index].loss)
-        self.kernel = kernels[best]
-        if path:
-            self.prior_variance = found[best].variance
-        self._learn_from_pilot(training, Field(found[best].terms, spec), parts[1])  # type: ignore[arg-type]
+        changes: Sequence[Settings],
+        rank_left: bool,
+    ) -> Choices:
+        """Return the settings under which held-out data are most likely, and all that were tried."""
+        scene = replace(training, announce=NoProgress().announce, development=None)
+        scene.spec = self._for_pilot()._family_spec(training.classes, training.data)
 
-    def _pilot_fit(self, scene: Training[Data, Reader], announce: Callable[[str], None], prefix: str) -> PilotFit:
-        def variances_of(variance: float) -> list[float]:
-            varied = copy.copy(self)
-            varied.prior_variance = variance
-            return varied._term_variances(scene)
+        def stage_of(settings: Settings) -> Stage:
+            piloted = self._for_pilot()
+            piloted._take(settings)
+            own = replace(scene, options=replace(training.options, random=np.random.default_rng(0)))
+            own.cliques = piloted._cliques(own)
+            train, held_out = own.on_scale(parts, bool(settings.get("scale")))
+            sample, beside = own.place(train, own.cliques), own.place(held_out, own.cliques, solved=False)
 
-        return PilotFit(
-            lambda data, solved: scene.place(data, scene.cliques, solved=solved),
-            lambda sample: self._designs(scene, sample)[0],
-            variances_of,
-            lambda text: announce(f"{prefix}{text}"),
-        )
+            def variances_of(variance: float) -> list[float]:
+                varied = copy.copy(piloted)
+                varied.prior_variance = variance
+                return varied._term_variances(own)
+
+            return Stage.build(sample, beside, piloted._designs(own, sample)[0], variances_of)
+
+        pilot = Pilot(stage_of, parts[1].n_positions, training.announce)
+        best = pilot.improved(pilot.best_of(inputs, path), changes)
+        field, chosen = Field(pilot.terms(best), scene.spec), dict(best)
+        ranks = [term.subspace.rank for term in field.terms if term.has_pivots]
+        usual = self.basis == "random-cholesky" and training.data.n_positions > 2 * USUAL_RANK
+        if rank_left and usual and ranks:
+            full = max(ranks) == MOST_RANK and pilot.gains({**best, "rank": MOST_RANK // 2}, best)
+            chosen["rank"] = USUAL_RANK if full else MOST_RANK
+        held_out = training.on_scale(parts, bool(best.get("scale")))[1]
+        learnt = self._learn_from_pilot(training, field, held_out)  # type: ignore[arg-type]
+        return Choices(chosen | learnt.chosen, (*pilot.trials, *learnt.trials))
+
+    def _weight_candidates(self, training: Training[Data, Reader]) -> list[Settings]:
+        """Return what may be changed about the weights of features once kernel and prior variance are chosen."""
+        return []
 
     def _names_cliques(self) -> bool:
         """Whether clique sets describe the field, so that kernel and prior variance are not used."""
@@ -492,12 +531,19 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
     def _for_pilot(self) -> Self:
         """Return a copy for short fits on a part of the data."""
         piloted = copy.copy(self)
-        piloted.rank = MOST_RANK if self.rank is None else min(self.rank, MOST_RANK)
+        piloted.rank = min(self._most_rank or MOST_RANK, MOST_RANK)
         piloted.basis = "random-cholesky"
         return piloted
 
-    def _learn_from_pilot(self, training: Training[Data, Reader], field: Field, held_out: Data) -> None:
-        """Take note of what a field, fitted to a part of the data, predicts for a part that was held out."""
+    def _learn_from_pilot(self, training: Training[Data, Reader], field: Field, held_out: Data) -> Choices:
+        """Return what else is chosen by what a field, fitted to a part of the data, predicts for a part held out."""
+        return Choices()
+
+    @property
+    def scale_(self) -> bool:
+        """Whether columns of the inputs were brought to one scale."""
+        check_is_fitted(self, "field_")
+        return self._reader.is_scaled
 
     @property
     def prior_variance_(self) -> float:
@@ -549,7 +595,7 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         """Return about how many values the features of data have, where these may be anywhere."""
         if not self._runs_anywhere() or stays_sparse(self.kernel, data):
             return 0
-        return data.n_positions * (data.n_positions if self.rank is None else min(self.rank, data.n_positions))
+        return data.n_positions * min(self._most_rank or data.n_positions, data.n_positions)
 
     def _runs_anywhere(self) -> bool:
         """Whether every engine can fit such a field; for those of threads alone, "auto" considers no other."""
@@ -567,13 +613,13 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         return model
 
     def _sample_settings(self, n_terms: int = 1) -> SampleSettings:
-        return SampleSettings(resolve_dtype(self.dtype), self.tol, Workers(self.n_jobs), n_terms)
+        return SampleSettings(resolve_dtype(self.dtype), self._tolerance, Workers(self.n_jobs), n_terms)
 
     def _blas_limit(self, n_positions: int) -> int | None:
         """Return how many threads BLAS may use: ``n_jobs``; by default one for small products, else any number."""
         if self.n_jobs is not None:
             return Workers(self.n_jobs).n_threads
-        small = n_positions * min(self.rank or n_positions, n_positions) < _SMALL_PRODUCT
+        small = n_positions * min(self._most_rank or n_positions, n_positions) < _SMALL_PRODUCT
         return 1 if small else None
 
     def _optimized(
@@ -597,7 +643,7 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         """Take what a fit has found for the fitted attributes."""
         certificates = (fitted.span, fitted.rkhs) if fitted.family.exact else None
         field, inference = Field(fitted.terms, training.spec), FittedBy.of(fitted.family)
-        self.evidence_path_ = training.evidence_path
+        self.evidence_path_, self.choices_ = training.evidence_path, training.choices
         development = training.development
         self.dev_log_likelihoods_ = None if development is None else np.array(development.scores)
         for later in ("laplace_", "continuation_"):
@@ -720,7 +766,8 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         X : inputs, in a form that :meth:`fit` takes
         cliques : the name of a kind of cliques, or None
             Also return the joint marginals of their labels, (m, L, .., L) for each item: a tuple of two lists. "edge"
-            are neighbouring labels of sequences; those of graphs are called as the types of their edges.
+            are neighbouring labels of sequences; those of graphs are called as the types of their edges. Of n-grams
+            that are listed because they were seen in training, (m, n-grams), in the order of ``coef_``.
         uncertainty : bool, "probit" or "sampling", default False
             After :meth:`laplace`, average over the posterior around the fit: "probit" (or True) shrinks log-odds by
             their variance, which keeps the most probable labels; "sampling" is the mean over drawn coefficients.
@@ -1000,7 +1047,8 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
             sets=tuple(summarise_term(term, self._nouns.part) for term in field.terms),
             solution=self.solution_,
             certificates=self._certificates or (),
-            tol=self.tol,
+            tol=self._tolerance,
+            choices=str(self.choices_).splitlines() if self.choices_.chosen else (),
             parameters=changed_parameters(self.get_params(deep=False), self._default_parameters()),
             transitions=self._shown_transitions(),
             forbidden=forbidden if forbidden.any() else None,
@@ -1174,6 +1222,8 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         for name in ("laplace", "continuation"):
             if hasattr(self, f"{name}_"):
                 document[name] = getattr(self, f"{name}_").describe()
+        if self.choices_.chosen:
+            document["choices"] = self.choices_.describe()
         if self.evidence_path_ is not None:
             document["evidence_path"] = [asdict(step) for step in self.evidence_path_.steps]
         return document
@@ -1196,7 +1246,7 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
             span, rkhs = map(rebuild_certificate, certificates)
             certificates = span, rkhs
         solution = rebuild_solution(document["solution"], terms)
-        steps = document.get("evidence_path")
+        steps, estimator.choices_ = document.get("evidence_path"), Choices.rebuild(document.get("choices"))
         estimator.evidence_path_ = None if steps is None else EvidencePath.rebuild(steps)
         estimator.dev_log_likelihoods_ = None
         if "laplace" in document:
@@ -1370,8 +1420,7 @@ class LabelledField(FieldEstimator[Data, Reader]):
         sample = self._engine(data).place(data, self.field_.spec, settings)
         random = random_generator(self.random_state)
         with self._progress() as progress:
-            watch = self._watcher(progress)
-            options = FitOptions(self.solver, self.tol, self.max_iter, watch, random, progress.announce)
+            options = self._fit_options(data, progress, random)
             terms, solution = fit_continued(terms, known, sample, options)
         self.field_ = Field(terms, self.field_.spec)
         self.solution_ = solution
@@ -1381,7 +1430,7 @@ class LabelledField(FieldEstimator[Data, Reader]):
         self._certificates = None if self._certificates is None else (span, rkhs)
         self.continuation_ = known.learn(self.field_, data, Workers(self.n_jobs))
         self._set_views()
-        warn_of_solution(solution, self.tol, stacklevel=3)
+        warn_of_solution(solution, self._tolerance, stacklevel=3)
 
 
 def _refuse_unknown(data: PackedData) -> None:

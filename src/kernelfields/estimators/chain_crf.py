@@ -18,25 +18,29 @@ from kernelfields.features.readers import ChainReader
 from kernelfields.fields.chains import Chains, weigh_classes
 from kernelfields.fields.cliques import CliqueSet, EdgeCliques, EndCliques, NodeCliques, StartCliques
 from kernelfields.fields.constraints import guess_scheme, resolve_constraints
-from kernelfields.fields.evidence import LabelEvidence
+from kernelfields.fields.evidence import LabelEvidence, informative
 from kernelfields.formats.model_file import Document
 from kernelfields.inference.checks import check_labels, check_lengths
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.ring import Rings
+from kernelfields.kernels.registry import resolve_kernel
 from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.models.callbacks import patience_of
+from kernelfields.models.field import Field
 from kernelfields.models.fit import FittedField
 from kernelfields.models.partial import PartialLabels, with_unlabelled
-from kernelfields.models.pilot_fit import FALLBACK
+from kernelfields.models.pilot_fit import FALLBACK, Choices, Settings, Trial
 from kernelfields.models.stream import LabelStream
 from kernelfields.numerics.parameters import (
     Check,
     attribute,
     check_callbacks,
+    check_penalty,
     check_support,
     declares_parameters,
     is_auto,
     one_of,
+    or_auto,
     or_none,
     parameter,
     variances_or_auto,
@@ -46,6 +50,10 @@ from kernelfields.structure.candidates import default_candidates, learn_chain_cl
 from kernelfields.structure.search import StructurePath, StructureSearch
 
 ChainTraining: TypeAlias = Training[Chains, ChainReader]
+# The l1 penalty that is tried beside none: CRFsuite's usual c1 in tutorials.
+_USUAL_L1 = 0.1
+# Labels that break the constraints have to be right more often by this share of positions.
+_WORTH_BREAKING_RULES = 0.01
 
 
 def clique_set(kind: type[CliqueSet], *, auto: bool = False) -> Check:
@@ -127,21 +135,26 @@ class ChainCRF(SequenceField):
         What the set leaves open (window, basis, rank, support, l1, prior_variance) is that of the estimator, of
         several prior variances the first.
     window : odd int or (before, after), default 1; the positions around t that kernels see, those of edges included
-    rank : int or None, default 1000; most basis functions of a kernel without explicit features, None for no limit
+    rank : "auto", int or None, default "auto"
+        Most basis functions of a kernel without explicit features, None for no limit. "auto" is 1000; of more than 2000
+        positions 500, unless held-out likelihood still rises from 250 to 500 in short fits.
     basis : str or Basis, default "random-cholesky"
         "greedy-cholesky", "random-cholesky", "uniform", "gradient", "all", or an object.
-    support : "all", "observed" or float, default "all"
+    support : "auto", "all", "observed" or float, default "auto"
         Which pairs of features and labels have a weight: all, those seen in training, as in CRFsuite, or those whose
-        total weight in training is at least this number.
-    l1 : float, default 0.0
-        Weight of the sum of absolute weights in the objective, CRFsuite's c1; needs explicit features.
+        total weight in training is at least this number. "auto" is the better of the first two on held-out sequences
+        for feature dicts, strings and wide sparse inputs, where the prior variance is "auto" too; else "all".
+    l1 : "auto" or float, default "auto"
+        Weight of the sum of absolute weights in the objective, CRFsuite's c1; needs explicit features. "auto" is 0 or
+        0.1, judged as ``support`` is; else 0.
     prior_variance : "auto", float or tuple, default "auto"
         Variance s of the Gaussian prior; infinity for none. The likelihood is a sum over sequences, so CRFsuite's
         c2 is 1 / (2 s). A sum of kernels may have one for each part. "auto" chooses a power of ten by short fits on a
         part of the data (1 for fewer than 200 positions); ``prior_variance_`` is the result.
     scale : "auto", True or False, default "auto"
-        Whether columns of numbers are brought to mean 0 and one spread, here and in predictions. "auto" does so where
-        spreads differ by more than a factor of ten and the kernel is given by its name.
+        Whether columns of numbers are brought to mean 0 and one spread, here and in predictions. "auto": where spreads
+        differ by more than a factor of ten, the kernel is given by its name and held-out data are more likely so; of
+        fewer than 200 positions, where there are at most 64 columns. ``scale_`` is the result.
     label_kernel : "delta", "centred" or (L, L) array whose rows follow the sorted classes: which labels share strength
     cliques : list of clique sets, "learn", StructureSearch or None
         A list spells out the field; kernel, edges, window, rank, basis, label_kernel, support, l1 and the prior
@@ -149,7 +162,9 @@ class ChainCRF(SequenceField):
         field that these describe and adds the clique sets that bring most (Remark 11).
     solver : str, default "auto"
         "newton", "newton-cg", "block-jacobi", "subspace", "lbfgs", "sgd+lbfgs" or "auto".
-    tol : float, default 1e-3, the relative duality gap at which to stop
+    tol : "auto" or float, default "auto"
+        The relative duality gap at which to stop. "auto" is 1e-3; or up to 3e-2, as soon as other coefficients could
+        raise the log-posterior by no more than a thousandth of a nat a position.
     max_iter : int, default 1000
     constraints : str, Constraints, dict, iterable of forbidden (label, label) pairs, or None
         A string names a scheme of entity labels: "bio", "iob1", "bioes" or "bilou".
@@ -157,6 +172,7 @@ class ChainCRF(SequenceField):
         Which labels :meth:`predict` and :meth:`score` take: those of the most probable labelling as a whole, or the
         most probable at each position, which are right more often one by one but may not fit together. "auto" is
         "viterbi" where labels have to fit, under constraints and for entity labels such as B-PER, else "posterior".
+        Where short fits choose other parameters, constraints give way too if one position in a hundred more is right.
     dtype : "auto", "float32" or "float64"
         Precision of the stored features; inference is always float64. "auto" keeps the inputs' precision for
         explicit features, and otherwise takes float32 for large problems unless ``tol`` is below 1e-5.
@@ -189,13 +205,16 @@ class ChainCRF(SequenceField):
     structure_path_ : StructurePath of cliques="learn", else None; allowed_ : the dictionary or pruning, or None
     dev_log_likelihoods_ : (iterations + 1,) log-likelihoods of the development set, or None
     evidence_path_ : EvidencePath of optimize="evidence", else None; laplace_ : what :meth:`laplace` found
+    choices_ : Choices, what was left to the data, and what was tried on held-out ones; scale_ : whether columns came to
+        one scale
     solution_ : Solution; certificate_ : Certificate (span); rkhs_certificate_ : free bound over the RKHS
     """
 
     kind = "ChainCRF"
     _family_kind = "chain"
 
-    support: str | float = parameter("all", check_support)
+    support: str | float = parameter("auto", or_auto(check_support))
+    l1: float | str = parameter("auto", or_auto(check_penalty))
     cliques: Sequence[CliqueSet] | StructureSearch | str | None = parameter(None)
     partial_labels: PartialLabels | None = parameter(None)
 
@@ -241,9 +260,8 @@ class ChainCRF(SequenceField):
         """Return the clique sets that the parameters describe, or those that were given."""
         if self.cliques is not None and not isinstance(self.cliques, str | StructureSearch):
             return self.cliques
-        return self._nodes_and_edges(
-            basis=self.basis, rank=self.rank, window=self.window, support=self.support, l1=self.l1
-        )
+        support, l1 = "all" if is_auto(self.support) else self.support, 0.0 if is_auto(self.l1) else self.l1
+        return self._nodes_and_edges(basis=self.basis, rank=self.rank, window=self.window, support=support, l1=l1)
 
     def _runs_anywhere(self) -> bool:
         chosen = self.allowed is None and not self._learns_cliques
@@ -344,7 +362,35 @@ class ChainCRF(SequenceField):
         piloted.cliques = None
         return piloted
 
+    def _weight_candidates(self, training: ChainTraining) -> list[Settings]:
+        free = self.solver in ("auto", "lbfgs", "sgd+lbfgs") and self.label_kernel == "delta"
+        if not (training.reader.holds_features and training.data.evidence is None and free):
+            return []
+        explicit = is_auto(self.kernel) or resolve_kernel(self.kernel).has_feature_map
+        if not explicit or training.engine.name != "threads":
+            return []
+        tried: dict[str, Settings] = {"l1": {"l1": _USUAL_L1}, "support": {"support": "observed"}}
+        return [change for name, change in tried.items() if is_auto(getattr(self, name))]
+
+    def _learn_from_pilot(self, training: ChainTraining, field: Field, held_out: Chains) -> Choices:
+        fits = guess_scheme(training.classes.tolist()) is not None
+        if fits or not is_auto(self.decode) or not training.spec.constrained:
+            return Choices()
+        answers = field.answers(held_out, training.settings.workers, training.engine)
+        labels, weights = held_out.required_labels, held_out.position_weights
+        if held_out.evidence is not None:
+            weights = weights * informative(held_out.evidence)
+        if not weights.any():
+            return Choices()
+        decoded = {"viterbi": answers.best_labels(), "posterior": answers.likeliest_labels()}
+        shares = {name: float(np.average(found == labels, weights=weights)) for name, found in decoded.items()}
+        trials = tuple(Trial({"decode": name}, share, "share of right labels") for name, share in shares.items())
+        pays = shares["posterior"] >= shares["viterbi"] + _WORTH_BREAKING_RULES
+        return Choices({"decode": "posterior" if pays else "viterbi"}, trials)
+
     def _decodes_jointly(self) -> bool:
+        if (chosen := self.choices_.chosen.get("decode")) is not None:
+            return chosen == "viterbi"
         return self._field().spec.constrained or guess_scheme(self.classes_.tolist()) is not None
 
     def _set_fitted(self, training: ChainTraining, fitted: FittedField) -> Self:

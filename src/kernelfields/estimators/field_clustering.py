@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.engines.engine import Engine, Sample
 from kernelfields.engines.threads import Threads
-from kernelfields.estimators.auto_parameters import NoProgress, Training, suitable_kernels
+from kernelfields.estimators.auto_parameters import NoProgress, Training, input_candidates
 from kernelfields.estimators.base import ByItem, EngineLike, FieldEstimator, KernelLike, Start
 from kernelfields.estimators.inspecting.explanations import one_row
 from kernelfields.estimators.kernel_classifier import partly_labelled, single_nodes
@@ -36,6 +36,7 @@ from kernelfields.models.callbacks import Checkpoint
 from kernelfields.models.clusters import STARTS, ClimbOptions, Clusters, find_clusters
 from kernelfields.models.field import Field
 from kernelfields.models.fit import FittedBy
+from kernelfields.models.pilot_fit import Choices
 from kernelfields.models.stream import LabelStream
 from kernelfields.numerics.parameters import (
     attribute,
@@ -170,9 +171,11 @@ class FieldClustering(ClusterMixin, FieldEstimator[Chains | Graphs, ChainReader 
         return self
 
     def _search(self, training: ClusterTraining, progress: FitProgress | NoProgress) -> tuple[Clusters, list[Design]]:
-        settled = copy.copy(self)
-        if is_auto(self.kernel):
-            settled.kernel = suitable_kernels(training.reader)[0]
+        settled, usual = copy.copy(self), input_candidates(training, is_auto(self.kernel))[0]
+        settled._take(usual)
+        # Without labels there is nothing to judge a scale by.
+        training.choices = Choices(usual)
+        training.scale_columns(bool(usual.get("scale")))
         training.cliques = settled._cliques(training)
         sample = training.place(training.data, training.cliques)
         designs, _ = settled._designs(training, sample)
@@ -207,7 +210,7 @@ class FieldClustering(ClusterMixin, FieldEstimator[Chains | Graphs, ChainReader 
         field = Field(terms, training.spec)
         inference = FittedBy.of(field.family(training.data))
         self._set_field(training.reader, training.classes, field, inference, found.solution, None)
-        self.evidence_path_ = None
+        self.evidence_path_, self.choices_ = None, training.choices
         self.information_, self.objectives_ = found.information, np.array(found.objectives)
         labels = found.marginals.argmax(axis=1)
         self.labels_ = Ragged(training.data.split(labels)) if self._on_sequences else labels

@@ -141,7 +141,7 @@ class GraphCRF(LabelledField[Graphs, GraphReader]):
     ) -> tuple[GraphReader, Graphs, np.ndarray]:
         if part_of is not None:
             # The types of nodes and edges are those of all graphs, whichever the part holds.
-            reader, classes = part_of
+            reader, classes = part_of[0].unscaled(), part_of[1]
             graphs = reader.read(X, y, sample_weight, classes)
         else:
             reader, declared = GraphReader(), self._partial_settings().classes

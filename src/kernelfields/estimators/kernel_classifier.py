@@ -54,8 +54,7 @@ class KernelClassifier(ClassifierMixin, LabelledField[Graphs, TableReader]):
     ----------
     kernel : "auto", Kernel, str, callable or scikit-learn kernel, default "auto"
         "auto" is "linear" for wide sparse inputs, else "rbf".
-    rank : int or None, default 1000
-        Most basis functions of a kernel without explicit features; None for no limit.
+    rank : "auto", int or None, default "auto"; as in ChainCRF
     basis : str or Basis, default "random-cholesky"
     bias : bool, default True
         Whether each class has a constant of its own beside f, with the same prior variance.
@@ -63,7 +62,8 @@ class KernelClassifier(ClassifierMixin, LabelledField[Graphs, TableReader]):
         "auto" chooses a power of ten by short fits on a part of the data (1 for fewer than 200 samples). A sum of
         kernels may have one for each part; the constants have the first.
     label_kernel : "delta", "centred" or (L, L) array, default "delta"
-    scale, l1, solver, tol, max_iter, dtype, n_jobs, engine, random_state, verbose, callbacks : as in ChainCRF
+    tol : float, default 1e-4, the relative duality gap at which to stop
+    scale, l1, solver, max_iter, dtype, n_jobs, engine, random_state, verbose, callbacks : as in ChainCRF
     warm_start : as in ChainCRF; l1 is that of f, and not of the constants
     class_weight : dict of labels, "balanced" or None
         A sample counts with the weight of its label; "balanced" gives each class the same total weight.
@@ -75,7 +75,7 @@ class KernelClassifier(ClassifierMixin, LabelledField[Graphs, TableReader]):
     classes_, n_features_in_, feature_names_in_ : as in every classifier
     basis_, coef_ : dicts, name of a clique set ("node", "bias") -> its subspace; its coefficients (rank, classes)
     solution_ : Solution; certificate_ : Certificate (span); rkhs_certificate_ : free bound over the RKHS
-    n_iter_ : iterations of the solver
+    n_iter_ : iterations of the solver; choices_, scale_ : what was left to the data, as in ChainCRF
     evidence_path_ : EvidencePath of optimize="evidence", else None; laplace_ : what :meth:`laplace` found
     """
 
@@ -194,12 +194,12 @@ class KernelClassifier(ClassifierMixin, LabelledField[Graphs, TableReader]):
 
     def _final_options(self, training: Training[Graphs, TableReader], designs: Sequence[Design]) -> FitOptions:
         values = training.data.n_positions * sum(design.term.subspace.rank for design in designs)
-        tol = min(self.tol, _POLISHED) if values <= _SMALL else self.tol
+        tol = min(self._tolerance, _POLISHED) if values <= _SMALL else self._tolerance
         return replace(training.options, tol=tol)
 
     def _set_fitted(self, training: Training[Graphs, TableReader], fitted: FittedField) -> Self:
         solution = fitted.solution
-        if solution.reason in ("max_iter", "precision") and solution.relative_gap <= self.tol:
+        if solution.reason in ("max_iter", "precision") and solution.relative_gap <= self._tolerance:
             # The tolerance of the fit was finer than that of the parameter.
             fitted.solution = replace(solution, reason="gap")
         super()._set_fitted(training, fitted)

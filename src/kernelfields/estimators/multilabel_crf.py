@@ -32,6 +32,7 @@ from kernelfields.models.build import Edge, InstanceTerms, NamedCliques, pair_na
 from kernelfields.models.field import Field
 from kernelfields.models.fit import FittedField
 from kernelfields.models.partial import PartialLabels, with_unlabelled_rows
+from kernelfields.models.pilot_fit import Choices
 from kernelfields.models.stored_values import share
 from kernelfields.numerics.parameters import (
     attribute,
@@ -238,15 +239,15 @@ class MultiLabelCRF(ClassifierMixin, LabelledField[LabelledInstances, TableReade
     def _learns_in_pilot(self) -> bool:
         return self.decision in ("auto", "f1")
 
-    def _learn_from_pilot(self, training: InstanceTraining, field: Field, held_out: LabelledInstances) -> None:
+    def _learn_from_pilot(self, training: InstanceTraining, field: Field, held_out: LabelledInstances) -> Choices:
         if not self._learns_in_pilot:
-            return
+            return Choices()
         marginals = field.answers(held_out, training.settings.workers, training.engine).marginals
         learn = _half_largest_f1 if self.decision == "f1" else _lowest_without_loss
         weights = held_out.position_weights
         if held_out.evidence is not None:
             weights = weights * informative(held_out.evidence)
-        training.threshold = learn(marginals[:, 1], held_out.required_labels, weights)
+        return Choices({"threshold": float(learn(marginals[:, 1], held_out.required_labels, weights))})
 
     def _item_labels(self, training: InstanceTraining, y: object) -> list[np.ndarray]:
         data = training.data
@@ -314,7 +315,7 @@ class MultiLabelCRF(ClassifierMixin, LabelledField[LabelledInstances, TableReade
 
     def _set_fitted(self, training: InstanceTraining, fitted: FittedField) -> Self:
         super()._set_fitted(training, fitted)
-        self.structure_path_, self.threshold_ = training.structure_path, training.threshold
+        self.structure_path_, self.threshold_ = training.structure_path, training.choices.chosen.get("threshold", 0.5)
         return self
 
     def _set_views(self) -> None:

@@ -18,6 +18,8 @@ from kernelfields.models.documents import read_document_of, write_document
 PathLike = str | os.PathLike[str]
 Functions = Mapping[str, Callable[..., object]]
 Loaded = TypeVar("Loaded", bound="StoredEstimator")
+#: Estimators by their kinds in model files.
+KINDS: dict[str, type[StoredEstimator]] = {}
 
 
 class StoredEstimator(AdvisedEstimator):
@@ -25,6 +27,11 @@ class StoredEstimator(AdvisedEstimator):
 
     #: The name of its kind in model files.
     kind: ClassVar[str]
+
+    def __init_subclass__(cls, **options: object) -> None:
+        super().__init_subclass__(**options)
+        if "kind" in cls.__dict__:
+            KINDS.setdefault(cls.kind, cls)
 
     def save(self, path: PathLike) -> None:
         """Write the fitted model to one file of data (safetensors), atomically."""
@@ -39,6 +46,14 @@ class StoredEstimator(AdvisedEstimator):
         """
         return load_one_of([cls], path, callables)
 
+    @classmethod
+    def placed(cls, document: Document, callables: Functions | None = None) -> Self:
+        """Return the estimator that was described, with an engine that is available here."""
+        model = cls.from_document(document, callables)
+        if hasattr(model, "engine"):
+            model.engine = engine_here(model.engine)
+        return model
+
     @abstractmethod
     def to_document(self) -> Document:
         """Return the fitted estimator as plain values and arrays."""
@@ -51,7 +66,4 @@ class StoredEstimator(AdvisedEstimator):
 
 def load_one_of(kinds: Iterable[type[Loaded]], path: PathLike, callables: Functions | None = None) -> Loaded:
     """Return the model of a file, which is one of some classes; parameters as in :meth:`StoredEstimator.load`."""
-    model = read_document_of(path, {kind.kind: partial(kind.from_document, callables=callables) for kind in kinds})
-    if hasattr(model, "engine"):
-        model.engine = engine_here(model.engine)
-    return model
+    return read_document_of(path, {kind.kind: partial(kind.placed, callables=callables) for kind in kinds})

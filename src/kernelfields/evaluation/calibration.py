@@ -16,7 +16,8 @@ T > 1 softens, T < 1 sharpens; the most probable label stays the same. The mean 
 by Brent's method in log T, at a cost of O(N L) for each of some thirty temperatures tried.
 
 Arrays: marginals, one (T, L) per sequence, or (n, L) of n single labels, columns in the order of ``classes`` (L,);
-lists of dicts from labels to probabilities are read as well. Cost: O(N L).
+lists of dicts from labels to probabilities are read as well. Positions whose true label is not known (None, a set, a
+dict of weights) do not count. Cost: O(N L).
 Fails: ValueError naming the sequence whose marginals have another shape or are no probabilities; for temperatures, also
 for true labels that are not among the classes.
 """
@@ -30,8 +31,9 @@ from typing import Any
 import numpy as np
 import scipy.optimize
 
-from kernelfields.evaluation.packed_labels import PackedLabels, pack_labels
+from kernelfields.evaluation.packed_labels import PackedLabels, known_only, known_places, pack_labels
 from kernelfields.evaluation.resampling import Resampling
+from kernelfields.fields.evidence import is_partial, single_labels
 from kernelfields.fields.reading import is_sequence, locate
 from kernelfields.reports.tables import Estimate, Result
 
@@ -160,7 +162,7 @@ def reliability_curve(
 
 
 def _calibration(y_true: object, marginals: object, classes: object, n_bins: int, strategy: str) -> Calibration:
-    y_true, marginals = _listed(y_true, marginals)
+    y_true, marginals = _where_known(*_listed(y_true, marginals))
     packed = pack_labels(y_true=y_true)
     confidences = read_confidences(packed, marginals, classes)
     edges = confidences.edges(n_bins, strategy)
@@ -204,7 +206,9 @@ def marginal_log_loss(
     losses = -logs[rows, true]
     if not per_sequence:
         return float(losses.mean())
-    return np.add.reduceat(losses, pack_labels(y_true=_listed(y_true, marginals)[0]).offsets[:-1])
+    y_true, _ = _listed(y_true, marginals)
+    counts = [len(known_places(single_labels(labels))) if is_partial(labels) else len(labels) for labels in y_true]
+    return np.bincount(np.repeat(np.arange(len(counts)), counts), losses, minlength=len(counts))
 
 
 def _listed(y_true: Any, marginals: Any) -> tuple[Any, Any]:
@@ -217,8 +221,11 @@ def _listed(y_true: Any, marginals: Any) -> tuple[Any, Any]:
 
 
 def _true_logs(y_true: object, marginals: object, classes: object) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return log-marginals (N, L), the numbers of their rows, and the column of the true label in each."""
-    y_true, marginals = _listed(y_true, marginals)
+    """Return log-marginals (N, L), the numbers of their rows, and the column of the true label in each.
+
+    Of positions whose label is known.
+    """
+    y_true, marginals = _where_known(*_listed(y_true, marginals))
     packed = pack_labels(y_true=y_true)
     table, true, _ = true_columns(packed, marginals, classes)
     if (true < 0).any():
@@ -227,6 +234,21 @@ def _true_logs(y_true: object, marginals: object, classes: object) -> tuple[np.n
             f"y_true holds the label {unknown!r}, which is not among the classes: its log-loss is infinite"
         )
     return np.log(np.maximum(table, _SMALLEST)), np.arange(len(table)), true
+
+
+def _where_known(y_true: object, marginals: object) -> tuple[object, object]:
+    """Return labels and marginals at the positions whose label is known; as they are where all are."""
+    if not is_sequence(y_true) or not is_sequence(marginals) or not any(map(is_partial, y_true)):
+        return y_true, marginals
+    alike = len(y_true) == len(marginals) and all(
+        labels is None or len(labels) == len(rows) for labels, rows in zip(y_true, marginals, strict=True)
+    )
+    if not alike:
+        raise ValueError(
+            "marginals must hold one array (positions, labels) for each sequence of y_true, a row for each position"
+        )
+    labels, rows, _ = known_only(y_true, marginals, scheme=None)
+    return labels, rows
 
 
 def _softened(rows: np.ndarray, temperature: float) -> np.ndarray:

@@ -23,7 +23,7 @@ Token accuracy mostly favours the second and entities the first, so a score is m
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -87,7 +87,8 @@ class Evaluation(ResampledFigures):
 
     ``per_label`` maps labels to Scores and ``averages`` "micro", "macro" and "weighted"; ``entities``,
     ``log_likelihood`` and ``calibration`` are None if they were not requested. ``decodings`` maps names to
-    DecodingScores where labels that were decoded in other ways differ, else it is None.
+    DecodingScores where labels that were decoded in other ways differ, else it is None. ``confusions`` counts the
+    pairs of a true and a predicted label that occur; ``confusion_matrix`` are the same counts as an array.
     """
 
     accuracy: Estimate
@@ -98,10 +99,24 @@ class Evaluation(ResampledFigures):
     log_likelihood: LogLikelihood | None = None
     calibration: Calibration | None = None
     decodings: dict[str, DecodingScores] | None = None
+    confusions: dict[tuple[object, object], int] = field(default_factory=dict)
+
+    @property
+    def confusion_matrix(self) -> np.ndarray:
+        """How often a true label, the row, was predicted as another, the column; both in the order of ``per_label``."""
+        places = {label: place for place, label in enumerate(self.per_label)}
+        matrix = np.zeros((len(places), len(places)), dtype=np.int64)
+        for (true, predicted), count in self.confusions.items():
+            matrix[places[true], places[predicted]] = count
+        return matrix
 
     def to_dict(self) -> PlainValues:
-        """Return plain values for JSON, a list of labels with their scores."""
+        """Return plain values for JSON, lists of labels with their scores and of pairs of labels with their counts."""
         figures = super().to_dict()
+        figures["confusions"] = [
+            {"true": true, "predicted": predicted, "count": count}
+            for (true, predicted), count in self.confusions.items()
+        ]
         sizes = {name: figures.pop(name) for name in ("n_sequences", "n_tokens", "n_resamples", "confidence")}
         labels = [{"label": label, **scores} for label, scores in figures.pop("per_label").items()]
         return {**sizes, "labels": labels, "averages": figures.pop("averages"), **figures}
@@ -184,6 +199,7 @@ def evaluate(
         log_likelihood=likelihood,
         calibration=calibration,
         decodings=scores,
+        confusions=_confusions(packed),
     )
 
 
@@ -234,6 +250,14 @@ def estimated_proportions(statistics: Mapping[str, np.ndarray], resampling: Resa
 
 def _counts(part: str, *statistics: Mapping[str, np.ndarray]) -> tuple[Counts, ...]:
     return tuple(Counts(values[part]) for values in statistics)
+
+
+def _confusions(packed: PackedLabels) -> dict[tuple[object, object], int]:
+    labels = packed.labels
+    pairs, counts = np.unique(packed.codes["y_true"] * len(labels) + packed.codes["y_pred"], return_counts=True)
+    true, predicted = np.divmod(pairs, len(labels))
+    cells = zip(true.tolist(), predicted.tolist(), counts.tolist(), strict=True)
+    return {(labels[row], labels[column]): count for row, column, count in cells}
 
 
 def _score_decodings(

@@ -25,6 +25,7 @@ import numpy as np
 import scipy.sparse
 
 from kernelfields.evaluation.model_evaluation import asked_field
+from kernelfields.evaluation.packed_labels import refuse_annotators
 from kernelfields.evaluation.resampling import Resampling
 from kernelfields.fields.reading import random_generator
 from kernelfields.fields.segments import are_segments, read_segments
@@ -124,6 +125,7 @@ def feature_importance(
         raise ValueError(f"scoring must be one of {', '.join(map(repr, SCORINGS))}, got {scoring!r}")
     if not isinstance(n_repeats, int | np.integer) or isinstance(n_repeats, bool) or n_repeats < 1:
         raise ValueError(f"n_repeats must be a whole number of at least 1, got {n_repeats!r}")
+    refuse_annotators(y)
     random = random_generator(random_state)
     model, X, y = asked_field(model, X, y)
     truth = read_segments(y)[0] if isinstance(y, list | tuple) and are_segments(y) else y

@@ -11,20 +11,18 @@ Fails: TypeError for a model without probabilities; else as ``evaluate`` and the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
 from kernelfields.evaluation.evaluation import Evaluation, evaluate
+from kernelfields.evaluation.packed_labels import NOTHING_KNOWN, known_only, known_places, refuse_annotators
 from kernelfields.fields.evidence import is_partial, single_labels
 from kernelfields.fields.segments import are_segments, read_segments
 
 #: The two ways to predict labels from a field, as evaluations name them.
 JOINT, POSTERIOR = "viterbi", "posterior"
-_NOTHING_KNOWN = "no label is known: there is no position to compare predictions with"
-
-Values = TypeVar("Values", bound=Sequence[object] | np.ndarray)
 
 
 class FittedField(Protocol):
@@ -69,13 +67,14 @@ def evaluate_model(
         raise TypeError(f"evaluate_model takes a fitted estimator of labels, got {type(field).__name__}")
     if decode not in (None, JOINT, POSTERIOR):
         raise ValueError(f"decode must be 'viterbi', 'posterior' or None for the model's own, got {decode!r}")
+    refuse_annotators(y)
     listed = [[label] for label in y] if single else y
     if any(map(is_partial, listed)):
         # Sequences of which nothing is known have no part in any figure.
-        known = [number for number, labels in enumerate(listed) if _known_places(single_labels(labels)).size]
+        known = [number for number, labels in enumerate(listed) if known_places(single_labels(labels)).size]
         X, y, listed = (_items(values, known) for values in (X, y, listed))
         if not known:
-            raise ValueError(_NOTHING_KNOWN)
+            raise ValueError(NOTHING_KNOWN)
     listed = read_segments(y)[0] if are_segments(y) else listed
     decoded = {} if single else {way: field.predict(X, decode=way) for way in (JOINT, POSTERIOR)}
     predicted = decoded[decode] if decoded and decode is not None else field.predict(X)
@@ -130,33 +129,3 @@ def evaluate_known(
         scheme=scheme,
         **settings,
     )
-
-
-def known_only(y: Sequence, *others: Iterable, scheme: str | None) -> tuple:
-    """Return y and other lists at the positions whose label is known, and the scheme of entities to count.
-
-    Sequences of which nothing is known are left out.
-    """
-    if not any(map(is_partial, y)):
-        return y, *others, scheme
-    if scheme not in (None, "auto"):
-        raise ValueError(
-            f"scheme={scheme!r}: entities are counted where every label is known, and labels are partly known here"
-        )
-    single = [single_labels(labels) for labels in y]
-    places = [_known_places(labels) for labels in single]
-    chosen = [
-        [_taken(labels, own) for labels, own in zip(values, places, strict=True) if own.size]
-        for values in (single, *others)
-    ]
-    if not chosen[0]:
-        raise ValueError(_NOTHING_KNOWN)
-    return *chosen, None
-
-
-def _known_places(labels: list) -> np.ndarray:
-    return np.array([position for position, label in enumerate(labels) if label is not None], dtype=np.int64)
-
-
-def _taken(values: Values, positions: np.ndarray) -> Values | list:
-    return values[positions] if isinstance(values, np.ndarray) else [values[position] for position in positions]

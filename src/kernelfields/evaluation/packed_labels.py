@@ -9,14 +9,20 @@ Fails: ValueError or TypeError naming the list, the sequence (counted from 0) an
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
+from typing import TypeVar
 
 import numpy as np
 
+from kernelfields.fields.evidence import is_partial, single_labels
 from kernelfields.fields.reading import is_sequence, locate, plain_label
 
 _WHOLE = (int, np.integer, np.bool_)  # bool is an int
+NOTHING_KNOWN = "no label is known: there is no position to compare predictions with"
+
+Values = TypeVar("Values", bound=Sequence[object] | np.ndarray)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,3 +147,46 @@ def _kind_of(label: object) -> str | None:
         return "strings"
     whole = isinstance(label, _WHOLE) or (isinstance(label, float | np.floating) and float(label).is_integer())
     return "numbers" if whole else None
+
+
+# ---- labels that are partly known
+
+
+def known_only(y: Sequence, *others: Iterable, scheme: str | None) -> tuple:
+    """Return y and other lists at the positions whose label is known, and the scheme of entities to count.
+
+    Sequences of which nothing is known are left out.
+    """
+    if not any(map(is_partial, y)):
+        return y, *others, scheme
+    if scheme not in (None, "auto"):
+        raise ValueError(
+            f"scheme={scheme!r}: entities are counted where every label is known, and labels are partly known here"
+        )
+    single = [single_labels(labels) for labels in y]
+    places = [known_places(labels) for labels in single]
+    chosen = [
+        [_taken(labels, own) for labels, own in zip(values, places, strict=True) if own.size]
+        for values in (single, *others)
+    ]
+    if not chosen[0]:
+        raise ValueError(NOTHING_KNOWN)
+    return *chosen, None
+
+
+def refuse_annotators(y: object) -> None:
+    """Raise TypeError for labels of several annotators, a dict or one for each sequence."""
+    if isinstance(y, Mapping) or (is_sequence(y) and any(isinstance(item, Mapping) for item in y)):
+        raise TypeError(
+            "y holds labels of several annotators, and predictions are compared with one label for each position: pass "
+            "labels that are known to be right, or model.consensus(X, y)"
+        )
+
+
+def known_places(labels: list) -> np.ndarray:
+    """Return the positions of a sequence whose label is known, not None."""
+    return np.array([position for position, label in enumerate(labels) if label is not None], dtype=np.int64)
+
+
+def _taken(values: Values, positions: np.ndarray) -> Values | list:
+    return values[positions] if isinstance(values, np.ndarray) else [values[position] for position in positions]

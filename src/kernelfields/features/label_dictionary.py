@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator
 from kernelfields.features.chunks import number_word
 from kernelfields.fields.allowed import AllowedLabels
 from kernelfields.fields.chains import Chains
-from kernelfields.fields.evidence import label_shares, log_weights
+from kernelfields.fields.evidence import label_shares, shown_labels
 from kernelfields.fields.reading import listed, place_of, plain_label
 from kernelfields.numerics.parameters import check_count
 from kernelfields.numerics.registry import SETTINGS
@@ -276,7 +276,7 @@ def _seen_labels(which: np.ndarray, chains: Chains, n_words: int, n_labels: int)
     if chains.evidence is None:
         seen[which[rows], chains.required_labels[rows]] = True
         return seen
-    possible = (log_weights(chains.evidence) > -np.inf) & (label_shares(chains.evidence) > 0)
+    possible = shown_labels(chains.evidence) & (label_shares(chains.evidence) > 0)
     row, label = np.nonzero(possible[rows])
     seen[which[rows][row], label] = True
     return seen

@@ -206,15 +206,19 @@ class InputReader:
             )
         return same_kind(inputs, self.sparse)
 
-    def scale(self, data: Labelled, always: bool) -> Labelled:
-        """Learn how columns come to one scale, if they need it; return the data on that scale."""
+    def scaling_columns(self, data: Labelled, always: bool) -> Self | None:
+        """Return a copy that brings the columns to one scale, learnt from data; None where none needs it."""
         weights = data.position_weights if not isinstance(data, LabelledInstances) else data.weights
-        self.scaling = learn_scaling(data.inputs, weights, always=always)
-        return self.scaled(data)
+        scaling = learn_scaling(data.inputs, weights, always=always)
+        return None if scaling is None else replace(self, scaling=scaling)
 
     def scaled(self, data: Data) -> Data:
         """Return data whose columns are on the scale of the fit."""
         return data if self.scaling is None else replace(data, inputs=self.scaling(data.inputs))
+
+    def unscaled(self) -> Self:
+        """Return a copy that leaves columns on the scale they come in."""
+        return replace(self, scaling=None)
 
     def width(self, clique: CliqueSet) -> int | None:
         """Return how many columns the cliques of a set see; None for factors without features."""
@@ -319,7 +323,7 @@ class ChainReader(InputReader):
         reader = replace(self, allowed=None)
         if rule is not None:
             X, y = open_groups(X, y, self.columns)
-            chains = replace(reader, scaling=None).read(X, y, None, classes)
+            chains = reader.unscaled().read(X, y, None, classes)
             reader.allowed = rule.learn_more(self.allowed, X, chains) if further else rule.learn(X, chains, classes)
         return reader
 
@@ -365,7 +369,7 @@ class FactorReader(InputReader):
         return reader
 
     def read(self, factors: Factors) -> Factors:
-        """Return factors with inputs of the kind and scale of the fit; ValueError if they have other features."""
+        """Return factors with inputs of the kind of the fit; ValueError if they have other features."""
         came, expected = 0 if factors.inputs is None else factors.inputs.shape[1], self.n_features
         if came != expected and factors.n_factors > 0:
             given, fitted = (f"{width or 'no'} features" for width in (came, expected))
@@ -377,7 +381,7 @@ class FactorReader(InputReader):
             return replace(factors, inputs=None)
         # Without a factor there is no row that could be wrong.
         inputs = factors.inputs if came == expected else np.zeros((0, expected))
-        return self.scaled(replace(factors, inputs=same_kind(inputs, self.sparse)))
+        return replace(factors, inputs=same_kind(inputs, self.sparse))
 
 
 @dataclass(eq=False)
@@ -402,16 +406,24 @@ class GraphReader(InputReader):
         """Return the names of the columns of nodes, under None, or of a type of factors."""
         return self.columns if group is None else self.factors[group].columns
 
-    def scale(self, data: Graphs, always: bool) -> Graphs:  # type: ignore[override]  # graphs alone
-        """Learn how columns of nodes and of factors come to one scale, if they need it; return the data on it."""
-        scaled = []
+    def scaling_columns(self, data: Graphs, always: bool) -> Self | None:  # type: ignore[override]  # graphs alone
+        """Return a copy that brings columns of nodes and of factors to one scale; None where none needs it."""
+        scaling, readers = super().scaling_columns(data, always), dict(self.factors)
         for factors in data.factors:
-            reader = self.factors[factors.name]
             if factors.inputs is not None:
-                weights = data.factor_weights(factors.name)
-                reader.scaling = learn_scaling(factors.inputs, weights, always=always)
-            scaled.append(reader.scaled(factors))
-        return super().scale(replace(data, factors=tuple(scaled)), always)
+                own = learn_scaling(factors.inputs, data.factor_weights(factors.name), always=always)
+                readers[factors.name] = replace(readers[factors.name], scaling=own)
+        reader = replace(self if scaling is None else scaling, factors=readers)
+        return reader if reader.is_scaled else None
+
+    def scaled(self, data: Graphs) -> Graphs:  # type: ignore[override]  # graphs alone
+        """Return data whose columns, those of factors too, are on the scale of the fit."""
+        factors = tuple(self.factors[factors.name].scaled(factors) for factors in data.factors)
+        return super().scaled(replace(data, factors=factors))
+
+    def unscaled(self) -> Self:
+        """Return a copy that leaves columns of nodes and of factors on the scale they come in."""
+        return replace(super().unscaled(), factors={name: kind.unscaled() for name, kind in self.factors.items()})
 
     def learn(
         self, X: object, y: object, sample_weight: object = None, classes: np.ndarray | None = None

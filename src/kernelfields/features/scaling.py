@@ -1,14 +1,20 @@
-"""Columns brought to one scale, where their spreads differ so much that one column would drown the others.
+"""Columns brought to one scale, where their spreads differ so much that one column may drown the others.
 
     x_j  ->  (x_j - m_j) / s_j,      s_j = max( standard deviation, range / 8 )
+                                     s_j = range,  of a column that has one value nearly always
 
 An isotropic kernel adds up squared differences of all columns, and a Gaussian prior shrinks the weights of all columns
 alike: both take a difference of one to mean as much in every column. Where the largest s_j is more than ten times the
-smallest, that cannot be meant. The range counts because a column that is nearly always zero has a tiny deviation, and
-dividing by it would put the few inputs where it is not zero far away from all others; for a bell-shaped column the two
-are about the same. Columns that do not vary are left as they are.
+smallest, that may not be meant, as for readings of different units; or it may, as for columns of noise that are small
+because they hold nothing. Inputs alone do not show which: held-out labels do (models/pilot_fit.py), and where there
+are too few of them, columns are scaled if they are few.
 
-Arrays: inputs (N, d) dense; rows count with their weights. Cost: two passes over the inputs, and one copy of them.
+The range counts because a column that is nearly always zero has a tiny deviation, and dividing by it would put the few
+inputs where it is not zero far away from all others; these come to lie one spread away, not eight. For a bell-shaped
+column deviation and range / 8 are about the same. Columns that do not vary beyond the rounding of their values are left
+as they are.
+
+Arrays: inputs (N, d) dense; rows count with their weights. Cost: three passes over the inputs, and one copy of them.
 """
 
 from __future__ import annotations
@@ -21,9 +27,16 @@ from numpy.typing import ArrayLike
 
 from kernelfields.fields.reading import Matrix
 
-#: Spreads of columns that differ by more than this factor are brought to one scale.
+#: Spreads of columns that differ by more than this factor may have to be brought to one scale.
 MOST_RATIO = 10.0
+#: So few columns are taken for readings of different kinds, where nothing else can be found out about them.
+FEW_COLUMNS = 64
 _RANGE_OF_DEVIATIONS = 8.0
+# A column is nearly constant where one value has this share of the weight, found among so many rows.
+_NEARLY_ALL = 0.95
+_ROWS_LOOKED_AT = 1000
+# Differences of so many units in the last place are rounding.
+_ROUNDING = 32.0
 # A column that spreads so many times as far as the usual one leaves nothing of the others in a distance.
 _DROWNING = 30.0
 
@@ -58,7 +71,7 @@ class Scaling:
 
 
 def spreads(inputs: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the means of columns and how far they spread, 0 for columns that do not vary; rows have weights."""
+    """Return the means of columns and how far they spread, 0 for those that do not vary; rows have weights."""
     counted = inputs[weights > 0]
     weights = weights[weights > 0]
     if not len(counted):
@@ -67,8 +80,12 @@ def spreads(inputs: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.nda
     low, high = counted.min(axis=0).astype(np.float64), counted.max(axis=0).astype(np.float64)
     centre = shares @ counted
     deviation = np.sqrt(np.maximum(shares @ np.square(counted - centre), 0.0))
-    # The mean of equal numbers is rounded, so that their deviation need not be zero.
-    return centre, np.where(high > low, np.maximum(deviation, (high - low) / _RANGE_OF_DEVIATIONS), 0.0)
+    usual = np.median(counted[:: -(-len(counted) // _ROWS_LOOKED_AT)], axis=0)
+    constant = shares @ (counted == usual) >= _NEARLY_ALL
+    spread = np.maximum(deviation, (high - low) / np.where(constant, 1.0, _RANGE_OF_DEVIATIONS))
+    epsilon = np.finfo(np.result_type(counted.dtype, np.float32)).eps
+    rounding = _ROUNDING * epsilon * np.maximum(np.abs(low), np.abs(high))
+    return centre, np.where(high - low > rounding, spread, 0.0)
 
 
 def uneven_spreads(inputs: Matrix, weights: np.ndarray) -> tuple[float, float] | None:

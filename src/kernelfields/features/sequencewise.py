@@ -17,9 +17,9 @@ where a part is. Cost: one copy of all parts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -29,6 +29,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.features.dicts import FeatureDictEncoder
 from kernelfields.features.readers import check_columns, is_feature_sequences, shared_columns
+from kernelfields.features.text import TRANSFORMERS, describe_transformer, rebuild_transformer
 from kernelfields.fields.reading import Matrix, encode_labels, has_no_rows, is_empty, open_groups, pack_inputs
 
 _PASSTHROUGH = "passthrough"
@@ -124,6 +125,7 @@ class Sequencewise(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         return [part.reset_index(drop=True) for part in parts] if hasattr(rows, "reset_index") else parts
 
 
+@TRANSFORMERS.register("union")
 class SequenceUnion(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Join what several transformers make of the same sequences.
 
@@ -171,6 +173,32 @@ class SequenceUnion(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             if (width := parts[name][0].shape[1]) != last - first:
                 raise ValueError(f"{name!r} made {width} columns, but {last - first} when it was fitted")
         return self._joined(parts)
+
+    def describe(self) -> dict[str, object]:
+        """Return the fitted transformers, and the names and numbers of their columns."""
+        check_is_fitted(self, "columns_")
+        parts = []
+        for name, transformer in self.transformers_.items():
+            made = transformer if isinstance(transformer, str) else describe_transformer(transformer)
+            names = self._encoders[name].spec() if name in self._encoders else None
+            parts.append({"name": name, "transformer": made, "names": names, "columns": list(self.columns_[name])})
+        return {"parts": parts}
+
+    @classmethod
+    def rebuild(cls, described: Mapping[str, Any]) -> Self:
+        """Return the union that was described."""
+        parts = {str(part["name"]): part for part in described["parts"]}
+        made = {name: part["transformer"] for name, part in parts.items()}
+        transformers = {name: own if own == _PASSTHROUGH else rebuild_transformer(own) for name, own in made.items()}
+        union = cls(list(transformers.items()))
+        union._check_parameters()
+        union.transformers_ = transformers
+        union.columns_ = {
+            name: (int(first), int(last)) for name, part in parts.items() for first, last in [part["columns"]]
+        }
+        named = {name: part["names"] for name, part in parts.items() if part["names"] is not None}
+        union._encoders = {name: FeatureDictEncoder.from_spec(names) for name, names in named.items()}
+        return union
 
     def _check_parameters(self) -> None:
         given = self.transformers

@@ -8,6 +8,9 @@ hold more than a word, such as a part of speech: these tags around the position,
 Beginning and end show as neighbours _B-1 and _B+1. The functions of words are those of features/patterns.py, and
 ``kernelfields train`` has the same features for column files without a template.
 
+``TRANSFORMERS`` are the transformers that model files may hold: a description of plain values, with the kind of the
+transformer, and ``rebuild_transformer`` makes it again. Those registered here need NumPy alone.
+
 Cost: a few microseconds a word, because the features of a word are made once. Fails: ValueError or TypeError naming
 the parameter, or sequence and position.
 """
@@ -17,14 +20,16 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils import Tags
 
 from kernelfields.features.patterns import FARTHEST_ROW, FLAGS, LONGEST_AFFIX, Cell, Expansion, Pattern
-from kernelfields.fields.reading import is_sequence
-from kernelfields.numerics.parameters import is_whole
+from kernelfields.numerics.parameters import is_sequence, is_whole
+from kernelfields.numerics.registry import Parametrized, Registry
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
 
 _TEXTS = {str, np.str_}
 _WINDOW, _TAG_NGRAMS = 2, 3
@@ -85,9 +90,66 @@ def _pattern(name: str, column: int, function: str, *rows: int) -> Pattern:
     return Pattern(texts, tuple(Cell(row, column, function) for row in rows))
 
 
-# The output is a list of sequences, which scikit-learn's set_output must not wrap into one data frame.
+class StoredTransformer(Protocol):
+    """A transformer of sequences that a model file can hold."""
+
+    def transform(self, X: Any) -> Any:
+        """Return the sequences as the next step takes them."""
+
+    def describe(self) -> dict[str, object]:
+        """Return all that it needs as plain values."""
+
+    @classmethod
+    def rebuild(cls, described: Mapping[str, Any]) -> Self:
+        """Return the transformer that was described; errors of any kind if the description is not sound."""
+
+
+#: Transformers by their kinds in model files.
+TRANSFORMERS: Registry[StoredTransformer] = Registry("transformer")
+
+
+def describe_transformer(transformer: StoredTransformer) -> dict[str, object]:
+    """Return a registered transformer as plain values."""
+    return {"kind": TRANSFORMERS.name_of(transformer), **transformer.describe()}
+
+
+def rebuild_transformer(described: Mapping[str, Any]) -> StoredTransformer:
+    """Return the transformer that was described; ValueError for a kind that is not registered."""
+    registered = TRANSFORMERS.find(described["kind"])
+    if registered is None:
+        raise ValueError(f"a transformer of the unknown kind {described['kind']!r:.60}")
+    return registered.rebuild({name: value for name, value in described.items() if name != "kind"})
+
+
+class WordTransformer(Parametrized):
+    """A transformer of words as scikit-learn has them, without scikit-learn: readers of models need NumPy alone."""
+
+    def fit(self, X: object, y: object = None) -> Self:
+        """Check parameters and sequences."""
+        self.transform(X)
+        return self
+
+    def fit_transform(self, X: object, y: object = None) -> list[list[list[str]]]:
+        """Check parameters and sequences; return their features."""
+        return self.fit(X, y).transform(X)
+
+    def transform(self, X: object) -> list[list[list[str]]]:
+        """Return the feature strings of every position of every sequence."""
+        raise NotImplementedError
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Tags:
+        from sklearn.utils import Tags, TargetTags, TransformerTags
+
+        own = {"requires_fit": False, "no_validation": True, "transformer_tags": TransformerTags()}
+        return Tags(estimator_type=None, target_tags=TargetTags(required=False), **own)
+
+
+@TRANSFORMERS.register("text")
 @dataclass(eq=False, repr=False, kw_only=True)
-class TextFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+class TextFeatures(WordTransformer):
     """Turn sequences of words into sequences of lists of feature strings, for example in a Pipeline with ChainCRF.
 
     A position is a word, or a row of cells: a tuple or list such as ("sleeps", "VBZ"), or a dict; sequences of rows
@@ -113,34 +175,48 @@ class TextFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     bigrams: bool = False
     tag_ngrams: int = _TAG_NGRAMS
 
-    def fit(self, X: object, y: object = None) -> TextFeatures:
+    def fit(self, X: object, y: object = None) -> Self:
         """Check parameters and sequences."""
         self.__dict__.pop("n_tags_", None)
-        read = self._read(X)
+        read = self.columns_of(X)
         self.n_tags_ = _n_tags(read)
         return self
 
     def transform(self, X: object) -> list[list[list[str]]]:
         """Return the feature strings of every position of every sequence."""
-        read = self._read(X)
+        read = self.columns_of(X)
         options = {name: getattr(self, name) for name in (*_BOUNDS, "shapes", "flags", "bigrams")}
         expand = Expansion(text_patterns(0, range(1, 1 + _n_tags(read)), **options))
         return [expand.of_columns(columns) if columns[0] else [] for columns in read]
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
+    def describe(self) -> dict[str, object]:
+        """Return the parameters, and how many columns of tags there were."""
+        columns = self.tag_columns if isinstance(self.tag_columns, str) else list(self.tag_columns)
+        return {**self.get_params(), "tag_columns": columns, "n_tags": getattr(self, "n_tags_", None)}
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.requires_fit, tags.no_validation = False, True
-        return tags
+    @classmethod
+    def rebuild(cls, described: Mapping[str, Any]) -> Self:
+        """Return the transformer that was described."""
+        n_tags = described["n_tags"]
+        rebuilt = cls(**{name: value for name, value in described.items() if name != "n_tags"})
+        for name in ("shapes", "flags", "bigrams"):
+            if not isinstance(getattr(rebuilt, name), bool):
+                raise ValueError(f"{name} must be True or False, got {getattr(rebuilt, name)!r:.60}")
+        rebuilt.transform([])
+        if n_tags is not None:
+            if not is_whole(n_tags) or n_tags < 0:
+                raise ValueError(f"the number of columns of tags is {n_tags!r:.60}")
+            rebuilt.n_tags_ = n_tags
+        return rebuilt
 
-    def _read(self, X: object) -> list[list[list[str]]]:
+    def columns_of(self, X: object) -> list[list[list[str]]]:
         """Return for every sequence the column of its words and those of its tags."""
         for name, (least, most) in _BOUNDS.items():
             value = getattr(self, name)
             if not is_whole(value) or not least <= value <= most:
                 raise ValueError(f"{name} must be a whole number from {least} to {most}, got {value!r}")
+        if not is_sequence(self.tag_columns) and self.tag_columns != "rest":
+            raise ValueError(f"tag_columns must be 'rest' or a list of columns, got {self.tag_columns!r}")
         if isinstance(X, str | bytes) or not isinstance(X, Iterable):
             raise TypeError(f"X must be a list of sequences of words, got {X!r:.60} ({type(X).__name__})")
         read = []
@@ -188,8 +264,6 @@ class TextFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         words = _column(self.word_column, names, "word_column", index)
         if isinstance(self.tag_columns, str) and self.tag_columns == "rest":
             return [words, *[name for name in names if name != words]]
-        if isinstance(self.tag_columns, str):
-            raise ValueError(f"tag_columns must be 'rest' or a list of columns, got {self.tag_columns!r}")
         return [words, *[_column(column, names, "tag_columns", index) for column in self.tag_columns]]
 
 

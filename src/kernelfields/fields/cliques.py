@@ -43,13 +43,14 @@ from kernelfields.numerics.parameters import check_count
 from kernelfields.numerics.registry import SETTINGS
 from kernelfields.numerics.windows import check_window
 
-_USUAL_RANK = 1000
+#: The most basis functions of a kernel, where neither the user nor the data say otherwise.
+USUAL_RANK = 1000
 #: Values of parameters of a clique set that are left open.
 USUAL = {
     "window": 1,
     "prior_variance": 1.0,
     "basis": "random-cholesky",
-    "rank": _USUAL_RANK,
+    "rank": USUAL_RANK,
     "support": "all",
     "l1": 0.0,
 }
@@ -100,7 +101,7 @@ class CliqueSet(BaseEstimator):
     @property
     def most_pivots(self) -> int | None:
         """The most basis functions of a kernel without explicit features; None for no limit."""
-        return _USUAL_RANK if isinstance(self.rank, str) else self.rank
+        return USUAL_RANK if isinstance(self.rank, str) else self.rank
 
     @property
     def neighbours(self) -> tuple[int, int]:

@@ -43,6 +43,8 @@ from kernelfields.numerics.sparse_rows import offsets_of
 _PLAIN = {str, int, bool, np.str_, np.int64, np.bool_}
 # Rows of targets may differ so much from a sum of one: those of float32 networks do.
 _ROUNDING = 1e-4
+# Labels of a smaller share of the largest weight of their position do not count as observed.
+_LEAST_SHOWN = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,6 +243,12 @@ def log_weights(evidence: LabelEvidence) -> np.ndarray:
     return evidence.logs if isinstance(evidence, SoftRows) else evidence
 
 
+def shown_labels(evidence: LabelEvidence) -> np.ndarray:
+    """Return a mask of the labels that count as observed, (N, L): a thousandth of the largest weight there, or more."""
+    logs = log_weights(evidence)
+    return logs >= logs.max(axis=1, keepdims=True) + np.log(_LEAST_SHOWN)
+
+
 def as_evidence(labels: np.ndarray, evidence: LabelEvidence | None, n_labels: int) -> np.ndarray:
     """Return log q (N, L) of what :func:`read_labels` has found: also where every label is known."""
     if isinstance(evidence, SoftRows):
@@ -268,8 +276,8 @@ def possible_labellings(evidence: LabelEvidence, members: np.ndarray) -> tuple[n
     ``members`` (n, k) are the rows that meet in a clique. A clique counts if something is known of all its rows; a
     label of which nothing is known anywhere counts wherever it is possible, or it could not be learnt at all.
     """
-    logs = log_weights(evidence)
-    n_labels, possible, known = logs.shape[1], logs > -np.inf, informative(logs)
+    possible, known = shown_labels(evidence), informative(log_weights(evidence))
+    n_labels = possible.shape[1]
     seen = (possible & known[:, None]).any(axis=0)
     counted = possible & (known[:, None] | ~seen)
     rows, numbers = np.arange(len(members)), np.zeros(len(members), dtype=np.int64)

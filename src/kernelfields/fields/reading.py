@@ -32,7 +32,7 @@ from typing import Any, TypeAlias, TypeGuard
 import numpy as np
 import scipy.sparse as sp
 
-from kernelfields.numerics.parameters import is_real
+from kernelfields.numerics.parameters import is_real, is_sequence
 from kernelfields.numerics.sparse_rows import offsets_of
 
 #: Rows of inputs: a dense array or CSR.
@@ -109,12 +109,6 @@ def locate(offsets: np.ndarray, row: int) -> tuple[int, int]:
     """Return the sequence a packed row belongs to, and its position there."""
     sequence = int(np.searchsorted(offsets, row, side="right")) - 1
     return sequence, int(row - offsets[sequence])
-
-
-def is_sequence(values: object) -> TypeGuard[Any]:
-    """Whether values have a length and items by number; text and mappings do not count."""
-    text_or_table = isinstance(values, str | bytes | Mapping)
-    return hasattr(values, "__len__") and hasattr(values, "__getitem__") and not text_or_table
 
 
 def listed(names: Iterable) -> str:

@@ -206,7 +206,7 @@ ColumnLine = tuple[int, str, list[str] | None]
 def read_column_lines(
     path: PathName, *, separator: str = "auto", comments: bool = True, conllu: bool = False
 ) -> tuple[str, Iterator[ColumnLine]]:
-    """Read on to the first row; return what separates cells, and an iterator over all lines as they come.
+    """Read on to the first row; return what cells are joined by again, and an iterator over all lines as they come.
 
     ``separator``: "tab", "space" or "auto". ``comments=False`` takes every line that begins with "#" for a row.
     """
@@ -215,7 +215,7 @@ def read_column_lines(
     numbered = enumerate(read_lines(path), start=1)
     unread = _ColumnFormat(input_name(path), SEPARATORS.get(separator, ""), comments, conllu)
     head, layout = _find_format(numbered, unread)
-    return layout.separator, layout.cut(chain(head, numbered)) if layout.n_columns else iter(())
+    return layout.joined_by, layout.cut(chain(head, numbered)) if layout.n_columns else iter(())
 
 
 def ends_sequence(line: str) -> bool:
@@ -276,7 +276,10 @@ def write_columns(
 
 @dataclass(frozen=True)
 class _ColumnFormat:
-    """How lines are cut: what separates the cells, how many a row has, and the source of that number."""
+    """How lines are cut and joined again: what separates cells, how many a row has, and the source of that number.
+
+    Cells are written with tabs, unless the first row has spaces alone between its cells: tabs stay tabs.
+    """
 
     name: str
     separator: str
@@ -284,13 +287,17 @@ class _ColumnFormat:
     conllu: bool
     n_columns: int = 0
     authority: str = ""
+    joined_by: str = ""
 
     def as_in(self, number: int, line: str) -> _ColumnFormat:
         """Return the layout that a first row shows."""
         if self.conllu:
-            return replace(self, separator="\t", n_columns=_CONLLU_COLUMNS, authority="CoNLL-U")
+            return replace(self, separator="\t", n_columns=_CONLLU_COLUMNS, authority="CoNLL-U", joined_by="\t")
         separator = self.separator or ("\t" if "\t" in line else " ")
-        return replace(self, separator=separator, n_columns=len(_split(line, separator)), authority=f"line {number}")
+        n_columns = len(_split(line, separator))
+        joined_by = "\t" if "\t" in line or separator == "\t" or n_columns == 1 else " "
+        authority = f"line {number}"
+        return replace(self, separator=separator, n_columns=n_columns, authority=authority, joined_by=joined_by)
 
     def cut(self, numbered: Iterable[tuple[int, str]]) -> Iterator[ColumnLine]:
         """Yield lines with their cells."""

@@ -22,7 +22,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from kernelfields.formats.model_text import FORMAT, VERSION, decoded, digest, encoded
+from kernelfields.formats.model_text import FORMAT, PIPELINE, VERSION, decoded, digest, encoded
 from kernelfields.formats.text_files import PathName, write_whole
 
 #: Plain values by name: None, str, bool, int, float, dicts and lists of them, and arrays.
@@ -91,7 +91,8 @@ def read_model_of(path: PathName, kinds: Collection[str]) -> tuple[str, Document
         raise ModelFileError(f"{path} is damaged: its model text cannot be read ({_one_line(error)})") from error
     if found not in kinds:
         expected = " or ".join(map(repr, kinds))
-        raise ModelFileError(f"{path} holds a model of kind {found!r}, expected {expected}: load it with its own class")
+        advice = "kernelfields.load" if found == PIPELINE else "its own class, or with kernelfields.load"
+        raise ModelFileError(f"{path} holds a model of kind {found!r}, expected {expected}: load it with {advice}")
     return found, document, tensors
 
 

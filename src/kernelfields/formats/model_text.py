@@ -21,6 +21,10 @@ import numpy as np
 FORMAT = "kernelfields-model"
 # 1 and 2 were those of 0.1.0 and 0.2.0, before there was a promise to read them.
 VERSION = 3
+#: The kind of a pipeline of transformers and a model.
+PIPELINE = "Pipeline"
+#: The entry of a document that holds how ``kernelfields train`` read the files of the model.
+COMMAND_NOTES = "command"
 _KINDS, _WIDEST = "biuf", 8  # bool, signed, unsigned and float, up to 8 bytes each
 _LONG_LIST = 1000
 

@@ -21,11 +21,13 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Self
 
 from kernelfields.features.patterns import FARTHEST_ROW, FUNCTIONS, LONGEST_AFFIX, Cell, Expansion, Pattern
-from kernelfields.features.text import symbol_patterns, text_patterns
+from kernelfields.features.text import TRANSFORMERS, TextFeatures, WordTransformer, symbol_patterns, text_patterns
+from kernelfields.formats.model_text import COMMAND_NOTES
 from kernelfields.formats.text_files import PathName, SequenceFileError, input_name, read_lines
 
 _MACRO = re.compile(r"%([a-z]+[0-9]{0,9})\[(-?[0-9]{1,9}),([0-9]{1,9})\]")
@@ -106,6 +108,12 @@ class Template:
         rows = [cell.row for line in self.unigrams for cell in line.cells]
         return -min(0, *rows, 0), max(0, *rows, 0)
 
+    def reading_column(self, column: int) -> Template | None:
+        """Return the template with another number for the one column that it reads; None if it reads several."""
+        if len({cell.column for line in (*self.unigrams, *self.bigrams) for cell in line.cells}) > 1:
+            return None
+        return Template.parse(_MACRO.sub(rf"%\1[\2,{column}]", self.text), self.name)
+
     def check_columns(self, n_columns: int, label_column: int | None = None) -> None:
         """Raise if a macro reads a column that is not there, or the column of the labels (counted from 0)."""
         for line in (*self.unigrams, *self.bigrams):
@@ -135,6 +143,53 @@ class Template:
         return made
 
 
+@TRANSFORMERS.register("template")
+class TemplateFeatures(WordTransformer):
+    """The features that a template makes of words, or of rows of all columns of its files but that of the labels.
+
+    ``text``: the template. ``label``: the number of the column of labels, which templates count as well.
+    """
+
+    def __init__(self, text: str, label: int | None = None):
+        self.text = text
+        self.label = label
+
+    def transform(self, X: object) -> list[list[list[str]]]:
+        """Return the feature strings of every position of every sequence."""
+        template = Template.parse(self.text, "the model's template")
+        used = {cell.column for line in template.unigrams for cell in line.cells}
+        read = TextFeatures().columns_of(X)
+        return template.features_of([self._rows(columns, used) for columns in read])
+
+    def _rows(self, columns: list[list[str]], used: set[int]) -> list[tuple[str, ...]]:
+        """Return rows with their columns where the template reads them; words alone are the one column it reads."""
+        empty = [[""] * len(columns[0])]
+        if len(columns) == len(used) == 1:
+            columns = empty * max(used) + columns
+        elif self.label is not None and self.label < len(columns):
+            columns = columns[: self.label] + empty + columns[self.label :]
+        return list(zip(*columns, strict=True))
+
+    def describe(self) -> dict[str, object]:
+        """Return the parameters."""
+        return self.get_params()
+
+    @classmethod
+    def rebuild(cls, described: Mapping[str, Any]) -> Self:
+        """Return the transformer that was described."""
+        rebuilt = cls(str(described["text"]), described["label"])
+        rebuilt.transform([])
+        return rebuilt
+
+
+def trained_template(document: Mapping[str, Any]) -> TemplateFeatures | None:
+    """Return what makes features of words for a model that the command trained; None where none does."""
+    reading = document.get(COMMAND_NOTES, {}).get("reading", {})
+    if "template" not in reading:
+        return None
+    return TemplateFeatures.rebuild({"text": reading["template"], "label": reading.get("label")})
+
+
 def text_template(sequences: Sequence[Sequence[Sequence[str]]], columns: Sequence[int]) -> Template:
     """Return the template of rows that come without one: the features of words and tags that TextFeatures has.
 
@@ -150,8 +205,12 @@ def text_template(sequences: Sequence[Sequence[Sequence[str]]], columns: Sequenc
         patterns, sees = text_patterns(first, tags), f"text features of words in column {first}"
     if tags:
         sees += f" and tags in column{'s' if len(tags) > 1 else ''} {', '.join(map(str, tags))}"
-    text = "\n".join([*(f":{pattern}" for pattern in patterns), "B", ""])
-    return replace(Template.parse(text, "the default template"), sees=sees)
+    return replace(template_of_patterns(patterns), sees=sees)
+
+
+def template_of_patterns(patterns: Iterable[Pattern]) -> Template:
+    """Return the template of patterns that name their features, and of transitions."""
+    return Template.parse("\n".join([*(f":{pattern}" for pattern in patterns), "B", ""]), "the default template")
 
 
 def _parse_line(line: str, number: int, name: str) -> TemplateLine:

@@ -6,6 +6,7 @@ Fails: ValueError naming the sequence, the position and the rule, and what to do
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 
@@ -44,14 +45,17 @@ def check_labels(data: Data, spec: FamilySpec, classes: np.ndarray) -> None:
 
 
 def check_lengths(data: Data, spec: FamilySpec) -> None:
-    """Raise ValueError at the first sequence whose length, or whose allowed labels, leave it no labelling."""
+    """Raise ValueError at the first sequence whose length, or whose allowed labels, leave it no labelling.
+
+    Whatever is known of its labels: that may contradict them, and then has a probability of zero.
+    """
     if spec.kind == "segments":
         assert isinstance(data, Chains)
         family = family_of(data, (), spec)
         if family.impossible().any():
             check_possible(family.log_labellings(), data.offsets, spec.max_duration)
     elif isinstance(data, Chains):
-        _check_allowed(data, spec)
+        _check_allowed(replace(data, evidence=None), spec)
         if spec.masks is not None:
             spec.masks.check_lengths(data.lengths)
 

@@ -471,7 +471,8 @@ class LabelFamily(ABC):
     def add_scores(self, potentials: Potentials, term: Placed, scores: np.ndarray) -> None:
         """Add the scores of a set's cliques, (n, labellings), or one row for all of them, in place."""
         group, columns = self.group(term.group), self._columns(term)
-        table = potentials[term.group].reshape(-1, group.size)
+        table = potentials[term.group]
+        table = table.reshape(len(table), group.size)
         rows = None if group.tied else self._rows(group, term)
         scores = scores.reshape(len(scores), int(np.prod(scores.shape[1:])))
         # One row for all cliques is added to all rows: those that are no cliques are never read.
@@ -544,7 +545,8 @@ class LabelFamily(ABC):
         total, observed = np.zeros(self.n_items), self.observed(labels)
         for group in self.groups:
             rows, labellings, items, amounts = observed[group.name]
-            table = potentials[group.name].reshape(-1, group.size)
+            table = potentials[group.name]
+            table = table.reshape(len(table), group.size)
             scores = table[0, labellings] if group.tied else table[rows, labellings]
             total += np.bincount(items, scores if amounts is None else scores * amounts, minlength=self.n_items)
         return total if self.base is None else total + self._base_scores(labels)

@@ -1,4 +1,4 @@
-"""What compiled passes share: sums of shifts with what rounding drops, flags of sums in any order, draws by weights."""
+"""What compiled passes share: copies of rows, sums of shifts with what rounding drops, draws by weights."""
 
 from __future__ import annotations
 
@@ -7,6 +7,13 @@ from numba import njit
 
 #: fastmath: sums may be reordered, which lets them run in vector registers; infinities and NaN keep their meaning.
 REORDER = {"reassoc", "contract", "nsz"}
+
+
+@njit(nogil=True, cache=True)
+def copy_row(source, target):
+    """Copy the entries of source to the first places of target: numba takes seconds to compile target[:] = source."""
+    for i in range(len(source)):
+        target[i] = source[i]
 
 
 @njit(nogil=True, cache=True)

@@ -31,7 +31,7 @@ from kernelfields.objective.likelihoods.expectations import Criteria, Expectatio
 from kernelfields.objective.likelihoods.likelihood import Likelihood, PartialLikelihood
 from kernelfields.objective.posterior import LogPosterior, Point
 from kernelfields.objective.term import Term
-from kernelfields.solvers.loop import Iteration, Solution, Watcher
+from kernelfields.solvers.loop import Iteration, Solution, Watcher, ends
 
 # The RKHS gap is at least the span gap at the last point, which is a few times the gap of the bundle.
 _INNER_TOLERANCE = 0.1
@@ -138,9 +138,8 @@ def fit_field(
         description = posterior.datafit.family.description
         if description and before is None:
             options.report(description)
-        round_options = replace(
-            options,
-            tol=options.tol * (_INNER_TOLERANCE if growing else 1.0),
+        round_options = options.tightened(
+            _INNER_TOLERANCE if growing else 1.0,
             max_iter=options.max_iter - (0 if before is None else before.iteration),
             watch=_watched_on(before, options.watch, rounds=growing),
         )
@@ -164,7 +163,7 @@ def fit_field(
             exact = rkhs_bound(posterior, solution, residual, exact=True)
             rkhs = replace(exact, completed=not posterior.convex)
             fitted = replace(fitted, rkhs=rkhs)
-            if rkhs.relative_gap <= options.tol:
+            if ends(rkhs, options.tol, options.enough):
                 solution = replace(solution, reason="gap")
                 break
             if history[-1].iteration >= options.max_iter:

@@ -22,7 +22,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse
@@ -40,9 +40,12 @@ from kernelfields.numerics.threads import blas_threads
 from kernelfields.objective.likelihoods.expectations import Criteria
 from kernelfields.objective.posterior import LogPosterior, Point
 from kernelfields.solvers.choice import SOLVERS, resolve_solver
-from kernelfields.solvers.loop import SINGLE_CUT, Iteration, Keeper, Monitor, Solution, Watcher, minimize
+from kernelfields.solvers.loop import SINGLE_CUT, Iteration, Keeper, Monitor, Solution, Watcher, ends, minimize
 from kernelfields.solvers.newton import HessianRule
 
+#: Where a fit ends unless it is told: at this relative gap, or when the log-posterior could rise by no more than so
+#: many nats a position and 3 % of itself, whichever comes first.
+USUAL_TOLERANCE, NATS_PER_POSITION = 1e-3, 1e-3
 # Draws from a wide prior would begin where inference underflows.
 _LARGEST_START = 1.0
 # Convex objectives of completed labels are solved so much further than the objective itself.
@@ -161,10 +164,7 @@ class PartialLabels(BaseEstimator):
                 scale = np.minimum(posterior.prior_deviation, _LARGEST_START)
                 start = options.random.standard_normal(posterior.size) * scale
                 options.report(f"start {attempt + 1} of {self.n_init}, drawn from the prior")
-            if self.completes(options.solver):
-                found = self._complete_labels(posterior, options, start, monitor, keep)
-            else:
-                found = options.minimize(posterior, start, monitor, keep)
+            found = self._descend(posterior, options, start, monitor, keep)
             if best is None or found.value < best.value:
                 best = found
             if found.reason in ("interrupted", "callback"):
@@ -172,7 +172,20 @@ class PartialLabels(BaseEstimator):
         assert best is not None
         return best
 
-    def _complete_labels(
+    def _descend(
+        self,
+        posterior: LogPosterior,
+        options: FitOptions,
+        start: np.ndarray | None,
+        monitor: Monitor | None,
+        keep: Keeper | None,
+    ) -> Solution:
+        """Return the minimum that a start leads to."""
+        if self.completes(options.solver):
+            return self._fit_in_steps(posterior, options, start, monitor, keep)
+        return options.minimize(posterior, start, monitor, keep)
+
+    def _fit_in_steps(
         self,
         posterior: LogPosterior,
         options: FitOptions,
@@ -182,28 +195,43 @@ class PartialLabels(BaseEstimator):
     ) -> Solution:
         """Complete the labels and fit to them until the objective is stationary; Ctrl-C keeps the last step."""
         steps = FittingSteps(posterior, options, monitor)
-        steps.go_to(posterior.at(np.zeros(posterior.size) if start is None else start))
-        reason: str | None = None
+        steps.go_to(posterior.at(np.zeros(posterior.size) if start is None else start), self._penalty)
+        reason = self._end(steps, options)
         try:
             while reason is None:
-                if steps.stationary:
-                    return steps.outcome("stationary")
-                if steps.iterations >= options.max_iter:
-                    return steps.outcome("max_iter")
-                options.report(f"completing the labels, step {len(steps.history)}: objective {steps.point.value:.6g}")
-                most = min(self.inner_iterations, options.max_iter - steps.iterations)
-                theta, reason = steps.fit(posterior.frozen(steps.point.theta), most)
-                following = posterior.at(theta)
-                # A convex step raises the objective only by rounding; a development set may prefer an earlier point.
-                risen = following.value >= steps.point.value
-                steps.go_to(steps.point if risen else following)
+                options.report(f"{self._step}, step {len(steps.history)}: objective {steps.history[-1].value:.6g}")
+                most = max(1, min(self.inner_iterations, options.max_iter - steps.iterations))
+                objective = posterior.frozen(steps.point.theta) if self.completes(options.solver) else posterior
+                theta, reason = steps.fit(objective, most)
+                steps.go_to(self._next_point(steps, theta), self._penalty)
                 if keep is not None:
                     keep(lambda: steps.outcome("interrupted"))
-                if risen and reason is None:
-                    reason = "precision"
+                reason = reason or self._end(steps, options)
         except KeyboardInterrupt:
             reason = "interrupted"
         return steps.outcome(reason)
+
+    #: What a step does, in lines about progress.
+    _step: ClassVar[str] = "completing the labels"
+
+    @property
+    def _penalty(self) -> float:
+        """What is added to the objective at present."""
+        return 0.0
+
+    def _next_point(self, steps: FittingSteps, theta: np.ndarray) -> Point:
+        """Return where a step leads: the objective rises by rounding, or where a development set prefers it, alone."""
+        following = steps.posterior.at(theta)
+        return following if following.value < steps.point.value else steps.point
+
+    def _end(self, steps: FittingSteps, options: FitOptions) -> str | None:
+        """Return why there should be no further step, None if there should."""
+        if steps.stationary:
+            return "stationary"
+        if steps.iterations >= options.max_iter:
+            return "max_iter"
+        stuck = len(steps.history) > 1 and steps.history[-1].value >= steps.history[-2].value
+        return "precision" if stuck else None
 
 
 def resolve_partial_labels(settings: object) -> PartialLabels:
@@ -226,7 +254,9 @@ def needs_hessian(solver: object) -> bool:
 class FitOptions:
     """How a field is fitted; ``watch`` is called after each iteration, ``random`` is for solvers and bases that draw.
 
-    ``announce`` takes lines about the progress of a fit. ``criteria`` are those for data without labels.
+    A fit ends at the relative gap ``tol``, or at the gap ``enough`` if that comes first: the value is then so near to
+    the least one, in nats. ``announce`` takes lines about the progress of a fit. ``criteria`` are those for data
+    without labels.
     """
 
     solver: object
@@ -237,6 +267,11 @@ class FitOptions:
     announce: Callable[[str], None] | None = None
     partial: PartialLabels = field(default_factory=PartialLabels)
     criteria: Criteria | None = None
+    enough: float = 0.0
+
+    def tightened(self, factor: float, **others: Any) -> FitOptions:
+        """Return options that end a fit at so many times the gap."""
+        return replace(self, tol=factor * self.tol, enough=factor * self.enough, **others)
 
     def report(self, line: str) -> None:
         """Pass on a line about the progress of the fit."""
@@ -259,6 +294,7 @@ class FitOptions:
                 rule,
                 start=start,
                 tol=self.tol,
+                enough=self.enough,
                 max_iter=self.max_iter,
                 watch=self.watch,
                 monitor=monitor,
@@ -283,7 +319,7 @@ class FittingSteps:
     @property
     def stationary(self) -> bool:
         """Whether the objective is flat to within the tolerance where the last step led."""
-        return self.history[-1].relative_gap <= SINGLE_CUT * self._options.tol
+        return ends(self.history[-1], SINGLE_CUT * self._options.tol, SINGLE_CUT * self._options.enough)
 
     def go_to(self, point: Point, penalty: float = 0.0) -> None:
         """Take a point as the next one; ``penalty`` is added to the objective there."""
@@ -311,7 +347,7 @@ class FittingSteps:
         def watch_all(iteration: Iteration) -> object:
             return watch is not None and watch(replace(iteration, iteration=done + iteration.iteration, tol=None))
 
-        options = replace(self._options, tol=_INNER_TOLERANCE * self._options.tol, max_iter=most, watch=watch_all)
+        options = self._options.tightened(_INNER_TOLERANCE, max_iter=most, watch=watch_all)
         found = options.minimize(objective, self.point.theta, self._monitor)
         self._name = f"em+{found.solver}"
         self.posterior.datafit.passes = objective.passes

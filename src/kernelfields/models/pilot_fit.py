@@ -1,25 +1,30 @@
-"""The prior variance by a pilot fit: short fits on a part of the data, judged by what was held out of them.
+"""Parameters by pilot fits: short fits on a part of the data, judged by what was held out of them.
 
-    s = 1, 10, 100, ...   as long as the log-likelihood of the held-out part rises; else 1/10, 1/100, ...
+    scale, kernel      each of the candidates, along a path of prior variances of its own
+    prior variance     s = 1, 10, 100, ... as long as the log-likelihood of the held-out part rises; else 1/10, ...
+    l1, support        at that variance, one after the other; only where it brings enough
+    rank               the largest there is, where the likelihood still rises from half a pilot's rank to the whole
 
 A variance is the size of the functions that the field expects. One that is too small shrinks rare labels to nothing,
 one that is too large believes every training label, and the right one differs between problems by factors of thousands.
 So a few thousand positions are drawn, a fifth of them is held out, and fits go up the path, each from the coefficients
-of the one before, to a loose tolerance and in a small basis. The last fit on all data then has the variance that won.
+of the one before, to a loose tolerance and in a small basis. The last fit on all data then has the settings that won.
 
 Whole sequences, graphs or instances are held out: positions of one sequence resemble each other, and a part of it would
 be predicted too well. Only where there are fewer than five are sequences cut into pieces. The draws are the same
-in every fit: two fits on the same data choose the same variance. Where there is too little to hold out, ``FALLBACK``.
+in every fit: two fits on the same data choose the same settings. Where there is too little to hold out, the estimator
+has fallbacks, ``FALLBACK`` for the prior variance.
 
-Cost: some ten passes a step over ``MOST_POSITIONS`` positions at most, however many the data have.
+Cost: some ten passes a trial over ``MOST_POSITIONS`` positions at most, however many the data have.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -27,6 +32,8 @@ from kernelfields.engines.engine import PackedData, Sample
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.label_cliques import LabelledInstances
 from kernelfields.models.fit import FitOptions, FittedField, data_value, fit_field
+from kernelfields.models.stored_values import record
+from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.term import Term
 
@@ -46,62 +53,159 @@ _SMALLEST, _LARGEST = 1e-3, 1e5
 # A step has to bring this share of the loss, or it is not worth a larger variance.
 _LEAST_GAIN = 3e-3
 _TOLERANCE, _MAX_ITER = 1e-2, 100
+# A gap of so many nats a position is fine enough, whatever share of the value it is.
+_NATS_PER_POSITION = 2e-3
+
+#: Values of parameters, by name; those of a pilot fit are of the estimator but for "scale".
+Settings: TypeAlias = Mapping[str, Any]
 
 
-@dataclass(frozen=True, eq=False)
-class Chosen:
-    """A prior variance, the loss of held-out data under it for each position, and the terms that were fitted."""
+@dataclass(frozen=True)
+class Trial:
+    """What was tried, and what held-out data said to it: their log-likelihood a position, or the share of right labels.
 
-    variance: float
-    loss: float
-    terms: list[Term]
-
-
-@dataclass(frozen=True, eq=False)
-class PilotFit:
-    """Where short fits take place: ``place`` puts data where they can be fitted, ``designs_on`` makes the terms.
-
-    ``variances_of`` returns the prior variance of each term for a variance of the path. ``announce`` takes lines about
-    the progress.
+    ``measure`` is the name of that number.
     """
 
-    place: Callable[[PackedData, bool], Sample]
-    designs_on: Callable[[Sample], Sequence[Design]]
+    settings: dict[str, Any]
+    score: float
+    measure: str = "log-likelihood"
+
+    def __str__(self) -> str:
+        return f"{in_words(self.settings)}: held-out {self.measure} {self.score:.4f} a position"
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Parameters that were left to the data: what they are in the fit, and all that was tried on held-out data.
+
+    ``trials`` is empty where there was too little to hold out, or nothing to choose between.
+    """
+
+    chosen: dict[str, Any] = field(default_factory=dict)
+    trials: tuple[Trial, ...] = ()
+
+    def __str__(self) -> str:
+        judged = "chosen on held-out data" if self.trials else "chosen by rule"
+        lines = [f"{judged}: {in_words(self.chosen)}", *map(str, self.trials)]
+        return "\n".join(lines) if self.chosen else "nothing was left to the data"
+
+    def describe(self) -> dict[str, Any]:
+        """Return plain values for a model file."""
+        return asdict(self)
+
+    @classmethod
+    def rebuild(cls, described: Mapping[str, Any] | None) -> Choices:
+        """Return the choices that were described; none for None."""
+        if described is None:
+            return cls()
+        return cls(dict(described["chosen"]), tuple(record(Trial, each, "a trial") for each in described["trials"]))
+
+
+def in_words(settings: Settings) -> str:
+    """Return settings as a line of text: "scale False, kernel rbf, prior variance 10"."""
+    words = (f"{value:g}" if isinstance(value, float) else str(value) for value in settings.values())
+    return ", ".join(f"{name.replace('_', ' ')} {word}" for name, word in zip(settings, words, strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """Where settings are tried: the two parts of the data in place, the terms, and their variances at a variance."""
+
+    sample: Sample
+    judge: Datafit
+    designs: Sequence[Design]
     variances_of: Callable[[float], Sequence[float]]
-    announce: Callable[[str], None]
 
-    def choose(self, train: PackedData, held_out: PackedData, path: bool = True) -> Chosen:
-        """Return the variance of the path under which the held-out data are most likely.
+    @classmethod
+    def build(
+        cls, sample: Sample, beside: Sample, designs: Sequence[Design], variances_of: Callable[[float], Sequence[float]]
+    ) -> Stage:
+        """Return the stage of some terms on the sample that is learnt from, with the one beside it to judge by."""
+        return cls(sample, beside.datafit([beside.design(design.term) for design in designs]), designs, variances_of)
 
-        Without a path there is one fit, with the variances that the terms have.
-        """
-        sample, beside = self.place(train, True), self.place(held_out, False)
-        designs = list(self.designs_on(sample))
-        judge = beside.datafit([beside.design(design.term) for design in designs])
-        fits: dict[float, FittedField] = {}
 
-        def loss(variance: float, start: float | None) -> float:
-            own = with_variances(designs, self.variances_of(variance)) if path else designs
-            options = FitOptions("auto", _TOLERANCE, _MAX_ITER, random=np.random.default_rng(0))
-            fitted = fit_field(own, sample, options, start=None if start is None else fits[start].coefficients)
-            if fitted.solution.reason == "interrupted":
-                raise KeyboardInterrupt
-            fits[variance] = fitted
-            value = data_value(judge, fitted.coefficients) / held_out.n_positions
-            if path:
-                self.announce(f"prior variance {variance:g}: held-out log-likelihood {-value:.4f} a position")
-            return value
+class Pilot:
+    """Short fits, each judged by the log-likelihood of the same held-out positions.
 
-        best, least = FALLBACK, loss(FALLBACK, None)
-        for ratio in (_RATIO, 1.0 / _RATIO) if path else ():
-            while _SMALLEST <= (variance := best * ratio) <= _LARGEST:
-                value = loss(variance, best)
-                if not value < least * (1.0 - _LEAST_GAIN):
-                    break
-                best, least = variance, value
+    ``stage_of`` returns where settings are tried; those that differ in the prior variance alone share one, and go on
+    from each other's coefficients. ``announce`` takes lines about the progress.
+    """
+
+    def __init__(self, stage_of: Callable[[Settings], Stage], n_held_out: int, announce: Callable[[str], None]):
+        self.trials: list[Trial] = []
+        self._stage_of, self._n_held_out, self._announce = stage_of, n_held_out, announce
+        self._found: dict[tuple, tuple[float, list[Term]]] = {}
+        self._shared: tuple | None = None
+
+    def loss(self, settings: Settings) -> float:
+        """Return the loss of held-out data a position, minus their log-likelihood, after a fit with some settings."""
+        return self._tried(settings)[0]
+
+    def terms(self, settings: Settings) -> list[Term]:
+        """Return the terms of the fit with some settings."""
+        return self._tried(settings)[1]
+
+    def _tried(self, settings: Settings) -> tuple[float, list[Term]]:
+        key = _key(settings)
+        if key not in self._found:
+            loss, fitted = self._fit(settings)
+            self._found[key] = loss, fitted.terms
+            self.trials.append(Trial(dict(settings), -loss))
+            if settings:
+                self._announce(str(self.trials[-1]))
+        return self._found[key]
+
+    def _fit(self, settings: Settings) -> tuple[float, FittedField]:
+        shared = _key({name: value for name, value in settings.items() if name != "prior_variance"})
+        if self._shared != shared:
+            self._shared, self._stage = shared, self._stage_of(settings)
+            self._start: tuple[float, Sequence[np.ndarray] | None] = np.inf, None
+        stage, variance = self._stage, settings.get("prior_variance")
+        designs = stage.designs if variance is None else with_variances(stage.designs, stage.variances_of(variance))
+        enough = _NATS_PER_POSITION * stage.sample.n_positions
+        options = FitOptions("auto", _TOLERANCE, _MAX_ITER, random=np.random.default_rng(0), enough=enough)
+        fitted = fit_field(designs, stage.sample, options, start=self._start[1])
+        if fitted.solution.reason == "interrupted":
+            raise KeyboardInterrupt
+        loss = data_value(stage.judge, fitted.coefficients) / self._n_held_out
+        if loss < self._start[0]:
+            self._start = loss, fitted.coefficients
+        return loss, fitted
+
+    def along_variances(self, settings: Settings) -> Settings:
+        """Return settings with the prior variance of the path under which the held-out data are most likely."""
+
+        def at(variance: float) -> dict[str, Any]:
+            return {**settings, "prior_variance": variance}
+
+        best = FALLBACK
+        for ratio in (_RATIO, 1.0 / _RATIO):
+            while _SMALLEST <= (variance := best * ratio) <= _LARGEST and self.gains(at(best), at(variance)):
+                best = variance
             if best != FALLBACK:
                 break
-        return Chosen(best, least, fits[best].terms)
+        return at(best)
+
+    def gains(self, before: Settings, after: Settings) -> bool:
+        """Whether other settings bring enough to be worth it."""
+        least = self.loss(before)
+        return self.loss(after) < least * (1.0 - _LEAST_GAIN)
+
+    def best_of(self, candidates: Sequence[Settings], path: bool) -> Settings:
+        """Return the candidate of the least loss, each with the best prior variance if there is a path of them."""
+        return min([self.along_variances(each) if path else each for each in candidates], key=self.loss)
+
+    def improved(self, settings: Settings, changes: Sequence[Settings]) -> Settings:
+        """Return settings with those of the changes, tried one after the other, that bring enough."""
+        for change in changes:
+            changed = {**settings, **change}
+            settings = changed if self.gains(settings, changed) else settings
+        return settings
+
+
+def _key(settings: Settings) -> tuple:
+    return tuple(sorted(settings.items()))
 
 
 def with_variances(designs: Sequence[Design], variances: Sequence[float]) -> list[Design]:

@@ -25,7 +25,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import numbers
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, TypeVar, dataclass_transform
 
@@ -46,6 +46,12 @@ _LEAST_VARIANCE = float(np.finfo(np.float64).tiny)
 def is_whole(value: object) -> TypeGuard[int]:
     """Whether value is a whole number; True and False are not."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def is_sequence(values: object) -> TypeGuard[Any]:
+    """Whether values have a length and items by number; text and mappings do not count."""
+    text_or_table = isinstance(values, str | bytes | Mapping)
+    return hasattr(values, "__len__") and hasattr(values, "__getitem__") and not text_or_table
 
 
 def is_real(value: object) -> TypeGuard[float]:
@@ -281,6 +287,11 @@ def one_of(*choices: object) -> Check:
 def or_none(check: Check) -> Check:
     """Return a check that passes None."""
     return lambda value, name: None if value is None else check(value, name)
+
+
+def or_auto(check: Check) -> Check:
+    """Return a check that passes "auto"."""
+    return lambda value, name: None if is_auto(value) else check(value, name)
 
 
 #: A whole number of at least one, or None for no limit.

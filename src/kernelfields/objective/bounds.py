@@ -117,13 +117,13 @@ _WITHIN_REACH = 30.0
 class LowerBound:
     """The best lower bound on min P over the points added so far, from the last ``size`` useful cuts.
 
-    Cuts are combined once the single-point gap is within reach of the relative gap ``wanted``; before that a
-    combination could not end the fit, and Lemma 9 at the present point is bound enough.
+    Cuts are combined once the single-point gap is within reach of the relative gap ``wanted``, or of the gap
+    ``enough``; before that a combination could not end the fit, and Lemma 9 at the present point is bound enough.
     """
 
-    def __init__(self, size: int = 10, wanted: float = np.inf):
+    def __init__(self, size: int = 10, wanted: float = np.inf, enough: float = 0.0):
         self.size = size
-        self.wanted = wanted
+        self.wanted, self.enough = wanted, enough
         self.value = -np.inf
         self.single = -np.inf
         self._slopes: list[np.ndarray] = []
@@ -153,7 +153,7 @@ class LowerBound:
         self._intercepts = np.append(self._intercepts, intercept)
         self._weights = np.append(self._weights, 0.0)
         self.value = max(self.value, self.single)
-        if point.value - self.value <= _WITHIN_REACH * self.wanted * abs(point.value):
+        if point.value - self.value <= _WITHIN_REACH * max(self.wanted * abs(point.value), self.enough):
             self._weights, bound = maximise_on_simplex(self._intercepts, gram, self._weights)
             self.value = max(self.value, bound)
         return self.value

@@ -14,7 +14,7 @@ Inference and reductions are float64. :class:`Datafit` is the interface for post
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Protocol, TypeVar
 
@@ -254,7 +254,10 @@ class LocalDatafit:
         """Return the convex likelihood of the labels as they are completed at some coefficients."""
         if self.convex:
             return self
-        completed = self.likelihood.frozen(self.potentials(coefficients))
+        return self.completed_by(self.likelihood.frozen(self.potentials(coefficients)))
+
+    def completed_by(self, completed: Objective) -> LocalDatafit:
+        """Return the same designs with the likelihood of completed labels, in passes like those of this one."""
         frozen = self.with_likelihood(completed)
         frozen.__dict__["fused"] = None
         if isinstance(self.fused, FusedPasses) and isinstance(completed, Likelihood):
@@ -270,17 +273,13 @@ class LocalDatafit:
 
     def set_evidence(self, log_weights: np.ndarray) -> None:
         """Put other log-weights (N, L) in the place of what is known of labels; only where some are not known."""
-        self._partial.set_evidence(log_weights)
+        self.partial_likelihood.set_evidence(log_weights)
         if isinstance(self.fused, FusedPasses):
             self.fused.set_evidence(log_weights)
 
-    def completed(self, coefficients: Sequence[np.ndarray]) -> Callable[[], np.ndarray]:
-        """Return what computes the weighted probabilities of labels given the evidence of the moment, (N, L)."""
-        potentials = self.potentials(coefficients)
-        return lambda: self._partial.completed(potentials).node
-
     @property
-    def _partial(self) -> PartialLikelihood:
+    def partial_likelihood(self) -> PartialLikelihood:
+        """The likelihood, where labels are partly known."""
         assert isinstance(self.likelihood, PartialLikelihood), "all labels are known"
         return self.likelihood
 

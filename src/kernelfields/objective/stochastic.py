@@ -213,7 +213,8 @@ def stochastic_descent(
         return StochasticDescent(chains, node, edge, n_labels, None if base is None else base.masks)
     # Where labels are partly known, the runs of those that are known come near enough to start from. They may begin
     # and end anywhere, and so are free of constraints.
-    return StochasticDescent(labelled_runs(chains), node, edge, n_labels, None)
+    runs = labelled_runs(chains)
+    return StochasticDescent(runs, node, edge, n_labels, None) if runs.weights.any() else None
 
 
 def _all_contrasts(factor: np.ndarray | None) -> bool:

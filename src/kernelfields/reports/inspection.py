@@ -92,6 +92,7 @@ class SetSummary:
 class ModelSummary(Shown):
     """What is known of a fitted model without its training data.
 
+    ``choices`` are lines about parameters that were left to the data: what was chosen, then all that was tried.
     ``parameters`` are those that differ from their defaults, in words; ``transitions`` (L, L) are scores that do
     not depend on inputs, None if there are none, and ``forbidden`` (L, L) what constraints rule out.
     """
@@ -103,6 +104,7 @@ class ModelSummary(Shown):
     solution: Solution
     certificates: Sequence[Certificate] = ()
     tol: float | None = None
+    choices: Sequence[str] = ()
     parameters: Mapping[str, str] = field(default_factory=dict)
     transitions: np.ndarray | None = None
     forbidden: np.ndarray | None = None
@@ -190,7 +192,7 @@ class ModelSummary(Shown):
             for name, *cells in table.shown_rows():
                 pairs = zip(table.columns[1:], cells, strict=True)
                 lines.append(f"{prefix}{name}: " + ", ".join(f"{column} {cell}" for column, cell in pairs))
-        lines += [f"{name} = {value}" for name, value in self.parameters.items()]
+        lines += [*self.choices, *(f"{name} = {value}" for name, value in self.parameters.items())]
         return "\n".join(
             textwrap.fill(printable(line, 10 * TEXT_WIDTH), TEXT_WIDTH, subsequent_indent="    ") for line in lines
         )
@@ -214,6 +216,7 @@ class ModelSummary(Shown):
             "certificates": [
                 {name: json_value(getattr(known, name)) for name in certificate} for known in self.certificates
             ],
+            "choices": list(self.choices),
             "parameters": dict(self.parameters),
         }
 

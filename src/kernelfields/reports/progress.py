@@ -3,7 +3,8 @@
 The time that is left is estimated from the second half of the iterations so far: the logarithm of the smallest relative
 gap falls about linearly in time, so a line through it is continued to the gap at which the fit ends. It is shown where
 it is steady, that is where the first three quarters of the iterations foretold the same end; what ``max_iter`` still
-allows is an upper limit. Fits of several rounds have no estimate: their ends are not known.
+allows is an upper limit. Fits of several rounds have no estimate: their ends are not known. Passes that numba compiles,
+once on a machine, are announced whatever stage they are part of: its events name them.
 
 Where labels are partly known the objective is not convex. There is no lower bound then, and the fit ends where the
 objective is flat: this stationarity is shown in the place of the gap. Cost: nothing beside an iteration.
@@ -14,7 +15,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from contextlib import AbstractContextManager, ExitStack
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -22,8 +24,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-if TYPE_CHECKING:
-    from kernelfields.solvers import Iteration
+from kernelfields.solvers.loop import Iteration
 
 _SECONDS_BETWEEN_LINES = 2.0
 _FEWEST_ITERATIONS = 4
@@ -44,6 +45,9 @@ class FitProgress:
         self._max_iter = max_iter
         self._every_iteration = int(verbose) >= 2
         self._live: Live | None = None
+        self._listening = ExitStack()
+        self._stage = ""
+        self._compiled: set[str] = set()
         self._last_line = -math.inf
         self._history: list[Iteration] = []
         self._shown: Iteration | None = None
@@ -52,9 +56,12 @@ class FitProgress:
         if self.console.is_terminal and not self.console.quiet and not self._every_iteration:
             self._live = Live(console=self.console, refresh_per_second=8, transient=False)
             self._live.start()
+        if not self.console.quiet:
+            self._listening.enter_context(self._listens_to_compilation())
         return self
 
     def __exit__(self, *exception: object) -> None:
+        self._listening.close()
         if self._live is not None:
             self._live.stop()
             self._live = None
@@ -63,10 +70,44 @@ class FitProgress:
 
     def announce(self, text: str) -> None:
         """Report a stage of the work, such as the choice of a basis."""
+        self._stage = text
+        self._say(text)
+
+    def _say(self, text: str) -> None:
         if self._live is not None:
             self._live.update(Text(text))
         else:
             self.console.print(text, highlight=False)
+
+    def _listens_to_compilation(self) -> AbstractContextManager:
+        from numba.core import event
+
+        progress = self
+
+        class Compilation(event.Listener):
+            depth = 0
+
+            def on_start(self, started: Any) -> None:
+                self.depth += 1
+                if self.depth == 1:
+                    progress._compiles(started.data["dispatcher"].py_func.__module__)
+
+            def on_end(self, ended: object) -> None:
+                self.depth -= 1
+                if self.depth == 0 and progress._live is not None and not progress._history:
+                    progress._say(progress._stage)
+
+        return event.install_listener("numba:compile", Compilation())
+
+    def _compiles(self, module: str) -> None:
+        """Report that a function is being compiled, once for each module; on a terminal beside the stage of work."""
+        name = module.removeprefix("kernelfields.").removesuffix("_compiled")
+        text = f"compiling {name}, once on this machine: a cache keeps it"
+        if self._live is not None and not self._history:
+            self._say(f"{self._stage}: {text}" if self._stage else text)
+        elif self._live is None and name not in self._compiled:
+            self._say(text)
+        self._compiled.add(name)
 
     def __call__(self, iteration: Iteration) -> None:
         """Report an iteration; a callback of the solver's loop."""

@@ -12,10 +12,15 @@ Fails: ValueError naming the part that cannot be shown.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from kernelfields.reports.curves import HasPlainValues, ResultOrValues, plot_convergence, plot_reliability
+from kernelfields.reports.figures import Picture
+from kernelfields.reports.heat_maps import MOST_LABELS, plot_heat_map
 from kernelfields.reports.inspection import ModelSummary, WeightsTable
 from kernelfields.reports.page import SCHEMES, Part, markup_of, section
 from kernelfields.reports.sequences import LabelledSequence
@@ -25,6 +30,8 @@ _NEEDED = ("n_sequences", "n_tokens", "accuracy", "sequence_accuracy", "labels",
 _HEADS = {"entity_f1": "entity F1", "accuracy": "token accuracy", "sequence_accuracy": "sequence accuracy"}
 _SCORES = {"precision": "precision", "recall": "recall", "f1": "F1", "support": "support"}
 _FORMATS = {"precision": ".3f", "recall": ".3f", "F1": ".3f", "support": ","}
+#: Labels of which a matrix in text shows all confusions, and how many are listed of more labels.
+_MATRIX_LABELS, _MOST_CONFUSIONS = 8, 10
 #: Why intervals are missing: all of them, or some.
 _NO_INTERVALS = "no intervals, as resamples of one sequence are all alike"
 _NO_INTERVAL = f", {NO_ENDS} where there is too little to count"
@@ -72,6 +79,7 @@ def report_page(
         footer=footer,
         data="" if results is None else data_words(results),
         tables={} if results is None else evaluation_tables(results),
+        confusions=None if results is None else _confusion_picture(results),
         reliability=None if calibration is None else plot_reliability(calibration),
         model=model,
         convergence=plot_convergence(model.solution, tol=model.tol) if model is not None and fitted else None,
@@ -189,7 +197,49 @@ def evaluation_tables(results: PlainMapping) -> dict[str, Table]:
             for name, entry in [*named, ("", None), *averages]
         ]
         tables[caption] = Table((head, *_SCORES.values()), rows, formats=_FORMATS)
-    return tables
+    return tables | _confusion_tables(results)
+
+
+def _confusion_tables(results: PlainMapping) -> dict[str, Table]:
+    """Return the confusion matrix of a few labels, or the most frequent confusions of many; none without errors."""
+    labels, counts = [entry["label"] for entry in results["labels"]], _counts_of_pairs(results)
+    wrong = sorted((-count, pair) for pair, count in counts.items() if pair[0] != pair[1])
+    if not wrong:
+        return {}
+    if len(labels) <= _MATRIX_LABELS:
+        numbers, formats = range(len(labels)), {str(label): "," for label in labels}
+        lines = [(str(labels[row]), *(counts.get((row, column), 0) for column in numbers)) for row in numbers]
+        head = ("true \\ predicted", *map(str, labels))
+        return {"True labels and predicted ones": Table(head, lines, formats=formats)}
+    support: Counter[int] = Counter()
+    for (true, _), count in counts.items():
+        support[true] += count
+    rows = [
+        (labels[true], labels[predicted], -count, -count / support[true])
+        for count, (true, predicted) in wrong[:_MOST_CONFUSIONS]
+    ]
+    head = ("true", "predicted", "count", "share of the true label")
+    formats = {"count": ",", "share of the true label": ".3f"}
+    return {"Most frequent confusions": Table(head, rows, words=(0, 1), formats=formats)}
+
+
+def _counts_of_pairs(results: PlainMapping) -> dict[tuple[int, int], int]:
+    """Return how often labels, by their numbers, were predicted as others."""
+    places = {entry["label"]: place for place, entry in enumerate(results["labels"])}
+    pairs = results.get("confusions") or []
+    return {(places[pair["true"]], places[pair["predicted"]]): pair["count"] for pair in pairs}
+
+
+def _confusion_picture(results: PlainMapping) -> Picture | None:
+    """Return the shares of predicted labels by true label as a heat map; None for too many labels, or no errors."""
+    labels, counts = [entry["label"] for entry in results["labels"]], _counts_of_pairs(results)
+    if all(true == predicted for true, predicted in counts) or len(labels) > MOST_LABELS:
+        return None
+    matrix = np.zeros((len(labels), len(labels)))
+    for pair, count in counts.items():
+        matrix[pair] = count
+    shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
+    return plot_heat_map(shares, labels, labels, row_name="true", column_name="predicted", largest=1.0)
 
 
 def _figures(results: PlainMapping) -> dict[str, object]:

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import time
 import warnings
@@ -21,7 +22,7 @@ from sklearn.exceptions import ConvergenceWarning, FitFailedWarning, NotFittedEr
 from sklearn.utils import Tags, get_tags
 
 from kernelfields.engines.choice import is_collection
-from kernelfields.estimators.auto_parameters import NoProgress, Training, suitable_kernels
+from kernelfields.estimators.auto_parameters import NoProgress, Training, suitable_kernels, usual_scale
 from kernelfields.estimators.base import FieldEstimator, Seed
 from kernelfields.estimators.chain_crf import ChainCRF, RingCRF
 from kernelfields.estimators.graph_crf import GraphCRF
@@ -30,6 +31,7 @@ from kernelfields.estimators.multilabel_crf import MultiLabelCRF
 from kernelfields.estimators.segment_crf import SegmentCRF
 from kernelfields.estimators.sequence_classifier import SequenceClassifier
 from kernelfields.estimators.stored import Functions, load_one_of
+from kernelfields.fields.cliques import USUAL_RANK
 from kernelfields.fields.reading import open_groups, random_generator
 from kernelfields.kernels.registry import has_no_scale
 from kernelfields.models.pilot_fit import FALLBACK
@@ -105,8 +107,6 @@ class FieldSearch(BaseEstimator):
         X, y = open_groups(X, y)
         training = estimator._training(X, y, sample_weight, NoProgress())
         kernels = self._settle(estimator, training)
-        if training.reader.is_scaled and not estimator.scale:
-            training = estimator._training(X, y, sample_weight, NoProgress())
         items = Items(estimator, training, X, y, sample_weight)
         self._score_name, scorer = resolve_scoring(self.scoring, estimator, training, items)
         candidates = list_candidates(
@@ -126,7 +126,7 @@ class FieldSearch(BaseEstimator):
         self._set_results(search, splits, items)
         if self.verbose:
             progress.show(self.table(top=_SHOWN_ROWS))
-        self._warn(progress.n_fits, original.tol)
+        self._warn(progress.n_fits, original._tolerance)
         if self.refit:
             begin = time.perf_counter()
             # Copies, so that changes to the field later do not reach the results.
@@ -166,17 +166,28 @@ class FieldSearch(BaseEstimator):
 
     def _settle(self, estimator: Searched, training: Training) -> Kernels | Sequence[Kernels]:
         """Settle what the estimator leaves to the data, once for all candidates; return the kernels to try."""
+        if is_auto(estimator.scale):
+            given = estimator.kernel if self.kernels is None else self.kernels
+            listed = given if isinstance(given, list | tuple) else [given]
+            if not all(map(has_no_scale, listed)):
+                training.scale_columns(False)
+            elif training.scaling is not None and isinstance(estimator, FieldEstimator):
+                pilot = copy.copy(estimator)
+                pilot.kernel, pilot.rank, pilot.prior_variance = listed[0], USUAL_RANK, "auto"
+                pilot._settled(training)
+            else:
+                training.scale_columns(usual_scale(training))
+            estimator.scale = training.reader.is_scaled
         kernels = self.kernels
         if is_auto(estimator.kernel):
-            suitable = suitable_kernels(training.reader)
+            suitable = suitable_kernels(training.reader, training.reader.is_scaled)
             estimator.kernel = suitable[0]
             kernels = suitable if kernels is None else kernels
         kernels = estimator.kernel if kernels is None else kernels
-        if is_auto(estimator.scale):
-            listed = kernels if isinstance(kernels, list | tuple) else [kernels]
-            estimator.scale = training.reader.is_scaled and all(map(has_no_scale, listed))
         if is_auto(estimator.prior_variance):
             estimator.prior_variance = FALLBACK
+        if is_auto(estimator.rank):
+            estimator.rank = USUAL_RANK
         if isinstance(estimator, SegmentCRF):
             estimator.max_duration = training.spec.max_duration
         return kernels

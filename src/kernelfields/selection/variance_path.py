@@ -74,7 +74,7 @@ class FoldFit:
     def converged(self) -> bool:
         """Whether the fit has reached the estimator's tolerance."""
         solution = self.estimator.solution_
-        return solution.converged or solution.relative_gap <= self.estimator.tol
+        return solution.converged or solution.relative_gap <= self.estimator._tolerance
 
 
 def follow_path(estimator: Searched, items: Items, share: Share, candidates: Sequence[Candidate]) -> Iterator[FoldFit]:

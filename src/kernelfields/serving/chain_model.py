@@ -17,11 +17,12 @@ Fails: ServingError naming what a model has that cannot be served.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
+from kernelfields.formats.model_text import COMMAND_NOTES, PIPELINE
 from kernelfields.kernels.arrays import product
 from kernelfields.kernels.kernel import KERNELS, Kernel
 from kernelfields.kernels.registry import kernel_from_spec
@@ -31,6 +32,9 @@ from kernelfields.serving import passes
 from kernelfields.serving.inputs import Inputs, Packed
 from kernelfields.serving.tensor_file import Document, ServingError, read_document
 
+if TYPE_CHECKING:
+    from kernelfields.features.text import StoredTransformer
+
 #: Models whose labels meet as neighbours or not at all; a table of single labels is a chain without transitions.
 SERVED = ("ChainCRF", "KernelClassifier", "FieldClustering")
 _MASKS = ("edge", "start", "end", "label")
@@ -39,7 +43,8 @@ _DECODINGS = ("auto", "viterbi", "posterior")
 _LAYOUT = 3
 # Kernel rows, and tables of steps, that are held at a time: 64 MB of doubles.
 _AT_ONCE = 2**23
-_UNKNOWN_KERNEL = "cannot be served: prediction with NumPy alone does not have it"
+_TRANSFORMERS = ("text", "template")
+_NOT_HERE = "cannot be served: prediction with NumPy alone does not have it"
 
 
 class Term(NamedTuple):
@@ -63,13 +68,17 @@ class Term(NamedTuple):
 
 
 class ChainModel:
-    """A fitted ChainCRF that answers: labels and marginals of new sequences."""
+    """A fitted ChainCRF that answers: labels and marginals of new sequences.
 
-    def __init__(self, document: Document):
+    ``transformers`` make features of words; without them, a model of ``kernelfields train`` has those of its template.
+    """
+
+    def __init__(self, document: Document, transformers: Sequence[StoredTransformer] = ()):
         if document.get("layout", _LAYOUT) != _LAYOUT or "terms" not in document:
             raise ServingError("models of version 0.1.0 cannot be served: load it with ChainCRF.load and save it again")
         self.classes_ = np.asarray(document["classes"])
-        self.inputs = Inputs(document["inputs"])
+        trained = [] if COMMAND_NOTES not in document else _trained_template(document)
+        self.inputs = Inputs(document["inputs"], transformers or trained, features_too=bool(trained))
         self.n_features_in_ = self.inputs.n_features
         n_labels, structure = len(self.classes_), document["structure"]
         nothing = {name: np.zeros((n_labels,) * (2 if name == "edge" else 1)) for name in _MASKS}
@@ -204,9 +213,35 @@ def chain_of(kind: str, document: Document) -> ChainModel:
         return ChainModel(document["field"]["chain"])
     if kind == "FrameCRF" and document["kind"] == "ChainCRF":
         return ChainModel(document["field"])
+    if kind == PIPELINE:
+        described = document["estimator"]
+        steps = [_transformer(step["transformer"]) for step in document["steps"]]
+        if described["kind"] != "ChainCRF":
+            raise ServingError(f"a pipeline that ends in a {described['kind']} cannot be served: ChainCRF alone can")
+        return ChainModel(described["document"], steps)
     if kind not in SERVED:
         raise ServingError(f"a model of the kind {kind!r} cannot be served: {', '.join(SERVED)} can")
     return ChainModel(document)
+
+
+# What makes features of words is imported where there are words: models of numbers start sooner.
+
+
+def _trained_template(document: Document) -> list[StoredTransformer]:
+    from kernelfields.formats.templates import trained_template
+
+    template = trained_template(document)
+    return [] if template is None else [template]
+
+
+def _transformer(described: Document) -> StoredTransformer:
+    from kernelfields.features.text import rebuild_transformer
+
+    if described["kind"] == "template":
+        import kernelfields.formats.templates  # noqa: F401  # where it is registered
+    if described["kind"] not in _TRANSFORMERS:
+        raise ServingError(f"the transformer {described['kind']!r} {_NOT_HERE}")
+    return rebuild_transformer(described)
 
 
 def _positions(kind: str, offsets: np.ndarray) -> np.ndarray | slice:
@@ -229,7 +264,7 @@ def served_kernel(spec: Mapping[str, object], *, explicit: bool = False) -> Kern
     while waiting:
         part = waiting.pop()
         kind = KERNELS.find(part["kind"])
-        refusal = _UNKNOWN_KERNEL if kind is None else kind.serving_refusal(part)
+        refusal = _NOT_HERE if kind is None else kind.serving_refusal(part)
         if refusal:
             raise ServingError(f"the kernel {part['kind']!r} {refusal}")
         waiting += [value for value in part.values() if isinstance(value, Mapping)]

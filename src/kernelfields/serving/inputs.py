@@ -5,6 +5,8 @@
 
 Names and weights are those of features/chunks.py; names that the model does not have are left out. Sparse
 rows are any object with data, indices, indptr and shape, as scipy's CSR arrays are; scipy itself is not needed.
+Models of words have transformers, which make features of them: pipelines take words or rows alone, and a model that
+``kernelfields train`` wrote takes words and tuples of cells beside lists and dicts of features.
 Fails: ValueError or TypeError that names the sequence and what differs from the data of the fit.
 """
 
@@ -12,13 +14,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from kernelfields.features.chunks import features_of, number_word
 from kernelfields.numerics.sparse_rows import Rows, SparseRows, is_sparse
 from kernelfields.serving.tensor_file import Document, ServingError
+
+if TYPE_CHECKING:
+    from kernelfields.features.text import StoredTransformer
 
 
 class Packed:
@@ -42,9 +47,15 @@ class Packed:
 
 
 class Inputs:
-    """How inputs become rows: ``described`` is the entry "inputs" of a model's document."""
+    """How inputs become rows: ``described`` is the entry "inputs" of a model's document.
 
-    def __init__(self, described: Document):
+    ``transformers`` make features of words, always or, with ``features_too``, where there are words and not features.
+    """
+
+    def __init__(
+        self, described: Document, transformers: Sequence[StoredTransformer] = (), *, features_too: bool = False
+    ):
+        self.transformers, self.features_too = transformers, features_too
         self.n_features = int(described["n_features"])
         self.sparse = bool(described["sparse"])
         self.columns = None if described.get("columns") is None else list(described["columns"])
@@ -60,6 +71,7 @@ class Inputs:
 
     def read(self, sequences: Sequence) -> Packed:
         """Return sequences as rows."""
+        sequences = self._features_of_words(sequences)
         rows, lengths = self._rows(sequences)
         if not np.isfinite(rows.data if is_sparse(rows) else rows).all():
             raise ValueError("inputs must be finite: impute or drop what is not")
@@ -71,11 +83,18 @@ class Inputs:
 
     def encoded(self, x: Sequence) -> dict[str, np.ndarray]:
         """Return one sequence as the graph of ONNX takes it: inputs, or indptr, indices and values."""
-        rows, _ = self._rows([x])
+        rows, _ = self._rows(self._features_of_words([x]))
         if not is_sparse(rows):
             return {"inputs": rows.astype(np.float64, copy=False)}
         whole = {"indptr": rows.indptr.astype(np.int64), "indices": rows.indices.astype(np.int64)}
         return {**whole, "values": rows.data.astype(np.float64)}
+
+    def _features_of_words(self, sequences: Sequence) -> Sequence:
+        if self.features_too and not any(isinstance(next(iter(x), None), str | tuple) for x in sequences):
+            return sequences
+        for transformer in self.transformers:
+            sequences = transformer.transform(sequences)
+        return sequences
 
     def _rows(self, sequences: Sequence) -> tuple[Rows, list[int]]:
         return self._arrays(sequences) if self.names is None else self._features(sequences, self.names)

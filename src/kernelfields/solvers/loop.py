@@ -30,7 +30,7 @@ from kernelfields.objective.posterior import Direction, FusedLine, Line, LogPost
 
 #: Why a solver stopped, and what to do about it.
 REASONS = {
-    "gap": "the relative duality gap is below tol",
+    "gap": "the duality gap is below tol",
     "stationary": "the objective is flat to within tol; it is not convex, so this is one minimum of several",
     "max_iter": "max_iter iterations were made before the gap fell below tol; raise max_iter or tol",
     "precision": "no step improves the objective at this precision; the gap reached is what the features' "
@@ -90,6 +90,8 @@ class Solution(Bounded):
 #: By the cut at one point, all that there is where an objective is not convex, a fit seems so much further from its end
 #: than by several cuts: fits to known labels that these end at tol were at 4.7 to 10.7 tol by the last one.
 SINGLE_CUT = 5.0
+#: The largest relative gap at which a fit may end because the gap itself is small.
+COARSEST = 3e-2
 SUFFICIENT_DECREASE = 1e-4
 SLOPE_REDUCTION = 0.4
 MAX_TRIALS = 40
@@ -187,18 +189,24 @@ class Monitor(Protocol):
 Keeper = Callable[[Callable[[], Solution]], None]
 
 
+def ends(reached: Bounded, tol: float, enough: float) -> bool:
+    """Whether a fit is near enough to its end: by the relative gap, or by the gap where that is no large share."""
+    return reached.relative_gap <= tol or (reached.gap <= enough and reached.relative_gap <= COARSEST)
+
+
 def minimize(
     posterior: LogPosterior,
     rule: DirectionRule,
     *,
     start: np.ndarray | None = None,
     tol: float = 1e-3,
+    enough: float = 0.0,
     max_iter: int = 1000,
     watch: Watcher | None = None,
     monitor: Monitor | None = None,
     keep: Keeper | None = None,
 ) -> Solution:
-    """Minimise the negative log-posterior until the relative duality gap is below ``tol``.
+    """Minimise the negative log-posterior until the relative duality gap is below ``tol``, or the gap below ``enough``.
 
     An interrupt (Ctrl-C) ends the loop like any other reason: the last accepted point is returned. The value
     never increases from step to step, so the last point is the best one, unless a ``monitor`` prefers another.
@@ -206,8 +214,8 @@ def minimize(
     begin = time.perf_counter()
     passes_before = posterior.passes
     rule.prepare(posterior)
-    bound = _lower_bound(posterior, tol)
-    wanted = tol if posterior.convex else SINGLE_CUT * tol
+    bound = _lower_bound(posterior, tol, enough)
+    slack = 1.0 if posterior.convex else SINGLE_CUT
     history: list[Iteration] = []
     point: Point | None = None
 
@@ -223,7 +231,7 @@ def minimize(
                 gradient_norm=float(np.sqrt(dot(point.steepest, point.steepest))),
                 step=step,
                 coefficient_norm=float(np.sqrt(dot(point.theta, point.theta))),
-                tol=wanted,
+                tol=max(slack * tol, min(COARSEST, slack * enough / max(abs(point.value), 1e-300))),
                 bounded=posterior.convex,
             )
         )
@@ -260,8 +268,7 @@ def minimize(
         if hasattr(rule, "begin"):
             rule.begin(point)
         while True:
-            gap = relative_gap(point.value, bound.value)
-            if gap <= wanted:
+            if ends(history[-1], slack * tol, slack * enough):
                 reason = "gap" if posterior.convex else "stationary"
             elif stop_asked:
                 reason = "callback"
@@ -270,7 +277,7 @@ def minimize(
             elif len(history) > max_iter:
                 reason = "max_iter"
             else:
-                following, step = _advance(posterior, rule, point, gap)
+                following, step = _advance(posterior, rule, point, relative_gap(point.value, bound.value))
                 if following is None:
                     reason = "precision"
                 else:
@@ -285,13 +292,13 @@ def minimize(
     return outcome(point, reason)
 
 
-def _lower_bound(posterior: LogPosterior, tol: float) -> LowerBound | MixedBound | StationaryBound:
+def _lower_bound(posterior: LogPosterior, tol: float, enough: float) -> LowerBound | MixedBound | StationaryBound:
     """Return a bound for the penalty at hand; with few cuts where each is as large as a share of the data."""
     if not posterior.convex:
         return StationaryBound()
     if not posterior.has_squares_only:
         return MixedBound()
-    return LowerBound(size=5 if posterior.fused else 10, wanted=tol)
+    return LowerBound(size=5 if posterior.fused else 10, wanted=tol, enough=enough)
 
 
 def _first_point(posterior: LogPosterior, rule: DirectionRule) -> np.ndarray:

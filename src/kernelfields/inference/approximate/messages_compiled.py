@@ -45,7 +45,7 @@ import numpy as np
 from numba import njit
 
 from kernelfields.inference.approximate.pair_graph import Messages, PairGraph, PairTables, Ranges
-from kernelfields.inference.sums_compiled import REORDER, collect
+from kernelfields.inference.sums_compiled import REORDER, collect, copy_row
 from kernelfields.numerics.threads import Workers
 
 
@@ -264,7 +264,7 @@ def send(graph, tables, e, along_rows, maximise, belief, chances, offset, replie
             if not excluded:
                 exclude(belief, reply, cavity)
                 excluded = True
-            out[x] = _log_sum(logs, along_rows, x, 1.0 / rho, False, cavity) - constant
+            out[x] = _log_sum(logs, along_rows, x, 1.0 / rho, maximise, cavity) - constant
             linear[x] = np.exp(out[x])
     return constant
 
@@ -435,17 +435,18 @@ def propagate(first, last, graph, tables, bounded, tolerance, damping, max_iter,
     ``bounded``: rho are those of spanning trees, and the value never rises. Otherwise damping sets in where the
     changes do not shrink.
     """
+    maximise = np.bool_(False)  # not a literal: all functions below would be compiled once more for each of its values
     for g in range(first, last):
-        value = sweep_up(graph, g, tables, False, node, messages)
+        value = sweep_up(graph, g, tables, maximise, node, messages)
         change, converged, sweeps, moved = np.inf, False, 0, True
         kept, milestone = damping if bounded else 0.0, np.inf
         while value > -np.inf and moved and not converged and sweeps < max_iter:
             sweeps += 1
             if bounded:
-                value, change, moved = descend(graph, g, tables, False, kept, node, messages, value)
+                value, change, moved = descend(graph, g, tables, maximise, kept, node, messages, value)
             else:
-                change = sweep_down(graph, g, tables, False, kept, node, messages)
-                value = sweep_up(graph, g, tables, False, node, messages)
+                change = sweep_down(graph, g, tables, maximise, kept, node, messages)
+                value = sweep_up(graph, g, tables, maximise, node, messages)
             change /= 1.0 - kept
             if graph.forest[g]:
                 change = 0.0
@@ -564,21 +565,22 @@ def _label(graph, g, tables, node, up, labels):
 @njit(nogil=True, cache=True)
 def best_labels(first, last, graph, tables, tolerance, max_iter, node, messages, trial, labels, bounds):
     """Label graphs first..last-1 by max-product sweeps; bounds (S,) lie above the best scores."""
+    maximise = np.bool_(True)  # not a literal, as in ``propagate``
     for g in range(first, last):
         rows = slice(graph.offsets[g], graph.offsets[g + 1])
-        bound = sweep_up(graph, g, tables, True, node, messages)
+        bound = sweep_up(graph, g, tables, maximise, node, messages)
         score, sweeps, idle, moved = -np.inf, 0, 0, True
         labels[rows] = 0
         while bound > -np.inf:
             reached = _label(graph, g, tables, node, messages.up, trial)
             if reached > score or sweeps == 0:
                 score = reached
-                labels[rows] = trial[rows]
+                copy_row(trial[rows], labels[rows])
             slack = ROUNDING * (1.0 + abs(bound)) * (graph.offsets[g + 1] - graph.offsets[g])
             if graph.forest[g] or score >= bound - slack or sweeps >= max_iter or idle >= _IDLE or not moved:
                 break
             sweeps += 1
-            fresh, _, moved = descend(graph, g, tables, True, 0.0, node, messages, bound)
+            fresh, _, moved = descend(graph, g, tables, maximise, 0.0, node, messages, bound)
             idle = idle + 1 if bound - fresh < tolerance * (1.0 + abs(bound)) else 0
             bound = fresh
         bounds[g] = bound

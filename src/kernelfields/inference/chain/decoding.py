@@ -22,7 +22,7 @@ import numpy as np
 from numba import njit
 
 from kernelfields.inference.packing import check_potentials, raise_if_infeasible
-from kernelfields.inference.sums_compiled import drawn, shift
+from kernelfields.inference.sums_compiled import copy_row, drawn, shift
 from kernelfields.numerics.parameters import check_count
 from kernelfields.numerics.threads import Workers
 
@@ -78,12 +78,12 @@ def _viterbi(node, edge, offsets, first, last, labels, scores):
         start, stop = offsets[s], offsets[s + 1]
         pointers = np.empty((stop - start, n_labels), np.int32)
         shifts = np.zeros(2)
-        best[:] = node[start]
+        copy_row(node[start], best)
         feasible = shift(best, shifts)
         for t in range(start + 1, stop):
             e = t if edge.shape[0] > 1 else 0
             pointer = pointers[t - start]
-            previous[:] = best
+            copy_row(best, previous)
             best[:] = -np.inf
             pointer[:] = 0
             for a in range(n_labels):  # b inside: rows of edge are contiguous
@@ -130,7 +130,7 @@ def _n_best(node, edge, offsets, first, last, widths, labels, scores):
         width = widths[s]
         origins = np.empty((stop - start, n_labels, width), np.int32)
         best = np.full((n_labels, width), -np.inf)
-        best[:, 0] = node[start]
+        copy_row(node[start], best[:, 0])
         shifts = np.zeros(2)
         feasible = shift(best, shifts)
         for t in range(start + 1, stop):
@@ -164,7 +164,7 @@ def draw_backward(first, last, offsets, passes, uniforms, labels):
     for s in range(first, last):
         for i in range(len(labels)):
             for t in range(offsets[s + 1] - 1, offsets[s] - 1, -1):
-                weights[:] = alpha[t]
+                copy_row(alpha[t], weights)
                 if t < offsets[s + 1] - 1:
                     step = transfer[t + 1 if transfer.shape[0] > 1 else 0]
                     for a in range(n_labels):

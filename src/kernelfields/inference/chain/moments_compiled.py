@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from kernelfields.inference.sums_compiled import REORDER
+from kernelfields.inference.sums_compiled import REORDER, copy_row
 
 # Directions worked on at a time: a few rows of them stay in a cache.
 _COLUMNS = 256
@@ -202,10 +202,12 @@ def score_moments(
                         behind[k] += direction - mean[k]
                 if t > begin:
                     if keep:
-                        before[t, :, first : first + width] = forward[t - begin - 1]
-                        after[t, :, first : first + width] = backward
+                        for a in range(n_labels):
+                            copy_row(forward[t - begin - 1, a], before[t, a, first:])
+                            copy_row(backward[a], after[t, a, first:])
                     np.dot(shares, backward, moved)
                     if kind != NO_STEPS:
                         _add_steps(True, shares, edge, kind, first, moved)
-                    backward[:] = moved
-                    ahead[:] = moved_ahead
+                    for a in range(n_labels):
+                        copy_row(moved[a], backward[a])
+                    copy_row(moved_ahead, ahead)

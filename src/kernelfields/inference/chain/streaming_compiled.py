@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 from kernelfields.inference.packing import LEAST_PREDICTED, LEAST_SCALE, TINY
-from kernelfields.inference.sums_compiled import REORDER
+from kernelfields.inference.sums_compiled import REORDER, copy_row
 
 #: How the step into a row was taken: in numbers; in logarithms; in logarithms, where its alpha has to stay.
 PLAIN, BY_LOGARITHMS, IN_LOGARITHMS = 0, 1, 2
@@ -25,7 +25,7 @@ def _log_step(rows, t, start):
     n_labels = rows.node.shape[1]
     scores, now = rows.node[t], rows.log_alpha[t]
     if start:
-        now[:] = scores
+        copy_row(scores, now)
     else:
         before, step = rows.log_alpha[t - 1], rows.edge[t if rows.edge.shape[0] > 1 else 0]
         if rows.logs[t - 1] != IN_LOGARITHMS:
@@ -199,10 +199,10 @@ def _step_survivors(rows, t, start, pending, best, roots, work):
     previous, origins = work[0], work[1]
     pointer, step = rows.pointers[t], rows.edge[t if rows.edge.shape[0] > 1 else 0]
     if start:
-        best[:] = rows.node[t]
+        copy_row(rows.node[t], best)
         pointer[:] = 0
     else:
-        previous[:] = best
+        copy_row(best, previous)
         best[:] = -np.inf
         pointer[:] = 0
         for a in range(n_labels):  # b inside: rows of edge are contiguous
@@ -212,7 +212,7 @@ def _step_survivors(rows, t, start, pending, best, roots, work):
                     best[b] = candidate
                     pointer[b] = a
         best += rows.node[t]
-    origins[:] = roots
+    copy_row(roots, origins)
     for b in range(n_labels):
         roots[b] = b if t == pending else origins[pointer[b]]
     peak = best.max()
@@ -247,7 +247,7 @@ def _last_common(rows, t, best, reached, back):
         for b in range(n_labels):
             if reached[b] > 0.0:
                 back[rows.pointers[row, b]] = 1.0
-        reached[:] = back
+        copy_row(back, reached)
         row -= 1
     return row, np.argmax(reached)
 
@@ -258,7 +258,7 @@ def _find_roots(rows, t, pending, roots, origins):
     for b in range(len(roots)):
         roots[b] = b
     for row in range(pending + 1, t + 1):
-        origins[:] = roots
+        copy_row(roots, origins)
         for b in range(len(roots)):
             roots[b] = origins[rows.pointers[row, b]]
 
@@ -275,7 +275,7 @@ def _continued(rows, pending, t, before, path):
             scores[b] = -np.inf
     for row in range(1, n_rows):
         step = rows.edge[(pending + row) * stride]
-        previous[:] = scores
+        copy_row(scores, previous)
         scores[:] = -np.inf
         for a in range(n_labels):
             for b in range(n_labels):

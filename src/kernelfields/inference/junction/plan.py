@@ -46,6 +46,7 @@ import numpy as np
 from numba import njit
 
 from kernelfields.inference.packing import grouped
+from kernelfields.inference.sums_compiled import copy_row
 
 # No table of two labels per node is larger; also the digits that fit into an int64.
 LARGEST_CLIQUE = 60
@@ -92,7 +93,7 @@ def eliminate(offsets, first_other, others, widest):
             marked[i] = i
             while len(flat) < filled + offsets[graph + 1] - i and len(flat) < filled + widest + 1:
                 grown = np.empty(2 * len(flat), np.int64)
-                grown[:filled] = flat[:filled]
+                copy_row(flat[:filled], grown)
                 flat = grown
             child = -1
             while not done:
@@ -346,8 +347,8 @@ def _grown(keys, follower, neighbour):
         if keys[place] != -1:
             wider[_slot(keys[place], wider)] = keys[place]
     lists = np.empty((2, 2 * size), np.int64)
-    lists[0, :size] = follower
-    lists[1, :size] = neighbour
+    copy_row(follower, lists[0])
+    copy_row(neighbour, lists[1])
     return wider, lists[0], lists[1]
 
 

@@ -208,8 +208,9 @@ class NgramFamily(GraphFamily):
         return [order[begin : begin + lanes] for begin in range(0, len(order), lanes)]
 
     def table_shape(self, group: int, tied: bool) -> tuple[int, ...]:
-        """Return the shape of a group's potentials: all but edges are tied."""
-        return super().table_shape(group, tied) if group == 0 else (1, self._sizes[group - 1])
+        """Return the shape of a group's potentials: all but edges are tied, and n-grams may be listed."""
+        listed = group > 0 and self._ngrams[group - 1][1] is not None
+        return (1, self._sizes[group - 1]) if listed else super().table_shape(group, tied or group > 0)
 
     def arc_scores(self, tables: Sequence[np.ndarray], edge: np.ndarray | None = None) -> np.ndarray:
         """Return the scores of arcs, (A,), for the tables of n-grams and an edge (L, L), none by default."""
@@ -239,7 +240,10 @@ class NgramFamily(GraphFamily):
         summed, ngrams = self.automaton.split(counts)
         parts = np.split(ngrams, np.cumsum(self._sizes)[:-1]) if self._sizes else []
         rows = edge if edge.shape[1] else summed[None]
-        return [rows.reshape(len(rows), self.n_labels, self.n_labels), *(part[None] for part in parts)]
+        return [rows.reshape(len(rows), self.n_labels, self.n_labels), *self._shaped(parts)]
+
+    def _shaped(self, parts: Sequence[np.ndarray]) -> list[np.ndarray]:
+        return [part.reshape(self.table_shape(group, True)) for group, part in enumerate(parts, start=1)]
 
     def _member(self, checked: GraphPotentials, workers: Workers) -> NgramMember:
         beliefs = NgramMember(self, checked, np.empty(self.n_items), np.empty_like(checked.node), workers)
@@ -494,7 +498,7 @@ class NgramMember(GraphMember):
         return means
 
     def _table_marginals(self, group: int) -> np.ndarray:
-        """Return the marginals of edges (M, L, L), or of the n-grams of a group (M, P), at every place for one."""
+        """Return the marginals of edges (M, L, L), or of the n-grams of a group, listed (M, P) or all (M, L, .., L)."""
         family, automaton = self.family, self.family.automaton
         shape = family.table_shape(group, True)[1:]
         if group == 0 and self.edge_marginals.size:
@@ -502,7 +506,7 @@ class NgramMember(GraphMember):
         wanted = None
         if group > 0:
             begin = sum(family._sizes[: group - 1])
-            wanted = automaton.incidence[:, begin : begin + shape[0]]
+            wanted = automaton.incidence[:, begin : begin + family._sizes[group - 1]]
         places = np.full(family.n_positions, -1)
         places[family.members[group][:, -1]] = np.arange(len(family.members[group]))
         marginals = np.zeros((len(family.members[group]), int(np.prod(shape))))

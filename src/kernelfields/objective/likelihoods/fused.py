@@ -6,8 +6,10 @@ thread with blocks of its own:
     gather (rows of Z, coefficients) -> potentials -> forward-backward -> residual -> scatter into the gradient
 
 Potentials and marginals of a block live in the cache and are forgotten, so memory is the features, the
-coefficients and two gradients per thread. Nothing is kept for line searches: with sparse features a second gather
-costs less than inference. For one node term with a support and, at most, one term of plain transitions.
+coefficients and two gradients per thread. Where probabilities leave the range of doubles, as on far trials of a line
+search, inference needs tables of all steps of a block: blocks are so short that a table has two million entries.
+Nothing is kept for line searches: with sparse features a second gather costs less than inference. For one node term
+with a support and, at most, one term of plain transitions.
 """
 
 from __future__ import annotations
@@ -33,6 +35,9 @@ from kernelfields.objective.likelihoods.likelihood import (
     labelled_objective,
 )
 from kernelfields.objective.likelihoods.lists import ListPasses
+
+# Positions of a block: enough to be worth a call, few enough for the cache, and for tables of its steps.
+_FEWEST_POSITIONS, _MOST_POSITIONS, _TABLE_ENTRIES = 256, 4096, 2**21
 
 
 class FusedPasses:
@@ -63,12 +68,14 @@ class FusedPasses:
 
     def value_and_gradient(self, parts: Sequence[np.ndarray]) -> tuple[float, list[np.ndarray]]:
         """Return the likelihood's value and its gradient in the coefficients of each term."""
+        runs = self._runs()
         values = np.zeros(len(self._blocks))
-        edges = np.zeros((len(self._blocks), self._n_labels, self._n_labels))
+        edges = np.zeros((len(runs), self._n_labels, self._n_labels))
+        run_of = np.repeat(np.arange(len(runs)), [last - first for first, last in runs])
 
         def residual(block: int, evaluation: Evaluation) -> np.ndarray:
             values[block] = evaluation.value
-            edges[block] = evaluation.residual.edge[0]
+            edges[run_of[block]] += evaluation.residual.edge[0]
             return evaluation.residual.node
 
         gradients = [self._walk(parts, residual, self._table)]
@@ -104,11 +111,12 @@ class FusedPasses:
             Likelihood(
                 block.family,
                 Potentials(targets.node[begin:end], {EDGE: targets.edge if begin == 0 else 0.0 * targets.edge}),
-                block.weights,
+                completed.weights[first:last],
                 block.workers,
             )
-            for block, (begin, end) in zip(self._likelihoods, self._rows, strict=True)
+            for block, (first, last), (begin, end) in zip(self._likelihoods, self._blocks, self._rows, strict=True)
         ]
+        frozen._weights = [block.weights[block.family.position_items] for block in frozen._likelihoods]
         return frozen
 
     def set_evidence(self, log_weights: np.ndarray) -> None:
@@ -158,8 +166,8 @@ def block_of_chains(chains: Chains, first: int, last: int) -> Chains:
 Passes: TypeAlias = FusedPasses | ListPasses
 
 
-def fused_passes(likelihood: Objective, designs: Sequence[LocalDesign], at_once: int = 4096) -> Passes | None:
-    """Return fused passes for a field of the right kind, else None."""
+def fused_passes(likelihood: Objective, designs: Sequence[LocalDesign], at_once: int | None = None) -> Passes | None:
+    """Return fused passes for a field of the right kind, else None; ``at_once`` positions, None for a usual number."""
     node, edge = designs[0], designs[1] if len(designs) > 1 else None
     table = node.pair_table
     if table is None or node.labels_per_clique != 1 or node.positions is not None or len(designs) > 2:
@@ -172,5 +180,6 @@ def fused_passes(likelihood: Objective, designs: Sequence[LocalDesign], at_once:
     if isinstance(likelihood, Likelihood) and isinstance(family, ListFamily) and data.evidence is None:
         return ListPasses(likelihood, table, edge)
     if isinstance(likelihood, Likelihood | PartialLikelihood):
-        return FusedPasses(likelihood, node, table, edge, at_once)
+        most = min(_MOST_POSITIONS, max(_FEWEST_POSITIONS, _TABLE_ENTRIES // likelihood.n_labels**2))
+        return FusedPasses(likelihood, node, table, edge, most if at_once is None else at_once)
     return None

@@ -188,6 +188,8 @@ class PartialLikelihood(Objective):
     def set_evidence(self, log_weights: np.ndarray) -> None:
         """Put other log-weights (N, L) in the place of what is known."""
         self.known_family = self.family.given(log_weights)
+        #: Targets that take the place of completed labels wherever they are frozen; None for those of the evidence.
+        self.targets: Potentials | None = None
 
     @property
     def value_at_zero(self) -> float:
@@ -209,13 +211,15 @@ class PartialLikelihood(Objective):
         response.add(-1.0, evaluation.known.covariance_product(direction))
         return response
 
-    def completed(self, potentials: Potentials) -> Potentials:
-        """Return the weighted expectations of statistics given what is known."""
-        return self._member(self.known_family, potentials).mean()
+    def completed(self, potentials: Potentials, weights: np.ndarray | None = None) -> Potentials:
+        """Return the weighted expectations of statistics given what is known; ``weights`` (S,) in place of its own."""
+        chosen = self._item_weights if weights is None else self.family.placed_weights(weights)
+        return self.known_family.at(potentials, chosen, self.workers, keep=False).mean()
 
     def frozen(self, potentials: Potentials) -> Likelihood:
         """Return the convex likelihood of the labels as they are completed at some potentials."""
-        return Likelihood(self.family, self.completed(potentials), self.weights, self.workers)
+        targets = self.completed(potentials) if self.targets is None else self.targets
+        return Likelihood(self.family, targets, self.weights, self.workers)
 
 
 def labelled_objective(

@@ -1,0 +1,213 @@
+"""Several annotators: AnnotatedCRF beside a vote, and beside Dawid and Skene, each followed by a ChainCRF.
+
+    python -m benchmarks.annotators [--sentences 500] [--annotators 40] [--variances 0.1 1 10 auto] [--dev]
+
+Crowd annotations are drawn for sentences of CoNLL-2000: every sentence is labelled by two to six of the annotators,
+some of whom label much and others little. An annotator has habits of his own, with every chunk in turn: to overlook it
+(a rate for each type), to take its type for another (one favourite mistake for each type), to begin or end it a word
+early or late; and to mark words outside of chunks. Chunks differ in difficulty, for all annotators alike: errors are
+not independent, as Dawid and Skene take them to be. Fields see words alone (TextFeatures), and are linear with the
+weights that were seen in training; all rows have the same field.
+
+    vote                the label that most annotators gave, at each word, then ChainCRF
+    dawid-skene         Dawid and Skene by words (0.01 added to every count), their most probable labels, then ChainCRF
+    in sample           AnnotatedCRF(init="vote", cv=None): labels completed by the field that is fitted to them
+    cross-fitted        AnnotatedCRF()
+
+Printed are the F1 of chunks of the labels that each row makes of the annotated sentences (consensus), and of the field
+on sentences that nobody annotated. Everything that was chosen was chosen with --dev, which draws other annotators for
+other training sentences and measures on the last tenth of the training file. The result goes to
+benchmarks/results/annotators.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+
+import numpy as np
+from sklearn.base import clone
+
+from benchmarks.result_files import merge_results
+from benchmarks.shared_data import token_columns
+from kernelfields import AnnotatedCRF, ChainCRF, TextFeatures
+from kernelfields.evaluation.entities import entity_f1_score, entity_spans
+
+Labels = list[str]
+Said = list[dict[str, Labels]]
+FIELD = ChainCRF("linear", support="observed", random_state=0)
+#: Standard deviation of the log-odds of errors between chunks.
+DIFFICULTY = 1.5
+ROWS = ("vote", "dawid-skene", "in sample", "cross-fitted")
+
+
+class Annotator:
+    """Habits of an annotator: rates of errors by type of chunk, at boundaries, and outside of chunks."""
+
+    def __init__(self, types: list[str], random: np.random.Generator):
+        skill = random.beta(2.0, 3.0)  # the larger, the more errors
+        self.missed = dict(zip(types, random.beta(1.0 + 4.0 * skill, 4.0, len(types)), strict=True))
+        self.mistaken = dict(zip(types, random.beta(1.0, 4.0 / skill, len(types)), strict=True))
+        self.taken_for = {kind: str(random.choice([other for other in types if other != kind])) for kind in types}
+        self.early, self.late = random.beta(1.0, 8.0 / skill, 2), random.beta(1.0, 8.0 / skill, 2)
+        self.added = random.beta(1.0, 20.0 / skill)
+        self.usual = str(random.choice(types))
+        self.diligence = random.gamma(1.0)
+
+    def label(self, labels: Labels, difficulties: np.ndarray, random: np.random.Generator) -> Labels:
+        """Return what the annotator says of a sentence with these labels, whose chunks differ in difficulty."""
+        said = ["O"] * len(labels)
+        taken = [False] * len(labels)
+        for span, difficulty in zip(entity_spans(labels), difficulties, strict=True):
+            if random.random() < harder(self.missed[span.type], difficulty):
+                continue
+            mistaken = random.random() < harder(self.mistaken[span.type], difficulty)
+            kind = self.taken_for[span.type] if mistaken else span.type
+            begin = span.start - int(random.random() < self.early[0]) + int(random.random() < self.late[0])
+            end = span.stop - int(random.random() < self.early[1]) + int(random.random() < self.late[1])
+            begin, end = max(0, begin), min(len(labels), end)
+            for place in range(begin, end):
+                if not taken[place]:
+                    said[place] = f"{'B' if place == begin else 'I'}-{kind}"
+                    taken[place] = True
+        for place, label in enumerate(labels):
+            if label == "O" and not taken[place] and random.random() < self.added:
+                said[place] = f"B-{self.usual}"
+        return said
+
+
+def harder(rate: float, difficulty: float) -> float:
+    """Return a rate of errors whose odds are exp(difficulty) times as large."""
+    odds = np.exp(difficulty) * rate / (1.0 - rate)
+    return odds / (1.0 + odds)
+
+
+def drawn(y: list[Labels], n_annotators: int, random: np.random.Generator) -> Said:
+    """Return for each sentence what two to six annotators say of it."""
+    types = sorted({label[2:] for labels in y for label in labels if label != "O"})
+    annotators = [Annotator(types, random) for _ in range(n_annotators)]
+    shares = np.array([annotator.diligence + 0.05 for annotator in annotators])
+    said = []
+    for labels in y:
+        chosen = random.choice(n_annotators, int(random.integers(2, 7)), replace=False, p=shares / shares.sum())
+        difficulties = random.normal(scale=DIFFICULTY, size=len(entity_spans(labels)))
+        said.append({f"annotator {n}": annotators[n].label(labels, difficulties, random) for n in sorted(chosen)})
+    return said
+
+
+def counted(said: Said) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[str]]:
+    """Return row, annotator and number of every label that was said, and the labels."""
+    classes = sorted({label for item in said for labels in item.values() for label in labels})
+    names = sorted({name for item in said for name in item})
+    rows, who, what, begin = [], [], [], 0
+    for item in said:
+        for name, labels in item.items():
+            rows += range(begin, begin + len(labels))
+            who += [names.index(name)] * len(labels)
+            what += [classes.index(label) for label in labels]
+        begin += len(labels)
+    return np.array(rows), np.array(who), np.array(what), classes
+
+
+def split(numbers: np.ndarray, classes: list[str], said: Said) -> list[Labels]:
+    """Return numbers of labels of all words as labels of each sentence."""
+    ends = np.cumsum([len(next(iter(item.values()))) for item in said])
+    return [np.array(classes)[part].tolist() for part in np.split(numbers, ends[:-1])]
+
+
+def voted(said: Said) -> list[Labels]:
+    """Return the label that most annotators gave."""
+    rows, _, what, classes = counted(said)
+    votes = np.zeros((rows.max() + 1, len(classes)))
+    np.add.at(votes, (rows, what), 1.0)
+    return split(votes.argmax(axis=1), classes, said)
+
+
+def dawid_skene(said: Said, steps: int = 50, added: float = 0.01) -> list[Labels]:
+    """Return the most probable labels of Dawid and Skene, word by word."""
+    rows, who, what, classes = counted(said)
+    n_labels = len(classes)
+    completed = np.zeros((rows.max() + 1, n_labels))
+    np.add.at(completed, (rows, what), 1.0)
+    completed /= completed.sum(axis=1, keepdims=True)
+    for _ in range(steps):
+        counts = np.full((who.max() + 1, n_labels, n_labels), added)
+        np.add.at(counts, (who, what), completed[rows])  # annotator, said, label
+        logs = np.log(counts / counts.sum(axis=1, keepdims=True))
+        scores = np.tile(np.log(completed.mean(axis=0) + 1e-12), (len(completed), 1))
+        np.add.at(scores, rows, logs[who, what])
+        completed = np.exp(scores - np.logaddexp.reduce(scores, axis=1, keepdims=True))
+    return split(completed.argmax(axis=1), classes, said)
+
+
+def fitted(row: str, variance: float | str, X: list, said: Said) -> tuple[list[Labels], object]:
+    """Return the labels that a row makes of annotated sentences, and its field."""
+    field = clone(FIELD).set_params(prior_variance=variance)
+    if row in ("vote", "dawid-skene"):
+        labels = voted(said) if row == "vote" else dawid_skene(said)
+        return labels, field.fit(X, labels)
+    model = AnnotatedCRF(field) if row == "cross-fitted" else AnnotatedCRF(field, init="vote", cv=None, max_steps=100)
+    model.fit(X, said)
+    return [list(labels) for labels in model.consensus_], model
+
+
+def sentences(n_sentences: int, dev: bool) -> tuple[list, list[Labels], list, list[Labels]]:
+    """Return words and labels to be annotated, and words and labels to measure on."""
+    train = token_columns("conll2000", "train.tsv.gz")
+    held = len(train) - len(train) // 10
+    own, other = (train[held - n_sentences : held], train[held:]) if dev else (train[:n_sentences], None)
+    other = token_columns("conll2000", "test.tsv.gz") if other is None else other
+    words, labels = ([[[row[column] for row in rows] for rows in part] for part in (own, other)] for column in (0, 2))
+    return words[0], labels[0], words[1], labels[1]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sentences", type=int, default=500)
+    parser.add_argument("--annotators", type=int, default=40)
+    parser.add_argument("--variances", nargs="+", default=["0.1", "1", "10", "auto"])
+    parser.add_argument("--rows", nargs="+", default=list(ROWS), choices=ROWS)
+    parser.add_argument("--dev", action="store_true", help="other annotators, and the last tenth of the training file")
+    arguments = parser.parse_args()
+    words, y, words_test, y_test = sentences(arguments.sentences, arguments.dev)
+    said = drawn(y, arguments.annotators, np.random.default_rng(1 if arguments.dev else 0))
+    features = TextFeatures().fit(words)
+    X, X_test = features.transform(words), features.transform(words_test)
+    pairs = [(y[number], labels) for number, item in enumerate(said) for labels in item.values()]
+    own = entity_f1_score(*map(list, zip(*pairs, strict=True)))
+    print(f"{len(y):,} sentences, {arguments.annotators} annotators; F1 of what these say {own:.3f}")
+    results = []
+    for row in arguments.rows:
+        for given in arguments.variances:
+            begin = time.perf_counter()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                labels, model = fitted(row, given if given == "auto" else float(given), X, said)
+            seconds = time.perf_counter() - begin
+            figures = entity_f1_score(y, labels), entity_f1_score(y_test, model.predict(X_test))  # type: ignore[attr-defined]
+            rounds = len(getattr(model, "label_changes_", ())) or max(0, len(getattr(model, "objective_path_", ())) - 1)
+            field = getattr(model, "estimator_", model)
+            results.append(
+                {
+                    "row": row,
+                    "variance": given,
+                    "dev": arguments.dev,
+                    "consensus": round(figures[0], 4),
+                    "field": round(figures[1], 4),
+                    "chosen": field.prior_variance_,  # type: ignore[attr-defined]
+                    "rounds": rounds,
+                    "seconds": round(seconds, 1),
+                }
+            )
+            print(
+                f"{row:14} variance {given:>5}: consensus F1 {figures[0]:.3f}, field F1 {figures[1]:.3f}, "
+                f"{rounds:3} rounds, {seconds:5.1f} s",
+                flush=True,
+            )
+    if not arguments.dev:
+        merge_results("annotators.json", results, ("row", "variance"))
+
+
+if __name__ == "__main__":
+    main()

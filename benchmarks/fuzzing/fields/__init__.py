@@ -1,0 +1,1 @@
+"""Random small fields, their enumeration, and the comparison of answers with it."""

@@ -1,0 +1,477 @@
+"""Fields of other structure than chains, drawn: segments, graphs, single labels, several labels of an instance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from benchmarks.fuzzing.fields.drawn import (
+    NAMES,
+    Criterion,
+    Drawn,
+    Redraw,
+    Target,
+    drawn_kernel,
+    named,
+    sides_of,
+    windowed,
+)
+from benchmarks.fuzzing.fields.enumeration import Enumerated, Rows, clique_counts, every_labelling, every_segmentation
+from kernelfields import (
+    DurationCliques,
+    EdgeCliques,
+    GraphCRF,
+    KernelClassifier,
+    LabelShares,
+    MultiLabelCRF,
+    PartialLabels,
+    SegmentCliques,
+    SegmentCRF,
+    SoftTargets,
+)
+
+
+class Segments(Drawn):
+    """SegmentCRF: segments of a longest duration, with durations, means over segments, repeats and constraints."""
+
+    decodes = "viterbi"
+
+    def __init__(self, random: np.random.Generator):
+        names = NAMES[random.integers(len(NAMES))]
+        n_labels = int(random.choice([2, 3]))
+        self.repeats = bool(random.random() < 0.4)
+        longest = {2: 5, 3: 4}[n_labels]
+        self.width = int(random.integers(1, 3))
+        self.items = [
+            np.round(random.normal(size=(int(random.integers(1, longest + 1)), self.width)), 3) for _ in range(5)
+        ]
+        labels = [random.integers(n_labels, size=len(item)) for item in self.items]
+        seen = sorted({int(label) for own in labels for label in own})
+        if len(seen) < 2:
+            raise Redraw
+        self.classes = [names[number] for number in seen]
+        truths = [np.searchsorted(seen, own) for own in labels]
+        self.longest = int(random.integers(2, 5))
+        self.masks: dict[str, set] = {"edge": set(), "start": set(), "end": set()}
+        self._draw_weights(random)
+        self._draw_rules(random, truths)
+        partly, written = random.random() < 0.35, random.random() < 0.3
+        self._draw_targets(random, truths, partly)
+        for item, target in zip(self.items, self.targets, strict=True):
+            if not partly:
+                target.cuts = self.runs(target.labels)
+                if written:
+                    target.cuts = self._drawn_cuts(random, target.labels)
+            whole, base = self.listed(len(item), self.base)
+            told = np.array([sum(row[y] for row, y in zip(target.logs, own, strict=True)) for own in whole.labellings])
+            if not (base + told > -np.inf).any() or (not partly and target.cuts not in self.possible(len(item))):
+                raise Redraw
+        window: Any = [1, 1, 3, (1, 0)][random.integers(4)]
+        seeing = max(map(len, self.items)) > 1 and random.random() < 0.3
+        edges = EdgeCliques(drawn_kernel(random), rank=3) if seeing else None
+        durations: Any = ["auto", None, DurationCliques("rbf", shared=True)][random.integers(3)]
+        means = SegmentCliques(drawn_kernel(random), rank=3) if random.random() < 0.4 else None
+        masks = self.masks
+        constraints = {name: [self.classes[label] for label in sorted(masks[name])] for name in ("start", "end")}
+        constraints["transitions"] = [(self.classes[a], self.classes[b]) for a, b in sorted(masks["edge"])]
+        estimator = SegmentCRF(
+            drawn_kernel(random),
+            window=window,
+            edges=edges,
+            durations=durations,
+            segments=means,
+            max_duration=self.longest,
+            repeats=self.repeats,
+            constraints=constraints if any(constraints.values()) else None,
+            prior_variance=float(random.choice([0.5, 2.0])),
+            solver=str(random.choice(["auto", "newton", "newton-cg", "lbfgs"])),
+            scale=False,
+            rank=3,
+            max_iter=int(random.choice([1, 4, 100])),
+            tol=1e-7,
+            n_jobs=int(random.choice([1, 2])),
+            random_state=0,
+        )
+        self.note = repr(estimator)
+        if written and not partly:
+            given = [[(a, b, self.classes[label]) for a, b, label in target.cuts] for target in self.targets]
+        else:
+            given = self.known_of([target.entry for target in self.targets])
+        self._fit(estimator, given)
+        drawn = [np.round(random.normal(size=(int(random.integers(1, longest + 1)), self.width)), 3) for _ in range(8)]
+        self.new = [item for item in drawn if self.possible(len(item))]
+        self.impossible = [item for item in drawn if not self.possible(len(item))]
+        if not self.new:
+            raise Redraw
+
+    def _draw_rules(self, random: np.random.Generator, truths: Sequence[np.ndarray]) -> None:
+        if random.random() < 0.5:
+            return
+        n_labels = self.n_labels
+        steps = {(int(a), int(b)) for own in truths for a, b in pairwise(own)}
+        starts, ends = {int(own[0]) for own in truths}, {int(own[-1]) for own in truths}
+        free = [(a, b) for a in range(n_labels) for b in range(n_labels) if (a, b) not in steps]
+        self.masks["edge"] = {pair for pair in free if random.random() < 0.5}
+        self.masks["start"] = {label for label in range(n_labels) if label not in starts and random.random() < 0.5}
+        self.masks["end"] = {label for label in range(n_labels) if label not in ends and random.random() < 0.5}
+
+    def runs(self, labels: np.ndarray) -> tuple:
+        """Return the segments of labels that are not written so: runs, cut where a segment may follow its like."""
+        cuts, begin = [], 0
+        for place in range(1, len(labels) + 1):
+            full = self.repeats and place - begin == self.longest
+            if place == len(labels) or labels[place] != labels[begin] or full:
+                cuts.append((begin, place, int(labels[begin])))
+                begin = place
+        return tuple(cuts)
+
+    def _drawn_cuts(self, random: np.random.Generator, labels: np.ndarray) -> tuple:
+        if not self.repeats:
+            return self.runs(labels)
+        same = [cuts for cuts in self.possible(len(labels)) if _positions(cuts) == labels.tolist()]
+        return same[random.integers(len(same))] if same else ()
+
+    def possible(self, length: int) -> list[tuple]:
+        """Return all segmentations that are allowed."""
+        item, base = self.listed(length, self.base)
+        assert item.cuts is not None
+        return [cuts for cuts, weight in zip(item.cuts, base, strict=True) if weight > -np.inf]
+
+    def base(self, cuts: tuple) -> float:
+        """Return the logarithm of the base measure of a segmentation."""
+        steps = {(a[2], b[2]) for a, b in pairwise(cuts)}
+        masks = self.masks
+        broken = steps & masks["edge"] or cuts[0][2] in masks["start"] or cuts[-1][2] in masks["end"]
+        return -np.inf if broken else 0.0
+
+    def listed(self, length: int, base: Callable[[tuple], float]) -> tuple[Enumerated, np.ndarray]:
+        cuts = every_segmentation(length, self.n_labels, self.longest, self.repeats)
+        labellings = np.array([_positions(own) for own in cuts], dtype=np.int64).reshape(len(cuts), length)
+        return Enumerated(labellings, np.zeros(len(cuts)), self.n_labels, (), cuts), np.array(
+            [base(own) for own in cuts]
+        )
+
+    def unscored(self, item: Any, target: Target | None = None) -> tuple[Enumerated, np.ndarray]:
+        whole, base = self.listed(len(item), self.base)
+        assert whole.cuts is not None
+        length, n_labels, rows = len(item), self.n_labels, []
+        for term, plain in zip(self.fitted.field_.terms, self.terms, strict=True):
+            kind = type(term.clique).__name__
+            seen = windowed(item, sides_of(term.clique.window), False)
+            n_rows = length - 1 if kind == "EdgeCliques" else length
+            if kind == "DurationCliques":
+                seen, n_rows = np.log(np.arange(1.0, self.longest + 1))[:, None], self.longest
+            elif kind == "EdgeCliques":
+                seen = seen[1:]
+            counts = np.zeros((len(whole.cuts), n_rows, plain.n_outcomes))
+            for number, cuts in enumerate(whole.cuts):
+                for place, (begin, end, label) in enumerate(cuts):
+                    if kind == "NodeCliques":
+                        counts[number, begin:end, label] = 1.0
+                    elif kind == "SegmentCliques":
+                        counts[number, begin:end, label] = 1.0 / (end - begin)
+                    elif kind == "DurationCliques":
+                        counts[number, end - begin - 1, label] += 1.0
+                    elif place:
+                        counts[number, begin - 1, cuts[place - 1][2] * n_labels + label] = 1.0
+            rows.append(Rows(plain.features_of(seen), counts))
+        whole.rows = rows
+        return whole, base
+
+    def groups(self) -> dict[str, int]:
+        return {name: term for name, term in super().groups().items() if name == "edge"}
+
+    def cuts_of(self, written: Sequence[tuple]) -> tuple:
+        """Return segments as they are written, by the numbers of their labels."""
+        return tuple((begin, end, self.classes.index(label)) for begin, end, label in written)
+
+    def _log_of(self, whole: Enumerated, cuts: tuple) -> float:
+        assert whole.cuts is not None
+        return float(whole.logs[whole.cuts.index(cuts)]) if cuts in whole.cuts else -np.inf
+
+    def log_probability(self, whole: Enumerated, labels: np.ndarray) -> float:
+        return self._log_of(whole, self.runs(labels))
+
+    def compared(self, whole: Enumerated, labels: np.ndarray, position: Any) -> tuple[float, float]:
+        other, kept = self.classes.index(position.other), self.runs(labels)
+        if self.repeats:
+            rival = tuple((a, b, other if a == position.position else label) for a, b, label in kept)
+        else:
+            changed = labels.copy()
+            changed[position.position : position.end] = other
+            rival = self.runs(changed)
+        return self._log_of(whole, kept), self._log_of(whole, rival)
+
+
+def _positions(cuts: tuple) -> list[int]:
+    return [label for begin, end, label in cuts for _ in range(end - begin)]
+
+
+class Graph(Drawn):
+    """GraphCRF: trees and graphs with circles, types of edges and nodes, cliques of three labels, edge features."""
+
+    def __init__(self, random: np.random.Generator):
+        names = NAMES[random.integers(len(NAMES))]
+        n_labels = int(random.choice([2, 3]))
+        self.most = {2: 6, 3: 5}[n_labels]
+        self.typed = bool(random.random() < 0.3)
+        self.featured = bool(random.random() < 0.4)
+        self.triples = bool(random.random() < 0.25)
+        self.node_types = bool(random.random() < 0.25)
+        self.circles = bool(random.random() < 0.6)
+        self.items = [self._draw_item(random) for _ in range(5)]
+        labels = [random.integers(n_labels, size=self.length(item)) for item in self.items]
+        seen = sorted({int(label) for own in labels for label in own})
+        if len(seen) < 2:
+            raise Redraw
+        self.classes = [names[number] for number in seen]
+        self._draw_weights(random)
+        way = str(random.choice(["full", "partial", "asked"], p=[0.55, 0.3, 0.15]))
+        self._draw_targets(random, [np.searchsorted(seen, own) for own in labels], way != "full")
+        partial = PartialLabels(classes=self.classes) if way == "partial" else None
+        if way == "asked":
+            self.criterion = Criterion(0.7, "partial", {0: 0.4}, 3.0)
+            shares = [LabelShares({self.classes[0]: 0.4}, weight=3.0)]
+            partial = PartialLabels(classes=self.classes, entropy_weight=0.7, entropy_of="partial", expectations=shares)
+        symmetric = bool(random.random() < 0.3 and not self.triples)
+        edge_kernel: Any = ["auto", None][random.integers(2)]
+        if self.featured and not self.typed and not self.triples and random.random() < 0.4:
+            edge_kernel = drawn_kernel(random)
+        estimator = GraphCRF(
+            drawn_kernel(random),
+            edge_kernel=edge_kernel,
+            symmetric=symmetric,
+            prior_variance=float(random.choice([0.5, 2.0])),
+            inference=str(random.choice(["auto", "junction"])),
+            solver="lbfgs" if way == "asked" else str(random.choice(["auto", "newton", "newton-cg", "lbfgs"])),
+            scale=False,
+            rank=3,
+            max_iter=int(random.choice([1, 4, 100])),
+            tol=1e-7,
+            n_jobs=int(random.choice([1, 2])),
+            random_state=0,
+            partial_labels=partial,
+        )
+        self.note = repr(estimator)
+        self._fit(estimator, self.known_of([target.entry for target in self.targets]))
+        # Every type that the field scores must be known; graphs may lack one.
+        self.new = [self._draw_item(random) for _ in range(8)]
+
+    def _draw_item(self, random: np.random.Generator) -> Any:
+        size = int(random.integers(1, self.most + 1))
+        nodes = np.round(random.normal(size=(size, 2)), 3)
+        tree = [[int(random.integers(child)), child] for child in range(1, size) if random.random() < 0.9]
+        if self.circles:
+            pairs = [[a, b] for a in range(size) for b in range(a + 1, size)]
+            tree += [pair for pair in pairs if pair not in tree and random.random() < 0.3]
+        edges = np.array([pair[:: int(random.choice([-1, 1]))] for pair in tree], dtype=np.int64).reshape(-1, 2)
+        kinds: dict[str, np.ndarray] = {"edge": edges}
+        if self.typed:
+            first = random.random(len(edges)) < 0.5
+            kinds = {"near": edges[first], "far": edges[~first]}
+        if self.triples:
+            triples = [[0, 1, 2], [2, 1, 3]][: max(0, min(2, size - 2))]
+            kinds["triple"] = np.array(triples, dtype=np.int64).reshape(-1, 3)
+        features = {
+            name: np.round(random.normal(size=(len(members), 2)), 3)
+            for name, members in kinds.items()
+            if self.featured and name != "triple"
+        }
+        item: dict[str, Any] = {"x": nodes, "edges": kinds}
+        if features:
+            item["edge_features"] = features
+        if self.node_types:
+            item["node_types"] = [str(kind) for kind in random.choice(["red", "blue"], size=size)]
+        if not self.typed and not self.triples and not self.node_types and random.random() < 0.5:
+            return (nodes, edges, features["edge"]) if features else (nodes, edges)
+        return item
+
+    def _parts(self, item: Any) -> tuple[np.ndarray, dict, dict, list | None]:
+        if isinstance(item, tuple):
+            return item[0], {"edge": item[1]}, {"edge": item[2]} if len(item) > 2 else {}, None
+        return item["x"], item["edges"], item.get("edge_features", {}), item.get("node_types")
+
+    def length(self, item: Any) -> int:
+        return len(self._parts(item)[0])
+
+    def unscored(self, item: Any, target: Target | None = None) -> tuple[Enumerated, np.ndarray]:
+        nodes, kinds, features, types = self._parts(item)
+        labellings = every_labelling(len(nodes), self.n_labels)
+        rows = []
+        for term, plain in zip(self.fitted.field_.terms, self.terms, strict=True):
+            clique = term.clique
+            if type(clique).__name__ == "GraphNodes":
+                places = [v for v in range(len(nodes)) if clique.node_type is None or types[v] == clique.node_type]
+                members: list = [(v,) for v in places]
+                seen = nodes[places]
+            else:
+                members = [tuple(row) for row in np.asarray(kinds.get(clique.group, [])).tolist()]
+                seen = features.get(clique.group, np.zeros((len(members), 1)))
+            counts = np.zeros((len(labellings), 0, plain.n_outcomes))
+            if members:
+                counts = clique_counts(labellings, members, self.n_labels)
+            rows.append(Rows(plain.features_of(np.asarray(seen)), counts))
+        return Enumerated(labellings, np.zeros(len(labellings)), self.n_labels, rows), np.zeros(len(labellings))
+
+
+class Single(Drawn):
+    """KernelClassifier: labels that meet no others."""
+
+    decodes = "viterbi"
+
+    def __init__(self, random: np.random.Generator):
+        names = NAMES[random.integers(len(NAMES))]
+        n_labels = int(random.choice([2, 3, 5]))
+        self.items = [np.round(row, 3) for row in random.normal(size=(12, 2))]
+        labels = np.concatenate([np.arange(n_labels), random.integers(n_labels, size=12 - n_labels)])
+        self.classes = [names[number] for number in range(n_labels)]
+        self._draw_weights(random)
+        if self.weights is not None and len({int(y) for y, w in zip(labels, self.weights, strict=True) if w}) < 2:
+            self.weights = None
+        way = str(random.choice(["full", "partial", "soft", "asked"], p=[0.4, 0.3, 0.15, 0.15]))
+        self._draw_targets(random, list(labels[:, None]), way in ("partial", "asked"))
+        partial = PartialLabels(classes=self.classes) if way == "partial" else None
+        if way == "asked":
+            self.criterion = Criterion(0.7, "unlabelled", {0: 0.4}, 3.0)
+            shares = [LabelShares({self.classes[0]: 0.4}, weight=3.0)]
+            partial = PartialLabels(classes=self.classes, entropy_weight=0.7, expectations=shares)
+        if way == "soft":
+            for target in self.targets:
+                target.soft = random.dirichlet(np.ones(n_labels), size=1)
+        given: Any = self.known_of([target.entry for target in self.targets])
+        if way == "soft":
+            given = SoftTargets(np.vstack([target.soft for target in self.targets]), classes=self.classes)
+        estimator = KernelClassifier(
+            drawn_kernel(random),
+            bias=bool(random.random() < 0.7),
+            prior_variance=float(random.choice([0.5, 2.0])),
+            scale=False,
+            rank=int(random.choice([3, 20])),
+            max_iter=int(random.choice([1, 4, 100])),
+            n_jobs=1,
+            random_state=0,
+            partial_labels=partial,
+        )
+        self.note = repr(estimator)
+        self._fit(estimator, given)
+        self.new = [np.round(row, 3) for row in random.normal(size=(10, 2))]
+        if self.weights is not None:
+            # A sample of weight zero is none.
+            kept = np.flatnonzero(self.weights)
+            self.items, self.targets = [self.items[i] for i in kept], [self.targets[i] for i in kept]
+            self.weights = self.weights[kept]
+            self.given = given.subset(kept) if way == "soft" else [given[i] for i in kept]
+
+    def x_of(self, items: Sequence) -> Any:
+        return np.vstack(items)
+
+    def y_of(self, labels: Sequence[np.ndarray]) -> Any:
+        return [self.classes[int(own[0])] for own in labels]
+
+    def known_of(self, entries: Sequence[Sequence]) -> Any:
+        return [named(own[0], self.classes) for own in entries]
+
+    def numbers_of(self, answer: Any) -> list[np.ndarray]:
+        places = {label: number for number, label in enumerate(self.classes)}
+        return [np.array([places[label]]) for label in np.asarray(answer).tolist()]
+
+    def tables_of(self, answer: Any) -> list[np.ndarray]:
+        return [row[None] for row in answer]
+
+    def draws_of(self, answer: Any, place: int) -> np.ndarray:
+        return np.array(self.numbers_of(answer[:, place]))
+
+    def length(self, item: Any) -> int:
+        return 1
+
+    def unscored(self, item: Any, target: Target | None = None) -> tuple[Enumerated, np.ndarray]:
+        labellings = every_labelling(1, self.n_labels)
+        rows = [
+            Rows(plain.features_of(np.atleast_2d(item)), clique_counts(labellings, [(0,)], self.n_labels), [(0,)])
+            for plain in self.terms
+        ]
+        return Enumerated(labellings, np.zeros(self.n_labels), self.n_labels, rows), np.zeros(self.n_labels)
+
+
+class Instances(Drawn):
+    """MultiLabelCRF: several labels of an instance, in any graph."""
+
+    def __init__(self, random: np.random.Generator):
+        self.classes = [0, 1]
+        self.n_names = int(random.integers(2, 6))
+        self.items = [np.round(row, 3) for row in random.normal(size=(10, 2))]
+        truths = [random.integers(2, size=self.n_names) for _ in self.items]
+        self._draw_weights(random)
+        partly = random.random() < 0.35
+        self._draw_targets(random, truths, partly)
+        pairs = [(a, b) for a in range(self.n_names) for b in range(a + 1, self.n_names)]
+        chosen = [pair for pair in pairs if random.random() < 0.6]
+        graph: Any = ["none", "tree", "full", chosen or "full"][random.integers(4)]
+        inference = str(random.choice(["auto", "table", "junction"]))
+        estimator = MultiLabelCRF(
+            drawn_kernel(random),
+            label_graph=graph,
+            edge_kernel=drawn_kernel(random) if random.random() < 0.3 else None,
+            prior_variance=float(random.choice([0.5, 2.0])),
+            bias_prior_variance=None if random.random() < 0.3 else 10.0,
+            inference="auto" if graph in ("none", "tree") else inference,
+            solver=str(random.choice(["auto", "newton", "newton-cg", "lbfgs"])),
+            decision=str(random.choice(["hamming", "subset", "auto"])),
+            scale=False,
+            rank=3,
+            max_iter=int(random.choice([1, 4, 100])),
+            tol=1e-7,
+            n_jobs=int(random.choice([1, 2])),
+            random_state=0,
+            partial_labels=PartialLabels() if partly else None,
+        )
+        self.note = repr(estimator)
+        self._fit(estimator, self.known_of([target.entry for target in self.targets]))
+        self.new = [np.round(row, 3) for row in random.normal(size=(8, 2))]
+
+    @property
+    def n_labels(self) -> int:
+        return 2
+
+    @property
+    def decodes(self) -> str:  # type: ignore[override]
+        return "viterbi" if self.model.decision == "subset" else "posterior"
+
+    def draws_of(self, answer: Any, place: int) -> np.ndarray:
+        return np.asarray(answer)[:, place]
+
+    def share_right(self, found: Sequence[np.ndarray], truths: Sequence[np.ndarray]) -> float:
+        return float(np.mean([np.array_equal(*pair) for pair in zip(found, truths, strict=True)]))
+
+    def _hidden(self, random: np.random.Generator, labels: np.ndarray, n_labels: int) -> tuple[list, np.ndarray]:
+        hidden = random.random(len(labels)) < 0.4
+        logs = np.where(labels[:, None] == np.arange(2), 0.0, -np.inf)
+        logs[hidden] = 0.0
+        return [None if none else int(label) for none, label in zip(hidden, labels, strict=True)], logs
+
+    def x_of(self, items: Sequence) -> Any:
+        return np.vstack(items)
+
+    def y_of(self, labels: Sequence[np.ndarray]) -> Any:
+        return np.array(labels)
+
+    def known_of(self, entries: Sequence[Sequence]) -> Any:
+        table = np.array([[np.nan if entry is None else float(entry) for entry in own] for own in entries])
+        return table if np.isnan(table).any() else table.astype(int)
+
+    def numbers_of(self, answer: Any) -> list[np.ndarray]:
+        return [np.asarray(own, dtype=int) for own in answer]
+
+    def length(self, item: Any) -> int:
+        return self.n_names
+
+    def unscored(self, item: Any, target: Target | None = None) -> tuple[Enumerated, np.ndarray]:
+        labellings = every_labelling(self.n_names, 2)
+        pairs, rows = self.fitted.field_.spec.pairs, []
+        for term, plain in zip(self.fitted.field_.terms, self.terms, strict=True):
+            members = [(term.clique.label,)] if term.group is None else [tuple(pairs[term.group])]
+            rows.append(Rows(plain.features_of(np.atleast_2d(item)), clique_counts(labellings, members, 2)))
+        return Enumerated(labellings, np.zeros(len(labellings)), 2, rows), np.zeros(len(labellings))

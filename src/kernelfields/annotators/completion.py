@@ -1,0 +1,247 @@
+"""Fits of a field to the labels of several annotators, whose confusions are estimated on the way.
+
+*In sample* (:class:`AnnotatedLabels`), field and confusions are the joint maximum a posteriori. The objective is
+
+    J(theta, pi) = ||theta||^2 / (2 s) - sum_i w_i log p(z_i | x_i, theta, pi) - sum_r sum_ab c_ab log pi^r(a, b)
+
+Two steps in turn, neither of which can raise J:
+
+    theta   some iterations of the solver on the field with evidence q (models/partial.py), from where it was
+    pi      as in confusions.py, with p(y_t = a | x, z) of the field, a few times: potentials stay the same, so that
+            each costs one inference and no pass over the features
+
+But a field with many weights fits the labels that it has completed itself: it repeats what it has memorised, errors of
+annotators with it. *Cross-fitted* (:class:`CrossFittedLabels`), the labels of a fold are completed by a field that was
+fitted to the other folds, so that they are corrected:
+
+    fields  theta_k minimises ||theta||^2 / (2 s) + sum of i outside fold k of w_i (log Z_i - <tau_i, theta>)
+    tau_i   = E[phi | x_i, z_i; theta_k, pi] for i in fold k, and pi from the same completed labels
+
+The first tau are those of a vote, or of Dawid and Skene. There is no objective that falls: rounds end when labels stay
+the same. The last field is fitted to the tau of all folds, a convex problem that is certified as ever.
+
+Everything happens inside one fit: inputs are read, a basis is chosen and features are computed once. Minima are local.
+Cost: in sample, one fit to labels that are partly known, and an inference for each update of pi. Cross-fitted, one fit
+to known labels for each fold, most of it in the first round, and one for all; an inference for each fold and round.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from kernelfields.annotators.confusions import Confusions
+from kernelfields.inference.family import Potentials
+from kernelfields.models.partial import FitOptions, FittingSteps, PartialLabels
+from kernelfields.objective.datafit import LocalDatafit
+from kernelfields.objective.likelihoods.likelihood import Likelihood
+from kernelfields.objective.posterior import LogPosterior, Point
+from kernelfields.solvers.loop import Iteration, Keeper, Monitor, Solution
+
+# The objective counts as settled when two steps bring less than this share of the tolerance.
+_SETTLED = 0.1
+# Steps of expectation and maximisation creep: a finer tolerance would take hundreds.
+_FINEST = 1e-6
+# Fields that complete labels need not be finer than this.
+_FOLD_TOLERANCE = 0.1
+
+
+class AnnotatedLabels(PartialLabels):
+    """Settings of a fit in the place of :class:`PartialLabels`, which estimate confusions on the way.
+
+    After a fit, ``marginals`` (N, L) and ``best`` (N,) are the completed labels of all positions: probabilities, and
+    the most probable labelling as a whole. ``path`` has the value of J after each step, the start first.
+    """
+
+    _step = "field and confusions"
+
+    marginals: np.ndarray
+    best: np.ndarray
+
+    def __init__(self, confusions: Confusions, usual: PartialLabels, max_steps: int, updates: int):
+        super().__init__(
+            usual.method,
+            n_init=usual.n_init,
+            inner_iterations=usual.inner_iterations,
+            classes=confusions.annotations.classes.tolist(),
+        )
+        self.confusions = confusions
+        self.max_steps = max_steps
+        self.updates = updates
+        self.path: list[float] = []
+        self._first, self._lowest = confusions.matrices, confusions.matrices
+
+    def minimize(
+        self,
+        posterior: LogPosterior,
+        options: FitOptions,
+        start: np.ndarray | None,
+        monitor: Monitor | None = None,
+        keep: Keeper | None = None,
+    ) -> Solution:
+        """Return the lowest of the minima that were found, and keep the confusions that belong to it."""
+        if keep is not None:
+            raise ValueError("a fit to several annotators cannot go on from a checkpoint: leave out the Checkpoint")
+        if posterior.datafit.family.n_positions != len(self.confusions.annotations.codes):
+            raise ValueError("annotators need every position in the fit: leave out weights of zero and cliques='learn'")
+        self.path = []
+        return super().minimize(posterior, replace(options, tol=max(options.tol, _FINEST)), start, monitor)
+
+    def _descend(
+        self,
+        posterior: LogPosterior,
+        options: FitOptions,
+        start: np.ndarray | None,
+        monitor: Monitor | None,
+        keep: Keeper | None,
+    ) -> Solution:
+        self.confusions.matrices = self._first
+        self._set_evidence(posterior)
+        found = self._fit_in_steps(posterior, options, start, monitor, keep)
+        if not self.path or found.value < self.path[-1]:
+            self._lowest, self.path = self.confusions.matrices, [step.value for step in found.history]
+            self._complete(posterior, [found.theta], np.zeros(posterior.datafit.family.n_items, dtype=np.int64))
+        self.confusions.matrices = self._lowest
+        self._set_evidence(posterior)
+        return found
+
+    @property
+    def _penalty(self) -> float:
+        return -self.confusions.log_prior()
+
+    def _set_evidence(self, posterior: LogPosterior) -> None:
+        _local(posterior).set_evidence(self.confusions.log_evidence())
+
+    def _next_point(self, steps: FittingSteps, theta: np.ndarray) -> Point:
+        posterior = steps.posterior
+        likelihood, potentials = _local(posterior).partial_likelihood, posterior.potentials(theta)
+        for _ in range(self.updates):
+            self.confusions.update(likelihood.completed(potentials).node)
+            self._set_evidence(posterior)
+        return posterior.at(theta)
+
+    def _end(self, steps: FittingSteps, options: FitOptions) -> str | None:
+        if len(steps.history) < 2:
+            return None
+        before, last = (step.value for step in steps.history[-2:])
+        if steps.stationary and before - last <= _SETTLED * options.tol * abs(last):
+            return "stationary"
+        out_of_steps = len(steps.history) > self.max_steps or steps.iterations >= options.max_iter
+        return "max_iter" if out_of_steps else None
+
+    def _complete(self, posterior: LogPosterior, fields: Sequence[np.ndarray], folds: np.ndarray) -> None:
+        """Keep the labels of every fold as they are completed by a field of their own."""
+        likelihood = _local(posterior).partial_likelihood
+        family, rows = likelihood.known_family, folds[likelihood.family.position_items]
+        self.marginals, self.best = np.empty((len(rows), family.n_labels)), np.empty(len(rows), dtype=np.int64)
+        for fold, theta in enumerate(fields):
+            potentials, own = posterior.potentials(theta), rows == fold
+            self.marginals[own] = family.at(potentials, workers=likelihood.workers).marginals()[own]
+            self.best[own] = family.best(potentials, likelihood.workers)[0][own]
+
+
+class CrossFittedLabels(AnnotatedLabels):
+    """Settings of a fit whose labels are completed fold by fold: ``folds`` (S,) are the numbers of the folds of items.
+
+    Rounds end when at most a share ``tol`` of the positions has another most probable label than in the round before;
+    ``changes`` has this share for each round.
+    """
+
+    def __init__(self, confusions: Confusions, usual: PartialLabels, max_steps: int, folds: np.ndarray, tol: float):
+        super().__init__(confusions, usual, max_steps, updates=1)
+        self.n_init = 1  # the problem of each round is convex
+        self.folds = folds
+        self.tol = tol
+        self.changes: list[float] = []
+
+    def _descend(
+        self,
+        posterior: LogPosterior,
+        options: FitOptions,
+        start: np.ndarray | None,
+        monitor: Monitor | None,
+        keep: Keeper | None,
+    ) -> Solution:
+        begin, passes_before = time.perf_counter(), posterior.passes
+        likelihood = _local(posterior).partial_likelihood
+        fields = [np.zeros(posterior.size)] * (int(self.folds.max()) + 1)
+        own = [np.where(self.folds == fold, likelihood.weights, 0.0) for fold in range(len(fields))]
+        completed = [likelihood.completed(likelihood.family.zeros(), weights) for weights in own]
+        targets, reason, done = _total(completed), None, 0
+        self.changes = []
+        try:
+            while reason is None:
+                options.report(self._report(len(fields)))
+                for fold, weights in enumerate(own):
+                    others = Likelihood(
+                        likelihood.family,
+                        targets.moved(-1.0, completed[fold]),
+                        likelihood.weights - weights,
+                        likelihood.workers,
+                    )
+                    found = _minimize(posterior, others, options, fields[fold], done)
+                    fields[fold], done = found.theta, done + found.iterations
+                    if found.reason in ("interrupted", "callback"):
+                        reason = found.reason
+                        break
+                self._set_evidence(posterior)
+                completed = [
+                    likelihood.completed(posterior.potentials(theta), weights)
+                    for theta, weights in zip(fields, own, strict=True)
+                ]
+                before, targets = targets, _total(completed)
+                self.confusions.update(targets.node)
+                self.changes.append(float(np.mean(targets.node.argmax(axis=1) != before.node.argmax(axis=1))))
+                if self.changes[-1] <= self.tol or len(self.changes) >= self.max_steps:
+                    break
+        except KeyboardInterrupt:
+            reason = "interrupted"
+        self._complete(posterior, fields, self.folds)
+        likelihood.targets = targets
+        options.report("fitting the field to the completed labels")
+        objective = posterior.frozen(fields[0])
+        last = options if reason is None else replace(options, max_iter=0)
+        solution = last.minimize(objective, np.mean(fields, axis=0), monitor)
+        _local(posterior).passes = objective.passes
+        return replace(
+            solution,
+            reason=reason or solution.reason,
+            seconds=time.perf_counter() - begin,
+            passes=posterior.passes - passes_before,
+        )
+
+    def _report(self, n_folds: int) -> str:
+        changed = f": {self.changes[-1]:.2%} of the labels changed" if self.changes else ""
+        return f"completing the labels of {n_folds} folds, round {len(self.changes) + 1}{changed}"
+
+
+def _local(posterior: LogPosterior) -> LocalDatafit:
+    assert isinstance(posterior.datafit, LocalDatafit), "annotators are fitted by threads"
+    return posterior.datafit
+
+
+def _total(parts: Sequence[Potentials]) -> Potentials:
+    """Return the sum of statistics of the folds."""
+    total = parts[0].moved(0.0, parts[0])
+    for part in parts[1:]:
+        total.add(1.0, part)
+    return total
+
+
+def _minimize(
+    posterior: LogPosterior, likelihood: Likelihood, options: FitOptions, start: np.ndarray, done: int
+) -> Solution:
+    """Return the field of completed labels of some items; ``done`` iterations were counted before."""
+    watch, datafit = options.watch, _local(posterior)
+
+    def watch_all(iteration: Iteration) -> object:
+        return watch is not None and watch(replace(iteration, iteration=done + iteration.iteration))
+
+    objective = LogPosterior(datafit.completed_by(likelihood))
+    options = replace(options, tol=max(options.tol, _FOLD_TOLERANCE), watch=watch_all)
+    found = options.minimize(objective, start)
+    datafit.passes = objective.passes
+    return found

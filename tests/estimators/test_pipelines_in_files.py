@@ -1,0 +1,136 @@
+"""Pipelines that begin with words are kept in model files, as data, and predict from words when they are read."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import kernelfields
+from kernelfields import ChainCRF, KernelClassifier, SegmentCRF, Sequencewise, TextFeatures
+from kernelfields.compat import CRF
+from kernelfields.features import Embeddings, SequenceUnion
+from kernelfields.formats import ModelFileError
+from kernelfields.formats.model_file import read_model, write_model
+
+NAMES = ["Anna", "Bert", "Carla", "Dora"]
+WORDS = [[name, "sees", other] for name in NAMES for other in ("Emil", "trees")]
+LABELS = [["PER", "O", "PER" if words[2] == "Emil" else "O"] for words in WORDS]
+ROWS = [[(word, "N" if word[0].isupper() else "x") for word in words] for words in WORDS]
+NEW = [["Zoe", "likes", "bees"], ["Emil"]]
+FIXED = {"kernel": "linear", "prior_variance": 1.0}
+
+
+def fitted(*transformers, X=WORDS, model=None):
+    return make_pipeline(*transformers, model or ChainCRF(**FIXED)).fit(X, LABELS)
+
+
+def saved(model, tmp_path):
+    kernelfields.save(model, tmp_path / "model.kfm")
+    return tmp_path / "model.kfm"
+
+
+@pytest.mark.parametrize("model", [ChainCRF(**FIXED), SegmentCRF(**FIXED)], ids=lambda model: model.kind)
+def test_a_pipeline_predicts_from_words_when_it_is_read(model, tmp_path):
+    pipeline = fitted(TextFeatures(prefixes=2, tag_columns=()), "passthrough", model=model)
+    read = kernelfields.load(saved(pipeline, tmp_path))
+    assert read.predict(NEW) == pipeline.predict(NEW)
+    assert [name for name, _ in read.steps] == ["textfeatures", model.kind.lower()]
+    assert read.steps[0][1] == TextFeatures(prefixes=2, tag_columns=[])
+    for ours, theirs in zip(
+        read[-1].predict_marginals(read[:-1].transform(NEW)),
+        pipeline[-1].predict_marginals(pipeline[:-1].transform(NEW)),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_rows_have_the_columns_of_the_fit(tmp_path):
+    pipeline = fitted(TextFeatures(), X=ROWS)
+    read = kernelfields.load(saved(pipeline, tmp_path))
+    assert read.predict(ROWS) == pipeline.predict(ROWS)
+    with pytest.raises(ValueError, match="sequence 0 has 0 columns of tags, the fit had 1"):
+        read.predict(NEW)
+
+
+def test_a_union_of_features_is_kept_with_its_names(tmp_path):
+    union = SequenceUnion([("words", TextFeatures(context=0)), ("wide", TextFeatures(window=3, prefixes=0))])
+    pipeline = fitted(union)
+    read = kernelfields.load(saved(pipeline, tmp_path))
+    assert read.predict(NEW) == pipeline.predict(NEW)
+    assert read[0].columns_ == pipeline[0].columns_
+
+
+@pytest.mark.parametrize(
+    ("transformers", "message"),
+    [
+        (
+            [Embeddings(lambda words: np.ones((len(words), 2)))],
+            "the step 'embeddings' is a Embeddings, which a file of",
+        ),
+        (
+            [Embeddings(lambda words: np.ones((len(words), 2))), Sequencewise(StandardScaler())],
+            "which a file of data cannot hold: it can hold TextFeatures, and a SequenceUnion of them; apply other",
+        ),
+    ],
+)
+def test_steps_that_are_no_data_are_named(transformers, message, tmp_path):
+    with pytest.raises(TypeError, match=re.escape(message)):
+        kernelfields.save(fitted(*transformers), tmp_path / "model.kfm")
+    assert not list(tmp_path.iterdir())
+
+
+def test_other_last_steps_are_named(tmp_path):
+    pipeline = fitted(TextFeatures(), model=CRF())
+    with pytest.raises(TypeError, match="the last step 'crf' is a CRF, and not an estimator that can be saved"):
+        kernelfields.save(pipeline, tmp_path / "model.kfm")
+    with pytest.raises(TypeError, match="model must be an estimator of kernelfields or a Pipeline that ends in one"):
+        kernelfields.save(StandardScaler(), tmp_path / "model.kfm")
+
+
+def test_estimators_of_every_kind_are_read_by_one_function(tmp_path):
+    model = KernelClassifier("linear", prior_variance=1.0).fit([[0.0], [1.0]], ["a", "b"])
+    read = kernelfields.load(saved(model, tmp_path))
+    assert isinstance(read, KernelClassifier)
+    assert read.predict([[0.0], [1.0]]).tolist() == ["a", "b"]
+
+
+def test_the_class_of_the_last_step_names_the_function_that_reads_it(tmp_path):
+    path = saved(fitted(TextFeatures()), tmp_path)
+    with pytest.raises(ModelFileError, match=r"of kind 'Pipeline', .* load it with kernelfields\.load"):
+        ChainCRF.load(path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"kind": "pickle"}, "a transformer of the unknown kind 'pickle'"),
+        ({"window": 99}, "window must be a whole number from 0 to 15, got 99"),
+        ({"shapes": "yes"}, "shapes must be True or False, got 'yes'"),
+        ({"n_tags": -1}, "the number of columns of tags is -1"),
+        ({"new": 1}, "unexpected keyword argument 'new'"),
+        ({"tag_columns": "all"}, "tag_columns must be 'rest' or a list of columns, got 'all'"),
+    ],
+)
+def test_descriptions_that_are_not_sound_are_refused(changes, message, tmp_path):
+    path = saved(fitted(TextFeatures()), tmp_path)
+    document, _ = read_model(path, "Pipeline")
+    document["steps"][0]["transformer"] |= changes
+    write_model(path, "Pipeline", document, {})
+    with pytest.raises(ModelFileError, match=re.escape(message)) as refusal:
+        kernelfields.load(path)
+    assert str(path) in str(refusal.value)
+
+
+def test_text_features_remain_a_transformer_of_scikit_learn():
+    features = TextFeatures(window=1)
+    assert clone(features) == features
+    assert features.set_params(suffixes=2).get_params()["suffixes"] == 2
+    assert repr(features) == "TextFeatures(suffixes=2, window=1)"
+    pipeline = Pipeline([("words", features), ("model", ChainCRF(**FIXED))])
+    assert "TextFeatures" in pipeline._repr_html_()
+    assert clone(pipeline).set_params(words__prefixes=0).fit(WORDS, LABELS).predict(NEW)[1] == ["PER"]
+    assert json.dumps(features.describe())

@@ -1,0 +1,63 @@
+"""Answers of random small fields against plain enumeration: a slice of ``python -m benchmarks.fuzzing.brute_force``."""
+
+import numpy as np
+import pytest
+
+from benchmarks.fuzzing.brute_force import FIELDS, draw, run, run_field
+from benchmarks.fuzzing.fields.answers import Asked
+from benchmarks.fuzzing.fields.objective import check_objective
+from benchmarks.fuzzing.fields.tally import Tally
+
+#: Comparisons for each kind of field; some 2,000 in all.
+CHECKS = 200
+
+
+@pytest.mark.parametrize("kind", FIELDS)
+def test_answers_are_those_of_the_enumeration(kind):
+    tally = run(CHECKS, fields=[kind], announce=lambda failure: None)
+    assert not tally.failures, "\n".join(tally.failures)
+    assert tally.total >= CHECKS
+
+
+def test_a_field_follows_from_seed_kind_and_number():
+    first, second = Tally(), Tally()
+    for tally in (first, second):
+        run_field(tally, "Single", 3, 5)
+    assert first.counts == second.counts
+    assert first.where == second.where
+
+
+@pytest.fixture
+def asked():
+    drawn = draw("Single", np.random.default_rng(0))
+    return Asked(Tally(), drawn, drawn.new, None, [drawn.enumerated(item) for item in drawn.new])
+
+
+@pytest.mark.parametrize("question", ["labels", "marginals", "best", "entropies", "likelihoods"])
+def test_a_wrong_answer_is_found(asked, question):
+    """Coefficients of which the enumeration has not heard make every answer wrong."""
+    asked.drawn.draw_coefficients(np.random.default_rng(1))
+    getattr(asked, question)(np.random.default_rng(0))
+    assert asked.tally.failures
+    assert asked.tally.total > 0
+
+
+def test_a_wrong_objective_is_found():
+    drawn, tally = draw("Single", np.random.default_rng(0)), Tally()
+    drawn.draw_coefficients(np.random.default_rng(1))
+    check_objective(tally, drawn, np.random.default_rng(0))
+    wrong = [failure.partition(" is wrong")[0] for failure in tally.failures]
+    # Where the fit ended is not where the coefficients are; the objective elsewhere is that of the enumeration.
+    assert "objective of the fit" in wrong
+    assert "objective" not in wrong
+
+
+def test_a_question_that_raises_is_wrong():
+    tally = Tally()
+    with tally.asking("something"):
+        raise KeyError("missing")
+    tally.refused("what must be refused", lambda: 1)
+    assert [failure.partition(":")[0] for failure in tally.failures] == [
+        "something is wrong",
+        "what must be refused is wrong",
+    ]
