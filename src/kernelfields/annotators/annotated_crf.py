@@ -214,7 +214,7 @@ class AnnotatedCRF(StoredEstimator):
         if not isinstance(given, Annotated):
             raise TypeError(f"estimator must be a ChainCRF, GraphCRF or KernelClassifier, got {given!r}")
         if getattr(given, "warm_start", False):
-            raise ValueError("annotators are fitted afresh, with their confusions: leave out warm_start of the estimator")
+            raise ValueError("annotators are fitted afresh, with their confusions: leave out warm_start")
         field, engine = clone(given), given.engine
         if not isinstance(engine, Threads) and engine not in ("auto", "threads"):
             raise ValueError(f"annotators are for fields fitted by threads: engine='threads', got engine={engine!r}")

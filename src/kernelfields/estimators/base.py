@@ -1304,7 +1304,7 @@ class LabelledField(FieldEstimator[Data, Reader]):
     engine: EngineLike = parameter("auto")
     callbacks: Sequence[object] | None = parameter(None, lambda value, name: check_callbacks(value))
     class_weight: Mapping[object, float] | str | None = parameter(None, lambda value, name: check_class_weight(value))
-    l1: float = parameter(0.0, check_penalty)
+    l1: float | str = parameter(0.0, check_penalty)
     warm_start: bool = parameter(False)
 
     @property
@@ -1366,10 +1366,11 @@ class LabelledField(FieldEstimator[Data, Reader]):
 
     def _fit_first_batch(self, X: object, y: object, sample_weight: object) -> None:
         self._check_parameters()
+        for name in ("prior_variance", "edge_prior_variance", "bias_prior_variance"):
+            given = getattr(self, name, None)
+            if np.inf in (given if isinstance(given, list | tuple) else [given]):
+                raise ValueError(f"partial_fit needs a Gaussian prior: {name} is infinite")
         self._fit(X, y, sample_weight)
-        for term in self.field_.terms:
-            if not np.isfinite(term.prior_variance):
-                raise ValueError(f"partial_fit needs a Gaussian prior: prior_variance of {term.name!r} is infinite")
         known = Continuation.begin(self.field_.terms)
         data = self._read_fitted(X, y, sample_weight)
         _refuse_unknown(data)

@@ -306,6 +306,12 @@ class ChainCRF(SequenceField):
         check_labels(replace(data, labels=labels, evidence=evidence).filled, self.field_.spec, self.classes_)
         return labels, evidence
 
+    def _fit_first_batch(self, X: object, y: object, sample_weight: object) -> None:
+        for name, clique in name_cliques(self._described_cliques()):
+            if not np.isfinite(clique.prior_variance):
+                raise ValueError(f"partial_fit needs a Gaussian prior: prior_variance of {name!r} is infinite")
+        super()._fit_first_batch(X, y, sample_weight)
+
     def _read_batch(self, X: object, y: object, sample_weight: object) -> Chains:
         X = readable_again(X)
         self._reader = self._reader.with_rule(self.allowed, X, y, self.classes_, further=True)

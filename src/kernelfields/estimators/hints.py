@@ -120,6 +120,7 @@ ATTRIBUTES: Words = {
     "predict_proba": {"": _MARGINALS, "FrameCRF": "predict_marginals(df) gives a table with a column per label"},
     "predict_log_proba": {"": f"take the logarithm: {_MARGINALS}", "MultiLabelCRF": "use np.log(predict_proba(X))"},
     "decision_function": f"labels depend on each other; {_MARGINALS}, and log_likelihood(X, y) scores a labelling",
+    "coef_": dict.fromkeys(["FrameCRF", "AnnotatedCRF"], "estimator_ is the fitted field: estimator_.coef_"),
     "feature_names_in_": {"": "before a fit, and where this field was fitted on arrays, whose columns have no names"},
     "feature_importances_": {
         "ChainCRF": "weights() lists the weights of a linear field, explain(x) what moved the labels of a sequence",

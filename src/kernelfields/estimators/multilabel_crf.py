@@ -306,7 +306,7 @@ class MultiLabelCRF(ClassifierMixin, LabelledField[LabelledInstances, TableReade
         if not self._continues:
             designs: list[Design] = list(self._terms(sample, training).designs(list(training.spec.pairs.values())))
             return self._optimized(training, sample, designs, None)
-        training.threshold, terms = self.threshold_, self.field_.terms
+        terms = self.field_.terms
         designs = [
             sample.design(term.with_clique(copy.copy(term.clique).set_params(prior_variance=variance)))
             for term, variance in zip(terms, self._term_variances(training), strict=True)

@@ -206,8 +206,8 @@ def marginal_log_loss(
     losses = -logs[rows, true]
     if not per_sequence:
         return float(losses.mean())
-    y_true, _ = _listed(y_true, marginals)
-    counts = [len(known_places(single_labels(labels))) if is_partial(labels) else len(labels) for labels in y_true]
+    listed, _ = _listed(y_true, marginals)
+    counts = [len(known_places(single_labels(labels))) if is_partial(labels) else len(labels) for labels in listed]
     return np.bincount(np.repeat(np.arange(len(counts)), counts), losses, minlength=len(counts))
 
 
