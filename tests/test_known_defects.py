@@ -246,7 +246,7 @@ def test_d3_the_best_segmentations_stay_within_their_sequences():
 
 
 def said_of(tagged, seed=0):
-    """What two annotators announce: mostly the label, sometimes another of the same word, sometimes nothing."""
+    """What two annotators label: mostly the label, sometimes another of the same word, sometimes nothing."""
     random = np.random.default_rng(seed)
     said = {"anna": [], "ben": []}
     for name, errors in (("anna", 0.1), ("ben", 0.3)):

@@ -141,7 +141,7 @@ def test_an_interrupt_before_the_first_point_is_noted_has_nothing_to_return(monk
         def add(self, point):
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("kernelfields.solvers.loop._lower_bound", lambda posterior, tol: Interrupted())
+    monkeypatch.setattr("kernelfields.solvers.loop._lower_bound", lambda posterior, tol, enough: Interrupted())
     with pytest.raises(KeyboardInterrupt):
         minimize(small_posterior(), SOLVERS["lbfgs"]())
 
