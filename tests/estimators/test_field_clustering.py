@@ -150,6 +150,8 @@ def test_scikit_learns_checks_pass():
     failed = {each["check_name"]: str(each["exception"]) for each in results if each["status"] == "failed"}
     # Some checks ask for one cluster, which tells nothing apart.
     theirs = {"check_estimator_sparse_array", "check_estimator_sparse_matrix"}
+    # Optima are local: starts are partitions of the inputs, which are others where an input is there twice.
+    theirs |= {f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")}
     assert not {name: text for name, text in failed.items() if "n_clusters=1" not in text and name not in theirs}
     assert sum(each["status"] == "passed" for each in results) > 35
 

@@ -229,15 +229,17 @@ def test_decodings_are_checked(fitted):
         evaluate(y, y, decodings=[y])
     with pytest.raises(ValueError, match="decode must be 'viterbi', 'posterior' or None"):
         evaluate_model(crf, X, y, decode="best")
-    with pytest.raises(TypeError, match="evaluate_model takes a fitted ChainCRF or GraphCRF, got dict"):
+    with pytest.raises(TypeError, match="evaluate_model takes a fitted estimator of labels, got dict"):
         evaluate_model({}, X, y)
 
 
 def test_single_labels_are_sequences_of_length_one():
     X, y = np.array([[-2.0], [-1.0], [1.0], [2.0]]), np.array([0, 0, 1, 1])
     classifier = KernelClassifier("linear").fit(X, y)
-    with pytest.raises(TypeError, match=re.escape("of a classifier, evaluate(y[:, None], model.predict(X)[:, None])")):
-        evaluate_model(classifier, X, y)
+    found = evaluate_model(classifier, X, y, n_resamples=0)
+    assert found.accuracy.value == 1.0
+    assert found.log_likelihood.per_token.value == pytest.approx(classifier.log_likelihood(X, y) / 4)
+    assert evaluate_model(classifier, X, [0, None, 1, 1], n_resamples=0).n_tokens == 3
     with pytest.raises(ValueError, match=re.escape("as of a classifier, y_true[:, None]")):
         evaluate(y, classifier.predict(X))
     assert evaluate(y[:, None], classifier.predict(X)[:, None], n_resamples=0).accuracy.value == 1.0

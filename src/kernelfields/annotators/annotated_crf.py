@@ -46,6 +46,8 @@ from kernelfields.numerics.parameters import (
 )
 from kernelfields.numerics.threads import Workers
 
+# Questions of the field that can be asked here, in its words; attributes of its fit can be, too.
+_OF_THE_FIELD = (*("predict_nbest", "sample", "entropy", "filled", "explain", "weights", "summary", "show", "stream"),)
 #: The fields that annotators can be fitted with.
 Annotated: TypeAlias = ChainCRF | GraphCRF | KernelClassifier
 _KINDS: dict[str, type[Annotated]] = {kind.kind: kind for kind in (ChainCRF, RingCRF, GraphCRF, KernelClassifier)}
@@ -211,6 +213,8 @@ class AnnotatedCRF(StoredEstimator):
         given = ChainCRF() if self.estimator is None else self.estimator
         if not isinstance(given, Annotated):
             raise TypeError(f"estimator must be a ChainCRF, GraphCRF or KernelClassifier, got {given!r}")
+        if getattr(given, "warm_start", False):
+            raise ValueError("annotators are fitted afresh, with their confusions: leave out warm_start")
         field, engine = clone(given), given.engine
         if not isinstance(engine, Threads) and engine not in ("auto", "threads"):
             raise ValueError(f"annotators are for fields fitted by threads: engine='threads', got engine={engine!r}")
@@ -227,13 +231,13 @@ class AnnotatedCRF(StoredEstimator):
         check_is_fitted(self, "estimator_")
         return self.estimator_.predict(X, decode, **settings)
 
-    @available_if(lambda self: not is_classifier(self.estimator))
+    @available_if(lambda self: self.estimator is None or not is_classifier(self.estimator))
     def predict_marginals(self, X: object, **settings: Any) -> ByItem:
         """Return p(y_t | x) of each sequence or graph, columns as in ``classes_``."""
         check_is_fitted(self, "estimator_")
         return self.estimator_.predict_marginals(X, **settings)
 
-    @available_if(lambda self: is_classifier(self.estimator))
+    @available_if(lambda self: self.estimator is not None and is_classifier(self.estimator))
     def predict_proba(self, X: object, **settings: Any) -> np.ndarray:
         """Return p(y | x), (n, classes), columns as in ``classes_``."""
         check_is_fitted(self, "estimator_")
@@ -260,6 +264,19 @@ class AnnotatedCRF(StoredEstimator):
         by_item = counts if single else np.add.reduceat(counts, said.offsets[:-1])
         weights = check_sample_weight(sample_weight, len(by_item), SAMPLES if single else SEQUENCES)
         return float(weights @ self._log_likelihoods(X, said) / (weights @ by_item))
+
+    def __getattr__(self, name: str) -> Any:
+        # Only what is not found here comes this way.
+        of_the_fit = "estimator_" in vars(self) and name.endswith("_") and not name.startswith("_")
+        if name in _OF_THE_FIELD or of_the_fit:
+            check_is_fitted(self, "estimator_")
+            return getattr(self.estimator_, name)
+        return super().__getattr__(name)
+
+    def _asked_field(self, X: object, y: object) -> tuple[Annotated, object, object]:
+        """Return the field, with X and labels y that are known to be right: what evaluations ask."""
+        check_is_fitted(self, "estimator_")
+        return self.estimator_, X, y
 
     def consensus(self, X: object, y: object) -> ByItem:
         """Return the labels of each sequence, given the inputs and what annotators said of them.

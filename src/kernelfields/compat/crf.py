@@ -23,6 +23,7 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -48,6 +49,12 @@ from kernelfields.numerics.parameters import is_whole
 from kernelfields.numerics.sparse_rows import is_sparse
 
 KIND = "compat.CRF"
+# What can be asked besides the questions of sklearn-crfsuite: of the chain, in its words.
+_OF_THE_CHAIN = (
+    *("predict_nbest", "sample", "entropy", "log_likelihood", "filled", "stream", "laplace", "certify"),
+    *("weights", "explain", "summary", "show", "certificate_", "rkhs_certificate_", "solution_", "n_iter_"),
+    "sample_coefficients",
+)
 
 
 class OneLabel:
@@ -165,7 +172,8 @@ class CRF(BaseEstimator):
 
     Attributes
     ----------
-    chain_ : the ChainCRF behind the face, for all that it can do besides; a OneLabel if all labels were the same
+    chain_ : the ChainCRF behind the face; its questions, such as ``explain`` and ``log_likelihood``, can be asked here.
+        A OneLabel if all labels were the same
     training_log_ : TrainingLog with a dict per iteration
     """
 
@@ -352,6 +360,18 @@ class CRF(BaseEstimator):
         if named is None:
             named = self._named = NamedWeights(field)
         return named
+
+    def __getattr__(self, name: str) -> Any:
+        # Only what is not found here comes this way.
+        if name not in _OF_THE_CHAIN:
+            return object.__getattribute__(self, name)  # raises Python's own error, or a property's
+        if isinstance(field := self._fitted(), OneLabel):
+            raise AttributeError(f"there is no {name}: all labels of the fit were {field.classes_[0]!r}")
+        return getattr(field, name)
+
+    def _asked_field(self, X: object, y: object) -> tuple[ChainCRF | OneLabel, object, object]:
+        """Return the field, with X and y as it takes them: what evaluations ask."""
+        return self._fitted(), X, y
 
     def _fitted(self) -> ChainCRF | OneLabel:
         if not hasattr(self, "chain_"):

@@ -36,7 +36,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.basis.selection import Basis
 from kernelfields.engines.choice import answers_collections, resolve_engine, scoring_engine
-from kernelfields.engines.engine import Engine, Sample, SampleSettings
+from kernelfields.engines.engine import Engine, PackedData, Sample, SampleSettings
 from kernelfields.estimators.auto_parameters import (
     Data,
     NoProgress,
@@ -63,7 +63,7 @@ from kernelfields.features.scaling import uneven_spreads
 from kernelfields.fields.chains import weigh_classes
 from kernelfields.fields.cliques import USUAL_RANK
 from kernelfields.fields.constraints import ConstraintMasks
-from kernelfields.fields.evidence import LabelEvidence, as_evidence, read_labels, share_right
+from kernelfields.fields.evidence import LabelEvidence, SoftRows, as_evidence, read_labels, share_right
 from kernelfields.fields.ragged import Ragged, per_item, plain_strings
 from kernelfields.fields.reading import (
     SEQUENCES,
@@ -81,8 +81,9 @@ from kernelfields.inference.family import EDGE, warn_of_inference
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.labels import LabelKernel
 from kernelfields.kernels.registry import has_no_scale, has_one_scale
-from kernelfields.models.build import NamedCliques, build_designs
-from kernelfields.models.callbacks import Checkpoint
+from kernelfields.models.build import NamedCliques, build_designs, continued_designs
+from kernelfields.models.callbacks import Checkpoint, patience_of
+from kernelfields.models.continuation import Continuation, all_classes, fit_continued, with_labels, with_pivots
 from kernelfields.models.documents import (
     check_widths,
     checked_classes,
@@ -96,12 +97,14 @@ from kernelfields.models.documents import (
 )
 from kernelfields.models.field import Field
 from kernelfields.models.fit import (
+    DevelopmentSet,
     FieldKeeper,
     FitOptions,
     FittedBy,
     FittedField,
     fit_field,
     warn_of_fit,
+    warn_of_solution,
 )
 from kernelfields.models.partial import NATS_PER_POSITION, USUAL_TOLERANCE, PartialLabels, resolve_partial_labels
 from kernelfields.models.pilot_fit import FALLBACK, MOST_RANK, Choices, Pilot, Settings, Stage, split
@@ -112,6 +115,7 @@ from kernelfields.numerics.parameters import (
     check_choice,
     check_count,
     check_declared,
+    check_penalty,
     check_tolerance,
     count_or_none,
     declares_parameters,
@@ -168,6 +172,11 @@ Start: TypeAlias = tuple[list[Design], list[np.ndarray] | None]
 
 #: How labels are chosen: the best labelling as a whole, or the most probable label of each position.
 DECODINGS = ("auto", "viterbi", "posterior")
+# Parameters that may be others in the next batch of partial_fit: they do not describe the field.
+_MAY_CHANGE = (
+    *("solver", "tol", "max_iter", "dtype", "n_jobs", "engine", "random_state", "verbose", "callbacks"),
+    *("class_weight", "warm_start", "partial_labels", "decode", "decision", "inference"),
+)
 # Parameters that are left to the data, where these are too few to judge by.
 _FALLBACKS = {"prior_variance": FALLBACK, "rank": USUAL_RANK, "support": "all", "l1": 0.0}
 # The penalties of constraints that model files keep.
@@ -220,7 +229,10 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
     solution_: Solution = attribute()
     inference_: FittedBy | None = attribute()
     laplace_: LaplaceSamples = attribute()
+    continuation_: Continuation = attribute()
     evidence_path_: EvidencePath | None = attribute()
+    #: Log-likelihoods of the development set after each iteration, None without one; not kept in files.
+    dev_log_likelihoods_: np.ndarray | None = attribute()
     choices_: Choices = attribute()
     feature_names_in_: np.ndarray = attribute()
     _reader: Reader = attribute()
@@ -254,6 +266,12 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         """Return the data of the fit once more, labelled and weighted as they were in it."""
         return weigh_classes(self._read(X, y, sample_weight), self.classes_, self.class_weight)
 
+    def _learn_again(
+        self, X: object, y: object, sample_weight: object, part_of: tuple[Reader, np.ndarray] | None = None
+    ) -> tuple[Reader, Data, np.ndarray]:
+        """Return what :meth:`_learn` does for a fit that goes on: data as the present reader reads them."""
+        return self._reader, self._read_fitted(X, y, sample_weight), self.classes_
+
     def _family_spec(self, classes: np.ndarray, data: Data) -> FamilySpec:
         """Return what decides the family of labellings: which labels meet, and what they may be."""
         return FamilySpec(self._family_kind, len(classes))
@@ -264,6 +282,9 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
 
     def _designs(self, training: Training[Data, Reader], sample: Sample) -> Start:
         """Return the terms of the field on the sample, and the coefficients to start from, None for zero."""
+        if self._continues:
+            designs = continued_designs(training.cliques, self.field_.terms, sample)
+            return self._optimized(training, sample, designs, [term.known for term in self.field_.terms])
         designs = build_designs(training.cliques, sample, training.options.random, training.announce)
         return self._optimized(training, sample, designs, None)
 
@@ -338,7 +359,8 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
     ) -> Training[Data, Reader]:
         """Return what a fit works on: the data as they are read and scaled, where they go, and how they are fitted."""
         random = random_generator(self.random_state)
-        reader, data, classes = self._learn(X, y, sample_weight, part_of)
+        learn = self._learn_again if self._continues and part_of is None else self._learn
+        reader, data, classes = learn(X, y, sample_weight, part_of)
         spec, engine = self._family_spec(classes, data), self._engine(data)
         partial = self._partial_settings()
         criteria = partial.criteria(engine, data, reader, classes)
@@ -533,9 +555,33 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         """Return the options of the fit once its terms are known."""
         return training.options
 
+    def _held_out_data(self, training: Training[Data, Reader]) -> Data | None:
+        """Return the development set, read as the data of the fit were; None if there is none."""
+        X, y = training.held_out
+        if (X is None) != (y is None):
+            raise ValueError("a development set needs both X_dev and y_dev")
+        if X is None:
+            return None
+        try:
+            return self._read_beside(training, X, y)
+        except ValueError as error:
+            raise ValueError(f"development set: {error}") from error
+
+    def _read_beside(self, training: Training[Data, Reader], X: object, y: object) -> Data:
+        """Return labelled data beside those of a fit that is not over yet."""
+        reading = copy.copy(self)
+        reading._reader, reading.classes_ = training.reader, training.classes
+        reading.field_ = Field([], training.spec)
+        return reading._read(X, y)
+
     def _place_development(self, training: Training[Data, Reader]) -> int:
         """Put a development set beside the training data, if there is one; return its number of positions."""
-        return 0
+        data = self._held_out_data(training)
+        if data is None:
+            return 0
+        sample = training.place(data, training.cliques, training.data.n_positions, solved=False)
+        training.development = DevelopmentSet(sample, patience_of(check_callbacks(self.callbacks)))
+        return data.n_positions
 
     def _progress(self) -> FitProgress | NoProgress:
         """Return a context that shows the progress of a fit if ``verbose``."""
@@ -598,6 +644,8 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         certificates = (fitted.span, fitted.rkhs) if fitted.family.exact else None
         field, inference = Field(fitted.terms, training.spec), FittedBy.of(fitted.family)
         self.evidence_path_, self.choices_ = training.evidence_path, training.choices
+        development = training.development
+        self.dev_log_likelihoods_ = None if development is None else np.array(development.scores)
         for later in ("laplace_", "continuation_"):
             self.__dict__.pop(later, None)
         return self._set_field(training.reader, training.classes, field, inference, fitted.solution, certificates)
@@ -1205,8 +1253,11 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         solution = rebuild_solution(document["solution"], terms)
         steps, estimator.choices_ = document.get("evidence_path"), Choices.rebuild(document.get("choices"))
         estimator.evidence_path_ = None if steps is None else EvidencePath.rebuild(steps)
+        estimator.dev_log_likelihoods_ = None
         if "laplace" in document:
             estimator.laplace_ = LaplaceSamples.rebuild(document["laplace"], terms)
+        if "continuation" in document:
+            estimator.continuation_ = Continuation.rebuild(document["continuation"], terms)
         return estimator._set_field(reader, classes, Field(terms, spec), inference, solution, certificates)
 
     def _described_classes(self) -> np.ndarray | list:
@@ -1230,7 +1281,7 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
     def _rebuilt_spec(cls, described: Document, classes: np.ndarray) -> FamilySpec:
         """Return what decides the family of labellings, as it was described."""
         masks = None
-        if "constraints" in cls._get_param_names():
+        if "masks" in described:
             masks = ConstraintMasks(**described["masks"])
             masks.check(len(classes))
         return FamilySpec(cls._family_kind, len(classes), masks)
@@ -1258,6 +1309,12 @@ class LabelledField(FieldEstimator[Data, Reader]):
     engine: EngineLike = parameter("auto")
     callbacks: Sequence[object] | None = parameter(None, lambda value, name: check_callbacks(value))
     class_weight: Mapping[object, float] | str | None = parameter(None, lambda value, name: check_class_weight(value))
+    l1: float | str = parameter(0.0, check_penalty)
+    warm_start: bool = parameter(False)
+
+    @property
+    def _continues(self) -> bool:
+        return bool(self.warm_start) and hasattr(self, "field_")
 
     def score(
         self, X: object, y: object, sample_weight: ArrayLike | None = None, *, decode: str | None = None
@@ -1270,3 +1327,118 @@ class LabelledField(FieldEstimator[Data, Reader]):
         check_is_fitted(self, "field_")
         lengths = self._read(X).lengths
         return share_right(y, self.classes_, lengths, lambda: self.predict(X, decode), sample_weight, self._nouns)
+
+    # ---- batches, see docs/partial_fit.md
+
+    def partial_fit(
+        self, X: object, y: Any, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Fit one more batch of items, the posterior of those before as its prior; see docs/partial_fit.md.
+
+        An error leaves the estimator as it was. A Checkpoint among the callbacks is written after each batch, the
+        curvature included.
+        """
+        changed = copy.copy(self)
+        checkpoints = [watcher for watcher in check_callbacks(self.callbacks) if isinstance(watcher, Checkpoint)]
+        for checkpoint in checkpoints:
+            checkpoint.begin()
+        if not hasattr(self, "field_"):
+            changed._fit_first_batch(X, y, sample_weight)
+            if classes is not None:
+                changed._admit(changed._all_classes(y, classes))
+        else:
+            self._check_continues()
+            changed._admit(self._all_classes(y, classes))
+            changed._fit_next_batch(X, y, sample_weight)
+        self.__dict__.update(changed.__dict__)
+        self.__dict__.pop("laplace_", None)
+        for checkpoint in checkpoints:
+            checkpoint.end(self)
+        return self
+
+    def _all_classes(self, y: Any, classes: ArrayLike | None) -> np.ndarray:
+        """Return the classes so far, those of new labels and those that are named."""
+        return all_classes(self.classes_, y, classes)
+
+    def _described(self) -> dict[str, str]:
+        """Return what must not change from batch to batch."""
+        own = self.get_params(deep=False)
+        described = {name: repr(value) for name, value in own.items() if name not in _MAY_CHANGE}
+        if isinstance(allowed := own.get("allowed"), BaseEstimator):
+            # scikit-learn shortens the representation of a dictionary of many words.
+            described["allowed"] = f"{type(allowed).__name__}({allowed.get_params(deep=False)})"
+        return described
+
+    def _fit_first_batch(self, X: object, y: object, sample_weight: object) -> None:
+        self._check_parameters()
+        for name in ("prior_variance", "edge_prior_variance", "bias_prior_variance"):
+            given = getattr(self, name, None)
+            if np.inf in (given if isinstance(given, list | tuple) else [given]):
+                raise ValueError(f"partial_fit needs a Gaussian prior: {name} is infinite")
+        self._fit(X, y, sample_weight)
+        known = Continuation.begin(self.field_.terms)
+        data = self._read_fitted(X, y, sample_weight)
+        _refuse_unknown(data)
+        self.continuation_ = known.learn(self.field_, data, Workers(self.n_jobs))
+        self.continuation_.settings = self._described()
+
+    def _check_continues(self) -> None:
+        if not hasattr(self, "continuation_"):
+            raise ValueError(
+                "partial_fit goes on from batches that it fitted itself, whose curvature it keeps: begin with it, on a "
+                "clone(estimator), instead of fit"
+            )
+        present = self._described()
+        for name, before in self.continuation_.settings.items():
+            if present[name] != before:
+                raise ValueError(
+                    f"{name} was {before:.200} in the first batch and is {present[name]:.200}: set it back, or fit "
+                    "afresh"
+                )
+
+    def _admit(self, classes: np.ndarray) -> None:
+        """Let the field have these classes, the old ones among them."""
+        if len(classes) == len(self.classes_):
+            return
+        places, terms = np.searchsorted(classes, self.classes_), self.field_.terms
+        grown = with_labels(terms, places, len(classes))
+        self.continuation_ = self.continuation_.with_labels(grown, places, len(classes))
+        if (rule := getattr(self._reader, "allowed", None)) is not None:
+            self._reader = replace(self._reader, allowed=rule.with_labels(places, len(classes)))
+        self.classes_ = classes
+        self.field_ = Field(grown, self._spec_for(classes))
+        self._set_views()
+
+    def _spec_for(self, classes: np.ndarray) -> FamilySpec:
+        """Return what decides the family of labellings of the fitted field, if it had these classes."""
+        return replace(self.field_.spec, n_labels=len(classes))
+
+    def _read_batch(self, X: object, y: object, sample_weight: object) -> Data:
+        """Return the data of one more batch, as the field reads those of a fit."""
+        return self._read_fitted(X, y, sample_weight)
+
+    def _fit_next_batch(self, X: object, y: object, sample_weight: object) -> None:
+        data = self._read_batch(X, y, sample_weight)
+        _refuse_unknown(data)
+        terms = with_pivots(self.field_.terms, data)
+        known = self.continuation_.grown(terms)
+        settings = self._sample_settings(sum(not term.tied_everywhere for term in terms))
+        sample = self._engine(data).place(data, self.field_.spec, settings)
+        random = random_generator(self.random_state)
+        with self._progress() as progress:
+            options = self._fit_options(data, progress, random)
+            terms, solution = fit_continued(terms, known, sample, options)
+        self.field_ = Field(terms, self.field_.spec)
+        self.solution_ = solution
+        # The bound holds for this batch after the posterior before it; of the rest of the RKHS nothing is known.
+        span = Certificate("span", solution.value, solution.lower_bound, True, solution.gap_parts)
+        rkhs = Certificate("rkhs", solution.value, 0.0, False, solution.gap_parts)
+        self._certificates = None if self._certificates is None else (span, rkhs)
+        self.continuation_ = known.learn(self.field_, data, Workers(self.n_jobs))
+        self._set_views()
+        warn_of_solution(solution, self._tolerance, stacklevel=3)
+
+
+def _refuse_unknown(data: PackedData) -> None:
+    if data.evidence is not None and not isinstance(data.evidence, SoftRows):
+        raise ValueError("partial_fit needs labels that are all known, or SoftTargets; fit takes partly known ones")

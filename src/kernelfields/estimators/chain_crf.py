@@ -2,37 +2,32 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
 
 from kernelfields.engines.choice import is_collection
-from kernelfields.engines.engine import Sample
 from kernelfields.estimators.auto_parameters import Training
-from kernelfields.estimators.base import DECODINGS, KernelLike, LabelKernelLike, LabelledField, Start
+from kernelfields.estimators.base import DECODINGS, KernelLike, LabelKernelLike, LabelledField
 from kernelfields.estimators.stored import Functions
 from kernelfields.features.label_dictionary import AllowedLabelsRule, check_rule, readable_again, refuse_elsewhere
 from kernelfields.features.readers import ChainReader
 from kernelfields.fields.chains import Chains, weigh_classes
 from kernelfields.fields.cliques import CliqueSet, EdgeCliques, EndCliques, NodeCliques, StartCliques
 from kernelfields.fields.constraints import guess_scheme, resolve_constraints
-from kernelfields.fields.evidence import LabelEvidence, SoftRows, informative
-from kernelfields.fields.reading import random_generator
+from kernelfields.fields.evidence import LabelEvidence, informative
 from kernelfields.formats.model_file import Document
 from kernelfields.inference.checks import check_labels, check_lengths
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.ring import Rings
 from kernelfields.kernels.registry import resolve_kernel
-from kernelfields.models.build import NamedCliques, continued_designs, name_cliques
-from kernelfields.models.callbacks import Checkpoint, patience_of
-from kernelfields.models.continuation import Continuation, all_classes, fit_continued, with_labels, with_pivots
+from kernelfields.models.build import NamedCliques, name_cliques
+from kernelfields.models.callbacks import patience_of
 from kernelfields.models.field import Field
-from kernelfields.models.fit import DevelopmentSet, FittedField, warn_of_solution
+from kernelfields.models.fit import FittedField
 from kernelfields.models.partial import PartialLabels, with_unlabelled
 from kernelfields.models.pilot_fit import FALLBACK, Choices, Settings, Trial
 from kernelfields.models.stream import LabelStream
@@ -50,29 +45,11 @@ from kernelfields.numerics.parameters import (
     parameter,
     variances_or_auto,
 )
-from kernelfields.numerics.threads import Workers
 from kernelfields.numerics.windows import window_of_inputs
-from kernelfields.objective.bounds import Certificate
 from kernelfields.structure.candidates import default_candidates, learn_chain_cliques, resolve_search
 from kernelfields.structure.search import StructurePath, StructureSearch
 
 ChainTraining: TypeAlias = Training[Chains, ChainReader]
-#: Parameters that describe the field; those of the first batch of partial_fit must not change.
-_DESCRIBING = (
-    "kernel",
-    "edges",
-    "window",
-    "rank",
-    "basis",
-    "support",
-    "l1",
-    "prior_variance",
-    "scale",
-    "label_kernel",
-    "cliques",
-    "constraints",
-    "allowed",
-)
 # The l1 penalty that is tried beside none: CRFsuite's usual c1 in tutorials.
 _USUAL_L1 = 0.1
 # Labels that break the constraints have to be right more often by this share of positions.
@@ -103,6 +80,7 @@ class SequenceField(LabelledField[Chains, ChainReader]):
     label_kernel: LabelKernelLike = parameter("delta")
     constraints: object = parameter(None)
     decode: str = parameter("auto", one_of(*DECODINGS))
+    allowed: AllowedLabelsRule | None = parameter(None, or_none(lambda value, name: check_rule(value)))
 
     transitions_: np.ndarray | None = attribute()
 
@@ -136,6 +114,7 @@ class SequenceField(LabelledField[Chains, ChainReader]):
             if isinstance(term.clique, EdgeCliques) and term.tied_everywhere
         ]
         self.transitions_ = np.sum(tied, axis=0) if tied else None
+        self.allowed_ = self._reader.allowed
 
 
 @declares_parameters
@@ -237,13 +216,9 @@ class ChainCRF(SequenceField):
     support: str | float = parameter("auto", or_auto(check_support))
     l1: float | str = parameter("auto", or_auto(check_penalty))
     cliques: Sequence[CliqueSet] | StructureSearch | str | None = parameter(None)
-    allowed: AllowedLabelsRule | None = parameter(None, or_none(lambda value, name: check_rule(value)))
-    warm_start: bool = parameter(False)
     partial_labels: PartialLabels | None = parameter(None)
 
     structure_path_: StructurePath | None = attribute()
-    dev_log_likelihoods_: np.ndarray | None = attribute()
-    continuation_: Continuation = attribute()
 
     def fit(
         self,
@@ -292,9 +267,10 @@ class ChainCRF(SequenceField):
         chosen = self.allowed is None and not self._learns_cliques
         return chosen and not any(clique.needs_threads for clique in self._described_cliques())
 
-    @property
-    def _continues(self) -> bool:
-        return bool(self.warm_start) and hasattr(self, "field_")
+    def _learn_again(
+        self, X: object, y: object, sample_weight: object, part_of: tuple[ChainReader, np.ndarray] | None = None
+    ) -> tuple[ChainReader, Chains, np.ndarray]:
+        return self._learn(X, y, sample_weight)
 
     def _learn(
         self, X: object, y: object, sample_weight: object, part_of: tuple[ChainReader, np.ndarray] | None = None
@@ -330,29 +306,31 @@ class ChainCRF(SequenceField):
         check_labels(replace(data, labels=labels, evidence=evidence).filled, self.field_.spec, self.classes_)
         return labels, evidence
 
+    def _fit_first_batch(self, X: object, y: object, sample_weight: object) -> None:
+        for name, clique in name_cliques(self._described_cliques()):
+            if not np.isfinite(clique.prior_variance):
+                raise ValueError(f"partial_fit needs a Gaussian prior: prior_variance of {name!r} is infinite")
+        super()._fit_first_batch(X, y, sample_weight)
+
+    def _read_batch(self, X: object, y: object, sample_weight: object) -> Chains:
+        X = readable_again(X)
+        self._reader = self._reader.with_rule(self.allowed, X, y, self.classes_, further=True)
+        return super()._read_batch(X, y, sample_weight)
+
+    def _spec_for(self, classes: np.ndarray) -> FamilySpec:
+        return self._family_spec(classes, None)
+
     def _family_spec(self, classes: np.ndarray, data: Chains | None) -> FamilySpec:
         return FamilySpec(self._family_kind, len(classes), resolve_constraints(self.constraints, classes))
 
-    def _development_chains(self, training: ChainTraining) -> Chains | None:
-        X, y = training.held_out
-        if (X is None) != (y is None):
-            raise ValueError("a development set needs both X_dev and y_dev")
-        if X is None:
-            return None
-        try:
-            chains = training.reader.read(X, y, None, training.classes).for_fit()
-        except ValueError as error:
-            raise ValueError(f"development set: {error}") from error
-        check_labels(chains, training.spec, training.classes)
+    def _held_out_data(self, training: ChainTraining) -> Chains | None:
+        chains = super()._held_out_data(training)
+        if chains is not None:
+            check_labels(chains, training.spec, training.classes)
         return chains
 
-    def _place_development(self, training: ChainTraining) -> int:
-        chains = self._development_chains(training)
-        if chains is None:
-            return 0
-        sample = training.place(chains, training.cliques, training.data.n_positions, solved=False)
-        training.development = DevelopmentSet(sample, patience_of(check_callbacks(self.callbacks)))
-        return chains.n_positions
+    def _read_beside(self, training: ChainTraining, X: object, y: object) -> Chains:
+        return training.reader.read(X, y, None, training.classes).for_fit()
 
     def _cliques(self, training: ChainTraining) -> NamedCliques:
         described = self._described_cliques()
@@ -375,7 +353,7 @@ class ChainCRF(SequenceField):
             described,
             candidates,
             training.data,
-            self._development_chains(training),
+            self._held_out_data(training),
             place_chains=lambda chains: training.place(chains, named),
             options=replace(training.options, watch=None, criteria=None),
             announce=training.announce,
@@ -421,126 +399,15 @@ class ChainCRF(SequenceField):
             return chosen == "viterbi"
         return self._field().spec.constrained or guess_scheme(self.classes_.tolist()) is not None
 
-    def _designs(self, training: ChainTraining, sample: Sample) -> Start:
-        if not self._continues:
-            return super()._designs(training, sample)
-        designs = continued_designs(training.cliques, self.field_.terms, sample)
-        return self._optimized(training, sample, designs, [term.known for term in self.field_.terms])
-
     def _set_fitted(self, training: ChainTraining, fitted: FittedField) -> Self:
         super()._set_fitted(training, fitted)
         self.structure_path_ = training.structure_path
-        development = training.development
-        self.dev_log_likelihoods_ = None if development is None else np.array(development.scores)
         return self
-
-    def _set_views(self) -> None:
-        super()._set_views()
-        self.allowed_ = self._reader.allowed
 
     def stream(self, lag: float = 5, *, decode: str | None = None, every: int = 1) -> LabelStream:
         """Return a LabelStream: ``push`` the positions of a sequence as they come, ``end`` it; see docs/streams.md."""
         jointly = self._asked_jointly(decode)
         return LabelStream(self._field(), self._reader, self.classes_, lag, every, jointly, self.n_jobs)
-
-    # ---- batches, see docs/partial_fit.md
-
-    def partial_fit(
-        self, X: object, y: Any, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
-    ) -> Self:
-        """Fit one more batch of sequences, the posterior of those before as its prior; see docs/partial_fit.md.
-
-        An error leaves the estimator as it was. A Checkpoint among the callbacks is written after each batch, the
-        curvature included.
-        """
-        changed = copy.copy(self)
-        checkpoints = [watcher for watcher in check_callbacks(self.callbacks) if isinstance(watcher, Checkpoint)]
-        for checkpoint in checkpoints:
-            checkpoint.begin()
-        if not hasattr(self, "field_"):
-            changed._fit_first_batch(X, y, sample_weight)
-            if classes is not None:
-                changed._admit(np.union1d(changed.classes_, np.asarray(classes)))
-        else:
-            self._check_continues()
-            changed._admit(all_classes(self.classes_, y, classes))
-            changed._fit_next_batch(X, y, sample_weight)
-        self.__dict__.update(changed.__dict__)
-        self.__dict__.pop("laplace_", None)
-        for checkpoint in checkpoints:
-            checkpoint.end(self)
-        return self
-
-    def _described(self) -> dict[str, str]:
-        """Return what must not change from batch to batch."""
-        described = {name: repr(getattr(self, name)) for name in _DESCRIBING}
-        if isinstance(self.allowed, BaseEstimator):
-            # scikit-learn shortens the representation of a dictionary of many words.
-            described["allowed"] = f"{type(self.allowed).__name__}({self.allowed.get_params(deep=False)})"
-        return described
-
-    def _fit_first_batch(self, X: object, y: object, sample_weight: object) -> None:
-        self._check_parameters()
-        for name, clique in name_cliques(self._described_cliques()):
-            if not np.isfinite(clique.prior_variance):
-                raise ValueError(f"partial_fit needs a Gaussian prior: prior_variance of {name!r} is infinite")
-        self._fit(X, y, sample_weight)
-        known = Continuation.begin(self.field_.terms)
-        data = self._read_fitted(X, y, sample_weight)
-        _refuse_unknown(data)
-        self.continuation_ = known.learn(self.field_, data, Workers(self.n_jobs))
-        self.continuation_.settings = self._described()
-
-    def _check_continues(self) -> None:
-        if not hasattr(self, "continuation_"):
-            raise ValueError(
-                "partial_fit goes on from batches that it fitted itself, whose curvature it keeps: begin with it, on a "
-                "clone(estimator), instead of fit"
-            )
-        present = self._described()
-        for name, before in self.continuation_.settings.items():
-            if present[name] != before:
-                raise ValueError(
-                    f"{name} was {before:.200} in the first batch and is {present[name]:.200}: set it back, or fit "
-                    "afresh"
-                )
-
-    def _admit(self, classes: np.ndarray) -> None:
-        """Let the field have these classes, the old ones among them."""
-        if len(classes) == len(self.classes_):
-            return
-        places, terms = np.searchsorted(classes, self.classes_), self.field_.terms
-        grown = with_labels(terms, places, len(classes))
-        self.continuation_ = self.continuation_.with_labels(grown, places, len(classes))
-        if self._reader.allowed is not None:
-            self._reader = replace(self._reader, allowed=self._reader.allowed.with_labels(places, len(classes)))
-        self.classes_ = classes
-        self.field_ = Field(grown, self._family_spec(classes, None))
-        self._set_views()
-
-    def _fit_next_batch(self, X: object, y: object, sample_weight: object) -> None:
-        X = readable_again(X)
-        self._reader = self._reader.with_rule(self.allowed, X, y, self.classes_, further=True)
-        data = self._reader.read(X, y, sample_weight, self.classes_).for_fit()
-        _refuse_unknown(data)
-        check_labels(data, self.field_.spec, self.classes_)
-        data = weigh_classes(data, self.classes_, self.class_weight)
-        terms = with_pivots(self.field_.terms, data)
-        known = self.continuation_.grown(terms)
-        settings = self._sample_settings(sum(not term.tied_everywhere for term in terms))
-        sample = self._engine(data).place(data, self.field_.spec, settings)
-        random = random_generator(self.random_state)
-        with self._progress() as progress:
-            options = self._fit_options(data, progress, random)
-            terms, solution = fit_continued(terms, known, sample, options)
-        self.field_ = Field(terms, self.field_.spec)
-        self.solution_ = solution
-        # The bound holds for this batch after the posterior before it; of the rest of the RKHS nothing is known.
-        span = Certificate("span", solution.value, solution.lower_bound, True, solution.gap_parts)
-        self._certificates = span, Certificate("rkhs", solution.value, 0.0, False, solution.gap_parts)
-        self.continuation_ = known.learn(self.field_, data, Workers(self.n_jobs))
-        self._set_views()
-        warn_of_solution(solution, self._tolerance, stacklevel=3)
 
     def _describe_spec(self) -> Document:
         # Readers of model files need not guess whether labels are those of entities.
@@ -550,15 +417,8 @@ class ChainCRF(SequenceField):
     def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
         """Return the estimator that was described."""
         estimator = super().from_document(document, callables)
-        estimator.dev_log_likelihoods_, estimator.structure_path_ = None, None
-        if "continuation" in document:
-            estimator.continuation_ = Continuation.rebuild(document["continuation"], estimator.field_.terms)
+        estimator.structure_path_ = None
         return estimator
-
-
-def _refuse_unknown(data: Chains) -> None:
-    if data.evidence is not None and not isinstance(data.evidence, SoftRows):
-        raise ValueError("partial_fit needs labels that are all known, or SoftTargets; fit takes partly known ones")
 
 
 class RingReader(ChainReader):

@@ -43,6 +43,7 @@ from kernelfields.density.quadrature import (
 )
 from kernelfields.density.sampling import Target, draw
 from kernelfields.estimators.base import BasisLike, KernelLike, Seed
+from kernelfields.estimators.inspecting.weights import changed_parameters
 from kernelfields.estimators.stored import Functions, StoredEstimator
 from kernelfields.family.finite import FiniteFamily
 from kernelfields.features.readers import refuse_named_features
@@ -67,8 +68,10 @@ from kernelfields.numerics.parameters import (
     or_none,
     parameter,
 )
+from kernelfields.numerics.registry import parameter_defaults
 from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.designs.design import kernel_quadratic_form
+from kernelfields.reports.inspection import DensitySummary
 
 _BATCH_ROWS = 20_000
 # By how much a log partition may differ from what it was on another machine, beyond its error.
@@ -299,6 +302,22 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
     def entropy(self) -> float:
         """Return -E log p(x), in nats."""
         return -float(self.expectation(self.score_samples))
+
+    def summary(self) -> DensitySummary:
+        """Return the fitted density at a glance, to be printed or shown by a notebook."""
+        check_is_fitted(self, "coef_")
+        low, high = self.box_.T
+        nodes, error = self.quadrature_.n_nodes(len(self.box_)), self.log_partition_error_
+        figures = {
+            "box": " x ".join(f"[{a:.4g}, {b:.4g}]" for a, b in zip(low, high, strict=True)),
+            "mean": ", ".join(f"{value:.4g}" for value in self.mean()),
+            "entropy": f"{self.entropy():.4g} nats",
+            "integral": f"one within {error:.2g} nats, by {nodes:,} nodes ({self.quadrature_.kind})",
+            "fit": f"{self.n_iter_} Newton steps, {self.certificate_}",
+        }
+        own = changed_parameters(self.get_params(deep=False), parameter_defaults(type(self)))
+        heading = f"{type(self).__name__}: {len(self.box_)} dimensions, {self.basis_.rank:,} basis functions"
+        return DensitySummary(heading, figures, own)
 
     def certify(self, X: ArrayLike, sample_weight: ArrayLike | None = None) -> Certificate:
         """Return how far the fit to X can be from the best one among all functions of the RKHS.

@@ -8,31 +8,39 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import entr
 from sklearn.base import ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.engines.engine import Sample
+from kernelfields.engines.engine import Engine, Sample
+from kernelfields.engines.threads import Threads
 from kernelfields.estimators.auto_parameters import NoProgress, Training, input_candidates
-from kernelfields.estimators.base import ByItem, FieldEstimator, KernelLike, Start
-from kernelfields.estimators.kernel_classifier import single_nodes
+from kernelfields.estimators.base import ByItem, EngineLike, FieldEstimator, KernelLike, Start
+from kernelfields.estimators.inspecting.explanations import one_row
+from kernelfields.estimators.kernel_classifier import partly_labelled, single_nodes
 from kernelfields.estimators.stored import Functions
 from kernelfields.features.readers import ChainReader, TableReader, is_feature_sequences
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.cliques import EdgeCliques, GraphNodes, NodeCliques
+from kernelfields.fields.evidence import LabelEvidence, read_labels
 from kernelfields.fields.graphs import Graphs
 from kernelfields.fields.ragged import Ragged
-from kernelfields.fields.reading import is_sequence, open_groups
+from kernelfields.fields.reading import SAMPLES, check_sample_weight, is_sequence, open_groups
 from kernelfields.formats.model_file import Document
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.models.build import NamedCliques, name_cliques
+from kernelfields.models.callbacks import Checkpoint
 from kernelfields.models.clusters import STARTS, ClimbOptions, Clusters, find_clusters
 from kernelfields.models.field import Field
 from kernelfields.models.fit import FittedBy
 from kernelfields.models.pilot_fit import Choices
+from kernelfields.models.stream import LabelStream
 from kernelfields.numerics.parameters import (
     attribute,
+    check_callbacks,
     check_count,
     check_prior_variance,
     check_tolerance,
@@ -100,6 +108,9 @@ class FieldClustering(ClusterMixin, FieldEstimator[Chains | Graphs, ChainReader 
     dtype, n_jobs, random_state : as in ChainCRF
     verbose : int, default 0
         1 shows where the search is, 2 every iteration.
+    callbacks : callables that see each Iteration of each climb; returning True ends the climb. A ``Checkpoint``
+        among them writes the model when the search ends.
+    engine : "threads" or Threads, where features are kept
 
     Attributes
     ----------
@@ -114,9 +125,7 @@ class FieldClustering(ClusterMixin, FieldEstimator[Chains | Graphs, ChainReader 
     """
 
     kind = "FieldClustering"
-    engine = "threads"
     solver = "auto"
-    callbacks = None
 
     n_clusters: int = parameter(8, check_count, first=True)
     kernel: KernelLike = parameter("auto")
@@ -129,6 +138,8 @@ class FieldClustering(ClusterMixin, FieldEstimator[Chains | Graphs, ChainReader 
     n_init: int = parameter(5, check_count)
     tol: float = parameter(1e-4, lambda value, name: check_tolerance(value))
     max_iter: int = parameter(300, check_count)
+    callbacks: Sequence[object] | None = parameter(None, lambda value, name: check_callbacks(value))
+    engine: EngineLike = parameter("threads")
 
     labels_: ByItem = attribute()
     information_: float = attribute()
@@ -140,17 +151,22 @@ class FieldClustering(ClusterMixin, FieldEstimator[Chains | Graphs, ChainReader 
         tags.input_tags.sparse = True
         return tags
 
-    def fit(self, X: object, y: object = None) -> Self:
+    def fit(self, X: object, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
         """Find clusters of inputs X (n, d), or of the positions of sequences X; Ctrl-C keeps the best so far.
 
-        y is not looked at; it is there for pipelines.
+        y is not looked at; it is there for pipelines. ``sample_weight`` holds a weight of each input or sequence.
         """
         self._check_parameters()
+        checkpoints = [watcher for watcher in check_callbacks(self.callbacks) if isinstance(watcher, Checkpoint)]
+        for checkpoint in checkpoints:
+            checkpoint.begin()
         with self._progress() as progress:
-            training = self._training(X, None, None, progress)
+            training = self._training(X, None, sample_weight, progress)
             with blas_threads(self._blas_limit(training.data.n_positions)):
                 found, designs = self._search(training, progress)
         self._set_clusters(training, designs, found)
+        for checkpoint in checkpoints:
+            checkpoint.end(self)
         self._warn(found)
         return self
 
@@ -164,7 +180,13 @@ class FieldClustering(ClusterMixin, FieldEstimator[Chains | Graphs, ChainReader 
         sample = training.place(training.data, training.cliques)
         designs, _ = settled._designs(training, sample)
         options = ClimbOptions(
-            self.init, self.n_init, self.tol, self.max_iter, training.options.random, progress.announce, progress
+            self.init,
+            self.n_init,
+            self.tol,
+            self.max_iter,
+            training.options.random,
+            progress.announce,
+            training.options.watch,
         )
         data, spec = training.data, training.spec
         return find_clusters(designs, data, spec, Workers(self.n_jobs), options), designs  # type: ignore[arg-type]
@@ -229,12 +251,14 @@ class FieldClustering(ClusterMixin, FieldEstimator[Chains | Graphs, ChainReader 
         if holds_sequences(X):
             reader = ChainReader()
             inputs, offsets = reader.learn_inputs(X)
-            data: Chains | Graphs = Chains(inputs, offsets, None, _shares(len(offsets) - 1, inputs.shape[0]))
+            weights = check_sample_weight(sample_weight, len(offsets) - 1)
+            data: Chains | Graphs = Chains(inputs, offsets, None, _shares(weights, np.diff(offsets)))
         else:
             _refuse_nothing(X)
             reader = TableReader()
             inputs = reader.learn(self, X)[0]
-            data = single_nodes(inputs, weights=_shares(inputs.shape[0], inputs.shape[0]))
+            weights = check_sample_weight(sample_weight, inputs.shape[0], SAMPLES)
+            data = single_nodes(inputs, weights=_shares(weights, np.ones(len(weights))))
         if data.n_positions < self.n_clusters:
             part = "positions" if isinstance(data, Chains) else "samples"
             raise ValueError(
@@ -243,13 +267,35 @@ class FieldClustering(ClusterMixin, FieldEstimator[Chains | Graphs, ChainReader 
         return reader, data, np.arange(self.n_clusters)
 
     def _read(self, X: object, y: object = None, sample_weight: object = None) -> Chains | Graphs:
-        X, _ = open_groups(X, None, getattr(self._reader, "columns", None))
+        X, y = open_groups(X, y, getattr(self._reader, "columns", None))
         if holds_sequences(X) != self._on_sequences:
             expected = "a list of sequences" if self._on_sequences else "a table (n, d) of single inputs"
             raise ValueError(f"these clusters were found in other inputs: X must be {expected}")
         if isinstance(self._reader, ChainReader):
-            return self._reader.read(X)
-        return single_nodes(self._reader.read(self, X)[0])
+            return self._reader.read(X, y, sample_weight, self.classes_)
+        inputs = self._reader.read(self, X)[0]
+        return single_nodes(inputs) if y is None else partly_labelled(inputs, y, sample_weight, self.classes_)[0]
+
+    def _read_known(self, known: object, data: Chains | Graphs) -> tuple[np.ndarray, LabelEvidence | None]:
+        if self._on_sequences:
+            return super()._read_known(known, data)
+        return read_labels([known], self.classes_, np.array([data.n_positions]), SAMPLES)[:2]
+
+    def _engine(self, data: Chains | Graphs) -> Engine:
+        engine = super()._engine(data)
+        if not isinstance(engine, Threads):
+            raise ValueError(
+                f"clusters are found by threads of this process: use engine='threads', got {engine.name!r}"
+            )
+        return engine
+
+    def _one_item(self, x: object, y: object, caller: str) -> Chains | Graphs:
+        if self._on_sequences:
+            return super()._one_item(x, y, caller)
+        data = self._read(one_row(x), None if y is None else np.atleast_1d(np.asarray(y)))
+        if data.n_positions != 1:
+            raise ValueError(f"{caller} takes one sample, got {data.n_positions}: pass one, such as X[:1]")
+        return data
 
     @property
     def _on_sequences(self) -> bool:
@@ -276,12 +322,27 @@ class FieldClustering(ClusterMixin, FieldEstimator[Chains | Graphs, ChainReader 
         check_is_fitted(self, "field_")
         return -self.solution_.value
 
-    def predict_proba(self, X: object) -> np.ndarray:
-        """Return the probabilities of the clusters of single inputs, (n, n_clusters)."""
+    def predict_proba(self, X: object, *, known: object = None) -> np.ndarray:
+        """Return the probabilities of the clusters of single inputs, (n, n_clusters), given what is ``known``."""
         check_is_fitted(self, "field_")
         if self._on_sequences:
             raise ValueError("these are clusters of sequences: predict_marginals(X) gives one array for each")
-        return super().predict_marginals(X)
+        return super().predict_marginals(X, known=known)
+
+    def score(self, X: object, y: object = None, sample_weight: ArrayLike | None = None) -> float:
+        """Return the mutual information of clusters and new inputs, in nats: H(mean of p_t) - mean of H(p_t)."""
+        parts = list(self._answers(X))
+        marginals = np.concatenate([answers.marginals for answers in parts])
+        lengths = np.concatenate([answers.data.lengths for answers in parts])
+        weights = np.repeat(_shares(check_sample_weight(sample_weight, len(lengths), self._nouns), lengths), lengths)
+        return float(entr(weights @ marginals).sum() - weights @ entr(marginals).sum(axis=1))
+
+    def stream(self, lag: float = 5, *, decode: str | None = None, every: int = 1) -> LabelStream:
+        """Return a LabelStream of the positions of a sequence, as :meth:`ChainCRF.stream` does."""
+        jointly = self._asked_jointly(decode)
+        if not isinstance(self._reader, ChainReader):
+            raise ValueError("these are clusters of single inputs, which come in no order: predict_proba(X)")
+        return LabelStream(self._field(), self._reader, self.classes_, lag, every, jointly, self.n_jobs)
 
     def predict_marginals(
         self, X: object, cliques: str | None = None, *, uncertainty: bool | str = False, known: object = None
@@ -360,9 +421,9 @@ def _refuse_nothing(X: object) -> None:
         raise ValueError("X is empty: pass a table (n, d) of single inputs, or a list of sequences")
 
 
-def _shares(count: int, n_positions: int) -> np.ndarray:
-    """Return the weights of sequences or inputs in a mean over all positions."""
-    return np.full(count, 1.0 / max(1, n_positions))
+def _shares(weights: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Return the weights of sequences or inputs, of some lengths, in a mean over all positions."""
+    return weights / max(float(weights @ lengths), np.finfo(float).tiny)
 
 
 def _at_usual_variance(design: Design, data: Chains | Graphs) -> Design:

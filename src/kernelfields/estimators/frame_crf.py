@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
+from functools import partial, wraps
 from typing import Any, Self
 
 import numpy as np
@@ -15,19 +16,33 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.estimators.chain_crf import ChainCRF
-from kernelfields.estimators.hints import AdvisedEstimator
-from kernelfields.features.frames import FrameReader, FrameSequences
+from kernelfields.estimators.chain_crf import ChainCRF, RingCRF
+from kernelfields.estimators.segment_crf import SegmentCRF
+from kernelfields.estimators.stored import Functions, StoredEstimator
+from kernelfields.features.frames import NUMBER, TEXT, FrameReader, FrameSequences
+from kernelfields.fields.evidence import SoftTargets
+from kernelfields.formats.model_file import Document
 from kernelfields.numerics.parameters import declares_parameters, parameter
+
+# Questions of the field that take a table in the place of sequences: alone, with its labels, or the rows of one
+# sequence. Others, without inputs, are asked as they are, and so are the attributes of the fit.
+_OF_TABLES = ("predict_nbest", "sample", "entropy", "predict_variances")
+_OF_LABELS = ("log_likelihood", "filled", "laplace", "certify")
+_OF_ONE = ("explain", "show")
+_OF_THE_FIT = ("weights", "summary", "stream", "sample_coefficients")
+# The fields that its model files may hold.
+_KEPT = (ChainCRF, RingCRF, SegmentCRF)
 
 
 @declares_parameters
-class FrameCRF(AdvisedEstimator):
+class FrameCRF(StoredEstimator):
     """A field on tables of pandas, polars or pyarrow: one row per position, a column of sequence ids, one of labels.
 
     ``fit(df)`` takes features and labels from the columns; ``predict(df)`` answers by a column of the same library,
     with the index and in the order of the rows. Columns are found by name, so that their order does not matter, and
-    columns that the fit did not see are left aside.
+    columns that the fit did not see are left aside. The other questions of the field take tables as well:
+    ``predict_nbest``, ``entropy`` and ``log_likelihood`` answer for each sequence, ``sample`` by columns, ``explain``
+    and ``show`` for the rows of one sequence.
 
     Rows are the samples of scikit-learn here, and a fold must not cut a sequence: give cross-validation the ids, as in
     ``cross_val_score(FrameCRF(...), df, groups=df["sequence"], cv=GroupKFold(5))``. Labels may be passed as ``y``
@@ -54,6 +69,8 @@ class FrameCRF(AdvisedEstimator):
     feature_names_in_, n_features_in_ : columns of features that the fit has seen, and their number
     """
 
+    kind = "FrameCRF"
+
     estimator: BaseEstimator | None = parameter(None, first=True)
     sequence: Hashable = parameter("sequence")
     label: Hashable = parameter("label")
@@ -61,16 +78,40 @@ class FrameCRF(AdvisedEstimator):
     sort: bool | Hashable = parameter(False)
 
     def fit(self, X: object, y: object = None, **settings: Any) -> Self:
-        """Fit the field to a table; ``y``, a label per row, takes the place of its column of labels.
+        """Fit the field to a table; ``y``, a label per row or SoftTargets, takes the place of its column of labels.
 
-        ``settings`` go to the ``fit`` of the estimator. Labels may be missing, which is unknown, if its
-        ``partial_labels`` is given.
+        ``settings`` go to the ``fit`` of the estimator; ``X_dev`` and ``X_unlabelled`` are tables. Labels may be
+        missing, which is unknown, if its ``partial_labels`` is given.
         """
         reader = FrameReader(self.sequence, self.label, self.features, self.sort)
         estimator = ChainCRF() if self.estimator is None else clone(self.estimator)
-        sequences = reader.learn(X, y, partly=getattr(estimator, "partial_labels", None) is not None)
-        self.estimator_ = estimator.fit(sequences.X, sequences.y, **settings)
-        self._reader = reader
+        if getattr(estimator, "warm_start", False) and hasattr(self, "estimator_"):
+            estimator = self.estimator_.set_params(**estimator.get_params(deep=False))
+        if isinstance(y, SoftTargets):
+            # One table of targets for each sequence, in the order of their first rows.
+            sequences = replace(reader.learn(X, [""] * len(X)), y=y)  # type: ignore[arg-type]  # a table has a length
+        else:
+            sequences = reader.learn(X, y, partly=getattr(estimator, "partial_labels", None) is not None)
+        if settings.get("X_dev") is not None:
+            beside = reader.read(settings["X_dev"], settings.get("y_dev"), labelled=True)
+            settings |= {"X_dev": beside.X, "y_dev": beside.y}
+        if settings.get("X_unlabelled") is not None:
+            settings["X_unlabelled"] = reader.read(settings["X_unlabelled"]).X
+        return self._keep(estimator.fit(sequences.X, sequences.y, **settings), reader)
+
+    def partial_fit(self, X: object, y: object = None, **settings: Any) -> Self:
+        """Fit one more table of sequences, as :meth:`ChainCRF.partial_fit` does; ``y`` as in :meth:`fit`."""
+        if not hasattr(self, "estimator_"):
+            reader = FrameReader(self.sequence, self.label, self.features, self.sort)
+            estimator, sequences = clone(ChainCRF() if self.estimator is None else self.estimator), reader.learn(X, y)
+        else:
+            reader, estimator = self._reader, self.estimator_
+            sequences = reader.read(X, y, labelled=True)
+        return self._keep(estimator.partial_fit(sequences.X, sequences.y, **settings), reader)
+
+    def _keep(self, estimator: Any, reader: FrameReader) -> Self:
+        """Take a fitted field, and the reader of its tables, for one's own."""
+        self.estimator_, self._reader = estimator, reader
         self.feature_names_in_ = np.array(reader.feature_names, dtype=object)
         self.n_features_in_ = len(reader.feature_names)
         return self
@@ -98,8 +139,10 @@ class FrameCRF(AdvisedEstimator):
     def predict_marginals(self, X: object, *, known: object = None, **settings: object) -> object:
         """Return a table with p(y_t | x) for each row, a column per label, named by it; ``known`` as for predict."""
         sequences, given = self._given(X, known)
-        settings |= given
-        return sequences.columns(self._ask("predict_marginals", sequences.X, **settings), self.classes_)
+        answer = self._ask("predict_marginals", sequences.X, **given, **settings)
+        if settings.get("cliques") is None:
+            return sequences.columns(answer, self.classes_)
+        return sequences.columns(answer[0], self.classes_), answer[1]
 
     def _given(self, X: object, known: object) -> tuple[FrameSequences, dict[str, object]]:
         """Return the sequences of a table, and the keyword of the estimator for what is known of their labels."""
@@ -116,9 +159,99 @@ class FrameCRF(AdvisedEstimator):
         sequences = self.sequences(X, y, labelled=True)
         return self.estimator_.score(sequences.X, sequences.y)
 
-    def _ask(self, question: str, X: list, **settings: object) -> list:
-        """Return an answer of the estimator, or of the last step of a pipeline."""
+    def to_document(self) -> Document:
+        """Return the fitted field and the names of its columns as plain values and arrays; of a search the best one."""
+        field = getattr(self.estimator_, "best_estimator_", self.estimator_)
+        if not isinstance(field, _KEPT):
+            raise ValueError(
+                f"a FrameCRF around a {type(field).__name__} has no model file: save the steps of a pipeline on their "
+                "own, estimator_[-1].save(path) the field"
+            )
+        names = {"sequence": self.sequence, "label": self.label, "sort": self.sort}
+        kinds = self._reader.kinds
+        for name in (*names.values(), *kinds):
+            if not isinstance(name, str | int):
+                raise ValueError(f"names of columns in a model file are text or whole numbers, got {name!r}")
+        columns = [[name, kind] for name, kind in kinds.items()]
+        chosen = self.features is not None
+        return {**names, "columns": columns, "chosen": chosen, "kind": field.kind, "field": field.to_document()}
+
+    @classmethod
+    def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
+        """Return the estimator that was described; errors of any kind if it is not sound."""
+        field = {kind.kind: kind for kind in _KEPT}[document["kind"]].from_document(document["field"], callables)
+        kinds = dict(document["columns"])
+        if not kinds or not {*kinds.values()} <= {NUMBER, TEXT}:
+            raise ValueError("the columns of features must hold numbers or text")
+        features = list(kinds) if document["chosen"] else None
+        own = {name: document[name] for name in ("sequence", "label", "sort")}
+        reader = FrameReader(**own, features=features, kinds=kinds)
+        return cls(clone(field), features=features, **own)._keep(field, reader)
+
+    def __getattr__(self, name: str) -> Any:
+        # Only what is not found here comes this way.
+        of_the_fit = name in _OF_THE_FIT or (
+            name.endswith("_") and not name.startswith("_") and "estimator_" in vars(self)
+        )
+        if not of_the_fit and name not in (*_OF_TABLES, *_OF_LABELS, *_OF_ONE):
+            return super().__getattr__(name)
+        check_is_fitted(self, "estimator_")
+        asked = getattr(self._opened([])[1], name)
+        if of_the_fit:
+            return asked
+        ask = (
+            self._ask_of_table
+            if name in _OF_TABLES
+            else self._ask_of_labels
+            if name in _OF_LABELS
+            else self._ask_of_one
+        )
+        return wraps(asked)(partial(ask, name))
+
+    def _ask_of_table(self, name: str, X: object, *arguments: object, known: object = None, **settings: object) -> Any:
+        """Return what the field answers for the sequences of a table: columns where there is an answer for each row."""
+        sequences, given = self._given(X, known)
+        found = self._ask(name, sequences.X, *arguments, **given, **settings)
+        if name == "predict_variances":
+            return sequences.columns(found, self.classes_)
+        if name != "sample":
+            return found
+        if found and np.ndim(found[0]) > 1:
+            return sequences.columns([draws.T for draws in found], range(len(found[0])))
+        return sequences.column(found, str(self.label))
+
+    def _ask_of_labels(
+        self, name: str, X: object, y: object = None, *arguments: object, known: object = None, **settings: object
+    ) -> Any:
+        """Return what the field answers for the sequences of a table and their labels, ``y`` or a column of it."""
+        partly = name in ("log_likelihood", "filled")
+        sequences = self._reader.read(X, y, labelled=True, partly=partly)
+        given = self._given(X, known)[1]
+        return self._ask(name, sequences.X, sequences.y, *arguments, **given, **settings)
+
+    def _ask_of_one(self, name: str, X: object, y: object = None, *arguments: object, **settings: object) -> Any:
+        """Return what the field answers for the rows of one sequence; ``y`` holds their labels."""
+        sequences = self.sequences(X, y, labelled=y is not None)
+        if len(sequences.X) != 1:
+            raise ValueError(f"{name} takes the rows of one sequence, and the table has {len(sequences.X)} sequences")
+        inputs, field = self._opened(sequences.X)
+        labels = None if sequences.y is None else sequences.y[0]
+        return getattr(field, name)(inputs[0], labels, *arguments, **settings)
+
+    def _asked_field(self, X: object, y: object) -> tuple[Any, list, list | None]:
+        """Return the field, with X and y as it takes them: what evaluations ask."""
+        sequences = self.sequences(X, y, labelled=True)
+        inputs, field = self._opened(sequences.X)
+        return field, inputs, sequences.y
+
+    def _opened(self, X: list) -> tuple[list, Any]:
+        """Return inputs as the field sees them, and the field, the last step of a pipeline."""
         estimator = self.estimator_
-        if isinstance(estimator, Pipeline):
-            X, estimator = estimator[:-1].transform(X) if len(estimator) > 1 else X, estimator[-1]
-        return getattr(estimator, question)(X, **settings)
+        if not isinstance(estimator, Pipeline):
+            return X, estimator
+        return estimator[:-1].transform(X) if len(estimator) > 1 and X else X, estimator[-1]
+
+    def _ask(self, question: str, X: list, *arguments: object, **settings: object) -> Any:
+        """Return an answer of the field."""
+        inputs, field = self._opened(X)
+        return getattr(field, question)(inputs, *arguments, **settings)

@@ -16,9 +16,12 @@ from kernelfields.estimators.inspecting.explanations import Compared, input_name
 from kernelfields.features.readers import GraphReader
 from kernelfields.fields.chains import weigh_classes
 from kernelfields.fields.cliques import CliqueSet, EdgeCliques, GraphFactors, GraphNodes, NodeCliques
+from kernelfields.fields.constraints import resolve_constraints
 from kernelfields.fields.graph_reading import GRAPHS
 from kernelfields.fields.graphs import Graphs
+from kernelfields.fields.reading import locate
 from kernelfields.inference.choice import FamilySpec, check_method, family_of
+from kernelfields.inference.family import EDGE
 from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.models.partial import PartialLabels, with_unlabelled
 from kernelfields.numerics.parameters import (
@@ -56,13 +59,16 @@ class GraphCRF(LabelledField[Graphs, GraphReader]):
         features; "auto" adds to that table a linear function of the features where there are any.
     symmetric : bool or dict of types, default False
         Whether an edge has no direction: f(a, b) = f(b, a).
-    rank, basis, support, label_kernel : as in ChainCRF
+    rank, basis, support, l1, label_kernel, warm_start : as in ChainCRF
     prior_variance : "auto" or float, default "auto"
         "auto" chooses a power of ten by short fits on some of the graphs (1 for fewer than five graphs or 200 nodes).
     edge_prior_variance : float, dict of types, or None
         Prior variance of the scores of edges; None means ``prior_variance``.
     cliques : list of clique sets or None
         GraphNodes and GraphFactors that spell out the field; the parameters above are then not used.
+    constraints : Constraints, dict, iterable of forbidden (label, label) pairs, or None
+        Labels that no node has, and pairs that the two nodes of an edge, first and second, may not have. Edges are
+        those of the usual type, "edge".
     inference : str or object, default "auto"
         "tree", "junction" (exact), "trw", "loopy", "mean-field" (approximate), "gibbs" (for predictions alone), an
         object with options, or "auto": the first of "tree", "junction" and "trw" that these graphs allow,
@@ -101,6 +107,7 @@ class GraphCRF(LabelledField[Graphs, GraphReader]):
     edge_prior_variance: float | Mapping[str, float] | None = parameter(None)
     label_kernel: LabelKernelLike = parameter("delta")
     cliques: Sequence[CliqueSet] | None = parameter(None)
+    constraints: object = parameter(None)
     inference: object = parameter("auto", lambda value, name: check_method(value))
     decode: str = parameter("auto", one_of(*DECODINGS))
     partial_labels: PartialLabels | None = parameter(None)
@@ -113,6 +120,8 @@ class GraphCRF(LabelledField[Graphs, GraphReader]):
         y: object,
         sample_weight: ArrayLike | None = None,
         *,
+        X_dev: object = None,
+        y_dev: object = None,
         X_unlabelled: object = None,
         optimize: object = None,
     ) -> Self:
@@ -120,11 +129,12 @@ class GraphCRF(LabelledField[Graphs, GraphReader]):
 
         Ctrl-C ends the fit with the best estimate so far, and a warning. optimize="evidence", or an
         EvidenceSearch, chooses prior variances and kernel parameters by the evidence. ``X_unlabelled`` are graphs
-        without labels, for the entropies and expectations of ``partial_labels``.
+        without labels, for the entropies and expectations of ``partial_labels``; ``X_dev`` and ``y_dev`` are a
+        development set, as in :meth:`ChainCRF.fit`.
         """
         if X_unlabelled is not None:
             X, y, sample_weight = with_unlabelled(X, y, sample_weight, X_unlabelled)
-        return self._fit(X, y, sample_weight, optimize=optimize)
+        return self._fit(X, y, sample_weight, optimize=optimize, held_out=(X_dev, y_dev))
 
     def _learn(
         self, X: object, y: object, sample_weight: object, part_of: tuple[GraphReader, np.ndarray] | None = None
@@ -136,19 +146,38 @@ class GraphCRF(LabelledField[Graphs, GraphReader]):
         else:
             reader, declared = GraphReader(), self._partial_settings().classes
             graphs, classes = reader.learn(X, y, sample_weight, declared)
+        self._check_allowed(graphs, classes)
         return reader, weigh_classes(graphs, classes, self.class_weight), classes
+
+    def _check_allowed(self, graphs: Graphs, classes: np.ndarray) -> None:
+        """Raise ValueError if labels that are known are forbidden by the constraints."""
+        spec = self._family_spec(classes, graphs)
+        if not spec.constrained or graphs.evidence is not None:
+            return
+        assert spec.masks is not None
+        labels = graphs.required_labels
+        pairs = [factors.members for factors in graphs.factors if factors.name == EDGE]
+        wrong = [(v, v) for v in np.flatnonzero(np.isneginf(spec.masks.label[labels])).tolist()]
+        wrong += [
+            (v, w) for v, w in np.concatenate([*pairs, np.empty((0, 2), int)]) if spec.masks.edge[labels[v], labels[w]]
+        ]
+        if wrong:
+            graph, node = locate(graphs.offsets, int(wrong[0][0]))
+            names = ", ".join(repr(classes[labels[v]].item()) for v in dict.fromkeys(wrong[0]))
+            raise ValueError(f"graph {graph}, node {node}: the constraints forbid the labels {names} there")
 
     def _read(self, X: object, y: object = None, sample_weight: object = None) -> Graphs:
         return self._reader.read(X, y, sample_weight, self.classes_)
 
     def _family_spec(self, classes: np.ndarray, data: Graphs) -> FamilySpec:
-        return FamilySpec(self._family_kind, len(classes), method=self.inference)
+        masks = None if self.constraints is None else resolve_constraints(self.constraints, classes)
+        return FamilySpec(self._family_kind, len(classes), masks, method=self.inference)
 
     def _cliques(self, training: Training[Graphs, GraphReader]) -> NamedCliques:
         graphs = training.data
         if self.cliques is not None:
             return name_cliques(_of_graphs(self.cliques))
-        shared: dict[str, Any] = {"basis": self.basis, "rank": self.rank, "support": self.support}
+        shared: dict[str, Any] = {"basis": self.basis, "rank": self.rank, "support": self.support, "l1": self.l1}
         cliques: list = [
             GraphNodes(
                 kernel,

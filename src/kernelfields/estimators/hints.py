@@ -31,10 +31,8 @@ _LABELS = "labels and their number are learnt from y"
 _NO_RATE = "solvers choose their steps; tol and max_iter say when a fit ends"
 _INPUTS = "a field models how labels depend on inputs, and has no model of the inputs"
 
-_EVIDENCE: dict[str, str] = {
-    "": "fit(X, y, optimize='evidence') chooses parameters of kernels",
-    "MultiLabelCRF": "parameters of kernels are searched by GridSearchCV",
-}
+_HIDDEN = "states are hidden: what a batch says of them is no Gaussian that the next could begin with; fit all at once"
+_EVIDENCE = "fit(X, y, optimize='evidence') chooses parameters of kernels"
 
 PARAMETERS: Words = {
     # scikit-learn
@@ -48,13 +46,9 @@ PARAMETERS: Words = {
     "coef0": _POLYNOMIAL,
     "probability": "probabilities are always there",
     "penalty": {
-        "": f"the prior is Gaussian; {_VARIANCE}",
-        "ChainCRF": f"the prior is Gaussian; {_VARIANCE}. l1=... adds an l1 penalty.",
+        "": f"the prior is Gaussian; {_VARIANCE}. l1=... adds an l1 penalty.",
     },
-    "l1_ratio": {
-        "ChainCRF": "l1=... is an l1 penalty beside prior_variance",
-        "": f"there is no l1 penalty: {_VARIANCE}",
-    },
+    "l1_ratio": "l1=... is an l1 penalty beside prior_variance",
     "alpha": f"{_VARIANCE}. It is 1 / alpha.",
     "reg_lambda": f"{_VARIANCE}. It is 1 / reg_lambda.",
     "fit_intercept": {
@@ -70,18 +64,15 @@ PARAMETERS: Words = {
     "class_prior": _LABELS,
     "priors": _LABELS,
     "n_iter": "use max_iter",
-    "n_iter_no_change": {
-        "ChainCRF": "use callbacks=[EarlyStopping(n)], with fit(..., X_dev=..., y_dev=...)",
-        "": _RELATIVE,
-    },
-    "early_stopping": {"ChainCRF": "pass X_dev and y_dev to fit, and callbacks=[EarlyStopping(n)] here", "": _RELATIVE},
-    "validation_fraction": {"ChainCRF": "pass X_dev and y_dev to fit", "": _RELATIVE},
+    "n_iter_no_change": "use callbacks=[EarlyStopping(n)], with fit(..., X_dev=..., y_dev=...)",
+    "early_stopping": "pass X_dev and y_dev to fit, and callbacks=[EarlyStopping(n)] here",
+    "validation_fraction": "pass X_dev and y_dev to fit",
     "window": {"": "only sequences have windows: write features of neighbours into those of each row"},
-    "constraints": {"": "they are rules for labels that follow each other: ChainCRF, RingCRF and SegmentCRF have them"},
-    "warm_start": {"": "only ChainCRF and RingCRF go on from an earlier fit"},
+    "constraints": {"": "rows have no neighbours whose labels could be forbidden; known= leaves labels out"},
+    "warm_start": {"FieldClustering": "every start begins with a partition of its own: raise n_init"},
     # sklearn-crfsuite
     "algorithm": {"ChainCRF": f"use solver, and decode for that of hmmlearn; {_COMPAT}", "": "use solver"},
-    "c1": {"ChainCRF": f"use l1=c1; {_COMPAT}", "": f"there is no l1 penalty: {_VARIANCE}"},
+    "c1": {"ChainCRF": f"use l1=c1; {_COMPAT}", "": "use l1=c1"},
     "c2": {"ChainCRF": f"use prior_variance=1 / (2 * c2); {_COMPAT}", "": "use prior_variance=1 / (2 * c2)"},
     "max_iterations": "use max_iter",
     "all_possible_states": dict.fromkeys(["ChainCRF", "GraphCRF"], "use support='all' or support='observed'"),
@@ -130,8 +121,6 @@ ATTRIBUTES: Words = {
     "predict_log_proba": {"": f"take the logarithm: {_MARGINALS}", "MultiLabelCRF": "use np.log(predict_proba(X))"},
     "decision_function": f"labels depend on each other; {_MARGINALS}, and log_likelihood(X, y) scores a labelling",
     "coef_": dict.fromkeys(["FrameCRF", "AnnotatedCRF"], "estimator_ is the fitted field: estimator_.coef_"),
-    "weights": dict.fromkeys(["FrameCRF", "AnnotatedCRF"], "estimator_ is the fitted field: estimator_.weights()"),
-    "save": {"FrameCRF": "estimator_.save(path) keeps the field, for ChainCRF.load and features.read_frame"},
     "feature_names_in_": {"": "before a fit, and where this field was fitted on arrays, whose columns have no names"},
     "feature_importances_": {
         "ChainCRF": "weights() lists the weights of a linear field, explain(x) what moved the labels of a sequence",
@@ -150,7 +139,17 @@ ATTRIBUTES: Words = {
     "log_marginal_likelihood": "laplace(X, y) returns the log evidence",
     "log_marginal_likelihood_value_": "laplace(X, y) returns the log evidence",
     "n_classes_": "use len(classes_)",
-    "partial_fit": "fit takes all data at once",
+    "partial_fit": {
+        "": "clusters are those of all data at once: fit",
+        "SequenceClassifier": _HIDDEN,
+        "ExponentialFamilyDensity": "a fit needs one sum over all points: fit to all of them",
+    },
+    "laplace": {
+        "ExponentialFamilyDensity": "there is no posterior around a density: GridSearchCV judges its parameters"
+    },
+    "stream": {
+        "SegmentCRF": "a segment is labelled as a whole, and may go on: predict whole sequences, or stream a ChainCRF"
+    },
     "fit_predict": "use fit(X, y).predict(X)",
     "loss_curve_": "solution_ shows how the fit went, callbacks see every iteration",
     "best_params_": {"ChainCRF": "ChainCRFCV searches parameters", "": "GridSearchCV searches parameters"},

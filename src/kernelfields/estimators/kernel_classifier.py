@@ -63,7 +63,8 @@ class KernelClassifier(ClassifierMixin, LabelledField[Graphs, TableReader]):
         kernels may have one for each part; the constants have the first.
     label_kernel : "delta", "centred" or (L, L) array, default "delta"
     tol : float, default 1e-4, the relative duality gap at which to stop
-    scale, solver, max_iter, dtype, n_jobs, engine, random_state, verbose, callbacks : as in ChainCRF
+    scale, l1, solver, max_iter, dtype, n_jobs, engine, random_state, verbose, callbacks : as in ChainCRF
+    warm_start : as in ChainCRF; l1 is that of f, and not of the constants
     class_weight : dict of labels, "balanced" or None
         A sample counts with the weight of its label; "balanced" gives each class the same total weight.
     partial_labels : PartialLabels or None
@@ -101,17 +102,20 @@ class KernelClassifier(ClassifierMixin, LabelledField[Graphs, TableReader]):
         y: object,
         sample_weight: ArrayLike | None = None,
         *,
+        X_dev: object = None,
+        y_dev: object = None,
         X_unlabelled: object = None,
         optimize: object = None,
     ) -> Self:
         """Fit to inputs X (n, d), dense or sparse, and labels y (n,); Ctrl-C keeps the best estimate so far.
 
         optimize="evidence", or an EvidenceSearch, chooses prior variances and kernel parameters by the evidence.
-        ``X_unlabelled`` (m, d) are inputs without labels, for entropies and expectations.
+        ``X_unlabelled`` (m, d) are inputs without labels, for entropies and expectations; ``X_dev`` and ``y_dev`` are a
+        development set, as in :meth:`ChainCRF.fit`.
         """
         if X_unlabelled is not None:
             X, y, sample_weight = with_unlabelled_rows(X, y, sample_weight, X_unlabelled)
-        return self._fit(X, y, sample_weight, optimize=optimize)
+        return self._fit(X, y, sample_weight, optimize=optimize, held_out=(X_dev, y_dev))
 
     def _learn(
         self, X: object, y: object, sample_weight: object, part_of: tuple[TableReader, np.ndarray] | None = None
@@ -119,7 +123,7 @@ class KernelClassifier(ClassifierMixin, LabelledField[Graphs, TableReader]):
         reader = TableReader()
         known = self._partial_settings().classes if part_of is None else part_of[1]
         if tells_partly(y) or (y is not None and known is not None and part_of is None):
-            data, classes = _partly_labelled(reader.learn(self, X)[0], y, sample_weight, known)
+            data, classes = partly_labelled(reader.learn(self, X)[0], y, sample_weight, known)
         else:
             _refuse_rows(y)
             inputs, targets = reader.learn(self, X, y)
@@ -146,13 +150,16 @@ class KernelClassifier(ClassifierMixin, LabelledField[Graphs, TableReader]):
         if y is None:
             return single_nodes(self._reader.read(self, X)[0])
         if tells_partly(y):
-            return _partly_labelled(self._reader.read(self, X)[0], y, sample_weight, self.classes_)[0]
+            return partly_labelled(self._reader.read(self, X)[0], y, sample_weight, self.classes_)[0]
         inputs, targets = self._reader.read(self, X, y)
         unknown = set(np.unique(targets).tolist()) - set(self.classes_.tolist())
         if unknown:
             raise ValueError(f"y holds labels that the classifier was not fitted to: {sorted(unknown)[:5]}")
         weights = _check_sample_weight(sample_weight, inputs, dtype=np.float64, ensure_non_negative=True)
         return single_nodes(inputs, np.searchsorted(self.classes_, targets), weights)
+
+    def _all_classes(self, y: Any, classes: ArrayLike | None) -> np.ndarray:
+        return super()._all_classes([y], classes)
 
     def _place_names(self, whole: int, part: int, tokens: Tokens | None) -> tuple[int, object, object]:
         return whole, "", None if tokens is None else tokens[whole]
@@ -177,6 +184,7 @@ class KernelClassifier(ClassifierMixin, LabelledField[Graphs, TableReader]):
                 rank=self.rank,
                 prior_variance=self.prior_variance,
                 label_kernel=self.label_kernel,
+                l1=self.l1,
             )
         ]
         if self.bias:
@@ -277,7 +285,7 @@ def single_nodes(
     return Graphs(inputs, np.arange(inputs.shape[0] + 1), labels, weights, evidence)
 
 
-def _partly_labelled(
+def partly_labelled(
     inputs: Matrix, y: object, sample_weight: object, classes: Iterable | None
 ) -> tuple[Graphs, np.ndarray]:
     """Return single nodes whose labels are partly known, and the sorted classes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
@@ -15,7 +16,7 @@ from sklearn.utils import Tags
 from kernelfields.engines.engine import Sample
 from kernelfields.engines.threads import LocalSample
 from kernelfields.estimators.auto_parameters import Training
-from kernelfields.estimators.base import KernelLike, LabelledField, Tokens
+from kernelfields.estimators.base import KernelLike, LabelledField, Start, Tokens
 from kernelfields.estimators.inspecting.explanations import Compared, one_row
 from kernelfields.estimators.inspecting.weights import tabulate_label_weights
 from kernelfields.estimators.stored import Functions
@@ -30,7 +31,7 @@ from kernelfields.inference.choice import METHODS, FamilySpec, check_method, pla
 from kernelfields.models.build import Edge, InstanceTerms, NamedCliques, pair_names, split_sum
 from kernelfields.models.field import Field
 from kernelfields.models.fit import FittedField
-from kernelfields.models.partial import PartialLabels
+from kernelfields.models.partial import PartialLabels, with_unlabelled_rows
 from kernelfields.models.pilot_fit import Choices
 from kernelfields.models.stored_values import share
 from kernelfields.numerics.parameters import (
@@ -88,7 +89,8 @@ class MultiLabelCRF(ClassifierMixin, LabelledField[LabelledInstances, TableReade
         where there are fewer than 100. "auto": the lowest that makes no more wrong labels than 1/2 does, so that rare
         labels are found which a prior keeps from being probable; "f1": half the largest F1 that any threshold has,
         which is where F1 itself is largest if probabilities are right.
-    scale, solver, tol, max_iter, dtype, n_jobs, engine, random_state, verbose, callbacks : as in ChainCRF
+    scale, l1, solver, tol, max_iter, dtype, n_jobs, engine, random_state, verbose, callbacks : as in ChainCRF
+    warm_start : as in ChainCRF; the pairs of labels and the threshold stay those of the first fit
     class_weight : dict of labels, "balanced" or None
         An instance counts with the mean weight of its labels: of a label in the dict the weight given if the instance
         has it, else 1; "balanced" gives having and not having a label the same total.
@@ -130,12 +132,25 @@ class MultiLabelCRF(ClassifierMixin, LabelledField[LabelledInstances, TableReade
     structure_path_: StructurePath | None = attribute()
     threshold_: float = attribute()
 
-    def fit(self, X: object, y: object, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: object,
+        y: object,
+        sample_weight: ArrayLike | None = None,
+        *,
+        X_dev: object = None,
+        y_dev: object = None,
+        X_unlabelled: object = None,
+        optimize: object = None,
+    ) -> Self:
         """Fit the field to inputs X (n, d) and labels y (n, K) of 0 and 1; one weight per instance.
 
-        Ctrl-C ends the fit with the best estimate so far, and a warning.
+        Ctrl-C ends the fit with the best estimate so far, and a warning. A development set, instances without labels
+        and optimize="evidence" are those of :meth:`KernelClassifier.fit`.
         """
-        return self._fit(X, y, sample_weight)
+        if X_unlabelled is not None:
+            X, y, sample_weight = _with_unlabelled(X, y, sample_weight, X_unlabelled)
+        return self._fit(X, y, sample_weight, optimize=optimize, held_out=(X_dev, y_dev))
 
     def _learn(
         self, X: object, y: object, sample_weight: object, part_of: tuple[TableReader, np.ndarray] | None = None
@@ -157,6 +172,10 @@ class MultiLabelCRF(ClassifierMixin, LabelledField[LabelledInstances, TableReade
             weights = check_sample_weight(sample_weight, len(labels), INSTANCES)
         return LabelledInstances.build(inputs, self.n_labels_, {}, labels, weights, evidence)
 
+    def _all_classes(self, y: Any, classes: ArrayLike | None) -> np.ndarray:
+        # The labels of an instance are those of the first batch; reading y raises where it has others.
+        return self.classes_
+
     def _label_names(self) -> np.ndarray:
         return np.arange(2)
 
@@ -173,7 +192,19 @@ class MultiLabelCRF(ClassifierMixin, LabelledField[LabelledInstances, TableReade
         weights = weigh_instances(table, data.evidence, data.weights, names, self.class_weight)
         return LabelledInstances.build(data.inputs, self.n_labels_, {}, table, weights, data.evidence)
 
+    def _learn_again(
+        self, X: object, y: object, sample_weight: object, part_of: tuple[TableReader, np.ndarray] | None = None
+    ) -> tuple[TableReader, LabelledInstances, np.ndarray]:
+        return self._reader, self._read_fitted(X, y, sample_weight), self.label_names_
+
+    def _read_beside(self, training: InstanceTraining, X: object, y: object) -> LabelledInstances:
+        reading = copy.copy(self)
+        reading.n_labels_, reading.label_names_ = len(training.classes), training.classes
+        return super(MultiLabelCRF, reading)._read_beside(training, X, y)
+
     def _family_spec(self, classes: np.ndarray, data: LabelledInstances) -> FamilySpec:
+        if self._continues:
+            return replace(self.field_.spec, method=self.inference)
         # A search for the pairs of labels that meet begins when the data are placed.
         edges = []
         if resolve_label_search(self.label_graph) is None:
@@ -188,7 +219,7 @@ class MultiLabelCRF(ClassifierMixin, LabelledField[LabelledInstances, TableReade
 
     def _kinds(self) -> tuple[NamedCliques, NamedCliques]:
         """Return the clique sets of every label and of every pair of labels, with the names of their kinds."""
-        shared: dict[str, Any] = {"basis": self.basis, "rank": self.rank}
+        shared: dict[str, Any] = {"basis": self.basis, "rank": self.rank, "l1": self.l1}
         labels: NamedCliques = [("label", LabelCliques(self.kernel, prior_variance=self.prior_variance, **shared))]
         if self.bias_prior_variance is not None:
             labels = [("bias", LabelCliques(prior_variance=self.bias_prior_variance)), *labels]
@@ -234,7 +265,7 @@ class MultiLabelCRF(ClassifierMixin, LabelledField[LabelledInstances, TableReade
 
     def _cliques(self, training: InstanceTraining) -> NamedCliques:
         """Return one clique set of each kind that has features; the terms of all labels share them."""
-        search = resolve_label_search(self.label_graph)
+        search = None if self._continues else resolve_label_search(self.label_graph)
         kinds = [part for kind in self._kinds() for name, clique in kind for part in split_sum(name, clique)]
         if search is None:
             return kinds
@@ -271,8 +302,16 @@ class MultiLabelCRF(ClassifierMixin, LabelledField[LabelledInstances, TableReade
         assert isinstance(sample, LocalSample)
         return InstanceTerms(sample, training.classes.tolist(), labels, pairs, training.options.random)
 
-    def _designs(self, training: InstanceTraining, sample: Sample) -> tuple[list[Design], None]:
-        return list(self._terms(sample, training).designs(list(training.spec.pairs.values()))), None
+    def _designs(self, training: InstanceTraining, sample: Sample) -> Start:
+        if not self._continues:
+            designs: list[Design] = list(self._terms(sample, training).designs(list(training.spec.pairs.values())))
+            return self._optimized(training, sample, designs, None)
+        terms = self.field_.terms
+        designs = [
+            sample.design(term.with_clique(copy.copy(term.clique).set_params(prior_variance=variance)))
+            for term, variance in zip(terms, self._term_variances(training), strict=True)
+        ]
+        return self._optimized(training, sample, designs, [term.known for term in terms])
 
     def _set_fitted(self, training: InstanceTraining, fitted: FittedField) -> Self:
         super()._set_fitted(training, fitted)
@@ -280,7 +319,8 @@ class MultiLabelCRF(ClassifierMixin, LabelledField[LabelledInstances, TableReade
         return self
 
     def _set_views(self) -> None:
-        names = np.asarray(self.classes_).tolist()
+        # Of a fit they are the names of labels, after more batches those are there already.
+        names = np.asarray(self.classes_ if np.ndim(self.classes_) == 1 else self.label_names_).tolist()
         pairs = self.field_.spec.pairs
         self.n_labels_ = len(names)
         self.label_names_ = np.array(names)
@@ -465,3 +505,11 @@ def _lowest_without_loss(probabilities: np.ndarray, labels: np.ndarray, weights:
     thresholds = np.linspace(0.1, 0.5, 41)
     wrong = np.array([weights @ ((probabilities > threshold) != labels) for threshold in thresholds])
     return float(thresholds[np.argmax(wrong <= wrong[-1])])
+
+
+def _with_unlabelled(X: Any, y: Any, sample_weight: Any, unlabelled: Any) -> tuple[Any, Any, Any]:
+    """Return instances, labels and weights, with others appended of which no label is known."""
+    rows = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
+    X, listed, sample_weight = with_unlabelled_rows(X, rows, sample_weight, unlabelled)
+    table = np.vstack([rows.astype(float), np.full((len(listed) - len(rows), rows.shape[1]), np.nan)])
+    return X, type(y)(table, columns=y.columns) if hasattr(y, "columns") else table, sample_weight

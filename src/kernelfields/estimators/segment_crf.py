@@ -21,7 +21,6 @@ from kernelfields.features.readers import ChainReader
 from kernelfields.fields.chains import Chains, weigh_classes
 from kernelfields.fields.cliques import CliqueSet
 from kernelfields.fields.constraints import resolve_constraints
-from kernelfields.fields.evidence import SoftRows
 from kernelfields.fields.reading import plain_label, random_generator
 from kernelfields.fields.segments import (
     DURATION,
@@ -43,6 +42,7 @@ from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.family import EDGE
 from kernelfields.inference.segments.family import SegmentFamily, SegmentMember
 from kernelfields.models.build import NamedCliques, name_cliques
+from kernelfields.models.partial import PartialLabels, with_unlabelled
 from kernelfields.numerics.parameters import attribute, check_count, declares_parameters, or_none, parameter
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.term import Term
@@ -86,7 +86,8 @@ class SegmentCRF(SequenceField):
         runs longer than ``max_duration`` into pieces of that length.
     prior_variance : "auto", float or tuple, default "auto"
         As in ChainCRF.
-    scale, solver, tol, max_iter, dtype, n_jobs, random_state, verbose, callbacks, class_weight : as in ChainCRF
+    scale, l1, solver, tol, max_iter, dtype, n_jobs, random_state, verbose, callbacks : as in ChainCRF
+    class_weight, warm_start, partial_labels, allowed : as in ChainCRF
     constraints : Constraints, dict, iterable of forbidden (label, label) pairs, or None
         What is forbidden between segments, at the ends of sequences, or everywhere.
     decode : "auto", "viterbi" or "posterior", default "auto"
@@ -110,16 +111,30 @@ class SegmentCRF(SequenceField):
     segments: SegmentCliques | None = parameter(None, clique_set(SegmentCliques))
     max_duration: int | None = parameter(None, or_none(lambda value, name: check_duration(value)))
     repeats: bool = parameter(False)
+    partial_labels: PartialLabels | None = parameter(None)
 
     durations_: np.ndarray | None = attribute()
 
-    def fit(self, X: object, y: object, sample_weight: ArrayLike | None = None, *, optimize: object = None) -> Self:
+    def fit(
+        self,
+        X: object,
+        y: object,
+        sample_weight: ArrayLike | None = None,
+        *,
+        X_dev: object = None,
+        y_dev: object = None,
+        X_unlabelled: object = None,
+        optimize: object = None,
+    ) -> Self:
         """Fit the field to sequences X and labels y: of positions, or lists of (begin, end, label) for each sequence.
 
         Labels of positions may be partly known, None or sets of allowed ones; then ``max_duration`` has to be given.
-        ``sample_weight`` holds one weight per sequence; optimize="evidence" chooses parameters as in ChainCRF.
+        ``sample_weight`` holds one weight per sequence; a development set, sequences without labels and
+        optimize="evidence" are those of :meth:`ChainCRF.fit`.
         """
-        return self._fit(X, y, sample_weight, optimize=optimize)
+        if X_unlabelled is not None:
+            X, y, sample_weight = with_unlabelled(X, _plain_labels(y)[0], sample_weight, X_unlabelled)
+        return self._fit(X, y, sample_weight, optimize=optimize, held_out=(X_dev, y_dev))
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -127,12 +142,12 @@ class SegmentCRF(SequenceField):
 
     def _described_cliques(self, max_duration: int) -> list[CliqueSet]:
         """Return the clique sets that the parameters describe."""
-        usual: dict[str, Any] = {"basis": self.basis, "rank": self.rank, "window": self.window}
+        usual: dict[str, Any] = {"basis": self.basis, "rank": self.rank, "window": self.window, "l1": self.l1}
         shared = {**usual, "prior_variance": self._first_variance}
         cliques = self._nodes_and_edges(**usual)
         if self.durations is not None:
             durations = DurationCliques() if isinstance(self.durations, str) else self.durations
-            cliques.append(durations.filled(**{**shared, "window": 1}).set_params(max_duration=max_duration))
+            cliques.append(durations.filled(**{**shared, "window": 1, "l1": 0.0}).set_params(max_duration=max_duration))
         if self.segments is not None:
             cliques.append(self.segments.filled(**shared))
         return cliques
@@ -141,10 +156,8 @@ class SegmentCRF(SequenceField):
         return name_cliques(self._described_cliques(training.spec.max_duration))
 
     def _engine(self, data: Chains) -> Engine:
-        if getattr(self.engine, "name", self.engine) not in ("auto", "threads"):
-            raise ValueError(
-                f"SegmentCRF is fitted by threads of this process: use engine='threads', got {self.engine!r}"
-            )
+        if (name := getattr(self.engine, "name", self.engine)) not in ("auto", "threads"):
+            raise ValueError(f"SegmentCRF is fitted by threads of this process: use engine='threads', got {name!r}")
         return super()._engine(data)
 
     # ---- data
@@ -176,11 +189,8 @@ class SegmentCRF(SequenceField):
         y, begins = _plain_labels(y)
         reader = ChainReader()
         known = None if part_of is None else part_of[1]
-        chains, classes = reader.learn(X, y, sample_weight, classes=known)
-        if isinstance(chains.evidence, SoftRows):
-            raise ValueError(
-                "SoftTargets are for single labels and for chains: fit segments to labels, or ChainCRF to these"
-            )
+        known = self._partial_settings().classes if known is None else known
+        chains, classes = reader.learn(X, y, sample_weight, classes=known, allowed=self.allowed)
         if chains.evidence is not None and self.max_duration is None:
             raise ValueError("some labels of y are not known, nor how long segments are: give max_duration")
         data = self._segmented(chains, begins, self.max_duration)
@@ -195,6 +205,8 @@ class SegmentCRF(SequenceField):
         return data
 
     def _family_spec(self, classes: np.ndarray, data: Chains) -> FamilySpec:
+        if self._continues:
+            return self.field_.spec
         longest = self.max_duration
         if longest is None:
             assert isinstance(data, SegmentedChains)
@@ -202,6 +214,13 @@ class SegmentCRF(SequenceField):
             longest = min(2 * int((ends - begins).max()), int(data.lengths.max()))
         masks = resolve_constraints(self.constraints, classes)
         return FamilySpec("segments", len(classes), masks, max_duration=int(longest), repeats=bool(self.repeats))
+
+    def _spec_for(self, classes: np.ndarray) -> FamilySpec:
+        masks = resolve_constraints(self.constraints, classes)
+        return replace(self.field_.spec, n_labels=len(classes), masks=masks)
+
+    def _all_classes(self, y: Any, classes: ArrayLike | None) -> np.ndarray:
+        return super()._all_classes(_plain_labels(y)[0], classes)
 
     def _decodes_jointly(self) -> bool:
         return True

@@ -12,7 +12,9 @@ Minima are local; all but the first of ``n_init`` starts are drawn from the prio
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -24,12 +26,21 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.estimators.auto_parameters import NoProgress
-from kernelfields.estimators.base import EngineLike, FieldParameters, KernelLike
+from kernelfields.estimators.base import EngineLike, FieldParameters, KernelLike, Ranked, Seed
 from kernelfields.estimators.chain_crf import ChainCRF, ChainTraining
+from kernelfields.estimators.inspecting.explanations import check_one_sequence
 from kernelfields.estimators.stored import Functions
 from kernelfields.features.readers import is_feature_sequences
 from kernelfields.fields.cliques import EdgeCliques, NodeCliques, StartCliques
-from kernelfields.fields.evidence import SoftTargets, certain, log_weights, read_labels, share_right, tells_partly
+from kernelfields.fields.evidence import (
+    SoftTargets,
+    as_evidence,
+    certain,
+    log_weights,
+    read_labels,
+    share_right,
+    tells_partly,
+)
 from kernelfields.fields.reading import (
     SAMPLES,
     check_class_weight,
@@ -39,11 +50,14 @@ from kernelfields.fields.reading import (
     warn_of_minus_one,
 )
 from kernelfields.formats.model_file import Document
+from kernelfields.models.callbacks import Checkpoint
 from kernelfields.models.documents import checked_classes, describe_parameters, rebuild_estimator
 from kernelfields.models.partial import PartialLabels
 from kernelfields.numerics.parameters import (
     attribute,
+    check_callbacks,
     check_count,
+    check_penalty,
     check_prior_variance,
     declares_parameters,
     is_auto,
@@ -53,12 +67,23 @@ from kernelfields.numerics.parameters import (
 )
 from kernelfields.numerics.sparse_rows import offsets_of
 from kernelfields.numerics.windows import window_of_inputs
+from kernelfields.reports.inspection import (
+    Explanation,
+    FilledLabel,
+    FilledLabels,
+    ModelSummary,
+    WeightsTable,
+    words_for,
+)
+from kernelfields.reports.sequences import LabelledSequence
 from kernelfields.solvers.loop import Solution
 
 # Parameters of the chain over states.
 _OF_THE_CHAIN = ("scale", "solver", "tol", "max_iter", "dtype", "n_jobs", "engine", "random_state", "verbose")
 # A guess is a place to start from, and not worth more.
 _GUESS_TOLERANCE = 0.1
+# Where a class is impossible, the limit of p log p.
+_LOWEST = -1e300
 
 
 @declares_parameters
@@ -84,7 +109,8 @@ class SequenceClassifier(ClassifierMixin, FieldParameters):
     scale : "auto", True or False, default "auto"
         Whether columns of numbers are brought to one scale, as in ChainCRF.
     class_weight : dict of classes, "balanced" or None
-    solver, tol, max_iter, dtype, n_jobs, engine, random_state, verbose : as in ChainCRF
+    solver, tol, max_iter, dtype, n_jobs, engine, random_state, verbose, callbacks : as in ChainCRF
+    l1, warm_start : as in ChainCRF; l1 is that of the functions of the inputs
 
     Attributes
     ----------
@@ -106,14 +132,20 @@ class SequenceClassifier(ClassifierMixin, FieldParameters):
     class_weight: Mapping[object, float] | str | None = parameter(None, lambda value, name: check_class_weight(value))
     solver: object = parameter("auto")
     engine: EngineLike = parameter("auto")
+    callbacks: Sequence[object] | None = parameter(None, lambda value, name: check_callbacks(value))
+    l1: float = parameter(0.0, check_penalty)
+    warm_start: bool = parameter(False)
 
     classes_: np.ndarray = attribute()
     estimator_: ChainCRF = attribute()
 
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, X_dev: Any = None, y_dev: Any = None
+    ) -> Self:
         """Fit to sequences X and their classes y (n,); ``sample_weight`` holds one weight per sequence.
 
-        A class may be None where it is not known, a set of possible ones, or a dict of weights.
+        A class may be None where it is not known, a set of possible ones, or a dict of weights. ``X_dev`` and ``y_dev``
+        are a development set, as in :meth:`ChainCRF.fit`.
         """
         self._check_parameters()
         read = _read_classes(X, y)
@@ -123,19 +155,50 @@ class SequenceClassifier(ClassifierMixin, FieldParameters):
             weights[read.known] = compute_sample_weight(self.class_weight, classes[read.numbers[read.known]])
             sample_weight = weights if sample_weight is None else weights * np.asarray(sample_weight)
         field = self._chain(X, len(classes))
-        guess = self._guess(X, read.numbers, lengths)
-        states = [
-            number * self.n_states + np.asarray(own) if known else other
-            for number, own, known, other in zip(read.numbers, guess, read.known, possible, strict=True)
-        ]
-        if self.n_states > 1:
-            field.set_params(tol=_GUESS_TOLERANCE)
-        field.fit(X, states, sample_weight)
-        if self.n_states > 1:
-            field.set_params(tol=self.tol, warm_start=True)
-            field.fit(X, possible, sample_weight).set_params(warm_start=False)
-        self.classes_, self.estimator_ = classes, field
+        beside = self._development(X_dev, y_dev, classes)
+        if self.warm_start and hasattr(self, "estimator_"):
+            if not np.array_equal(classes, self.classes_):
+                raise ValueError("warm_start=True goes on with the classes of the last fit, and y has others")
+            field = self.estimator_.set_params(**field.get_params(deep=False))
+        else:
+            guess = self._guess(X, read.numbers, lengths)
+            states = [
+                number * self.n_states + np.asarray(own) if known else other
+                for number, own, known, other in zip(read.numbers, guess, read.known, possible, strict=True)
+            ]
+            if self.n_states > 1:
+                field.set_params(tol=_GUESS_TOLERANCE, callbacks=None).fit(X, states, sample_weight)
+            else:
+                field.fit(X, states, sample_weight, **beside)
+        if self.n_states > 1 or self.warm_start:
+            field.set_params(tol=self.tol, warm_start=hasattr(field, "field_"), callbacks=self._watchers(classes))
+            field.fit(X, possible, sample_weight, **beside)
+        self.classes_, self.estimator_ = classes, field.set_params(warm_start=False, callbacks=None)
         return self
+
+    def _development(self, X: Any, y: Any, classes: np.ndarray) -> dict[str, Any]:
+        """Return the development set as the chain over states takes it."""
+        if (X is None) != (y is None):
+            raise ValueError("a development set needs both X_dev and y_dev")
+        if X is None:
+            return {}
+        numbers, evidence, _ = read_labels([list(y)], classes, np.array([len(X)]), SAMPLES)
+        weights = None if evidence is None else log_weights(evidence)
+        known = np.ones(len(numbers), dtype=bool)
+        return {"X_dev": X, "y_dev": self._possible_states(_Classes(classes, numbers, known, _lengths(X), weights))}
+
+    def _watchers(self, classes: np.ndarray) -> list[object]:
+        """Return the callbacks for the chain; a Checkpoint writes the classifier around it."""
+
+        def write(path: str, chain: ChainCRF) -> None:
+            model = copy.copy(self)
+            model.classes_, model.estimator_ = classes, chain
+            model.save(path)
+
+        return [
+            Checkpoint(watcher.path, watcher.seconds, write=write) if isinstance(watcher, Checkpoint) else watcher
+            for watcher in check_callbacks(self.callbacks)
+        ]
 
     def _possible_states(self, read: _Classes) -> list[list]:
         """Return what is known of the states of each sequence: the class decides them from the first position on."""
@@ -156,7 +219,7 @@ class SequenceClassifier(ClassifierMixin, FieldParameters):
         if is_auto(kernel):
             kernel = "linear" if is_feature_sequences(X) else "rbf"
         edge_variance = self.prior_variance if self.edge_prior_variance is None else self.edge_prior_variance
-        shared: dict[str, Any] = {"window": self.window, "rank": self.rank, "basis": self.basis}
+        shared: dict[str, Any] = {"window": self.window, "rank": self.rank, "basis": self.basis, "l1": self.l1}
         states = range(n_classes * self.n_states)
         apart = [(a, b) for a in states for b in states if a // self.n_states != b // self.n_states]
         return ChainCRF(
@@ -205,9 +268,11 @@ class SequenceClassifier(ClassifierMixin, FieldParameters):
             return [random.integers(self.n_states, size=length) for length in lengths]
         return _clusters(X, numbers, lengths, self.n_states, random)
 
-    def predict_proba(self, X: object) -> np.ndarray:
-        """Return p(c | x), (n, classes), columns as in ``classes_``."""
+    def predict_proba(self, X: object, *, known: object = None) -> np.ndarray:
+        """Return p(c | x), (n, classes), columns as in ``classes_``, given what is ``known``, in the form of a y."""
         check_is_fitted(self, "estimator_")
+        if known is not None:
+            return np.exp(self.predict_log_proba(X, known=known))
         # A labelling belongs to the class of its first state; a sequence without positions says nothing of its class.
         n_states = len(self.classes_) * self.n_states
         nothing = np.full(n_states, 1.0 / n_states)
@@ -215,9 +280,9 @@ class SequenceClassifier(ClassifierMixin, FieldParameters):
         states = np.array(first).reshape(len(first), len(self.classes_), self.n_states)
         return states.sum(axis=2)
 
-    def predict(self, X: object) -> np.ndarray:
-        """Return the most probable class of each sequence, (n,)."""
-        probabilities = self.predict_proba(X)
+    def predict(self, X: object, *, known: object = None) -> np.ndarray:
+        """Return the most probable class of each sequence, (n,), given what is ``known``, in the form of a y."""
+        probabilities = self.predict_proba(X, known=known)
         return self.classes_[probabilities.argmax(axis=1)]
 
     def predict_states(self, X: Any) -> list[np.ndarray]:
@@ -238,11 +303,117 @@ class SequenceClassifier(ClassifierMixin, FieldParameters):
         count = np.array([len(y)])
         return share_right([list(y)], self.classes_, count, lambda: [self.predict(X)], sample_weight, SAMPLES)
 
+    # ---- probabilities of classes, as FieldEstimator has them for single labels
+
+    def predict_log_proba(self, X: Any, *, known: object = None) -> np.ndarray:
+        """Return log p(c | x), (n, classes), given what is ``known`` of the classes, in the form of a y."""
+        check_is_fitted(self, "estimator_")
+        lengths = _lengths(X)
+        firsts = np.arange(len(self.classes_))[:, None] * self.n_states * np.ones((1, len(lengths)), dtype=np.int64)
+        logs = np.column_stack(
+            [self.estimator_.log_likelihood(X, self._states_of(first, lengths), per_item=True) for first in firsts]
+        )
+        given = logs + (0.0 if known is None else self._evidence(known, len(lengths)))
+        return given - np.logaddexp.reduce(given, axis=1, keepdims=True)
+
+    def _evidence(self, y: Any, count: int) -> np.ndarray:
+        """Return what is known of classes as log-weights, (n, classes)."""
+        labels, evidence, _ = read_labels([y], self.classes_, np.array([count]), SAMPLES)
+        return as_evidence(labels, evidence, len(self.classes_))
+
+    def log_likelihood(self, X: Any, y: Any, *, per_item: bool = False, known: object = None) -> float | np.ndarray:
+        """Return log p(y | x) of classes, or of what is known of them, summed over sequences or for each."""
+        logs = self.predict_log_proba(X, known=known)
+        values = np.logaddexp.reduce(logs + self._evidence(y, len(logs)), axis=1)
+        return values if per_item else float(values.sum())
+
+    def entropy(self, X: Any, *, known: object = None) -> np.ndarray:
+        """Return the entropy of p(c | x) of each sequence, in nats."""
+        logs = self.predict_log_proba(X, known=known)
+        return -np.sum(np.exp(logs) * np.maximum(logs, _LOWEST), axis=1)
+
+    def predict_nbest(self, X: Any, k: int, *, known: object = None) -> Ranked:
+        """Return, for each sequence, its k most probable classes with their log-probabilities."""
+        check_count(k, "k")
+        logs = self.predict_log_proba(X, known=known)
+        order = np.argsort(-logs, axis=1, kind="stable")[:, :k]
+        return [
+            [(self.classes_[c], float(row[c])) for c in best if row[c] > -np.inf]
+            for row, best in zip(logs, order, strict=True)
+        ]
+
+    def sample(
+        self, X: Any, n_samples: int | None = None, random_state: Seed = None, *, known: object = None
+    ) -> np.ndarray:
+        """Draw classes from p(c | x): (n,), or (n_samples, n) if a number is given."""
+        if n_samples is not None:
+            check_count(n_samples, "n_samples", " or None")
+        totals = np.exp(self.predict_log_proba(X, known=known)).cumsum(axis=1)
+        draws = random_generator(random_state).random((n_samples or 1, len(totals), 1)) * totals[:, -1:]
+        drawn = self.classes_[(draws >= totals).sum(axis=2)]
+        return drawn[0] if n_samples is None else drawn
+
+    def filled(self, X: Any, y: Any, *, tokens: Sequence | None = None, top: int | None = None) -> FilledLabels:
+        """Return a table of the classes that a partly known y leaves open, as :meth:`predict` fills them in."""
+        evidence, chances = self._evidence(y, len(X)), self.predict_proba(X, known=y)
+        unknown = np.flatnonzero((evidence > -np.inf).sum(axis=1) > 1)
+        rows = [
+            FilledLabel(
+                item,
+                "",
+                None if tokens is None else tokens[item],
+                words_for(np.exp(evidence[item]).tolist(), self.classes_.tolist()),
+                self.classes_[chances[item].argmax()].item(),
+                float(chances[item].max()),
+            )
+            for item in unknown[np.argsort(chances[unknown].max(axis=1), kind="stable")][:top].tolist()
+        ]
+        return FilledLabels(tuple(rows), len(evidence) - len(unknown), ("sequence", ""))
+
+    # ---- inspection: the chain over states, which are named by their class
+
+    def _named_states(self) -> ChainCRF:
+        check_is_fitted(self, "estimator_")
+        named = copy.copy(self.estimator_)
+        named.classes_ = np.array([f"{c} {state}" for c in self.classes_ for state in range(self.n_states)])
+        return named
+
+    def weights(self, *arguments: Any, **settings: Any) -> WeightsTable:
+        """Return the largest weights of every state, named "class state"; parameters as in :meth:`ChainCRF.weights`."""
+        return self._named_states().weights(*arguments, **settings)
+
+    def summary(self) -> ModelSummary:
+        """Return the chain over states at a glance."""
+        return replace(self._named_states().summary(), name=type(self).__name__)
+
+    def show(self, x: Any, *, tokens: Sequence | None = None, caption: str = "") -> LabelledSequence:
+        """Return one sequence with its most probable states, those of :meth:`predict_states`."""
+        states, chain = self._states(x), self._named_states()
+        marginals = self.estimator_.predict_marginals([x])[0]
+        return LabelledSequence(chain.classes_[states], marginals, chain.classes_.tolist(), tokens, None, caption)
+
+    def explain(self, x: Any, **settings: Any) -> Explanation:
+        """Return what moved the state of each position of one sequence; parameters as in :meth:`ChainCRF.explain`."""
+        chain = self._named_states()
+        return chain.explain(x, chain.classes_[self._states(x)].tolist(), **settings)
+
+    def _states(self, x: Any) -> np.ndarray:
+        """Return the most probable states of one sequence, in its most probable class, as labels of the chain."""
+        check_one_sequence(x, "a picture")
+        first = int(self.predict_proba([x])[0].argmax()) * self.n_states
+        return first + self.predict_states([x])[0]
+
     @property
     def n_features_in_(self) -> int:
         """Number of input features."""
         check_is_fitted(self, "estimator_")
         return self.estimator_.n_features_in_
+
+    @property
+    def feature_names_in_(self) -> np.ndarray:
+        """Names of the input features, where they have some."""
+        check_is_fitted(self, "estimator_")
+        return self.estimator_.feature_names_in_
 
     def to_document(self) -> Document:
         """Return the fitted estimator as plain values and arrays."""

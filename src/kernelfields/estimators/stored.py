@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
-from typing import ClassVar, Self
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import ClassVar, Self, TypeVar
 
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.engines.choice import engine_here
 from kernelfields.estimators.hints import AdvisedEstimator
 from kernelfields.formats.model_file import Document
-from kernelfields.models.documents import read_document, write_document
+from kernelfields.models.documents import read_document_of, write_document
 
 PathLike = str | os.PathLike[str]
 Functions = Mapping[str, Callable[..., object]]
+Loaded = TypeVar("Loaded", bound="StoredEstimator")
 #: Estimators by their kinds in model files.
 KINDS: dict[str, type[StoredEstimator]] = {}
 
@@ -42,7 +44,7 @@ class StoredEstimator(AdvisedEstimator):
 
         The engine of a model that is not available here is replaced by "auto", with a warning.
         """
-        return read_document(path, cls.kind, lambda document: cls.placed(document, callables))
+        return load_one_of([cls], path, callables)
 
     @classmethod
     def placed(cls, document: Document, callables: Functions | None = None) -> Self:
@@ -60,3 +62,8 @@ class StoredEstimator(AdvisedEstimator):
     @abstractmethod
     def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
         """Return the estimator that was described; errors of any kind if it is not sound."""
+
+
+def load_one_of(kinds: Iterable[type[Loaded]], path: PathLike, callables: Functions | None = None) -> Loaded:
+    """Return the model of a file, which is one of some classes; parameters as in :meth:`StoredEstimator.load`."""
+    return read_document_of(path, {kind.kind: partial(kind.placed, callables=callables) for kind in kinds})

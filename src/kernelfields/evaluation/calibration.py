@@ -15,9 +15,9 @@ Temperature scaling makes marginals more or less confident by one number, fitted
 T > 1 softens, T < 1 sharpens; the most probable label stays the same. The mean is convex in 1/T; it is minimised
 by Brent's method in log T, at a cost of O(N L) for each of some thirty temperatures tried.
 
-Arrays: marginals, one (T, L) per sequence, columns in the order of ``classes`` (L,); lists of dicts from labels to
-probabilities are read as well. Positions whose true label is not known (None, a set, a dict of weights) do not count.
-Cost: O(N L).
+Arrays: marginals, one (T, L) per sequence, or (n, L) of n single labels, columns in the order of ``classes`` (L,);
+lists of dicts from labels to probabilities are read as well. Positions whose true label is not known (None, a set, a
+dict of weights) do not count. Cost: O(N L).
 Fails: ValueError naming the sequence whose marginals have another shape or are no probabilities; for temperatures, also
 for true labels that are not among the classes.
 """
@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.optimize
@@ -161,7 +162,7 @@ def reliability_curve(
 
 
 def _calibration(y_true: object, marginals: object, classes: object, n_bins: int, strategy: str) -> Calibration:
-    y_true, marginals = _where_known(y_true, marginals)
+    y_true, marginals = _where_known(*_listed(y_true, marginals))
     packed = pack_labels(y_true=y_true)
     confidences = read_confidences(packed, marginals, classes)
     edges = confidences.edges(n_bins, strategy)
@@ -177,8 +178,10 @@ class Temperature:
     log_loss: float
     log_loss_before: float
 
-    def __call__(self, marginals: Iterable[object]) -> list[np.ndarray]:
-        """Return marginals at this temperature, one (T, L) array per sequence."""
+    def __call__(self, marginals: Iterable[object]) -> list[np.ndarray] | np.ndarray:
+        """Return marginals at this temperature, one (T, L) array per sequence, or one (n, L) of single labels."""
+        if getattr(marginals, "ndim", 1) == 2:
+            return _softened(np.asarray(marginals), self.value)
         return [_softened(np.asarray(rows, dtype=np.float64), self.value) for rows in marginals]
 
 
@@ -203,9 +206,18 @@ def marginal_log_loss(
     losses = -logs[rows, true]
     if not per_sequence:
         return float(losses.mean())
-    assert is_sequence(y_true)
-    counts = [len(known_places(single_labels(labels))) if is_partial(labels) else len(labels) for labels in y_true]
+    listed, _ = _listed(y_true, marginals)
+    counts = [len(known_places(single_labels(labels))) if is_partial(labels) else len(labels) for labels in listed]
     return np.bincount(np.repeat(np.arange(len(counts)), counts), losses, minlength=len(counts))
+
+
+def _listed(y_true: Any, marginals: Any) -> tuple[Any, Any]:
+    """Return labels and marginals of sequences; single labels (n,) with probabilities (n, L) are sequences of one."""
+    marginals = marginals.to_numpy() if hasattr(marginals, "to_numpy") else marginals
+    single = isinstance(marginals, np.ndarray) and marginals.ndim == 2 and is_sequence(y_true)
+    if single and not any(map(is_sequence, y_true)):
+        return [[label] for label in y_true], marginals[:, None]
+    return y_true, marginals
 
 
 def _true_logs(y_true: object, marginals: object, classes: object) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -213,7 +225,7 @@ def _true_logs(y_true: object, marginals: object, classes: object) -> tuple[np.n
 
     Of positions whose label is known.
     """
-    y_true, marginals = _where_known(y_true, marginals)
+    y_true, marginals = _where_known(*_listed(y_true, marginals))
     packed = pack_labels(y_true=y_true)
     table, true, _ = true_columns(packed, marginals, classes)
     if (true < 0).any():
@@ -276,7 +288,9 @@ def _pack_marginals(packed: PackedLabels, marginals: object, classes: object) ->
 def _check_classes(classes: object, packed: PackedLabels) -> list:
     if classes is None:
         raise ValueError("marginals need classes, the labels their columns stand for: pass classes=crf.classes_")
-    known = np.asarray(classes).tolist()
+    values = np.asarray(classes)
+    # Several labels have a row each, of the same values.
+    known = (values[0] if values.ndim == 2 and len(np.unique(values, axis=0)) == 1 else values).tolist()
     if not isinstance(known, list) or len(set(known)) != len(known):
         raise ValueError(f"classes must be a list of different labels, got {classes!r:.80}")
     true = [packed.labels[code] for code in np.unique(packed.codes["y_true"])]

@@ -24,6 +24,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 import scipy.sparse
 
+from kernelfields.evaluation.model_evaluation import asked_field
 from kernelfields.evaluation.packed_labels import refuse_annotators
 from kernelfields.evaluation.resampling import Resampling
 from kernelfields.fields.reading import random_generator
@@ -111,7 +112,7 @@ def feature_importance(
 
     Parameters
     ----------
-    model : fitted ChainCRF, GraphCRF, MultiLabelCRF or KernelClassifier
+    model : fitted estimator of labels
     X, y : labelled data that the model was not fitted to
     features : list of features, or dict from names to lists of features that are shuffled together; None for all
     feature_names : names of columns that have none of their own; "x0", "x1", ... by default
@@ -126,7 +127,7 @@ def feature_importance(
         raise ValueError(f"n_repeats must be a whole number of at least 1, got {n_repeats!r}")
     refuse_annotators(y)
     random = random_generator(random_state)
-    model = getattr(model, "chain_", model)  # behind the face of another program
+    model, X, y = asked_field(model, X, y)
     truth = read_segments(y)[0] if isinstance(y, list | tuple) and are_segments(y) else y
     columns = _columns_of(X, getattr(model, "feature_names_in_", None) if feature_names is None else feature_names)
     quality = _quality(model, truth if scoring == "accuracy" else y, scoring)
@@ -285,6 +286,9 @@ def _opened(item: Any) -> tuple[NumberTable, Callable[[NumberTable], object]]:
         return _opened(item[0])[0], lambda table: (table, *item[1:])
     if isinstance(item, Mapping):
         return _opened(item["x"])[0], lambda table: {**item, "x": table}
+    if isinstance(item, np.ndarray) and hasattr(item, "columns"):
+        kind: Any = type(item)
+        return np.asarray(item), lambda table: kind.of(np.asarray(table), item.columns)
     if hasattr(item, "columns"):
         return item.to_numpy(), lambda table: type(item)(table, columns=list(item.columns))
     return item if scipy.sparse.issparse(item) else np.asarray(item), lambda table: table

@@ -2,8 +2,11 @@
 
     print(evaluate_model(crf, X_test, y_test))
 
+A classifier of single inputs, or of whole sequences, is evaluated as sequences of one label, several labels of an
+instance as a sequence of them.
+
 Cost: four passes over the data, for the labels of both decodings, marginals and likelihoods.
-Fails: TypeError for a classifier, and for a model without marginals; else as ``evaluate`` and the model do.
+Fails: TypeError for a model without probabilities; else as ``evaluate`` and the model do.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ JOINT, POSTERIOR = "viterbi", "posterior"
 
 
 class FittedField(Protocol):
-    """A fitted ChainCRF, SegmentCRF or GraphCRF."""
+    """A fitted estimator of labels."""
 
     classes_: np.ndarray
     #: log p(y | x), with a keyword for one value of each sequence or graph.
@@ -45,45 +48,61 @@ def evaluate_model(
     labels_only: bool = False,
     **settings: Any,
 ) -> Evaluation:
-    """Compare the predictions of a fitted field of sequences or graphs for X with the true labels y.
+    """Compare the predictions of a fitted estimator for X with the true labels y.
 
     Where inference is approximate there is no log-likelihood. Where y is partly known, positions count whose label is,
     and the likelihood is that of what is known; there are no figures of entities then.
 
     Parameters
     ----------
-    model : fitted estimator
-    X, y : sequences or graphs, and the true labels of each
+    model : fitted estimator of labels: of sequences, graphs, tables, instances or samples
+    X, y : what the estimator takes, and the true labels
     decode : "viterbi", "posterior" or None for the model's own; both are listed where they differ
     labels_only : leave out likelihood and calibration, which need labels that the fit has seen
     settings : further parameters of :func:`evaluate`: scheme, labels, n_bins, n_resamples, confidence, random_state
     """
-    labels_rows = hasattr(model, "predict_proba")
-    if labels_rows or not hasattr(model, "predict_marginals"):
-        advice = "; of a classifier, evaluate(y[:, None], model.predict(X)[:, None]) compares the labels"
-        raise TypeError(
-            f"evaluate_model takes a fitted ChainCRF or GraphCRF, got {type(model).__name__}"
-            f"{advice if labels_rows else ''}"
-        )
-    model = getattr(model, "chain_", model)  # behind the face of another program
+    field, X, y = asked_field(model, X, y)
+    single = labels_rows(field)
+    if not (single or hasattr(field, "predict_marginals")):
+        raise TypeError(f"evaluate_model takes a fitted estimator of labels, got {type(field).__name__}")
     if decode not in (None, JOINT, POSTERIOR):
         raise ValueError(f"decode must be 'viterbi', 'posterior' or None for the model's own, got {decode!r}")
     refuse_annotators(y)
-    if any(map(is_partial, y)):
+    listed = [[label] for label in y] if single else y
+    if any(map(is_partial, listed)):
         # Sequences of which nothing is known have no part in any figure.
-        known = [number for number, labels in enumerate(y) if known_places(single_labels(labels)).size]
-        X, y = [X[number] for number in known], [y[number] for number in known]
+        known = [number for number, labels in enumerate(listed) if known_places(single_labels(labels)).size]
+        X, y, listed = (_items(values, known) for values in (X, y, listed))
         if not known:
             raise ValueError(NOTHING_KNOWN)
-    labels = read_segments(y)[0] if are_segments(y) else y
-    decoded = {JOINT: model.predict(X, decode=JOINT), POSTERIOR: model.predict(X, decode=POSTERIOR)}
-    predicted = model.predict(X) if decode is None else decoded[decode]
+    listed = read_segments(y)[0] if are_segments(y) else listed
+    decoded = {} if single else {way: field.predict(X, decode=way) for way in (JOINT, POSTERIOR)}
+    predicted = decoded[decode] if decoded and decode is not None else field.predict(X)
     if not labels_only:
-        inference = getattr(model, "inference_", None)
+        inference = getattr(field, "inference_", None)
         if inference is None or inference.exact:
-            settings["log_likelihood"] = model.log_likelihood(X, y, per_item=True)
-        settings |= {"marginals": model.predict_marginals(X), "classes": model.classes_}
-    return evaluate_known(labels, predicted, decodings=decoded, **settings)
+            settings["log_likelihood"] = field.log_likelihood(X, y, per_item=True)
+        marginals = field.predict_proba(X)[:, None] if single else field.predict_marginals(X)
+        settings |= {"marginals": marginals, "classes": np.unique(field.classes_)}
+    return evaluate_known(
+        listed, [[label] for label in predicted] if single else predicted, decodings=decoded, **settings
+    )
+
+
+def asked_field(model: Any, X: Any, y: Any) -> tuple[Any, Any, Any]:
+    """Return the field that answers for a model, with X and y as it takes them; mostly the model itself."""
+    return model._asked_field(X, y) if hasattr(model, "_asked_field") else (model, X, y)
+
+
+def labels_rows(model: object) -> bool:
+    """Whether a model has one label for each item, of classes that all items share."""
+    return hasattr(model, "predict_proba") and np.ndim(getattr(model, "classes_", [[]])) == 1
+
+
+def _items(values: Any, numbers: list[int]) -> Any:
+    if not hasattr(values, "shape"):
+        return [values[number] for number in numbers]
+    return values.iloc[numbers] if hasattr(values, "iloc") else values[numbers]
 
 
 def evaluate_known(

@@ -254,8 +254,10 @@ def _as_word(entry: object, feature: str | int) -> str:
 
 
 def _positions(sequence: object, feature: str) -> Iterable[object]:
-    if feature in list(getattr(sequence, "columns", None) or ()):
-        return [{feature: value} for value in sequence[feature]]  # type: ignore[index]
+    columns = list(getattr(sequence, "columns", None) or ())
+    if feature in columns:
+        named = sequence[:, columns.index(feature)] if isinstance(sequence, np.ndarray) else sequence[feature]  # type: ignore[index]
+        return [{feature: value} for value in named]
     return sequence  # type: ignore[return-value]
 
 

@@ -138,7 +138,8 @@ class SegmentedChains(Chains):
     @classmethod
     def of(cls, chains: Chains, begins: np.ndarray | None) -> SegmentedChains:
         """Return chains with the places where their segments begin."""
-        return cls(chains.inputs, chains.offsets, chains.labels, chains.weights, chains.evidence, begins=begins)
+        own = (chains.inputs, chains.offsets, chains.labels, chains.weights, chains.evidence, chains.allowed)
+        return cls(*own, begins=begins)
 
     @property
     def labelling(self) -> Segmentation | None:

@@ -234,7 +234,15 @@ def _graph_family(
     if planned is None:
         members = [factors.members for factors in graphs.factors]
         planned = plan_inference(graphs.offsets, members, spec.n_labels, spec.method)
-    return named_plan(planned, graphs, placed)
+    if not spec.constrained:
+        return named_plan(planned, graphs, placed)
+    assert spec.masks is not None
+    if spec.masks.start.any() or spec.masks.end.any() or (spec.masks.edge.any() and EDGE not in names):
+        raise ValueError(
+            f"constraints on graphs forbid labels, and pairs at the two ends of factors named {EDGE!r}: graphs have no "
+            f"first and no last label, and these have factors named {', '.join(map(repr, names)) or 'none'}"
+        )
+    return named_plan(planned, graphs, placed, spec.base_measure(graphs))
 
 
 @builds("instances")

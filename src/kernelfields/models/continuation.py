@@ -4,8 +4,8 @@
 
 M are the coefficients so far, K_c the prior precision and the curvature of all batches before (Laplace):
 
-    terms with pivots    K_c = I / s + sum_t w_t z_t z_t^T, shared by labels; w_t = (1 - sum_y p_t(y)^2) / q, the mean
-                         variance of a label coordinate at clique t, at the fit of its batch
+    terms with pivots    K_c = I / s + sum_t w_t z_t z_t^T, shared by labels; w_t the mean variance of a label
+                         coordinate at clique t, (1 - sum_y p_t(y)^2) / q for q labels, at the fit of its batch
     constant terms       a diagonal, 1 / s + sum_t p_t(y) (1 - p_t(y)) for each labelling
 
 so curvature between cliques, and between labels, is left out. In coordinates phi = C^T V with K = C C^T this is an
@@ -118,7 +118,8 @@ class Continuation:
                 likelihood.clique_weights(placement),
             )
             if term.has_pivots:
-                shares = weights * (1.0 - (marginals**2).sum(axis=1)) / term.known.shape[1]
+                own = np.eye(marginals.shape[1]) if term.label_factor is None else term.label_factor
+                shares = weights * (marginals @ own**2 - (marginals @ own) ** 2).mean(axis=1)
                 scaled = term.features(data) * np.sqrt(np.maximum(shares, 0.0))[:, None]
                 made.append(old + scaled.T @ scaled)
             else:

@@ -222,6 +222,22 @@ class ModelSummary(Shown):
 
 
 @dataclass(frozen=True)
+class DensitySummary(Shown):
+    """A fitted density at a glance: sizes, quality of its integral, certificate, parameters that were set."""
+
+    heading: str
+    figures: Mapping[str, str]
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+    def parts(self) -> Iterator[str | Table]:
+        """Yield the heading, the figures and the parameters that are not the default."""
+        yield self.heading
+        yield Table(("figure", "value"), list(self.figures.items()), words=(0, 1))
+        if self.parameters:
+            yield Table(("parameter", "value"), list(self.parameters.items()), words=(0, 1))
+
+
+@dataclass(frozen=True)
 class FeatureWeight(Result):
     """The weight of one feature, None for a constant, for a label or for the step from a previous label to it."""
 

@@ -24,12 +24,13 @@ from sklearn.utils import Tags, get_tags
 from kernelfields.engines.choice import is_collection
 from kernelfields.estimators.auto_parameters import NoProgress, Training, suitable_kernels, usual_scale
 from kernelfields.estimators.base import FieldEstimator, Seed
-from kernelfields.estimators.chain_crf import ChainCRF
+from kernelfields.estimators.chain_crf import ChainCRF, RingCRF
 from kernelfields.estimators.graph_crf import GraphCRF
 from kernelfields.estimators.kernel_classifier import KernelClassifier
 from kernelfields.estimators.multilabel_crf import MultiLabelCRF
 from kernelfields.estimators.segment_crf import SegmentCRF
-from kernelfields.estimators.stored import Functions
+from kernelfields.estimators.sequence_classifier import SequenceClassifier
+from kernelfields.estimators.stored import Functions, load_one_of
 from kernelfields.fields.cliques import USUAL_RANK
 from kernelfields.fields.reading import open_groups, random_generator
 from kernelfields.kernels.registry import has_no_scale
@@ -43,6 +44,8 @@ from kernelfields.selection.scores import Scoring, resolve_scoring
 from kernelfields.selection.search import Rung, Search, count_candidates, plan_rungs
 
 _SHOWN_ROWS = 20
+# What the file of a search may hold.
+_SEARCHED = (ChainCRF, RingCRF, SegmentCRF, GraphCRF, MultiLabelCRF, KernelClassifier, SequenceClassifier)
 # Items of the first rung: of sequences and graphs, and of single inputs.
 _LEAST_ITEMS, _LEAST_ROWS = 20, 100
 
@@ -75,9 +78,18 @@ class FieldSearch(BaseEstimator):
     best_params_: PlainValues = attribute()
 
     def fit(
-        self, X: object, y: object, sample_weight: ArrayLike | None = None, *, groups: ArrayLike | None = None
+        self,
+        X: object,
+        y: object,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+        X_unlabelled: object = None,
     ) -> Self:
         """Search on X with labels y, in any form that the estimator takes, then fit the best candidate.
+
+        ``X_unlabelled`` are items without labels for the last fit, for entropies and expectations of its
+        ``partial_labels``.
 
         ``sample_weight`` holds a weight for each item, as in the estimator; the log-likelihood and the accuracy count
         held-out items by it, or alike where none has a positive weight. ``groups`` goes to the splitter. Ctrl-C ends
@@ -120,7 +132,8 @@ class FieldSearch(BaseEstimator):
             # Copies, so that changes to the field later do not reach the results.
             params = {name: clone(value, safe=False) for name, value in self.best_params_.items()}
             best = clone(estimator).set_params(**_shown(original), **params)
-            self.best_estimator_ = best.fit(X, y, sample_weight)
+            more = {} if X_unlabelled is None else {"X_unlabelled": X_unlabelled}
+            self.best_estimator_ = best.fit(X, y, sample_weight, **more)
             self.refit_time_ = time.perf_counter() - begin
         return self
 
@@ -253,15 +266,13 @@ class FieldSearch(BaseEstimator):
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, callables: Functions | None = None) -> Self:
         """Return a search whose best estimator was written by :meth:`save`; candidates and scores are not kept."""
-        if cls._searches is None:
-            raise TypeError("FieldSearchCV searches any estimator: load by the class of the one that was saved")
         search = cls()
-        search.best_estimator_ = cls._searches.load(path, callables=callables)
+        search.best_estimator_ = load_one_of(_SEARCHED if cls._searches is None else [cls._searches], path, callables)
         return search
 
     def __getattr__(self, name: str) -> Any:
         # Only what is not found here comes this way; private names must not, or copying would go in circles.
-        kind = self._searches or type(self.__dict__.get("estimator"))
+        kind = self._searches or type(self.__dict__.get("best_estimator_", self.__dict__.get("estimator")))
         if name.startswith("_") or not (hasattr(kind, name) or name.endswith("_")):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         method = getattr(kind, name, None)

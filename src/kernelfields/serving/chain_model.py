@@ -35,6 +35,9 @@ from kernelfields.serving.tensor_file import Document, ServingError, read_docume
 if TYPE_CHECKING:
     from kernelfields.features.text import StoredTransformer
 
+#: Models whose labels meet as neighbours or not at all; a table of single labels is a chain without transitions.
+SERVED = ("ChainCRF", "KernelClassifier", "FieldClustering")
+_MASKS = ("edge", "start", "end", "label")
 _LABELS_MET = {"node": 1, "start": 1, "end": 1, "edge": 2, "skip": 2}
 _DECODINGS = ("auto", "viterbi", "posterior")
 _LAYOUT = 3
@@ -77,8 +80,10 @@ class ChainModel:
         trained = [] if COMMAND_NOTES not in document else _trained_template(document)
         self.inputs = Inputs(document["inputs"], transformers or trained, features_too=bool(trained))
         self.n_features_in_ = self.inputs.n_features
+        n_labels, structure = len(self.classes_), document["structure"]
+        nothing = {name: np.zeros((n_labels,) * (2 if name == "edge" else 1)) for name in _MASKS}
         self.masks: dict[str, np.ndarray] = {
-            name: np.asarray(document["structure"]["masks"][name]) for name in ("edge", "start", "end", "label")
+            name: np.asarray(table) for name, table in {**nothing, **structure.get("masks", {})}.items()
         }
         self.decode = str(document["parameters"].get("decode", "auto"))
         subspaces = document["subspaces"]
@@ -91,7 +96,7 @@ class ChainModel:
         for term in self.terms:
             if term.kind == "edge" and term.kernel is None:
                 self.tied_edge += term.table.reshape(self.tied_edge.shape)
-        self._jointly_by_default = bool(document["structure"]["jointly"])
+        self._jointly_by_default = bool(structure.get("jointly"))
 
     def predict(self, X: Iterable, decode: str | None = None) -> list[list[str]] | list[np.ndarray]:
         """Return the labels of each sequence: a list of strings, or an array of numbers.
@@ -206,14 +211,16 @@ def chain_of(kind: str, document: Document) -> ChainModel:
     """Return the chain of a document; ServingError for a model of another kind."""
     if kind == "compat.CRF" and "chain" in document["field"]:
         return ChainModel(document["field"]["chain"])
+    if kind == "FrameCRF" and document["kind"] == "ChainCRF":
+        return ChainModel(document["field"])
     if kind == PIPELINE:
         described = document["estimator"]
         steps = [_transformer(step["transformer"]) for step in document["steps"]]
         if described["kind"] != "ChainCRF":
             raise ServingError(f"a pipeline that ends in a {described['kind']} cannot be served: ChainCRF alone can")
         return ChainModel(described["document"], steps)
-    if kind != "ChainCRF":
-        raise ServingError(f"a model of the kind {kind!r} cannot be served: ChainCRF alone can")
+    if kind not in SERVED:
+        raise ServingError(f"a model of the kind {kind!r} cannot be served: {', '.join(SERVED)} can")
     return ChainModel(document)
 
 
@@ -270,6 +277,7 @@ def served_kernel(spec: Mapping[str, object], *, explicit: bool = False) -> Kern
 def _term(entry: Document, subspaces: list[Document], n_labels: int) -> Term:
     clique, name = entry["cliques"], str(entry["name"])
     kind, parameters = clique["as"].removesuffix(" cliques"), clique["parameters"]
+    kind = "node" if kind == "graph nodes" else kind
     if kind not in _LABELS_MET or (kind == "skip" and parameters["lag"] != 1):
         raise ServingError(f"the clique set {name!r} ({kind!r}) cannot be served: labels may meet as neighbours alone")
     kind = "edge" if kind == "skip" else kind

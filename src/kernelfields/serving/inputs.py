@@ -59,7 +59,7 @@ class Inputs:
         self.n_features = int(described["n_features"])
         self.sparse = bool(described["sparse"])
         self.columns = None if described.get("columns") is None else list(described["columns"])
-        names = described["feature_names"]
+        names = described.get("feature_names")
         #: Columns of the features of dicts and strings, by their names; None where inputs are numbers.
         self.names: dict[str, int] | None = None if names is None else dict(zip(names, range(len(names)), strict=True))
         if self.names is not None and len(self.names) != self.n_features:

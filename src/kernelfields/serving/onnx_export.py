@@ -24,7 +24,7 @@ from typing import Protocol, cast
 import numpy as np
 
 from kernelfields.numerics.sparse_rows import Rows, SparseRows, is_sparse, offsets_of
-from kernelfields.serving.chain_model import ChainModel, Term, chain_of, load_chain
+from kernelfields.serving.chain_model import SERVED, ChainModel, Term, chain_of, load_chain
 from kernelfields.serving.onnx_graph import (
     OPSET,
     DenseGraphRows,
@@ -85,12 +85,15 @@ def _chain(model: Saved | ChainModel | str | os.PathLike[str]) -> ChainModel:
     if isinstance(model, str | os.PathLike):
         return load_chain(model)
     model = model.steps[-1][1] if hasattr(model, "steps") else model  # of a pipeline, whose features ONNX does not have
-    model = getattr(model, "chain_", model)  # that of sklearn-crfsuite's CRF
+    for inner in ("best_estimator_", "chain_"):  # of a search, and that of sklearn-crfsuite's CRF
+        model = getattr(model, inner, model)
+    if getattr(model, "kind", None) in ("FrameCRF", "AnnotatedCRF"):
+        model = getattr(model, "estimator_", model)
     kind = str(getattr(model, "kind", type(model).__name__))
-    if kind != "ChainCRF":
-        raise ServingError(f"a {kind} cannot be exported to ONNX: ChainCRF alone can")
+    if kind not in SERVED:
+        raise ServingError(f"a {kind} cannot be exported to ONNX: {', '.join(SERVED)} can")
     if not hasattr(model, "field_"):
-        raise ValueError("this ChainCRF is not fitted yet: call fit before it is exported")
+        raise ValueError(f"this {kind} is not fitted yet: call fit before it is exported")
     return chain_of(kind, model.to_document())
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib.metadata
 from typing import TYPE_CHECKING
 
-from kernelfields.engines.engine import Engine, PackedData, SampleSettings
+from kernelfields.engines.engine import Engine, PackedData, SampleSettings, as_chains
 from kernelfields.fields.chains import Chains
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.numerics.registry import SETTINGS
@@ -43,10 +43,13 @@ class Dask(Engine):
         from kernelfields.engines.dask.data import ShardedChains, shards_of_chains
         from kernelfields.engines.dask.sample import DaskSample
 
-        if spec.kind != "chain":
-            raise ValueError("engine='dask' fits labels of chains only: use engine='threads'")
         if isinstance(data, ShardedChains):
             return DaskSample(data.group, data.n_positions, spec, settings)
+        data, spec = as_chains(data, spec)
+        if spec.kind != "chain":
+            raise ValueError(
+                "engine='dask' fits labels of open chains and single labels, which shards hold: use engine='threads'"
+            )
         assert isinstance(data, Chains)
         group = shards_of_chains(connected_client(self.client), data)
         return DaskSample(group, data.n_positions, spec, settings)

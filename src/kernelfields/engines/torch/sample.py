@@ -56,7 +56,10 @@ class TorchSample(LocalSample):
 
     def __init__(self, data: PackedData, spec: FamilySpec, settings: SampleSettings, device: torch.device):
         if spec.kind != "chain":
-            raise ValueError("engine='torch' fits labels of chains only: use engine='threads'")
+            raise ValueError(
+                "engine='torch' fits labels of open chains and single labels, whose passes a device has: use "
+                "engine='threads'"
+            )
         super().__init__(data, spec, settings)
         self.device = device
 

@@ -1,0 +1,178 @@
+"""Why a cell means nothing: the model of the estimator has no place for what is asked.
+
+What could be answered and is not stays a refusal, and counts. Cells of this table are run as well: if one works, it
+counts as working, and if it raises an unclear error, it is unclear.
+"""
+
+from __future__ import annotations
+
+REASONS: dict[tuple[str, str], str] = {}
+
+_SINGLE = ("KernelClassifier", "KernelClassifierCV", "FieldClustering of inputs")
+_ROWS = (*_SINGLE, "MultiLabelCRF")
+_GRAPHS = ("GraphCRF", "GraphCRF loopy")
+_LOOPY = ("GraphCRF loopy",)
+_CLUSTERS = ("FieldClustering of inputs", "FieldClustering of sequences")
+_DENSITY = ("ExponentialFamilyDensity",)
+_WHOLE = ("SequenceClassifier",)
+_COMPAT = ("compat.CRF",)
+_SEARCHES = ("ChainCRFCV", "KernelClassifierCV")
+_ANNOTATED = ("AnnotatedCRF",)
+
+_SOLVERS = tuple(
+    f"solver={name!r}" for name in ("newton", "newton-cg", "block-jacobi", "subspace", "lbfgs", "sgd+lbfgs")
+)
+_CLIQUES = ("NgramCliques", "OrderCliques", "SkipCliques", "StartCliques, EndCliques")
+_PARTLY = ("None for unknown labels", "sets of labels", "weights of labels", "SoftTargets")
+_ALLOWED = ("allowed: LabelDictionary", "allowed: PrunedBy")
+_PRODUCTION = ("load_chain (NumPy alone)", "ONNX")
+_OF_LABELS = (
+    *("predict", "predict(decode=...)", "marginals", "marginals of pairs", "predict_nbest", "filled", "known="),
+    *("explain", "weights", "show", "stream", "fit_temperature", "evaluate_model", "feature_importance"),
+    *("labels of text or numbers", *_PARTLY, "log_likelihood of gaps", "expected shares", "X_unlabelled"),
+    *("class_weight", "constraints", *_ALLOWED, *_CLIQUES, "edges by features", "label_kernel"),
+    *("cliques='learn'", "development set", "FieldSearchCV", *_PRODUCTION),
+)
+
+
+def _enter(features: tuple[str, ...], subjects: tuple[str, ...], reason: str) -> None:
+    for feature in features:
+        for subject in subjects:
+            REASONS.setdefault((feature, subject), reason)
+
+
+def reason_for(feature: str, subject: str) -> str:
+    """Return why a cell means nothing, empty if it means something."""
+    return REASONS.get((feature, subject), "")
+
+
+# ---- densities
+_enter(_OF_LABELS, _DENSITY, "a density has points, and no labels")
+_enter(_SOLVERS, _DENSITY, "a density is fitted by Newton steps with the whole Hessian, which is small")
+_enter(("callbacks", "Checkpoint", "warm_start"), _DENSITY, "a density is fitted in a dozen Newton steps")
+_enter(("feature dicts", "feature strings", "sparse"), _DENSITY, "a density is on a box of real numbers")
+_enter(("window", "an empty item among others", "no items"), _DENSITY, "points have no neighbours, and are not empty")
+_enter(("report",), _DENSITY, "a report shows labels, their weights and how they were evaluated")
+_enter(("optimize='evidence'",), _DENSITY, "held-out points judge a density: GridSearchCV")
+_enter(("l1",), _DENSITY, "an l1 penalty is on weights of features, and the kernel of a density has none")
+_enter(
+    ("engine=Torch()", "engine=Dask()", "memory limit"),
+    _DENSITY,
+    "the work of a fit is on the nodes of a quadrature; of the data it needs one sum",
+)
+
+# ---- single labels
+_enter(("stream", "window", "constraints", *_CLIQUES), _ROWS, "rows have no order")
+_enter(("marginals of pairs", "edges by features", "cliques='learn'"), _SINGLE, "a single label has no neighbours")
+_enter(("no items",), _ROWS, "scikit-learn asks tables for at least one row")
+_enter(("show",), _ROWS, "a row has no picture of its own: there is nothing to lay out beside its label")
+_enter(
+    _ALLOWED, _ROWS, "a dictionary is of the words of sequences; known= leaves labels of rows out in all predictions"
+)
+_enter(("label_kernel", "sets of labels", "weights of labels"), ("MultiLabelCRF",), "a label of yes and no")
+
+# ---- whole sequences
+_enter(
+    ("predict(decode=...)", "marginals of pairs", "stream", "constraints", "edges by features", *_CLIQUES),
+    _WHOLE,
+    "a sequence has one class, and its states are hidden",
+)
+_enter((*_ALLOWED, "label_kernel", "cliques='learn'"), _WHOLE, "states are hidden, and have no names to be allowed by")
+_enter(
+    ("certify", "certificate_"), _WHOLE, "a sum over hidden states is not convex: minima are local, and no gap is known"
+)
+_enter(
+    ("laplace", "optimize='evidence'", "partial_fit"),
+    _WHOLE,
+    "hidden states may change places: the posterior has many modes, and is no Gaussian",
+)
+_enter(_PRODUCTION, _WHOLE, "the files of chains in production label positions")
+
+# ---- clusters
+_enter(
+    ("fit_temperature", "evaluate_model", "feature_importance", "labels of text or numbers", *_PARTLY),
+    _CLUSTERS,
+    "no labels are given, and clusters have no true ones",
+)
+_enter(("expected shares", "X_unlabelled", "class_weight", "development set"), _CLUSTERS, "no labels are given")
+_enter(("certify", "certificate_"), _CLUSTERS, "information is not convex, and its optimum local: no gap is known")
+_enter(("laplace", "optimize='evidence'", "partial_fit"), _CLUSTERS, "there is no posterior: no labels were seen")
+_enter(("FieldSearchCV",), _CLUSTERS, "folds are compared by labels; GridSearchCV compares information")
+_enter(("constraints", *_ALLOWED, "label_kernel"), _CLUSTERS, "clusters have no names before they are found")
+_enter(
+    ("cliques='learn'", "edges by features", *_CLIQUES), _CLUSTERS, "clusters are of inputs alike, and of what follows"
+)
+_enter(
+    (*_SOLVERS, "l1", "warm_start", "basis='gradient'"),
+    _CLUSTERS,
+    "information is not convex: it is climbed by L-BFGS, from partitions",
+)
+
+# ---- graphs
+_enter(("stream",), _GRAPHS, "nodes of a graph come in no order")
+_enter(_CLIQUES, _GRAPHS, "graphs have no order: types of factors join any nodes")
+_enter(_ALLOWED, _GRAPHS, "a dictionary is of the words of sequences; known= leaves labels of nodes out in predictions")
+_enter(("load_chain (NumPy alone)",), (*_GRAPHS, "MultiLabelCRF", "SegmentCRF", "RingCRF"), "load_chain reads chains")
+_enter(("window",), _GRAPHS, "graphs have no windows: features of neighbours are features of the node")
+_enter(("cliques='learn'",), _GRAPHS, "which nodes meet is given with each graph")
+_enter(("feature dicts", "feature strings"), _GRAPHS, "a graph is a dict itself, of arrays and edges")
+_enter(
+    ("certify", "certificate_", "laplace", "optimize='evidence'"),
+    _LOOPY,
+    "an approximate objective has no bound, and no posterior",
+)
+_enter(
+    ("entropy", "log_likelihood", "log_likelihood of gaps", "predict_nbest", "expected shares", "X_unlabelled"),
+    _LOOPY,
+    "approximate marginals are those of no distribution of whole labellings, which this asks for",
+)
+_enter(
+    ("solver='newton'", "solver='newton-cg'", "solver='block-jacobi'", "solver='subspace'"),
+    _LOOPY,
+    "an approximate objective is not convex: its Hessian is no metric",
+)
+
+# ---- rings and segments
+_enter(("stream",), ("RingCRF",), "a ring has no first position")
+_enter(("StartCliques, EndCliques",), ("RingCRF",), "a ring has no first and no last label")
+_enter(
+    (*_CLIQUES, "cliques='learn'"),
+    ("SegmentCRF",),
+    "a segment has one label, however long: durations, steps and means are all that there is to score",
+)
+
+# ---- searches
+_enter(
+    (*_CLIQUES, "cliques='learn'"), _SEARCHES, "clique sets spell out kernels and variances: nothing is left to search"
+)
+_enter(("partial_fit",), _SEARCHES, "a search compares candidates on all data; best_estimator_ may go on")
+_enter(("development set",), _SEARCHES, "a search holds out folds of its own")
+_enter(("optimize='evidence'",), _SEARCHES, "the evidence chooses the same parameters in another way: use one of both")
+_enter(("FieldSearchCV",), _SEARCHES, "a search in a search")
+
+# ---- annotators
+_enter(
+    ("sets of labels", "weights of labels", "SoftTargets", "expected shares", "X_unlabelled"),
+    _ANNOTATED,
+    "annotators give labels: what is not sure of these is estimated",
+)
+_enter(("partial_fit", "Checkpoint", "warm_start"), _ANNOTATED, "confusions are those of all sequences together")
+_enter(
+    ("certify", "laplace", "optimize='evidence'", "cliques='learn'"),
+    _ANNOTATED,
+    "this needs labels that are known, and here they are estimated with the confusions",
+)
+_enter(("development set",), _ANNOTATED, "sequences are held out fold by fold")
+
+# ---- sklearn-crfsuite
+_ELSEWHERE = "this class has the interface of sklearn-crfsuite, which has no such parameter: use ChainCRF"
+_enter(
+    ("predict(decode=...)", "marginals of pairs", *_PARTLY, "expected shares", "X_unlabelled", "sample_weight"),
+    _COMPAT,
+    _ELSEWHERE,
+)
+_enter(("class_weight", "constraints", *_ALLOWED, "known="), _COMPAT, _ELSEWHERE)
+_enter((*_CLIQUES, "edges by features", "window", "label_kernel", "a kernel without features"), _COMPAT, _ELSEWHERE)
+_enter((*_SOLVERS, "prior_variance='auto'", "warm_start", "partial_fit", "callbacks"), _COMPAT, _ELSEWHERE)
+_enter(("Checkpoint", "optimize='evidence'", "cliques='learn'", "basis='gradient'"), _COMPAT, _ELSEWHERE)
+_enter(("engine=Torch()", "engine=Dask()", "memory limit", "FieldSearchCV"), _COMPAT, _ELSEWHERE)

@@ -1,0 +1,349 @@
+"""Questions to a fitted model, compared with the law of the labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.special import entr
+
+from benchmarks.cells.features import feature
+from benchmarks.cells.subjects import Clusters, Compat, Frames, Points, SequenceClusters, Subject
+from benchmarks.cells.verdicts import Inexpressible, check, close, same
+from kernelfields import evaluate_model
+from kernelfields.evaluation import feature_importance, fit_temperature
+from kernelfields.reports.report import report_page
+
+_QUESTIONS = "questions"
+_DRAWS = 4000
+# Clique sets of single labels, whose features have weights by name.
+_SETS = ("node", "label")
+
+
+def grid(model: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return points of a line, the densities there, and the widths that they stand for."""
+    edges = np.linspace(-3.0, 3.0, 20_001)
+    points = (edges[1:] + edges[:-1]) / 2
+    return points, np.exp(model.score_samples(points[:, None])), np.diff(edges)
+
+
+@feature(_QUESTIONS, "predict")
+def predict(s: Subject) -> None:
+    """Compare predictions with the best labelling, or the likeliest labels."""
+    for item, labels in zip(s.new, s.labels(s.model.predict(s.X_new)), strict=True):
+        law = s.law(s.model, item)
+        same(s.numbers(labels), (law.best() if s.jointly else law.likeliest()).tolist())
+
+
+@feature(_QUESTIONS, "predict(decode=...)")
+def decode(s: Subject) -> None:
+    """Compare both decodings."""
+    for name, of_law in (("viterbi", "best"), ("posterior", "likeliest")):
+        for item, labels in zip(s.new, s.labels(s.model.predict(s.X_new, decode=name)), strict=True):
+            same(s.numbers(labels), getattr(s.law(s.model, item), of_law)().tolist(), name)
+
+
+@feature(_QUESTIONS, "marginals")
+def marginals(s: Subject) -> None:
+    """Compare the probabilities of labels."""
+    for item, table in zip(s.new, s.marginals(s.model), strict=True):
+        close(table, s.law(s.model, item).marginals(), words="marginals")
+
+
+@feature(_QUESTIONS, "marginals of pairs")
+def pair_marginals(s: Subject) -> None:
+    """Compare the joint probabilities of labels that meet."""
+    if not any(map(s.pairs, s.new)):
+        raise Inexpressible("a single label has no neighbours")
+    _, joints = s.model.predict_marginals(s.X_new, cliques=s.group)
+    for item, joint in zip(s.new, joints, strict=True):
+        law = s.law(s.model, item)
+        close(joint, [s.joint(law, pair) for pair in s.pairs(item)], words="joint marginals")
+
+
+@feature(_QUESTIONS, "predict_nbest")
+def nbest(s: Subject) -> None:
+    """Compare the three best labellings and their log-probabilities."""
+    for item, ranked in zip(s.new, s.model.predict_nbest(s.X_new, 3), strict=True):
+        expected = s.law(s.model, item).ranked(3)
+        close([log for _, log in ranked], [log for _, log in expected], words="log-probabilities")
+        for (labels, _), (numbers, _) in zip(ranked, expected, strict=True):
+            same(s.numbers(np.atleast_1d(np.asarray(labels)).tolist()), numbers.tolist())
+
+
+@feature(_QUESTIONS, "sample")
+def sample(s: Subject) -> None:
+    """Compare the shares of labels in many draws."""
+    if isinstance(s, Points):
+        points, density, widths = grid(s.model)
+        drawn = s.model.sample(_DRAWS, random_state=0)[:, 0]
+        close(drawn.mean(), (points * density * widths).sum(), 0.1, "mean of draws")
+        return
+    drawn = s.model.sample(s.X_new, n_samples=_DRAWS, random_state=0)
+    if isinstance(s, Frames):
+        drawn = [np.array(rows).T for rows in s.split(np.asarray(drawn))]
+    elif s.rows or isinstance(drawn, np.ndarray):
+        drawn = [np.asarray(drawn)[:, row].reshape(_DRAWS, -1) for row in range(len(s.new))]
+    for item, own in zip(s.new, drawn, strict=True):
+        shares = np.array([[np.mean(column == label) for label in s.classes] for column in np.asarray(own).T])
+        close(shares, s.law(s.model, item).marginals(), 0.05, "shares of draws")
+
+
+@feature(_QUESTIONS, "entropy")
+def entropy(s: Subject) -> None:
+    """Compare entropies."""
+    if isinstance(s, Points):
+        _, density, widths = grid(s.model)
+        close(s.model.entropy(), -(density * np.log(density) * widths).sum(), 1e-3, "entropy")
+        return
+    close(s.model.entropy(s.X_new), [s.law(s.model, item).entropy() for item in s.new], words="entropy")
+
+
+@feature(_QUESTIONS, "log_likelihood")
+def log_likelihood(s: Subject) -> None:
+    """Compare log p(y | x) of each item and in all; of a density, that it integrates to one."""
+    if isinstance(s, Points):
+        _, density, widths = grid(s.model)
+        close((density * widths).sum(), 1.0, 1e-3, "integral")
+        return
+    expected = [s.law(s.model, item).log_chance(s.numbers(item.labels)) for item in labelled(s, s.new)]
+    close(s.model.log_likelihood(s.X_new, s.truth(labelled(s, s.new)), per_item=True), expected, words="of each")
+    close(s.model.log_likelihood(s.X_new, s.truth(labelled(s, s.new))), sum(expected), words="in all")
+
+
+def labelled(s: Subject, items: list) -> list:
+    """Return items with labels that the model has; clusters have numbers."""
+    if s.labelled:
+        return items
+    letters = ["a", "b", "c"]
+    return [replace(item, labels=[letters.index(x) if x in letters else x for x in item.labels]) for item in items]
+
+
+@feature(_QUESTIONS, "score")
+def score(s: Subject) -> None:
+    """Compare the score with the share of right labels (of instances, where labels are several)."""
+    if isinstance(s, Points):
+        close(s.model.score(s.X), s.model.score_samples(s.X).mean(), words="score")
+        return
+    if isinstance(s, Clusters | SequenceClusters):
+        tables = np.concatenate([s.law(s.model, item).marginals() for item in s.new])
+        information = entr(tables.mean(axis=0)).sum() - entr(tables).sum(axis=1).mean()
+        close(s.model.score(s.X_new), information, words="information")
+        return
+    right = []
+    for item, labels in zip(s.new, s.labels(s.model.predict(s.X_new)), strict=True):
+        hits = [own == true for own, true in zip(labels, item.labels, strict=True)]
+        right += [all(hits)] if s.name == "MultiLabelCRF" else hits
+    close(s.model.score(s.X_new, s.truth(s.new)), np.mean(right), words="score")
+
+
+def gaps(s: Subject) -> tuple[list[list], list[np.ndarray]]:
+    """Return labels of the new items of which every other is not known, and what is allowed at each (T, L)."""
+    known, allowed = [], []
+    for number, item in enumerate(labelled(s, s.new)):
+        own = [label if (t + number) % 2 else None for t, label in enumerate(item.labels)]
+        table = np.ones((len(own), len(s.classes)))
+        for t, label in enumerate(own):
+            if label is not None:
+                table[t] = [label == other for other in s.classes]
+        known.append(own)
+        allowed.append(table)
+    return known, allowed
+
+
+@feature(_QUESTIONS, "filled")
+def filled(s: Subject) -> None:
+    """Compare the table of labels that were filled in."""
+    known, allowed = gaps(s)
+    table = s.model.filled(s.X_new, s.known(known))
+    expected = sorted(
+        (s.law(s.model, item).given(own).marginals()[t].max() if not s.jointly else None)
+        for item, own, row in zip(s.new, allowed, known, strict=True)
+        for t, label in enumerate(row)
+        if label is None and not s.jointly
+    )
+    check(len(table) == sum(label is None for row in known for label in row), "number of labels that were filled in")
+    if not s.jointly:
+        close([row.probability for row in table.rows], expected, words="probabilities")
+
+
+@feature(_QUESTIONS, "known=")
+def known(s: Subject) -> None:
+    """Compare the probabilities of labels given those of every other position."""
+    given, allowed = gaps(s)
+    for item, own, table in zip(s.new, allowed, s.marginals(s.model, known=s.known(given)), strict=True):
+        close(table, s.law(s.model, item).given(own).marginals(), words="marginals given what is known")
+    for item, own, labels in zip(s.new, allowed, s.labels(s.model.predict(s.X_new, known=s.known(given))), strict=True):
+        law = s.law(s.model, item).given(own)
+        same(s.numbers(labels), (law.best() if s.jointly else law.likeliest()).tolist())
+
+
+@feature(_QUESTIONS, "explain")
+def explain(s: Subject) -> None:
+    """Compare the sum of contributions with the difference of two log-probabilities."""
+    item = labelled(s, s.new)[2]
+    if s.name == "SequenceClassifier":
+        for place in s.model.explain(s.one(item)).positions:
+            total = sum(part.amount for part in place.contributions) + place.more_amount
+            close(total, place.difference, words="sum of contributions")
+        return
+    explanation = s.model.explain(s.one(item), s.one_labels(item))
+    law, numbers = s.law(s.model, item), s.numbers(item.labels)
+    for place in explanation.positions:
+        other = list(numbers)
+        last = getattr(place, "end", place.position + 1)
+        other[place.position : last] = s.numbers([place.other]) * (last - place.position)
+        expected = law.log_chance(numbers) - law.log_chance(other)
+        total = sum(part.amount for part in place.contributions) + place.more_amount
+        close(place.difference, expected, words="difference")
+        close(total, expected, words="sum of contributions")
+    check(len(str(explanation)) > 0, "an explanation without words")
+
+
+@feature(_QUESTIONS, "weights")
+def weights(s: Subject) -> None:
+    """Find the coefficients of features in the table."""
+    rows = s.model.weights(top=None).to_rows()
+    found = sorted(row["weight"] for row in rows if row["feature"] is not None and row["set"].split()[0] in _SETS)
+    tables = [np.asarray(table) for name, table in s.field(s.model).coef_.items() if name.split()[0] in _SETS]
+    expected = sorted(float(value) for table in tables for value in table.ravel() if value)
+    close(found, expected, words="weights of features")
+
+
+@feature(_QUESTIONS, "summary")
+def summary(s: Subject) -> None:
+    """Look for the name of the estimator and the number of its weights."""
+    text, page = str(s.model.summary()), s.model.summary()._repr_html_()
+    check(len(text) > 50, f"a summary of few words: {text!r}")
+    check(bool(page), "a summary without a page")
+
+
+@feature(_QUESTIONS, "show")
+def show(s: Subject) -> None:
+    """Look for the labels in the picture of an item."""
+    item = s.new[2]
+    shown = s.model.show(s.one(item))
+    if hasattr(shown, "labels") and s.name != "SequenceClassifier":
+        predicted = s.labels(s.model.predict(s.X_new))[2]
+        same(list(shown.labels), predicted)
+    check("<" in (shown._repr_html_() or ""), "no picture")
+
+
+@feature(_QUESTIONS, "stream")
+def stream(s: Subject) -> None:
+    """Compare marginals at an infinite lag with those of the whole sequence, and at lag 0 with those of its begin."""
+    item = s.new[2]
+    x = s.one(item) if not isinstance(s, Frames) else item.x
+    law = s.law(s.model, item)
+    stream = s.model.stream(lag=np.inf)
+    for t in range(len(item.x)):
+        stream.push(x[t : t + 1])
+    close(stream.end().marginals, law.marginals(), words="marginals of a stream")
+    late = s.model.stream(lag=0)
+    first = late.push(x[:1]).marginals
+    begin = s.law(s.model, replace(item, x=item.x[:1], labels=item.labels[:1]))
+    close(first, begin.marginals(), words="the first marginals of a stream")
+
+
+@feature(_QUESTIONS, "laplace")
+def laplace(s: Subject) -> None:
+    """Check that the evidence is finite, and that averages are those of the drawn coefficients."""
+    model = s.fit()
+    evidence = model.laplace(s.X, s.y, n_samples=30, random_state=0)
+    check(np.isfinite(evidence.value), "the evidence is not finite")
+    asked = s.field(model) if isinstance(s, Compat) else model
+    averaged = (
+        Subject.tables(s, asked.predict_marginals(s.X_new, uncertainty="sampling"))
+        if asked is not model
+        else (s.marginals(model, uncertainty="sampling"))
+    )
+    if s.redrawn:
+        for item, table in zip(s.new, averaged, strict=True):
+            laws = [s.law(own, item).marginals() for own in redrawn(s, model)]
+            close(table, np.mean(laws, axis=0), words="averages over drawn coefficients")
+        return
+    close(next(table.sum(axis=1) for table in averaged), np.ones(len(averaged[0])), words="sums")
+    certain, unsure = np.concatenate(s.marginals(model)), np.concatenate(averaged)
+    check(np.abs(certain - unsure).max() < 0.25, "averaged marginals are far from those of the fit")
+    check(np.abs(certain - unsure).max() > 1e-6, "averaged marginals are those of the fit")
+
+
+def redrawn(s: Subject, model: Any) -> Iterator[Any]:
+    """Yield the model with each of the coefficients that were drawn."""
+    field = s.field(model)
+    fitted, drawn = field.coef_, model.sample_coefficients()
+    for number in range(len(next(iter(drawn.values())))):
+        field.coef_ = {name: values[number] for name, values in drawn.items()}
+        yield model
+    field.coef_ = fitted
+
+
+@feature(_QUESTIONS, "certify")
+def certify(s: Subject) -> None:
+    """Compare the value of the certificate with the objective by enumeration, and look for a small gap."""
+    if isinstance(s, Points):
+        check(0 <= s.model.certify(s.X).gap < 1.0, "gap")
+        return
+    certificate = s.model.certify(s.X, s.y, scope="span")
+    value = s.squares(s.model) / 2
+    value -= sum(s.law(s.model, item).log_chance(s.numbers(item.labels)) for item in s.items)
+    close(certificate.value, value, 1e-6, "value of the objective")
+    check(-1e-9 <= certificate.relative_gap < 1e-3, f"gap {certificate.relative_gap}")
+
+
+@feature(_QUESTIONS, "certificate_")
+def certificate(s: Subject) -> None:
+    """Look for a small gap."""
+    gap = s.model.certificate_.relative_gap
+    check(-1e-9 <= gap < 1e-3, f"gap {gap}")
+
+
+@feature(_QUESTIONS, "fit_temperature")
+def temperature(s: Subject) -> None:
+    """Compare the log-loss at the temperature with that of the marginals."""
+    answer = getattr(s.model, s.probabilities)(s.X_new)
+    found = fit_temperature(s.truth(s.new), answer, s.model.classes_)
+    columns = [s.numbers(item.labels) for item in s.new]
+    tables = s.tables(answer)
+    losses = [-np.log(table[t, k]) for table, own in zip(tables, columns, strict=True) for t, k in enumerate(own)]
+    close(found.log_loss_before, np.mean(losses), words="log-loss")
+    check(found.log_loss <= found.log_loss_before + 1e-9, "a temperature that makes it worse")
+
+
+@feature(_QUESTIONS, "evaluate_model")
+def evaluation(s: Subject) -> None:
+    """Compare accuracy and log-likelihood."""
+    found = evaluate_model(s.model, s.X_new, s.truth(s.new), n_resamples=0)
+    predicted = s.labels(s.model.predict(s.X_new))
+    right = [
+        own == true
+        for item, labels in zip(s.new, predicted, strict=True)
+        for own, true in zip(labels, item.labels, strict=True)
+    ]
+    close(found.accuracy.value, np.mean(right), words="accuracy")
+    if s.exact:
+        logs = [s.law(s.model, item).log_chance(s.numbers(item.labels)) for item in s.new]
+        assert found.log_likelihood is not None
+        close(found.log_likelihood.per_sequence.value, np.mean(logs), words="log-likelihood")
+
+
+@feature(_QUESTIONS, "feature_importance")
+def importance(s: Subject) -> None:
+    """Compare the quality of the data as they are, and look for a drop of each feature."""
+    scoring = "log_likelihood" if s.exact else "accuracy"
+    found = feature_importance(
+        s.model, s.X_new, s.truth(s.new), scoring=scoring, n_repeats=2, n_resamples=20, random_state=0
+    )
+    check(len(found.drops) >= s.new[0].x.shape[1], f"drops of {list(found.drops)}")
+    if s.exact:
+        logs = [s.law(s.model, item).log_chance(s.numbers(item.labels)) for item in s.new]
+        close(found.quality, sum(logs) / sum(len(item.labels) for item in s.new), words="quality")
+
+
+@feature(_QUESTIONS, "report")
+def report(s: Subject) -> None:
+    """Make a page of the model and its weights."""
+    page = report_page("A model", model=s.model.summary(), weights=s.model.weights())
+    check("A model" in page and "</html>" in page, "no page")
