@@ -206,8 +206,8 @@ def main() -> None:
                 f"{rounds:3} rounds, {seconds:5.1f} s, {busy:5.1f} s of CPU",
                 flush=True,
             )
-    if not arguments.dev and (arguments.sentences, arguments.annotators) == (SENTENCES, ANNOTATORS):
-        merge_results("annotators.json", results, ("row", "variance"))
+            if not arguments.dev and (arguments.sentences, arguments.annotators) == (SENTENCES, ANNOTATORS):
+                merge_results("annotators.json", results, ("row", "variance"))
 
 
 if __name__ == "__main__":

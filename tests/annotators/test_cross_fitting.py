@@ -12,9 +12,11 @@ from sklearn.preprocessing import FunctionTransformer
 
 from kernelfields import AnnotatedCRF, ChainCRF, GraphCRF, KernelClassifier, LabelDictionary, SoftTargets
 from kernelfields.annotators import completion
-from kernelfields.annotators.annotations import read_annotations
+from kernelfields.annotators.annotations import Presumed, read_annotations
 from kernelfields.annotators.confusions import Confusions, prior_counts
 from kernelfields.evaluation import evaluate_model, feature_importance
+from kernelfields.fields.evidence import shown_labels
+from kernelfields.fields.reading import SEQUENCES
 from kernelfields.formats.model_file import ModelFileError
 from tests.annotators.annotated_sequences import annotated_sequences
 
@@ -37,7 +39,9 @@ def test_one_round_is_what_fields_of_the_other_folds_make_of_it(monkeypatch):
     found = AnnotatedCRF(field, cv=4, max_steps=1).fit(X, said)
     annotations = read_annotations(said)
     confusions = Confusions(annotations, prior_counts(4.0, 1.0, 3))
-    start = annotations.split(np.exp(confusions.log_consensus(np.ones(len(annotations.codes)), iterate=True)))
+    logs = confusions.log_consensus(np.ones(len(annotations.codes)), iterate=True)
+    presumed = np.exp(Presumed(annotations, logs).read(None, None, SEQUENCES)[1])
+    start = annotations.split(presumed / presumed.sum(axis=1, keepdims=True))
     weights = np.exp(confusions.log_evidence())
     known = annotations.split([dict(enumerate(row)) for row in weights.tolist()])
     completed = [None] * len(X)
@@ -166,13 +170,18 @@ def test_the_prior_variance_is_chosen_by_the_labels_of_the_start():
     assert model.fit(X, said).estimator_.prior_variance_ in (0.001, 0.01, 0.1, 1.0, 10.0)
 
 
-def test_labels_of_little_weight_are_no_support():
-    words = [[{"word": word} for word in sentence] for sentence in WORDS]
-    others = [[["O"] * len(labels), labels][number > 0] for number, labels in enumerate(TRUTH)]
-    field = ChainCRF("linear", support="observed", **SETTINGS)
-    model = AnnotatedCRF(field, cv=4).fit(words, {"a": TRUTH, "b": TRUTH, "c": TRUTH, "d": others})
-    assert model.estimator_.field_.terms[0].known.size < 3 * model.estimator_.n_features_in_
-    assert [list(labels) for labels in model.consensus_] == TRUTH
+def test_labels_that_somebody_said_are_observed_and_no_others():
+    annotations = read_annotations({name: labels[:10] for name, labels in said.items()})
+    for right in (1e9, 1e-3):  # annotators who are never wrong, and who always are
+        confusions = Confusions(annotations, prior_counts(right, 1.0, 3), np.stack([prior_counts(0.5, 0.5, 3)] * 3))
+        logs = confusions.log_consensus(np.ones(80), iterate=False) + right * np.eye(3)[np.arange(80) % 3] / 1e7
+        evidence = Presumed(annotations, logs).read(None, None, SEQUENCES)[1]
+        silent = ~np.any(annotations.counts, axis=1)
+        np.testing.assert_array_equal(shown_labels(evidence), (annotations.counts > 0) | silent[:, None])
+        assert np.isfinite(evidence).all()
+        np.testing.assert_array_equal(evidence.max(axis=1), 0.0)
+        assert silent.any()
+        assert not evidence[silent].any()
 
 
 # ---- scores, searches, evaluation
