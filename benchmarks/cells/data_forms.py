@@ -22,7 +22,11 @@ def answers(s: Subject, model: Any, X: Any = None) -> np.ndarray:
     """Return the probabilities of all labels of the new items, or log densities, in one array."""
     if isinstance(s, Points):
         return model.score_samples(s.X_new if X is None else X)
-    return np.concatenate([table.ravel() for table in s.marginals(model, X)])
+    tables = s.marginals(model, X)
+    if not s.labelled:
+        # Which cluster is the first is chance.
+        tables = [np.sort(table, axis=1) for table in tables]
+    return np.concatenate([table.ravel() for table in tables])
 
 
 def agree(s: Subject, model: Any, X: Any = None, other: Any = None, tolerance: float = _FIT) -> None:

@@ -83,9 +83,11 @@ def allowed(s: Subject) -> None:
         return
     items, new = with_words(s, s.items), with_words(s, s.new)
     seen: dict[float, set] = {}
-    for item in items:
-        for word, label in zip(item.x[:, 0].tolist(), item.labels, strict=True):
-            seen.setdefault(word, set()).add(label)
+    said = s.pack_labels([item.labels for item in items])
+    for labels in said.values() if isinstance(said, dict) else [[item.labels for item in items]]:
+        for item, own in zip(items, labels, strict=True):
+            for word, label in zip(item.x[:, 0].tolist(), own, strict=True):
+                seen.setdefault(word, set()).add(label)
     model = s.fit(items, allowed=LabelDictionary(feature_name, min_count=1))
     for item, table in zip(new, s.marginals(model, s.pack(new)), strict=True):
         limits = np.array([[label in seen[word] for label in s.classes] for word in item.x[:, 0].tolist()])

@@ -703,10 +703,10 @@ class Annotated(Chain):
         return AnnotatedCRF(super().make(**{"tol": 1e-7, **settings}), cv=None, max_steps=200)
 
     def pack_labels(self, labels: Sequence[list]) -> Any:
-        """Return what two annotators said: the labels, and the labels with one wrong in every third sequence."""
+        """Return what two annotators said: the labels, and the labels with one wrong in sequences of three."""
         other = [list(own) for own in labels]
-        for number, own in enumerate(other):
-            if number % 3 == 0 and isinstance(own[0], str):
+        for own in other:
+            if len(own) == 3 and isinstance(own[0], str):
                 own[0] = self.classes[(self.classes.index(own[0]) + 1) % 3]
         return {"first": [list(own) for own in labels], "second": other}
 
@@ -727,6 +727,7 @@ class Compat(Chain):
     """Feature dicts, by the interface of sklearn-crfsuite."""
 
     name = "compat.CRF"
+    jointly = True
 
     def make(self, **settings: Any) -> Any:
         """Return the estimator; its prior variance is 1 / (2 c2)."""

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags, column_or_1d
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
@@ -30,16 +31,28 @@ from kernelfields.fields.evidence import (
 from kernelfields.fields.graphs import Graphs
 from kernelfields.fields.reading import SAMPLES, Matrix, is_sequence, warn_of_minus_one
 from kernelfields.inference.single import softmax
+from kernelfields.kernels.kernel import Kernel
+from kernelfields.kernels.registry import resolve_kernel
 from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.models.fit import FitOptions, FittedField
 from kernelfields.models.partial import PartialLabels, with_unlabelled_rows
-from kernelfields.numerics.parameters import check_tolerance, declares_parameters, parameter, variances_or_auto
+from kernelfields.numerics.parameters import check_tolerance, declares_parameters, is_auto, parameter, variances_or_auto
 from kernelfields.objective.designs.design import Design
 from kernelfields.uncertainty.laplace.samples import label_variances, probit_marginals
 
 # Problems with this few feature values are solved as exactly as doubles allow: it takes hundredths of a second.
 _SMALL = 100_000
 _POLISHED = 1e-13
+
+
+def goes_on_in_batches(estimator: Any) -> bool:
+    """Whether an estimator of rows may be fitted in batches; AttributeError with the reason if not."""
+    kernel = estimator.kernel
+    if hasattr(estimator, "field_") and not hasattr(estimator, "continuation_"):
+        raise AttributeError("partial_fit goes on from batches that it fitted itself: begin with it, on a clone")
+    if isinstance(kernel, str | Kernel) and not is_auto(kernel) and resolve_kernel(kernel).has_feature_map:
+        raise AttributeError(f"partial_fit keeps the curvature of kernels without explicit features, not of {kernel!r}")
+    return True
 
 
 @declares_parameters
@@ -157,6 +170,16 @@ class KernelClassifier(ClassifierMixin, LabelledField[Graphs, TableReader]):
             raise ValueError(f"y holds labels that the classifier was not fitted to: {sorted(unknown)[:5]}")
         weights = _check_sample_weight(sample_weight, inputs, dtype=np.float64, ensure_non_negative=True)
         return single_nodes(inputs, np.searchsorted(self.classes_, targets), weights)
+
+    @available_if(goes_on_in_batches)
+    def partial_fit(
+        self, X: object, y: Any, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Fit one more batch of rows, the posterior of those before as its prior; see docs/partial_fit.md.
+
+        It is there for kernels without explicit features, and not after :meth:`fit`, which keeps no curvature.
+        """
+        return super().partial_fit(X, y, classes, sample_weight)
 
     def _all_classes(self, y: Any, classes: ArrayLike | None) -> np.ndarray:
         return super()._all_classes([y], classes)

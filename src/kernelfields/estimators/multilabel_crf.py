@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
+from sklearn.utils.metaestimators import available_if
 
 from kernelfields.engines.engine import Sample
 from kernelfields.engines.threads import LocalSample
@@ -19,6 +20,7 @@ from kernelfields.estimators.auto_parameters import Training
 from kernelfields.estimators.base import KernelLike, LabelledField, Start, Tokens
 from kernelfields.estimators.inspecting.explanations import Compared, one_row
 from kernelfields.estimators.inspecting.weights import tabulate_label_weights
+from kernelfields.estimators.kernel_classifier import goes_on_in_batches
 from kernelfields.estimators.stored import Functions
 from kernelfields.features.indicators import INSTANCES, read_partial_indicator
 from kernelfields.features.readers import TableReader
@@ -171,6 +173,16 @@ class MultiLabelCRF(ClassifierMixin, LabelledField[LabelledInstances, TableReade
             labels, evidence, _ = read_partial_indicator(y, inputs.shape[0], self.label_names_.tolist())
             weights = check_sample_weight(sample_weight, len(labels), INSTANCES)
         return LabelledInstances.build(inputs, self.n_labels_, {}, labels, weights, evidence)
+
+    @available_if(goes_on_in_batches)
+    def partial_fit(
+        self, X: object, y: Any, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Fit one more batch of rows, the posterior of those before as its prior; see docs/partial_fit.md.
+
+        It is there for kernels without explicit features, and not after :meth:`fit`, which keeps no curvature.
+        """
+        return super().partial_fit(X, y, classes, sample_weight)
 
     def _all_classes(self, y: Any, classes: ArrayLike | None) -> np.ndarray:
         # The labels of an instance are those of the first batch; reading y raises where it has others.
