@@ -184,18 +184,23 @@ def test_values_at_zero(case, setting):
 
 @for_all(["plain", "measured"])
 def test_soft_targets(case, setting):
-    """Targets take the place of labels where single labels, or neighbours alone, meet; elsewhere they are refused."""
+    """Targets take the place of labels: those of neighbours in chains, elsewhere labels that are independent of each other."""
     solved = problem(case, setting)
     marginals = solved.enumerated(potentials=solved.random_potentials())
     n_labels = solved.enumeration.n_labels
     node = marginals.marginals(None)
     edge = marginals.marginals(EDGE).reshape(-1, n_labels, n_labels) if EDGE in solved.enumeration.groups else None
-    rows = SoftRows(node, edge)
+    far = set(solved.enumeration.groups) - {None, EDGE} or (edge is not None and len(edge) < len(node))
+    rows = SoftRows(node, None if far else edge)
     data = Chains(np.zeros((len(node), 0)), solved.items.offsets, node.argmax(axis=1), solved.weights, rows)
-    if set(solved.enumeration.groups) - {None, EDGE} or (edge is not None and len(edge) < len(node)):
-        with pytest.raises(ValueError, match="SoftTargets are for single labels, and for chains"):
-            labelled_objective(solved.family, data)
-        return
+    if far:
+        nothing = solved.random_potentials(spread=0.0)
+        with np.errstate(divide="ignore"):
+            marginals = solved.enumerated(potentials=nothing).times(np.log(node))
+        if (marginals.log_partition < -1e-6).any():
+            with pytest.raises(ValueError, match="targets give mass to labellings that are forbidden"):
+                labelled_objective(solved.family, data)
+            return
     likelihood = labelled_objective(solved.family, data)
     evaluation = likelihood.evaluate(solved.put(solved.potentials))
     counts = marginals.weighted(solved.weights).mean()
