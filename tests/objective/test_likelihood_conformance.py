@@ -184,7 +184,7 @@ def test_values_at_zero(case, setting):
 
 @for_all(["plain", "measured"])
 def test_soft_targets(case, setting):
-    """Targets take the place of labels: those of neighbours in chains, elsewhere labels that are independent of each other."""
+    """Targets take the place of labels: of neighbours in chains, of labels independent of each other elsewhere."""
     solved = problem(case, setting)
     marginals = solved.enumerated(potentials=solved.random_potentials())
     n_labels = solved.enumeration.n_labels
