@@ -61,8 +61,8 @@ class Annotations:
 class Presumed(SoftTargets):
     """Log-weights (N, L) of all labels of the positions of annotations, read as evidence in the place of labels.
 
-    Labels that somebody said count as observed, and others do not (:func:`shown_labels`), though none is excluded. Of a
-    position of which nobody said anything, nothing is known.
+    Labels that nobody said do not count as observed, nor do those that are overruled (:func:`shown_labels`), though
+    none is excluded. Of a position of which nobody said anything, nothing is known.
     """
 
     def __init__(self, annotations: Annotations, log_weights: np.ndarray):
@@ -70,8 +70,7 @@ class Presumed(SoftTargets):
         said = annotations.counts > 0
         silent = ~said.any(axis=1, keepdims=True)
         evidence = log_weights - np.where(said | silent, log_weights, -np.inf).max(axis=1, keepdims=True)
-        least = np.log(LEAST_SHOWN)
-        evidence = np.where(said, np.maximum(evidence, least + 1.0), np.minimum(evidence, least - 1.0))
+        evidence = np.where(said, evidence, np.minimum(evidence, np.log(LEAST_SHOWN) - 1.0))
         self._evidence = np.where(silent, 0.0, evidence)
         self._lengths = np.diff(annotations.offsets)
 
