@@ -16,8 +16,8 @@ weights that were seen in training; all rows have the same field.
 
 Printed are the F1 of chunks of the labels that each row makes of the annotated sentences (consensus), and of the field
 on sentences that nobody annotated. Everything that was chosen was chosen with --dev, which draws other annotators for
-other training sentences and measures on the last tenth of the training file. The result goes to
-benchmarks/results/annotators.json.
+other training sentences and measures on the last tenth of the training file. The result of the usual numbers of
+sentences and annotators goes to benchmarks/results/annotators.json.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ Said = list[dict[str, Labels]]
 FIELD = ChainCRF("linear", support="observed", random_state=0)
 #: Standard deviation of the log-odds of errors between chunks.
 DIFFICULTY = 1.5
+SENTENCES, ANNOTATORS = 500, 40
 ROWS = ("vote", "dawid-skene", "in sample", "cross-fitted")
 
 
@@ -164,8 +165,8 @@ def sentences(n_sentences: int, dev: bool) -> tuple[list, list[Labels], list, li
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sentences", type=int, default=500)
-    parser.add_argument("--annotators", type=int, default=40)
+    parser.add_argument("--sentences", type=int, default=SENTENCES)
+    parser.add_argument("--annotators", type=int, default=ANNOTATORS)
     parser.add_argument("--variances", nargs="+", default=["0.1", "1", "10", "auto"])
     parser.add_argument("--rows", nargs="+", default=list(ROWS), choices=ROWS)
     parser.add_argument("--dev", action="store_true", help="other annotators, and the last tenth of the training file")
@@ -180,11 +181,11 @@ def main() -> None:
     results = []
     for row in arguments.rows:
         for given in arguments.variances:
-            begin = time.perf_counter()
+            begin, busy = time.perf_counter(), time.process_time()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 labels, model = fitted(row, given if given == "auto" else float(given), X, said)
-            seconds = time.perf_counter() - begin
+            seconds, busy = time.perf_counter() - begin, time.process_time() - busy
             figures = entity_f1_score(y, labels), entity_f1_score(y_test, model.predict(X_test))  # type: ignore[attr-defined]
             rounds = len(getattr(model, "label_changes_", ())) or max(0, len(getattr(model, "objective_path_", ())) - 1)
             field = getattr(model, "estimator_", model)
@@ -202,10 +203,10 @@ def main() -> None:
             )
             print(
                 f"{row:14} variance {given:>5}: consensus F1 {figures[0]:.3f}, field F1 {figures[1]:.3f}, "
-                f"{rounds:3} rounds, {seconds:5.1f} s",
+                f"{rounds:3} rounds, {seconds:5.1f} s, {busy:5.1f} s of CPU",
                 flush=True,
             )
-    if not arguments.dev:
+    if not arguments.dev and (arguments.sentences, arguments.annotators) == (SENTENCES, ANNOTATORS):
         merge_results("annotators.json", results, ("row", "variance"))
 
 

@@ -50,6 +50,13 @@ def test_the_span_certificate_brackets_the_best_value(name, tol):
     assert again.parts == pytest.approx(crf.certificate_.parts, rel=1e-5, abs=1e-9)
 
 
+def test_a_summary_shows_the_free_certificate_where_it_proves_something():
+    vacuous, exact = fit(kernel=RBF(gamma=3.0), rank=2, prior_variance=100.0), fit(kernel="linear")
+    assert vacuous.rkhs_certificate_.lower_bound == 0.0
+    assert [own.scope for own in vacuous.summary().certificates] == ["span"]
+    assert [own.scope for own in exact.summary().certificates] == ["span", "rkhs"]
+
+
 @pytest.mark.parametrize("name", FIELDS)
 def test_the_rkhs_certificates_bound_the_best_of_all_functions(name):
     settings = FIELDS[name]

@@ -144,3 +144,9 @@ def test_known_labels_of_a_column_are_kept_and_the_others_filled_in():
         FrameCRF(ChainCRF("linear", prior_variance=1.0)).fit(partly)
     fitted = FrameCRF(ChainCRF("linear", prior_variance=1.0, partial_labels=PartialLabels())).fit(partly)
     assert fitted.classes_.tolist() == ["DET", "NOUN", "VERB"]
+    for evidence in ({"DET", "NOUN"}, {"DET": 0.9, "NOUN": 0.1}):
+        several = df.assign(label=[evidence, *tags[1:]])
+        fitted = FrameCRF(ChainCRF("linear", prior_variance=1.0)).fit(several)
+        assert fitted.classes_.tolist() == ["DET", "NOUN", "VERB"]
+        assert fitted.predict(df).tolist() == tags
+        assert fitted.score(several) == 1.0

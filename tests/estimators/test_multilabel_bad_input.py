@@ -44,7 +44,7 @@ def test_labels_that_are_no_indicator(labels, message):
         (changed(X, 2, 1, np.inf), "contains infinity"),
         (X[:, 0], "Expected 2D array"),
         (X[:0], "0 sample"),
-        ([["a", "b"]] * 30, "could not convert string"),
+        (np.array([["a", "b"]] * 30), "could not convert string"),
     ],
 )
 def test_inputs_that_are_no_table_of_numbers(inputs, message):

@@ -1,5 +1,7 @@
 """Streams of a fitted field: the answers of whole sequences, given what has come, whatever the form of the inputs."""
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -177,3 +179,11 @@ def test_settings_of_a_stream_are_checked():
     ):
         with pytest.raises(ValueError, match=message):
             crf.stream(**settings)
+
+
+def test_a_position_without_any_known_feature_is_nothing_unusual_in_a_stream():
+    crf = ChainCRF("linear", prior_variance=1.0).fit([[{"word": "a"}, {"word": "b"}]], [["A", "B"]])
+    stream = crf.stream(lag=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(stream.push({"word": "unheard"}).labels) == 1

@@ -51,6 +51,27 @@ def sparse_field(*, threads=1, weighted=False, masks=None, edges=True, features=
     return LogPosterior(datafit)
 
 
+@pytest.mark.parametrize(("n_labels", "longest"), [(5, 3000), (50, 2**21 // 50**2), (400, 256)])
+def test_tables_of_the_steps_of_a_block_are_small(n_labels, longest):
+    """Far trials of a line search are inferred by tables of all steps of a block."""
+    random = np.random.default_rng(0)
+    offsets, labels = np.arange(0, 3001, 2), random.integers(n_labels, size=3000)
+    chains = Chains(sp.csr_array(np.ones((3000, 1))), offsets, labels, None)
+    node = design_of(
+        "node",
+        chains.inputs,
+        positions=None,
+        labels_per_clique=1,
+        prior_variance=1.0,
+        support=observed_support(chains.inputs, labels, n_labels),
+        n_labels=n_labels,
+    )
+    passes = fused_passes(chain_datafit(chains, [node], n_labels, workers=Workers(2)).likelihood, [node])
+    blocks = [int(end - begin) for begin, end in passes._rows]
+    assert sum(blocks) == 3000
+    assert 0.8 * longest <= max(blocks) <= 1.2 * longest
+
+
 VARIANTS = [
     {},
     {"threads": 2},

@@ -3,6 +3,7 @@
 import io
 import math
 
+import numba
 import numpy as np
 import pytest
 from rich.console import Console
@@ -154,3 +155,34 @@ def test_quiet_shows_nothing(capfd):
         for iteration in halving(5):
             watcher(iteration)
     assert capfd.readouterr() == ("", "")
+
+
+def compiled_afresh():
+    """A function that calls another, neither of them compiled yet."""
+    inner = numba.njit(lambda x: x + 1)
+    outer = numba.njit(lambda x: inner(x) * 2)
+    inner.py_func.__module__ = outer.py_func.__module__ = "kernelfields.inference.made_up_compiled"
+    return outer
+
+
+def test_what_is_compiled_is_announced_before_it_is():
+    text = io.StringIO()
+    with FitProgress(console=Console(file=text, force_terminal=False, width=120, color_system=None)) as watcher:
+        watcher.announce("choosing a basis")
+        assert compiled_afresh()(1) == compiled_afresh()(1) == 4
+        watcher(halving(1)[0])
+    lines = text.getvalue().splitlines()
+    assert lines[:2] == ["choosing a basis", "compiling inference.made_up, once on this machine: a cache keeps it"]
+    assert len(lines) == 3
+    assert compiled_afresh()(1) == 4
+    assert text.getvalue().splitlines() == lines
+
+
+def test_a_terminal_shows_what_is_compiled_beside_the_stage(monkeypatch):
+    said = []
+    monkeypatch.setattr(FitProgress, "_say", lambda self, text: said.append(text))
+    with FitProgress(console=Console(file=io.StringIO(), force_terminal=True, width=120)) as watcher:
+        watcher.announce("choosing a basis")
+        assert compiled_afresh()(1) == 4
+    compiling = "choosing a basis: compiling inference.made_up, once on this machine: a cache keeps it"
+    assert said == ["choosing a basis", compiling, "choosing a basis"]

@@ -233,9 +233,8 @@ class Chain(Drawn):
                 if target.soft is not None:
                     own |= set(np.flatnonzero(target.soft[place] > 0).tolist())
                     continue
-                logs = (target.logs if target.seen is None else target.seen)[place]
-                if (logs != 0).any():
-                    own |= set(np.flatnonzero(logs > -np.inf).tolist())
+                if (target.logs[place] != 0).any():
+                    own |= set(np.flatnonzero(target.logs[place] > -np.inf).tolist())
         rare = [word for word in seen if counts[word] < self.least]
         known = {word: own for word, own in seen.items() if word not in rare}
         for word, own in self.entries.items():
@@ -391,6 +390,8 @@ class Chain(Drawn):
                 for t in range(1, labellings.shape[1])
             ]
             target.soft = nodes / nodes.sum(axis=1, keepdims=True)
+            if ((target.soft > 0) & (target.soft < 0.01)).any():
+                raise Redraw  # so little may or may not count as seen
             target.pairs = np.reshape(pairs, (-1, self.n_labels, self.n_labels))
 
     def _given(self, way: str) -> Any:

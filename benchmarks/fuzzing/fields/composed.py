@@ -64,9 +64,19 @@ class Annotated(Chain):
 
     def _fit_drawn(self, random: np.random.Generator, estimator: Any, way: str) -> None:
         estimator.partial_labels = PartialLabels(classes=self.classes)
-        self._fit(AnnotatedCRF(estimator, max_steps=int(random.choice([1, 5]))), self.written(self.said))
+        model = AnnotatedCRF(estimator, max_steps=int(random.choice([1, 5])))
+        if "cv" in model.get_params(deep=False):
+            model.set_params(cv=[None, 2][random.integers(2)])
+        self.note = repr(model)
+        self._fit(model, self.written(self.said))
         for target, said in zip(self.targets, self.said, strict=True):
-            target.seen, target.logs = target.logs, self.messages(said)
+            target.logs = self.messages(said)
+        if self.rule == "dictionary":
+            # Labels to learn a dictionary from are presumed from what was said.
+            words = {word for item in self.items for word in self.words(item)}
+            places = {word: self.fitted.allowed_.labels_of(word).tolist() for word in words}
+            unknown = self.fitted.allowed_.unknown.tolist()
+            self._dictionary = lambda: (places, unknown)  # type: ignore[method-assign]
 
     def messages(self, said: Sequence[np.ndarray]) -> np.ndarray:
         """Return the log-weights of labels by what annotators said of one item, (T, L)."""

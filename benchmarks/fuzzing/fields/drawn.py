@@ -40,8 +40,6 @@ class Target:
     soft: np.ndarray | None = None
     #: Segments, where labels are written so.
     cuts: tuple | None = None
-    #: Log-weights that a dictionary learns from, where these are others.
-    seen: np.ndarray | None = None
 
     @property
     def labels(self) -> np.ndarray:

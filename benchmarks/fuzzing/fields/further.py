@@ -111,8 +111,9 @@ def annotated(tally: Tally, drawn: Annotated, asked: Asked, random: np.random.Ge
     given = [whole.given(drawn.messages(own)) for whole, own in zip(asked.wholes, said, strict=True)]
     for whole, table in zip(given, model.consensus_marginals(asked.X, written), strict=True):
         tally.near("marginals of the consensus", table, whole.marginals, asked.near)
+    decode = drawn.decodes if "cv" in model.get_params(deep=False) else "posterior"
     Asked(tally, drawn, drawn.new, None, given).check_decoded(
-        "posterior", drawn.numbers_of(model.consensus(asked.X, written))
+        decode, drawn.numbers_of(model.consensus(asked.X, written))
     )
     logs = model.log_likelihood(asked.X, written, per_item=True)
     for whole, free, log in zip(given, asked.wholes, logs, strict=True):
@@ -120,7 +121,9 @@ def annotated(tally: Tally, drawn: Annotated, asked: Asked, random: np.random.Ge
 
 
 def annotated_objective(tally: Tally, drawn: Annotated) -> None:
-    """Compare the last value of the objective of field and confusions."""
+    """Compare the last value of the objective of field and confusions, where there is one."""
+    if not len(drawn.model.objective_path_):
+        return
     objective, (right, wrong) = Objective(drawn), drawn.model.prior
     counts = np.full((drawn.n_labels, drawn.n_labels), wrong / (drawn.n_labels - 1))
     np.fill_diagonal(counts, right)

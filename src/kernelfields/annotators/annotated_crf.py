@@ -169,8 +169,8 @@ class AnnotatedCRF(StoredEstimator):
         self.consensus_ = self._presented(settings.best, settings.marginals, annotations)
         if len(self.label_changes_) == self.max_steps and self.label_changes_[-1] > self.tol:
             warnings.warn(
-                f"{self.label_changes_[-1]:.2%} of the labels changed in the last of max_steps={self.max_steps} steps, "
-                f"more than tol={self.tol:g}: raise max_steps, or tol",
+                f"{self.label_changes_[-1]:.2%} of the labels changed in the last of max_steps={self.max_steps} "
+                f"rounds, more than tol={self.tol:g}: raise max_steps, or tol",
                 ConvergenceWarning,
                 stacklevel=2,
             )

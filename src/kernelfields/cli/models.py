@@ -19,7 +19,7 @@ for files of sequences, ModelFileError naming the model file, OSError.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from typing import TYPE_CHECKING, TypeAlias
@@ -406,8 +406,9 @@ def load_model(path: str | os.PathLike, n_jobs: int | None = None) -> TrainedMod
             )
         return TrainedModel(placed(kind, described["document"]), word_reading(first), RunSettings(), {})
 
-    kinds = {kind.kind: partial(rebuild, kind) for kind in (ChainCRF, SegmentCRF)}
-    return read_document_of(path, {**kinds, PIPELINE: rebuild_pipeline})
+    readers: dict[str, Callable[[dict], TrainedModel]] = {PIPELINE: rebuild_pipeline}
+    readers |= {kind.kind: partial(rebuild, kind) for kind in (ChainCRF, SegmentCRF)}
+    return read_document_of(path, readers)
 
 
 def word_reading(features: TextFeatures) -> Reading:
@@ -419,7 +420,9 @@ def word_reading(features: TextFeatures) -> Reading:
         raise ValueError("its words are not in the first column, and its tags are the rest: name them by tag_columns")
     if not all(is_whole(column) and column >= 0 for column in columns):
         raise ValueError(f"it names its columns {', '.join(map(repr, columns))}, and columns of files have numbers")
-    options = {name: own for name, own in features.get_params().items() if not name.endswith(("_column", "_columns"))}
+    options: Parameters = {
+        name: own for name, own in features.get_params().items() if not name.endswith(("_column", "_columns"))
+    }
     template = template_of_patterns(text_patterns(columns[0], columns[1:], **options))
     label = max(columns) + 1
     return {"format": "columns", "label": label, "n_columns": label + 1, "template": template}

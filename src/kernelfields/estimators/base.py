@@ -1046,7 +1046,8 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
             n_features=self._reader.n_features,
             sets=tuple(summarise_term(term, self._nouns.part) for term in field.terms),
             solution=self.solution_,
-            certificates=self._certificates or (),
+            # The free bound over the RKHS proves nothing unless nearly all inputs are pivots.
+            certificates=[own for own in self._certificates or () if own.scope == "span" or own.relative_gap < 1.0],
             tol=self._tolerance,
             choices=str(self.choices_).splitlines() if self.choices_.chosen else (),
             parameters=changed_parameters(self.get_params(deep=False), self._default_parameters()),
@@ -1097,7 +1098,11 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
 
     @property
     def rkhs_certificate_(self) -> Certificate:
-        """How far the fit can be from the best one in the whole RKHS; only for exact inference."""
+        """How far the fit can be from the best one in the whole RKHS; only for exact inference.
+
+        It is exact for explicit features and ``basis="gradient"``. Else it is a bound that costs nothing, and its lower
+        bound is zero unless nearly all inputs are pivots: :meth:`certify` is what to ask then.
+        """
         return self._certified()[1]
 
     def _certified(self) -> tuple[Certificate, Certificate]:

@@ -207,7 +207,7 @@ class KernelClassifier(ClassifierMixin, LabelledField[Graphs, TableReader]):
                 rank=self.rank,
                 prior_variance=self.prior_variance,
                 label_kernel=self.label_kernel,
-                l1=self.l1,
+                l1=float(self.l1),
             )
         ]
         if self.bias:

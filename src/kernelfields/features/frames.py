@@ -389,14 +389,15 @@ def _kind_of(column: Series, name: Hashable) -> str:
 
 
 def _check_one_kind(values: list, noun: str) -> bool:
-    """Return whether values are strings; ValueError if some are and others not."""
-    textual = isinstance(values[0], str) if values else False
-    for row, value in enumerate(values):
+    """Return whether values are strings; ValueError if some are and others not. Sets and dicts are of any kind."""
+    plain = [(row, value) for row, value in enumerate(values) if not isinstance(value, set | frozenset | Mapping)]
+    textual = isinstance(plain[0][1], str) if plain else False
+    for row, value in plain:
         if isinstance(value, str) != textual:
-            first, other = (f"{shown!r:.60} ({type(shown).__name__})" for shown in (values[0], value))
+            first, other = (f"{shown!r:.60} ({type(shown).__name__})" for shown in (plain[0][1], value))
             raise ValueError(
-                f"{noun} mixes text with other values: row 0 holds {first}, row {row} {other}. Make all one kind, for "
-                "example by astype(str)."
+                f"{noun} mixes text with other values: row {plain[0][0]} holds {first}, row {row} {other}. Make all "
+                "one kind, for example by astype(str)."
             )
     return textual
 

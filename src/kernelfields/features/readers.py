@@ -151,6 +151,8 @@ class InputReader:
     scaling: Scaling | None = None
     #: Columns of named features, where the inputs were feature dicts or lists of feature strings.
     encoder: FeatureDictEncoder | None = None
+    #: Whether to warn of inputs without any known feature, as positions that come one by one may be.
+    warns: bool = True
 
     #: What messages call a row.
     part: ClassVar[str] = "position"
@@ -189,7 +191,7 @@ class InputReader:
             inputs, offsets = self.encoder.transform(sequences)
         except (TypeError, ValueError) as error:
             raise type(error)(f"this model was fitted on feature dicts, pass the same: {error}") from error
-        if inputs.shape[0] and not inputs.nnz:
+        if self.warns and inputs.shape[0] and not inputs.nnz:
             warnings.warn(
                 "no feature of X is known to this model, whose answers then depend on no input: its features are named "
                 f"{listed(self.encoder.feature_names_[:3])} and so on; make those of X as in the fit",

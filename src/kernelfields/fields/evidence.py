@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -130,7 +130,7 @@ class SoftTargets:
 
     def read(
         self, classes: Iterable | None, lengths: np.ndarray | None, nouns: Nouns
-    ) -> tuple[np.ndarray, SoftRows, np.ndarray]:
+    ) -> tuple[np.ndarray, LabelEvidence, np.ndarray]:
         """Return labels (N,), the most probable ones, targets and the sorted classes; errors name what is wrong."""
         own, places = np.unique(np.asarray(self.classes), return_inverse=True)
         if len(own) != len(self.classes) or len(own) < 2:
@@ -338,7 +338,8 @@ def share_right(
     weights = check_sample_weight(sample_weight, int(lengths[0]) if singly else len(lengths), nouns)
     weights = weights if singly else np.repeat(weights, lengths)
     if isinstance(y, SoftTargets):
-        right = y.read(classes, lengths, nouns)[1].node[np.arange(len(weights)), _numbers(predict(), classes)]
+        targets = cast(SoftRows, y.read(classes, lengths, nouns)[1])
+        right = targets.node[np.arange(len(weights)), _numbers(predict(), classes)]
         return float(np.average(right, weights=weights))
     labels, known = known_labels(y, classes, lengths, nouns)
     if not weights[known].any():

@@ -91,7 +91,7 @@ def read_model_of(path: PathName, kinds: Collection[str]) -> tuple[str, Document
         raise ModelFileError(f"{path} is damaged: its model text cannot be read ({_one_line(error)})") from error
     if found not in kinds:
         expected = " or ".join(map(repr, kinds))
-        advice = "kernelfields.load" if found == PIPELINE else "its own class, or with kernelfields.load"
+        advice = "kernelfields.load" if found == PIPELINE else "its own class"
         raise ModelFileError(f"{path} holds a model of kind {found!r}, expected {expected}: load it with {advice}")
     return found, document, tensors
 

@@ -68,7 +68,7 @@ class LabelStream:
         self._after = max((after for _, after in windows), default=0)
         self.lag, self.every = _checked_lag(lag, self._after), every
         check_count(every, "every")
-        self._reader, self._classes, self._workers = reader, classes, Workers(n_jobs)
+        self._reader, self._classes, self._workers = replace(reader, warns=False), classes, Workers(n_jobs)
         if reader.allowed is not None and not reader.allowed.by_position:
             raise ValueError(
                 "a stream sees one position after the other, and what this field allows depends on whole sequences "

@@ -71,7 +71,7 @@ def likelihood_hessian(point: Point) -> np.ndarray:
 
 
 def meets_no_others(posterior: LogPosterior) -> bool:
-    """Whether labels stand by themselves, and see dense features through one label factor.
+    """Whether labels stand by themselves, and all terms see dense features of all of them through one label factor.
 
     Then within-clique covariances are the whole Hessian, as if the features of all terms stood side by side.
     """
@@ -81,6 +81,7 @@ def meets_no_others(posterior: LogPosterior) -> bool:
     first = datafit.designs[0].term.label_factor
     return first is not None and all(
         design.term.support is None
+        and design.positions is None
         and (design.features is None or isinstance(design.features, np.ndarray))
         and design.term.label_factor is not None
         and np.array_equal(design.term.label_factor, first)

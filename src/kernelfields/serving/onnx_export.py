@@ -157,7 +157,9 @@ class _Export:
         features = term.kernel.feature_map if term.pivots is None else term.kernel.towards(term.pivots)
         try:
             made = cast("GraphRows | Value", features(rows))
-            return made @ (_smaller if isinstance(made, SparseGraphRows) else dense_matrix)(term.coefficients)
+            if isinstance(made, SparseGraphRows):
+                return made.times(_smaller(term.coefficients))
+            return made @ dense_matrix(term.coefficients)
         except TypeError as error:
             raise ServingError(
                 f"the kernel {term.kernel.kind!r} has no form in ONNX: its formula is not made of the operations in "

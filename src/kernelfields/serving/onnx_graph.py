@@ -235,7 +235,7 @@ class Product(Value):
     onnxruntime would join a product and a factor in one node, which has the factor in single precision.
     """
 
-    def __init__(self, rows: GraphRows, matrix: Rows):
+    def __init__(self, rows: GraphRows, matrix: np.ndarray):
         self.graph, self.rows, self.matrix = rows.graph, rows, matrix
 
     @cached_property
@@ -265,11 +265,11 @@ class GraphRows:
         """One row, which stands for all, and the number of columns."""
         return 1, self.width
 
-    def _product(self, matrix: Rows) -> Value:
-        """Add the product of rows and a matrix (width, m), which is sparse for sparse rows alone, to the graph."""
+    def _product(self, matrix: np.ndarray) -> Value:
+        """Add the product of rows and a matrix (width, m) to the graph."""
         raise NotImplementedError
 
-    def __matmul__(self, matrix: Rows) -> Value:
+    def __matmul__(self, matrix: np.ndarray) -> Value:
         return Product(self, matrix)
 
     def __mul__(self, factor: Operand) -> ScaledRows:
@@ -380,7 +380,11 @@ class SparseGraphRows(GraphRows):
         rows = _runs_of_entries(inner, indices.node("Shape")).unsqueeze(1)
         return cls((rows, indices, values.unsqueeze(1)), n_features, length)
 
-    def _product(self, matrix: Rows) -> Value:
+    def _product(self, matrix: np.ndarray) -> Value:
+        return self.times(matrix)
+
+    def times(self, matrix: Rows) -> Value:
+        """Add the product with a matrix (width, m), which may be sparse, to the graph."""
         n_features, (begin, end) = self.n_features, self.seen
         blocks = []
         for block in range(sum(self.window) + 1):

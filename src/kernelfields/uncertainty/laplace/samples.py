@@ -56,8 +56,8 @@ FARTHEST_RISE = 2.0
 LARGEST_TRUNCATION = 0.1
 # Explicit features of at most so many values are brought to the span of the rows.
 _MOST_VALUES = 5e7
-# By which share of it the value of the objective may differ from that of the fit: rounding of features is far less.
-_OTHER_DATA = 1e-4
+# By which share of it the value of the objective may differ from that of the fit: features of half precision round so.
+_OTHER_DATA = 1e-3
 # Nudges along deviations are this long: derivatives by central differences, their error its square.
 _NUDGE = 1e-3
 # A probability of zero counts as this small one: the logarithm must exist.
