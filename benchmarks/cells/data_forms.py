@@ -157,7 +157,7 @@ def other_labels(s: Subject) -> None:
     numbers = [[10 * s.classes.index(label) for label in item.labels] for item in s.items]
     if s.name == "AnnotatedCRF":
         said = s.pack_labels([item.labels for item in s.items])
-        coded = {name: [[10 * s.classes.index(x) for x in own] for own in labels] for name, labels in said.items()}
+        coded = [{name: [10 * s.classes.index(x) for x in own] for name, own in each.items()} for each in said]
         agree(s, s.make().fit(s.X, coded))
         return
     agree(s, s.fit(labels=numbers))

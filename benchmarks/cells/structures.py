@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks.cells.data_forms import agree
 from benchmarks.cells.features import feature
 from benchmarks.cells.laws import Law
-from benchmarks.cells.subjects import TIGHT, Item, Subject
+from benchmarks.cells.subjects import TIGHT, Annotated, Item, Subject
 from benchmarks.cells.verdicts import Inexpressible, close
 from kernelfields import (
     ChainCRF,
@@ -83,12 +83,14 @@ def allowed(s: Subject) -> None:
         return
     items, new = with_words(s, s.items), with_words(s, s.new)
     seen: dict[float, set] = {}
-    said = s.pack_labels([item.labels for item in items])
-    for labels in said.values() if isinstance(said, dict) else [[item.labels for item in items]]:
-        for item, own in zip(items, labels, strict=True):
-            for word, label in zip(item.x[:, 0].tolist(), own, strict=True):
-                seen.setdefault(word, set()).add(label)
+    for item in items:
+        for word, label in zip(item.x[:, 0].tolist(), item.labels, strict=True):
+            seen.setdefault(word, set()).add(label)
     model = s.fit(items, allowed=LabelDictionary(feature_name, min_count=1))
+    if isinstance(s, Annotated):
+        # What annotators said may be wrong: the dictionary has what the field takes for possible.
+        learnt = s.field(model).allowed_
+        seen = {word: {s.classes[number] for number in learnt.labels_of(word)} for word in seen}
     for item, table in zip(new, s.marginals(model, s.pack(new)), strict=True):
         limits = np.array([[label in seen[word] for label in s.classes] for word in item.x[:, 0].tolist()])
         close(table, s.law(model, item).given(limits).marginals(), words="marginals")

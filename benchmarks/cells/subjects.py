@@ -708,7 +708,7 @@ class Annotated(Chain):
         for own in other:
             if len(own) == 3 and isinstance(own[0], str):
                 own[0] = self.classes[(self.classes.index(own[0]) + 1) % 3]
-        return {"first": [list(own) for own in labels], "second": other}
+        return [{"first": list(own), "second": said} for own, said in zip(labels, other, strict=True)]
 
     def truth(self, items: Sequence[Item]) -> Any:
         """Return the labels themselves."""

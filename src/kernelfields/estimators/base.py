@@ -1311,7 +1311,7 @@ class LabelledField(FieldEstimator[Data, Reader]):
     engine: EngineLike = parameter("auto")
     callbacks: Sequence[object] | None = parameter(None, lambda value, name: check_callbacks(value))
     class_weight: Mapping[object, float] | str | None = parameter(None, lambda value, name: check_class_weight(value))
-    l1: float | str = parameter(0.0, check_penalty)
+    l1: Any = parameter(0.0, check_penalty)
     warm_start: bool = parameter(False)
 
     @property

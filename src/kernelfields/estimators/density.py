@@ -19,7 +19,7 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import DensityMixin
+from sklearn.base import DensityMixin, clone
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from kernelfields.basis.subspace import PivotSubspace
@@ -64,7 +64,9 @@ from kernelfields.numerics.parameters import (
     check_penalty,
     check_tolerance,
     declares_parameters,
+    is_auto,
     is_real,
+    or_auto,
     or_none,
     parameter,
 )
@@ -76,6 +78,9 @@ from kernelfields.reports.inspection import DensitySummary
 _BATCH_ROWS = 20_000
 # By how much a log partition may differ from what it was on another machine, beyond its error.
 _ROUNDING = 1e-3
+# Prior variances that "auto" compares, and the points below which it does not.
+_VARIANCES = (0.01, 0.1, 1.0, 10.0, 100.0)
+_FEW = 30
 
 
 def _positive(words: str) -> Check:
@@ -96,8 +101,10 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
     ----------
     kernel : Kernel, str, callable or scikit-learn kernel, default "rbf"
         Of points whose axes are scaled so that the box is the unit cube.
-    prior_variance : float, default 1.0
-        Variance s of the Gaussian process prior on f; the larger, the more freely p follows the sample.
+    prior_variance : float or "auto", default 1.0
+        Variance s of the Gaussian process prior on f; the larger, the more freely p follows the sample. "auto" chooses
+        a power of ten by the likelihood of a third of the points, held out (1 for fewer than 30 points);
+        ``prior_variance_`` is the result.
     base_measure : "uniform", "gaussian" or callable, default "uniform"
         p0. "gaussian": independent normal distributions with means and deviations of the sample, cut off at the
         box. A function of X (n, d) returns log densities (n,), which need not be normalised.
@@ -136,7 +143,7 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
     kind = "ExponentialFamilyDensity"
 
     kernel: KernelLike = parameter("rbf", first=True)
-    prior_variance: float = parameter(1.0, _positive("positive finite number"))
+    prior_variance: float | str = parameter(1.0, or_auto(_positive("positive finite number")))
     base_measure: str | Callable[[np.ndarray], ArrayLike] = parameter("uniform")
     box: ArrayLike | str = parameter("auto")
     margin: float = parameter(0.1, check_penalty)
@@ -166,6 +173,7 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
         self._measure = resolve_measure(self.base_measure, box, points, weights)
         check_sample_possible(self._measure, points)
         self.box_ = np.column_stack([box.low, box.high])
+        self.prior_variance_ = self._chosen_variance(points, weights)
         seed = int(random.integers(2**31))
         quadrature = first_quadrature(self.quadrature, self.n_nodes, box.dimension, seed)
         check_proper(self._measure, quadrature)
@@ -175,6 +183,23 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
         self.sample_size_ = float(weights.sum())
         self._fit_coefficients(self._mean_features(points, weights), self.sample_size_, quadrature)
         return self
+
+    def _chosen_variance(self, points: np.ndarray, weights: np.ndarray) -> float:
+        """Return the prior variance, of powers of ten the one under which held-out points are most likely."""
+        if not is_auto(self.prior_variance):
+            return float(self.prior_variance)
+        if len(points) < _FEW:
+            return 1.0
+        held = np.random.default_rng(0).permutation(len(points)) % 3 == 0
+
+        def likelihood(variance: float) -> float:
+            part = clone(self).set_params(prior_variance=variance, box=self.box_)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                part.fit(points[~held], sample_weight=weights[~held])
+            return float(weights[held] @ part.score_samples(points[held]))
+
+        return max(_VARIANCES, key=likelihood)
 
     def _mean_features(self, X: np.ndarray, weights: np.ndarray) -> np.ndarray:
         total = np.zeros(self.basis_.rank)
@@ -187,7 +212,7 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
         return np.asarray(self.basis_.features(self._measure.box.to_unit(X)))
 
     def _fit_coefficients(self, mean: np.ndarray, count: float, quadrature: Quadrature) -> None:
-        precision, start = 1.0 / (count * self.prior_variance), None
+        precision, start = 1.0 / (count * self.prior_variance_), None
         while True:
             rule = quadrature.rule(self._measure)
             family, shift = self._finite_family(rule)
@@ -328,7 +353,7 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
         X = np.asarray(validate_data(self, X, dtype=np.float64, reset=False))
         self._measure.box.check_sample(X)
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        rule, variance, count = self.quadrature_.rule(self._measure), self.prior_variance, float(weights.sum())
+        rule, variance, count = self.quadrature_.rule(self._measure), self.prior_variance_, float(weights.sum())
         points = np.vstack([rule.nodes, X])
         scores = self._scores(points)
         log_partition, _ = rule.log_integral(scores[: len(rule.nodes)])
@@ -349,6 +374,7 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
             "measure": self._measure.describe(),
             "subspace": describe_subspace(self.basis_),
             "coefficients": self.coef_,
+            "prior_variance": float(self.prior_variance_),
             "log_partition": float(self.log_partition_),
             "log_partition_error": float(self.log_partition_error_),
             "quadrature": asdict(self.quadrature_),
@@ -381,6 +407,8 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
             raise ValueError("the basis does not fit the box")
         estimator._measure, estimator.box_, estimator.basis_ = measure, bounds, subspace
         estimator.coef_ = coefficients
+        # Files of earlier versions have it among the parameters alone.
+        estimator.prior_variance_ = float(document.get("prior_variance", estimator.prior_variance))
         estimator.log_partition_ = float(document["log_partition"])
         estimator.log_partition_error_ = float(document["log_partition_error"])
         estimator.quadrature_ = record(Quadrature, document["quadrature"], "the quadrature")

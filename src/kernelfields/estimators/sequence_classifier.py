@@ -86,6 +86,14 @@ _GUESS_TOLERANCE = 0.1
 _LOWEST = -1e300
 
 
+def _check_variance(value: object, name: str) -> None:
+    if is_auto(value):
+        raise ValueError(
+            f"{name} of hidden states is not chosen by pilot fits, whose states are others: FieldSearchCV does"
+        )
+    check_prior_variance(value, name)
+
+
 @declares_parameters
 class SequenceClassifier(ClassifierMixin, FieldParameters):
     """Classifier of whole sequences: each class is a chain of hidden states, in reproducing kernel Hilbert spaces.
@@ -127,7 +135,7 @@ class SequenceClassifier(ClassifierMixin, FieldParameters):
     init: str = parameter("segments", one_of("segments", "kmeans", "random"))
     n_init: int = parameter(1, check_count)
     window: int | tuple[int, int] = parameter(1, window_of_inputs)
-    prior_variance: float = parameter(1.0, check_prior_variance)
+    prior_variance: float = parameter(1.0, _check_variance)
     edge_prior_variance: float | None = parameter(None, or_none(check_prior_variance))
     class_weight: Mapping[object, float] | str | None = parameter(None, lambda value, name: check_class_weight(value))
     solver: object = parameter("auto")

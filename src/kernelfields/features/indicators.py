@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse
 
 from kernelfields.features.readers import columns_of, difference
-from kernelfields.fields.evidence import is_unknown
+from kernelfields.fields.evidence import SoftTargets, is_unknown
 from kernelfields.fields.reading import Nouns
 
 INSTANCES = Nouns(whole="instance", part="label")
@@ -26,6 +26,8 @@ def read_indicator(Y: object, n_instances: int, known: list | None = None) -> tu
     """
     if Y is None:
         raise ValueError(f"the estimator requires y to be passed, but the target y is None. {_EXPECTED}.")
+    if isinstance(Y, SoftTargets):
+        raise TypeError(f"{_EXPECTED}; SoftTargets are for labels of which one is true. NaN stands for unknown ones")
     names = _label_names(Y)
     try:
         table = Y.toarray() if scipy.sparse.issparse(Y) else np.asarray(Y)  # type: ignore[attr-defined]

@@ -213,6 +213,8 @@ def chain_of(kind: str, document: Document) -> ChainModel:
         return ChainModel(document["field"]["chain"])
     if kind == "FrameCRF" and document["kind"] == "ChainCRF":
         return ChainModel(document["field"])
+    if kind == "AnnotatedCRF" and document["field"]["kind"] in SERVED:
+        return ChainModel(document["field"])
     if kind == PIPELINE:
         described = document["estimator"]
         steps = [_transformer(step["transformer"]) for step in document["steps"]]
