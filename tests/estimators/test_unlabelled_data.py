@@ -247,7 +247,7 @@ def test_what_knows_labels_only_is_refused():
     for method in (crf.certify, crf.laplace):
         with pytest.raises(ValueError, match="takes labels only"):
             method(X, SOME)
-    with pytest.raises(ValueError, match="optimize knows labels only"):
+    with pytest.raises(ValueError, match="optimize takes labels only"):
         crf.fit(X, SOME, optimize="evidence")
 
 
