@@ -18,6 +18,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import ClassVar, Self, TypeVar
 
 import numpy as np
@@ -191,7 +192,7 @@ class InputReader:
             inputs, offsets = self.encoder.transform(sequences)
         except (TypeError, ValueError) as error:
             raise type(error)(f"this model was fitted on feature dicts, pass the same: {error}") from error
-        if self.warns and inputs.shape[0] and not inputs.nnz:
+        if self.warns and not inputs.nnz and is_listing(sequences) and any(map(len, chain.from_iterable(sequences))):
             warnings.warn(
                 "no feature of X is known to this model, whose answers then depend on no input: its features are named "
                 f"{listed(self.encoder.feature_names_[:3])} and so on; make those of X as in the fit",
