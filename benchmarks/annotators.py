@@ -1,6 +1,6 @@
 """Several annotators: AnnotatedCRF beside a vote, and beside Dawid and Skene, each followed by a ChainCRF.
 
-    python -m benchmarks.annotators [--sentences 500] [--annotators 40] [--variances 0.1 1 10 auto] [--dev]
+    python -m benchmarks.annotators [--sentences 300] [--annotators 30] [--variances 0.1 1 10 auto] [--dev]
 
 Crowd annotations are drawn for sentences of CoNLL-2000: every sentence is labelled by two to six of the annotators,
 some of whom label much and others little. An annotator has habits of his own, with every chunk in turn: to overlook it
@@ -39,7 +39,7 @@ Said = list[dict[str, Labels]]
 FIELD = ChainCRF("linear", support="observed", random_state=0)
 #: Standard deviation of the log-odds of errors between chunks.
 DIFFICULTY = 1.5
-SENTENCES, ANNOTATORS = 500, 40
+SENTENCES, ANNOTATORS = 300, 30
 ROWS = ("vote", "dawid-skene", "in sample", "cross-fitted")
 
 
@@ -206,8 +206,8 @@ def main() -> None:
                 f"{rounds:3} rounds, {seconds:5.1f} s, {busy:5.1f} s of CPU",
                 flush=True,
             )
-    if not arguments.dev and (arguments.sentences, arguments.annotators) == (SENTENCES, ANNOTATORS):
-        merge_results("annotators.json", results, ("row", "variance"))
+            if not arguments.dev and (arguments.sentences, arguments.annotators) == (SENTENCES, ANNOTATORS):
+                merge_results("annotators.json", results, ("row", "variance"))
 
 
 if __name__ == "__main__":

@@ -169,7 +169,7 @@ def test_a_label_never_seen_in_training_is_named_with_its_place(folder, model, n
         ("cut.model", "cut.model is not a kernelfields model file: damaged"),
         ("flipped.model", "flipped.model is damaged: its checksum does not match"),
         ("empty.model", "empty.model is empty: saving it was probably cut short"),
-        ("tree.model", "tree.model holds a model of kind 'tree', expected 'ChainCRF' or 'SegmentCRF'"),
+        ("tree.model", "tree.model holds a model of kind 'tree', expected 'Pipeline' or 'ChainCRF' or 'SegmentCRF'"),
         ("train.conll", "train.conll is not a kernelfields model file"),
     ],
 )

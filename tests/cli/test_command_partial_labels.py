@@ -127,7 +127,7 @@ def test_what_cannot_be_read_is_said(folder, tmp_path):
     said = run("train", folder / "train.conll", "--unknown-label", "", "-m", tmp_path / "m.model", code=2).stderr
     assert "--unknown-label must be a text that is not empty" in said
     said = run("train", folder / "train.conll", "--unknown-label", "a|b", "--label-sets", "|", code=2).stderr
-    assert "cannot be told apart" in said
+    assert "cannot be distinguished" in said
     write_columns_file(tmp_path / "bare.conll", sentences(2), columns=(0, 1))
     said = run("predict", folder / "full.model", tmp_path / "bare.conll", "--known", code=2).stderr
     assert "the labels, column 2 (from 0), are missing" in said

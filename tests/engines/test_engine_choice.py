@@ -98,7 +98,7 @@ def test_devices_that_are_not_there(monkeypatch):
     with pytest.raises(ValueError, match="inference needs float64"):
         ChainCRF(engine=Torch("meta")).fit(X, y)
     monkeypatch.setattr(torch.version, "cuda", None)
-    with pytest.raises(RuntimeError, match=r"knows no CUDA\. Install one that does, or use device='cpu'"):
+    with pytest.raises(RuntimeError, match=r"has no CUDA\. Install one that does, or use device='cpu'"):
         ChainCRF(engine=Torch("cuda")).fit(X, y)
     monkeypatch.setattr(torch.version, "cuda", "13.0")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
@@ -114,7 +114,7 @@ def test_fields_that_torch_does_not_know():
     with pytest.raises(ValueError, match="support='observed' is for engine='threads'"):
         ChainCRF("linear", support="observed", engine=Torch("cpu")).fit(X, y)
     far = [NodeCliques("linear"), EdgeCliques(), SkipCliques(lag=2)]
-    with pytest.raises(ValueError, match="knows neighbouring labels only"):
+    with pytest.raises(ValueError, match="fits neighbouring labels only"):
         ChainCRF(cliques=far, engine=Torch("cpu")).fit(X, y)
 
 

@@ -348,7 +348,7 @@ def test_names_of_features():
         ({"label_kernel": np.eye(3) + 0.1}, "they need label_kernel='delta'"),
         (
             {"kernel": RBF(gamma=0.3)},
-            r"support='observed' speaks of weights .* 'node' has none: use kernel='linear'",
+            r"support='observed' is about weights .* 'node' has none: use kernel='linear'",
         ),
     ],
 )

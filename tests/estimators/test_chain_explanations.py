@@ -348,7 +348,8 @@ def test_a_sequence_of_one_position_has_no_transitions():
     (only,) = crf.explain(DICTS[1][:1]).positions
     assert {term.kind for term in only.contributions} == {"feature"}
     # Nothing known about the position either: there is nothing to tell.
-    (unknown,) = crf.explain([{"w": "unicorn"}]).positions
+    with pytest.warns(UserWarning, match="no feature of X is known to this model"):
+        (unknown,) = crf.explain([{"w": "unicorn"}]).positions
     assert unknown.contributions == ()
     assert unknown.difference == 0.0
 

@@ -134,7 +134,7 @@ def test_certificates_hold_the_best_value(prior_variance):
             {"edges": EdgeCliques(prior_variance=(1.0, 2.0))},
             "'edge' has no kernel: prior_variance must be one number",
         ),
-        (RBF(0.3) + Polynomial(2), {"support": "observed"}, "support='observed' speaks of weights"),
+        (RBF(0.3) + Polynomial(2), {"support": "observed"}, "support='observed' is about weights"),
     ],
 )
 def test_variances_that_do_not_match_the_sum_are_refused(kernel, settings, words):

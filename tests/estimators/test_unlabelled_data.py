@@ -245,7 +245,7 @@ def test_other_engines_are_refused():
 def test_what_knows_labels_only_is_refused():
     crf = chain(entropy_weight=0.1).fit(X, SOME)
     for method in (crf.certify, crf.laplace):
-        with pytest.raises(ValueError, match="knows labels only"):
+        with pytest.raises(ValueError, match="takes labels only"):
             method(X, SOME)
     with pytest.raises(ValueError, match="optimize knows labels only"):
         crf.fit(X, SOME, optimize="evidence")

@@ -11,7 +11,7 @@ from kernelfields.kernels.stationary import RBF
 from kernelfields.solvers.loop import minimize
 from tests.samples import labelled_sequences
 
-DEFAULTS = {"solver": "auto", "tol": 1e-3, "max_iter": 1000}
+DEFAULTS = {"solver": "auto", "tol": "auto", "max_iter": 1000}
 
 
 @pytest.mark.parametrize("estimator", [ChainCRF, GraphCRF, MultiLabelCRF])

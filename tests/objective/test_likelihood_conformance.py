@@ -11,7 +11,7 @@ import pytest
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.evidence import SoftRows
 from kernelfields.fields.segments import Segmentation
-from kernelfields.inference.family import EDGE
+from kernelfields.inference.family import EDGE, Potentials
 from kernelfields.objective.likelihoods.likelihood import (
     Likelihood,
     PartialLikelihood,
@@ -184,16 +184,27 @@ def test_values_at_zero(case, setting):
 
 @for_all(["plain", "measured"])
 def test_soft_targets(case, setting):
-    """Targets take the place of labels where single labels, or neighbours alone, meet; elsewhere they are refused."""
+    """Targets take the place of labels; where others than neighbours meet, those of independent labels."""
     solved = problem(case, setting)
-    marginals = solved.enumerated(potentials=solved.random_potentials())
+    given = solved.random_potentials()
     n_labels = solved.enumeration.n_labels
+    paired = EDGE in solved.enumeration.groups
+    far = set(solved.enumeration.groups) - {None, EDGE}
+    independent = bool(far) or (paired and len(solved.enumerated().marginals(EDGE)) < solved.family.n_positions)
+    if independent:
+        given = Potentials(given.node, {name: np.zeros_like(table) for name, table in given.tables.items()})
+    marginals = solved.enumerated(potentials=given)
     node = marginals.marginals(None)
-    edge = marginals.marginals(EDGE).reshape(-1, n_labels, n_labels) if EDGE in solved.enumeration.groups else None
+    edge = marginals.marginals(EDGE).reshape(-1, n_labels, n_labels) if paired and not independent else None
     rows = SoftRows(node, edge)
     data = Chains(np.zeros((len(node), 0)), solved.items.offsets, node.argmax(axis=1), solved.weights, rows)
-    if set(solved.enumeration.groups) - {None, EDGE} or (edge is not None and len(edge) < len(node)):
-        with pytest.raises(ValueError, match="SoftTargets are for single labels, and for chains"):
+    if solved.family.method == "segments":
+        with pytest.raises(ValueError, match="SoftTargets are for labels of positions"):
+            labelled_objective(solved.family, data)
+        return
+    if independent and solved.family.base is not None:
+        # Labels with a measure of their own are not independent.
+        with pytest.raises(ValueError, match="targets give mass to labellings that are forbidden"):
             labelled_objective(solved.family, data)
         return
     likelihood = labelled_objective(solved.family, data)

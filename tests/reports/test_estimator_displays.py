@@ -172,5 +172,5 @@ def test_the_gallery_has_all_its_pictures(tmp_path, capsys, monkeypatch):
     page = ParsedPage(output.read_text(encoding="utf-8"))
     page.assert_harmless()
     outer = [each for tag, each in page.tags if tag == "svg" and each.get("role") == "img"]
-    assert len(outer) == 5
+    assert len(outer) == 6
     assert len(page.with_class("kf-sequence")) == 8

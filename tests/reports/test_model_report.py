@@ -53,6 +53,7 @@ def test_every_part_has_its_section():
     page, found = headings(document)
     assert found == [
         "How well does it do?",
+        "Which labels are confused?",
         "Can its probabilities be trusted?",
         "The model",
         "How good is the fit?",
@@ -84,7 +85,7 @@ def test_every_part_has_its_section():
 def test_parts_that_are_not_given_have_no_section():
     assert headings(report_page("Empty", lead="Nothing yet."))[1] == []
     page, found = headings(report_page("Scores", evaluation=evaluate(TRUE, PREDICTED, scheme=None, n_resamples=0)))
-    assert found == ["How well does it do?"]
+    assert found == ["How well does it do?", "Which labels are confused?"]
     assert "8 tokens." in page.text
     assert "Entities" not in page.text
     assert "resamples" not in page.text
@@ -97,8 +98,8 @@ def test_the_figures_are_those_of_the_evaluation_also_through_json():
     for figure in (evaluation.accuracy, evaluation.sequence_accuracy, evaluation.calibration.brier):
         assert f"{figure:.4f}" in page.words
     for label, scores in evaluation.per_label.items():
-        at = len(page.words) - 1 - page.words[::-1].index(label)
-        assert page.words[at + 1 : at + 4] == [f"{each:.3f}" for each in (scores.precision, scores.recall, scores.f1)]
+        rows = [page.words[at + 1 : at + 4] for at, word in enumerate(page.words) if word == label]
+        assert [f"{each:.3f}" for each in (scores.precision, scores.recall, scores.f1)] in rows
     assert report_page("Scores", evaluation=json.loads(json.dumps(evaluation.to_dict()))) == document
 
 

@@ -160,7 +160,6 @@ def test_back_substitution():
         ("rbf", DICTS, "fitted on numeric arrays"),
         ("rbf", [np.full((2, 4), np.nan)], "inputs must be finite"),
         ("rbf", [np.full((2, 4), 1e300)], None),
-        ("dicts", [[]], "sequence 0 must be a list of feature dicts"),
         ("dicts", [[{"size": float("nan")}]], "sequence 0: feature 'size' is nan"),
         ("dicts", [[{"size": np.zeros(2)}]], "sequence 0: feature 'size' is array"),
         ("dicts", [["word"]], "sequence 0: expected a feature dict"),

@@ -78,7 +78,7 @@ def test_positions_without_features(tmp_path):
     model, path = fitted("strings")
     to_onnx(model, tmp_path / "model.onnx")
     session, served = session_of(tmp_path / "model.onnx"), load_chain(path)
-    for sequence in ([["new"], ["bias"], ["new"], ["bias", "sign=True"], ["new"]], [["new"]]):
+    for sequence in ([["new"], ["bias"], ["new"], ["bias", "sign=True"], ["new"]], [[]]):
         expected = model.predict_marginals([sequence])[0]
         np.testing.assert_allclose(asked(session, served, sequence)["marginals"], expected, atol=1e-12)
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kernelfields.fields.evidence import SoftTargets, certain, informative, read_labels
+from kernelfields.fields.evidence import LEAST_SHOWN, SoftTargets, certain, informative, read_labels
 from kernelfields.fields.reading import SAMPLES, SEQUENCES, Nouns, check_number, is_sequence, label_offsets, listed
 from kernelfields.numerics.sparse_rows import offsets_of
 
@@ -59,11 +59,19 @@ class Annotations:
 
 
 class Presumed(SoftTargets):
-    """Log-weights (N, L) of all labels of the positions of annotations, read as evidence in the place of labels."""
+    """Log-weights (N, L) of all labels of the positions of annotations, read as evidence in the place of labels.
+
+    Labels that nobody said do not count as observed, nor do those that are overruled (:func:`shown_labels`), though
+    none is excluded. Of a position of which nobody said anything, nothing is known.
+    """
 
     def __init__(self, annotations: Annotations, log_weights: np.ndarray):
         super().__init__(log_weights, classes=annotations.classes)
-        self._evidence = log_weights - log_weights.max(axis=1, keepdims=True)
+        said = annotations.counts > 0
+        silent = ~said.any(axis=1, keepdims=True)
+        evidence = log_weights - np.where(said | silent, log_weights, -np.inf).max(axis=1, keepdims=True)
+        evidence = np.where(said, evidence, np.minimum(evidence, np.log(LEAST_SHOWN) - 1.0))
+        self._evidence = np.where(silent, 0.0, evidence)
         self._lengths = np.diff(annotations.offsets)
 
     def __len__(self) -> int:

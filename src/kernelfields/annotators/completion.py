@@ -238,7 +238,7 @@ def _minimize(
     watch, datafit = options.watch, _local(posterior)
 
     def watch_all(iteration: Iteration) -> object:
-        return watch is not None and watch(replace(iteration, iteration=done + iteration.iteration))
+        return watch is not None and watch(replace(iteration, iteration=done + iteration.iteration, tol=None))
 
     objective = LogPosterior(datafit.completed_by(likelihood))
     options = replace(options, tol=max(options.tol, _FOLD_TOLERANCE), watch=watch_all)

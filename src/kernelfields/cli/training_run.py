@@ -42,7 +42,7 @@ from kernelfields.cli.models import (
     read_training_file,
     template_of,
 )
-from kernelfields.cli.settings import STANDARD_STREAM, Parameters, RunSettings, file_digest, settings_text
+from kernelfields.cli.settings import SETTINGS, STANDARD_STREAM, Parameters, RunSettings, file_digest, settings_text
 from kernelfields.features.scaling import uneven_spreads
 from kernelfields.fields.cliques import USUAL_RANK
 from kernelfields.fields.constraints import guess_scheme
@@ -159,8 +159,11 @@ class TrainingRun:
         chosen: Parameters = {"kernel": self.settings.kernel, **self.crf.choices_.chosen}
         term = next(term for term in self.crf.field_.terms if term.clique.kernel is not None)
         usual = {"prior_variance": term.prior_variance, "support": "all", "l1": 0.0, "rank": term.clique.rank or 0}
+        other = "chains" if self.settings.segments else "segments"
         known: Parameters = {
-            name: chosen.get(name, value) for name, value in usual.items() if getattr(self.settings, name) is None
+            name: chosen.get(name, value)
+            for name, value in usual.items()
+            if getattr(self.settings, name) is None and SETTINGS[name].only != other
         }
         if self.settings.standardize is None:
             known["standardize"] = self.crf.scale_

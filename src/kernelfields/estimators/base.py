@@ -1047,7 +1047,9 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
             sets=tuple(summarise_term(term, self._nouns.part) for term in field.terms),
             solution=self.solution_,
             # The free bound over the RKHS proves nothing unless nearly all inputs are pivots.
-            certificates=[own for own in self._certificates or () if own.scope == "span" or own.relative_gap < 1.0],
+            certificates=tuple(
+                own for own in self._certificates or () if own.scope == "span" or own.relative_gap < 1.0
+            ),
             tol=self._tolerance,
             choices=str(self.choices_).splitlines() if self.choices_.chosen else (),
             parameters=changed_parameters(self.get_params(deep=False), self._default_parameters()),

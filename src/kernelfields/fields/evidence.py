@@ -43,8 +43,8 @@ from kernelfields.numerics.sparse_rows import offsets_of
 _PLAIN = {str, int, bool, np.str_, np.int64, np.bool_}
 # Rows of targets may differ so much from a sum of one: those of float32 networks do.
 _ROUNDING = 1e-4
-# Labels of a smaller share of the largest weight of their position do not count as observed.
-_LEAST_SHOWN = 1e-3
+#: Labels of a smaller share of the largest weight of their position do not count as observed.
+LEAST_SHOWN = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,7 +246,7 @@ def log_weights(evidence: LabelEvidence) -> np.ndarray:
 def shown_labels(evidence: LabelEvidence) -> np.ndarray:
     """Return a mask of the labels that count as observed, (N, L): a thousandth of the largest weight there, or more."""
     logs = log_weights(evidence)
-    return logs >= logs.max(axis=1, keepdims=True) + np.log(_LEAST_SHOWN)
+    return logs >= logs.max(axis=1, keepdims=True) + np.log(LEAST_SHOWN)
 
 
 def as_evidence(labels: np.ndarray, evidence: LabelEvidence | None, n_labels: int) -> np.ndarray:

@@ -35,7 +35,7 @@ from kernelfields.inference.single import SingleFamily
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.memory import check_tables_fit
 
-# Targets whose logarithm of allowed mass is this much below zero have more than rounding of what is forbidden.
+# Targets whose logarithm of allowed mass is this far from zero have more than rounding of what is forbidden.
 _LOST = 1e-6
 
 
@@ -264,6 +264,8 @@ def soft_targets(family: LabelFamily, soft: SoftRows, weights: np.ndarray) -> Po
         edge = soft.pairs(family.offsets) * weigh[:, None, None]
         edge = edge.sum(axis=0, keepdims=True) if family.group(EDGE).tied else edge
         return family.placed(Potentials(node, {EDGE: edge}))
+    if family.method == "segments":
+        raise ValueError("SoftTargets are for labels of positions, and do not describe where segments are cut")
     potentials, logs = family.zeros(), soft.logs
     if soft.edge is not None:
         before, after = family.clique_members(EDGE).T
@@ -275,7 +277,7 @@ def soft_targets(family: LabelFamily, soft: SoftRows, weights: np.ndarray) -> Po
         with np.errstate(divide="ignore"):
             potentials.tables[EDGE] = np.log(shares)
     member = family.given(logs).at(potentials, weights)
-    if (lost := np.flatnonzero(member.log_partition < -_LOST)).size:
+    if (lost := np.flatnonzero(np.abs(member.log_partition) > _LOST)).size:
         raise ValueError(f"sequence or graph {lost[0]}: targets give mass to labellings that are forbidden")
     mean = member.mean()
     if soft.edge is not None and family.group(EDGE).tied:
