@@ -32,10 +32,51 @@ def test_there_is_a_row_for_every_feature_and_a_column_for_every_estimator():
 @pytest.mark.parametrize("name", QUICK)
 def test_quick_cells_work_or_are_refused_in_words(name):
     found = {row.name: run_cell(row, BY_NAME[name]) for row in ROWS if row.name in ASKED}
-    assert not {
-        (feature, verdict.reason) for feature, verdict in found.items() if verdict.kind in (UNCLEAR, WRONG, REFUSED)
-    }
+    assert not {feature: verdict.reason for feature, verdict in found.items() if verdict.kind in (UNCLEAR, WRONG)}
+    refused = [feature for feature, verdict in found.items() if verdict.kind == REFUSED]
+    assert refused == (["partial_fit"] if name == "ExponentialFamilyDensity" else [])
     assert sum(verdict.kind == WORKS for verdict in found.values()) >= len(ASKED) - 11
+
+
+# Cells that were refused, unclear or wrong when the matrix was first run, beside those above.
+MENDED = {
+    "SegmentCRF": (
+        "l1",
+        "development set",
+        "X_unlabelled",
+        "expected shares",
+        "SoftTargets",
+        "allowed: LabelDictionary",
+    ),
+    "GraphCRF": ("constraints", "l1", "development set"),
+    "MultiLabelCRF": ("l1", "development set", "X_unlabelled", "fit_temperature"),
+    "KernelClassifier": ("l1", "development set", "fit_temperature", "load_chain (NumPy alone)"),
+    "SequenceClassifier": (
+        "log_likelihood",
+        "entropy",
+        "predict_nbest",
+        "filled",
+        "known=",
+        "summary",
+        "show",
+        "explain",
+    ),
+    "FieldClustering": ("score", "sample_weight", "stream", "known=", "log_likelihood", "callbacks", "Checkpoint"),
+    "ExponentialFamilyDensity": ("summary", "prior_variance='auto'"),
+    "FrameCRF": ("sample", "filled", "show", "stream", "allowed: LabelDictionary", "development set", "SoftTargets"),
+    "AnnotatedCRF": ("predict_nbest", "entropy", "explain", "summary", "defaults alone", "load_chain (NumPy alone)"),
+    "compat.CRF": ("filled", "certify", "show"),
+    "ChainCRFCV": ("X_unlabelled", "save, load"),
+}
+
+
+@pytest.mark.parametrize("name", MENDED)
+def test_what_was_mended_works(name):
+    cells = {row.name: run_cell(row, BY_NAME[name]) for row in ROWS if row.name in MENDED[name]}
+    assert {feature: (verdict.kind, verdict.reason) for feature, verdict in cells.items()} == dict.fromkeys(
+        cells, (WORKS, "")
+    )
+    assert len(cells) == len(MENDED[name])
 
 
 def test_cells_are_judged_by_what_they_raise():
