@@ -402,7 +402,7 @@ class Chain(Drawn):
 
     def _draw_new(self, random: np.random.Generator, longest: int) -> None:
         # One word more than in training.
-        drawn = [self._draw_item(random, int(random.integers(1, longest + 1)), words=5) for _ in range(8)]
+        drawn = [self._draw_item(random, int(random.integers(1, longest + 1)), words=5) for _ in range(20)]
         drawn.append(self.items[0])
         self.new, impossible = [], []
         for item in drawn:

@@ -64,9 +64,7 @@ class Annotated(Chain):
 
     def _fit_drawn(self, random: np.random.Generator, estimator: Any, way: str) -> None:
         estimator.partial_labels = PartialLabels(classes=self.classes)
-        model = AnnotatedCRF(estimator, max_steps=int(random.choice([1, 5])))
-        if "cv" in model.get_params(deep=False):
-            model.set_params(cv=[None, 2][random.integers(2)])
+        model = AnnotatedCRF(estimator, max_steps=int(random.choice([1, 5])), cv=[None, 2][random.integers(2)])
         self.note = repr(model)
         self._fit(model, self.written(self.said))
         for target, said in zip(self.targets, self.said, strict=True):
@@ -163,7 +161,7 @@ class Sequences(Drawn):
         )
         self.note = repr(estimator)
         self._fit(estimator, [self.names[number] for number in self.own])
-        self.new = [self._draw_item(random) for _ in range(8)]
+        self.new = [self._draw_item(random) for _ in range(20)]
 
     def _draw_item(self, random: np.random.Generator) -> np.ndarray:
         return np.round(random.normal(size=(int(random.integers(1, self.longest + 1)), 2)), 3)
@@ -222,7 +220,7 @@ class Clusters(Drawn):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self.model = estimator.fit(self.x_of(self.items))
-        self.new = [self._draw_item(random) for _ in range(8)]
+        self.new = [self._draw_item(random) for _ in range(20)]
 
     def _draw_item(self, random: np.random.Generator) -> np.ndarray:
         length = 1 if self.single else int(random.integers(1, 5))
@@ -255,7 +253,7 @@ class Compat(Drawn):
         estimator = CRF(max_iterations=int(random.choice([1, 20])), **settings)
         self.note = repr(estimator)
         self.model = estimator.fit(self.items, labels)
-        self.new = [self._draw_item(random, words=4) for _ in range(8)]
+        self.new = [self._draw_item(random, words=4) for _ in range(20)]
 
     def _draw_item(self, random: np.random.Generator, words: int = 3) -> list[dict]:
         return [

@@ -111,9 +111,8 @@ def annotated(tally: Tally, drawn: Annotated, asked: Asked, random: np.random.Ge
     given = [whole.given(drawn.messages(own)) for whole, own in zip(asked.wholes, said, strict=True)]
     for whole, table in zip(given, model.consensus_marginals(asked.X, written), strict=True):
         tally.near("marginals of the consensus", table, whole.marginals, asked.near)
-    decode = drawn.decodes if "cv" in model.get_params(deep=False) else "posterior"
     Asked(tally, drawn, drawn.new, None, given).check_decoded(
-        decode, drawn.numbers_of(model.consensus(asked.X, written))
+        drawn.decodes, drawn.numbers_of(model.consensus(asked.X, written))
     )
     logs = model.log_likelihood(asked.X, written, per_item=True)
     for whole, free, log in zip(given, asked.wholes, logs, strict=True):

@@ -101,7 +101,7 @@ class Segments(Drawn):
         else:
             given = self.known_of([target.entry for target in self.targets])
         self._fit(estimator, given)
-        drawn = [np.round(random.normal(size=(int(random.integers(1, longest + 1)), self.width)), 3) for _ in range(8)]
+        drawn = [np.round(random.normal(size=(int(random.integers(1, longest + 1)), self.width)), 3) for _ in range(20)]
         self.new = [item for item in drawn if self.possible(len(item))]
         self.impossible = [item for item in drawn if not self.possible(len(item))]
         if not self.new:
@@ -258,7 +258,7 @@ class Graph(Drawn):
         self.note = repr(estimator)
         self._fit(estimator, self.known_of([target.entry for target in self.targets]))
         # Every type that the field scores must be known; graphs may lack one.
-        self.new = [self._draw_item(random) for _ in range(8)]
+        self.new = [self._draw_item(random) for _ in range(16)]
 
     def _draw_item(self, random: np.random.Generator) -> Any:
         size = int(random.integers(1, self.most + 1))
@@ -357,7 +357,7 @@ class Single(Drawn):
         )
         self.note = repr(estimator)
         self._fit(estimator, given)
-        self.new = [np.round(row, 3) for row in random.normal(size=(10, 2))]
+        self.new = [np.round(row, 3) for row in random.normal(size=(20, 2))]
         if self.weights is not None:
             # A sample of weight zero is none.
             kept = np.flatnonzero(self.weights)
@@ -430,7 +430,7 @@ class Instances(Drawn):
         )
         self.note = repr(estimator)
         self._fit(estimator, self.known_of([target.entry for target in self.targets]))
-        self.new = [np.round(row, 3) for row in random.normal(size=(8, 2))]
+        self.new = [np.round(row, 3) for row in random.normal(size=(16, 2))]
 
     @property
     def n_labels(self) -> int:
