@@ -267,6 +267,16 @@ class TestPruning:
         crf.save(tmp_path / "model.kfm")
         assert ChainCRF.load(tmp_path / "model.kfm").predict(X) == crf.predict(X)
 
+    def test_a_coarse_ring_is_a_ring_in_files(self, tagged, tmp_path):
+        X, y = tagged
+        coarse = RingCRF("linear", prior_variance=1.0, random_state=0).fit(X, y)
+        ring = RingCRF("linear", allowed=PrunedBy(coarse, threshold=0.05, by="marginal"), **SETTINGS).fit(X, y)
+        ring.save(tmp_path / "model.kfm")
+        loaded = RingCRF.load(tmp_path / "model.kfm")
+        assert type(loaded.allowed_.coarse) is RingCRF
+        for own, read in zip(ring.predict_marginals(X), loaded.predict_marginals(X), strict=True):
+            np.testing.assert_array_equal(own, read)
+
     @pytest.mark.parametrize("by", ["max-marginal", "marginal"])
     def test_a_low_threshold_keeps_everything(self, tagged, by):
         X, y = tagged

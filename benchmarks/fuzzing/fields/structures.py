@@ -349,7 +349,9 @@ class Single(Drawn):
         labels = np.concatenate([np.arange(n_labels), random.integers(n_labels, size=12 - n_labels)])
         self.classes = [names[number] for number in range(n_labels)]
         self._draw_weights(random)
-        if self.weights is not None and len({int(y) for y, w in zip(labels, self.weights, strict=True) if w}) < 2:
+        # Every class has a sample that counts, so that the objective can be built again without the others.
+        counted = {int(y) for y, w in zip(labels, [] if self.weights is None else self.weights, strict=False) if w}
+        if len(counted) < n_labels:
             self.weights = None
         way = str(random.choice(["full", "partial", "soft", "asked"], p=[0.4, 0.3, 0.15, 0.15]))
         self._draw_targets(random, list(labels[:, None]), way in ("partial", "asked"))

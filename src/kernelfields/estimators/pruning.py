@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.estimators.chain_crf import ChainCRF
+from kernelfields.estimators.chain_crf import ChainCRF, RingCRF
 from kernelfields.features.label_dictionary import RULES
 from kernelfields.fields.allowed import AllowedLabels
 from kernelfields.fields.chains import Chains
@@ -138,12 +138,14 @@ class FittedPruning:
 
     def describe(self) -> Document:
         """Return plain values and arrays for a model file, the coarse field among them."""
-        return {"kind": "pruned", "threshold": self.threshold, "by": self.by, "coarse": self.coarse.to_document()}
+        described = {"threshold": self.threshold, "by": self.by, "coarse": self.coarse.to_document()}
+        return {"kind": "pruned", "estimator": self.coarse.kind, **described}
 
     @classmethod
     def rebuild(cls, described: Mapping) -> FittedPruning:
         """Return the pruning that was described."""
-        return cls(ChainCRF.from_document(described["coarse"]), float(described["threshold"]), str(described["by"]))
+        coarse = RingCRF if described.get("estimator") == RingCRF.kind else ChainCRF
+        return cls(coarse.from_document(described["coarse"]), float(described["threshold"]), str(described["by"]))
 
 
 RULES["pruned"] = FittedPruning.rebuild
