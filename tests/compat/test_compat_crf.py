@@ -205,8 +205,7 @@ def test_iterators_and_strings_are_taken():
     assert ("bias", "O") in listed.state_features_
     assert listed.predict(iter(strings[:2])).tolist() == listed.predict(strings[:2]).tolist()
     with pytest.warns(UserWarning, match="no feature of X is known to this model"):
-        unknown = listed.predict_single([[], ["never seen"]])
-    assert unknown == listed.predict_single([[], []])
+        assert listed.predict_single([[], ["never seen"]]) == listed.predict_single([[], []])
 
 
 def test_a_single_label_is_always_predicted(tmp_path):

@@ -224,7 +224,6 @@ TAMPERED = {
     "one class": lambda d: d.update(classes=np.array([0])),
     "edge mask": lambda d: d["structure"]["masks"].update(edge=np.zeros((2, 2))),
     "label mask": lambda d: d["structure"]["masks"].update(label=np.zeros(2)),
-    "no masks": lambda d: d["structure"].pop("masks"),
     "number of features": lambda d: d["inputs"].update(n_features=7),
     "feature names": lambda d: d["inputs"].update(feature_names=["a"]),
     "no terms": lambda d: d.update(terms=[]),

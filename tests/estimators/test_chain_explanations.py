@@ -411,7 +411,7 @@ def test_only_fitted_fields_can_explain():
         ({"x": [[1.0, 2.0, 3.0], [1.0]]}, ValueError, "different lengths"),
         ({"x": np.zeros((2, 4))}, ValueError, "fitted with 3"),
         ({"x": DICTS[0]}, ValueError, "fitted on numeric arrays"),
-        ({"x": []}, ValueError, "shape"),
+        ({"x": []}, ValueError, "explain takes a sequence with positions, got an empty one"),
         ({"x": X[0], "y": ["noun"]}, ValueError, "rows in X but 1 labels"),
         ({"x": X[0][:1], "y": ["pronoun"]}, ValueError, "unknown label 'pronoun'"),
         ({"x": X[0], "top": 0}, ValueError, "top must be a whole number of at least 1"),

@@ -237,7 +237,7 @@ def test_what_is_refused_of_partly_known_labels():
     with pytest.raises(ValueError, match=rf"sequence {long}: the labels that are known .* at most 2 positions"):
         SegmentCRF(max_duration=2).fit(X, known)
     targets = SoftTargets([np.full((len(y), 3), 1 / 3) for y in Y], classes=[0, 1, 2])
-    with pytest.raises(ValueError, match="SoftTargets are for single labels and for chains"):
+    with pytest.raises(ValueError, match="SoftTargets are for labels of positions"):
         SegmentCRF(max_duration=7).fit(X, targets)
 
 

@@ -163,7 +163,7 @@ def test_classes_may_be_unknown_sets_or_weights():
 def test_weights_of_a_class_count_once_for_a_sequence():
     """The objective is that of enumeration: a weight of a class stands for the sequence, not for each position."""
     some, told = [x[:3] for x in X[:4]], ["up", "down", {"up": 0.8, "down": 0.2}, None]
-    crf = SequenceClassifier(**SETTINGS, tol=1e-8).fit(some, told)
+    crf = SequenceClassifier(**(SETTINGS | {"tol": 1e-8})).fit(some, told)
     shares = crf.predict_proba(some)  # columns: down, up
     value = -np.log(shares[0, 1]) - np.log(shares[1, 0]) - np.log(shares[2] @ [0.25, 1.0])
     value += sum(0.5 * np.sum(np.square(term.known)) / term.prior_variance for term in crf.estimator_.field_.terms)

@@ -247,7 +247,7 @@ def test_what_knows_labels_only_is_refused():
     for method in (crf.certify, crf.laplace):
         with pytest.raises(ValueError, match="takes labels only"):
             method(X, SOME)
-    with pytest.raises(ValueError, match="optimize knows labels only"):
+    with pytest.raises(ValueError, match="optimize takes labels only"):
         crf.fit(X, SOME, optimize="evidence")
 
 
@@ -263,3 +263,28 @@ def test_bad_unlabelled_data_are_refused():
         chain().fit(X, None, X_unlabelled=X)
     with pytest.raises(ValueError, match="features"):
         chain().fit(X[:4], WORDS[:4], X_unlabelled=[x[:, :2] for x in X[4:]])
+
+
+def test_shares_of_single_labels_count_inputs_without_labels():
+    """Inputs of which nothing is known drop out of the likelihood of labels, and of nothing else."""
+    random = np.random.default_rng(0)
+    X, unlabelled = random.normal(size=(12, 2)), random.normal(size=(30, 2)) + 1.0
+    y = (X[:, 0] > 0).astype(int)
+    shares = LabelShares({1: 0.7}, weight=20.0)
+    settings = PartialLabels(expectations=[shares], entropy_weight=0.5)
+    model = KernelClassifier("linear", prior_variance=1.0, scale=False, partial_labels=settings)
+    model.fit(X, y, X_unlabelled=unlabelled)
+    logs = model.predict_log_proba(np.vstack([X, unlabelled]))
+    wanted, means = np.array([0.3, 0.7]), np.exp(logs).mean(axis=0)
+    value = sum(float((table**2).sum()) for table in model.coef_.values()) / 2
+    value -= logs[np.arange(12), y].sum()
+    value += 20.0 * wanted @ (np.log(wanted) - np.log(means)) - 0.5 * np.sum(np.exp(logs) * logs, axis=1)[12:].sum()
+    assert model.solution_.value == pytest.approx(value, rel=1e-9)
+
+
+def test_shares_of_labels_that_do_not_meet_count_those_that_are_missing():
+    X, Y = labelled_instances(40)
+    gaps = np.where(np.random.default_rng(0).random(Y.shape) < 0.4, np.nan, Y)
+    settings = PartialLabels(expectations=[LabelShares({0: 0.9}, weight=1e4)])
+    model = MultiLabelCRF("linear", label_graph="none", prior_variance=10.0, partial_labels=settings).fit(X, gaps)
+    assert model.predict_proba(X)[:, 0].mean() == pytest.approx(0.9, abs=0.01)

@@ -77,7 +77,7 @@ def test_every_part_has_its_section():
         "kernelfields train",
     ):
         assert words in page.text
-    assert len([each for tag, each in page.tags if tag == "svg" and each.get("role") == "img"]) == 4
+    assert len([each for tag, each in page.tags if tag == "svg" and each.get("role") == "img"]) == 5
     assert len(page.with_class("kf-sequence")) == 1
     assert len(page.with_class("strip")) == 1
 

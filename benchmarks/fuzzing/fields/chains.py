@@ -217,6 +217,9 @@ class Chain(Drawn):
             entries = {word: [self.classes[number] for number in own] for word, own in self.entries.items()}
             self.allowed = LabelDictionary(feature, min_count=self.least, unknown=unknown, entries=entries or None)
         elif self.rule == "pruned":
+            self.rule = None
+            self._check_targets()  # the coarse field is fitted to them as well
+            self.rule = "pruned"
             by = str(random.choice(["max-marginal", "marginal"]))
             self.coarse = _Coarse(random, self, by)
             threshold = float(random.choice([0.02, 0.2]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -17,6 +17,7 @@ from benchmarks.fuzzing.fields.drawn import (
     drawn_kernel,
     named,
     sides_of,
+    torch_on_cpu,
     windowed,
 )
 from benchmarks.fuzzing.fields.enumeration import Enumerated, Rows, clique_counts, every_labelling, every_segmentation
@@ -25,6 +26,7 @@ from kernelfields import (
     EdgeCliques,
     GraphCRF,
     KernelClassifier,
+    LabelDictionary,
     LabelShares,
     MultiLabelCRF,
     PartialLabels,
@@ -45,9 +47,8 @@ class Segments(Drawn):
         self.repeats = bool(random.random() < 0.4)
         longest = {2: 5, 3: 4}[n_labels]
         self.width = int(random.integers(1, 3))
-        self.items = [
-            np.round(random.normal(size=(int(random.integers(1, longest + 1)), self.width)), 3) for _ in range(5)
-        ]
+        self.listing = bool(random.random() < 0.3)
+        self.items = [self._draw_item(random, longest) for _ in range(5)]
         labels = [random.integers(n_labels, size=len(item)) for item in self.items]
         seen = sorted({int(label) for own in labels for label in own})
         if len(seen) < 2:
@@ -64,10 +65,10 @@ class Segments(Drawn):
             if not partly:
                 target.cuts = self.runs(target.labels)
                 if written:
-                    target.cuts = self._drawn_cuts(random, target.labels)
-            whole, base = self.listed(len(item), self.base)
+                    target.cuts = self._drawn_cuts(random, item, target.labels)
+            whole, base = self.listed(item)
             told = np.array([sum(row[y] for row, y in zip(target.logs, own, strict=True)) for own in whole.labellings])
-            if not (base + told > -np.inf).any() or (not partly and target.cuts not in self.possible(len(item))):
+            if not (base + told > -np.inf).any() or (not partly and target.cuts not in self.possible(item)):
                 raise Redraw
         window: Any = [1, 1, 3, (1, 0)][random.integers(4)]
         seeing = max(map(len, self.items)) > 1 and random.random() < 0.3
@@ -86,6 +87,7 @@ class Segments(Drawn):
             max_duration=self.longest,
             repeats=self.repeats,
             constraints=constraints if any(constraints.values()) else None,
+            allowed=LabelDictionary(0, min_count=1) if self.listing else None,
             prior_variance=float(random.choice([0.5, 2.0])),
             solver=str(random.choice(["auto", "newton", "newton-cg", "lbfgs"])),
             scale=False,
@@ -101,11 +103,30 @@ class Segments(Drawn):
         else:
             given = self.known_of([target.entry for target in self.targets])
         self._fit(estimator, given)
-        drawn = [np.round(random.normal(size=(int(random.integers(1, longest + 1)), self.width)), 3) for _ in range(20)]
-        self.new = [item for item in drawn if self.possible(len(item))]
-        self.impossible = [item for item in drawn if not self.possible(len(item))]
+        drawn = [self._draw_item(random, longest, words=5) for _ in range(20)]
+        self.new = [item for item in drawn if self.possible(item)]
+        self.impossible = [item for item in drawn if not self.possible(item)]
         if not self.new:
             raise Redraw
+
+    def _draw_item(self, random: np.random.Generator, longest: int, words: int = 4) -> np.ndarray:
+        item = np.round(random.normal(size=(int(random.integers(1, longest + 1)), self.width)), 3)
+        if self.listing:
+            item[:, 0] = random.integers(words, size=len(item))
+        return item
+
+    def lists_of(self, item: np.ndarray) -> list[set[int]]:
+        """Return the labels that are allowed at each position: those that its word was seen with."""
+        every = set(range(self.n_labels))
+        if not self.listing:
+            return [every] * len(item)
+        seen: dict[float, set[int]] = {}
+        for own, target in zip(self.items, self.targets, strict=True):
+            for word, logs in zip(own[:, 0].tolist(), target.logs, strict=True):
+                seen.setdefault(word, set())
+                if (logs != 0).any():
+                    seen[word] |= set(np.flatnonzero(logs > -np.inf).tolist())
+        return [seen.get(word) or every for word in item[:, 0].tolist()]
 
     def _draw_rules(self, random: np.random.Generator, truths: Sequence[np.ndarray]) -> None:
         if random.random() < 0.5:
@@ -128,34 +149,33 @@ class Segments(Drawn):
                 begin = place
         return tuple(cuts)
 
-    def _drawn_cuts(self, random: np.random.Generator, labels: np.ndarray) -> tuple:
+    def _drawn_cuts(self, random: np.random.Generator, item: np.ndarray, labels: np.ndarray) -> tuple:
         if not self.repeats:
             return self.runs(labels)
-        same = [cuts for cuts in self.possible(len(labels)) if _positions(cuts) == labels.tolist()]
+        same = [cuts for cuts in self.possible(item) if _positions(cuts) == labels.tolist()]
         return same[random.integers(len(same))] if same else ()
 
-    def possible(self, length: int) -> list[tuple]:
-        """Return all segmentations that are allowed."""
-        item, base = self.listed(length, self.base)
-        assert item.cuts is not None
-        return [cuts for cuts, weight in zip(item.cuts, base, strict=True) if weight > -np.inf]
+    def possible(self, item: np.ndarray) -> list[tuple]:
+        """Return all segmentations of an item that are allowed."""
+        whole, base = self.listed(item)
+        assert whole.cuts is not None
+        return [cuts for cuts, weight in zip(whole.cuts, base, strict=True) if weight > -np.inf]
 
-    def base(self, cuts: tuple) -> float:
-        """Return the logarithm of the base measure of a segmentation."""
-        steps = {(a[2], b[2]) for a, b in pairwise(cuts)}
-        masks = self.masks
-        broken = steps & masks["edge"] or cuts[0][2] in masks["start"] or cuts[-1][2] in masks["end"]
-        return -np.inf if broken else 0.0
+    def _allows(self, cuts: tuple, lists: Sequence[set[int]]) -> bool:
+        steps, masks = {(a[2], b[2]) for a, b in pairwise(cuts)}, self.masks
+        if steps & masks["edge"] or cuts[0][2] in masks["start"] or cuts[-1][2] in masks["end"]:
+            return False
+        return all(label in own for label, own in zip(_positions(cuts), lists, strict=True))
 
-    def listed(self, length: int, base: Callable[[tuple], float]) -> tuple[Enumerated, np.ndarray]:
-        cuts = every_segmentation(length, self.n_labels, self.longest, self.repeats)
-        labellings = np.array([_positions(own) for own in cuts], dtype=np.int64).reshape(len(cuts), length)
-        return Enumerated(labellings, np.zeros(len(cuts)), self.n_labels, (), cuts), np.array(
-            [base(own) for own in cuts]
-        )
+    def listed(self, item: np.ndarray) -> tuple[Enumerated, np.ndarray]:
+        """Return all segmentations of an item, and the logarithm of their base measure."""
+        cuts, lists = every_segmentation(len(item), self.n_labels, self.longest, self.repeats), self.lists_of(item)
+        labellings = np.array([_positions(own) for own in cuts], dtype=np.int64).reshape(len(cuts), len(item))
+        base = np.array([0.0 if self._allows(own, lists) else -np.inf for own in cuts])
+        return Enumerated(labellings, np.zeros(len(cuts)), self.n_labels, (), cuts), base
 
     def unscored(self, item: Any, target: Target | None = None) -> tuple[Enumerated, np.ndarray]:
-        whole, base = self.listed(len(item), self.base)
+        whole, base = self.listed(item)
         assert whole.cuts is not None
         length, n_labels, rows = len(item), self.n_labels, []
         for term, plain in zip(self.fitted.field_.terms, self.terms, strict=True):
@@ -344,6 +364,7 @@ class Single(Drawn):
         given: Any = self.known_of([target.entry for target in self.targets])
         if way == "soft":
             given = SoftTargets(np.vstack([target.soft for target in self.targets]), classes=self.classes)
+        elsewhere = torch_on_cpu() if way == "full" and random.random() < 0.3 else None
         estimator = KernelClassifier(
             drawn_kernel(random),
             bias=bool(random.random() < 0.7),
@@ -354,6 +375,7 @@ class Single(Drawn):
             n_jobs=1,
             random_state=0,
             partial_labels=partial,
+            engine="auto" if elsewhere is None else elsewhere,
         )
         self.note = repr(estimator)
         self._fit(estimator, given)

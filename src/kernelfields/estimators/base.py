@@ -953,7 +953,10 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
     def _one_item(self, x: object, y: object, caller: str) -> Data:
         """Return one sequence, graph or instance as data, labelled if y is given."""
         check_one_sequence(x, caller)
-        return self._read([x], None if y is None else [y])
+        data = self._read([x], None if y is None else [y])
+        if not data.n_positions:
+            raise ValueError(f"{caller} takes a {self._nouns.whole} with {self._nouns.part}s, got an empty one")
+        return data
 
     def _predicted_numbers(self, answers: Answers, decode: str | None = None) -> np.ndarray:
         """Return the numbers of the labels that :meth:`predict` gives, (N,)."""

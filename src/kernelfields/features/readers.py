@@ -18,6 +18,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import ClassVar, Self, TypeVar
 
 import numpy as np
@@ -191,7 +192,7 @@ class InputReader:
             inputs, offsets = self.encoder.transform(sequences)
         except (TypeError, ValueError) as error:
             raise type(error)(f"this model was fitted on feature dicts, pass the same: {error}") from error
-        if self.warns and inputs.shape[0] and not inputs.nnz and _names_features(sequences):
+        if self.warns and not inputs.nnz and is_listing(sequences) and any(map(len, chain.from_iterable(sequences))):
             warnings.warn(
                 "no feature of X is known to this model, whose answers then depend on no input: its features are named "
                 f"{listed(self.encoder.feature_names_[:3])} and so on; make those of X as in the fit",
@@ -559,8 +560,3 @@ def _validated(
             inputs.sum_duplicates()
         return inputs, targets
     return np.ascontiguousarray(inputs), targets
-
-
-def _names_features(sequences: object) -> bool:
-    """Whether any position of sequences names a feature, as far as they can be read again."""
-    return not isinstance(sequences, Sequence) or any(len(position) for sequence in sequences for position in sequence)

@@ -52,6 +52,8 @@ _RATIO = 10.0
 _SMALLEST, _LARGEST = 1e-3, 1e5
 # A step has to bring this share of the loss, or it is not worth a larger variance.
 _LEAST_GAIN = 3e-3
+# A path is left where its loss is so many times the least of all others.
+_HOPELESS = 2.0
 _TOLERANCE, _MAX_ITER = 1e-2, 100
 # A gap of so many nats a position is fine enough, whatever share of the value it is.
 _NATS_PER_POSITION = 2e-3
@@ -180,7 +182,8 @@ class Pilot:
             return {**settings, "prior_variance": variance}
 
         best = FALLBACK
-        for ratio in (_RATIO, 1.0 / _RATIO):
+        hopeless = self.loss(at(best)) > _HOPELESS * min(loss for loss, _ in self._found.values())
+        for ratio in () if hopeless else (_RATIO, 1.0 / _RATIO):
             while _SMALLEST <= (variance := best * ratio) <= _LARGEST and self.gains(at(best), at(variance)):
                 best = variance
             if best != FALLBACK:

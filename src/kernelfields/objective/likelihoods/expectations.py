@@ -93,6 +93,8 @@ class ExpectationLikelihood(Objective):
                 "entropies and expectations need exact inference, and these graphs are inferred by "
                 f"{labels.approximation!r}, which is approximate: leave them out, or use inference='junction'"
             )
+        # Labels that are not known have entropies and shares as well.
+        labels = labels if labels.whole is None else labels.whole
         super().__init__(labels.family, labels.weights, labels.workers)
         self._labels = labels
         self._expectations = criteria.expectations

@@ -74,6 +74,8 @@ class Objective:
         self.workers = workers or Workers()
         #: The labelled data, where passes over their features can compute value and gradient together.
         self.data: Packed | LabelledInstances | None = None
+        #: The same objective with all items in it, where those of which nothing is known have been left out.
+        self.whole: PartialLikelihood | None = None
         #: What inference reported of its last answer: sentences such as that it did not converge.
         self.warnings: list[str] = []
         # None stands for weights that are all one, the usual case, where no product is needed.
@@ -246,7 +248,9 @@ def _objective(
     if len(family.groups) == 1 and family.base is None and not informative(data.evidence[~known]).any():
         # Where labels meet no others, those that are not known drop out, and the rest is convex.
         single, rows = SingleFamily(family.n_positions, family.n_labels), weights[family.position_items] * known
-        return Likelihood(single, single.statistics(data.required_labels, rows), rows, workers)
+        likelihood = Likelihood(single, single.statistics(data.required_labels, rows), rows, workers)
+        likelihood.whole = PartialLikelihood(family, data.evidence, weights, workers)
+        return likelihood
     return PartialLikelihood(family, data.evidence, weights, workers)
 
 
