@@ -271,8 +271,8 @@ def soft_targets(family: LabelFamily, soft: SoftRows, weights: np.ndarray) -> Po
     repeats = family.base is None or family.base.step_penalties is None
     if family.method == "segments" and (repeats or soft.edge is not None):
         raise ValueError(
-            "SoftTargets are for labels of positions, and do not describe where segments are cut: use repeats=False, so "
-            "that a segment ends where its label does, and leave out pairs"
+            "SoftTargets are for labels of positions, and do not describe where segments are cut: use repeats=False, "
+            "so that a segment ends where its label does, and leave out pairs"
         )
     potentials, logs = family.zeros(), soft.logs
     if soft.edge is not None:
