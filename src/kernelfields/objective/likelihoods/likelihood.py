@@ -268,8 +268,12 @@ def soft_targets(family: LabelFamily, soft: SoftRows, weights: np.ndarray) -> Po
         edge = soft.pairs(family.offsets) * weigh[:, None, None]
         edge = edge.sum(axis=0, keepdims=True) if family.group(EDGE).tied else edge
         return family.placed(Potentials(node, {EDGE: edge}))
-    if family.method == "segments":
-        raise ValueError("SoftTargets are for labels of positions, and do not describe where segments are cut")
+    repeats = family.base is None or family.base.step_penalties is None
+    if family.method == "segments" and (repeats or soft.edge is not None):
+        raise ValueError(
+            "SoftTargets are for labels of positions, and do not describe where segments are cut: use repeats=False, "
+            "so that a segment ends where its label does, and leave out pairs"
+        )
     potentials, logs = family.zeros(), soft.logs
     if soft.edge is not None:
         before, after = family.clique_members(EDGE).T
