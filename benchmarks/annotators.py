@@ -11,6 +11,7 @@ weights that were seen in training; all rows have the same field.
 
     vote                the label that most annotators gave, at each word, then ChainCRF
     dawid-skene         Dawid and Skene by words (0.01 added to every count), their most probable labels, then ChainCRF
+    with a prior        the same with the pseudo-counts of AnnotatedCRF, (4, 1), which is where that starts from
     in sample           AnnotatedCRF(init="vote", cv=None): labels completed by the field that is fitted to them
     cross-fitted        AnnotatedCRF()
 
@@ -32,6 +33,8 @@ from sklearn.base import clone
 from benchmarks.result_files import merge_results
 from benchmarks.shared_data import token_columns
 from kernelfields import AnnotatedCRF, ChainCRF, TextFeatures
+from kernelfields.annotators.annotations import read_annotations
+from kernelfields.annotators.confusions import Confusions, prior_counts
 from kernelfields.evaluation.entities import entity_f1_score, entity_spans
 
 Labels = list[str]
@@ -40,7 +43,7 @@ FIELD = ChainCRF("linear", support="observed", random_state=0)
 #: Standard deviation of the log-odds of errors between chunks.
 DIFFICULTY = 1.5
 SENTENCES, ANNOTATORS = 300, 30
-ROWS = ("vote", "dawid-skene", "in sample", "cross-fitted")
+ROWS = ("vote", "dawid-skene", "with a prior", "in sample", "cross-fitted")
 
 
 class Annotator:
@@ -142,11 +145,19 @@ def dawid_skene(said: Said, steps: int = 50, added: float = 0.01) -> list[Labels
     return split(completed.argmax(axis=1), classes, said)
 
 
+def presumed(said: Said) -> list[Labels]:
+    """Return the labels that AnnotatedCRF starts from."""
+    annotations = read_annotations(said)
+    confusions = Confusions(annotations, prior_counts(*AnnotatedCRF().prior, len(annotations.classes)))
+    logs = confusions.log_consensus(np.ones(len(annotations.codes)), iterate=True)
+    return split(logs.argmax(axis=1), annotations.classes.tolist(), said)
+
+
 def fitted(row: str, variance: float | str, X: list, said: Said) -> tuple[list[Labels], object]:
     """Return the labels that a row makes of annotated sentences, and its field."""
     field = clone(FIELD).set_params(prior_variance=variance)
-    if row in ("vote", "dawid-skene"):
-        labels = voted(said) if row == "vote" else dawid_skene(said)
+    if made := {"vote": voted, "dawid-skene": dawid_skene, "with a prior": presumed}.get(row):
+        labels = made(said)
         return labels, field.fit(X, labels)
     model = AnnotatedCRF(field) if row == "cross-fitted" else AnnotatedCRF(field, init="vote", cv=None, max_steps=100)
     model.fit(X, said)
