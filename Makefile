@@ -10,6 +10,9 @@ EXTRA_TESTS := tests/torch_engine tests/dask_engine tests/engines tests/embeddin
 	tests/cli/test_command_export.py \
 	tests/features/test_frames.py tests/estimators/test_frame_crf.py tests/estimators/test_foreign_inputs.py
 
+# Campaigns: every example of the gallery, slices of the matrix of features and of the brute force, mutated programs.
+CAMPAIGNS := tests/examples/test_gallery.py tests/test_matrix.py tests/test_brute_force.py tests/mutating
+
 # Processes that run tests side by side, whole files each, in the order of tests/conftest.py.
 JOBS ?= $(shell $(PYTHON) -c 'import os; print(min(8, os.cpu_count() or 1))')
 PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
@@ -26,7 +29,7 @@ demo: $(STAMP)
 	$(BIN)/python examples/digits_demo.py
 
 test: $(STAMP)
-	$(PYTEST)
+	$(PYTEST) $(addprefix --ignore=,$(CAMPAIGNS))
 
 $(EXTRAS): $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
@@ -34,7 +37,7 @@ $(EXTRAS): $(STAMP)
 	@touch $(EXTRAS)
 
 test-all: test $(EXTRAS)
-	$(PYTEST) $(EXTRA_TESTS)
+	$(PYTEST) $(EXTRA_TESTS) $(CAMPAIGNS)
 
 $(DOCS): $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"

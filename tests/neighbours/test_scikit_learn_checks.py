@@ -52,6 +52,12 @@ OF_CHAINS = {
     "check_requires_y_none": WORDS,
     "check_fit_score_takes_y": "partial_fit goes on from its own batches, not from a fit, whose curvature nobody kept",
 }
+OF_LINEAR_GRAPHS = {
+    **OF_LABELLED_SEQUENCES,
+    **LINEAR,
+    "check_fit_score_takes_y": OF_CHAINS["check_fit_score_takes_y"],
+    "check_estimators_partial_fit_n_features": "partial_fit is for kernels with a basis",
+}
 OF_LINEAR_ONES = {
     **OF_CHAINS,
     **LINEAR,
@@ -149,7 +155,7 @@ def outcomes(estimator, expected):
     [
         (RowsByChainCRF(random_state=0), OF_CHAINS, 45),
         (RowsByChainCRF("linear", support="observed"), OF_LINEAR_ONES, 45),
-        (RowsByGraphCRF("linear"), OF_LINEAR_ONES, 45),
+        (RowsByGraphCRF("linear"), OF_LINEAR_GRAPHS, 45),
         (RowsBySequencewise(StandardScaler()), OF_SEQUENCES, 35),
     ],
     ids=["ChainCRF", "ChainCRF linear", "GraphCRF", "Sequencewise"],

@@ -77,8 +77,8 @@ def test_a_report_fits_the_window(document, tmp_path, width):
     measured, complaints = opened(document, tmp_path, width)
     assert complaints == []
     assert measured["width"] <= measured["inner"]
-    assert len(measured["headings"]) == 7
-    assert len(measured["pictures"]) == 3
+    assert len(measured["headings"]) == 8
+    assert len(measured["pictures"]) == 4
     assert all(wide > 100 and high > 100 for wide, high in measured["pictures"])
     assert measured["rows"][0] >= 200 * 40 // width
 
