@@ -199,7 +199,10 @@ def test_soft_targets(case, setting):
     rows = SoftRows(node, edge)
     data = Chains(np.zeros((len(node), 0)), solved.items.offsets, node.argmax(axis=1), solved.weights, rows)
     if solved.family.method == "segments":
-        with pytest.raises(ValueError, match="SoftTargets are for labels of positions"):
+        # Labels do not fix where repeated segments are cut; independent labels may last longer than segments may.
+        cut = "SoftTargets are for labels of positions"
+        lost = "targets give mass to labellings that are forbidden"
+        with pytest.raises(ValueError, match=cut if case == "segments, repeats" else lost):
             labelled_objective(solved.family, data)
         return
     if independent and solved.family.base is not None:
