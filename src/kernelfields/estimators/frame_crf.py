@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from kernelfields.estimators.base import FieldEstimator
 from kernelfields.estimators.chain_crf import ChainCRF, RingCRF
 from kernelfields.estimators.segment_crf import SegmentCRF
 from kernelfields.estimators.stored import Functions, StoredEstimator
@@ -109,7 +110,7 @@ class FrameCRF(StoredEstimator):
             sequences = reader.read(X, y, labelled=True)
         return self._keep(estimator.partial_fit(sequences.X, sequences.y, **settings), reader)
 
-    def _keep(self, estimator: Any, reader: FrameReader) -> Self:
+    def _keep(self, estimator: FieldEstimator, reader: FrameReader) -> Self:
         """Take a fitted field, and the reader of its tables, for one's own."""
         self.estimator_, self._reader = estimator, reader
         self.feature_names_in_ = np.array(reader.feature_names, dtype=object)

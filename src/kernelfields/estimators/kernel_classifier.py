@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
 from kernelfields.estimators.auto_parameters import Training
-from kernelfields.estimators.base import KernelLike, LabelKernelLike, LabelledField, Tokens
+from kernelfields.estimators.base import FieldEstimator, KernelLike, LabelKernelLike, LabelledField, Tokens
 from kernelfields.estimators.inspecting.explanations import one_row
 from kernelfields.features.readers import TableReader
 from kernelfields.fields.chains import weigh_classes
@@ -45,7 +45,7 @@ _SMALL = 100_000
 _POLISHED = 1e-13
 
 
-def goes_on_in_batches(estimator: Any) -> bool:
+def goes_on_in_batches(estimator: FieldEstimator) -> bool:
     """Whether an estimator of rows may be fitted in batches; AttributeError with the reason if not."""
     kernel = estimator.kernel
     if hasattr(estimator, "field_") and not hasattr(estimator, "continuation_"):

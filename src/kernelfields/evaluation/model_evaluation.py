@@ -89,9 +89,10 @@ def evaluate_model(
     )
 
 
-def asked_field(model: Any, X: Any, y: Any) -> tuple[Any, Any, Any]:
+def asked_field(model: object, X: object, y: object) -> tuple[Any, Any, Any]:
     """Return the field that answers for a model, with X and y as it takes them; mostly the model itself."""
-    return model._asked_field(X, y) if hasattr(model, "_asked_field") else (model, X, y)
+    ask = getattr(model, "_asked_field", None)
+    return (model, X, y) if ask is None else ask(X, y)
 
 
 def labels_rows(model: object) -> bool:

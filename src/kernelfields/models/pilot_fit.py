@@ -64,7 +64,7 @@ Settings: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Trial:
-    """What was tried, and what held-out data said to it: their log-likelihood a position, or the share of right labels.
+    """What was tried, and how well it predicted held-out data: log-likelihood a position, or the share of right labels.
 
     ``measure`` is the name of that number.
     """
