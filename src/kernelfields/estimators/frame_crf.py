@@ -194,20 +194,13 @@ class FrameCRF(StoredEstimator):
         of_the_fit = name in _OF_THE_FIT or (
             name.endswith("_") and not name.startswith("_") and "estimator_" in vars(self)
         )
-        if not of_the_fit and name not in (*_OF_TABLES, *_OF_LABELS, *_OF_ONE):
+        ways = ((_OF_TABLES, "_ask_of_table"), (_OF_LABELS, "_ask_of_labels"), (_OF_ONE, "_ask_of_one"))
+        way = next((way for questions, way in ways if name in questions), None)
+        if not of_the_fit and way is None:
             return super().__getattr__(name)
         check_is_fitted(self, "estimator_")
         asked = getattr(self._opened([])[1], name)
-        if of_the_fit:
-            return asked
-        ask = (
-            self._ask_of_table
-            if name in _OF_TABLES
-            else self._ask_of_labels
-            if name in _OF_LABELS
-            else self._ask_of_one
-        )
-        return wraps(asked)(partial(ask, name))
+        return asked if way is None else wraps(asked)(partial(getattr(self, way), name))
 
     def _ask_of_table(self, name: str, X: object, *arguments: object, known: object = None, **settings: object) -> Any:
         """Return what the field answers for the sequences of a table: columns where there is an answer for each row."""
