@@ -238,7 +238,7 @@ def test_what_is_refused_of_partly_known_labels():
         SegmentCRF(max_duration=2).fit(X, known)
     targets = SoftTargets([np.full((len(y), 3), 1 / 3) for y in Y], classes=[0, 1, 2])
     with pytest.raises(ValueError, match="SoftTargets are for labels of positions"):
-        SegmentCRF(max_duration=7).fit(X, targets)
+        SegmentCRF(max_duration=7, repeats=True).fit(X, targets)
 
 
 @pytest.mark.parametrize("engine", ["torch", "dask", Torch(), Dask()])
