@@ -47,6 +47,7 @@ _HOMES = {
     "LabelDictionary": "kernelfields.features.label_dictionary",
     "LabelShares": "kernelfields.models.expectations",
     "LabelledFeature": "kernelfields.models.expectations",
+    "OutOfFold": "kernelfields.features",
     "PartialLabels": "kernelfields.models.partial",
     "PrunedBy": "kernelfields.estimators",
     "RingCRF": "kernelfields.estimators",
@@ -82,6 +83,7 @@ __all__ = [
     "NgramCliques",
     "NodeCliques",
     "OrderCliques",
+    "OutOfFold",
     "PartialLabels",
     "PrunedBy",
     "RingCRF",
@@ -118,6 +120,7 @@ if TYPE_CHECKING:
     from kernelfields.evaluation.evaluation import evaluate
     from kernelfields.evaluation.model_evaluation import evaluate_model
     from kernelfields.features.label_dictionary import LabelDictionary
+    from kernelfields.features.out_of_fold import OutOfFold
     from kernelfields.features.sequencewise import Sequencewise
     from kernelfields.features.text import TextFeatures
     from kernelfields.fields.cliques import (

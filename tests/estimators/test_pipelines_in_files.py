@@ -73,7 +73,7 @@ def test_a_union_of_features_is_kept_with_its_names(tmp_path):
         ),
         (
             [Embeddings(lambda words: np.ones((len(words), 2))), Sequencewise(StandardScaler())],
-            "which a file of data cannot hold: it can hold TextFeatures, and a SequenceUnion of them; apply other",
+            "cannot hold: it can hold TextFeatures, OutOfFold, and a SequenceUnion of them; apply other",
         ),
     ],
 )

@@ -24,7 +24,7 @@ from kernelfields.formats.model_text import PIPELINE
 from kernelfields.formats.templates import trained_template
 from kernelfields.models.documents import read_document_of, write_document
 
-_STEPS = "TextFeatures, and a SequenceUnion of them"
+_STEPS = "TextFeatures, OutOfFold, and a SequenceUnion of them"
 
 
 def save(model: StoredEstimator | Pipeline, path: PathLike) -> None:

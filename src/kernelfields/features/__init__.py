@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from kernelfields.features.dicts import FeatureDictEncoder
     from kernelfields.features.embeddings import Embeddings
     from kernelfields.features.frames import FrameSequences, read_frame, split_lengths
+    from kernelfields.features.out_of_fold import OutOfFold
     from kernelfields.features.readers import is_feature_sequences
     from kernelfields.features.sequencewise import SequenceUnion, Sequencewise
     from kernelfields.features.text import TextFeatures
@@ -20,6 +21,7 @@ __all__ = [
     "Embeddings",
     "FeatureDictEncoder",
     "FrameSequences",
+    "OutOfFold",
     "SequenceUnion",
     "Sequencewise",
     "TextFeatures",
@@ -35,6 +37,7 @@ __getattr__, __dir__ = lazy_names(
         "dicts": ["FeatureDictEncoder"],
         "embeddings": ["Embeddings"],
         "frames": ["FrameSequences", "read_frame", "split_lengths"],
+        "out_of_fold": ["OutOfFold"],
         "readers": ["is_feature_sequences"],
         "sequencewise": ["SequenceUnion", "Sequencewise"],
         "text": ["TextFeatures"],

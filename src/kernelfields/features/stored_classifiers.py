@@ -1,0 +1,182 @@
+"""Fitted classifiers of scikit-learn as arrays, so that model files can hold them: data, never code.
+
+    linear      LogisticRegression, LinearDiscriminantAnalysis      p(k | x) = softmax(W x + b)_k, or sigmoids
+    trees       decision trees, random forests, extra trees          mean over trees of the shares in x's leaf
+    boosting    HistGradientBoostingClassifier                       softmax or sigmoid of a sum of leaf values
+
+Trees are stored end to end: node j of tree i is node ``roots[i] + j``, inner nodes send x to the left where
+x[feature] <= threshold, and leaves are their own children. Cost: O(n trees depth) in NumPy for n inputs.
+Fails: TypeError naming a classifier that cannot be stored, ValueError for arrays that are not sound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.special import expit, softmax
+
+# Links from scores to probabilities: of all classes at once, of two, or of each class against the rest.
+_SOFTMAX, _SIGMOID, _EACH = "softmax", "sigmoid", "each"
+_LINKS = (_SOFTMAX, _SIGMOID, _EACH)
+# scikit-learn compares the inputs of forests in single precision.
+_PRECISIONS = {"trees": np.float32, "boosting": np.float64}
+
+
+class Classifier(Protocol):
+    """What is stored: a fitted classifier with probabilities."""
+
+    classes_: np.ndarray
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return probabilities (n, L)."""
+
+
+def store_classifier(model: Classifier) -> dict[str, Any]:
+    """Return a fitted classifier as plain values and arrays; TypeError for one that cannot be stored."""
+    name, module = type(model).__name__, type(model).__module__
+    store = _STORES.get(name) if module.startswith("sklearn.") else None
+    if isinstance(model, StoredClassifier):
+        return model.stored
+    if store is None:
+        raise TypeError(
+            f"a file of data cannot hold a {name}: it can hold {', '.join(_STORES)}. Keep another pipeline by skops or "
+            "by a pickle of your own"
+        )
+    return {"classes": model.classes_, **store(model)}
+
+
+class StoredClassifier:
+    """A classifier that was read from a file: it has probabilities, and cannot be fitted again."""
+
+    def __init__(self, stored: Mapping[str, Any]):
+        self.stored = dict(stored)
+        self.classes_ = np.asarray(stored["classes"])
+        if stored["link"] not in _LINKS or stored["kind"] not in ("linear", *_PRECISIONS):
+            raise ValueError(f"a stored classifier of the unknown kind {stored['kind']!r}, {stored['link']!r}")
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return probabilities (n, L)."""
+        stored = self.stored
+        if stored["kind"] == "linear":
+            return _probabilities(np.asarray(X @ stored["weights"] + stored["intercept"]), stored["link"])
+        means = _leaf_sums(X, stored) / (stored["n_rounds"] if stored["kind"] == "trees" else 1)
+        if stored["kind"] == "trees":
+            return means / means.sum(axis=1, keepdims=True)
+        return _probabilities(means + stored["intercept"], stored["link"])
+
+
+def _probabilities(scores: np.ndarray, link: str) -> np.ndarray:
+    if link == _SOFTMAX:
+        return softmax(scores, axis=1)
+    if link == _SIGMOID:
+        return np.hstack([expit(-scores), expit(scores)])
+    each = expit(scores)
+    return each / each.sum(axis=1, keepdims=True)
+
+
+def _leaf_sums(X: Any, stored: Mapping[str, Any]) -> np.ndarray:
+    """Return the sum over trees of the values in the leaves of inputs, (n, outputs)."""
+    rows = np.asarray(X.toarray() if sp.issparse(X) else X, dtype=_PRECISIONS[stored["kind"]])
+    feature, threshold, children = stored["feature"], stored["threshold"], stored["children"]
+    every, sums = np.arange(len(rows)), np.zeros((len(rows), int(stored["n_outputs"])))
+    for root, output in zip(stored["roots"].tolist(), stored["outputs"].tolist(), strict=True):
+        node = np.full(len(rows), root)
+        while True:
+            value = rows[every, feature[node]]
+            right = np.where(np.isnan(value), ~stored["missing_left"][node], value > threshold[node])
+            below = children[node, right.astype(np.intp)]
+            if np.array_equal(below, node):
+                break
+            node = below
+        values = stored["values"][node]
+        if output < 0:
+            sums += values
+        else:
+            sums[:, output] += values[:, 0]
+    return sums
+
+
+def _linear(model: Any) -> dict[str, Any]:
+    weights, binary = model.coef_.T, len(model.classes_) == 2
+    each = getattr(model, "solver", "") == "liblinear"
+    link = _SIGMOID if binary else _EACH if each else _SOFTMAX
+    return {"kind": "linear", "link": link, "weights": weights, "intercept": model.intercept_}
+
+
+def _trees(model: Any) -> dict[str, Any]:
+    trees = [each.tree_ for each in getattr(model, "estimators_", [model])]
+    if trees[0].n_outputs != 1:
+        raise TypeError("a file of data cannot hold a forest of several outputs: fit one for each")
+    parts = [
+        {
+            "feature": tree.feature,
+            "threshold": tree.threshold,
+            "children": np.column_stack([tree.children_left, tree.children_right]),
+            "leaf": tree.children_left < 0,
+            "missing_left": np.asarray(tree.missing_go_to_left, dtype=bool),
+            "values": tree.value[:, 0] / tree.value[:, 0].sum(axis=1, keepdims=True),
+        }
+        for tree in trees
+    ]
+    n_classes = len(model.classes_)
+    return {"kind": "trees", "link": _SOFTMAX, "n_outputs": n_classes, **_joined(parts, [-1] * len(parts), len(parts))}
+
+
+def _boosting(model: Any) -> dict[str, Any]:
+    if model._preprocessor is not None:
+        raise TypeError("a file of data cannot hold boosting on categories: encode them as numbers first")
+    rounds = model._predictors
+    nodes = [predictor.nodes for each in rounds for predictor in each]
+    parts = [
+        {
+            "feature": own["feature_idx"].astype(np.int64),
+            "threshold": own["num_threshold"],
+            "children": np.column_stack([own["left"], own["right"]]).astype(np.int64),
+            "leaf": own["is_leaf"].astype(bool),
+            "missing_left": own["missing_go_to_left"].astype(bool),
+            "values": own["value"][:, None],
+        }
+        for own in nodes
+    ]
+    n_outputs = len(rounds[0])
+    outputs = [output for each in rounds for output in range(len(each))]
+    link = _SIGMOID if n_outputs == 1 else _SOFTMAX
+    intercept = np.asarray(model._baseline_prediction).reshape(1, -1)
+    joined = _joined(parts, outputs, len(rounds))
+    return {"kind": "boosting", "link": link, "n_outputs": n_outputs, "intercept": intercept, **joined}
+
+
+def _joined(parts: list[dict[str, np.ndarray]], outputs: list[int], n_rounds: int) -> dict[str, Any]:
+    """Join the nodes of trees end to end; leaves become their own children, and ask for the first feature."""
+    roots = np.cumsum([0, *(len(part["leaf"]) for part in parts[:-1])])
+    own = [np.arange(len(part["leaf"]))[:, None] for part in parts]
+    children = [
+        np.where(part["leaf"][:, None], mine, part["children"]) + root
+        for part, mine, root in zip(parts, own, roots, strict=True)
+    ]
+    leaf = np.concatenate([part["leaf"] for part in parts])
+    return {
+        "feature": np.where(leaf, 0, np.concatenate([part["feature"] for part in parts])),
+        "threshold": np.where(leaf, 0.0, np.concatenate([part["threshold"] for part in parts])),
+        "children": np.concatenate(children),
+        "missing_left": np.concatenate([part["missing_left"] for part in parts]),
+        "values": np.concatenate([part["values"] for part in parts]),
+        "roots": roots,
+        "outputs": np.array(outputs),
+        "n_rounds": n_rounds,
+    }
+
+
+_STORES = {
+    "LogisticRegression": _linear,
+    "LogisticRegressionCV": _linear,
+    "LinearDiscriminantAnalysis": _linear,
+    "DecisionTreeClassifier": _trees,
+    "ExtraTreeClassifier": _trees,
+    "RandomForestClassifier": _trees,
+    "ExtraTreesClassifier": _trees,
+    "HistGradientBoostingClassifier": _boosting,
+}

@@ -1,0 +1,235 @@
+"""OutOfFold: predictions of any classifier for inputs that it has not seen, in the form of the inputs."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
+from sklearn.model_selection import KFold, ShuffleSplit
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.tree import DecisionTreeClassifier
+
+import kernelfields
+from kernelfields import ChainCRF, FrameCRF, OutOfFold, SoftTargets
+from kernelfields.features import SequenceUnion
+from kernelfields.features.stored_classifiers import StoredClassifier, store_classifier
+from tests.samples import labelled_sequences
+
+X, Y = labelled_sequences(n_sequences=12, longest=7, n_labels=3)
+MEMORY = KNeighborsClassifier(1)  # what it was fitted to, it repeats with probability one
+LOGISTIC = LogisticRegression(max_iter=1000)
+
+
+def by_hand(model, X, Y, folds):
+    """Log-probabilities of each sequence by a classifier fitted to all sequences of other folds."""
+    made = []
+    for i, x in enumerate(X):
+        others = [j for j in range(len(X)) if folds[j] != folds[i]]
+        fitted = clone(model).fit(np.vstack([X[j] for j in others]), np.concatenate([Y[j] for j in others]))
+        made.append(np.log(np.maximum(fitted.predict_proba(x), 1e-3)))
+    return made
+
+
+def test_predictions_are_those_of_models_fitted_to_the_other_folds():
+    transformer = OutOfFold(LOGISTIC, cv=3)
+    made = transformer.fit_transform(X, Y)
+    assert sorted(np.bincount(transformer.folds_)) == [4, 4, 4]
+    for ours, theirs in zip(made, by_hand(LOGISTIC, X, Y, transformer.folds_), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-10)
+    whole = clone(LOGISTIC).fit(np.vstack(X), np.concatenate(Y))
+    chances = np.maximum(whole.predict_proba(X[0]), 1e-3)
+    np.testing.assert_allclose(transformer.transform(X[:1])[0], np.log(chances), atol=1e-10)
+    assert transformer.transform([]) == []
+
+
+def test_what_was_learned_by_heart_does_not_leak():
+    inside = make_pipeline(OutOfFold(MEMORY, cv=3), ChainCRF("linear", prior_variance=1.0)).fit(X, Y)
+    seen = OutOfFold(MEMORY).fit(X, Y).transform(X)
+    chances = np.exp(np.vstack(seen))
+    assert chances[np.arange(len(chances)), np.concatenate(Y)].min() == 1.0
+    out = np.exp(np.vstack(inside[0].fit_transform(X, Y)))
+    assert out[np.arange(len(out)), np.concatenate(Y)].min() < 0.01
+    assert inside.predict(X[:2])[1].shape == Y[1].shape
+
+
+def test_folds_follow_groups_and_splitters():
+    speaker = [i % 4 for i in range(len(X))]
+    transformer = OutOfFold(LOGISTIC, cv=2)
+    transformer.fit_transform(X, Y, groups=speaker)
+    assert len({(who, fold) for who, fold in zip(speaker, transformer.folds_, strict=True)}) == 4
+    by_length = OutOfFold(LOGISTIC, cv=2, groups=len)
+    by_length.fit_transform(X, Y)
+    pairs = {(len(x), fold) for x, fold in zip(X, by_length.folds_, strict=True)}
+    assert len(pairs) == len({len(x) for x in X})
+    ordered = OutOfFold(LOGISTIC, cv=KFold(3))
+    ordered.fit_transform(X, Y)
+    np.testing.assert_array_equal(ordered.folds_, np.repeat([0, 1, 2], 4))
+
+
+def test_windows_sparse_inputs_and_feature_dicts():
+    wide = OutOfFold(LOGISTIC, cv=3, window=3).fit(X, Y)
+    assert wide.estimator_.n_features_in_ == 3 * X[0].shape[1]
+    dense, sparse = OutOfFold(LOGISTIC, cv=3), OutOfFold(LOGISTIC, cv=3, passthrough=True)
+    beside = sparse.fit_transform([sp.csr_array(x) for x in X], Y)
+    expected = [np.hstack([x, own]) for x, own in zip(X, dense.fit_transform(X, Y), strict=True)]
+    np.testing.assert_allclose(beside[0].toarray(), expected[0], atol=1e-4)
+    words = [[{"sign": str(np.sign(row[0])), "size": row[1]} for row in x] for x in X]
+    named = OutOfFold(LOGISTIC, cv=3)
+    assert [len(x) for x in named.fit_transform(words, Y)] == [len(x) for x in X]
+    assert named.transform(words[:1])[0].shape == (len(X[0]), 3)
+    union = SequenceUnion([("own", "passthrough"), ("classes", OutOfFold(LOGISTIC, cv=3))])
+    np.testing.assert_allclose(union.fit_transform(X, Y)[0], expected[0], atol=1e-10)
+
+
+def test_positions_without_a_label_are_predicted_and_not_learned():
+    known = [[*y[:-1].tolist(), None] for y in Y]
+    transformer = OutOfFold(LOGISTIC, cv=3)
+    made = transformer.fit_transform(X, known)
+    assert all(len(ours) == len(x) for ours, x in zip(made, X, strict=True))
+    own = clone(LOGISTIC).fit(np.vstack([x[:-1] for x in X]), np.concatenate([y[:-1] for y in Y]))
+    np.testing.assert_allclose(transformer.estimator_.coef_, own.coef_, atol=1e-8)
+    soft = OutOfFold(LOGISTIC, cv=3).fit(X, SoftTargets([np.eye(3)[y] for y in Y], classes=[0, 1, 2]))
+    np.testing.assert_allclose(soft.estimator_.coef_, OutOfFold(LOGISTIC).fit(X, Y).estimator_.coef_)
+
+
+def test_classes_that_a_fold_lacks_have_the_least_probability():
+    rare = [y.copy() for y in Y]
+    for y in rare[1:]:
+        y[y == 2] = 1
+    rare[0][:] = 2
+    transformer = OutOfFold(LOGISTIC, cv=3)
+    made = transformer.fit_transform(X, rare)
+    assert transformer.classes_.tolist() == [0, 1, 2]
+    np.testing.assert_array_equal(made[0][:, 2], np.log(1e-3))
+    ridge = OutOfFold(RidgeClassifier(), cv=3).fit_transform(X, rare)
+    assert ridge[0].shape == (len(X[0]), 3)
+    np.testing.assert_array_equal(ridge[0][:, 2], ridge[0].min(axis=1))
+
+
+def test_graphs_keep_their_edges_and_tables_their_rows():
+    graphs = [(x, np.column_stack([np.arange(len(x) - 1), np.arange(1, len(x))])) for x in X]
+    made = OutOfFold(LOGISTIC, cv=3).fit_transform(graphs, Y)
+    chains = OutOfFold(LOGISTIC, cv=3).fit_transform(X, Y)
+    for (nodes, edges), given, chain in zip(made, graphs, chains, strict=True):
+        np.testing.assert_array_equal(edges, given[1])
+        np.testing.assert_allclose(nodes, chain)
+    dicts = [{"x": x, "edges": edges} for x, edges in graphs]
+    np.testing.assert_allclose(OutOfFold(LOGISTIC, cv=3).fit_transform(dicts, Y)[0]["x"], chains[0])
+    alone = OutOfFold(LOGISTIC, cv=3)
+    ((nodes, _),) = alone.fit_transform([(np.vstack(X), graphs[0][1])], [np.concatenate(Y)])
+    assert nodes.shape == (len(alone.folds_), 3)
+    table = OutOfFold(LOGISTIC, cv=3)
+    rows = table.fit_transform(np.vstack(X), np.concatenate(Y))
+    counts = np.array([np.bincount(np.concatenate(Y)[table.folds_ == fold]) for fold in range(3)])
+    assert np.ptp(counts, axis=0).max() <= 1
+    assert rows.shape == (len(np.concatenate(Y)), 3)
+
+
+def test_networkx_graphs():
+    networkx = pytest.importorskip("networkx")
+    graphs = [networkx.path_graph(len(x)) for x in X]
+    for graph, x in zip(graphs, X, strict=True):
+        networkx.set_node_attributes(graph, dict(enumerate(x)), "features")
+    made = OutOfFold(LOGISTIC, cv=3).fit_transform(graphs, Y)
+    expected = OutOfFold(LOGISTIC, cv=3).fit_transform(X, Y)
+    np.testing.assert_allclose(made[0].nodes[1]["x"], expected[0][1])
+    assert "features" in graphs[0].nodes[1]
+
+
+def test_regressors_and_several_labels():
+    numbers = OutOfFold(LinearRegression(), cv=3).fit_transform(X, Y)
+    assert numbers[0].shape == (len(X[0]), 1)
+    targets = np.column_stack([np.concatenate(Y) == 0, np.concatenate(Y) == 1]).astype(int)
+    forest = OutOfFold(RandomForestClassifier(5, random_state=0), cv=3)
+    assert forest.fit_transform(np.vstack(X), targets).shape == (len(targets), 2)
+
+
+def test_frames():
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame(np.vstack(X), columns=["a", "b", "c"][: X[0].shape[1]])
+    table["sequence"] = np.repeat(np.arange(len(X)), [len(x) for x in X])
+    table["label"] = np.concatenate(Y)
+    model = FrameCRF(make_pipeline(OutOfFold(LOGISTIC, cv=3), ChainCRF("linear", prior_variance=1.0)))
+    assert (model.fit(table).predict(table) == table["label"]).mean() > 0.5
+
+
+@pytest.mark.parametrize("n_labels", [2, 4])
+@pytest.mark.parametrize(
+    "model",
+    [
+        LOGISTIC,
+        DecisionTreeClassifier(random_state=0),
+        RandomForestClassifier(7, random_state=0),
+        ExtraTreesClassifier(7, random_state=0),
+        HistGradientBoostingClassifier(max_iter=5),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_files_hold_classifiers_as_arrays(model, n_labels, tmp_path):
+    X, Y = labelled_sequences(n_sequences=25, longest=7, n_labels=n_labels)
+    pipeline = make_pipeline(OutOfFold(model, cv=3), ChainCRF("linear", prior_variance=1.0)).fit(X, Y)
+    kernelfields.save(pipeline, tmp_path / "stack.kfm")
+    loaded = kernelfields.load(tmp_path / "stack.kfm")
+    chances = pipeline[0].estimator_.predict_proba(X[0])
+    np.testing.assert_allclose(loaded[0].estimator_.predict_proba(X[0]), chances, atol=1e-12)
+    for ours, theirs in zip(loaded.predict(X), pipeline.predict(X), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    with pytest.raises(TypeError, match="read from a file of data and cannot be fitted again"):
+        loaded[0].fit(X, Y)
+    assert store_classifier(loaded[0].estimator_) is loaded[0].estimator_.stored
+
+
+def test_missing_inputs_go_where_the_trees_send_them():
+    inputs, labels = np.vstack(X), np.concatenate(Y)
+    inputs[::3, 0] = np.nan
+    for model in (HistGradientBoostingClassifier(max_iter=5), RandomForestClassifier(5, random_state=0)):
+        stored = StoredClassifier(store_classifier(model.fit(inputs, labels)))
+        np.testing.assert_allclose(stored.predict_proba(inputs), model.predict_proba(inputs), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"estimator": "forest"}, TypeError, "estimator must have predict_proba"),
+        ({"method": "probability"}, ValueError, "method must be 'auto', 'predict_proba'"),
+        (
+            {"estimator": RidgeClassifier(), "method": "predict_proba"},
+            TypeError,
+            "RidgeClassifier has no predict_proba",
+        ),
+        ({"clip": 0.0}, ValueError, "clip must be a probability between 0 and 1, got 0.0"),
+        ({"window": 2}, ValueError, "window must be an odd positive whole number"),
+        ({"cv": 13}, ValueError, "cv=13 folds of 12 sequences: use at least 2 folds"),
+        ({"cv": 1}, ValueError, "cv=1 folds of 12 sequences"),
+        ({"cv": ShuffleSplit(3)}, ValueError, "cv must put each sequence into one fold|in no fold"),
+        ({"estimator": KNeighborsClassifier(500)}, ValueError, "fold 1 of 5: KNeighborsClassifier failed: Expected"),
+    ],
+)
+def test_what_is_refused(settings, error, message):
+    transformer = OutOfFold(**{"estimator": LOGISTIC, **settings})
+    with pytest.raises(error, match=message):
+        transformer.fit_transform(X, Y)
+    assert not hasattr(transformer, "estimator_")
+
+
+def test_labels_and_widths_that_do_not_fit():
+    transformer = OutOfFold(LOGISTIC, cv=3)
+    with pytest.raises(ValueError, match="no position of y is labelled"):
+        transformer.fit_transform(X, [[None] * len(y) for y in Y])
+    alone = [y if i == 0 else [None] * len(y) for i, y in enumerate(Y)]
+    with pytest.raises(ValueError, match=r"fold . of 3: no label is known among its training rows"):
+        transformer.fit_transform(X, alone)
+    halves = [np.full(len(y), i < 1) for i, y in enumerate(Y)]
+    with pytest.raises(ValueError, match=r"fold . of 3: its training rows have one class only"):
+        transformer.fit_transform(X, halves)
+    with pytest.raises(ValueError, match="groups has 2 entries for 12 sequences"):
+        transformer.fit_transform(X, Y, groups=[0, 1])
+    transformer.fit(X, Y)
+    with pytest.raises(ValueError, match="but the estimator was fitted with"):
+        transformer.transform([x[:, :1] for x in X])
+    with pytest.raises(ValueError, match="window=3 is for sequences"):
+        OutOfFold(LOGISTIC, window=3).fit(np.vstack(X), np.concatenate(Y))
+    with pytest.raises(TypeError, match="cannot hold a KNeighborsClassifier"):
+        OutOfFold(MEMORY).fit(X, Y).describe()
