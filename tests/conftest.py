@@ -3,17 +3,27 @@
 ``--cores 16`` lets them believe in another number of cores than the machine has. ``--shuffle 7`` runs them in a random
 order, that of the seed 7: files at random, and the tests of each at random, so that fixtures of a file are made once.
 
-Otherwise the order keeps two processes busy from the first test to the last (Makefile: whole files go to processes, in
-this order). The first file needs nearly all compiled passes. While one process compiles them, the other runs files that
-need few, and finds them compiled later. Long files come next, so that none is left for the end.
+Otherwise the order keeps two processes busy from the first test to the last. Whole files go to processes, in this
+order, but for the conformance of families, which needs nearly all compiled passes: each kind of families goes to one
+process, so that none compiles what another is compiling. All other files find the passes compiled. Long ones come
+first, so that none is left for the end.
 """
 
 import os
 import random
 from collections import Counter
 
+import pytest
+
 COMPILES_MOST = "inference/test_family_conformance.py"
-COMPILE_LITTLE = ("formats", "features", "kernels", "fields", "numerics", "evaluation", "mutating", "experiments")
+# Kinds of families, in the order in which two processes take them, by what begins the names of their cases; all others
+# are graphs.
+KINDS = {
+    "chains": ("chains", "lists", "single", "a device", "answers"),
+    "graphs": ("chains of long reach",),
+    "segments": ("segments",),
+    "n-grams": ("listed", "all", "n-grams"),
+}
 LONG = (
     "examples/test_gallery.py",
     "objective/test_likelihood_conformance.py",
@@ -25,14 +35,21 @@ LONG = (
 )
 
 
-def place_in_order(path, n_tests):
-    """Return what files are sorted by: those that compile most, little, the long ones, the others by their tests."""
-    name = os.path.relpath(path, os.path.dirname(__file__)).replace(os.sep, "/")
-    if name == COMPILES_MOST:
-        return 0, 0
-    if name.split("/")[0] in COMPILE_LITTLE:
-        return 1, -n_tests
-    return (2, LONG.index(name)) if name in LONG else (3, -n_tests)
+def kind_of(nodeid):
+    """Return the kind of families that a test of conformance is about; None for all other tests."""
+    path, _, case = nodeid.partition("[")
+    if COMPILES_MOST not in path:
+        return None
+    begins = [(begin, kind) for kind, every in KINDS.items() for begin in every if case.startswith(begin)]
+    return max(begins, key=lambda pair: len(pair[0]))[1] if begins else "graphs"
+
+
+def place_in_order(item, n_tests):
+    """Return what tests are sorted by: those that compile most, long files, the others by their tests."""
+    if (kind := kind_of(item.nodeid)) is not None:
+        return 0, list(KINDS).index(kind)
+    name = os.path.relpath(item.path, os.path.dirname(__file__)).replace(os.sep, "/")
+    return (1, LONG.index(name)) if name in LONG else (2, -n_tests)
 
 
 def pytest_addoption(parser):
@@ -51,9 +68,22 @@ def pytest_collection_modifyitems(config, items):
     seed = config.getoption("--shuffle")
     if seed is None:
         counts = Counter(str(item.path) for item in items)
-        items.sort(key=lambda item: place_in_order(str(item.path), counts[str(item.path)]))
+        items.sort(key=lambda item: place_in_order(item, counts[str(item.path)]))
     else:
         order = random.Random(seed)
         places = {path: order.random() for path in sorted({str(item.path) for item in items})}
         items.sort(key=lambda item: item.nodeid)  # the same order whatever was asked for on the command line
         items.sort(key=lambda item: (places[str(item.path)], order.random()))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    from xdist.scheduler import LoadFileScheduling
+
+    class LoadFilesAndKinds(LoadFileScheduling):
+        """Whole files go to processes, and of the conformance of families each kind."""
+
+        def _split_scope(self, nodeid):
+            return kind_of(nodeid) or super()._split_scope(nodeid)
+
+    return LoadFilesAndKinds(config, log)
