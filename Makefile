@@ -6,12 +6,14 @@ EXTRAS := $(VENV)/.installed-extras
 DOCS := $(VENV)/.installed-docs
 SITE := build/site
 # The tests that need torch, Dask, an encoder, onnx, polars, pyarrow or seqeval; without these "make test" skips them.
-EXTRA_TESTS := tests/torch_engine tests/dask_engine tests/engines tests/embeddings tests/neighbours tests/serving \
+EXTRA_TESTS := tests/torch_engine tests/dask_engine tests/engines tests/embeddings tests/serving \
 	tests/cli/test_command_export.py \
 	tests/features/test_frames.py tests/estimators/test_frame_crf.py tests/estimators/test_foreign_inputs.py
 
-# Campaigns: every example of the gallery, slices of the matrix of features and of the brute force, mutated programs.
-CAMPAIGNS := tests/examples/test_gallery.py tests/test_matrix.py tests/test_brute_force.py tests/mutating
+# Campaigns: every example of the gallery and of the pages, slices of the matrix of features and of the brute force, mutated
+# programs, and the checks of scikit-learn and other neighbours.
+CAMPAIGNS := tests/examples/test_gallery.py tests/test_matrix.py tests/test_brute_force.py tests/mutating \
+	tests/neighbours $(wildcard tests/test_docs_*.py tests/*/test_docs_*.py)
 
 # Processes that run tests side by side, whole files each, in the order of tests/conftest.py.
 JOBS ?= $(shell $(PYTHON) -c 'import os; print(min(8, os.cpu_count() or 1))')
@@ -37,7 +39,7 @@ $(EXTRAS): $(STAMP)
 	@touch $(EXTRAS)
 
 test-all: test $(EXTRAS)
-	$(PYTEST) $(EXTRA_TESTS) $(CAMPAIGNS)
+	$(PYTEST) $(sort $(EXTRA_TESTS) $(CAMPAIGNS))
 
 $(DOCS): $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
