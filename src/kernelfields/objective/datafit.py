@@ -14,7 +14,7 @@ Inference and reductions are float64. :class:`Datafit` is the interface for post
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Protocol, TypeVar
 
@@ -22,6 +22,7 @@ import numpy as np
 import scipy.sparse
 
 from kernelfields.inference.family import LabelFamily, Potentials
+from kernelfields.kernels.arrays import on_host
 from kernelfields.numerics.sparse_rows import entry_rows, is_sparse
 from kernelfields.objective.coordinates import DenseSet, gram_matrix, stride_of, worth_a_gram_matrix
 from kernelfields.objective.designs.design import (
@@ -156,7 +157,8 @@ class Datafit(Protocol[PotentialsT, GradientT, EvaluationT]):
 class LocalDatafit:
     """The designs of a sample in this process, and the likelihood of its labels."""
 
-    #: Beyond a hundred, letters and proteins were not fitted in fewer passes; forty take a tenth more.
+    #: Beyond a hundred, letters and proteins were not fitted in fewer passes; forty take a tenth more. On a device
+    #: pairs cost nothing beside a pass: there, too, a hundred took fewer iterations than forty (H200).
     usual_pairs = 100
 
     def __init__(self, likelihood: Objective, designs: Sequence[LocalDesign]):
@@ -165,7 +167,9 @@ class LocalDatafit:
         self.passes = 0.0
         self._stored_values = max(1, sum(design.stored_values for design in self.designs))
 
-    def potentials(self, coefficients: Sequence[np.ndarray], only: Sequence[int] | None = None) -> Potentials:
+    def potentials(
+        self, coefficients: Sequence[np.ndarray] | Mapping[int, np.ndarray], only: Sequence[int] | None = None
+    ) -> Potentials:
         """Return the potentials of the given coefficients; ``only`` names the terms that are not zero."""
         total = self.likelihood.family.zeros()
         for run in runs_of_one_table(self._chosen(only)):
@@ -206,7 +210,7 @@ class LocalDatafit:
     def label_residuals(self, residual: Potentials, index: int) -> np.ndarray:
         """Return the residuals of a term's cliques in label coordinates, (n, q)."""
         design = self.designs[index]
-        return design.in_coordinates(self.clique_residuals(residual, design))
+        return on_host(design.in_coordinates(self.clique_residuals(residual, design)))
 
     def residual_norms(self, residual: Potentials, index: int) -> np.ndarray:
         """Return the norms of the residuals of a term's cliques in label coordinates, (n,)."""
@@ -232,13 +236,18 @@ class LocalDatafit:
         origin = self.designs[index].origin
         return 0.0 if origin is None else float(origin.residual_diagonal.max(initial=0.0))
 
-    def feature_rounding(self, residual: Potentials, index: int, coefficients: np.ndarray) -> float:
-        """Return about how the value would change if a term's features were not rounded."""
+    def feature_rounding(
+        self, residual: Potentials, index: int, coefficients: np.ndarray, dual: np.ndarray | None = None
+    ) -> float:
+        """Return about how the value would change if a term's features were not rounded.
+
+        ``dual`` are the dual coefficients, where these are known already.
+        """
         design = self.designs[index]
         if design.origin is None or design.dtype == np.float64:
             return 0.0
-        residuals, dual = self.label_residuals(residual, index), design.term.span.dual_coefficients(coefficients)
-        return design.origin.rounding(design.features, coefficients, dual, residuals)
+        dual = design.term.span.dual_coefficients(coefficients) if dual is None else dual
+        return design.origin.rounding(design.features, coefficients, dual, self.label_residuals(residual, index))
 
     @property
     def value_at_zero(self) -> float:
@@ -325,13 +334,13 @@ class LocalDatafit:
         design = self.designs[index]
         marginals = self.likelihood.clique_marginals(evaluation, design)
         weights = self.likelihood.clique_weights(design)
-        factor, support, features = design.term.label_factor, design.term.support, design.features
+        support, features = design.term.support, design.features
         if support is not None and support.listed:
             return np.diag(weights @ marginals) - (marginals * weights[:, None]).T @ marginals
-        factor = np.eye(design.n_configurations) if factor is None else factor
+        factor = design.labels_like(marginals)
         if features is None:
             means = marginals @ factor
-            block = factor.T @ ((weights @ marginals)[:, None] * factor) - (means * weights[:, None]).T @ means
+            block = on_host(factor.T @ ((weights @ marginals)[:, None] * factor) - (means * weights[:, None]).T @ means)
             return block if support is None else block[np.ix_(support.outcomes, support.outcomes)]
         if support is None:
             return within_clique_curvature(features, factor, marginals, weights)
@@ -374,7 +383,7 @@ def within_clique_curvature(
     Cov_t are the covariances of the one-hot labellings of a clique under its marginals (n, L^k).
     """
     rank, outputs = features.shape[1], factor.shape[1]
-    if outputs > _MANY_OUTPUTS and outputs > rank:
+    if outputs > _MANY_OUTPUTS and outputs > rank and isinstance(marginals, np.ndarray):
         return _curvature_in_one_product(features, factor, marginals, weights)
     block = np.zeros((rank, outputs, rank, outputs))
     means = marginals @ factor
@@ -415,7 +424,9 @@ def supported_curvature(
 
 
 def _product(left: Features, right: Features, scale: np.ndarray) -> np.ndarray:
-    """Return left^T diag(scale) right; tiles are on both sides."""
+    """Return left^T diag(scale) right; tiles, or a table on a device, are on both sides."""
+    if hasattr(left, "weighted_gram"):
+        return left.weighted_gram(scale)
     if isinstance(left, TiledFeatures) or isinstance(right, TiledFeatures):
         assert isinstance(left, TiledFeatures)
         total = np.zeros((left.shape[1], left.shape[1]))

@@ -148,11 +148,7 @@ def _combined_parts(own: float, mine: Parts, step: float, theirs: Parts) -> dict
 
 def product_potentials(datafit: LocalDatafit, parts: Parts) -> Potentials:
     """Return the potentials of coefficients, by a product with the features."""
-    coefficients = [
-        design.compress(parts[index]) if index in parts else np.empty((0, 0))
-        for index, design in enumerate(datafit.designs)
-    ]
-    return datafit.potentials(coefficients, only=sorted(parts))
+    return datafit.potentials(parts, only=sorted(parts))
 
 
 def combined_potentials(
@@ -216,10 +212,9 @@ class DaskDatafit:
 
     def frozen(self, coefficients: Sequence[np.ndarray]) -> DaskDatafit:
         """Return the convex likelihood of the labels as they are completed at some coefficients."""
-        parts = {index: np.array(part, dtype=np.float64) for index, part in enumerate(coefficients)}
-        frozen = DaskDatafit(
-            self.group, self.group.recipe(frozen_datafit, self._datafit, parts), self.designs, self.family.n_labels
-        )
+        parts = [np.array(part, dtype=np.float64) for part in coefficients]
+        recipe = self.group.recipe(LocalDatafit.frozen, self._datafit, parts)
+        frozen = DaskDatafit(self.group, recipe, self.designs, self.family.n_labels)
         frozen.passes = self.passes
         return frozen
 
@@ -244,15 +239,13 @@ class DaskDatafit:
         """Turn a gradient in potentials into one in the coefficients of each set (of those in ``only``)."""
         chosen = list(range(len(self.designs)) if only is None else only)
         self._count(chosen)
-        answers = self.group.ask(pull_back, self._datafit, residual.recipe, chosen)
+        answers = self.group.ask(LocalDatafit.pull_back, self._datafit, residual.recipe, chosen)
         return [np.sum(parts, axis=0) for parts in zip(*answers, strict=True)]
 
     def start_curvature(self, index: int) -> float:
         """Return about how curved the likelihood is in one coordinate of a set, before any label is known."""
-        squares, weights, counts = np.sum(self.group.ask(start_curvature, self._datafit, index), axis=0)
-        design = self.designs[index]
-        rows = design.shape[0] if design.term.support is None else 1
-        return float(squares / rows * weights / counts) if counts else 0.0
+        curvature, weight, count = np.sum(self.group.ask(start_curvature, self._datafit, index), axis=0)
+        return float(curvature * weight / count) if count else 0.0
 
     def curvature_diagonal(self, evaluation: RemoteEvaluation, index: int) -> np.ndarray | None:
         """Return sum_t z_tf^2 p (1 - p) for every coefficient of a set of sparse weights; None for other sets."""
@@ -260,11 +253,13 @@ class DaskDatafit:
         if design.labels_per_clique != 1 or not design.sparse:
             return None
         self._count([index])
-        return np.sum(self.group.ask(curvature_diagonal, self._datafit, evaluation.recipe, index), axis=0)
+        diagonals = self.group.ask(LocalDatafit.curvature_diagonal, self._datafit, evaluation.recipe, index)
+        return np.sum([diagonal for diagonal in diagonals if diagonal is not None], axis=0)
 
     def curvature_block(self, evaluation: RemoteEvaluation, index: int) -> np.ndarray:
         """Return eq. 30 without the prior: within-clique covariances of one set, (r q, r q)."""
-        return np.sum(self.group.ask(curvature_block, self._datafit, evaluation.recipe, index), axis=0)
+        blocks = self.group.ask(LocalDatafit.curvature_block, self._datafit, evaluation.recipe, index)
+        return np.sum(blocks, axis=0)
 
     def label_residuals(self, residual: RemoteGradient, index: int) -> np.ndarray:
         """Refuse: residuals have a row for each position, and those stay in the shards."""
@@ -298,7 +293,7 @@ class DaskDatafit:
         # The factor behind the dual coefficients is the client's: it need not travel.
         dual = design.term.span.dual_coefficients(coefficients)
         arguments = (self._datafit, residual.recipe, index, coefficients, dual)
-        return float(sum(self.group.ask(feature_rounding, *arguments)))
+        return float(sum(self.group.ask(LocalDatafit.feature_rounding, *arguments)))
 
     def stochastic_descent(self) -> None:
         """Return None: there is no stochastic start on a cluster."""
@@ -329,57 +324,13 @@ class DaskDatafit:
 # What follows runs on the workers.
 
 
-def frozen_datafit(datafit: LocalDatafit, parts: Parts) -> LocalDatafit:
-    """Return the convex likelihood of the labels as they are completed at some coefficients."""
-    return datafit.frozen([design.compress(parts[index]) for index, design in enumerate(datafit.designs)])
-
-
 def weights_of(datafit: LocalDatafit, index: int) -> tuple[int, float]:
     """Return how many cliques a set has, and the sum of their weights."""
     weights = datafit.likelihood.clique_weights(datafit.designs[index])
     return len(weights), float(weights.sum())
 
 
-def pull_back(datafit: LocalDatafit, residual: Potentials, only: Sequence[int]) -> list[np.ndarray]:
-    """Return the gradient in the coefficients of some sets, over the columns of all shards."""
-    parts = datafit.pull_back(residual, only)
-    return [datafit.designs[index].expand(part) for index, part in zip(only, parts, strict=True)]
-
-
 def start_curvature(datafit: LocalDatafit, index: int) -> tuple[float, float, int]:
-    """Return the sum over coordinates of the curvature at the start, the weight of the cliques, their number."""
-    design = datafit.designs[index]
-    weights = datafit.likelihood.clique_weights(design)
-    rows = design.shape[0] if design.term.support is None else 1
-    return design.start_curvature(len(weights)) * rows, float(weights.sum()), len(weights)
-
-
-def curvature_diagonal(datafit: LocalDatafit, evaluation: Evaluation, index: int) -> np.ndarray:
-    """Return the diagonal of the curvature of a set, over the columns of all shards."""
-    diagonal = datafit.curvature_diagonal(evaluation, index)
-    assert diagonal is not None
-    return datafit.designs[index].expand(diagonal)
-
-
-def curvature_block(datafit: LocalDatafit, evaluation: Evaluation, index: int) -> np.ndarray:
-    """Return the curvature of a set, over the columns of all shards."""
-    design = datafit.designs[index]
-    block = datafit.curvature_block(evaluation, index)
-    rows, outputs = design.shape
-    seen = np.flatnonzero(design.expand(np.ones((rows, 1)))[:, 0])
-    n_rows = len(design.expand(np.zeros((rows, 1))))
-    if n_rows == rows:
-        return block
-    places = (seen[:, None] * outputs + np.arange(outputs)).ravel()
-    full = np.zeros((n_rows * outputs, n_rows * outputs))
-    full[np.ix_(places, places)] = block
-    return full
-
-
-def feature_rounding(
-    datafit: LocalDatafit, residual: Potentials, index: int, coefficients: np.ndarray, dual: np.ndarray
-) -> float:
-    """Return about how the value would change if the features were not rounded."""
-    design = datafit.designs[index]
-    assert design.origin is not None
-    return design.origin.rounding(design.features, coefficients, dual, datafit.label_residuals(residual, index))
+    """Return the curvature of a set at the start, all cliques of weight one, the sum of their weights, their number."""
+    count, weight = weights_of(datafit, index)
+    return datafit.designs[index].start_curvature(count), weight, count

@@ -211,7 +211,6 @@ class LocalDesign(Design):
 
     ``positions`` are the rows of the data that carry a clique (None: all), ``table`` the products with the matching
     rows Z (None: the constant 1), and ``origin`` the kernel and pivots behind the features, where there are any.
-    ``row_order`` numbers the given row in each row of the table (None: in order).
 
     Coefficients are arrays of NumPy; scores and residuals are what the table computes with, tensors on a device.
     """
@@ -219,7 +218,6 @@ class LocalDesign(Design):
     positions: np.ndarray | None = None
     table: FeatureTable | None = None
     origin: FeatureOrigin | None = None
-    row_order: np.ndarray | None = None
     _device_factor: Array | None = field(default=None, init=False, repr=False)
 
     @classmethod
@@ -231,15 +229,19 @@ class LocalDesign(Design):
         *,
         positions: np.ndarray | None = None,
         origin: FeatureOrigin | None = None,
+        every_column: bool = False,
     ) -> LocalDesign:
-        """Return the design of features (n, r): an array, a CSR matrix, a table, or None for the constant 1."""
+        """Return the design of features (n, r): an array, a CSR matrix, a table, or None for the constant 1.
+
+        ``every_column`` keeps those columns of a CSR matrix, too, that no row has.
+        """
         if features is None:
             # A constant does not lower or raise the precision of others.
             return cls(term, n_labels, 1, np.dtype(np.float32), 0, positions=positions)
         sparse, density, n_columns, occupied = is_sparse(features), 1.0, features.shape[1], None
         if is_sparse(features):
             kept = features
-            if term.support is None:
+            if term.support is None and not every_column:
                 # A feature that no training input has keeps the coefficient zero: leave its column out.
                 present = np.unique(features.indices)
                 if len(present) < n_columns:
@@ -312,6 +314,13 @@ class LocalDesign(Design):
         factor = self._factor_like(variances)
         table: SparseTable | PairTable = self.table  # type: ignore[assignment]  # one with sparse features
         return table.squared().transposed_product(variances if factor is None else variances @ factor**2, workers)
+
+    def labels_like(self, rows: Array) -> Array:
+        """Return the label factor A (L^k, q), the identity where there is none, as an array or a tensor like rows."""
+        if self.term.label_factor is not None:
+            return self._factor_like(rows)
+        identity = np.eye(self.n_configurations)
+        return identity if isinstance(rows, np.ndarray) else rows.new_tensor(identity)
 
     def _factor_like(self, rows: Array) -> Array | None:
         """Return the label factor as an array or, for tensors, a tensor on their device."""
