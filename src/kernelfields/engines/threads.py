@@ -20,7 +20,7 @@ from kernelfields.inference.choice import FamilySpec, family_of
 from kernelfields.inference.family import LabelFamily
 from kernelfields.kernels.kernel import Kernel, check_positive_semidefinite
 from kernelfields.numerics.registry import SETTINGS
-from kernelfields.objective.datafit import LocalDatafit
+from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design, FeatureOrigin, LocalDesign, left_outside
 from kernelfields.objective.designs.memory import (
     FeaturePlan,
@@ -94,10 +94,10 @@ class LocalSample:
         """Return what the cliques of a set see."""
         return LocalView(self, name, clique)
 
-    def datafit(self, designs: Sequence[Design]) -> LocalDatafit:
+    def datafit(self, designs: Sequence[Design]) -> Datafit:
         """Return the likelihood of the data in the coefficients of some terms."""
         local = [design for design in designs if isinstance(design, LocalDesign)]
-        return LocalDatafit(likelihood_of(self.data, local, self.spec, self.settings.workers, self._planned), local)
+        return Datafit(likelihood_of(self.data, local, self.spec, self.settings.workers, self._planned), local)
 
     @cached_property
     def _planned(self) -> LabelFamily | None:

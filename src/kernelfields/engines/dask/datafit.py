@@ -1,8 +1,8 @@
-"""The likelihood of chains in shards: sums over the results of LocalDatafit on the workers of a Dask cluster.
+"""The likelihood of chains in shards: sums over the results of Datafit on the workers of a Dask cluster.
 
     value, gradient, Hessian product, curvature = sum over shards
 
-Every shard has a :class:`~kernelfields.objective.datafit.LocalDatafit` of its own; :class:`DaskDatafit` has the same
+Every shard has a :class:`~kernelfields.objective.datafit.Datafit` of its own; :class:`DaskDatafit` has the same
 methods and adds up. Coefficients travel to the shards and gradients come back, (r, q) for each term and shard;
 arrays with a row for each position stay in the shards, and what the client holds of them are recipes. Potentials are
 linear in the coefficients, so those of a direction or of a step along it follow from their coefficients, and a shard
@@ -13,19 +13,23 @@ takes three: the reach of a direction, value and slope at a step, the gradient t
 ``passes`` counts as on threads.
 """
 
+# Potentials, gradients and evaluations are of a kind of their own, which no other datafit gets to see.
+# mypy: disable-error-code="override"
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
+from typing import NamedTuple
 
 import numpy as np
 
 from kernelfields.engines.dask.shards import Entry, Recipe, ShardGroup
 from kernelfields.inference.chain.family import ChainFamily
 from kernelfields.inference.family import Potentials
-from kernelfields.objective.coordinates import DenseSet, stride_of, worth_a_gram_matrix
-from kernelfields.objective.datafit import LocalDatafit
+from kernelfields.objective.coordinates import stride_of, worth_a_gram_matrix
+from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design, has_dense_features
 from kernelfields.objective.likelihoods.likelihood import Evaluation
 
@@ -146,13 +150,13 @@ def _combined_parts(own: float, mine: Parts, step: float, theirs: Parts) -> dict
 # What follows runs on the workers.
 
 
-def product_potentials(datafit: LocalDatafit, parts: Parts) -> Potentials:
+def product_potentials(datafit: Datafit, parts: Parts) -> Potentials:
     """Return the potentials of coefficients, by a product with the features."""
     return datafit.potentials(parts, only=sorted(parts))
 
 
 def combined_potentials(
-    datafit: LocalDatafit,
+    datafit: Datafit,
     parts: Parts,
     own: float,
     mine: Potentials | None,
@@ -170,7 +174,7 @@ def combined_potentials(
     return scaled
 
 
-def evaluate(datafit: LocalDatafit, potentials: Potentials) -> Evaluation | None:
+def evaluate(datafit: Datafit, potentials: Potentials) -> Evaluation | None:
     """Return value, residual and distribution; None where potentials are not finite."""
     return datafit.evaluate(potentials) if potentials.finite else None
 
@@ -189,31 +193,35 @@ class RemoteDesign(Design):
     recipe: Recipe = field(kw_only=True)
 
 
-class DaskDatafit:
+class RemoteLikelihood(NamedTuple):
+    """What is known of the likelihood of all shards; ``family`` is that of no sequences, which is inferred alike."""
+
+    family: ChainFamily
+    value_at_zero: float
+    convex: bool
+    approximation: str | None = None
+    warnings: Sequence[str] = ()
+
+
+class DaskDatafit(Datafit):
     """The designs of a sample in shards; ``datafit`` is the recipe of the shards' own datafits, in the same order."""
 
+    designs: list[RemoteDesign]  # type: ignore[assignment]
     #: There are no passes that keep nothing per position.
     fused = None
-    approximation: str | None = None
-    #: Steps that limited-memory BFGS remembers: as many as on threads, for the same iterates.
-    usual_pairs = LocalDatafit.usual_pairs
 
     def __init__(self, group: ShardGroup, datafit: Recipe, designs: Sequence[RemoteDesign], n_labels: int):
-        self.group = group
-        self.designs = list(designs)
-        self.passes = 0.0
-        self.warnings: list[str] = []
-        #: The family of labellings of no sequences: how those of the shards are inferred.
-        self.family = ChainFamily(np.zeros(1, dtype=np.int64), n_labels)
-        values, convex = zip(*group.ask(attrgetter("value_at_zero", "convex"), datafit), strict=True)
-        self.value_at_zero, self.convex = float(sum(values)), all(convex)
-        self._datafit = datafit
-        self._stored_values = max(1, sum(design.stored_values for design in self.designs))
+        values, convex = zip(
+            *group.ask(attrgetter("likelihood.value_at_zero", "likelihood.convex"), datafit), strict=True
+        )
+        family = ChainFamily(np.zeros(1, dtype=np.int64), n_labels)
+        super().__init__(RemoteLikelihood(family, float(sum(values)), all(convex)), designs)  # type: ignore[arg-type]
+        self.group, self._datafit = group, datafit
 
     def frozen(self, coefficients: Sequence[np.ndarray]) -> DaskDatafit:
         """Return the convex likelihood of the labels as they are completed at some coefficients."""
         parts = [np.array(part, dtype=np.float64) for part in coefficients]
-        recipe = self.group.recipe(LocalDatafit.frozen, self._datafit, parts)
+        recipe = self.group.recipe(Datafit.frozen, self._datafit, parts)
         frozen = DaskDatafit(self.group, recipe, self.designs, self.family.n_labels)
         frozen.passes = self.passes
         return frozen
@@ -233,13 +241,13 @@ class DaskDatafit:
     def hessian_response(self, evaluation: RemoteEvaluation, direction: RemotePotentials) -> RemoteGradient:
         """Return the Hessian of the likelihood in the potentials times a direction."""
         arguments = self._datafit, evaluation.recipe, direction.recipe
-        return RemoteGradient(self.group, self.group.recipe(LocalDatafit.hessian_response, *arguments))
+        return RemoteGradient(self.group, self.group.recipe(Datafit.hessian_response, *arguments))
 
     def pull_back(self, residual: RemoteGradient, only: Sequence[int] | None = None) -> list[np.ndarray]:
         """Turn a gradient in potentials into one in the coefficients of each set (of those in ``only``)."""
         chosen = list(range(len(self.designs)) if only is None else only)
         self._count(chosen)
-        answers = self.group.ask(LocalDatafit.pull_back, self._datafit, residual.recipe, chosen)
+        answers = self.group.ask(Datafit.pull_back, self._datafit, residual.recipe, chosen)
         return [np.sum(parts, axis=0) for parts in zip(*answers, strict=True)]
 
     def start_curvature(self, index: int) -> float:
@@ -253,12 +261,12 @@ class DaskDatafit:
         if design.labels_per_clique != 1 or not design.sparse:
             return None
         self._count([index])
-        diagonals = self.group.ask(LocalDatafit.curvature_diagonal, self._datafit, evaluation.recipe, index)
+        diagonals = self.group.ask(Datafit.curvature_diagonal, self._datafit, evaluation.recipe, index)
         return np.sum([diagonal for diagonal in diagonals if diagonal is not None], axis=0)
 
     def curvature_block(self, evaluation: RemoteEvaluation, index: int) -> np.ndarray:
         """Return eq. 30 without the prior: within-clique covariances of one set, (r q, r q)."""
-        blocks = self.group.ask(LocalDatafit.curvature_block, self._datafit, evaluation.recipe, index)
+        blocks = self.group.ask(Datafit.curvature_block, self._datafit, evaluation.recipe, index)
         return np.sum(blocks, axis=0)
 
     def label_residuals(self, residual: RemoteGradient, index: int) -> np.ndarray:
@@ -269,7 +277,7 @@ class DaskDatafit:
         """Return a bound on the squared norm of a set's gradient outside the span of its pivots."""
         if not self.designs[index].term.has_pivots:
             return 0.0
-        bounds = self.group.ask(LocalDatafit.outside_bound, self._datafit, residual.recipe, index)
+        bounds = self.group.ask(Datafit.outside_bound, self._datafit, residual.recipe, index)
         return float(np.sqrt(bounds).sum()) ** 2
 
     def outside_gradient(self, residual: RemoteGradient, index: int) -> float:
@@ -283,7 +291,7 @@ class DaskDatafit:
 
     def largest_left_outside(self, index: int) -> float:
         """Return the largest k(x, x) - ||z(x)||^2 of a term over the data; zero where no pivots span it."""
-        return max(self.group.ask(LocalDatafit.largest_left_outside, self._datafit, index))
+        return max(self.group.ask(Datafit.largest_left_outside, self._datafit, index))
 
     def feature_rounding(self, residual: RemoteGradient, index: int, coefficients: np.ndarray) -> float:
         """Return about how the value would change if a set's features were not rounded."""
@@ -293,13 +301,10 @@ class DaskDatafit:
         # The factor behind the dual coefficients is the client's: it need not travel.
         dual = design.term.span.dual_coefficients(coefficients)
         arguments = (self._datafit, residual.recipe, index, coefficients, dual)
-        return float(sum(self.group.ask(LocalDatafit.feature_rounding, *arguments)))
+        return float(sum(self.group.ask(Datafit.feature_rounding, *arguments)))
 
     def stochastic_descent(self) -> None:
         """Return None: there is no stochastic start on a cluster."""
-
-    def step_pairs(self, limit: int, metric: np.ndarray, dense: Sequence[DenseSet]) -> None:
-        """Return None: the steps that limited-memory BFGS remembers are vectors of the client."""
 
     def feature_curvature(self, index: int) -> float:
         """Return the scale of a term's Gram matrix in the metric of its coefficients; zero if it is not worth one."""
@@ -315,7 +320,7 @@ class DaskDatafit:
         """Return the lower half of about Z^T Z of a term with dense features, (r, r)."""
         design = self.designs[index]
         stride = stride_of(design.stored_values // max(1, design.rank), design.rank)
-        return np.sum(self.group.ask(LocalDatafit.feature_gram, self._datafit, index, stride), axis=0)
+        return np.sum(self.group.ask(Datafit.feature_gram, self._datafit, index, stride), axis=0)
 
     def _count(self, chosen: Sequence[int]) -> None:
         self.passes += 0.5 * sum(self.designs[index].stored_values for index in chosen) / self._stored_values
@@ -324,13 +329,13 @@ class DaskDatafit:
 # What follows runs on the workers.
 
 
-def weights_of(datafit: LocalDatafit, index: int) -> tuple[int, float]:
+def weights_of(datafit: Datafit, index: int) -> tuple[int, float]:
     """Return how many cliques a set has, and the sum of their weights."""
     weights = datafit.likelihood.clique_weights(datafit.designs[index])
     return len(weights), float(weights.sum())
 
 
-def start_curvature(datafit: LocalDatafit, index: int) -> tuple[float, float, int]:
+def start_curvature(datafit: Datafit, index: int) -> tuple[float, float, int]:
     """Return the curvature of a set at the start, all cliques of weight one, the sum of their weights, their number."""
     count, weight = weights_of(datafit, index)
     return datafit.designs[index].start_curvature(count), weight, count

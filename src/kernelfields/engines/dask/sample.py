@@ -28,7 +28,7 @@ from kernelfields.fields.cliques import CliqueSet
 from kernelfields.fields.reading import Matrix
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.kernels.kernel import Kernel, check_positive_semidefinite
-from kernelfields.objective.datafit import LocalDatafit
+from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design, LocalDesign
 from kernelfields.objective.designs.memory import check_features_fit, feature_dtype
 from kernelfields.objective.designs.pairs import Support
@@ -301,6 +301,6 @@ def explicit_design(
     return LocalDesign.of_features(term, features, n_labels, positions=positions, every_column=True)
 
 
-def shard_datafit(sample: LocalSample, *designs: LocalDesign) -> LocalDatafit:
+def shard_datafit(sample: LocalSample, *designs: LocalDesign) -> Datafit:
     """Return the likelihood of the chains of this shard."""
     return sample.datafit(designs)

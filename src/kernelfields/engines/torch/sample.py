@@ -40,7 +40,7 @@ from kernelfields.kernels.arrays import on_host
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.coordinates import DenseSet, stride_of
-from kernelfields.objective.datafit import LocalDatafit
+from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design, FeatureOrigin, LocalDesign
 from kernelfields.objective.designs.memory import check_tables_fit
 from kernelfields.objective.designs.tables import DenseTable, SparseTable
@@ -137,7 +137,7 @@ class TorchView(LocalView):
         return TorchPanel(kernel, inputs, capacity, precision, self._sample.device)
 
 
-class TorchDatafit(LocalDatafit):
+class TorchDatafit(Datafit):
     """Sums over chains on a device."""
 
     likelihood: Any

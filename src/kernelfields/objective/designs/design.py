@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -76,13 +76,6 @@ def kernel_quadratic_form(kernel: Kernel, inputs: Rows, residuals: np.ndarray) -
     return max(total, 0.0)
 
 
-class SomeRows(Protocol):
-    """Rows that are read by their numbers."""
-
-    def __getitem__(self, rows: np.ndarray, /) -> np.ndarray:
-        """Return some rows."""
-
-
 @dataclass
 class FeatureOrigin:
     """Kernel and pivots (r, d) behind features, their inputs (n, d), and k(x, x) - ||z(x)||^2, (n,)."""
@@ -96,7 +89,7 @@ class FeatureOrigin:
         """Return sum_t ||R_t|| sqrt(d_t), a bound on the norm of the gradient outside the span, from ||R_t||."""
         return float(norms @ np.sqrt(np.maximum(self.residual_diagonal, 0.0)))
 
-    def rounding(self, stored: SomeRows, coefficients: np.ndarray, dual: np.ndarray, residuals: SomeRows) -> float:
+    def rounding(self, stored: Array, coefficients: np.ndarray, dual: np.ndarray, residuals: Array) -> float:
         """Return the change of the value if features were exact; some rows of features and residuals are read.
 
         ``dual`` are the weights of the kernel functions at the pivots that belong to ``coefficients``.
@@ -108,7 +101,7 @@ class FeatureOrigin:
             some = rows[begin : begin + _AT_ONCE]
             exact = self.kernel(self.inputs[some], self.pivots) @ dual
             kept = np.asarray(stored[some], dtype=np.float64) @ coefficients
-            total += float(np.vdot(residuals[some], exact - kept))
+            total += float(np.vdot(on_host(residuals[some]), exact - kept))
         return n_rows / max(1, len(rows)) * total
 
 
