@@ -89,7 +89,7 @@ class TimedSample(TorchSample):
             return super().design(term, view, panel)
         wait(self.device)
         self.engine.seconds["basis"] = time.perf_counter() - self._basis_begin
-        return self.engine.timed("stored in order", lambda: super(TimedSample, self).design(term, view, panel))
+        return self.engine.timed("stored", lambda: super(TimedSample, self).design(term, view, panel))
 
     def datafit(self, designs: Any) -> Any:
         self.engine.last = self.engine.timed("likelihood", lambda: super(TimedSample, self).datafit(designs))

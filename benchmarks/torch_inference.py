@@ -20,7 +20,8 @@ import numpy as np
 import torch
 
 from benchmarks.result_files import merge_results
-from kernelfields.engines.torch.family import TorchChainFamily, TorchPotentials
+from kernelfields.engines.torch.chains import TorchPotentials
+from kernelfields.engines.torch.family import TorchChainFamily
 from kernelfields.fields.chains import Chains
 from kernelfields.inference.chain.family import ChainFamily
 from kernelfields.inference.family import EDGE, Potentials
@@ -86,7 +87,7 @@ class OnDevice:
         return self.family.placed(given)
 
     def answer(self, given: Any) -> list[np.ndarray]:
-        return [given.node.cpu().numpy()[self.family.steps.order.inverse], given.edge.cpu().numpy()]
+        return [given.node.cpu().numpy(), given.edge.cpu().numpy()]
 
 
 def measure(place: Any, here: Potentials, direction: Potentials, reference: list) -> dict:

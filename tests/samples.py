@@ -18,7 +18,7 @@ from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.kernel import Constant
 from kernelfields.models.build import build_designs, name_cliques
 from kernelfields.numerics.threads import Workers
-from kernelfields.objective.datafit import LocalDatafit
+from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import LocalDesign
 from kernelfields.objective.likelihoods.likelihood import likelihood_of
 from kernelfields.objective.term import Term
@@ -175,7 +175,7 @@ def chain_datafit(chains, designs, n_labels, *, masks=None, workers=None):
     """The datafit of labelled chains whose neighbours meet."""
     masks = resolve_constraints(None, np.arange(n_labels)) if masks is None else masks
     likelihood = likelihood_of(chains, designs, FamilySpec("chain", n_labels, masks), workers or Workers())
-    return LocalDatafit(likelihood, designs)
+    return Datafit(likelihood, designs)
 
 
 def chain_sample(chains, n_labels, *, engine=None, masks=None, workers=None, dtype="float64", tol=1e-12):

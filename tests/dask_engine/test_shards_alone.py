@@ -9,10 +9,13 @@ import scipy.sparse as sp
 
 from kernelfields.basis.panel import PanelCholesky
 from kernelfields.basis.subspace import PivotSubspace
+from kernelfields.engines.engine import SampleSettings
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.cliques import EdgeCliques, NodeCliques
+from kernelfields.inference.choice import FamilySpec
 from kernelfields.kernels.dot_product import Polynomial
 from kernelfields.kernels.stationary import RBF
+from kernelfields.numerics.threads import Workers
 from kernelfields.objective.term import Term
 
 pytest.importorskip("distributed")
@@ -144,7 +147,9 @@ def test_a_basis_that_is_there_has_the_features_of_the_kernel(clique):
     subspace = PivotSubspace(kernel, pivots, np.linalg.cholesky(kernel(pivots)), np.array([1, 4, 8]))
     inputs = clique.view(chains)
     term = Term(clique, "some", subspace)
-    design = sample_of_shards.continued_design(SimpleNamespace(chains=chains), inputs, term, 3, np.dtype(np.float64))
+    shard = SimpleNamespace(chains=chains, workers=Workers(1))
+    settings = SampleSettings(np.dtype(np.float64))
+    design = sample_of_shards.shard_sample(shard, FamilySpec("chain", 3), settings).design(term)
     columns = kernel(inputs, pivots)
     gram = columns @ np.linalg.solve(kernel(pivots), columns.T)
     np.testing.assert_allclose(design.features @ design.features.T, gram, atol=1e-12)

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from kernelfields import ChainCRF, EdgeCliques
 from kernelfields.basis.selection import Gradient
 from kernelfields.models import fit as fitting
-from kernelfields.objective.datafit import LocalDatafit
+from kernelfields.objective.datafit import Datafit
 from tests.samples import labelled_sequences
 
 X, y = labelled_sequences()
@@ -58,7 +58,7 @@ def test_an_interrupted_fit_can_be_continued():
     assert crf.solution_.converged
 
 
-@pytest.mark.parametrize(("owner", "stage"), [(LocalDatafit, "outside_gradient"), (fitting, "_grow")])
+@pytest.mark.parametrize(("owner", "stage"), [(Datafit, "outside_gradient"), (fitting, "_grow")])
 def test_an_interrupt_between_the_rounds_of_a_growing_basis_keeps_the_last_round(monkeypatch, owner, stage):
     def interrupted(*arguments):
         raise KeyboardInterrupt

@@ -116,12 +116,12 @@ def test_stochastic_starts_walk_allowed_labels(fitted, tagged):
     assert stochastic_descent(datafit.likelihood, datafit.designs, passes=1) is None
     descent = stochastic_descent(datafit.likelihood, datafit.designs, passes=144)
     loss = descent._epoch(descent._fresh(), descent.visited, 0.0, moving=False)
-    assert loss == pytest.approx(datafit.value_at_zero)
+    assert loss == pytest.approx(datafit.likelihood.value_at_zero)
     state = descent._fresh()
     descent._epoch(state, descent.visited, 0.05)
     loss = descent._epoch(state, descent.visited, 0.0, moving=False)
     assert loss == pytest.approx(datafit.fused.value_and_gradient(descent._coefficients(state))[0])
-    assert loss < datafit.value_at_zero
+    assert loss < datafit.likelihood.value_at_zero
 
 
 def test_gathered_scores_are_those_of_all_labels(fitted, tagged):

@@ -143,25 +143,23 @@ class PackedLists(Host):
 
 
 class Device(Host):
-    """Tensors in step-major order."""
+    """Tensors in the order of the chains."""
 
     def put(self, family, potentials):
         return family.placed(potentials)
 
     def take(self, family, potentials):
-        edge = potentials.edge.numpy()
-        edge = edge if family.tied else edge[family.steps.order.inverse]
-        return Potentials(potentials.node.numpy()[family.steps.order.inverse], {EDGE: edge})
+        return Potentials(potentials.node.numpy(), {EDGE: potentials.edge.numpy()})
 
     def by_item(self, family, values):
-        return family.by_sequence(values)
+        return values.numpy()
 
     def by_row(self, family, rows):
-        return rows.numpy()[family.steps.order.inverse]
+        return rows.numpy()
 
 
 class AnsweringDevice(Host):
-    """Tensors in the order of the chains; answers are arrays of NumPy."""
+    """Tensors; answers are arrays of NumPy."""
 
     def put(self, family, potentials):
         return potentials.of(torch.tensor(array) for array in potentials.arrays)

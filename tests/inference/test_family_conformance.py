@@ -420,16 +420,6 @@ def width_of(solved, term):
     return solved.family.group(term.group).size if term.outcomes is None else len(term.outcomes)
 
 
-def placed_term(solved, term):
-    """The term where rows of the family stand in another order, and the order of its cliques there."""
-    steps = getattr(solved.family, "steps", None)
-    if steps is None or (term.positions is None and term.group is None):
-        order = None if steps is None else steps.order.permutation
-        return term, order
-    places, order = steps.order.places(term.positions)
-    return Placement(term.labels_per_clique, term.group, places, term.tied_everywhere, term.outcomes), order
-
-
 @for_all("scores", settings=MODERATE)
 def test_scores_and_residuals_are_adjoint(case, setting):
     """<add_scores(s), r> = <s, clique_residuals(r)>, for residuals that are zero where there is no clique."""
@@ -444,14 +434,12 @@ def test_scores_and_residuals_are_adjoint(case, setting):
         if not term.tied_everywhere and term.positions is not None:
             rows = len(term.positions)
         scores = solved.random.normal(size=(rows, width_of(solved, term)))
-        own, order = placed_term(solved, term)
-        there = scores if order is None or term.tied_everywhere else scores[order]
         total = solved.family.zeros()
-        solved.family.add_scores(total, own, there)
-        pulled = np.asarray(solved.family.clique_residuals(solved.put(residual), own))
-        assert pulled.shape == there.shape
+        solved.family.add_scores(total, term, scores)
+        pulled = np.asarray(solved.family.clique_residuals(solved.put(residual), term))
+        assert pulled.shape == scores.shape
         total = solved.case.layout.take(solved.family, total)
-        assert total.dot(residual) == pytest.approx(np.vdot(there, pulled), rel=1e-10, abs=1e-10)
+        assert total.dot(residual) == pytest.approx(np.vdot(scores, pulled), rel=1e-10, abs=1e-10)
 
 
 @for_all("scores", settings=MODERATE)
@@ -461,17 +449,15 @@ def test_residuals_of_cliques_are_weighted_marginals(case, setting):
     member = solved.at(weights=solved.weights)
     mean = member.mean()
     for term in terms_of(solved):
-        own, order = placed_term(solved, term)
-        rows = np.asarray(solved.family.clique_rows(member.marginals(term.group), own))
-        weights = np.asarray(solved.family.clique_weights(solved.weights, own))
+        rows = np.asarray(solved.family.clique_rows(member.marginals(term.group), term))
+        weights = np.asarray(solved.family.clique_weights(solved.weights, term))
         assert weights.shape == (len(rows),)
         product = weights[:, None] * rows
         expected = product.sum(axis=0, keepdims=True) if term.tied_everywhere else product
-        np.testing.assert_allclose(np.asarray(solved.family.clique_residuals(mean, own)), expected, atol=1e-10)
+        np.testing.assert_allclose(np.asarray(solved.family.clique_residuals(mean, term)), expected, atol=1e-10)
         group = solved.family.group(term.group)
         if group.items is not None:
             chosen = np.arange(group.n_rows) if term.positions is None else term.positions
-            chosen = chosen if order is None else chosen[order]
             np.testing.assert_array_equal(weights, solved.weights[group.items[chosen]])
 
 

@@ -182,17 +182,14 @@ def test_nothing_known_says_nothing_and_all_known_is_the_likelihood_of_the_label
 
 def test_a_device_says_the_same(case):
     torch = pytest.importorskip("torch")
-    from kernelfields.engines.torch.family import TorchChainFamily, TorchPotentials
+    from kernelfields.engines.torch.family import TorchChainFamily
 
     likelihood, data, _, potentials, _ = case
     if not isinstance(data, Chains):
         pytest.skip("devices know chains alone")
     here = likelihood.family
     family = TorchChainFamily(data.offsets, L, tied=here.tied, base=here.base, device=torch.device("cpu"))
-    order = family.steps.order.permutation
-    arrays = [potentials.node[order], potentials.edge if here.tied else potentials.edge[order]]
-    node, edge = map(torch.tensor, arrays)
-    found = labelled_objective(family, data).evaluate(TorchPotentials(node, {EDGE: edge}))
+    found = labelled_objective(family, data).evaluate(family.placed(potentials))
     expected = likelihood.evaluate(potentials)
     assert found.value == pytest.approx(expected.value, rel=1e-12)
-    np.testing.assert_allclose(found.residual.node.numpy(), expected.residual.node[order], atol=1e-12)
+    np.testing.assert_allclose(found.residual.node.numpy(), expected.residual.node, atol=1e-12)

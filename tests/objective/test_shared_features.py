@@ -10,7 +10,7 @@ from kernelfields.fields.graphs import Graphs
 from kernelfields.inference.choice import plan_inference
 from kernelfields.inference.family import Potentials
 from kernelfields.numerics.threads import Workers
-from kernelfields.objective.datafit import LocalDatafit
+from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import runs_of_one_table, shared_pull_back, shared_scores
 from kernelfields.objective.designs.tables import DenseTable
 from kernelfields.objective.likelihoods.likelihood import labelled_objective
@@ -65,7 +65,7 @@ def test_the_engine_gives_the_same_with_shared_features_and_with_copies():
     residual = Potentials(rng.normal(size=(18, 2)))
     for designs in (shared, alone):
         likelihood = labelled_objective(plan_inference(graphs.offsets, [], 2), graphs, Workers(1))
-        datafit = LocalDatafit(likelihood, designs)
+        datafit = Datafit(likelihood, designs)
         some = datafit.potentials(coefficients, only=[0, 2]).node
         results.append((datafit.potentials(coefficients).node, some, datafit.pull_back(residual), datafit.passes))
     np.testing.assert_allclose(results[0][0], results[1][0], atol=1e-13)

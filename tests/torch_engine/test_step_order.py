@@ -1,9 +1,12 @@
 """Step-major order: a permutation whose steps are runs and whose neighbours are slices."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
-StepOrder = pytest.importorskip("kernelfields.engines.torch.steps", exc_type=ImportError).StepOrder
+steps = pytest.importorskip("kernelfields.engines.torch.steps", exc_type=ImportError)
+StepOrder = steps.StepOrder
 
 LENGTHS = [3, 1, 5, 3, 5, 1, 2]
 
@@ -16,7 +19,7 @@ def test_a_small_order_by_hand():
     order = order_of([2, 3, 2])  # packed rows 0 1 | 2 3 4 | 5 6
     assert order.sequences.tolist() == [1, 0, 2]
     assert order.permutation.tolist() == [2, 0, 5, 3, 1, 6, 4]
-    assert order.runs == [(0, 3), (3, 6), (6, 7)]
+    assert order.begins.tolist() == [0, 3, 6, 7]
     assert order.ends.tolist() == [6, 4, 5]
     assert order.links == [(0, 3, 4)]
 
@@ -27,7 +30,7 @@ def test_rows_steps_and_neighbours(lengths):
     packed = [(i, t) for i, length in enumerate(lengths) for t in range(length)]
     rows = [packed[place] for place in order.permutation]
     assert [packed[row] for row in order.permutation[order.inverse]] == packed
-    for t, (first, last) in enumerate(order.runs):
+    for t, (first, last) in enumerate(pairwise(order.begins)):
         assert {step for _, step in rows[first:last]} == {t}
         assert [i for i, _ in rows[first:last]] == [i for i in order.sequences if lengths[i] > t]
     for rank, (sequence, end) in enumerate(zip(order.sequences, order.ends, strict=True)):
@@ -48,17 +51,20 @@ def test_links_of_equal_lengths_are_one_run():
     assert len(order_of([1000] * 3 + [10]).links) <= 3
 
 
-def test_places_of_some_positions():
+def test_tensors_of_the_order():
     order = order_of(LENGTHS)
-    positions = np.array([1, 4, 9, 12, 19])
-    places, taken = order.places(positions)
-    assert np.all(np.diff(places) > 0)
-    np.testing.assert_array_equal(order.permutation[places], positions[taken])
+    there = steps.DeviceSteps(order)
+    assert there.sequence_ranks[there.items].tolist() == there.ranks.tolist()
+    assert there.permutation[there.inverse].tolist() == list(range(order.n_positions))
+    for here, before in there.pairs:
+        assert there.ranks[here].tolist() == there.ranks[before].tolist()
+        np.testing.assert_array_equal(order.permutation[here], order.permutation[before] + 1)
 
 
 def test_no_sequences_at_all():
     order = StepOrder(np.array([0]))
-    assert (order.n_positions, order.n_steps, order.runs, order.links) == (0, 0, [], [])
+    assert (order.n_positions, order.n_steps, order.begins.tolist(), order.links) == (0, 0, [0], [])
+    assert steps.DeviceSteps(order).pairs == []
 
 
 @pytest.mark.parametrize(("offsets", "message"), [([0, 2, 2], "must increase"), ([1, 2], "must run from 0")])

@@ -17,15 +17,10 @@ OFFSETS = np.array([0, 3, 4, 11, 12, 19, 24])
 
 
 def on_device(node, edge, offsets, device, **options):
-    order = StepOrder(offsets)
-    steps = DeviceSteps(order, device)
-    there = torch.tensor(edge if len(edge) == 1 else edge[order.permutation], device=device)
-    labels, scores = family.best_step_labels(
-        torch.tensor(node[order.permutation], device=device), there, steps, **options
-    )
-    by_sequence = np.empty(order.n_sequences)
-    by_sequence[order.sequences] = scores.cpu().numpy()
-    return labels.cpu().numpy()[order.inverse], by_sequence
+    steps = DeviceSteps(StepOrder(offsets), device)
+    there = (torch.tensor(array, device=device) for array in (node, edge))
+    labels, scores = family.best_labels(*there, steps, **options)
+    return labels.cpu().numpy(), scores.cpu().numpy()
 
 
 @pytest.mark.parametrize("device", DEVICES)

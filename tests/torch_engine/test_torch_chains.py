@@ -7,61 +7,49 @@ from tests.samples import chain_potentials, faint_chain
 
 torch = pytest.importorskip("torch")
 
-from kernelfields.engines.torch.chains import infer_step_chains  # noqa: E402
-from kernelfields.engines.torch.steps import DeviceSteps, StepOrder  # noqa: E402
+from kernelfields.engines.torch.chains import TorchPotentials  # noqa: E402
+from kernelfields.engines.torch.family import TorchChainFamily  # noqa: E402
+from kernelfields.inference.family import EDGE, Potentials  # noqa: E402
+from kernelfields.kernels.tensors import on_host  # noqa: E402
 from tests.arrays import infer_chains  # noqa: E402
 from tests.oracles.chains import enumerate_chain  # noqa: E402
 from tests.oracles.log_domain import reference_beliefs  # noqa: E402
 
 
 class OnDevice:
-    """Step-major beliefs, asked and answering in packed order."""
+    """Chains inferred on a device, asked and answering with arrays."""
 
     def __init__(self, node, edge, offsets, weights=None, device="cpu", compiled=None):
-        self.order = StepOrder(offsets)
-        self.steps = DeviceSteps(self.order, device)
-        self.tied = edge.shape[0] == 1
-        self.beliefs = infer_step_chains(
-            self.put(node),
-            torch.tensor(edge, device=device) if self.tied else self.put(edge),
-            self.steps,
-            position_weights=None if weights is None else self.put(weights),
-            compiled=compiled,
-        )
+        self.device = device
+        self.family = TorchChainFamily(offsets, node.shape[1], tied=len(edge) == 1, device=device, compiled=compiled)
+        self.member = self.family.at(self.put(node, edge), self.family.placed_weights(weights))
 
-    def put(self, array):
-        return torch.tensor(array[self.order.permutation], device=self.steps.device)
-
-    def back(self, tensor):
-        return tensor.cpu().numpy()[self.order.inverse]
+    def put(self, node, edge):
+        return self.family.placed(Potentials(node, {EDGE: edge}))
 
     @property
     def log_partition(self):
-        packed = np.empty(self.order.n_sequences)
-        packed[self.order.sequences] = self.beliefs.log_partition.cpu().numpy()
-        return packed
+        return on_host(self.member.log_partition)
 
     @property
     def rescued(self):
-        rescued = self.beliefs.rescued
-        return [] if rescued is None else sorted(self.order.sequences[rescued.ranks.cpu().numpy()].tolist())
+        return [] if self.member.rescued is None else self.member.rescued.sequences.tolist()
 
-    def _pair(self, node, edge):
-        return self.back(node), edge.cpu().numpy() if self.tied else self.back(edge)
+    def marginals(self, group=None):
+        return on_host(self.member.marginals(group))
 
     def gradient(self):
-        return self._pair(*self.beliefs.gradient())
+        return tuple(map(on_host, self.member.mean().arrays))
 
     def hessian_product(self, d_node, d_edge):
-        edge = torch.tensor(d_edge, device=self.steps.device) if self.tied else self.put(d_edge)
-        return self._pair(*self.beliefs.hessian_product(self.put(d_node), edge))
+        return tuple(map(on_host, self.member.covariance_product(self.put(d_node, d_edge)).arrays))
 
 
 def assert_same(ours, theirs, directions, atol=1e-10):
     """All that beliefs answer, of the device (ours) and of the threads (theirs)."""
     np.testing.assert_allclose(ours.log_partition, theirs.log_partition, rtol=1e-13, atol=atol)
-    np.testing.assert_allclose(ours.back(ours.beliefs.node_marginals), theirs.node_marginals, rtol=0, atol=atol)
-    np.testing.assert_allclose(ours.back(ours.beliefs.edge_marginals()), theirs.edge_marginals(), rtol=0, atol=atol)
+    np.testing.assert_allclose(ours.marginals(), theirs.node_marginals, rtol=0, atol=atol)
+    np.testing.assert_allclose(ours.marginals(EDGE), theirs.edge_marginals(), rtol=0, atol=atol)
     for mine, yours in zip(ours.gradient(), theirs.gradient(), strict=True):
         np.testing.assert_allclose(mine, yours, rtol=1e-12, atol=atol)
     products = ours.hessian_product(*directions), theirs.hessian_product(*directions)
@@ -85,16 +73,16 @@ def test_equal_to_enumeration_and_to_threads(spread, forbidden, tied, weighted):
                 oracle = enumerate_chain(node, edge, offsets)
             except ValueError as error:
                 with pytest.raises(ValueError, match=str(error)):
-                    OnDevice(node, edge, offsets, position_weights)
+                    OnDevice(node, edge, offsets, weights if weighted else None)
                 continue
             n_feasible += 1
-            ours = OnDevice(node, edge, offsets, position_weights)
+            ours = OnDevice(node, edge, offsets, weights if weighted else None)
             directions = rng.normal(size=node.shape), rng.normal(size=edge.shape)
             theirs = infer_chains(node, edge, offsets, position_weights=position_weights)
             assert_same(ours, theirs, directions)
             assert ours.rescued == ([] if theirs._rescued is None else theirs._rescued.items.tolist())
             np.testing.assert_allclose(ours.log_partition, oracle.log_partition, rtol=1e-12, atol=1e-10)
-            marginals = ours.back(ours.beliefs.node_marginals)
+            marginals = ours.marginals()
             np.testing.assert_allclose(marginals, oracle.node_marginals, rtol=0, atol=1e-10)
             moved = oracle.hessian_product(*directions)[0]
             moved = moved if position_weights is None else moved * position_weights[:, None]
@@ -112,9 +100,10 @@ def test_equal_to_threads_on_ragged_batches(tied, constrained):
         edge[:, rng.random((7, 7)) < 0.3] = -np.inf
         edge[:, np.arange(7), np.arange(7)] = 0.0
         node[offsets[:-1], 2] = -np.inf
-    position_weights = np.repeat(rng.uniform(0, 2, size=len(lengths)), np.diff(offsets))
+    weights = rng.uniform(0, 2, size=len(lengths))
+    position_weights = np.repeat(weights, np.diff(offsets))
     directions = rng.normal(size=node.shape), rng.normal(size=edge.shape)
-    ours = OnDevice(node, edge, offsets, position_weights)
+    ours = OnDevice(node, edge, offsets, weights)
     assert_same(ours, infer_chains(node, edge, offsets, position_weights=position_weights), directions, 2e-10)
     assert ours.rescued == []
 
@@ -149,7 +138,7 @@ def test_a_step_that_underflows_is_not_taken_for_a_forbidden_one():
     ours = OnDevice(node, np.array([[[0.0, -2000.0], [-2000.0, 0.0]]]), np.array([0, 110]))
     assert ours.rescued == [0]
     np.testing.assert_allclose(ours.log_partition, 109 * 30 - 2000, rtol=1e-14)
-    np.testing.assert_allclose(ours.back(ours.beliefs.node_marginals)[1:, 1], 1.0, atol=1e-12)
+    np.testing.assert_allclose(ours.marginals()[1:, 1], 1.0, atol=1e-12)
 
 
 def test_labels_that_the_future_all_but_excludes_do_not_spoil_derivatives():
@@ -194,34 +183,38 @@ def test_the_first_infeasible_sequence_is_named_as_given(tied):
 def test_inference_leaves_its_arguments_alone():
     rng = np.random.default_rng(3)
     node, edge, offsets = chain_potentials(rng, 3, 4000.0, tied=False)
-    steps = DeviceSteps(StepOrder(offsets))
-    tensors = [torch.tensor(each) for each in (node, edge, rng.normal(size=node.shape), rng.normal(size=edge.shape))]
-    copies = [each.clone() for each in tensors]
-    beliefs = infer_step_chains(tensors[0], tensors[1], steps)
-    first = beliefs.hessian_product(tensors[2], tensors[3])
-    for tensor, copy in zip(tensors, copies, strict=True):
+    family = TorchChainFamily(offsets, 3, tied=False)
+    here = family.placed(Potentials(node, {EDGE: edge}))
+    along = family.placed(Potentials(rng.normal(size=node.shape), {EDGE: rng.normal(size=edge.shape)}))
+    copies = [array.clone() for array in (*here.arrays, *along.arrays)]
+    member = family.at(here)
+    first = member.covariance_product(along)
+    for tensor, copy in zip((*here.arrays, *along.arrays), copies, strict=True):
         assert torch.equal(tensor, copy)
-    tensors[1].zero_()  # potentials may be moved in place while the beliefs are in use
-    for one, other in zip(first, beliefs.hessian_product(tensors[2], tensors[3]), strict=True):
+    here.edge.zero_()  # potentials may be moved in place while the distribution is in use
+    for one, other in zip(first.arrays, member.covariance_product(along).arrays, strict=True):
         assert torch.equal(one, other)
 
 
 def test_arrays_that_do_not_fit_are_refused():
     node, edge, offsets = chain_potentials(np.random.default_rng(5), 3)
-    steps = DeviceSteps(StepOrder(offsets))
     node, edge = torch.tensor(node), torch.tensor(edge)
+
+    def infer(node, edge, compiled=None):
+        return TorchChainFamily(offsets, 3, compiled=compiled).at(TorchPotentials(node, {EDGE: edge}))
+
     with pytest.raises(ValueError, match=r"node potentials must have shape \(21, labels\).* got \(20, 3\)"):
-        infer_step_chains(node[1:], edge, steps)
+        infer(node[1:], edge)
     with pytest.raises(ValueError, match=r"edge potentials must have shape .* got \(2, 3, 3\)"):
-        infer_step_chains(node, edge.repeat(2, 1, 1), steps)
+        infer(node, edge.repeat(2, 1, 1))
     with pytest.raises(TypeError, match=r"node potentials must be float64, got torch\.float32"):
-        infer_step_chains(node.float(), edge, steps)
+        infer(node.float(), edge)
     with pytest.raises(ValueError, match="must be contiguous"):
-        infer_step_chains(node.T.contiguous().T, edge, steps)
+        infer(node.T.contiguous().T, edge)
     with pytest.raises(ValueError, match=r"edge direction has shape \(3, 3\), expected \(1, 3, 3\)"):
-        infer_step_chains(node, edge, steps).hessian_product(node, edge[0])
+        infer(node, edge).covariance_product(TorchPotentials(node, {EDGE: edge[0]}))
     with pytest.raises(ValueError, match="compiled passes are for one transition matrix"):
-        infer_step_chains(node, edge.repeat(21, 1, 1), steps, compiled=True)
+        infer(node, edge.repeat(21, 1, 1), compiled=True)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -235,14 +228,15 @@ def test_compiled_kernels_equal_their_plain_twin(n_labels, forbidden):
     edge[:, rng.random((n_labels, n_labels)) < forbidden] = -np.inf
     edge[:, np.arange(n_labels), np.arange(n_labels)] = 0.0
     node[offsets[3] : offsets[4]] *= 2000
-    weights = np.repeat(rng.uniform(0, 2, size=len(lengths)), lengths)
+    weights = rng.uniform(0, 2, size=len(lengths))
+    position_weights = np.repeat(weights, lengths)
     directions = rng.normal(size=node.shape), rng.normal(size=edge.shape)
     compiled = OnDevice(node, edge, offsets, weights, "cuda")
-    assert compiled.beliefs.compiled
+    assert compiled.member.compiled
     plain = OnDevice(node, edge, offsets, weights, "cuda", compiled=False)
     assert compiled.rescued == plain.rescued
     for ours in (compiled, plain):
-        assert_same(ours, infer_chains(node, edge, offsets, position_weights=weights), directions, 1e-9)
+        assert_same(ours, infer_chains(node, edge, offsets, position_weights=position_weights), directions, 1e-9)
 
 
 @pytest.mark.parametrize("nats", range(10))
@@ -250,4 +244,4 @@ def test_labels_of_few_digits_are_inferred_in_logarithms(nats):
     node, edge, offsets = faint_chain(nats)
     found, exact = OnDevice(node, edge, offsets), reference_beliefs(node, edge, offsets)
     np.testing.assert_allclose(found.log_partition, exact.log_partition, rtol=1e-14)
-    np.testing.assert_allclose(found.back(found.beliefs.node_marginals), exact.node_marginals, rtol=1e-12)
+    np.testing.assert_allclose(found.marginals(), exact.node_marginals, rtol=1e-12)

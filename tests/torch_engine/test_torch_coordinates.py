@@ -31,7 +31,7 @@ def test_gram_matrices_are_those_of_the_stored_rows(device, storage, stride):
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_pairs_on_a_device_answer_as_those_of_the_host(monkeypatch, device):
-    monkeypatch.setattr(coordinates, "SAMPLE_RATIO", 10**6)  # rows stand in another order on the device
+    monkeypatch.setattr(coordinates, "SAMPLE_RATIO", 10**6)
     crf = ChainCRF("rbf", rank=8, prior_variance=3.0, dtype="float64", random_state=0)
     host, remote = posterior_of_fit(crf, X, y), posterior_of_fit(crf, X, y, engine=Torch(device))
     assert len(host._dense_sets) == len(remote._dense_sets) == 1

@@ -4,7 +4,7 @@ import numpy as np
 
 from kernelfields.fields.chains import Chains
 from kernelfields.inference.single import SingleFamily
-from kernelfields.objective.datafit import LocalDatafit
+from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.likelihoods.likelihood import Likelihood
 from kernelfields.objective.posterior import LogPosterior
 from kernelfields.solvers.loop import minimize
@@ -36,7 +36,7 @@ def single_posterior(seed=0, variance=0.7):
     node = design_of("node", inputs, prior_variance=variance, **shared)
     bias = design_of("bias", None, prior_variance=2.0, **shared)
     weights = random.uniform(0.5, 2.0, 25)
-    return LogPosterior(LocalDatafit(single_likelihood(labels, 3, weights), [node, bias]))
+    return LogPosterior(Datafit(single_likelihood(labels, 3, weights), [node, bias]))
 
 
 def single_likelihood(labels, n_labels, weights):

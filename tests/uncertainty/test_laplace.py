@@ -5,7 +5,7 @@ import pytest
 from small_laplace_fields import chain_posterior, derivative, mode, single_likelihood, single_posterior
 
 from kernelfields.objective.curvature import likelihood_hessian
-from kernelfields.objective.datafit import LocalDatafit
+from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.posterior import LogPosterior
 from kernelfields.uncertainty.laplace import laplace as laplace_module
 from kernelfields.uncertainty.laplace.laplace import GuidedNewton, Laplace, mode_of
@@ -57,7 +57,7 @@ def test_the_evidence_of_a_gaussian_likelihood_would_be_exact_and_that_of_one_we
         label_factor=np.array([[-1.0], [1.0]]) / np.sqrt(2.0),
     )
     labels = np.array([0, 1, 1, 1, 0, 1])
-    posterior = LogPosterior(LocalDatafit(single_likelihood(labels, 2, np.ones(6)), [features]))
+    posterior = LogPosterior(Datafit(single_likelihood(labels, 2, np.ones(6)), [features]))
     grid = np.linspace(-8, 8, 20001)
     odds = np.sqrt(2.0) * grid
     logs = -4 * np.logaddexp(0, -odds) - 2 * np.logaddexp(0, odds) - grid**2 - 0.5 * np.log(np.pi)

@@ -36,7 +36,6 @@ import numpy as np
 from kernelfields.annotators.confusions import Confusions
 from kernelfields.inference.family import Potentials
 from kernelfields.models.partial import FitOptions, FittingSteps, PartialLabels
-from kernelfields.objective.datafit import LocalDatafit
 from kernelfields.objective.likelihoods.likelihood import Likelihood
 from kernelfields.objective.posterior import LogPosterior, Point
 from kernelfields.solvers.loop import Iteration, Keeper, Monitor, Solution
@@ -113,11 +112,11 @@ class AnnotatedLabels(PartialLabels):
         return -self.confusions.log_prior()
 
     def _set_evidence(self, posterior: LogPosterior) -> None:
-        _local(posterior).set_evidence(self.confusions.log_evidence())
+        posterior.datafit.set_evidence(self.confusions.log_evidence())
 
     def _next_point(self, steps: FittingSteps, theta: np.ndarray) -> Point:
         posterior = steps.posterior
-        likelihood, potentials = _local(posterior).partial_likelihood, posterior.potentials(theta)
+        likelihood, potentials = posterior.datafit.partial_likelihood, posterior.potentials(theta)
         for _ in range(self.updates):
             self.confusions.update(likelihood.completed(potentials).node)
             self._set_evidence(posterior)
@@ -134,7 +133,7 @@ class AnnotatedLabels(PartialLabels):
 
     def _complete(self, posterior: LogPosterior, fields: Sequence[np.ndarray], folds: np.ndarray) -> None:
         """Keep the labels of every fold as they are completed by a field of their own."""
-        likelihood = _local(posterior).partial_likelihood
+        likelihood = posterior.datafit.partial_likelihood
         family, rows = likelihood.known_family, folds[likelihood.family.position_items]
         self.marginals, self.best = np.empty((len(rows), family.n_labels)), np.empty(len(rows), dtype=np.int64)
         for fold, theta in enumerate(fields):
@@ -166,7 +165,7 @@ class CrossFittedLabels(AnnotatedLabels):
         keep: Keeper | None,
     ) -> Solution:
         begin, passes_before = time.perf_counter(), posterior.passes
-        likelihood = _local(posterior).partial_likelihood
+        likelihood = posterior.datafit.partial_likelihood
         fields = [np.zeros(posterior.size)] * (int(self.folds.max()) + 1)
         own = [np.where(self.folds == fold, likelihood.weights, 0.0) for fold in range(len(fields))]
         completed = [likelihood.completed(likelihood.family.zeros(), weights) for weights in own]
@@ -205,7 +204,7 @@ class CrossFittedLabels(AnnotatedLabels):
         objective = posterior.frozen(fields[0])
         last = options if reason is None else replace(options, max_iter=0)
         solution = last.minimize(objective, np.mean(fields, axis=0), monitor)
-        _local(posterior).passes = objective.passes
+        posterior.datafit.passes = objective.passes
         return replace(
             solution,
             reason=reason or solution.reason,
@@ -216,11 +215,6 @@ class CrossFittedLabels(AnnotatedLabels):
     def _report(self, n_folds: int) -> str:
         changed = f": {self.changes[-1]:.2%} of the labels changed" if self.changes else ""
         return f"completing the labels of {n_folds} folds, round {len(self.changes) + 1}{changed}"
-
-
-def _local(posterior: LogPosterior) -> LocalDatafit:
-    assert isinstance(posterior.datafit, LocalDatafit), "annotators are fitted by threads"
-    return posterior.datafit
 
 
 def _total(parts: Sequence[Potentials]) -> Potentials:
@@ -235,7 +229,7 @@ def _minimize(
     posterior: LogPosterior, likelihood: Likelihood, options: FitOptions, start: np.ndarray, done: int
 ) -> Solution:
     """Return the field of completed labels of some items; ``done`` iterations were counted before."""
-    watch, datafit = options.watch, _local(posterior)
+    watch, datafit = options.watch, posterior.datafit
 
     def watch_all(iteration: Iteration) -> object:
         return watch is not None and watch(replace(iteration, iteration=done + iteration.iteration, tol=None))

@@ -98,6 +98,11 @@ class PivotGrowth:
         """Number of columns so far."""
         return len(self.pivots)
 
+    @property
+    def exhausted(self: Any) -> bool:
+        """Whether no input is left whose residual is above its floor."""
+        return self.n_outside == 0
+
     def extend(self: Any, candidates: np.ndarray) -> int:
         """Add the candidates that are not in the span yet, furthest above their floor first; return how many."""
         candidates = np.asarray(candidates, dtype=np.int64)[: self.capacity - self.rank]
@@ -226,6 +231,11 @@ class PanelCholesky(PivotGrowth):
         return self._columns.capacity
 
     @property
+    def pivot_inputs(self) -> Rows:
+        """The inputs of all pivots, (rank, d)."""
+        return self.inputs[self.pivots]
+
+    @property
     def features(self) -> Any:
         """The (N, rank) whitened features of the inputs: an array, or what stands for it where Z is elsewhere."""
         return self._columns.features(self)
@@ -240,11 +250,6 @@ class PanelCholesky(PivotGrowth):
         """Trace of the residual over the trace of the Gram matrix."""
         total = float(self.diagonal.sum())
         return float(self.residual.sum()) / total if total > 0 else 0.0
-
-    @property
-    def exhausted(self) -> bool:
-        """Whether no input is left whose residual is above its floor."""
-        return self.n_outside == 0
 
     @property
     def outside(self) -> np.ndarray:
@@ -352,4 +357,4 @@ class PanelCholesky(PivotGrowth):
             factor = np.tril(self.features[self.pivots])
         else:
             factor = self._columns.leading(self._factor, self.rank)
-        return PivotSubspace(self.kernel, self.inputs[self.pivots], factor, self.pivots.copy())
+        return PivotSubspace(self.kernel, self.pivot_inputs, factor, self.pivots.copy())

@@ -43,7 +43,7 @@ from kernelfields.compat.training import Holdout, Options, TrainingLog, read_opt
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.features.dicts import FeatureDictEncoder
 from kernelfields.fields.reading import Matrix, encode_labels
-from kernelfields.models.documents import read_document, write_document
+from kernelfields.models.documents import read_document_of, write_document
 from kernelfields.models.stored_values import check_plain_parameters, record
 from kernelfields.numerics.parameters import is_whole
 from kernelfields.numerics.sparse_rows import is_sparse
@@ -310,7 +310,7 @@ class CRF(BaseEstimator):
             check_plain_parameters(crf)
             return crf._keep(field, document["reason"], scores)
 
-        return read_document(path, KIND, rebuild)
+        return read_document_of(path, {KIND: rebuild})
 
     @property
     def classes_(self) -> list:

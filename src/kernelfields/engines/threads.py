@@ -20,7 +20,7 @@ from kernelfields.inference.choice import FamilySpec, family_of
 from kernelfields.inference.family import LabelFamily
 from kernelfields.kernels.kernel import Kernel, check_positive_semidefinite
 from kernelfields.numerics.registry import SETTINGS
-from kernelfields.objective.datafit import LocalDatafit
+from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design, FeatureOrigin, LocalDesign, left_outside
 from kernelfields.objective.designs.memory import (
     FeaturePlan,
@@ -94,10 +94,10 @@ class LocalSample:
         """Return what the cliques of a set see."""
         return LocalView(self, name, clique)
 
-    def datafit(self, designs: Sequence[Design]) -> LocalDatafit:
+    def datafit(self, designs: Sequence[Design]) -> Datafit:
         """Return the likelihood of the data in the coefficients of some terms."""
         local = [design for design in designs if isinstance(design, LocalDesign)]
-        return LocalDatafit(likelihood_of(self.data, local, self.spec, self.settings.workers, self._planned), local)
+        return Datafit(likelihood_of(self.data, local, self.spec, self.settings.workers, self._planned), local)
 
     @cached_property
     def _planned(self) -> LabelFamily | None:
@@ -114,15 +114,12 @@ class LocalSample:
         if term.tied_everywhere:
             term = replace(term, support=self._support(term, None))
             return LocalDesign.of_features(term, None, n_labels, positions=positions)
-        left: np.ndarray | None
+        features: Features
         if panel is not None:
-            inputs, features, left = panel.inputs, self._features_of(panel), panel.residual
+            features = self._features_of(panel)
+            origin: FeatureOrigin | None = FeatureOrigin(panel.kernel, panel.pivot_inputs, panel.inputs, panel.residual)
         else:
-            seen = term.clique.view(self.data) if view is None else view.inputs
-            inputs, features, left = self._features(term, seen)
-        origin = None
-        if isinstance(term.subspace, PivotSubspace) and left is not None:
-            origin = FeatureOrigin(term.subspace.kernel, term.subspace.pivots, inputs, left)
+            features, origin = self._features(term, term.clique.view(self.data) if view is None else view.inputs)
         term = replace(term, support=self._support(term, features))
         design = LocalDesign.of_features(term, features, n_labels, positions=positions, origin=origin)
         self._designs[id(term.subspace)] = design
@@ -137,15 +134,16 @@ class LocalSample:
         precision = feature_dtype(self.settings.dtype, inputs.shape[0] * rank, self.settings.tol)
         return inputs.astype(np.float64, copy=False) if precision == np.float64 else inputs, precision
 
-    def _features(self, term: Term, inputs: Matrix) -> tuple[Matrix, Features, np.ndarray | None]:
-        """Return inputs, their features in a subspace that is there already, and what it leaves of each input."""
+    def _features(self, term: Term, inputs: Matrix) -> tuple[Features, FeatureOrigin | None]:
+        """Return the features of inputs in a subspace that is there already, and where they come from."""
         subspace, dtype = term.subspace, self.settings.dtype
         if not isinstance(subspace, PivotSubspace):
-            return inputs, subspace.features(inputs, inputs.dtype if dtype is None else dtype), None
+            return subspace.features(inputs, inputs.dtype if dtype is None else dtype), None
         inputs, precision = self.precise(inputs, subspace.rank)
         plan = self.memory_plan(term.name, term.clique, inputs.shape[0], subspace.rank, precision, known=True)
         features = plan.features_of(subspace, inputs) if plan else subspace.features(inputs, precision)
-        return inputs, features, left_outside(subspace, inputs, features)
+        left = left_outside(subspace, inputs, features)
+        return features, FeatureOrigin(subspace.kernel, subspace.pivots, inputs, left)
 
     def _support(self, term: Term, features: Features | None) -> Support | None:
         """Return the pairs of features and labellings that get coefficients; None for all of them."""

@@ -339,10 +339,10 @@ class Statistics:
 
     def dot(self, potentials: Potentials) -> float:
         """Return the inner product with potentials."""
-        total = 0.0
+        total: Any = 0.0
         for group, (places, amounts) in self.entries.items():
             chosen = potentials[group].reshape(-1)[places]
-            total += float(chosen.sum() * amounts if isinstance(amounts, float) else chosen @ amounts)
+            total += chosen.sum() * amounts if isinstance(amounts, float) else chosen @ amounts
         return total
 
     def subtract_from(self, mean: Potentials) -> None:

@@ -28,7 +28,7 @@ from kernelfields.fields.graphs import Graphs
 from kernelfields.fields.reading import Matrix
 from kernelfields.inference.choice import FamilySpec, family_of
 from kernelfields.numerics.threads import Workers
-from kernelfields.objective.datafit import LocalDatafit
+from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import LocalDesign
 from kernelfields.objective.likelihoods.information import InformationObjective
 from kernelfields.objective.likelihoods.likelihood import labelled_objective
@@ -115,7 +115,7 @@ def find_clusters(
     ``data`` have weights of sum one over all positions; labels, if any, do not count.
     """
     family = family_of(data, designs, spec)
-    posterior = LogPosterior(LocalDatafit(InformationObjective(family, data.weights, workers), designs))
+    posterior = LogPosterior(Datafit(InformationObjective(family, data.weights, workers), designs))
     partitions = Partitions(_node_features(designs), spec.n_labels)
     best: Solution | None = None
     objectives: list[float] = []
@@ -125,7 +125,7 @@ def find_clusters(
         try:
             labels = partitions.draw(options.init, options.random)
             labelled = labelled_objective(family, replace(data, labels=labels), workers)
-            solution = _climb(LogPosterior(LocalDatafit(labelled, designs)), posterior, options)
+            solution = _climb(LogPosterior(Datafit(labelled, designs)), posterior, options)
         except KeyboardInterrupt:
             if best is None:
                 raise

@@ -75,13 +75,8 @@ def write_document(path: str | os.PathLike, kind: str, document: Document) -> No
     write_model(path, kind, {"layout": LAYOUT, **document}, {})
 
 
-def read_document(path: str | os.PathLike, kind: str, rebuild: Callable[[Document], Made]) -> Made:
-    """Return what ``rebuild`` makes of the document of a model file; ModelFileError if it is not sound."""
-    return read_document_of(path, {kind: rebuild})
-
-
 def read_document_of(path: str | os.PathLike, rebuild: Mapping[str, Callable[[Document], Made]]) -> Made:
-    """Return what ``rebuild[kind]`` makes of the document of a model file of one of these kinds."""
+    """Return what ``rebuild[kind]`` makes of a model file of one of these kinds; ModelFileError if it is not sound."""
     kind, document, _ = read_model_of(path, rebuild)
     try:
         if document.get("layout") != LAYOUT:
@@ -114,14 +109,12 @@ def _is_function(value: object) -> bool:
     return callable(value) and not isinstance(value, Kernel | type) and not is_foreign(value)
 
 
-def rebuild_parameters(described: Document, functions: Functions) -> Document:
-    """Return parameters as they were described; those that are missing have their defaults."""
-    return {name: rebuild_value(value, functions) for name, value in described.items()}
-
-
 def rebuild_estimator(kind: Callable[..., Made], described: Document, functions: Functions) -> Made:
-    """Return an estimator with the parameters that were described, those that are plain values checked."""
-    estimator = kind(**rebuild_parameters(described, functions))
+    """Return an estimator with the parameters that were described, those that are plain values checked.
+
+    Parameters that are missing have their defaults.
+    """
+    estimator = kind(**{name: rebuild_value(value, functions) for name, value in described.items()})
     check_plain_parameters(estimator)
     if hasattr(estimator, "engine"):
         check_engine(estimator.engine)

@@ -25,7 +25,7 @@ from kernelfields.engines.engine import Sample
 from kernelfields.inference.family import LabelFamily
 from kernelfields.models.partial import FitOptions, PartialLabels, needs_hessian
 from kernelfields.objective.bounds import Certificate
-from kernelfields.objective.datafit import Datafit, LocalDatafit
+from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.likelihoods.expectations import Criteria, ExpectationLikelihood
 from kernelfields.objective.likelihoods.likelihood import Likelihood, PartialLikelihood
@@ -195,9 +195,7 @@ def _with_criteria(
     """Return the objective with the criteria for data without labels, and where to start: the fit to labels alone."""
     if needs_hessian(options.solver):
         raise ValueError("entropies and expectations have no Hessian products, which this solver needs: use 'lbfgs'")
-    datafit = posterior.datafit
-    assert isinstance(datafit, LocalDatafit), "other engines refuse criteria"
-    labels = datafit.likelihood
+    datafit, labels = posterior.datafit, posterior.datafit.likelihood
     assert isinstance(labels, Likelihood | PartialLikelihood), "criteria are added once"
     whole = LogPosterior(datafit.with_likelihood(ExpectationLikelihood(labels, criteria)))
     if start is not None:

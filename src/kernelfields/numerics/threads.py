@@ -53,6 +53,12 @@ def resolve_n_jobs(n_jobs: int | None) -> int:
     return int(n_jobs) if n_jobs > 0 else max(1, available_cores() + 1 + int(n_jobs))
 
 
+def even_runs(ends: np.ndarray, most: int) -> list[tuple[int, int]]:
+    """Cut items, item i of weight ends[i + 1] - ends[i], into ``most`` runs [first, last) of about equal weight."""
+    inner = np.searchsorted(ends, np.linspace(0, ends[-1], most + 1)[1:-1])
+    return list(pairwise(np.unique(np.concatenate([[0], inner, [len(ends) - 1]])).tolist()))
+
+
 class Workers:
     """Threads that share out runs of sequences; ``n_jobs`` as in scikit-learn, None for all cores.
 
@@ -70,26 +76,21 @@ class Workers:
         n_sequences = len(offsets) - 1
         if self.n_threads == 1 or offsets[-1] * n_labels * n_labels < self.least_steps:
             return [(0, n_sequences)]
-        wanted = min(n_sequences, self.n_threads * _RUNS_PER_THREAD)
-        targets = np.linspace(0, offsets[-1], wanted + 1)
-        cuts = np.unique(np.searchsorted(offsets, targets))
-        return [(int(a), int(b)) for a, b in pairwise(cuts)]
+        return even_runs(offsets, min(n_sequences, self.n_threads * _RUNS_PER_THREAD))
 
     def pieces(self, n_rows: int, work: int) -> list[tuple[int, int]]:
         """Cut rows 0..n-1 into equal runs; one run if ``work`` multiplications are not worth a thread."""
         if self.n_threads == 1 or work < self.least_product:
             return [(0, n_rows)]
-        cuts = np.linspace(0, n_rows, min(n_rows, self.n_threads * _PIECES_PER_THREAD) + 1).astype(int)
-        return [(int(a), int(b)) for a, b in pairwise(cuts)]
+        cuts = np.linspace(0, n_rows, min(n_rows, self.n_threads * _PIECES_PER_THREAD) + 1)
+        return list(pairwise(cuts.astype(int).tolist()))
 
     def weighted_pieces(self, ends: np.ndarray, work_per_item: int) -> list[tuple[int, int]]:
         """Cut rows into runs of about equal weight; row i holds items ends[i]..ends[i + 1]."""
         n_rows = len(ends) - 1
         if self.n_threads == 1 or ends[-1] * work_per_item < self.least_product:
             return [(0, n_rows)]
-        targets = np.linspace(0, ends[-1], min(n_rows, self.n_threads * _RUNS_PER_THREAD) + 1)
-        cuts = np.unique(np.concatenate([[0], np.searchsorted(ends, targets[1:-1]), [n_rows]]))
-        return [(int(a), int(b)) for a, b in pairwise(cuts)]
+        return even_runs(ends, min(n_rows, self.n_threads * _RUNS_PER_THREAD))
 
     def each(self, function: Callable[[int, int], object], runs: list[tuple[int, int]]) -> None:
         """Call ``function(first, last)`` for every run; return when all are done."""

@@ -228,7 +228,7 @@ class MixedBound:
 
     def add(self, point: Point) -> float:
         """Mix in the cut at a point and return the best bound."""
-        from kernelfields.objective.bounds_compiled import largest_share, mixture_bound
+        from kernelfields.objective.bounds_compiled import mixture_bound
 
         posterior = point.posterior
         precision, l1 = posterior.prior_precision, posterior.l1
@@ -238,7 +238,9 @@ class MixedBound:
         intercept = likelihood - dot(theta, slope)
         if self._slope is None:
             self._slope = np.zeros_like(slope)
-        allowed = largest_share(slope, precision, l1)
+        # The largest share, up to one, with |share * slope| <= l1 wherever there is no Gaussian prior.
+        free = (precision == 0.0) & (np.abs(slope) > l1)
+        allowed = (l1[free] / np.abs(slope[free])).min(initial=1.0)
         intercept *= allowed
         slope *= allowed
         moved = slope - self._slope

@@ -18,14 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
 from kernelfields.inference.family import EDGE, Potentials
 from kernelfields.numerics.sparse_rows import is_sparse
-from kernelfields.numerics.threads import blas_threads
-from kernelfields.objective.datafit import LocalDatafit, within_clique_curvature
+from kernelfields.numerics.threads import blas_threads, even_runs
+from kernelfields.objective.datafit import within_clique_curvature
 from kernelfields.objective.designs.design import LocalDesign
 from kernelfields.objective.likelihoods.likelihood import Likelihood
 from kernelfields.objective.posterior import LogPosterior, Point
@@ -76,7 +75,7 @@ def meets_no_others(posterior: LogPosterior) -> bool:
     Then within-clique covariances are the whole Hessian, as if the features of all terms stood side by side.
     """
     datafit = posterior.datafit
-    if not isinstance(datafit, LocalDatafit) or not datafit.family.single_labels:
+    if not datafit.family.single_labels:
         return False
     first = datafit.designs[0].term.label_factor
     return first is not None and all(
@@ -91,17 +90,12 @@ def meets_no_others(posterior: LogPosterior) -> bool:
 
 def _single_label_hessian(point: Point) -> np.ndarray:
     """Return sum_t (A^T Cov_t A) kron (z_t z_t^T) for the features z_t of all terms (eq. 30), (size, size)."""
-    datafit = _local(point.posterior)
+    datafit = point.posterior.datafit
     first, likelihood = datafit.designs[0], datafit.likelihood
     marginals, weights = likelihood.clique_marginals(point.evaluation, first), likelihood.clique_weights(first)
     ones = np.ones((len(marginals), 1))
     features = np.hstack([ones if design.features is None else design.features for design in datafit.designs])
     return within_clique_curvature(features, _factor(first), marginals, weights)
-
-
-def _local(posterior: LogPosterior) -> LocalDatafit:
-    assert isinstance(posterior.datafit, LocalDatafit)
-    return posterior.datafit
 
 
 def trace_slopes(point: Point, roots: np.ndarray, signs: np.ndarray, wanted: Sequence[int]) -> TraceSlopes:
@@ -113,9 +107,7 @@ def trace_slopes(point: Point, roots: np.ndarray, signs: np.ndarray, wanted: Seq
 def works_in_blocks(posterior: LogPosterior) -> bool:
     """Whether directions can be worked on in blocks: single labels, or chains with one table of transitions."""
     datafit = posterior.datafit
-    if not isinstance(datafit, LocalDatafit) or not isinstance(datafit.likelihood, Likelihood):
-        return False
-    if datafit.family.method not in ("chain", "single"):
+    if not isinstance(datafit.likelihood, Likelihood) or datafit.family.method not in ("chain", "single"):
         return False
     return all(
         design.term.support is None
@@ -130,7 +122,7 @@ class BlockedChains:
 
     def __init__(self, point: Point):
         self.posterior = point.posterior
-        datafit = _local(self.posterior)
+        datafit = self.posterior.datafit
         likelihood = datafit.likelihood
         self.workers = likelihood.workers
         self.n_labels = likelihood.n_labels
@@ -145,9 +137,7 @@ class BlockedChains:
 
     def shares(self) -> list[tuple[int, int]]:
         """Return ranges of sequences with about equally many rows, one for each thread."""
-        targets = np.linspace(0, self.offsets[-1], self.workers.n_threads + 1)
-        cuts = np.unique(np.searchsorted(self.offsets, targets))
-        return [(int(first), int(last)) for first, last in pairwise(cuts)]
+        return even_runs(self.offsets, self.workers.n_threads)
 
     def runs(self, first: int, last: int, n_columns: int) -> Iterator[tuple[slice, slice]]:
         """Yield runs of sequences first..last-1 whose directions fit in _RUN_BYTES, and their rows."""

@@ -7,25 +7,25 @@ For terms c with features Z_c (n_c, r_c), coefficients V_c (r_c, q_c) and label 
     pulled back  = Z_c^T gather_c(residual) A_c                        half a pass
 
 ``passes`` counts full passes over all features, a product in one term counting for its share of the stored values.
-Inference and reductions are float64. :class:`Datafit` is the interface for posteriors, wherever the data are;
-:class:`LocalDatafit` computes in this process, on its threads or its device.
+Inference and reductions are float64. :class:`Datafit` computes in this process, on its threads or its device; the one
+of a cluster derives from it (engines/dask/datafit.py), and has potentials, gradients and evaluations of its own kind.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import numpy as np
 import scipy.sparse
 
-from kernelfields.inference.family import LabelFamily, Potentials
+from kernelfields.inference.family import Array, LabelFamily, Potentials
+from kernelfields.kernels.arrays import on_host
 from kernelfields.numerics.sparse_rows import entry_rows, is_sparse
 from kernelfields.objective.coordinates import DenseSet, gram_matrix, stride_of, worth_a_gram_matrix
 from kernelfields.objective.designs.design import (
-    Design,
     LocalDesign,
     has_dense_features,
     kernel_quadratic_form,
@@ -43,11 +43,6 @@ _MANY_OUTPUTS = 32
 _BLOCK_BYTES = 64 * 2**20
 
 
-PotentialsT = TypeVar("PotentialsT")
-GradientT = TypeVar("GradientT")
-EvaluationT = TypeVar("EvaluationT")
-
-
 class StepMemory(Protocol):
     """The steps that limited-memory BFGS remembers."""
 
@@ -58,114 +53,24 @@ class StepMemory(Protocol):
         """Return the quasi-Newton inverse Hessian times a vector; there must be a pair."""
 
 
-class Datafit(Protocol[PotentialsT, GradientT, EvaluationT]):
-    """Labelled data with terms on them, as a posterior uses them.
+class Datafit:
+    """The designs of a sample, and the likelihood of its labels: what a posterior asks of labelled data."""
 
-    Potentials, gradients in them and evaluations are objects of the place in which the data are: arrays of this
-    process, tensors of a device, or recipes for the workers of a cluster.
-    """
-
-    #: Passes over the features so far.
-    passes: float
     #: Steps that limited-memory BFGS should remember.
-    usual_pairs: int
-
-    @property
-    def designs(self) -> Sequence[Design]:
-        """The terms on the data, as the posterior sees them."""
-
-    @property
-    def fused(self) -> Passes | None:
-        """Passes that compute value and gradient together and keep nothing per position, where the field allows it."""
-
-    @property
-    def approximation(self) -> str | None:
-        """How approximate inference is called; None where it is exact."""
-
-    @property
-    def family(self) -> LabelFamily:
-        """The family of labellings of the data, or of a part of them: how labels are inferred."""
-
-    @property
-    def warnings(self) -> list[str]:
-        """What inference reported of its last answer."""
-
-    @property
-    def value_at_zero(self) -> float:
-        """The value where all potentials are zero and all labellings equally likely; no labels forbidden."""
-
-    @property
-    def convex(self) -> bool:
-        """Whether the value is convex: not where labels are partly known."""
-
-    def frozen(self, coefficients: Sequence[np.ndarray]) -> Datafit:
-        """Return the convex likelihood of the labels as they are completed at some coefficients."""
-
-    def potentials(self, coefficients: Sequence[np.ndarray], only: Sequence[int] | None = None) -> PotentialsT:
-        """Return the potentials of the given coefficients; ``only`` names the terms that are not zero."""
-
-    def evaluate(self, potentials: PotentialsT) -> EvaluationT:
-        """Return value, residual and beliefs at the given potentials; no pass over features."""
-
-    def pull_back(self, residual: GradientT, only: Sequence[int] | None = None) -> list[np.ndarray]:
-        """Turn a gradient in potentials into one in the coefficients of each term (of those in ``only``)."""
-
-    def hessian_response(self, evaluation: EvaluationT, direction: PotentialsT) -> GradientT:
-        """Return the Hessian of the likelihood in the potentials times a direction."""
-
-    def curvature_block(self, evaluation: EvaluationT, index: int) -> np.ndarray:
-        """Return eq. 30 without the prior: within-clique covariances of one term, (r q, r q)."""
-
-    def curvature_diagonal(self, evaluation: EvaluationT, index: int) -> np.ndarray | None:
-        """Return sum_t z_tf^2 p (1 - p) for every coefficient of a term of sparse weights; None for other terms."""
-
-    def start_curvature(self, index: int) -> float:
-        """Return about how curved the likelihood is in one coordinate of a term, before any label is known."""
-
-    def label_residuals(self, residual: GradientT, index: int) -> np.ndarray:
-        """Return the residuals of a term's cliques in label coordinates, (n, q), in the order of the data."""
-
-    def outside_bound(self, residual: GradientT, index: int) -> float:
-        """Return a bound on the squared norm of a term's gradient outside the span of its pivots; free."""
-
-    def outside_gradient(self, residual: GradientT, index: int) -> float:
-        """Return the squared norm of a term's gradient outside the span, exactly: O(n^2) kernel values."""
-
-    def largest_left_outside(self, index: int) -> float:
-        """Return the largest k(x, x) - ||z(x)||^2 of a term over the data; zero where no pivots span it."""
-
-    def feature_rounding(self, residual: GradientT, index: int, coefficients: np.ndarray) -> float:
-        """Return about how the value would change if a term's features were not rounded."""
-
-    def stochastic_descent(self) -> StochasticDescent | None:
-        """Return stochastic gradient descent on this objective, or None if it is not of the kind for it."""
-
-    def feature_curvature(self, index: int) -> float:
-        """Return the scale of a term's Gram matrix in the metric of its coefficients; zero if it is not worth one."""
-
-    def feature_gram(self, index: int) -> np.ndarray:
-        """Return the lower half of about Z^T Z of a term with dense features, (r, r)."""
-
-    def step_pairs(self, limit: int, metric: np.ndarray, dense: Sequence[DenseSet]) -> StepMemory | None:
-        """Return room of its own for the steps that limited-memory BFGS remembers; None for the host's.
-
-        ``metric`` (size,) measures the coefficients, a Gram matrix those of the ``dense`` sets.
-        """
-
-
-class LocalDatafit:
-    """The designs of a sample in this process, and the likelihood of its labels."""
-
-    #: Beyond a hundred, letters and proteins were not fitted in fewer passes; forty take a tenth more.
+    #: Beyond a hundred, letters and proteins were not fitted in fewer passes; forty take a tenth more. On a device
+    #: pairs cost nothing beside a pass: there, too, a hundred took fewer iterations than forty (H200).
     usual_pairs = 100
 
     def __init__(self, likelihood: Objective, designs: Sequence[LocalDesign]):
         self.likelihood = likelihood
         self.designs = list(designs)
+        #: Passes over the features so far.
         self.passes = 0.0
         self._stored_values = max(1, sum(design.stored_values for design in self.designs))
 
-    def potentials(self, coefficients: Sequence[np.ndarray], only: Sequence[int] | None = None) -> Potentials:
+    def potentials(
+        self, coefficients: Sequence[np.ndarray] | Mapping[int, np.ndarray], only: Sequence[int] | None = None
+    ) -> Potentials:
         """Return the potentials of the given coefficients; ``only`` names the terms that are not zero."""
         total = self.likelihood.family.zeros()
         for run in runs_of_one_table(self._chosen(only)):
@@ -204,14 +109,18 @@ class LocalDatafit:
         return self.likelihood.family.clique_residuals(residual, design)
 
     def label_residuals(self, residual: Potentials, index: int) -> np.ndarray:
-        """Return the residuals of a term's cliques in label coordinates, (n, q)."""
+        """Return the residuals of a term's cliques in label coordinates, (n, q), in the order of the data."""
+        return on_host(self._label_residuals(residual, index))
+
+    def _label_residuals(self, residual: Potentials, index: int) -> Array:
+        """Return the same where the features are."""
         design = self.designs[index]
         return design.in_coordinates(self.clique_residuals(residual, design))
 
     def residual_norms(self, residual: Potentials, index: int) -> np.ndarray:
         """Return the norms of the residuals of a term's cliques in label coordinates, (n,)."""
-        rows = self.label_residuals(residual, index)
-        return np.sqrt(np.einsum("tq,tq->t", rows, rows))
+        rows = self._label_residuals(residual, index)
+        return np.sqrt(on_host((rows * rows).sum(axis=1)))
 
     def outside_bound(self, residual: Potentials, index: int) -> float:
         """Return a bound on the squared norm of a term's gradient outside the span of its pivots; free."""
@@ -232,31 +141,26 @@ class LocalDatafit:
         origin = self.designs[index].origin
         return 0.0 if origin is None else float(origin.residual_diagonal.max(initial=0.0))
 
-    def feature_rounding(self, residual: Potentials, index: int, coefficients: np.ndarray) -> float:
-        """Return about how the value would change if a term's features were not rounded."""
+    def feature_rounding(
+        self, residual: Potentials, index: int, coefficients: np.ndarray, dual: np.ndarray | None = None
+    ) -> float:
+        """Return about how the value would change if a term's features were not rounded.
+
+        ``dual`` are the dual coefficients, where these are known already.
+        """
         design = self.designs[index]
         if design.origin is None or design.dtype == np.float64:
             return 0.0
-        residuals, dual = self.label_residuals(residual, index), design.term.span.dual_coefficients(coefficients)
-        return design.origin.rounding(design.features, coefficients, dual, residuals)
+        dual = design.term.span.dual_coefficients(coefficients) if dual is None else dual
+        return design.origin.rounding(design.features, coefficients, dual, self._label_residuals(residual, index))
 
-    @property
-    def value_at_zero(self) -> float:
-        """The value where all potentials are zero and all labellings equally likely; no labels forbidden."""
-        return self.likelihood.value_at_zero
-
-    @property
-    def convex(self) -> bool:
-        """Whether the value is convex: not where labels are partly known."""
-        return self.likelihood.convex
-
-    def frozen(self, coefficients: Sequence[np.ndarray]) -> LocalDatafit:
+    def frozen(self, coefficients: Sequence[np.ndarray]) -> Datafit:
         """Return the convex likelihood of the labels as they are completed at some coefficients."""
-        if self.convex:
+        if self.likelihood.convex:
             return self
         return self.completed_by(self.likelihood.frozen(self.potentials(coefficients)))
 
-    def completed_by(self, completed: Objective) -> LocalDatafit:
+    def completed_by(self, completed: Objective) -> Datafit:
         """Return the same designs with the likelihood of completed labels, in passes like those of this one."""
         frozen = self.with_likelihood(completed)
         frozen.__dict__["fused"] = None
@@ -264,7 +168,7 @@ class LocalDatafit:
             frozen.__dict__["fused"] = self.fused.frozen(completed)
         return frozen
 
-    def with_likelihood(self, likelihood: Objective) -> LocalDatafit:
+    def with_likelihood(self, likelihood: Objective) -> Datafit:
         """Return the same designs with another likelihood of the labels."""
         other = copy.copy(self)
         other.likelihood = likelihood
@@ -282,11 +186,6 @@ class LocalDatafit:
         """The likelihood, where labels are partly known."""
         assert isinstance(self.likelihood, PartialLikelihood), "all labels are known"
         return self.likelihood
-
-    @property
-    def approximation(self) -> str | None:
-        """How approximate inference is called; None where it is exact."""
-        return self.likelihood.approximation
 
     @property
     def family(self) -> LabelFamily:
@@ -325,13 +224,13 @@ class LocalDatafit:
         design = self.designs[index]
         marginals = self.likelihood.clique_marginals(evaluation, design)
         weights = self.likelihood.clique_weights(design)
-        factor, support, features = design.term.label_factor, design.term.support, design.features
+        support, features = design.term.support, design.features
         if support is not None and support.listed:
             return np.diag(weights @ marginals) - (marginals * weights[:, None]).T @ marginals
-        factor = np.eye(design.n_configurations) if factor is None else factor
+        factor = design.labels_like(marginals)
         if features is None:
             means = marginals @ factor
-            block = factor.T @ ((weights @ marginals)[:, None] * factor) - (means * weights[:, None]).T @ means
+            block = on_host(factor.T @ ((weights @ marginals)[:, None] * factor) - (means * weights[:, None]).T @ means)
             return block if support is None else block[np.ix_(support.outcomes, support.outcomes)]
         if support is None:
             return within_clique_curvature(features, factor, marginals, weights)
@@ -347,7 +246,10 @@ class LocalDatafit:
         return stochastic_descent(self.likelihood, self.designs)
 
     def step_pairs(self, limit: int, metric: np.ndarray, dense: Sequence[DenseSet]) -> StepMemory | None:
-        """Return None: the steps that limited-memory BFGS remembers are kept on the host."""
+        """Return room of its own for the steps that limited-memory BFGS remembers; None for the host's.
+
+        ``metric`` (size,) measures the coefficients, a Gram matrix those of the ``dense`` sets.
+        """
         return None
 
     def feature_curvature(self, index: int) -> float:
@@ -374,7 +276,7 @@ def within_clique_curvature(
     Cov_t are the covariances of the one-hot labellings of a clique under its marginals (n, L^k).
     """
     rank, outputs = features.shape[1], factor.shape[1]
-    if outputs > _MANY_OUTPUTS and outputs > rank:
+    if outputs > _MANY_OUTPUTS and outputs > rank and isinstance(marginals, np.ndarray):
         return _curvature_in_one_product(features, factor, marginals, weights)
     block = np.zeros((rank, outputs, rank, outputs))
     means = marginals @ factor
@@ -415,7 +317,9 @@ def supported_curvature(
 
 
 def _product(left: Features, right: Features, scale: np.ndarray) -> np.ndarray:
-    """Return left^T diag(scale) right; tiles are on both sides."""
+    """Return left^T diag(scale) right; tiles, or a table on a device, are on both sides."""
+    if hasattr(left, "weighted_gram"):
+        return left.weighted_gram(scale)
     if isinstance(left, TiledFeatures) or isinstance(right, TiledFeatures):
         assert isinstance(left, TiledFeatures)
         total = np.zeros((left.shape[1], left.shape[1]))

@@ -308,7 +308,7 @@ class LogPosterior:
     @property
     def convex(self) -> bool:
         """Whether the objective is convex, so that lower bounds hold everywhere."""
-        return self.datafit.convex
+        return self.datafit.likelihood.convex
 
     def frozen(self, theta: np.ndarray) -> LogPosterior:
         """Return the convex objective of the labels as they are completed at theta; same value of gradients there."""
@@ -319,7 +319,7 @@ class LogPosterior:
     @property
     def approximation(self) -> str | None:
         """How approximate inference is called; None where it is exact, and values, gradients and bounds are."""
-        return self.datafit.approximation
+        return self.datafit.likelihood.approximation
 
     @property
     def raw(self) -> bool:
@@ -336,11 +336,6 @@ class LogPosterior:
     def dtype(self) -> np.dtype:
         """Precision of the features, and so of gradients: the widest among the sets."""
         return np.result_type(*(design.dtype for design in self.datafit.designs))
-
-    @property
-    def usual_pairs(self) -> int:
-        """Steps that limited-memory BFGS should remember: where vectors cost little, more of them save passes."""
-        return self.datafit.usual_pairs
 
     def step_pairs(self, limit: int, metric: np.ndarray) -> StepMemory | None:
         """Return room for these steps where the features are; None to keep them on the host."""
@@ -437,7 +432,7 @@ class LogPosterior:
     @property
     def value_at_zero(self) -> float:
         """The value where all potentials are zero and all labellings equally likely; no labels forbidden."""
-        return self.datafit.value_at_zero
+        return self.datafit.likelihood.value_at_zero
 
     def _fused_trial(self, theta: np.ndarray) -> Trial | None:
         if not np.isfinite(theta.sum()):

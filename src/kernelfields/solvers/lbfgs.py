@@ -123,7 +123,7 @@ class LBFGS:
         self._dtype = np.dtype("float32") if posterior.fused else posterior.dtype
         self._metric = posterior.metric
         affordable = _HISTORY_BYTES // max(1, 2 * posterior.size * self._dtype.itemsize)
-        wanted = posterior.usual_pairs if self.memory is None else self.memory
+        wanted = posterior.datafit.usual_pairs if self.memory is None else self.memory
         self._limit = min(wanted, max(_FEWEST_PAIRS, affordable))
         self._pairs = None
 

@@ -1,8 +1,8 @@
-"""The likelihood of chains in shards: sums over the results of LocalDatafit on the workers of a Dask cluster.
+"""The likelihood of chains in shards: sums over the results of Datafit on the workers of a Dask cluster.
 
     value, gradient, Hessian product, curvature = sum over shards
 
-Every shard has a :class:`~kernelfields.objective.datafit.LocalDatafit` of its own; :class:`DaskDatafit` has the same
+Every shard has a :class:`~kernelfields.objective.datafit.Datafit` of its own; :class:`DaskDatafit` has the same
 methods and adds up. Coefficients travel to the shards and gradients come back, (r, q) for each term and shard;
 arrays with a row for each position stay in the shards, and what the client holds of them are recipes. Potentials are
 linear in the coefficients, so those of a direction or of a step along it follow from their coefficients, and a shard
@@ -13,19 +13,23 @@ takes three: the reach of a direction, value and slope at a step, the gradient t
 ``passes`` counts as on threads.
 """
 
+# Potentials, gradients and evaluations are of a kind of their own, which no other datafit gets to see.
+# mypy: disable-error-code="override"
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
+from typing import NamedTuple
 
 import numpy as np
 
 from kernelfields.engines.dask.shards import Entry, Recipe, ShardGroup
 from kernelfields.inference.chain.family import ChainFamily
 from kernelfields.inference.family import Potentials
-from kernelfields.objective.coordinates import DenseSet, stride_of, worth_a_gram_matrix
-from kernelfields.objective.datafit import LocalDatafit
+from kernelfields.objective.coordinates import stride_of, worth_a_gram_matrix
+from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design, has_dense_features
 from kernelfields.objective.likelihoods.likelihood import Evaluation
 
@@ -146,17 +150,13 @@ def _combined_parts(own: float, mine: Parts, step: float, theirs: Parts) -> dict
 # What follows runs on the workers.
 
 
-def product_potentials(datafit: LocalDatafit, parts: Parts) -> Potentials:
+def product_potentials(datafit: Datafit, parts: Parts) -> Potentials:
     """Return the potentials of coefficients, by a product with the features."""
-    coefficients = [
-        design.compress(parts[index]) if index in parts else np.empty((0, 0))
-        for index, design in enumerate(datafit.designs)
-    ]
-    return datafit.potentials(coefficients, only=sorted(parts))
+    return datafit.potentials(parts, only=sorted(parts))
 
 
 def combined_potentials(
-    datafit: LocalDatafit,
+    datafit: Datafit,
     parts: Parts,
     own: float,
     mine: Potentials | None,
@@ -174,7 +174,7 @@ def combined_potentials(
     return scaled
 
 
-def evaluate(datafit: LocalDatafit, potentials: Potentials) -> Evaluation | None:
+def evaluate(datafit: Datafit, potentials: Potentials) -> Evaluation | None:
     """Return value, residual and distribution; None where potentials are not finite."""
     return datafit.evaluate(potentials) if potentials.finite else None
 
@@ -193,33 +193,36 @@ class RemoteDesign(Design):
     recipe: Recipe = field(kw_only=True)
 
 
-class DaskDatafit:
+class RemoteLikelihood(NamedTuple):
+    """What is known of the likelihood of all shards; ``family`` is that of no sequences, which is inferred alike."""
+
+    family: ChainFamily
+    value_at_zero: float
+    convex: bool
+    approximation: str | None = None
+    warnings: Sequence[str] = ()
+
+
+class DaskDatafit(Datafit):
     """The designs of a sample in shards; ``datafit`` is the recipe of the shards' own datafits, in the same order."""
 
+    designs: list[RemoteDesign]  # type: ignore[assignment]
     #: There are no passes that keep nothing per position.
     fused = None
-    approximation: str | None = None
-    #: Steps that limited-memory BFGS remembers: as many as on threads, for the same iterates.
-    usual_pairs = LocalDatafit.usual_pairs
 
     def __init__(self, group: ShardGroup, datafit: Recipe, designs: Sequence[RemoteDesign], n_labels: int):
-        self.group = group
-        self.designs = list(designs)
-        self.passes = 0.0
-        self.warnings: list[str] = []
-        #: The family of labellings of no sequences: how those of the shards are inferred.
-        self.family = ChainFamily(np.zeros(1, dtype=np.int64), n_labels)
-        values, convex = zip(*group.ask(attrgetter("value_at_zero", "convex"), datafit), strict=True)
-        self.value_at_zero, self.convex = float(sum(values)), all(convex)
-        self._datafit = datafit
-        self._stored_values = max(1, sum(design.stored_values for design in self.designs))
+        values, convex = zip(
+            *group.ask(attrgetter("likelihood.value_at_zero", "likelihood.convex"), datafit), strict=True
+        )
+        family = ChainFamily(np.zeros(1, dtype=np.int64), n_labels)
+        super().__init__(RemoteLikelihood(family, float(sum(values)), all(convex)), designs)  # type: ignore[arg-type]
+        self.group, self._datafit = group, datafit
 
     def frozen(self, coefficients: Sequence[np.ndarray]) -> DaskDatafit:
         """Return the convex likelihood of the labels as they are completed at some coefficients."""
-        parts = {index: np.array(part, dtype=np.float64) for index, part in enumerate(coefficients)}
-        frozen = DaskDatafit(
-            self.group, self.group.recipe(frozen_datafit, self._datafit, parts), self.designs, self.family.n_labels
-        )
+        parts = [np.array(part, dtype=np.float64) for part in coefficients]
+        recipe = self.group.recipe(Datafit.frozen, self._datafit, parts)
+        frozen = DaskDatafit(self.group, recipe, self.designs, self.family.n_labels)
         frozen.passes = self.passes
         return frozen
 
@@ -238,21 +241,19 @@ class DaskDatafit:
     def hessian_response(self, evaluation: RemoteEvaluation, direction: RemotePotentials) -> RemoteGradient:
         """Return the Hessian of the likelihood in the potentials times a direction."""
         arguments = self._datafit, evaluation.recipe, direction.recipe
-        return RemoteGradient(self.group, self.group.recipe(LocalDatafit.hessian_response, *arguments))
+        return RemoteGradient(self.group, self.group.recipe(Datafit.hessian_response, *arguments))
 
     def pull_back(self, residual: RemoteGradient, only: Sequence[int] | None = None) -> list[np.ndarray]:
         """Turn a gradient in potentials into one in the coefficients of each set (of those in ``only``)."""
         chosen = list(range(len(self.designs)) if only is None else only)
         self._count(chosen)
-        answers = self.group.ask(pull_back, self._datafit, residual.recipe, chosen)
+        answers = self.group.ask(Datafit.pull_back, self._datafit, residual.recipe, chosen)
         return [np.sum(parts, axis=0) for parts in zip(*answers, strict=True)]
 
     def start_curvature(self, index: int) -> float:
         """Return about how curved the likelihood is in one coordinate of a set, before any label is known."""
-        squares, weights, counts = np.sum(self.group.ask(start_curvature, self._datafit, index), axis=0)
-        design = self.designs[index]
-        rows = design.shape[0] if design.term.support is None else 1
-        return float(squares / rows * weights / counts) if counts else 0.0
+        curvature, weight, count = np.sum(self.group.ask(start_curvature, self._datafit, index), axis=0)
+        return float(curvature * weight / count) if count else 0.0
 
     def curvature_diagonal(self, evaluation: RemoteEvaluation, index: int) -> np.ndarray | None:
         """Return sum_t z_tf^2 p (1 - p) for every coefficient of a set of sparse weights; None for other sets."""
@@ -260,11 +261,13 @@ class DaskDatafit:
         if design.labels_per_clique != 1 or not design.sparse:
             return None
         self._count([index])
-        return np.sum(self.group.ask(curvature_diagonal, self._datafit, evaluation.recipe, index), axis=0)
+        diagonals = self.group.ask(Datafit.curvature_diagonal, self._datafit, evaluation.recipe, index)
+        return np.sum([diagonal for diagonal in diagonals if diagonal is not None], axis=0)
 
     def curvature_block(self, evaluation: RemoteEvaluation, index: int) -> np.ndarray:
         """Return eq. 30 without the prior: within-clique covariances of one set, (r q, r q)."""
-        return np.sum(self.group.ask(curvature_block, self._datafit, evaluation.recipe, index), axis=0)
+        blocks = self.group.ask(Datafit.curvature_block, self._datafit, evaluation.recipe, index)
+        return np.sum(blocks, axis=0)
 
     def label_residuals(self, residual: RemoteGradient, index: int) -> np.ndarray:
         """Refuse: residuals have a row for each position, and those stay in the shards."""
@@ -274,7 +277,7 @@ class DaskDatafit:
         """Return a bound on the squared norm of a set's gradient outside the span of its pivots."""
         if not self.designs[index].term.has_pivots:
             return 0.0
-        bounds = self.group.ask(LocalDatafit.outside_bound, self._datafit, residual.recipe, index)
+        bounds = self.group.ask(Datafit.outside_bound, self._datafit, residual.recipe, index)
         return float(np.sqrt(bounds).sum()) ** 2
 
     def outside_gradient(self, residual: RemoteGradient, index: int) -> float:
@@ -288,7 +291,7 @@ class DaskDatafit:
 
     def largest_left_outside(self, index: int) -> float:
         """Return the largest k(x, x) - ||z(x)||^2 of a term over the data; zero where no pivots span it."""
-        return max(self.group.ask(LocalDatafit.largest_left_outside, self._datafit, index))
+        return max(self.group.ask(Datafit.largest_left_outside, self._datafit, index))
 
     def feature_rounding(self, residual: RemoteGradient, index: int, coefficients: np.ndarray) -> float:
         """Return about how the value would change if a set's features were not rounded."""
@@ -298,13 +301,10 @@ class DaskDatafit:
         # The factor behind the dual coefficients is the client's: it need not travel.
         dual = design.term.span.dual_coefficients(coefficients)
         arguments = (self._datafit, residual.recipe, index, coefficients, dual)
-        return float(sum(self.group.ask(feature_rounding, *arguments)))
+        return float(sum(self.group.ask(Datafit.feature_rounding, *arguments)))
 
     def stochastic_descent(self) -> None:
         """Return None: there is no stochastic start on a cluster."""
-
-    def step_pairs(self, limit: int, metric: np.ndarray, dense: Sequence[DenseSet]) -> None:
-        """Return None: the steps that limited-memory BFGS remembers are vectors of the client."""
 
     def feature_curvature(self, index: int) -> float:
         """Return the scale of a term's Gram matrix in the metric of its coefficients; zero if it is not worth one."""
@@ -320,7 +320,7 @@ class DaskDatafit:
         """Return the lower half of about Z^T Z of a term with dense features, (r, r)."""
         design = self.designs[index]
         stride = stride_of(design.stored_values // max(1, design.rank), design.rank)
-        return np.sum(self.group.ask(LocalDatafit.feature_gram, self._datafit, index, stride), axis=0)
+        return np.sum(self.group.ask(Datafit.feature_gram, self._datafit, index, stride), axis=0)
 
     def _count(self, chosen: Sequence[int]) -> None:
         self.passes += 0.5 * sum(self.designs[index].stored_values for index in chosen) / self._stored_values
@@ -329,57 +329,13 @@ class DaskDatafit:
 # What follows runs on the workers.
 
 
-def frozen_datafit(datafit: LocalDatafit, parts: Parts) -> LocalDatafit:
-    """Return the convex likelihood of the labels as they are completed at some coefficients."""
-    return datafit.frozen([design.compress(parts[index]) for index, design in enumerate(datafit.designs)])
-
-
-def weights_of(datafit: LocalDatafit, index: int) -> tuple[int, float]:
+def weights_of(datafit: Datafit, index: int) -> tuple[int, float]:
     """Return how many cliques a set has, and the sum of their weights."""
     weights = datafit.likelihood.clique_weights(datafit.designs[index])
     return len(weights), float(weights.sum())
 
 
-def pull_back(datafit: LocalDatafit, residual: Potentials, only: Sequence[int]) -> list[np.ndarray]:
-    """Return the gradient in the coefficients of some sets, over the columns of all shards."""
-    parts = datafit.pull_back(residual, only)
-    return [datafit.designs[index].expand(part) for index, part in zip(only, parts, strict=True)]
-
-
-def start_curvature(datafit: LocalDatafit, index: int) -> tuple[float, float, int]:
-    """Return the sum over coordinates of the curvature at the start, the weight of the cliques, their number."""
-    design = datafit.designs[index]
-    weights = datafit.likelihood.clique_weights(design)
-    rows = design.shape[0] if design.term.support is None else 1
-    return design.start_curvature(len(weights)) * rows, float(weights.sum()), len(weights)
-
-
-def curvature_diagonal(datafit: LocalDatafit, evaluation: Evaluation, index: int) -> np.ndarray:
-    """Return the diagonal of the curvature of a set, over the columns of all shards."""
-    diagonal = datafit.curvature_diagonal(evaluation, index)
-    assert diagonal is not None
-    return datafit.designs[index].expand(diagonal)
-
-
-def curvature_block(datafit: LocalDatafit, evaluation: Evaluation, index: int) -> np.ndarray:
-    """Return the curvature of a set, over the columns of all shards."""
-    design = datafit.designs[index]
-    block = datafit.curvature_block(evaluation, index)
-    rows, outputs = design.shape
-    seen = np.flatnonzero(design.expand(np.ones((rows, 1)))[:, 0])
-    n_rows = len(design.expand(np.zeros((rows, 1))))
-    if n_rows == rows:
-        return block
-    places = (seen[:, None] * outputs + np.arange(outputs)).ravel()
-    full = np.zeros((n_rows * outputs, n_rows * outputs))
-    full[np.ix_(places, places)] = block
-    return full
-
-
-def feature_rounding(
-    datafit: LocalDatafit, residual: Potentials, index: int, coefficients: np.ndarray, dual: np.ndarray
-) -> float:
-    """Return about how the value would change if the features were not rounded."""
-    design = datafit.designs[index]
-    assert design.origin is not None
-    return design.origin.rounding(design.features, coefficients, dual, datafit.label_residuals(residual, index))
+def start_curvature(datafit: Datafit, index: int) -> tuple[float, float, int]:
+    """Return the curvature of a set at the start, all cliques of weight one, the sum of their weights, their number."""
+    count, weight = weights_of(datafit, index)
+    return datafit.designs[index].start_curvature(count), weight, count

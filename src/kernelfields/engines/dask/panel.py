@@ -212,11 +212,6 @@ class DaskPanel(PivotGrowth):
         return sum(standing.residual for standing in self._standings) / total if total > 0 else 0.0
 
     @property
-    def exhausted(self) -> bool:
-        """Whether no input is left whose residual is above its floor."""
-        return self.n_outside == 0
-
-    @property
     def n_outside(self) -> int:
         """How many inputs can become pivots."""
         return sum(standing.n_outside for standing in self._standings)

@@ -20,18 +20,18 @@ import scipy.sparse
 from kernelfields.basis.selection import AllPoints, Basis, Gradient
 from kernelfields.basis.subspace import ExplicitSubspace
 from kernelfields.engines.dask.datafit import DaskDatafit, RemoteDesign
-from kernelfields.engines.dask.panel import DaskPanel, ShardPanel, stacked_rows
+from kernelfields.engines.dask.panel import DaskPanel, stacked_rows
 from kernelfields.engines.dask.shards import SHARD, Recipe, Shard, ShardGroup, Taken
 from kernelfields.engines.engine import SampleSettings
+from kernelfields.engines.threads import LocalSample
 from kernelfields.fields.cliques import CliqueSet
 from kernelfields.fields.reading import Matrix
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.kernels.kernel import Kernel, check_positive_semidefinite
-from kernelfields.objective.datafit import LocalDatafit
-from kernelfields.objective.designs.design import Design, FeatureOrigin, LocalDesign, left_outside
+from kernelfields.objective.datafit import Datafit
+from kernelfields.objective.designs.design import Design, LocalDesign
 from kernelfields.objective.designs.memory import check_features_fit, feature_dtype
 from kernelfields.objective.designs.pairs import Support
-from kernelfields.objective.likelihoods.likelihood import likelihood_of
 from kernelfields.objective.term import Term
 
 # As many as check_positive_semidefinite looks at.
@@ -63,7 +63,8 @@ class DaskSample:
     def datafit(self, designs: Sequence[Design]) -> DaskDatafit:
         """Return the likelihood of the chains in the coefficients of some terms."""
         remote = [design for design in designs if isinstance(design, RemoteDesign)]
-        recipe = self.group.recipe(shard_datafit, SHARD, self.spec, *(design.recipe for design in remote))
+        sample = self._in_shards(self.settings.dtype)
+        recipe = self.group.recipe(shard_datafit, sample, *(design.recipe for design in remote))
         return DaskDatafit(self.group, recipe, remote, self.spec.n_labels)
 
     def design(self, term: Term, view: DaskView | None = None, panel: DaskPanel | None = None) -> RemoteDesign:
@@ -71,7 +72,7 @@ class DaskSample:
         group, n_labels = self.group, self.spec.n_labels
         if term.tied_everywhere:
             term = replace(term, support=self._support(term, None))
-            recipe = group.recipe(constant_design, SHARD, travelling(term), n_labels)
+            recipe = group.recipe(LocalSample.design, self._in_shards(self.settings.dtype), travelling(term))
             return RemoteDesign(term, n_labels, 1, np.dtype(np.float32), 0, recipe=recipe)
         view = view or self.view(term.name, term.clique)
         if isinstance(term.subspace, ExplicitSubspace):
@@ -79,13 +80,18 @@ class DaskSample:
         rank = term.subspace.rank
         if panel is not None:
             dtype = panel.dtype
-            recipe = group.recipe(pivot_design, SHARD, panel.recipe, travelling(term), n_labels)
+            recipe = group.recipe(LocalSample.design, self._in_shards(dtype), travelling(term), None, panel.recipe)
         else:
             dtype = feature_dtype(self.settings.dtype, view.n_rows * rank, self.settings.tol)
             group.ask(check_room, view.recipe, term.name, rank, dtype)
             span = replace(travelling(term), subspace=term.subspace)
-            recipe = group.recipe(continued_design, SHARD, Taken(view.recipe), span, n_labels, dtype)
+            recipe = group.recipe(LocalSample.design, self._in_shards(dtype), span)
         return RemoteDesign(term, n_labels, rank, dtype, view.n_rows * rank, recipe=recipe)
+
+    def _in_shards(self, dtype: np.dtype | None) -> Recipe:
+        """Return the recipe of the samples that shards make of their chains, with features of one precision."""
+        settings = replace(self.settings, dtype=dtype)
+        return self.group.recipe(shard_sample, SHARD, self.spec, settings)
 
     def _explicit_design(self, term: Term, view: DaskView) -> RemoteDesign:
         """Return a term whose features are explicit, of the columns that some shard has."""
@@ -282,36 +288,19 @@ def observed_pairs(
     return stored.shape[1], keys, np.bincount(places, weights=stored.data, minlength=len(keys))
 
 
-def constant_design(shard: Shard, term: Term, n_labels: int) -> LocalDesign:
-    """Return a term whose potential is the same at all its cliques."""
-    return LocalDesign.of_features(term, None, n_labels, positions=term.clique.positions(shard.chains))
+def shard_sample(shard: Shard, spec: FamilySpec, settings: SampleSettings) -> LocalSample:
+    """Return the chains of this shard as a sample."""
+    return LocalSample(shard.chains, spec, replace(settings, workers=shard.workers))
 
 
 def explicit_design(
     shard: Shard, features: Matrix, term: Term, n_labels: int, occupied: np.ndarray | None
 ) -> LocalDesign:
     """Return a term with explicit features, of the columns that some shard has."""
-    features = features if occupied is None else features[:, occupied]
-    return LocalDesign.of_features(term, features, n_labels, positions=term.clique.positions(shard.chains))
+    features, positions = features if occupied is None else features[:, occupied], term.clique.positions(shard.chains)
+    return LocalDesign.of_features(term, features, n_labels, positions=positions, every_column=True)
 
 
-def pivot_design(shard: Shard, panel: ShardPanel, term: Term, n_labels: int) -> LocalDesign:
-    """Return a term whose features are the columns of a panel."""
-    origin = FeatureOrigin(panel.kernel, panel.pivot_inputs, panel.inputs, panel.residual)
-    positions = term.clique.positions(shard.chains)
-    return LocalDesign.of_features(term, panel.features, n_labels, positions=positions, origin=origin)
-
-
-def continued_design(shard: Shard, inputs: Matrix, term: Term, n_labels: int, dtype: np.dtype) -> LocalDesign:
-    """Return a term whose subspace is there already."""
-    subspace = term.span
-    features = subspace.features(inputs, dtype)
-    left = left_outside(subspace, inputs, features)
-    origin = FeatureOrigin(subspace.kernel, subspace.pivots, inputs, left)
-    positions = term.clique.positions(shard.chains)
-    return LocalDesign.of_features(term, features, n_labels, positions=positions, origin=origin)
-
-
-def shard_datafit(shard: Shard, spec: FamilySpec, *designs: LocalDesign) -> LocalDatafit:
+def shard_datafit(sample: LocalSample, *designs: LocalDesign) -> Datafit:
     """Return the likelihood of the chains of this shard."""
-    return LocalDatafit(likelihood_of(shard.chains, designs, spec, shard.workers), designs)
+    return sample.datafit(designs)

@@ -42,7 +42,7 @@ def forward_backward(
     predicted, scale = inverse_predicted, torch.empty_like(top)
     predicted[:n_sequences] = 0.0
     _normalise(alpha[:n_sequences], scale[:n_sequences])
-    for here, before in steps.forward_steps():
+    for here, before in steps.pairs:
         forward_product(alpha[before], transfer, here, predicted[here])
         _normalise(alpha[here].mul_(predicted[here]), scale[here])
     never = predicted == 0.0
@@ -52,7 +52,7 @@ def forward_backward(
     marginals.copy_(alpha)
     gamma = torch.empty_like(alpha[n_sequences : 2 * n_sequences])
     future = torch.empty_like(gamma)
-    for here, before in steps.backward_steps():
+    for here, before in reversed(steps.pairs):
         count = here.stop - here.start
         torch.mul(marginals[here], inverse_predicted[here], out=gamma[:count])
         backward_product(gamma[:count], transfer, here, future[:count])
@@ -73,7 +73,7 @@ def _normalise(rows: torch.Tensor, scale: torch.Tensor) -> None:
 def underflown(node: torch.Tensor, edge: torch.Tensor, alpha: torch.Tensor, steps: DeviceSteps) -> torch.Tensor:
     """Return which sequences, by rank, (S,), have a tiny probability that is not structurally zero."""
     reachable = node > -torch.inf
-    for here, before in steps.forward_steps():
+    for here, before in steps.pairs:
         allowed = (edge if edge.shape[0] == 1 else edge[here]) > -torch.inf
         ways = torch.zeros(reachable[here].shape, dtype=torch.float32, device=node.device)
         forward_product(reachable[before].to(ways.dtype), allowed.to(ways.dtype), slice(None), ways)
@@ -95,7 +95,7 @@ def score_expectations(
     past = d_node.clone()
     weighted = torch.empty_like(d_node[n_sequences : 2 * n_sequences])
     gamma, expected = torch.empty_like(weighted), torch.empty_like(weighted)
-    for here, before in steps.forward_steps():
+    for here, before in steps.pairs:
         count = here.stop - here.start
         torch.mul(alpha[before], past[before], out=weighted[:count])
         forward_product(weighted[:count], transfer, here, expected[:count])
@@ -107,7 +107,7 @@ def score_expectations(
     ahead = alpha / marginals
     ahead.masked_fill_(marginals < NO_SAY, 0.0)
     ahead.index_fill_(0, steps.ends, 0.0)
-    for here, before in steps.backward_steps():
+    for here, before in reversed(steps.pairs):
         count = here.stop - here.start
         torch.mul(marginals[here], inverse_predicted[here], out=gamma[:count])
         torch.add(ahead[here], d_node[here], out=weighted[:count])

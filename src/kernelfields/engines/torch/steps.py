@@ -67,11 +67,6 @@ class StepOrder:
         return len(self.counts)
 
     @cached_property
-    def runs(self) -> list[tuple[int, int]]:
-        """First row of every step and the row behind its last."""
-        return [(int(first), int(last)) for first, last in pairwise(self.begins)]
-
-    @cached_property
     def ends(self) -> np.ndarray:
         """Row of the last position of every sequence, by rank, (S,)."""
         return self.begins[self.lengths - 1] + np.arange(self.n_sequences)
@@ -94,12 +89,6 @@ class StepOrder:
             links.append((before, after, count))
         return links
 
-    def places(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the rows of some packed positions (n,), rising, and the order that their own rows take."""
-        rows = self.inverse[positions]
-        order = np.argsort(rows, kind="stable")
-        return rows[order], order
-
 
 # Rows to a block of ``linked``: a device multiplies many short blocks side by side, one long one alone.
 _BLOCK_ROWS = 512
@@ -112,56 +101,35 @@ class DeviceSteps:
         self.order = order
         # "cuda" has tensors on "cuda:0": take the name that tensors will have.
         self.device = torch.empty(0, device=device).device
-
-    @cached_property
-    def ranks(self) -> torch.Tensor:
-        """Rank of the sequence of every row, (N,)."""
-        return self._tensor(self.order.ranks)
-
-    @cached_property
-    def ends(self) -> torch.Tensor:
-        """Row of the last position of every sequence, by rank, (S,)."""
-        return self._tensor(self.order.ends)
-
-    @cached_property
-    def begins(self) -> torch.Tensor:
-        """First row of every step, and N, (T + 1,)."""
-        return self._tensor(self.order.begins)
-
-    @cached_property
-    def lengths(self) -> torch.Tensor:
-        """Length of every sequence, by rank, (S,)."""
-        return self._tensor(self.order.lengths)
+        #: The row of every position and the position of every row, (N,).
+        self.inverse, self.permutation = self._tensor(order.inverse), self._tensor(order.permutation)
+        #: Rank and number of the sequence of every row, (N,).
+        self.ranks, self.items = self._tensor(order.ranks), self._tensor(order.sequences[order.ranks])
+        #: Rank of every sequence, (S,); by rank, the row of its last position and its length.
+        self.sequence_ranks = self._tensor(np.argsort(order.sequences))
+        self.ends, self.lengths = self._tensor(order.ends), self._tensor(order.lengths)
+        #: First row of every step, and N, (T + 1,).
+        self.begins = self._tensor(order.begins)
+        #: Rows of step t and the rows before them, for t = 1, 2, ...
+        self.pairs = [
+            (slice(first, last), slice(before, before + last - first))
+            for (before, first), (_, last) in pairwise(pairwise(order.begins.tolist()))
+        ]
 
     def _tensor(self, array: np.ndarray) -> torch.Tensor:
         return torch.as_tensor(array, dtype=torch.int64, device=self.device)
 
-    def forward_steps(self) -> list[tuple[slice, slice]]:
-        """Return (rows of step t, rows before them) for t = 1, 2, ..."""
-        return self._steps
-
-    def backward_steps(self) -> list[tuple[slice, slice]]:
-        """Return (rows of step t, rows before them) for the last step t, the one before it, ..."""
-        return self._steps[::-1]
-
-    @cached_property
-    def _steps(self) -> list[tuple[slice, slice]]:
-        runs = self.order.runs
-        return [
-            (slice(first, last), slice(before, before + last - first)) for (before, _), (first, last) in pairwise(runs)
-        ]
-
     def sums(self, rows: torch.Tensor) -> torch.Tensor:
         """Return the sum of one number per position (N,) over every sequence, (S,), from first to last."""
         totals = rows[: self.order.n_sequences].clone()
-        for here, _ in self.forward_steps():
+        for here, _ in self.pairs:
             totals[: here.stop - here.start].add_(rows[here])
         return totals
 
     def any_of(self, rows: torch.Tensor) -> torch.Tensor:
         """Return whether any position of a sequence has a flag, (S,), of flags (N,)."""
         flags = rows[: self.order.n_sequences].clone()
-        for here, _ in self.forward_steps():
+        for here, _ in self.pairs:
             flags[: here.stop - here.start].logical_or_(rows[here])
         return flags
 

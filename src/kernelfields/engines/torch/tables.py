@@ -32,7 +32,7 @@ import copy
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse
@@ -52,42 +52,27 @@ _LARGEST_EXPONENT = 15
 ALIGNMENT = 8
 
 
-class Operand(Protocol):
-    """How a thin operand is written for a product, and how the product is read."""
+class Operand:
+    """How a thin operand X is written for a product, and how the product is read: here, X itself in one precision."""
+
+    def __init__(self, dtype: torch.dtype = torch.float32):
+        self.dtype = dtype
 
     def scale(self, X: torch.Tensor) -> torch.Tensor | None:
         """Return what ``parts`` and ``combined`` need of all rows of X."""
+        return None
 
     def parts(self, X: torch.Tensor, scale: torch.Tensor | None) -> torch.Tensor:
         """Return some rows of X as they enter the product, (m, p)."""
-
-    def combined(self, products: torch.Tensor, n_columns: int, scale: torch.Tensor | None) -> torch.Tensor:
-        """Return products (..., p) with parts as products with X, (..., q) float64."""
-
-
-class WholeOperand:
-    """X itself in one precision, for devices and precisions that need no parts."""
-
-    def __init__(self, dtype: torch.dtype):
-        self.dtype = dtype
-
-    def scale(self, X: torch.Tensor) -> None:
-        """Nothing is needed."""
-
-    def parts(self, X: torch.Tensor, scale: torch.Tensor | None) -> torch.Tensor:
-        """Return X rounded."""
         return X.to(self.dtype)
 
     def combined(self, products: torch.Tensor, n_columns: int, scale: torch.Tensor | None) -> torch.Tensor:
-        """Return the products in float64."""
+        """Return products (..., p) with parts as products with X, (..., q) float64."""
         return products.to(torch.float64)
 
 
-class SplitTF32:
-    """X = H + L with 11 significant bits each, stored in float32."""
-
-    def scale(self, X: torch.Tensor) -> None:
-        """Nothing is needed: float32 has exponents enough."""
+class SplitTF32(Operand):
+    """X = H + L with 11 significant bits each, stored in float32, which has exponents enough."""
 
     def parts(self, X: torch.Tensor, scale: torch.Tensor | None) -> torch.Tensor:
         """Return H and L side by side."""
@@ -101,7 +86,7 @@ class SplitTF32:
         return wide[..., :n_columns] + wide[..., n_columns:]
 
 
-class SplitHalf:
+class SplitHalf(Operand):
     """X = 2^e (H + 2^-11 L) in float16, with e of each column."""
 
     def scale(self, X: torch.Tensor) -> torch.Tensor:
@@ -157,11 +142,9 @@ class TorchTable:
     """A dense Z (n, r) on ``device``, stored as float64, float32 or half.
 
     ``features`` is an array or a tensor; it is shared where storage changes nothing, otherwise copied by blocks of
-    rows. ``order`` lists the rows to store, by which they can be put in another order. ``overwrite`` rounds a
-    float32 tensor in place instead of copying it. With ``matrix_units`` Z and the thin operands are rounded and split
-    for TF32 or float16; None means on CUDA. ``dtype`` is the precision of the products in terms of NumPy. Blocks have
-    at most ``block_rows`` rows; products of ``summed_rows`` are summed before float64 takes over, which leaves enough
-    batches to keep all of a device busy.
+    rows. With ``matrix_units`` Z and the thin operands are rounded and split for TF32 or float16; None means on CUDA.
+    ``dtype`` is the precision of the products in terms of NumPy. Blocks have at most ``block_rows`` rows; products of
+    ``summed_rows`` are summed before float64 takes over, which leaves enough batches to keep all of a device busy.
     """
 
     def __init__(
@@ -170,31 +153,26 @@ class TorchTable:
         storage: str = "float32",
         device: Device = None,
         *,
-        order: np.ndarray | None = None,
-        overwrite: bool = False,
         matrix_units: bool | None = None,
         block_rows: int = 2**18,
         summed_rows: int = 2**14,
     ):
         if storage not in STORAGES:
             raise ValueError(f"storage must be one of {', '.join(STORAGES)}, got {storage!r}")
-        if overwrite and order is not None:
-            raise ValueError("features cannot be put in another order in place: leave out order or overwrite")
         self.storage = storage
         self.device = device_of(device, features)
-        self.shape: tuple[int, int] = (features.shape[0] if order is None else len(order), features.shape[1])
+        self.shape: tuple[int, int] = (features.shape[0], features.shape[1])
         self.dtype = np.dtype(np.float64 if storage == "float64" else np.float32)
         self.stored_values = self.shape[0] * self.shape[1]
         units = self.device.type == "cuda" if matrix_units is None else matrix_units
         self._units = units and storage != "float64"
-        self._squared = False
         self._block_rows, self._summed_rows = block_rows, summed_rows
-        self._operand: Operand = WholeOperand(torch.float64 if storage == "float64" else torch.float32)
+        self._operand = Operand(torch.float64 if storage == "float64" else torch.float32)
         if self._units:
             self._operand = SplitHalf() if storage == "half" else SplitTF32()
         self._scale: torch.Tensor | None = None  # Z = stored / scale, column by column
         try:
-            self._stored = self._store(features, order, overwrite)
+            self._stored = self._store(features)
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise
@@ -205,35 +183,28 @@ class TorchTable:
                 f"Use a smaller rank or storage='half'. PyTorch's message: {error}"
             ) from error
 
-    def _store(self, features: np.ndarray | torch.Tensor, order: np.ndarray | None, overwrite: bool) -> torch.Tensor:
+    def _store(self, features: np.ndarray | torch.Tensor) -> torch.Tensor:
         n_rows, rank = self.shape
         dtype = STORAGES[self.storage]
         rounded = self._units or self.storage == "half"
-        if not rounded and order is None:
+        if not rounded:
             return tensor_from(features, self.device, dtype)
-        index: Array | None = order
-        if order is not None and isinstance(features, torch.Tensor):
-            index = tensor_from(order, features.device)
 
         def given(rows: slice) -> torch.Tensor:
-            return tensor_from(features[rows if index is None else index[rows]], self.device)
+            return tensor_from(features[rows], self.device)
 
         width = rank
         if self.storage == "half":
             width, self._scale = rounded_up(rank), self._column_scale(given)
-        if overwrite and isinstance(features, torch.Tensor) and features.dtype == dtype:
-            stored = features
-        else:
-            stored = torch.empty((n_rows, width), dtype=dtype, device=self.device)
-            stored[:, rank:] = 0
+        stored = torch.empty((n_rows, width), dtype=dtype, device=self.device)
+        stored[:, rank:] = 0
 
         def fill(rows: slice) -> None:
             block = given(rows)
             if self._scale is not None:
-                block = block * self._scale.to(block.dtype)
-            elif rounded:
-                block = round_to_tf32(block.to(torch.float32))
-            stored[rows, :rank] = block
+                stored[rows, :rank] = block * self._scale.to(block.dtype)
+            else:
+                stored[rows, :rank] = round_to_tf32(block.to(torch.float32))
 
         self._by_blocks(fill, "the copy of the features", 24 * rank)
         return stored
@@ -269,15 +240,12 @@ class TorchTable:
     def _converted(self) -> bool:
         """Whether rows are multiplied in another form than they are stored in."""
         # Only CUDA has products of float16 that are summed and returned in float32.
-        whole = self.device.type != "cuda" or not self._units
-        return self._squared or (self.storage == "half" and whole)
+        return self.storage == "half" and (self.device.type != "cuda" or not self._units)
 
     def _factor(self, rows: slice) -> torch.Tensor:
         """Return stored rows in the form in which they are multiplied."""
         block = self._stored[rows]
-        if self._converted and self.storage == "half":
-            block = block.to(torch.float32)
-        return block.square() if self._squared else block
+        return block.to(torch.float32) if self._converted else block
 
     def _multiplied(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
         """Return left @ right, or one product for each entry of a first axis."""
@@ -303,16 +271,6 @@ class TorchTable:
         self._by_blocks(add, "the squares of the features", 16 * len(sums))
         sums = sums[: self.shape[1]]
         return float((sums if self._scale is None else sums / self._scale.square()).sum()) / self.shape[1]
-
-    def squared(self) -> TorchTable:
-        """Return the table of z_tr^2, which shares the stored Z and squares block by block."""
-        if self._squared:
-            raise ValueError("squares of squares are not needed anywhere, and not made")
-        table = copy.copy(self)
-        table._squared = True
-        table._operand = WholeOperand(torch.float64 if self.storage == "float64" else torch.float32)
-        table._scale = None if self._scale is None else self._scale.square()
-        return table
 
     def product(self, coefficients: Array, workers: Workers | None = None) -> torch.Tensor:
         """Return Z V, (n, q) float64 on the device, for an array or a tensor V (r, q); ``workers`` is not used."""

@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -76,13 +76,6 @@ def kernel_quadratic_form(kernel: Kernel, inputs: Rows, residuals: np.ndarray) -
     return max(total, 0.0)
 
 
-class SomeRows(Protocol):
-    """Rows that are read by their numbers."""
-
-    def __getitem__(self, rows: np.ndarray, /) -> np.ndarray:
-        """Return some rows."""
-
-
 @dataclass
 class FeatureOrigin:
     """Kernel and pivots (r, d) behind features, their inputs (n, d), and k(x, x) - ||z(x)||^2, (n,)."""
@@ -96,7 +89,7 @@ class FeatureOrigin:
         """Return sum_t ||R_t|| sqrt(d_t), a bound on the norm of the gradient outside the span, from ||R_t||."""
         return float(norms @ np.sqrt(np.maximum(self.residual_diagonal, 0.0)))
 
-    def rounding(self, stored: SomeRows, coefficients: np.ndarray, dual: np.ndarray, residuals: SomeRows) -> float:
+    def rounding(self, stored: Array, coefficients: np.ndarray, dual: np.ndarray, residuals: Array) -> float:
         """Return the change of the value if features were exact; some rows of features and residuals are read.
 
         ``dual`` are the weights of the kernel functions at the pivots that belong to ``coefficients``.
@@ -108,7 +101,7 @@ class FeatureOrigin:
             some = rows[begin : begin + _AT_ONCE]
             exact = self.kernel(self.inputs[some], self.pivots) @ dual
             kept = np.asarray(stored[some], dtype=np.float64) @ coefficients
-            total += float(np.vdot(residuals[some], exact - kept))
+            total += float(np.vdot(on_host(residuals[some]), exact - kept))
         return n_rows / max(1, len(rows)) * total
 
 
@@ -211,7 +204,6 @@ class LocalDesign(Design):
 
     ``positions`` are the rows of the data that carry a clique (None: all), ``table`` the products with the matching
     rows Z (None: the constant 1), and ``origin`` the kernel and pivots behind the features, where there are any.
-    ``row_order`` numbers the given row in each row of the table (None: in order).
 
     Coefficients are arrays of NumPy; scores and residuals are what the table computes with, tensors on a device.
     """
@@ -219,7 +211,6 @@ class LocalDesign(Design):
     positions: np.ndarray | None = None
     table: FeatureTable | None = None
     origin: FeatureOrigin | None = None
-    row_order: np.ndarray | None = None
     _device_factor: Array | None = field(default=None, init=False, repr=False)
 
     @classmethod
@@ -231,15 +222,19 @@ class LocalDesign(Design):
         *,
         positions: np.ndarray | None = None,
         origin: FeatureOrigin | None = None,
+        every_column: bool = False,
     ) -> LocalDesign:
-        """Return the design of features (n, r): an array, a CSR matrix, a table, or None for the constant 1."""
+        """Return the design of features (n, r): an array, a CSR matrix, a table, or None for the constant 1.
+
+        ``every_column`` keeps those columns of a CSR matrix, too, that no row has.
+        """
         if features is None:
             # A constant does not lower or raise the precision of others.
             return cls(term, n_labels, 1, np.dtype(np.float32), 0, positions=positions)
         sparse, density, n_columns, occupied = is_sparse(features), 1.0, features.shape[1], None
         if is_sparse(features):
             kept = features
-            if term.support is None:
+            if term.support is None and not every_column:
                 # A feature that no training input has keeps the coefficient zero: leave its column out.
                 present = np.unique(features.indices)
                 if len(present) < n_columns:
@@ -312,6 +307,13 @@ class LocalDesign(Design):
         factor = self._factor_like(variances)
         table: SparseTable | PairTable = self.table  # type: ignore[assignment]  # one with sparse features
         return table.squared().transposed_product(variances if factor is None else variances @ factor**2, workers)
+
+    def labels_like(self, rows: Array) -> Array:
+        """Return the label factor A (L^k, q), the identity where there is none, as an array or a tensor like rows."""
+        if self.term.label_factor is not None:
+            return self._factor_like(rows)
+        identity = np.eye(self.n_configurations)
+        return identity if isinstance(rows, np.ndarray) else rows.new_tensor(identity)
 
     def _factor_like(self, rows: Array) -> Array | None:
         """Return the label factor as an array or, for tensors, a tensor on their device."""
