@@ -192,8 +192,10 @@ def test_empty_sequences_have_empty_answers():
     assert with_empty.predict_single([]) == []
     assert with_empty.predict([]).shape == (0,)
     assert with_empty.score([[], X[0]], [[], y[0]]) == without.score([X[0]], [y[0]])
-    with pytest.raises(TypeError, match="sequence 1, position 0") as error:
+    with pytest.raises(TypeError, match="sequence 2, position 0"):
         with_empty.predict([[], X[0], [3.0]])
+    with pytest.raises(TypeError, match="sequence 1, position 0") as error:
+        CRF().fit([[], X[0], [3.0]], [[], y[0], y[0][:1]])
     assert "counted without the 1 empty" in error.value.__notes__[0]
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques, OrderCliques, SkipCliques
 from kernelfields.fields.chains import Chains
+from kernelfields.fields.reading import pack_inputs
 from kernelfields.kernels.stationary import RBF
 
 L, T = 3, 5
@@ -34,7 +35,7 @@ def crf():
 
 def all_scores(crf, x):
     """Scores of all labellings of one sequence, from the fitted sets and nothing else."""
-    chains, _ = Chains.from_sequences([x])
+    chains = Chains(*pack_inputs([x]))
     length = len(x)
     labellings = np.array(list(itertools.product(range(L), repeat=length)))
     scores = np.zeros(len(labellings))

@@ -183,3 +183,40 @@ def test_weights_of_a_class_count_once_for_a_sequence():
 def test_classes_that_cannot_be_used_are_named(labels, words):
     with pytest.raises(ValueError, match=words):
         SequenceClassifier(**SETTINGS).fit(X[:2], labels)
+
+
+def test_questions_about_classes_follow_from_their_probabilities(fitted):
+    some = X[:5]
+    chances = fitted.predict_proba(some)
+    np.testing.assert_allclose(fitted.predict_log_proba(some), np.log(chances), rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(fitted.entropy(some), -np.sum(chances * np.log(chances), axis=1), atol=1e-9)
+    numbers = [fitted.classes_.tolist().index(label) for label in y[:5]]
+    likelihoods = fitted.log_likelihood(some, y[:5], per_item=True)
+    np.testing.assert_allclose(likelihoods, np.log(chances[np.arange(5), numbers]), atol=1e-9)
+    for (first, second), row in zip(fitted.predict_nbest(some, 5), chances, strict=True):
+        assert [first[0], second[0]] == fitted.classes_[np.argsort(-row)].tolist()
+        np.testing.assert_allclose(np.exp([first[1], second[1]]), np.sort(row)[::-1])
+    drawn = fitted.sample(some, 2000, random_state=0)
+    assert drawn.shape == (2000, 5)
+    np.testing.assert_allclose((drawn == fitted.classes_[1]).mean(axis=0), chances[:, 1], atol=0.05)
+    assert fitted.sample(some, random_state=0).shape == (5,)
+
+
+def test_questions_about_classes_of_which_something_is_known(fitted):
+    told = ["up", None, {"up": 0.2, "down": 0.8}, {"up", "down"}]
+    chances = fitted.predict_proba(X[:4]) * [[0.0, 1.0], [1.0, 1.0], [1.0, 0.25], [1.0, 1.0]]
+    expected = chances / chances.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(fitted.predict_proba(X[:4], known=told), expected, atol=1e-9)
+    np.testing.assert_allclose(
+        fitted.log_likelihood(X[:4], told, per_item=True), np.log(chances.sum(axis=1)), atol=1e-9
+    )
+    np.testing.assert_allclose(fitted.entropy(X[:4], known=told)[0], 0.0, atol=1e-12)
+    assert fitted.predict_nbest(X[:1], 2, known=["down"])[0][0][0] == "down"
+    table = fitted.filled(X[:4], told, tokens=["a", "b", "c", "d"])
+    assert table.n_known == 1
+    assert sorted(row.token for row in table.rows) == ["b", "c", "d"]
+    assert [row.probability for row in table.rows] == sorted(row.probability for row in table.rows)
+    with pytest.raises(ValueError, match="known: unknown label 'left' at sample 0"):
+        fitted.entropy(X[:1], known=["left"])
+    with pytest.raises(ValueError, match="k must be a whole number of at least 1"):
+        fitted.predict_nbest(X[:1], 0)

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from kernelfields.features.readers import ChainReader
 from kernelfields.fields.chains import Chains
 
 LENGTHS = [3, 1, 4]
@@ -64,16 +65,15 @@ def test_offsets_must_match_the_rows():
         Chains(np.ones((5, 1)), OFFSETS)
 
 
-def test_from_sequences():
+def test_sequences_are_read_as_chains():
     X = [np.ones((2, 3)), np.zeros((1, 3))]
-    chains, classes = Chains.from_sequences(X, [["b", "a"], ["b"]], sample_weight=[1, 2])
+    reader = ChainReader()
+    chains, classes = reader.learn(X, [["b", "a"], ["b"]], sample_weight=[1, 2])
     assert classes.tolist() == ["a", "b"]
     np.testing.assert_array_equal(chains.labels, [1, 0, 1])
     np.testing.assert_array_equal(chains.weights, [1, 2])
-    again, classes = Chains.from_sequences(X, [["b", "b"], ["b"]], classes=classes)
+    again = reader.read(X, [["b", "b"], ["b"]], classes=classes)
     np.testing.assert_array_equal(again.labels, [1, 1, 1])
-    unlabelled, none = Chains.from_sequences(X)
-    assert unlabelled.labels is None
-    assert none is None
+    assert reader.read(X).labels is None
     with pytest.raises(ValueError, match="sequence 1 has 1 rows in X but 2 labels in y"):
-        Chains.from_sequences(X, [["b", "a"], ["b", "a"]])
+        reader.read(X, [["b", "a"], ["b", "a"]], classes=classes)

@@ -10,7 +10,7 @@ import pytest
 
 from kernelfields.basis.panel import PanelCholesky
 from kernelfields.basis.selection import Gradient, RandomCholesky
-from kernelfields.fields.chains import Chains
+from kernelfields.features.readers import ChainReader
 from kernelfields.kernels.dot_product import Polynomial
 from kernelfields.kernels.stationary import RBF
 from kernelfields.numerics.threads import Workers
@@ -217,7 +217,7 @@ def test_a_posterior_has_the_same_value_and_gradient_wherever_its_features_are(c
     random = np.random.default_rng(6)
     offsets = np.arange(0, N_ROWS + 1, 7)
     X = [inputs()[a:b] for a, b in pairwise(offsets)]
-    chains, _ = Chains.from_sequences(X, np.split(random.integers(0, 3, N_ROWS), offsets[1:-1]))
+    chains, _ = ChainReader().learn(X, np.split(random.integers(0, 3, N_ROWS), offsets[1:-1]))
     points = []
     for place in (None, columns(N_ROWS, RANK, np.float64)):
         common = {"positions": None, "n_labels": 3, "prior_variance": 2.0}

@@ -14,6 +14,7 @@ from kernelfields import (
 )
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.graphs import Graphs
+from kernelfields.fields.reading import pack_inputs
 from kernelfields.inference.choice import plan_inference
 from kernelfields.kernels.stationary import RBF
 from kernelfields.structure.search import StructureSearch
@@ -27,7 +28,7 @@ def sampled(seed, *, lags=(), orders=(), strength=2.0, n_sequences=80, length=10
     """Sequences from a field with known factors beside its node potentials."""
     random = np.random.default_rng(seed)
     X = [random.normal(size=(length, 3)) for _ in range(n_sequences)]
-    chains, _ = Chains.from_sequences(X)
+    chains = Chains(*pack_inputs(X))
     graphs = Graphs.from_chains(chains, lags=lags, orders=orders)
     tables = []
     for factors in graphs.factors:
@@ -106,7 +107,7 @@ def test_bounds_are_the_gradients_of_what_is_not_there_yet():
     labellings = np.stack(np.unravel_index(np.arange(L**6), (L,) * 6), axis=1)
     gradient, covariances = np.zeros((L, L)), np.zeros((L * L, L * L))
     for x, labels in zip(X, y, strict=True):
-        node, edge = potentials_of(crf, Chains.from_sequences([x])[0])
+        node, edge = potentials_of(crf, Chains(*pack_inputs([x])))
         scores = node[np.arange(6), labellings].sum(axis=1) + edge[0][labellings[:, :-1], labellings[:, 1:]].sum(1)
         probability = np.exp(scores - scores.max())
         probability /= probability.sum()

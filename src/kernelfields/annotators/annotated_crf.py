@@ -20,12 +20,11 @@ from kernelfields.annotators.completion import AnnotatedLabels, CrossFittedLabel
 from kernelfields.annotators.confusions import Confusions, prior_counts
 from kernelfields.annotators.reliability import AnnotatorReliability, AnnotatorTable
 from kernelfields.engines.threads import Threads
-from kernelfields.estimators.base import ByItem
 from kernelfields.estimators.chain_crf import ChainCRF, RingCRF
 from kernelfields.estimators.graph_crf import GraphCRF
 from kernelfields.estimators.kernel_classifier import KernelClassifier
+from kernelfields.estimators.questions import ByItem
 from kernelfields.estimators.stored import Functions, StoredEstimator
-from kernelfields.fields.ragged import Ragged, plain_strings
 from kernelfields.fields.reading import SAMPLES, SEQUENCES, check_sample_weight
 from kernelfields.formats.model_file import Document
 from kernelfields.inference.answers import Answers
@@ -166,7 +165,8 @@ class AnnotatedCRF(StoredEstimator):
         self._set_fitted(field, annotations.annotators, confusions.matrices, counts, shares)
         self.objective_path_ = np.array(settings.path)
         self.label_changes_ = np.array(getattr(settings, "changes", []))
-        self.consensus_ = self._presented(settings.best, settings.marginals, annotations)
+        best = settings.best if field._asked_jointly(None) else settings.marginals.argmax(axis=1)
+        self.consensus_ = field._presented([(annotations, self.classes_[best])])  # type: ignore[list-item]
         if len(self.label_changes_) == self.max_steps and self.label_changes_[-1] > self.tol:
             warnings.warn(
                 f"{self.label_changes_[-1]:.2%} of the labels changed in the last of max_steps={self.max_steps} "
@@ -283,22 +283,15 @@ class AnnotatedCRF(StoredEstimator):
 
         Decoded as by :meth:`predict`. For the data of the fit, ``consensus_`` holds them by fields of other folds.
         """
-        said, parts = self._said(y), []
-        for _, given in self._beliefs(X, said):
-            parts.append((given.best_labels(), given.marginals))
-        best, marginals = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-        return self._presented(best, marginals, said)
-
-    def _presented(self, best: np.ndarray, marginals: np.ndarray, said: Annotations) -> ByItem:
-        """Return labels in the form of predictions: jointly the ``best`` (N,), or the most probable ones."""
-        jointly = self.estimator_._asked_jointly(None)
-        labels = self.classes_[best if jointly else marginals.argmax(axis=1)]
-        return labels if is_classifier(self.estimator_) else plain_strings(said.split(labels))
+        said, field = self._said(y), self.estimator_
+        return field._presented(
+            (given.data, self.classes_[field._predicted_numbers(given)]) for _, given in self._beliefs(X, said)
+        )
 
     def consensus_marginals(self, X: object, y: object) -> ByItem:
         """Return p(y_t | x, what annotators said): a (T, L) array per sequence, one (n, L) for samples."""
-        parts = [rows for _, given in self._beliefs(X, self._said(y)) for rows in given.data.split(given.marginals)]
-        return np.concatenate(parts) if is_classifier(self.estimator_) else Ragged(parts)
+        said = self._said(y)
+        return self.estimator_._presented((given.data, given.marginals) for _, given in self._beliefs(X, said))
 
     def log_likelihood(self, X: object, y: object, *, per_item: bool = False) -> float | np.ndarray:
         """Return log p(z | x) of what all annotators said, summed over sequences or for each.

@@ -32,7 +32,6 @@ from sklearn.exceptions import NotFittedError
 
 from kernelfields.compat.feature_sequences import (
     Label,
-    answer_each,
     feature_sequences,
     labelled_sequences,
     the_only_label,
@@ -42,6 +41,7 @@ from kernelfields.compat.metrics import flat_accuracy_score
 from kernelfields.compat.training import Holdout, Options, TrainingLog, read_options
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.features.dicts import FeatureDictEncoder
+from kernelfields.fields.ragged import array_of_objects
 from kernelfields.fields.reading import Matrix, encode_labels
 from kernelfields.models.documents import read_document_of, write_document
 from kernelfields.models.stored_values import check_plain_parameters, record
@@ -127,11 +127,8 @@ def check_weights(field: ChainCRF) -> None:
 
 def _nonzero(matrix: Matrix) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return rows, columns and values of the entries that are not zero, in order of rows and columns."""
-    sparse = scipy.sparse.csr_array(matrix, copy=True)
-    sparse.eliminate_zeros()
-    sparse.sort_indices()
-    rows = np.repeat(np.arange(sparse.shape[0]), np.diff(sparse.indptr))
-    return rows, sparse.indices, sparse.data
+    columns, rows, values = scipy.sparse.find(matrix.T)
+    return rows, columns, values
 
 
 def _keyed(left: np.ndarray, right: np.ndarray, values: np.ndarray) -> dict[tuple, float]:
@@ -266,13 +263,8 @@ class CRF(BaseEstimator):
     def predict_marginals(self, X: object) -> np.ndarray:
         """Return the probability of each label at each position: an array of lists of dicts."""
         field = self._fitted()
-        classes = field.classes_.tolist()
-
-        def answer(sequences: list) -> list:
-            marginals = (np.asarray(table).tolist() for table in field.predict_marginals(sequences))
-            return [[dict(zip(classes, row, strict=True)) for row in table] for table in marginals]
-
-        return answer_each(feature_sequences(X), answer)
+        classes, tables = field.classes_.tolist(), field.predict_marginals(feature_sequences(X))
+        return array_of_objects([[dict(zip(classes, row, strict=True)) for row in table.tolist()] for table in tables])
 
     def predict_marginals_single(self, xseq: object) -> list[dict]:
         """Return the probability of each label at each position of one sequence."""
@@ -391,7 +383,7 @@ class CRF(BaseEstimator):
 
 
 def _predictions(field: ChainCRF | OneLabel, sequences: list) -> np.ndarray:
-    return answer_each(sequences, lambda filled: [np.asarray(labels).tolist() for labels in field.predict(filled)])
+    return array_of_objects([np.asarray(labels).tolist() for labels in field.predict(sequences)])
 
 
 def register_with_eli5(kind: type) -> None:

@@ -7,7 +7,7 @@ as arrays, where sklearn-crfsuite would train on nothing or crash; ValueError fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain
 from typing import TypeGuard
@@ -89,18 +89,6 @@ def without_empty(sequences: list) -> Iterator[list[int]]:
         if len(filled) < len(sequences):
             error.add_note(f"Sequences are counted without the {len(sequences) - len(filled)} empty ones.")
         raise
-
-
-def answer_each(sequences: list, answer: Callable[[list], Iterable]) -> np.ndarray:
-    """Return the answers to all sequences as objects (S,), [] for those that are empty."""
-    answers = np.empty(len(sequences), dtype=object)
-    with without_empty(sequences) as filled:
-        given = answer([sequences[index] for index in filled]) if filled else []
-    for index in range(len(sequences)):
-        answers[index] = []
-    for index, one in zip(filled, given, strict=True):
-        answers[index] = one
-    return answers
 
 
 def _is_iterable(values: object) -> TypeGuard[Iterable]:

@@ -122,7 +122,7 @@ def answers_collections(method: Method) -> Method:
             return method(self, X, *arguments, **settings)
         from kernelfields.engines.dask.collections import map_partitions
 
-        check_is_fitted(self, "field_")
+        check_is_fitted(self)
         chosen = dict(signature.bind(self, X, *arguments, **settings).arguments)
         del chosen["self"], chosen["X"]
         if chosen.get("cliques"):

@@ -6,25 +6,17 @@
 
 A derived class defines a few hooks: how data are read (``_learn``, ``_read``), the family of its labellings
 (``_family_spec``), its terms (``_designs``, by default those of ``_cliques``), and the form of its answers
-(``_presented``). All questions are answered here, for every family alike.
-
-Answers may be conditioned on labels that are known. With log q (N, L) for what is known (fields/evidence.py) and u the
-potentials of the field:
-
-    p(y | x, known)       exp(score(y) + sum_t log q_t(y_t)) / Z(u + log q)
-    log p(known | x)      log Z(u + log q) - log Z(u)
-
-Weights count relative to the largest of their position, so that a label, or a set of allowed ones, has the weight one.
+(``_presented``). Questions about labels are answered here and in questions.py, for every family alike.
 """
 
 from __future__ import annotations
 
 import copy
-import inspect
 import re
 import warnings
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeAlias, cast
 
@@ -32,6 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn import get_config
 from sklearn.base import BaseEstimator
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.basis.selection import Basis
@@ -55,28 +48,26 @@ from kernelfields.estimators.inspecting.explanations import (
     explain_labels,
     input_names,
     likeliest_others,
+    one_row,
 )
 from kernelfields.estimators.inspecting.weights import changed_parameters, summarise_term, tabulate_weights
+from kernelfields.estimators.questions import ByItem, LabelQuestions, Seed
 from kernelfields.estimators.stored import Functions, StoredEstimator
 from kernelfields.features.readers import ChainReader, GraphReader, TableReader
 from kernelfields.features.scaling import uneven_spreads
 from kernelfields.fields.chains import weigh_classes
 from kernelfields.fields.cliques import USUAL_RANK
 from kernelfields.fields.constraints import ConstraintMasks
-from kernelfields.fields.evidence import LabelEvidence, SoftRows, as_evidence, read_labels, share_right
-from kernelfields.fields.ragged import Ragged, per_item, plain_strings
+from kernelfields.fields.evidence import SoftRows, share_right
+from kernelfields.fields.ragged import Ragged
 from kernelfields.fields.reading import (
-    SEQUENCES,
-    Nouns,
     check_class_weight,
     is_empty,
-    locate,
-    plain_label,
     random_generator,
 )
 from kernelfields.formats.model_file import Document
 from kernelfields.inference.answers import Answers
-from kernelfields.inference.choice import FamilySpec, refuse_approximate
+from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.family import EDGE, warn_of_inference
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.labels import LabelKernel
@@ -106,7 +97,13 @@ from kernelfields.models.fit import (
     warn_of_fit,
     warn_of_solution,
 )
-from kernelfields.models.partial import NATS_PER_POSITION, USUAL_TOLERANCE, PartialLabels, resolve_partial_labels
+from kernelfields.models.partial import (
+    NATS_PER_POSITION,
+    USUAL_TOLERANCE,
+    PartialLabels,
+    resolve_partial_labels,
+    with_unlabelled,
+)
 from kernelfields.models.pilot_fit import FALLBACK, MOST_RANK, Choices, Pilot, Settings, Stage, split
 from kernelfields.models.stored_values import record
 from kernelfields.numerics.parameters import (
@@ -132,11 +129,8 @@ from kernelfields.objective.term import Term
 from kernelfields.reports.graph_pictures import LabelledGraph
 from kernelfields.reports.inspection import (
     Explanation,
-    FilledLabel,
-    FilledLabels,
     ModelSummary,
     WeightsTable,
-    words_for,
 )
 from kernelfields.reports.sequences import LabelledSequence
 from kernelfields.solvers.choice import check_solver
@@ -158,14 +152,6 @@ KernelLike: TypeAlias = Kernel | str | Callable[..., np.ndarray] | BaseEstimator
 BasisLike = Basis | str
 LabelKernelLike = LabelKernel | str | np.ndarray
 EngineLike = Engine | str
-Seed = int | np.random.Generator | np.random.RandomState | None
-
-#: Answers with one entry for each item: a list of arrays, or one array, as the estimator has it.
-ByItem: TypeAlias = Any
-#: Labellings of each item with their log-probabilities.
-Ranked: TypeAlias = list[list[tuple[Any, float]]]
-#: What to show for each position of each item, such as its word.
-Tokens: TypeAlias = Sequence[Sequence[object] | None]
 
 #: Terms on a sample, and the coefficients to start from, None for zero.
 Start: TypeAlias = tuple[list[Design], list[np.ndarray] | None]
@@ -215,13 +201,12 @@ class FieldParameters(StoredEstimator):
 
 
 @declares_parameters
-class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
+class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], metaclass=ABCMeta):
     """A field as a scikit-learn estimator; see the module for the hooks of those that derive from it."""
 
-    #: How data are read, the kind of the family of labellings, and what messages call items and their positions.
+    #: How data are read, and the kind of the family of labellings.
     _reads: ClassVar[type[ChainReader | GraphReader | TableReader]]
     _family_kind: ClassVar[str]
-    _nouns: ClassVar[Nouns] = SEQUENCES
 
     classes_: np.ndarray = attribute()
     n_features_in_: int = attribute()
@@ -300,6 +285,11 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         """Return how to fit to labels that are partly known; raise if the settings cannot be used."""
         return resolve_partial_labels(getattr(self, "partial_labels", None))
 
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
     def _set_views(self) -> None:
         """Expose the fitted terms under the names a user looks for."""
         self.basis_ = {term.name: term.subspace for term in self.field_.terms}
@@ -321,10 +311,7 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         search = None if optimize is None else resolve_search(optimize)
         if search is not None:
             self._partial_settings().refuse_unlabelled("optimize", "choose prior variances by cross-validation")
-        checkpoints = [watcher for watcher in check_callbacks(self.callbacks) if isinstance(watcher, Checkpoint)]
-        for checkpoint in checkpoints:
-            checkpoint.begin()
-        with self._progress() as progress:
+        with self._checkpoints() as checkpoints, self._progress() as progress:
             training = self._training(X, y, sample_weight, progress)
             training.optimize = search
 
@@ -342,12 +329,20 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
                 designs, start = settled._designs(training, sample)
                 options = self._final_options(training, designs)
                 fitted = fit_field(designs, sample, options, start=start, development=training.development, keep=keeper)
-        self._set_fitted(training, fitted)
-        for checkpoint in checkpoints:
-            checkpoint.end(self)
+            self._set_fitted(training, fitted)
         warn_of_fit(fitted, self._tolerance, stacklevel=3)
         warn_of_inference(fitted.warnings, stacklevel=4)
         return self
+
+    @contextmanager
+    def _checkpoints(self) -> Iterator[list[Checkpoint]]:
+        """Begin the checkpoints among the callbacks; each of them writes the model when a fit has ended."""
+        checkpoints = [watcher for watcher in check_callbacks(self.callbacks) if isinstance(watcher, Checkpoint)]
+        for checkpoint in checkpoints:
+            checkpoint.begin()
+        yield checkpoints
+        for checkpoint in checkpoints:
+            checkpoint.end(self)
 
     def _training(
         self,
@@ -607,7 +602,6 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         return resolve_engine(self.engine, n_values=0 if local else self._n_values(data), data=data)
 
     def _travelling(self) -> Self:
-        """Return a copy without what cannot leave this process; one thread of a worker is its share."""
         model = copy.copy(self)
         model.callbacks, model.engine, model.n_jobs = None, "threads", 1
         return model
@@ -671,6 +665,13 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
 
     # ---- answers
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "field_")
+
+    @property
+    def _single(self) -> bool:
+        return self.field_.spec.kind == "single"
+
     def _field(self) -> Field:
         """Return the fitted field, inferred by the present ``inference``, which may change after a fit."""
         check_is_fitted(self, "field_")
@@ -679,7 +680,6 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         return replace(self.field_, spec=replace(self.field_.spec, method=self.inference))
 
     def _answers(self, X: object, y: object = None, known: object = None) -> Iterator[Answers]:
-        """Yield the answers for batches of new data, given what is ``known`` of their labels."""
         field, workers = self._field(), Workers(self.n_jobs)
         if self._reader.is_empty(X) and (y is None or is_empty(y)):
             return
@@ -691,37 +691,6 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
             end = begin + batch.n_positions
             yield field.answers(batch, workers, place).given(None if evidence is None else evidence[begin:end])
             begin = end
-
-    def _known_evidence(self, known: object, data: Data) -> np.ndarray:
-        """Return what is known of the labels of data, as log-weights (N, L); errors name ``known``."""
-        try:
-            labels, evidence = self._read_known(known, data)
-            return as_evidence(labels, evidence, self._field().spec.n_labels)
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"known: {error}") from error
-
-    def _read_known(self, known: object, data: Data) -> tuple[np.ndarray, LabelEvidence | None]:
-        """Return labels (N,) and, unless all of them are known, evidence (N, L)."""
-        return read_labels(known, self.classes_, data.lengths, self._nouns)[:2]
-
-    def _presented(self, parts: Iterable[tuple[Data, np.ndarray]]) -> ByItem:
-        """Return rows (N, ..) of batches in the form of answers: one array for each item, one for all single labels."""
-        if self.field_.spec.kind == "single":
-            return np.concatenate([rows for _, rows in parts])
-        return Ragged(piece for data, rows in parts for piece in plain_strings(data.split(rows)))
-
-    def _presented_draws(self, parts: Iterable[tuple[Data, np.ndarray]], single: bool) -> ByItem:
-        """Return draws (k, N) of batches in the form of answers: (T,) for each item, (k, T) unless single."""
-        labels = self._label_names()
-        if self.field_.spec.kind == "single":
-            drawn = labels[np.concatenate([rows for _, rows in parts], axis=1)]
-            return drawn[0] if single else drawn
-        return Ragged(piece for data, drawn in parts for piece in per_item(data, labels[drawn], single))
-
-    def _labelling(self, numbers: np.ndarray) -> object:
-        """Return the numbers of the labels of one item as its labels."""
-        labels = self._label_names()[numbers]
-        return labels[0] if self.field_.spec.kind == "single" else labels
 
     @answers_collections
     def predict(self, X: object, decode: str | None = None, *, known: object = None) -> ByItem:
@@ -814,108 +783,6 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
             )
             yield batch, rows  # type: ignore[misc]  # batches of the same kind
 
-    @answers_collections
-    def predict_nbest(self, X: object, k: int, *, known: object = None) -> Ranked:
-        """Return, for each item, its k most probable labellings with their log-probabilities.
-
-        ValueError if inference is approximate.
-        """
-        check_is_fitted(self, "field_")
-        check_count(k, "k")
-        results: Ranked = []
-        for batch in self._answers(X, known=known):
-            found: Ranked = []
-            for ranked, scores, total in zip(*batch.n_best(int(k)), batch.log_partition, strict=True):
-                logs = [float(score - total) for score in scores]
-                found.append([(self._labelling(row), log) for row, log in zip(ranked, logs, strict=True)])
-            results += batch.by_item(found, [(self.classes_[:0], 0.0)])
-        return results
-
-    def sample(
-        self, X: object, n_samples: int | None = None, random_state: Seed = None, *, known: object = None
-    ) -> ByItem:
-        """Draw labellings from p(y | x): (T,) labels for each item, or (n_samples, T) if a number is given."""
-        check_is_fitted(self, "field_")
-        return self._presented_draws(self._draws(X, n_samples, random_state, known), n_samples is None)
-
-    def _draws(
-        self, X: object, n_samples: int | None, random_state: Seed, known: object = None
-    ) -> Iterator[tuple[Data, np.ndarray]]:
-        """Yield batches with labellings drawn from p(y | x), (n_samples or 1, N)."""
-        if n_samples is not None:
-            check_count(n_samples, "n_samples", " or None")
-        random = random_generator(random_state)
-        for answers in self._answers(X, known=known):
-            yield answers.asked, answers.sample(n_samples or 1, random)
-
-    @answers_collections
-    def entropy(self, X: object, *, known: object = None) -> np.ndarray:
-        """Return the entropy of p(y | x) of each item, in nats; ValueError if inference is approximate."""
-        parts = [np.empty(0)]
-        for answers in self._answers(X, known=known):
-            refuse_approximate(answers.family, "an entropy")
-            parts.append(np.asarray(answers.by_item(answers.entropies(), 0.0)))
-        return np.concatenate(parts)
-
-    def log_likelihood(
-        self, X: object, y: object, *, per_item: bool = False, known: object = None
-    ) -> float | np.ndarray:
-        """Return log p(y | x), summed over items or for each; minus infinity for what is forbidden.
-
-        Of a y that is partly known, the probability of what is. ValueError if inference is approximate.
-        """
-        parts = [np.empty(0)]
-        for batch in self._answers(X, y, known):
-            refuse_approximate(batch.family, "a log-likelihood")
-            if batch.data.evidence is None:
-                values = batch.label_scores(batch.data.labelling) - batch.log_partition
-            else:
-                values = _log_evidence(batch)
-            parts.append(np.asarray(batch.by_item(values, 0.0)))
-        every = np.concatenate(parts)
-        return every if per_item else float(every.sum())
-
-    def filled(self, X: object, y: object, *, tokens: Tokens | None = None, top: int | None = None) -> FilledLabels:
-        """Return a table of the labels that a partly known y leaves open, as :meth:`predict` fills them in.
-
-        Sorted by increasing confidence, ``top`` rows or all; ``tokens`` holds what to show for each position of each
-        sequence, such as its word.
-        """
-        if top is not None:
-            check_count(top, "top", " or None")
-        if y is None:
-            raise ValueError("y is None: pass what is known of the labels, with None for each one that is not")
-        parts, starts = [], [np.zeros(1, dtype=np.int64)]
-        for batch in self._answers(X, known=y):
-            parts.append((batch.evidence, batch.marginals))
-            starts.append(starts[-1][-1] + np.cumsum(batch.asked.lengths))
-        if not parts:
-            return FilledLabels((), 0, self._places)
-        labels, predicted, offsets = self._label_names(), self.predict(X, known=y), np.concatenate(starts)
-        evidence, marginals = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-        flat = predicted.ravel() if isinstance(predicted, np.ndarray) else np.concatenate(predicted)
-        chosen = np.searchsorted(labels, flat)
-        likely = marginals[np.arange(len(chosen)), chosen]
-        unknown = np.flatnonzero((evidence > -np.inf).sum(axis=1) > 1)
-        rows = []
-        for row in unknown[np.argsort(likely[unknown], kind="stable")][:top].tolist():
-            whole, part, token = self._place_names(*locate(offsets, row), tokens)
-            known = words_for(np.exp(evidence[row]).tolist(), labels.tolist())
-            rows.append(FilledLabel(whole, part, token, known, plain_label(labels[chosen[row]]), float(likely[row])))
-        return FilledLabels(tuple(rows), len(chosen) - len(unknown), self._places)
-
-    #: What the table of :meth:`filled` calls the place of a label.
-    _places: ClassVar[tuple[str, str]] = ("sequence", "position")
-
-    def _label_names(self) -> np.ndarray:
-        """Return what the columns of marginals stand for, (L,)."""
-        return self.classes_
-
-    def _place_names(self, whole: int, part: int, tokens: Tokens | None) -> tuple[int, object, object]:
-        """Return the names of a place, and what there is to show there."""
-        own = None if tokens is None else tokens[whole]
-        return whole, part, None if own is None else own[part]
-
     # ---- inspection
 
     def _feature_names(self, term: Term, given: object) -> Sequence[str]:
@@ -952,6 +819,13 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
 
     def _one_item(self, x: object, y: object, caller: str) -> Data:
         """Return one sequence, graph or instance as data, labelled if y is given."""
+        if isinstance(self._reader, TableReader):
+            data = self._read(one_row(x), None if y is None else np.atleast_1d(np.asarray(y)))
+            if len(data.lengths) != 1:
+                raise ValueError(
+                    f"{caller} takes one {self._places[0]}, got {len(data.lengths)}: pass one, such as X[:1]"
+                )
+            return data
         check_one_sequence(x, caller)
         data = self._read([x], None if y is None else [y])
         if not data.n_positions:
@@ -1011,7 +885,7 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         settings = ExplanationSettings(top, pivots, neighbours, inputs)
         settings.check()
         data = self._one_item(x, y, "explain")
-        answers, classes = field.answers(data, Workers(1)), self._explained_classes()
+        answers, classes = field.answers(data, Workers(1)), self._label_names().tolist()
         labels = self._predicted_numbers(answers) if y is None else data.required_labels
         others = likeliest_others(answers.marginals, labels, classes, against)
         words = checked_tokens(tokens, len(labels), *self._places) if tokens is not None else self._usual_tokens()
@@ -1024,10 +898,6 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
             lambda group, nodes, place: self._step_words(group, nodes, place, compared),
             settings,
         )
-
-    def _explained_classes(self) -> list:
-        """Return the labels that positions may have."""
-        return self.classes_.tolist()
 
     def _usual_tokens(self) -> list[str] | None:
         """Return what explanations show for each position by default."""
@@ -1055,14 +925,10 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
             ),
             tol=self._tolerance,
             choices=str(self.choices_).splitlines() if self.choices_.chosen else (),
-            parameters=changed_parameters(self.get_params(deep=False), self._default_parameters()),
+            parameters=changed_parameters(self),
             transitions=self._shown_transitions(),
             forbidden=forbidden if forbidden.any() else None,
         )
-
-    @classmethod
-    def _default_parameters(cls) -> dict[str, object]:
-        return {name: own.default for name, own in inspect.signature(cls.__init__).parameters.items()}
 
     def _shown_transitions(self) -> np.ndarray | None:
         """Return the scores of neighbouring labels that do not depend on inputs, (L, L); None if there are none."""
@@ -1296,16 +1162,6 @@ class FieldEstimator(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         """Raise unless terms, inputs and labels fit together, so that a model that loads can predict."""
 
 
-def _log_evidence(answers: Answers) -> np.ndarray:
-    """Return log p(what ``data`` hold of the labels | x, what is given), (S,); minus infinity for contradictions."""
-    data = answers.data
-    evidence = as_evidence(data.labels, data.evidence, answers.family.n_labels)
-    impossible = answers.family.given(evidence).impossible()
-    # Inference needs a labelling: where there is none, what is given stands alone.
-    possible = np.where(np.repeat(impossible, data.lengths)[:, None], 0.0, evidence)
-    return np.where(impossible, -np.inf, answers.given(possible).log_partition - answers.log_partition)
-
-
 @declares_parameters
 class LabelledField(FieldEstimator[Data, Reader]):
     """A field that is fitted to labels: what those of sequences, graphs, instances and single inputs share."""
@@ -1316,6 +1172,44 @@ class LabelledField(FieldEstimator[Data, Reader]):
     class_weight: Mapping[object, float] | str | None = parameter(None, lambda value, name: check_class_weight(value))
     l1: Any = parameter(0.0, check_penalty)
     warm_start: bool = parameter(False)
+    partial_labels: PartialLabels | None = parameter(None)
+
+    def fit(
+        self,
+        X: object,
+        y: object,
+        sample_weight: ArrayLike | None = None,
+        *,
+        X_dev: object = None,
+        y_dev: object = None,
+        X_unlabelled: object = None,
+        optimize: object = None,
+    ) -> Self:
+        """Fit the field to inputs X and labels y; Ctrl-C keeps the best estimate so far and warns.
+
+        Parameters
+        ----------
+        X : list of sequences, list of graphs, or table (n, d) of single inputs, dense or sparse
+            See the package's quickstart for the accepted forms. Dask collections of sequences are fitted where they
+            are, see docs/dask.md.
+        y : the labels of each position or node, of single inputs (n,), of several labels (n, K) of 0 and 1
+            Segments may also be written as lists of (begin, end, label) for each sequence. Labels may be partly known:
+            None, or sets of allowed ones (NaN among 0 and 1); SegmentCRF then needs ``max_duration``.
+        sample_weight : one weight for each sequence, graph or single input
+        X_dev, y_dev : a development set
+            The fit stops when it has not improved for 5 iterations (EarlyStopping among the callbacks sets another
+            number), and keeps what was best there.
+        X_unlabelled : inputs without labels, for the entropies and expectations of ``partial_labels``
+        optimize : "evidence", an EvidenceSearch or None, default None
+            Chooses prior variances and kernel parameters by the evidence.
+        """
+        if X_unlabelled is not None:
+            X, y, sample_weight = self._with_unlabelled(X, y, sample_weight, X_unlabelled)
+        return self._fit(X, y, sample_weight, optimize=optimize, held_out=(X_dev, y_dev))
+
+    def _with_unlabelled(self, X: Any, y: Any, sample_weight: Any, unlabelled: Any) -> tuple[Any, Any, Any]:
+        """Return inputs, labels and weights, with others appended of which no label is known."""
+        return with_unlabelled(X, y, sample_weight, unlabelled)
 
     @property
     def _continues(self) -> bool:
@@ -1344,21 +1238,17 @@ class LabelledField(FieldEstimator[Data, Reader]):
         curvature included.
         """
         changed = copy.copy(self)
-        checkpoints = [watcher for watcher in check_callbacks(self.callbacks) if isinstance(watcher, Checkpoint)]
-        for checkpoint in checkpoints:
-            checkpoint.begin()
-        if not hasattr(self, "field_"):
-            changed._fit_first_batch(X, y, sample_weight)
-            if classes is not None:
-                changed._admit(changed._all_classes(y, classes))
-        else:
-            self._check_continues()
-            changed._admit(self._all_classes(y, classes))
-            changed._fit_next_batch(X, y, sample_weight)
-        self.__dict__.update(changed.__dict__)
-        self.__dict__.pop("laplace_", None)
-        for checkpoint in checkpoints:
-            checkpoint.end(self)
+        with self._checkpoints():
+            if not hasattr(self, "field_"):
+                changed._fit_first_batch(X, y, sample_weight)
+                if classes is not None:
+                    changed._admit(changed._all_classes(y, classes))
+            else:
+                self._check_continues()
+                changed._admit(self._all_classes(y, classes))
+                changed._fit_next_batch(X, y, sample_weight)
+            self.__dict__.update(changed.__dict__)
+            self.__dict__.pop("laplace_", None)
         return self
 
     def _all_classes(self, y: Any, classes: ArrayLike | None) -> np.ndarray:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any, Self, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from kernelfields.engines.choice import is_collection
 from kernelfields.estimators.auto_parameters import Training
@@ -28,7 +27,6 @@ from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.models.callbacks import patience_of
 from kernelfields.models.field import Field
 from kernelfields.models.fit import FittedField
-from kernelfields.models.partial import PartialLabels, with_unlabelled
 from kernelfields.models.pilot_fit import FALLBACK, Choices, Settings, Trial
 from kernelfields.models.stream import LabelStream
 from kernelfields.numerics.parameters import (
@@ -216,33 +214,8 @@ class ChainCRF(SequenceField):
     support: str | float = parameter("auto", or_auto(check_support))
     l1: float | str = parameter("auto", or_auto(check_penalty))
     cliques: Sequence[CliqueSet] | StructureSearch | str | None = parameter(None)
-    partial_labels: PartialLabels | None = parameter(None)
 
     structure_path_: StructurePath | None = attribute()
-
-    def fit(
-        self,
-        X: object,
-        y: object,
-        sample_weight: ArrayLike | None = None,
-        *,
-        X_dev: object = None,
-        y_dev: object = None,
-        X_unlabelled: object = None,
-        optimize: object = None,
-    ) -> Self:
-        """Fit the field to sequences X (see the package's quickstart for the accepted forms) and labels y.
-
-        ``sample_weight`` holds one weight per sequence. ``X_dev`` and ``y_dev`` are a development set: the fit
-        stops when it has not improved for 5 iterations (EarlyStopping among the callbacks sets another number), and
-        keeps what was best there. Ctrl-C keeps the best estimate so far and warns. optimize="evidence", or an
-        EvidenceSearch, chooses prior variances and kernel parameters by the evidence. ``X_unlabelled`` are sequences
-        without labels, for the entropies and expectations of ``partial_labels``. Dask collections are fitted where they
-        are, see docs/dask.md.
-        """
-        if X_unlabelled is not None:
-            X, y, sample_weight = with_unlabelled(X, y, sample_weight, X_unlabelled)
-        return self._fit(X, y, sample_weight, optimize=optimize, held_out=(X_dev, y_dev))
 
     def _check_parameters(self) -> None:
         if isinstance(self.cliques, str) and self.cliques != "learn":

@@ -42,8 +42,9 @@ from kernelfields.density.quadrature import (
     unseen_log_mass,
 )
 from kernelfields.density.sampling import Target, draw
-from kernelfields.estimators.base import BasisLike, KernelLike, Seed
+from kernelfields.estimators.base import BasisLike, KernelLike
 from kernelfields.estimators.inspecting.weights import changed_parameters
+from kernelfields.estimators.questions import Seed
 from kernelfields.estimators.stored import Functions, StoredEstimator
 from kernelfields.family.finite import FiniteFamily
 from kernelfields.features.readers import refuse_named_features
@@ -70,7 +71,6 @@ from kernelfields.numerics.parameters import (
     or_none,
     parameter,
 )
-from kernelfields.numerics.registry import parameter_defaults
 from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.designs.design import kernel_quadratic_form
 from kernelfields.reports.inspection import DensitySummary
@@ -340,9 +340,8 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
             "integral": f"one within {error:.2g} nats, by {nodes:,} nodes ({self.quadrature_.kind})",
             "fit": f"{self.n_iter_} Newton steps, {self.certificate_}",
         }
-        own = changed_parameters(self.get_params(deep=False), parameter_defaults(type(self)))
         heading = f"{type(self).__name__}: {len(self.box_)} dimensions, {self.basis_.rank:,} basis functions"
-        return DensitySummary(heading, figures, own)
+        return DensitySummary(heading, figures, changed_parameters(self))
 
     def certify(self, X: ArrayLike, sample_weight: ArrayLike | None = None) -> Certificate:
         """Return how far the fit to X can be from the best one among all functions of the RKHS.

@@ -12,27 +12,24 @@ from numpy.typing import ArrayLike
 from scipy.special import entr
 from sklearn.base import ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.engines.engine import Engine, Sample
 from kernelfields.engines.threads import Threads
 from kernelfields.estimators.auto_parameters import NoProgress, Training, input_candidates
-from kernelfields.estimators.base import ByItem, EngineLike, FieldEstimator, KernelLike, Start
-from kernelfields.estimators.inspecting.explanations import one_row
+from kernelfields.estimators.base import EngineLike, FieldEstimator, KernelLike, Start
 from kernelfields.estimators.kernel_classifier import partly_labelled, single_nodes
+from kernelfields.estimators.questions import ByItem
 from kernelfields.estimators.stored import Functions
 from kernelfields.features.readers import ChainReader, TableReader, is_feature_sequences
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.cliques import EdgeCliques, GraphNodes, NodeCliques
-from kernelfields.fields.evidence import LabelEvidence, read_labels
 from kernelfields.fields.graphs import Graphs
 from kernelfields.fields.ragged import Ragged
-from kernelfields.fields.reading import SAMPLES, check_sample_weight, is_sequence, open_groups
+from kernelfields.fields.reading import SAMPLES, SEQUENCES, Nouns, check_sample_weight, is_sequence, open_groups
 from kernelfields.formats.model_file import Document
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.models.build import NamedCliques, name_cliques
-from kernelfields.models.callbacks import Checkpoint
 from kernelfields.models.clusters import STARTS, ClimbOptions, Clusters, find_clusters
 from kernelfields.models.field import Field
 from kernelfields.models.fit import FittedBy
@@ -146,27 +143,17 @@ class FieldClustering(ClusterMixin, FieldEstimator[Chains | Graphs, ChainReader 
     objectives_: np.ndarray = attribute()
     transitions_: np.ndarray | None = attribute()
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
     def fit(self, X: object, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
         """Find clusters of inputs X (n, d), or of the positions of sequences X; Ctrl-C keeps the best so far.
 
         y is not looked at; it is there for pipelines. ``sample_weight`` holds a weight of each input or sequence.
         """
         self._check_parameters()
-        checkpoints = [watcher for watcher in check_callbacks(self.callbacks) if isinstance(watcher, Checkpoint)]
-        for checkpoint in checkpoints:
-            checkpoint.begin()
-        with self._progress() as progress:
+        with self._checkpoints(), self._progress() as progress:
             training = self._training(X, None, sample_weight, progress)
             with blas_threads(self._blas_limit(training.data.n_positions)):
                 found, designs = self._search(training, progress)
-        self._set_clusters(training, designs, found)
-        for checkpoint in checkpoints:
-            checkpoint.end(self)
+            self._set_clusters(training, designs, found)
         self._warn(found)
         return self
 
@@ -276,11 +263,6 @@ class FieldClustering(ClusterMixin, FieldEstimator[Chains | Graphs, ChainReader 
         inputs = self._reader.read(self, X)[0]
         return single_nodes(inputs) if y is None else partly_labelled(inputs, y, sample_weight, self.classes_)[0]
 
-    def _read_known(self, known: object, data: Chains | Graphs) -> tuple[np.ndarray, LabelEvidence | None]:
-        if self._on_sequences:
-            return super()._read_known(known, data)
-        return read_labels([known], self.classes_, np.array([data.n_positions]), SAMPLES)[:2]
-
     def _engine(self, data: Chains | Graphs) -> Engine:
         engine = super()._engine(data)
         if not isinstance(engine, Threads):
@@ -289,17 +271,17 @@ class FieldClustering(ClusterMixin, FieldEstimator[Chains | Graphs, ChainReader 
             )
         return engine
 
-    def _one_item(self, x: object, y: object, caller: str) -> Chains | Graphs:
-        if self._on_sequences:
-            return super()._one_item(x, y, caller)
-        data = self._read(one_row(x), None if y is None else np.atleast_1d(np.asarray(y)))
-        if data.n_positions != 1:
-            raise ValueError(f"{caller} takes one sample, got {data.n_positions}: pass one, such as X[:1]")
-        return data
-
     @property
     def _on_sequences(self) -> bool:
         return isinstance(self._reader, ChainReader)
+
+    @property
+    def _nouns(self) -> Nouns:  # type: ignore[override]  # they depend on the data here
+        return SEQUENCES if self._on_sequences else SAMPLES
+
+    @property
+    def _places(self) -> tuple[str, str]:  # type: ignore[override]
+        return ("sequence", "position") if self._on_sequences else ("sample", "")
 
     def _family_spec(self, classes: np.ndarray, data: Chains | Graphs) -> FamilySpec:
         return FamilySpec("chain" if isinstance(data, Chains) else "single", len(classes))

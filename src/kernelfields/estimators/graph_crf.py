@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,7 +23,6 @@ from kernelfields.fields.reading import locate
 from kernelfields.inference.choice import FamilySpec, check_method, family_of
 from kernelfields.inference.family import EDGE
 from kernelfields.models.build import NamedCliques, name_cliques
-from kernelfields.models.partial import PartialLabels, with_unlabelled
 from kernelfields.numerics.parameters import (
     attribute,
     check_support,
@@ -110,31 +109,8 @@ class GraphCRF(LabelledField[Graphs, GraphReader]):
     constraints: object = parameter(None)
     inference: object = parameter("auto", lambda value, name: check_method(value))
     decode: str = parameter("auto", one_of(*DECODINGS))
-    partial_labels: PartialLabels | None = parameter(None)
 
     edge_scores_: dict[str, np.ndarray] = attribute()
-
-    def fit(
-        self,
-        X: object,
-        y: object,
-        sample_weight: ArrayLike | None = None,
-        *,
-        X_dev: object = None,
-        y_dev: object = None,
-        X_unlabelled: object = None,
-        optimize: object = None,
-    ) -> Self:
-        """Fit the field to graphs X and labels y; ``sample_weight`` holds one weight per graph.
-
-        Ctrl-C ends the fit with the best estimate so far, and a warning. optimize="evidence", or an
-        EvidenceSearch, chooses prior variances and kernel parameters by the evidence. ``X_unlabelled`` are graphs
-        without labels, for the entropies and expectations of ``partial_labels``; ``X_dev`` and ``y_dev`` are a
-        development set, as in :meth:`ChainCRF.fit`.
-        """
-        if X_unlabelled is not None:
-            X, y, sample_weight = with_unlabelled(X, y, sample_weight, X_unlabelled)
-        return self._fit(X, y, sample_weight, optimize=optimize, held_out=(X_dev, y_dev))
 
     def _learn(
         self, X: object, y: object, sample_weight: object, part_of: tuple[GraphReader, np.ndarray] | None = None

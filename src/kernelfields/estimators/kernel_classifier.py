@@ -9,14 +9,13 @@ from typing import Any, NoReturn, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
-from sklearn.utils import Tags, column_or_1d
+from sklearn.utils import column_or_1d
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
-from kernelfields.estimators.auto_parameters import Training
-from kernelfields.estimators.base import FieldEstimator, KernelLike, LabelKernelLike, LabelledField, Tokens
-from kernelfields.estimators.inspecting.explanations import one_row
+from kernelfields.estimators.auto_parameters import Data, Training
+from kernelfields.estimators.base import FieldEstimator, KernelLike, LabelKernelLike, LabelledField
 from kernelfields.features.readers import TableReader
 from kernelfields.fields.chains import weigh_classes
 from kernelfields.fields.cliques import GraphNodes
@@ -25,7 +24,6 @@ from kernelfields.fields.evidence import (
     SoftTargets,
     known_labels,
     read_labels,
-    share_right,
     tells_partly,
 )
 from kernelfields.fields.graphs import Graphs
@@ -35,7 +33,7 @@ from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.registry import resolve_kernel
 from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.models.fit import FitOptions, FittedField
-from kernelfields.models.partial import PartialLabels, with_unlabelled_rows
+from kernelfields.models.partial import with_unlabelled_rows
 from kernelfields.numerics.parameters import check_tolerance, declares_parameters, is_auto, parameter, variances_or_auto
 from kernelfields.objective.designs.design import Design
 from kernelfields.uncertainty.laplace.samples import label_variances, probit_marginals
@@ -56,7 +54,35 @@ def goes_on_in_batches(estimator: FieldEstimator) -> bool:
 
 
 @declares_parameters
-class KernelClassifier(ClassifierMixin, LabelledField[Graphs, TableReader]):
+class TableField(ClassifierMixin, LabelledField[Data, TableReader]):
+    """A field on the rows of a table: what KernelClassifier and MultiLabelCRF share."""
+
+    _reads = TableReader
+
+    kernel: KernelLike = parameter("auto", first=True)
+
+    def _with_unlabelled(self, X: Any, y: Any, sample_weight: Any, unlabelled: Any) -> tuple[Any, Any, Any]:
+        return with_unlabelled_rows(X, y, sample_weight, unlabelled)
+
+    @available_if(goes_on_in_batches)
+    def partial_fit(
+        self, X: object, y: Any, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Fit one more batch of rows, the posterior of those before as its prior; see docs/partial_fit.md.
+
+        It is there for kernels without explicit features, and not after :meth:`fit`, which keeps no curvature.
+        """
+        return super().partial_fit(X, y, classes, sample_weight)
+
+    def show(self, *arguments: object, **settings: object) -> NoReturn:
+        """Raise: the labels of a row have no picture of their own."""
+        raise AttributeError(
+            f"{type(self).__name__} labels rows: predict_proba(X) has their probabilities, explain(x) what moved them"
+        )
+
+
+@declares_parameters
+class KernelClassifier(TableField[Graphs]):
     """Kernel logistic regression: p(y | x) proportional to exp f(x, y), f from a Gaussian process.
 
     The field of a single node: Gaussian process classification with the softmax likelihood, at the maximum a
@@ -93,42 +119,14 @@ class KernelClassifier(ClassifierMixin, LabelledField[Graphs, TableReader]):
     """
 
     kind = "KernelClassifier"
-    _reads = TableReader
     _family_kind = "single"
+    _nouns = SAMPLES
     _places = ("sample", "")
 
-    kernel: KernelLike = parameter("auto", first=True)
     bias: bool = parameter(True)
     prior_variance: float | str | Sequence[float] = parameter("auto", variances_or_auto)
     label_kernel: LabelKernelLike = parameter("delta")
     tol: float = parameter(1e-4, lambda value, name: check_tolerance(value))
-    partial_labels: PartialLabels | None = parameter(None)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
-    def fit(
-        self,
-        X: object,
-        y: object,
-        sample_weight: ArrayLike | None = None,
-        *,
-        X_dev: object = None,
-        y_dev: object = None,
-        X_unlabelled: object = None,
-        optimize: object = None,
-    ) -> Self:
-        """Fit to inputs X (n, d), dense or sparse, and labels y (n,); Ctrl-C keeps the best estimate so far.
-
-        optimize="evidence", or an EvidenceSearch, chooses prior variances and kernel parameters by the evidence.
-        ``X_unlabelled`` (m, d) are inputs without labels, for entropies and expectations; ``X_dev`` and ``y_dev`` are a
-        development set, as in :meth:`ChainCRF.fit`.
-        """
-        if X_unlabelled is not None:
-            X, y, sample_weight = with_unlabelled_rows(X, y, sample_weight, X_unlabelled)
-        return self._fit(X, y, sample_weight, optimize=optimize, held_out=(X_dev, y_dev))
 
     def _learn(
         self, X: object, y: object, sample_weight: object, part_of: tuple[TableReader, np.ndarray] | None = None
@@ -171,24 +169,8 @@ class KernelClassifier(ClassifierMixin, LabelledField[Graphs, TableReader]):
         weights = _check_sample_weight(sample_weight, inputs, dtype=np.float64, ensure_non_negative=True)
         return single_nodes(inputs, np.searchsorted(self.classes_, targets), weights)
 
-    @available_if(goes_on_in_batches)
-    def partial_fit(
-        self, X: object, y: Any, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
-    ) -> Self:
-        """Fit one more batch of rows, the posterior of those before as its prior; see docs/partial_fit.md.
-
-        It is there for kernels without explicit features, and not after :meth:`fit`, which keeps no curvature.
-        """
-        return super().partial_fit(X, y, classes, sample_weight)
-
     def _all_classes(self, y: Any, classes: ArrayLike | None) -> np.ndarray:
         return super()._all_classes([y], classes)
-
-    def _place_names(self, whole: int, part: int, tokens: Tokens | None) -> tuple[int, object, object]:
-        return whole, "", None if tokens is None else tokens[whole]
-
-    def _read_known(self, known: object, data: Graphs) -> tuple[np.ndarray, LabelEvidence | None]:
-        return read_labels([known], self.classes_, np.array([data.n_positions]), SAMPLES)[:2]
 
     def _item_labels(self, training: Training[Graphs, TableReader], y: Any) -> list[np.ndarray]:
         # Not those of the data, which leave out samples of weight zero.
@@ -196,7 +178,7 @@ class KernelClassifier(ClassifierMixin, LabelledField[Graphs, TableReader]):
             return list(y.read(training.classes, None, SAMPLES)[0][:, None])
         if not tells_partly(y):
             return list(np.searchsorted(training.classes, column_or_1d(y))[:, None])
-        codes, known = known_labels([y], training.classes, np.array([len(y)]), SAMPLES)
+        codes, known = known_labels(y, training.classes, None, SAMPLES)
         return [codes[row : row + 1] if known[row] else codes[:0] for row in range(len(codes))]
 
     def _cliques(self, training: Training[Graphs, TableReader]) -> NamedCliques:
@@ -241,26 +223,13 @@ class KernelClassifier(ClassifierMixin, LabelledField[Graphs, TableReader]):
         # The largest score, whatever rounding does to probabilities.
         return True
 
-    def _one_item(self, x: object, y: object, caller: str) -> Graphs:
-        data = self._read(one_row(x), None if y is None else np.atleast_1d(np.asarray(y)))
-        if data.n_positions != 1:
-            raise ValueError(f"{caller} takes one sample, got {data.n_positions}: pass one, such as X[:1]")
-        return data
-
-    def show(self, *arguments: object, **settings: object) -> NoReturn:
-        """Raise: a single label has no picture of its own."""
-        raise AttributeError("KernelClassifier labels single inputs: predict_proba(X) has their probabilities")
-
     def score(
         self, X: object, y: object, sample_weight: ArrayLike | None = None, *, decode: str | None = None
     ) -> float:
         """Return the share of inputs whose class is that of :meth:`predict`, of those that have a known one."""
-        if not tells_partly(y):
-            return super().score(X, y, sample_weight)
-        predicted = self.predict(X)
-        targets = y if isinstance(y, SoftTargets) else [y]
-        count = np.array([len(predicted)])
-        return share_right(targets, self.classes_, count, lambda: [predicted], sample_weight, SAMPLES)
+        if tells_partly(y):
+            return LabelledField.score(self, X, y, sample_weight)
+        return super().score(X, y, sample_weight)
 
     def predict_proba(self, X: object, *, uncertainty: bool | str = False, known: object = None) -> np.ndarray:
         """Return p(y | x), (n, classes), columns as in ``classes_``; parameters as in :meth:`predict_marginals`."""
@@ -312,7 +281,6 @@ def partly_labelled(
     inputs: Matrix, y: object, sample_weight: object, classes: Iterable | None
 ) -> tuple[Graphs, np.ndarray]:
     """Return single nodes whose labels are partly known, and the sorted classes."""
-    targets = y if isinstance(y, SoftTargets) else [y]
-    labels, evidence, known = read_labels(targets, classes, np.array([inputs.shape[0]]), SAMPLES)
+    labels, evidence, known = read_labels(y, classes, np.ones(inputs.shape[0]), SAMPLES)
     weights = _check_sample_weight(sample_weight, inputs, dtype=np.float64, ensure_non_negative=True)
     return single_nodes(inputs, labels, weights, evidence), known

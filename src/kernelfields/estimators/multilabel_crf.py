@@ -6,21 +6,20 @@ import copy
 import re
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, NoReturn, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
-from sklearn.utils.metaestimators import available_if
 
 from kernelfields.engines.engine import Sample
 from kernelfields.engines.threads import LocalSample
 from kernelfields.estimators.auto_parameters import Training
-from kernelfields.estimators.base import KernelLike, LabelledField, Start, Tokens
-from kernelfields.estimators.inspecting.explanations import Compared, one_row
+from kernelfields.estimators.base import KernelLike, Start
+from kernelfields.estimators.inspecting.explanations import Compared
 from kernelfields.estimators.inspecting.weights import tabulate_label_weights
-from kernelfields.estimators.kernel_classifier import goes_on_in_batches
+from kernelfields.estimators.kernel_classifier import TableField
+from kernelfields.estimators.questions import Tokens
 from kernelfields.estimators.stored import Functions
 from kernelfields.features.indicators import INSTANCES, read_partial_indicator
 from kernelfields.features.readers import TableReader
@@ -33,7 +32,6 @@ from kernelfields.inference.choice import METHODS, FamilySpec, check_method, pla
 from kernelfields.models.build import Edge, InstanceTerms, NamedCliques, pair_names, split_sum
 from kernelfields.models.field import Field
 from kernelfields.models.fit import FittedField
-from kernelfields.models.partial import PartialLabels, with_unlabelled_rows
 from kernelfields.models.pilot_fit import Choices
 from kernelfields.models.stored_values import share
 from kernelfields.numerics.parameters import (
@@ -56,7 +54,7 @@ _SMALLEST = np.finfo(np.float64).tiny
 
 
 @declares_parameters
-class MultiLabelCRF(ClassifierMixin, LabelledField[LabelledInstances, TableReader]):
+class MultiLabelCRF(TableField[LabelledInstances]):
     """Labels of an instance that depend on its inputs through kernels, and on each other.
 
     p(y | x) ~ exp( sum_k (f_k(x) + b_k) s_k + sum over edges w_jk s_j s_k ),   s = y - 1/2,
@@ -113,11 +111,9 @@ class MultiLabelCRF(ClassifierMixin, LabelledField[LabelledInstances, TableReade
     """
 
     kind = "MultiLabelCRF"
-    _reads = TableReader
     _family_kind = "instances"
     _places = ("instance", "label name")
 
-    kernel: KernelLike = parameter("auto", first=True)
     label_graph: str | StructureSearch | Sequence[tuple[object, object]] = parameter("auto")
     edge_kernel: KernelLike | None = parameter(None)
     prior_variance: float | str | Sequence[float] = parameter("auto")
@@ -125,7 +121,6 @@ class MultiLabelCRF(ClassifierMixin, LabelledField[LabelledInstances, TableReade
     bias_prior_variance: float | None = parameter(10.0, or_none(check_prior_variance))
     inference: object = parameter("auto", lambda value, name: check_method(value, (*METHODS, "table")))
     decision: str = parameter("auto", one_of("auto", "f1", "hamming", "subset"))
-    partial_labels: PartialLabels | None = parameter(None)
 
     n_labels_: int = attribute()
     label_names_: np.ndarray = attribute()
@@ -134,25 +129,11 @@ class MultiLabelCRF(ClassifierMixin, LabelledField[LabelledInstances, TableReade
     structure_path_: StructurePath | None = attribute()
     threshold_: float = attribute()
 
-    def fit(
-        self,
-        X: object,
-        y: object,
-        sample_weight: ArrayLike | None = None,
-        *,
-        X_dev: object = None,
-        y_dev: object = None,
-        X_unlabelled: object = None,
-        optimize: object = None,
-    ) -> Self:
-        """Fit the field to inputs X (n, d) and labels y (n, K) of 0 and 1; one weight per instance.
-
-        Ctrl-C ends the fit with the best estimate so far, and a warning. A development set, instances without labels
-        and optimize="evidence" are those of :meth:`KernelClassifier.fit`.
-        """
-        if X_unlabelled is not None:
-            X, y, sample_weight = _with_unlabelled(X, y, sample_weight, X_unlabelled)
-        return self._fit(X, y, sample_weight, optimize=optimize, held_out=(X_dev, y_dev))
+    def _with_unlabelled(self, X: Any, y: Any, sample_weight: Any, unlabelled: Any) -> tuple[Any, Any, Any]:
+        rows = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
+        X, listed, sample_weight = super()._with_unlabelled(X, rows, sample_weight, unlabelled)
+        table = np.vstack([rows.astype(float), np.full((len(listed) - len(rows), rows.shape[1]), np.nan)])
+        return X, type(y)(table, columns=y.columns) if hasattr(y, "columns") else table, sample_weight
 
     def _learn(
         self, X: object, y: object, sample_weight: object, part_of: tuple[TableReader, np.ndarray] | None = None
@@ -174,16 +155,6 @@ class MultiLabelCRF(ClassifierMixin, LabelledField[LabelledInstances, TableReade
             weights = check_sample_weight(sample_weight, len(labels), INSTANCES)
         return LabelledInstances.build(inputs, self.n_labels_, {}, labels, weights, evidence)
 
-    @available_if(goes_on_in_batches)
-    def partial_fit(
-        self, X: object, y: Any, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
-    ) -> Self:
-        """Fit one more batch of rows, the posterior of those before as its prior; see docs/partial_fit.md.
-
-        It is there for kernels without explicit features, and not after :meth:`fit`, which keeps no curvature.
-        """
-        return super().partial_fit(X, y, classes, sample_weight)
-
     def _all_classes(self, y: Any, classes: ArrayLike | None) -> np.ndarray:
         # The labels of an instance are those of the first batch; reading y raises where it has others.
         return self.classes_
@@ -202,7 +173,7 @@ class MultiLabelCRF(ClassifierMixin, LabelledField[LabelledInstances, TableReade
         data, names = self._read(X, y, sample_weight), self.label_names_.tolist()
         table = data.required_labels.reshape(-1, self.n_labels_)
         weights = weigh_instances(table, data.evidence, data.weights, names, self.class_weight)
-        return LabelledInstances.build(data.inputs, self.n_labels_, {}, table, weights, data.evidence)
+        return replace(data, weights=weights)
 
     def _learn_again(
         self, X: object, y: object, sample_weight: object, part_of: tuple[TableReader, np.ndarray] | None = None
@@ -436,24 +407,14 @@ class MultiLabelCRF(ClassifierMixin, LabelledField[LabelledInstances, TableReade
         return tabulate_label_weights(field.terms, pairs, known, names_of, top, labels, feature_re)
 
     def _one_item(self, x: object, y: object, caller: str) -> LabelledInstances:
-        data = self._read(one_row(x), None if y is None else np.asarray(y).reshape(1, -1))
-        if data.n_instances != 1:
-            raise ValueError(f"{caller} takes one instance, got {data.n_instances}: pass one, such as X[:1]")
-        return data
+        return super()._one_item(x, None if y is None else np.asarray(y).reshape(1, -1), caller)
 
     def _step_words(self, group: str, nodes: list[int], place: int, compared: Compared) -> str:
         other = nodes[1 - place]
         return f"{self.label_names_[other]} is {'there' if compared.labels[other] else 'not there'}"
 
-    def _explained_classes(self) -> list:
-        return [0, 1]
-
     def _usual_tokens(self) -> list[str]:
         return [str(name) for name in self.label_names_.tolist()]
-
-    def show(self, *arguments: object, **settings: object) -> NoReturn:
-        """Raise: a set of labels has no picture of its own."""
-        raise AttributeError("MultiLabelCRF labels instances: explain(x) and predict_proba(X) say what it predicts")
 
     def _described_classes(self) -> list:
         return self.label_names_.tolist()
@@ -501,7 +462,6 @@ class MultiLabelCRF(ClassifierMixin, LabelledField[LabelledInstances, TableReade
         tags.target_tags.multi_output = True
         tags.target_tags.single_output = False
         tags.target_tags.two_d_labels = True
-        tags.input_tags.sparse = True
         return tags
 
 
@@ -517,11 +477,3 @@ def _lowest_without_loss(probabilities: np.ndarray, labels: np.ndarray, weights:
     thresholds = np.linspace(0.1, 0.5, 41)
     wrong = np.array([weights @ ((probabilities > threshold) != labels) for threshold in thresholds])
     return float(thresholds[np.argmax(wrong <= wrong[-1])])
-
-
-def _with_unlabelled(X: Any, y: Any, sample_weight: Any, unlabelled: Any) -> tuple[Any, Any, Any]:
-    """Return instances, labels and weights, with others appended of which no label is known."""
-    rows = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
-    X, listed, sample_weight = with_unlabelled_rows(X, rows, sample_weight, unlabelled)
-    table = np.vstack([rows.astype(float), np.full((len(listed) - len(rows), rows.shape[1]), np.nan)])
-    return X, type(y)(table, columns=y.columns) if hasattr(y, "columns") else table, sample_weight

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,10 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.engines.choice import answers_collections, is_collection
 from kernelfields.engines.engine import Engine
-from kernelfields.estimators.base import Ranked, Seed
 from kernelfields.estimators.chain_crf import ChainTraining, SequenceField, clique_set
 from kernelfields.estimators.inspecting.explanations import input_names
 from kernelfields.estimators.inspecting.segments import explain_segments
+from kernelfields.estimators.questions import Ranked, Seed
 from kernelfields.features.readers import ChainReader
 from kernelfields.fields.chains import Chains, weigh_classes
 from kernelfields.fields.cliques import CliqueSet
@@ -42,7 +42,6 @@ from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.family import EDGE
 from kernelfields.inference.segments.family import SegmentFamily, SegmentMember
 from kernelfields.models.build import NamedCliques, name_cliques
-from kernelfields.models.partial import PartialLabels, with_unlabelled
 from kernelfields.numerics.parameters import attribute, check_count, declares_parameters, or_none, parameter
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.term import Term
@@ -111,30 +110,11 @@ class SegmentCRF(SequenceField):
     segments: SegmentCliques | None = parameter(None, clique_set(SegmentCliques))
     max_duration: int | None = parameter(None, or_none(lambda value, name: check_duration(value)))
     repeats: bool = parameter(False)
-    partial_labels: PartialLabels | None = parameter(None)
 
     durations_: np.ndarray | None = attribute()
 
-    def fit(
-        self,
-        X: object,
-        y: object,
-        sample_weight: ArrayLike | None = None,
-        *,
-        X_dev: object = None,
-        y_dev: object = None,
-        X_unlabelled: object = None,
-        optimize: object = None,
-    ) -> Self:
-        """Fit the field to sequences X and labels y: of positions, or lists of (begin, end, label) for each sequence.
-
-        Labels of positions may be partly known, None or sets of allowed ones; then ``max_duration`` has to be given.
-        ``sample_weight`` holds one weight per sequence; a development set, sequences without labels and
-        optimize="evidence" are those of :meth:`ChainCRF.fit`.
-        """
-        if X_unlabelled is not None:
-            X, y, sample_weight = with_unlabelled(X, _plain_labels(y)[0], sample_weight, X_unlabelled)
-        return self._fit(X, y, sample_weight, optimize=optimize, held_out=(X_dev, y_dev))
+    def _with_unlabelled(self, X: Any, y: Any, sample_weight: Any, unlabelled: Any) -> tuple[Any, Any, Any]:
+        return super()._with_unlabelled(X, _plain_labels(y)[0], sample_weight, unlabelled)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -13,10 +13,10 @@ Minima are local; all but the first of ``n_init`` starts are drawn from the prio
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,21 +26,23 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.estimators.auto_parameters import NoProgress
-from kernelfields.estimators.base import EngineLike, FieldParameters, KernelLike, Ranked, Seed
+from kernelfields.estimators.base import EngineLike, FieldParameters, KernelLike
 from kernelfields.estimators.chain_crf import ChainCRF, ChainTraining
 from kernelfields.estimators.inspecting.explanations import check_one_sequence
+from kernelfields.estimators.kernel_classifier import partly_labelled, single_nodes
+from kernelfields.estimators.questions import LabelQuestions
 from kernelfields.estimators.stored import Functions
 from kernelfields.features.readers import is_feature_sequences
 from kernelfields.fields.cliques import EdgeCliques, NodeCliques, StartCliques
 from kernelfields.fields.evidence import (
     SoftTargets,
-    as_evidence,
     certain,
     log_weights,
     read_labels,
     share_right,
     tells_partly,
 )
+from kernelfields.fields.graphs import Graphs
 from kernelfields.fields.reading import (
     SAMPLES,
     check_class_weight,
@@ -50,6 +52,9 @@ from kernelfields.fields.reading import (
     warn_of_minus_one,
 )
 from kernelfields.formats.model_file import Document
+from kernelfields.inference.answers import Answers
+from kernelfields.inference.family import Potentials
+from kernelfields.inference.single import SingleFamily
 from kernelfields.models.callbacks import Checkpoint
 from kernelfields.models.documents import checked_classes, describe_parameters, rebuild_estimator
 from kernelfields.models.partial import PartialLabels
@@ -66,14 +71,12 @@ from kernelfields.numerics.parameters import (
     parameter,
 )
 from kernelfields.numerics.sparse_rows import offsets_of
+from kernelfields.numerics.threads import Workers
 from kernelfields.numerics.windows import window_of_inputs
 from kernelfields.reports.inspection import (
     Explanation,
-    FilledLabel,
-    FilledLabels,
     ModelSummary,
     WeightsTable,
-    words_for,
 )
 from kernelfields.reports.sequences import LabelledSequence
 from kernelfields.solvers.loop import Solution
@@ -95,7 +98,7 @@ def _check_variance(value: object, name: str) -> None:
 
 
 @declares_parameters
-class SequenceClassifier(ClassifierMixin, FieldParameters):
+class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], FieldParameters):
     """Classifier of whole sequences: each class is a chain of hidden states, in reproducing kernel Hilbert spaces.
 
     Parameters
@@ -129,6 +132,9 @@ class SequenceClassifier(ClassifierMixin, FieldParameters):
     """
 
     kind = "SequenceClassifier"
+    _nouns = SAMPLES
+    _places = ("sequence", "")
+    _single = True
 
     kernel: KernelLike = parameter("auto", first=True)
     n_states: int = parameter(3, check_count)
@@ -190,7 +196,7 @@ class SequenceClassifier(ClassifierMixin, FieldParameters):
             raise ValueError("a development set needs both X_dev and y_dev")
         if X is None:
             return {}
-        numbers, evidence, _ = read_labels([list(y)], classes, np.array([len(X)]), SAMPLES)
+        numbers, evidence, _ = read_labels(list(y), classes, np.ones(len(X)), SAMPLES)
         weights = None if evidence is None else log_weights(evidence)
         known = np.ones(len(numbers), dtype=bool)
         return {"X_dev": X, "y_dev": self._possible_states(_Classes(classes, numbers, known, _lengths(X), weights))}
@@ -244,8 +250,6 @@ class SequenceClassifier(ClassifierMixin, FieldParameters):
 
     # ---- what a search by cross-validation needs, as FieldEstimator has it
 
-    _places: ClassVar[tuple[str, str]] = ("sequence", "position")
-
     def _training(self, X: Any, y: Any, sample_weight: object, progress: NoProgress) -> ChainTraining:
         """Return the data as the chain over states reads them, all positions in the first state of their class."""
         read = _read_classes(X, y)
@@ -257,7 +261,7 @@ class SequenceClassifier(ClassifierMixin, FieldParameters):
 
     def _item_labels(self, training: ChainTraining, y: Any) -> list[np.ndarray]:
         """Return the number of the class of each sequence, in an array of its own; an empty one if it is not known."""
-        numbers, weights, _ = read_labels([list(y)], None, np.array([len(y)]), SAMPLES)
+        numbers, weights, _ = read_labels(list(y), None, None, SAMPLES)
         known = np.ones(len(numbers), bool) if weights is None else certain(weights)
         return [np.array([number])[: int(sure)] for number, sure in zip(numbers, known, strict=True)]
 
@@ -308,75 +312,38 @@ class SequenceClassifier(ClassifierMixin, FieldParameters):
         check_is_fitted(self, "estimator_")
         if not tells_partly(y):
             return super().score(X, y, sample_weight)
-        count = np.array([len(y)])
-        return share_right([list(y)], self.classes_, count, lambda: [self.predict(X)], sample_weight, SAMPLES)
+        lengths = np.ones(len(X), dtype=np.int64)
+        return share_right(list(y), self.classes_, lengths, lambda: self.predict(X), sample_weight, SAMPLES)
 
-    # ---- probabilities of classes, as FieldEstimator has them for single labels
+    # ---- questions about classes: those of single labels, with the log Z of the states of each class as potentials
 
-    def predict_log_proba(self, X: Any, *, known: object = None) -> np.ndarray:
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "estimator_")
+
+    def _travelling(self) -> Self:
+        model = copy.copy(self)
+        model.estimator_ = self.estimator_._travelling()
+        return model
+
+    def _answers(self, X: object, y: object = None, known: object = None) -> Iterator[Answers]:
+        check_is_fitted(self)
+        classes = np.arange(len(self.classes_))
+        own_states = np.where(classes[:, None] == np.repeat(classes, self.n_states), 0.0, -np.inf)
+        totals: list[np.ndarray] = []
+        for batch in self.estimator_._answers(X):
+            by_class = [batch.given(np.tile(own, (batch.data.n_positions, 1))).log_partition for own in own_states]
+            # A sequence without positions has nothing that speaks for a class.
+            totals += batch.by_item(np.column_stack(by_class), np.zeros(len(classes)))
+        inputs = np.empty((len(totals), 0))
+        data = single_nodes(inputs) if y is None else partly_labelled(inputs, y, None, self.classes_)[0]
+        potentials = Potentials(np.array(totals).reshape(-1, len(classes)))
+        answers = Answers(data, SingleFamily(len(totals), len(classes)), potentials, Workers(self.n_jobs))
+        yield answers.given(None if known is None else self._known_evidence(known, data))
+
+    def predict_log_proba(self, X: object, *, known: object = None) -> np.ndarray:
         """Return log p(c | x), (n, classes), given what is ``known`` of the classes, in the form of a y."""
-        check_is_fitted(self, "estimator_")
-        lengths = _lengths(X)
-        firsts = np.arange(len(self.classes_))[:, None] * self.n_states * np.ones((1, len(lengths)), dtype=np.int64)
-        logs = np.column_stack(
-            [self.estimator_.log_likelihood(X, self._states_of(first, lengths), per_item=True) for first in firsts]
-        )
-        given = logs + (0.0 if known is None else self._evidence(known, len(lengths)))
-        return given - np.logaddexp.reduce(given, axis=1, keepdims=True)
-
-    def _evidence(self, y: Any, count: int) -> np.ndarray:
-        """Return what is known of classes as log-weights, (n, classes)."""
-        labels, evidence, _ = read_labels([y], self.classes_, np.array([count]), SAMPLES)
-        return as_evidence(labels, evidence, len(self.classes_))
-
-    def log_likelihood(self, X: Any, y: Any, *, per_item: bool = False, known: object = None) -> float | np.ndarray:
-        """Return log p(y | x) of classes, or of what is known of them, summed over sequences or for each."""
-        logs = self.predict_log_proba(X, known=known)
-        values = np.logaddexp.reduce(logs + self._evidence(y, len(logs)), axis=1)
-        return values if per_item else float(values.sum())
-
-    def entropy(self, X: Any, *, known: object = None) -> np.ndarray:
-        """Return the entropy of p(c | x) of each sequence, in nats."""
-        logs = self.predict_log_proba(X, known=known)
-        return -np.sum(np.exp(logs) * np.maximum(logs, _LOWEST), axis=1)
-
-    def predict_nbest(self, X: Any, k: int, *, known: object = None) -> Ranked:
-        """Return, for each sequence, its k most probable classes with their log-probabilities."""
-        check_count(k, "k")
-        logs = self.predict_log_proba(X, known=known)
-        order = np.argsort(-logs, axis=1, kind="stable")[:, :k]
-        return [
-            [(self.classes_[c], float(row[c])) for c in best if row[c] > -np.inf]
-            for row, best in zip(logs, order, strict=True)
-        ]
-
-    def sample(
-        self, X: Any, n_samples: int | None = None, random_state: Seed = None, *, known: object = None
-    ) -> np.ndarray:
-        """Draw classes from p(c | x): (n,), or (n_samples, n) if a number is given."""
-        if n_samples is not None:
-            check_count(n_samples, "n_samples", " or None")
-        totals = np.exp(self.predict_log_proba(X, known=known)).cumsum(axis=1)
-        draws = random_generator(random_state).random((n_samples or 1, len(totals), 1)) * totals[:, -1:]
-        drawn = self.classes_[(draws >= totals).sum(axis=2)]
-        return drawn[0] if n_samples is None else drawn
-
-    def filled(self, X: Any, y: Any, *, tokens: Sequence | None = None, top: int | None = None) -> FilledLabels:
-        """Return a table of the classes that a partly known y leaves open, as :meth:`predict` fills them in."""
-        evidence, chances = self._evidence(y, len(X)), self.predict_proba(X, known=y)
-        unknown = np.flatnonzero((evidence > -np.inf).sum(axis=1) > 1)
-        rows = [
-            FilledLabel(
-                item,
-                "",
-                None if tokens is None else tokens[item],
-                words_for(np.exp(evidence[item]).tolist(), self.classes_.tolist()),
-                self.classes_[chances[item].argmax()].item(),
-                float(chances[item].max()),
-            )
-            for item in unknown[np.argsort(chances[unknown].max(axis=1), kind="stable")][:top].tolist()
-        ]
-        return FilledLabels(tuple(rows), len(evidence) - len(unknown), ("sequence", ""))
+        (answers,) = self._answers(X, known=known)
+        return answers.node - answers.log_partition[:, None]
 
     # ---- inspection: the chain over states, which are named by their class
 
@@ -473,7 +440,7 @@ def _read_classes(X: Any, y: Any) -> _Classes:
         raise ValueError("y has lists of labels: one class for each sequence is needed; ChainCRF labels each position")
     weights: np.ndarray | None = None
     if tells_partly(y):
-        numbers, evidence, classes = read_labels([list(y)], None, np.array([len(y)]), SAMPLES)
+        numbers, evidence, classes = read_labels(list(y), None, None, SAMPLES)
         weights = None if evidence is None else log_weights(evidence)
     else:
         targets = np.asarray(y)

@@ -19,12 +19,10 @@ from typing import Any, ClassVar, Self, TypeAlias, TypeVar
 import numpy as np
 
 from kernelfields.fields.allowed import AllowedLabels
-from kernelfields.fields.evidence import LabelEvidence, certain, label_shares, read_labels
+from kernelfields.fields.evidence import LabelEvidence, certain, label_shares
 from kernelfields.fields.reading import (
     Matrix,
     balanced_weights,
-    check_sample_weight,
-    pack_inputs,
     place_of,
     plain_label,
 )
@@ -148,21 +146,6 @@ class Packed:
 @dataclass(frozen=True, eq=False)
 class Chains(Packed):
     """Packed sequences with their labels and weights."""
-
-    @classmethod
-    def from_sequences(
-        cls, X: object, y: object = None, sample_weight: object = None, classes: np.ndarray | None = None
-    ) -> tuple[Chains, np.ndarray | None]:
-        """Check and pack lists of sequences; return the chains and the sorted classes.
-
-        Without ``y`` the labels are None and ``classes`` comes back as it was given.
-        """
-        inputs, offsets = pack_inputs(X)
-        labels = evidence = None
-        if y is not None:
-            labels, evidence, classes = read_labels(y, classes, np.diff(offsets))
-        weights = check_sample_weight(sample_weight, len(offsets) - 1)
-        return cls(inputs, offsets, labels, weights, evidence), classes
 
     @property
     def n_sequences(self) -> int:

@@ -216,7 +216,6 @@ class EdgeCliques(CliqueSet):
     """Two neighbouring labels, with the inputs at the second one if a kernel is given."""
 
     labels_per_clique = 2
-    default_name = "edge"
     group = "edge"
 
     def positions(self, data: Packed) -> np.ndarray | None:

@@ -28,6 +28,7 @@ from kernelfields.fields.reading import (
     SampleNouns,
     check_number,
     check_sample_weight,
+    check_whole,
     encode_labels,
     is_sequence,
     label_offsets,
@@ -194,8 +195,10 @@ def read_labels(
 
     Where a label is not known, the one in ``labels`` is the most frequent of those that are possible. ``classes=None``
     learns them from all labels that are named, alone, in sets or with weights. ``lengths`` holds the rows of every
-    sequence, which are the length of one that is None.
+    sequence, which are the length of one that is None. Of samples, which have one label each, y is their list, and
+    ``lengths`` holds a one for each.
     """
+    y, lengths = _in_sequences(y, lengths, nouns)
     if isinstance(y, SoftTargets):
         return y.read(classes, lengths, nouns)
     entries = _partial_entries(y, lengths, nouns)
@@ -211,6 +214,13 @@ def read_labels(
     # So little that it decides between equals only.
     labels = (evidence + 1e-9 * totals / totals.sum()).argmax(axis=1) if len(places) else np.zeros(len(evidence), int)
     return labels, None if certain(evidence).all() else evidence, known
+
+
+def _in_sequences(y: Any, lengths: np.ndarray | None, nouns: Nouns) -> tuple[Any, np.ndarray | None]:
+    """Return the labels of samples as those of one sequence, and its length; what is in sequences as it is."""
+    if not isinstance(nouns, SampleNouns):
+        return y, lengths
+    return y if isinstance(y, SoftTargets) else [y], np.array([len(y if lengths is None else lengths)])
 
 
 def named_labels(y: Iterable, lengths: np.ndarray, nouns: Nouns = SEQUENCES) -> np.ndarray:
@@ -303,12 +313,13 @@ def _single(entry: object) -> object:
 
 
 def known_labels(
-    y: object, classes: np.ndarray, lengths: np.ndarray, nouns: Nouns = SEQUENCES
+    y: object, classes: np.ndarray, lengths: np.ndarray | None, nouns: Nouns = SEQUENCES
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return labels (N,), -1 for those that are not among the classes, and a mask of the positions that have one.
 
     A position has one if one label alone is named. ValueError if none has.
     """
+    y, lengths = _in_sequences(y, lengths, nouns)
     entries = _partial_entries(y, lengths, nouns)
     if entries is None:
         labels, _ = encode_labels(y, classes, lengths, nouns, unknown_allowed=True)
@@ -325,7 +336,7 @@ def share_right(
     y: object,
     classes: np.ndarray,
     lengths: np.ndarray,
-    predict: Callable[[], Sequence[ArrayLike]],
+    predict: Callable[[], Sequence[ArrayLike] | np.ndarray],
     sample_weight: object = None,
     nouns: Nouns = SEQUENCES,
 ) -> float:
@@ -334,11 +345,9 @@ def share_right(
     Positions whose label is not known do not count; with targets, the share is the one they expect. ``sample_weight``
     holds one number for each sequence, or for each sample.
     """
-    singly = isinstance(nouns, SampleNouns)
-    weights = check_sample_weight(sample_weight, int(lengths[0]) if singly else len(lengths), nouns)
-    weights = weights if singly else np.repeat(weights, lengths)
+    weights = np.repeat(check_sample_weight(sample_weight, len(lengths), nouns), lengths)
     if isinstance(y, SoftTargets):
-        targets = cast(SoftRows, y.read(classes, lengths, nouns)[1])
+        targets = cast(SoftRows, read_labels(y, classes, lengths, nouns)[1])
         right = targets.node[np.arange(len(weights)), _numbers(predict(), classes)]
         return float(np.average(right, weights=weights))
     labels, known = known_labels(y, classes, lengths, nouns)
@@ -347,9 +356,10 @@ def share_right(
     return float(np.average((_numbers(predict(), classes) == labels)[known], weights=weights[known]))
 
 
-def _numbers(predicted: Sequence[ArrayLike], classes: np.ndarray) -> np.ndarray:
-    """Return predicted labels as numbers of classes, (N,)."""
-    return np.searchsorted(classes, np.concatenate(predicted))
+def _numbers(predicted: Sequence[ArrayLike] | np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Return predicted labels as numbers of classes, (N,): of samples they come as one array."""
+    flat = predicted if isinstance(predicted, np.ndarray) else np.concatenate(predicted)
+    return np.searchsorted(classes, flat)
 
 
 def _partial_entries(y: object, lengths: np.ndarray | None, nouns: Nouns) -> _Entries | None:
@@ -438,6 +448,7 @@ class _Entries:
             )
         self._check_kinds()
         array = np.array([plain_label(label) for label in self.labels])
+        check_whole(array, self._entry_place, nouns)
         known = np.unique(array) if classes is None else np.unique(np.asarray(classes))
         if len(known) < 2 and classes is None:
             raise ValueError(
@@ -446,7 +457,10 @@ class _Entries:
             )
         if not len(array):
             return known, np.empty(0, dtype=np.int64)
-        return known, places_among(known, array, lambda entry: self._place(int(self.rows[entry])), unknown_allowed)
+        return known, places_among(known, array, self._entry_place, unknown_allowed)
+
+    def _entry_place(self, entry: int) -> str:
+        return self._place(int(self.rows[entry]))
 
     def _check_kinds(self) -> None:
         """Raise at the first label that is neither of the kind of the first nor usable at all."""
@@ -458,17 +472,10 @@ class _Entries:
                     f"labels mix strings with others: {first}, "
                     f"{self._place(row)} has {plain_label(label)!r}. Use one kind throughout, for example str(label)."
                 )
-            if text:
-                continue
-            if not is_real(label) and not isinstance(label, bool | np.bool_):
+            if not text and not is_real(label) and not isinstance(label, bool | np.bool_):
                 raise ValueError(
                     f"the label {label!r:.60} ({type(label).__name__}) at {self._place(row)} cannot be used: labels "
                     "are strings, whole numbers or booleans; None, a set or a dict of weights mean a partly known one"
-                )
-            if label != int(label):
-                raise ValueError(
-                    f"label {label} at {self._place(row)} is not a whole number: labels are classes, and these look "
-                    "like regression targets. Bin them, or pass strings."
                 )
 
 

@@ -12,11 +12,9 @@ Labels that are strings leave as lists of ``str``: seqeval takes no arrays, and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from itertools import chain, pairwise
+from itertools import chain
 
 import numpy as np
-
-from kernelfields.fields.chains import Packed
 
 _PLAIN = np.empty(0)
 
@@ -33,7 +31,7 @@ class Ragged(list):
             if all(isinstance(part, Ragged) for part in parts):
                 items = list(chain.from_iterable(parts))
                 if any(isinstance(item, list) for item in items) or len({item.shape for item in items}) > 1:
-                    return _objects(items)
+                    return array_of_objects(items)
         # Lists of this kind are among the arguments as lists: numpy needs no type of its own for them.
         return _PLAIN.__array_function__(function, (), arguments, settings)
 
@@ -43,13 +41,8 @@ def plain_strings(labellings: list[np.ndarray]) -> list:
     return [labels.tolist() if labels.dtype.kind == "U" else labels for labels in labellings]
 
 
-def per_item(data: Packed, drawn: np.ndarray, single: bool) -> list[np.ndarray]:
-    """Cut draws (k, N) into one array per sequence or graph: (T,) each if ``single``, else (k, T)."""
-    cuts = pairwise(data.offsets.tolist())
-    return [drawn[0, begin:end] if single else drawn[:, begin:end] for begin, end in cuts]
-
-
-def _objects(items: list) -> np.ndarray:
+def array_of_objects(items: list) -> np.ndarray:
+    """Return an array (S,) of the items themselves, lists of equal lengths too."""
     joined = np.empty(len(items), dtype=object)
     for index, item in enumerate(items):
         joined[index] = item

@@ -24,8 +24,9 @@ Fails: ValueError or TypeError naming the sequence (counted from 0) and what to 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
+from functools import partial
 from numbers import Number
 from typing import Any, TypeAlias, TypeGuard
 
@@ -125,7 +126,8 @@ def plain_label(label: object) -> Any:
 
 def place_of(label: object, places: Mapping[Any, int], named: str, where: str = "") -> int:
     """Return the place of a label; messages begin with ``named``, such as "class_weight names", and end ``where``."""
-    if (plain := plain_label(label)) not in places:
+    plain = plain_label(label)
+    if not isinstance(plain, Hashable) or plain not in places:
         raise ValueError(f"{named} the unknown label {label!r}{where}: known are {listed(places)}")
     return places[plain]
 
@@ -339,7 +341,8 @@ def encode_labels(
             f"has {names[1]}. Use one kind throughout, for example str(label)."
         )
     flat = np.concatenate([arrays[index] for index in filled])
-    _check_whole(flat, offsets, nouns)
+    where = partial(nouns.place, offsets)
+    check_whole(flat, where, nouns)
     if classes is None:
         known = np.unique(flat)
         if len(known) < 2:
@@ -347,7 +350,7 @@ def encode_labels(
         warn_of_minus_one(known)
     else:
         known = np.unique(_label_array(list(classes), "classes", nouns))
-    return places_among(known, flat, lambda row: nouns.place(offsets, row), unknown_allowed), known
+    return places_among(known, flat, where, unknown_allowed), known
 
 
 def warn_of_minus_one(classes: np.ndarray) -> None:
@@ -468,11 +471,12 @@ def _label_array(item: object, where: str, nouns: Nouns) -> np.ndarray:
     return array
 
 
-def _check_whole(flat: np.ndarray, offsets: np.ndarray, nouns: Nouns) -> None:
+def check_whole(flat: np.ndarray, where: Callable[[int], str], nouns: Nouns) -> None:
+    """Raise ValueError unless labels (n,), where they are numbers, are whole; ``where`` names the place of each."""
     if flat.dtype.kind != "f":
         return
     if (bad := np.flatnonzero(~np.isfinite(flat) | (flat != np.floor(flat)))).size:
-        place = f"label {flat[bad[0]]} at {nouns.place(offsets, bad[0])}"
+        place = f"label {flat[bad[0]]} at {where(int(bad[0]))}"
         if np.isnan(flat[bad[0]]):
             raise ValueError(f"{place} is missing: each {nouns.part} needs one label; {nouns.unlabelled}")
         raise ValueError(

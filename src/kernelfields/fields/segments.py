@@ -60,7 +60,6 @@ class DurationCliques(CliquesEverywhere):
     ``max_duration`` is D; ``shared``: whether all labels have one function of the duration.
     """
 
-    default_name = DURATION
     group = DURATION
 
     kernel: Any = "rbf"
@@ -100,7 +99,6 @@ class DurationCliques(CliquesEverywhere):
 class SegmentCliques(CliquesEverywhere):
     """The inputs of a segment as one, by the mean of a kernel over its positions, and its label."""
 
-    default_name = SEGMENT
     group = SEGMENT
 
     kernel: Any = "rbf"
@@ -116,10 +114,6 @@ class SegmentCliques(CliquesEverywhere):
     def weighs_labels_singly(self) -> bool:
         """What all labels have in common decides where segments are cut, so that functions belong to labels."""
         return True
-
-    def weights(self, data: Packed) -> np.ndarray | None:
-        """Return the weight of the sequence of every position, (N,); None where all are one."""
-        return None if np.all(data.weights == 1.0) else data.position_weights
 
 
 def check_duration(longest: object) -> None:

@@ -29,7 +29,7 @@ one pass over them and the features of each set, O(N r).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import nan
 from typing import Any, TypeAlias, TypeGuard
@@ -42,7 +42,7 @@ from kernelfields.features.readers import is_feature_sequences
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.graphs import Graphs
 from kernelfields.fields.label_cliques import LabelledInstances
-from kernelfields.fields.reading import locate
+from kernelfields.fields.reading import locate, place_of, plain_label
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.family import BaseMeasure, LabelFamily
 from kernelfields.kernels.dot_product import Linear
@@ -60,8 +60,6 @@ Top = int | tuple[int, int] | None
 Weights: TypeAlias = np.ndarray | scipy.sparse.csr_array
 #: Names the other labels of a clique: its group, its positions, and which of them is exchanged.
 StepWords = Callable[[str, list[int], int], str]
-
-_SHOWN_CLASSES = 10
 
 
 @dataclass(frozen=True)
@@ -499,23 +497,19 @@ def checked_tokens(tokens: object, n_positions: int, whole: str, part: str) -> l
     return [str(token) for token in tokens]
 
 
-def label_index(classes: list[object], label: object, where: str) -> int:
-    """Return the place of a label; ValueError saying where an unknown one was found."""
-    plain = label.item() if isinstance(label, np.generic) else label
-    if plain not in classes:
-        shown = ", ".join(map(repr, classes[:_SHOWN_CLASSES]))
-        more = f" and {len(classes) - _SHOWN_CLASSES} more" if len(classes) > _SHOWN_CLASSES else ""
-        raise ValueError(f"{where} holds the unknown label {plain!r}: known are {shown}{more}")
-    return classes.index(plain)
-
-
 def rival_labels(classes: list[object], against: object, count: int, tail: str) -> list[int]:
     """Return the numbers of the labels to compare with, one for each; ``tail`` ends the error for another number."""
     if not isinstance(against, list | tuple | np.ndarray) or np.ndim(against) == 0:
-        return [label_index(classes, against, "against")] * count
+        return label_numbers(classes, [against], "against") * count
     if len(against) != count:
         raise ValueError(f"against holds {len(against)} labels, but {tail}")
-    return [label_index(classes, label, "against") for label in against]
+    return label_numbers(classes, against, "against")
+
+
+def label_numbers(classes: Sequence[object], labels: Iterable, parameter: str) -> list[int]:
+    """Return the places of labels among the classes; ValueError that names the parameter with an unknown one."""
+    places = {label: place for place, label in enumerate(classes)}
+    return [place_of(plain_label(label), places, f"{parameter} holds") for label in labels]
 
 
 def one_row(x: Any) -> Any:

@@ -19,12 +19,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import scipy.sparse
+from sklearn.base import BaseEstimator
 
 from kernelfields.estimators.inspecting.explanations import (
     Top,
     Weights,
     coordinate_names,
-    label_index,
+    label_numbers,
     largest,
     pivots_note,
 )
@@ -32,6 +33,7 @@ from kernelfields.fields.segments import DURATION, SEGMENT
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.family import EDGE
 from kernelfields.numerics.parameters import is_whole
+from kernelfields.numerics.registry import parameter_defaults
 from kernelfields.objective.term import Term
 from kernelfields.reports.inspection import (
     FeatureWeight,
@@ -278,8 +280,9 @@ def summarise_term(term: Term, part: str = "position") -> SetSummary:
     )
 
 
-def changed_parameters(values: Mapping[str, object], defaults: Mapping[str, object]) -> dict[str, str]:
-    """Return the parameters that differ from their defaults, in words."""
+def changed_parameters(estimator: BaseEstimator) -> dict[str, str]:
+    """Return the parameters of an estimator that differ from their defaults, in words."""
+    values, defaults = estimator.get_params(deep=False), parameter_defaults(type(estimator))
     return {name: _cut(repr(value)) for name, value in values.items() if repr(value) != repr(defaults[name])}
 
 
@@ -292,7 +295,7 @@ def _label_indices(classes: list[object], labels: object) -> list[int]:
         return list(range(len(classes)))
     if isinstance(labels, str | bytes | Mapping) or not hasattr(labels, "__iter__"):
         raise TypeError(f"labels must be a list of labels, got {labels!r}: write [{labels!r}]")
-    indices = list(dict.fromkeys(label_index(classes, label, "labels") for label in labels))
+    indices = list(dict.fromkeys(label_numbers(classes, labels, "labels")))
     if not indices:
         raise ValueError("labels is empty: name at least one label, or leave it out for all")
     return indices

@@ -1,0 +1,211 @@
+"""Questions about labels that follow from their distribution alone, for every family of labellings alike.
+
+A derived class defines where the distribution comes from (``_answers``) and the form of its answers (``_presented``).
+Answers may be conditioned on labels that are known. With log q (N, L) for what is known (fields/evidence.py) and u the
+potentials of the labels:
+
+    p(y | x, known)       exp(score(y) + sum_t log q_t(y_t)) / Z(u + log q)
+    log p(known | x)      log Z(u + log q) - log Z(u)
+
+Weights count relative to the largest of their position, so that a label, or a set of allowed ones, has the weight one.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, ClassVar, Generic, Self, TypeAlias
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from kernelfields.engines.choice import answers_collections
+from kernelfields.estimators.auto_parameters import Data
+from kernelfields.fields.evidence import LabelEvidence, as_evidence, read_labels
+from kernelfields.fields.ragged import Ragged, plain_strings
+from kernelfields.fields.reading import SEQUENCES, Nouns, locate, plain_label, random_generator
+from kernelfields.inference.answers import Answers
+from kernelfields.inference.choice import refuse_approximate
+from kernelfields.numerics.parameters import check_count
+from kernelfields.reports.inspection import FilledLabel, FilledLabels, words_for
+
+#: Seeds of random draws.
+Seed = int | np.random.Generator | np.random.RandomState | None
+#: Answers with one entry for each item: a list of arrays, or one array, as the estimator has it.
+ByItem: TypeAlias = Any
+#: Labellings of each item with their log-probabilities.
+Ranked: TypeAlias = list[list[tuple[Any, float]]]
+#: What to show for each position of each item, such as its word; of single labels, for each item.
+Tokens: TypeAlias = Sequence[Any]
+
+
+class LabelQuestions(ABC, Generic[Data]):
+    """Questions about the labels of sequences, graphs, instances or single inputs; see the module for the hooks."""
+
+    classes_: np.ndarray
+    #: What messages call items and their positions, and what the table of :meth:`filled` calls the place of a label.
+    _nouns: ClassVar[Nouns] = SEQUENCES
+    _places: ClassVar[tuple[str, str]] = ("sequence", "position")
+
+    @abstractmethod
+    def _answers(self, X: object, y: object = None, known: object = None) -> Iterator[Answers]:
+        """Yield the answers for batches of new data, labelled if y is given, given what is ``known`` of the labels."""
+
+    @abstractmethod
+    def predict(self, X: object, *, known: object = None) -> ByItem:
+        """Return the labels of each item."""
+
+    @property
+    @abstractmethod
+    def _single(self) -> bool:
+        """Whether every item has one label."""
+
+    @abstractmethod
+    def _travelling(self) -> Self:
+        """Return a copy without what cannot leave this process; one thread of a worker is its share."""
+
+    def _label_names(self) -> np.ndarray:
+        """Return what the columns of marginals stand for, (L,)."""
+        return self.classes_
+
+    def _place_names(self, whole: int, part: int, tokens: Tokens | None) -> tuple[int, object, object]:
+        """Return the names of a place, and what there is to show there."""
+        own = None if tokens is None else tokens[whole]
+        if self._single:
+            return whole, "", own
+        return whole, part, None if own is None else own[part]
+
+    def _known_evidence(self, known: object, data: Data) -> np.ndarray:
+        """Return what is known of the labels of data, as log-weights (N, L); errors name ``known``."""
+        try:
+            labels, evidence = self._read_known(known, data)
+            return as_evidence(labels, evidence, len(self._label_names()))
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"known: {error}") from error
+
+    def _read_known(self, known: object, data: Data) -> tuple[np.ndarray, LabelEvidence | None]:
+        """Return labels (N,) and, unless all of them are known, evidence (N, L)."""
+        return read_labels(known, self.classes_, data.lengths, self._nouns)[:2]
+
+    # ---- the form of answers
+
+    def _presented(self, parts: Iterable[tuple[Data, np.ndarray]]) -> ByItem:
+        """Return rows (N, ..) of batches in the form of answers: one array for each item, one for all single labels."""
+        if self._single:
+            return np.concatenate([rows for _, rows in parts])
+        return Ragged(piece for data, rows in parts for piece in plain_strings(data.split(rows)))
+
+    def _presented_draws(self, parts: Iterable[tuple[Data, np.ndarray]], single: bool) -> ByItem:
+        """Return draws (k, N) of batches in the form of answers: (T,) for each item, (k, T) unless single."""
+        labels = self._label_names()
+        if self._single:
+            drawn = labels[np.concatenate([rows for _, rows in parts], axis=1)]
+            return drawn[0] if single else drawn
+        pieces = (piece for data, drawn in parts for piece in data.split(labels[drawn].T))
+        return Ragged(piece[:, 0] if single else piece.T for piece in pieces)
+
+    def _labelling(self, numbers: np.ndarray) -> object:
+        """Return the numbers of the labels of one item as its labels."""
+        labels = self._label_names()[numbers]
+        return labels[0] if self._single else labels
+
+    # ---- questions
+
+    @answers_collections
+    def predict_nbest(self, X: object, k: int, *, known: object = None) -> Ranked:
+        """Return, for each item, its k most probable labellings with their log-probabilities.
+
+        ValueError if inference is approximate.
+        """
+        check_is_fitted(self)
+        check_count(k, "k")
+        results: Ranked = []
+        for batch in self._answers(X, known=known):
+            found: Ranked = []
+            for ranked, scores, total in zip(*batch.n_best(int(k)), batch.log_partition, strict=True):
+                logs = [float(score - total) for score in scores]
+                found.append([(self._labelling(row), log) for row, log in zip(ranked, logs, strict=True)])
+            results += batch.by_item(found, [(self.classes_[:0], 0.0)])
+        return results
+
+    def sample(
+        self, X: object, n_samples: int | None = None, random_state: Seed = None, *, known: object = None
+    ) -> ByItem:
+        """Draw labellings from p(y | x): (T,) labels for each item, or (n_samples, T) if a number is given.
+
+        Of single labels (n,), or (n_samples, n).
+        """
+        check_is_fitted(self)
+        if n_samples is not None:
+            check_count(n_samples, "n_samples", " or None")
+        random, count = random_generator(random_state), n_samples or 1
+        batches = self._answers(X, known=known)
+        return self._presented_draws(
+            ((batch.asked, batch.sample(count, random)) for batch in batches), n_samples is None
+        )
+
+    @answers_collections
+    def entropy(self, X: object, *, known: object = None) -> np.ndarray:
+        """Return the entropy of p(y | x) of each item, in nats; ValueError if inference is approximate."""
+        parts = [np.empty(0)]
+        for answers in self._answers(X, known=known):
+            refuse_approximate(answers.family, "an entropy")
+            parts.append(np.asarray(answers.by_item(answers.entropies(), 0.0)))
+        return np.concatenate(parts)
+
+    def log_likelihood(
+        self, X: object, y: object, *, per_item: bool = False, known: object = None
+    ) -> float | np.ndarray:
+        """Return log p(y | x), summed over items or for each; minus infinity for what is forbidden.
+
+        Of a y that is partly known, the probability of what is. ValueError if inference is approximate.
+        """
+        parts = [np.empty(0)]
+        for batch in self._answers(X, y, known):
+            refuse_approximate(batch.family, "a log-likelihood")
+            if batch.data.evidence is None:
+                values = batch.label_scores(batch.data.labelling) - batch.log_partition
+            else:
+                values = _log_evidence(batch)
+            parts.append(np.asarray(batch.by_item(values, 0.0)))
+        every = np.concatenate(parts)
+        return every if per_item else float(every.sum())
+
+    def filled(self, X: object, y: object, *, tokens: Tokens | None = None, top: int | None = None) -> FilledLabels:
+        """Return a table of the labels that a partly known y leaves open, as :meth:`predict` fills them in.
+
+        Sorted by increasing confidence, ``top`` rows or all; ``tokens`` holds what to show for each position of each
+        sequence, such as its word, or for each single label.
+        """
+        if top is not None:
+            check_count(top, "top", " or None")
+        if y is None:
+            raise ValueError("y is None: pass what is known of the labels, with None for each one that is not")
+        parts, starts = [], [np.zeros(1, dtype=np.int64)]
+        for batch in self._answers(X, known=y):
+            parts.append((batch.evidence, batch.marginals))
+            starts.append(starts[-1][-1] + np.cumsum(batch.asked.lengths))
+        if not parts:
+            return FilledLabels((), 0, self._places)
+        labels, predicted, offsets = self._label_names(), self.predict(X, known=y), np.concatenate(starts)
+        evidence, marginals = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        flat = predicted.ravel() if isinstance(predicted, np.ndarray) else np.concatenate(predicted)
+        chosen = np.searchsorted(labels, flat)
+        likely = marginals[np.arange(len(chosen)), chosen]
+        unknown = np.flatnonzero((evidence > -np.inf).sum(axis=1) > 1)
+        rows = []
+        for row in unknown[np.argsort(likely[unknown], kind="stable")][:top].tolist():
+            whole, part, token = self._place_names(*locate(offsets, row), tokens)
+            known = words_for(np.exp(evidence[row]).tolist(), labels.tolist())
+            rows.append(FilledLabel(whole, part, token, known, plain_label(labels[chosen[row]]), float(likely[row])))
+        return FilledLabels(tuple(rows), len(chosen) - len(unknown), self._places)
+
+
+def _log_evidence(answers: Answers) -> np.ndarray:
+    """Return log p(what ``data`` hold of the labels | x, what is given), (S,); minus infinity for contradictions."""
+    data = answers.data
+    evidence = as_evidence(data.labels, data.evidence, answers.family.n_labels)
+    impossible = answers.family.given(evidence).impossible()
+    # Inference needs a labelling: where there is none, what is given stands alone.
+    possible = np.where(np.repeat(impossible, data.lengths)[:, None], 0.0, evidence)
+    return np.where(impossible, -np.inf, answers.given(possible).log_partition - answers.log_partition)
