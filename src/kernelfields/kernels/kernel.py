@@ -16,14 +16,13 @@ eigenvalues costs O(s^3) for s <= 200 rows. Fails: ValueError or TypeError namin
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 import numpy as np
 
 from kernelfields.kernels import arrays
-from kernelfields.numerics.parameters import is_number, non_negative, whole
+from kernelfields.numerics.parameters import is_number, is_whole, non_negative, whole
 from kernelfields.numerics.registry import Parametrized, Registry
 from kernelfields.numerics.sparse_rows import Rows, is_sparse
 
@@ -108,8 +107,13 @@ class Kernel(Parametrized):
 
     @property
     def has_feature_map(self) -> bool:
-        """Whether ``feature_map`` gives features for any input."""
-        return type(self).feature_map is not Kernel.feature_map
+        """Whether ``feature_map`` gives features for any input: the class has one, and so have all parts."""
+        return type(self).feature_map is not Kernel.feature_map and all(part.has_feature_map for part in self.parts)
+
+    @property
+    def parts(self) -> list[Kernel]:
+        """The kernels among the parameters."""
+        return [value for value in self.get_params(deep=False).values() if isinstance(value, Kernel)]
 
     @property
     def keeps_rows(self) -> bool:
@@ -239,39 +243,37 @@ class Constant(Kernel):
         return arrays.filled(X, (X.shape[0],), non_negative(self, "value"), X.dtype)
 
 
-class _OfTwo(Kernel):
-    """A kernel made of two others; subclasses write ``_joined`` for their blocks, and for their diagonals."""
+class _OfParts(Kernel):
+    """A function of the values of other kernels; subclasses write ``_joined`` for its blocks and diagonals."""
 
     takes_tensors = True
+
+    def _joined(self, values: list[np.ndarray]) -> np.ndarray:
+        """Return the function of the values of all parts; those of the first may be overwritten."""
+        raise NotImplementedError
+
+    def _block(self, X: Rows, Z: Rows | None) -> np.ndarray:
+        return self._joined([part(X, Z) for part in self.parts])
+
+    def _diagonal(self, X: Rows) -> np.ndarray:
+        return self._joined([part.diag(X) for part in self.parts])
+
+    def _towards(self, Z: Rows) -> Towards:
+        blocks = [part.towards(Z) for part in self.parts]
+        return lambda X: self._joined([block(X) for block in blocks])
+
+
+class _OfTwo(_OfParts):
     checks: ClassVar = {"left": valid_kernel, "right": valid_kernel}
 
     def __init__(self, left: Kernel, right: Kernel):
         self.left = left
         self.right = right
 
-    def _joined(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        """Return the values of both parts together; those of the left one may be overwritten."""
-        raise NotImplementedError
-
-    def _block(self, X: Rows, Z: Rows | None) -> np.ndarray:
-        return self._joined(self.left(X, Z), self.right(X, Z))
-
-    def _diagonal(self, X: Rows) -> np.ndarray:
-        return self._joined(self.left.diag(X), self.right.diag(X))
-
-    def _towards(self, Z: Rows) -> Towards:
-        left, right = self.left.towards(Z), self.right.towards(Z)
-        return lambda X: self._joined(left(X), right(X))
-
 
 @register("sum")
 class Sum(_OfTwo):
     """k(x, z) + l(x, z), also written ``k + l``."""
-
-    @property
-    def has_feature_map(self) -> bool:
-        """Whether both parts have features."""
-        return self.left.has_feature_map and self.right.has_feature_map
 
     def feature_map(self, X: object) -> Rows | None:
         """Return the features of both parts side by side, or None if a part has none."""
@@ -279,7 +281,8 @@ class Sum(_OfTwo):
         right = None if left is None else self.right.feature_map(X)
         return None if left is None or right is None else arrays.side_by_side(left, right)
 
-    def _joined(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    def _joined(self, values: list[np.ndarray]) -> np.ndarray:
+        left, right = values
         left += right
         return left
 
@@ -288,34 +291,14 @@ class Sum(_OfTwo):
 class Product(_OfTwo):
     """k(x, z) l(x, z), also written ``k * l``."""
 
-    def _joined(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    def _joined(self, values: list[np.ndarray]) -> np.ndarray:
+        left, right = values
         left *= right
         return left
 
 
-class _OfOne(Kernel):
-    """A function of the values of another kernel; subclasses write ``_changed`` for its blocks and diagonals."""
-
-    kernel: Kernel
-    takes_tensors = True
-
-    def _changed(self, values: np.ndarray) -> np.ndarray:
-        """Return the function of values, which may be overwritten."""
-        raise NotImplementedError
-
-    def _block(self, X: Rows, Z: Rows | None) -> np.ndarray:
-        return self._changed(self.kernel(X, Z))
-
-    def _diagonal(self, X: Rows) -> np.ndarray:
-        return self._changed(self.kernel.diag(X))
-
-    def _towards(self, Z: Rows) -> Towards:
-        block = self.kernel.towards(Z)
-        return lambda X: self._changed(block(X))
-
-
 @register("power")
-class Power(_OfOne):
+class Power(_OfParts):
     """k(x, z)^exponent for a whole exponent >= 1, also written ``k**exponent``."""
 
     checks: ClassVar = {"kernel": valid_kernel, "exponent": whole}
@@ -324,12 +307,12 @@ class Power(_OfOne):
         self.kernel = kernel
         self.exponent = exponent
 
-    def _changed(self, values: np.ndarray) -> np.ndarray:
-        return arrays.raise_to(values, whole(self, "exponent"))
+    def _joined(self, values: list[np.ndarray]) -> np.ndarray:
+        return arrays.raise_to(values[0], whole(self, "exponent"))
 
 
 @register("scaled")
-class Scaled(_OfOne):
+class Scaled(_OfParts):
     """factor * k(x, z) for a factor >= 0, also written ``factor * k``."""
 
     checks: ClassVar = {"kernel": valid_kernel, "factor": non_negative}
@@ -338,11 +321,6 @@ class Scaled(_OfOne):
         self.factor = factor
         self.kernel = kernel
 
-    @property
-    def has_feature_map(self) -> bool:
-        """Whether the part has features."""
-        return self.kernel.has_feature_map
-
     def feature_map(self, X: object) -> Rows | None:
         """Return sqrt(factor) times the features of the part, or None if it has none."""
         features = self.kernel.feature_map(X)
@@ -350,9 +328,10 @@ class Scaled(_OfOne):
             return None
         return arrays.converted(features * math.sqrt(non_negative(self, "factor")), features.dtype)
 
-    def _changed(self, values: np.ndarray) -> np.ndarray:
-        values *= non_negative(self, "factor")
-        return values
+    def _joined(self, values: list[np.ndarray]) -> np.ndarray:
+        (block,) = values
+        block *= non_negative(self, "factor")
+        return block
 
 
 @register("columns")
@@ -375,8 +354,8 @@ class Columns(Kernel):
         """Check the part, and that begin and end are whole numbers in order."""
         super().check_parameters()
         for name, value in (("begin", self.begin), ("end", self.end)):
-            usable = isinstance(value, numbers.Integral) and not isinstance(value, bool) and value >= 0
-            if not usable and not (name == "end" and value is None):
+            usable = (is_whole(value) and value >= 0) or (name == "end" and value is None)
+            if not usable:
                 raise ValueError(f"Columns: {name} must be a whole number that is not negative, got {value!r}.")
         if self.end is not None and self.end <= self.begin:
             raise ValueError(f"Columns: end must be above begin, got {self.begin} to {self.end}.")
@@ -385,11 +364,6 @@ class Columns(Kernel):
         """Return a copy whose inner kernel follows the data in its columns."""
         self.check_parameters()
         return Columns(self.kernel.resolve(self._seen(X), weights), self.begin, self.end)
-
-    @property
-    def has_feature_map(self) -> bool:
-        """Whether the part has features."""
-        return self.kernel.has_feature_map
 
     def feature_map(self, X: object) -> Rows | None:
         """Return the features of the part, or None if it has none."""

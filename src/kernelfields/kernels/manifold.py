@@ -144,12 +144,9 @@ class Manifold(PreparedKernel[tuple[Rows, np.ndarray]]):
         """Return the inputs C (m, d) and R L^-T (m, m)."""
         if self.inputs is None:
             raise ValueError("Manifold: call resolve(X) with the inputs of fit first, or give inputs.")
-        rows = self._rows()
-        return rows, self._change(rows)
-
-    def _change(self, rows: Rows) -> np.ndarray:
         import scipy.linalg
 
+        rows = self._rows()
         gram = symmetric(self.kernel(rows).astype(np.float64, copy=False), f"the Gram matrix of {self.kernel!r}")
         if self.graph is None:
             adjacency = neighbour_graph(gram, whole(self, "n_neighbors"))
@@ -162,7 +159,7 @@ class Manifold(PreparedKernel[tuple[Rows, np.ndarray]]):
         inner = root.T @ gram @ root
         inner[np.diag_indices_from(inner)] += 1.0
         factor = scipy.linalg.cholesky(inner, lower=True)
-        return scipy.linalg.solve_triangular(factor, root.T, lower=True).T
+        return rows, scipy.linalg.solve_triangular(factor, root.T, lower=True).T
 
 
 def neighbour_graph(gram: np.ndarray, n_neighbors: int) -> sparse.csr_array:

@@ -18,12 +18,17 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from kernelfields.features.chunks import features_of, number_word
+from kernelfields.features.chunks import features_of, number_word, word_at
+from kernelfields.features.scaling import Scaling
+from kernelfields.formats.model_file import Document
 from kernelfields.numerics.sparse_rows import Rows, SparseRows, is_sparse
-from kernelfields.serving.tensor_file import Document, ServingError
 
 if TYPE_CHECKING:
     from kernelfields.features.text import StoredTransformer
+
+
+class ServingError(ValueError):
+    """A model that cannot be read, or that cannot be served; the message names the reason."""
 
 
 class Packed:
@@ -64,8 +69,7 @@ class Inputs:
         self.names: dict[str, int] | None = None if names is None else dict(zip(names, range(len(names)), strict=True))
         if self.names is not None and len(self.names) != self.n_features:
             raise ServingError("the names of the features do not match their number")
-        scaling = described.get("scaling")
-        self.scaling = None if scaling is None else (scaling["centre"], scaling["spread"])
+        self.scaling = Scaling.rebuild(described.get("scaling"), self.n_features)
         allowed = described.get("allowed")
         self.dictionary = None if allowed is None else Dictionary(allowed)
 
@@ -77,8 +81,7 @@ class Inputs:
             raise ValueError("inputs must be finite: impute or drop what is not")
         allowed = None if self.dictionary is None else self.dictionary.penalties(sequences, rows)
         if self.scaling is not None:
-            centre, spread = (part.astype(rows.dtype) for part in self.scaling)
-            rows = (rows - centre) / spread
+            rows = self.scaling(rows)
         return Packed(rows, lengths, allowed)
 
     def encoded(self, x: Sequence) -> dict[str, np.ndarray]:
@@ -169,13 +172,6 @@ class Dictionary:
 
     def _words(self, sequences: Sequence, rows: Rows) -> Iterable[str | None]:
         if isinstance(self.feature, str):
-            return [_word(position, self.feature) for sequence in sequences for position in sequence]
+            return [word_at(position, self.feature) for sequence in sequences for position in sequence]
         column = rows[:, self.feature : self.feature + 1]
         return [number_word(value) for value in (column.toarray() if is_sparse(column) else column)[:, 0]]
-
-
-def _word(position: Mapping[str, object] | Iterable[str], feature: str) -> str | None:
-    if isinstance(position, Mapping):
-        value = position.get(feature)
-        return value if value is None or isinstance(value, str) else str(value)
-    return next((name for name in position if isinstance(name, str) and name.startswith(feature)), None)
