@@ -20,13 +20,14 @@ import json
 import os
 from collections.abc import Collection
 from math import prod
-from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from kernelfields.formats.model_text import FORMAT, PIPELINE, VERSION, decoded, digest, encoded
-from kernelfields.formats.text_files import PathName, write_whole
+
+if TYPE_CHECKING:
+    from kernelfields.formats.text_files import PathName
 
 #: Plain values by name: None, str, bool, int, float, dicts and lists of them, and arrays.
 Document: TypeAlias = dict[str, Any]
@@ -59,6 +60,8 @@ class ModelFileMissing(ModelFileError, FileNotFoundError):
 
 def write_model(path: PathName, kind: str, document: Document, tensors: dict[str, np.ndarray]) -> None:
     """Write a model file, replacing an old one only once the new one is complete."""
+    from kernelfields.formats.text_files import write_whole
+
     write_whole({os.fspath(path): model_bytes(kind, document, tensors)})
 
 
@@ -138,12 +141,11 @@ def _read_tensors(path: PathName) -> tuple[dict[str, str], dict[str, np.ndarray]
 
 
 def _check_is_file(path: PathName) -> None:
-    place = Path(path)
-    if not place.exists():
+    if not os.path.exists(path):
         raise ModelFileMissing(f"{path} does not exist")
-    if not place.is_file():
+    if not os.path.isfile(path):
         raise ModelFileError(f"{path} is not a file: give the path of the model file itself")
-    if place.stat().st_size == 0:
+    if os.path.getsize(path) == 0:
         raise ModelFileError(f"{path} is empty: saving it was probably cut short")
 
 

@@ -17,12 +17,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import ClassVar
+from dataclasses import MISSING, field
+from typing import Any, ClassVar
 
 import numpy as np
 
 from kernelfields.kernels import arrays
-from kernelfields.numerics.parameters import is_number, is_whole, non_negative, whole
+from kernelfields.numerics.parameters import declares_parameters, is_number, is_whole, non_negative, whole
 from kernelfields.numerics.registry import Parametrized, Registry
 from kernelfields.numerics.sparse_rows import Rows, is_sparse
 
@@ -41,14 +42,12 @@ class Kernel(Parametrized):
     """A positive semi-definite kernel; ``__init__`` of a subclass stores its parameters unchanged.
 
     Subclasses write ``_block(X, Z)`` and ``_diagonal(X)`` for checked inputs; ``_towards(Z)`` where a part of the work
-    depends on Z alone; ``checks`` or ``check_parameters`` where they have parameters, and ``_from_data`` if one may
-    follow the data. Formulas made of the functions in kernels/arrays.py hold for tensors too, which ``takes_tensors``
-    declares. The decorator ``register`` gives a kernel its name, which is also its kind in model files.
+    depends on Z alone; ``check_parameters`` for parameters that are not declared with a check (:func:`checked`), and
+    ``_from_data`` if one may follow the data. Formulas made of the functions in kernels/arrays.py hold for tensors too,
+    which ``takes_tensors`` declares. The decorator ``register`` gives a kernel its name, also its kind in model files.
     """
 
     takes_tensors: ClassVar[bool] = False
-    #: What each parameter has to be: functions of the kernel and the name of the parameter that raise if it is not.
-    checks: ClassVar[Mapping[str, Callable[[Kernel, str], object]]] = {}
     #: Why the kernel needs more than its model file and NumPy; empty where it does not.
     not_served: ClassVar[str] = ""
     #: Parameters that are left out of descriptions, because they are code.
@@ -148,8 +147,9 @@ class Kernel(Parametrized):
 
     def check_parameters(self) -> None:
         """Raise ValueError or TypeError, naming the parameter and its value, if one is not allowed."""
-        for name, check in self.checks.items():
-            check(self, name)
+        for name, declared in getattr(self, "__dataclass_fields__", {}).items():
+            if "check" in declared.metadata:
+                declared.metadata["check"](self, name)
 
     def _from_data(self, X: Rows, weights: np.ndarray | None) -> dict[str, float]:
         """Return the parameters that follow from the data."""
@@ -191,6 +191,11 @@ KERNELS: Registry[Kernel] = Registry("kernel")
 register = KERNELS.register
 
 
+def checked(check: Callable[[Kernel, str], object], default: object = MISSING) -> Any:
+    """Declare a parameter of a kernel; ``check(kernel, name)`` raises if its value is not allowed."""
+    return field(default=default, metadata={"check": check})
+
+
 def plain_value(value: object) -> object:
     """Return a parameter as it stands in a spec: nested specs, Python numbers, "inf" for infinity."""
     if isinstance(value, Kernel):
@@ -221,14 +226,12 @@ def valid_kernel(owner: Kernel, name: str) -> None:
 
 
 @register("constant")
+@declares_parameters
 class Constant(Kernel):
     """k(x, z) = value >= 0, with the square root of the value as its one feature."""
 
     takes_tensors = True
-    checks: ClassVar = {"value": non_negative}
-
-    def __init__(self, value: float = 1.0):
-        self.value = value
+    value: float = checked(non_negative, 1.0)
 
     def feature_map(self, X: object) -> Rows:
         """Return a column of sqrt(value)."""
@@ -263,12 +266,12 @@ class _OfParts(Kernel):
         return lambda X: self._joined([block(X) for block in blocks])
 
 
+@declares_parameters
 class _OfTwo(_OfParts):
-    checks: ClassVar = {"left": valid_kernel, "right": valid_kernel}
+    """A function of the values of two kernels."""
 
-    def __init__(self, left: Kernel, right: Kernel):
-        self.left = left
-        self.right = right
+    left: Kernel = checked(valid_kernel)
+    right: Kernel = checked(valid_kernel)
 
 
 @register("sum")
@@ -298,28 +301,24 @@ class Product(_OfTwo):
 
 
 @register("power")
+@declares_parameters
 class Power(_OfParts):
     """k(x, z)^exponent for a whole exponent >= 1, also written ``k**exponent``."""
 
-    checks: ClassVar = {"kernel": valid_kernel, "exponent": whole}
-
-    def __init__(self, kernel: Kernel, exponent: int):
-        self.kernel = kernel
-        self.exponent = exponent
+    kernel: Kernel = checked(valid_kernel)
+    exponent: int = checked(whole)
 
     def _joined(self, values: list[np.ndarray]) -> np.ndarray:
         return arrays.raise_to(values[0], whole(self, "exponent"))
 
 
 @register("scaled")
+@declares_parameters
 class Scaled(_OfParts):
     """factor * k(x, z) for a factor >= 0, also written ``factor * k``."""
 
-    checks: ClassVar = {"kernel": valid_kernel, "factor": non_negative}
-
-    def __init__(self, factor: float, kernel: Kernel):
-        self.factor = factor
-        self.kernel = kernel
+    factor: float = checked(non_negative)
+    kernel: Kernel = checked(valid_kernel)
 
     def feature_map(self, X: object) -> Rows | None:
         """Return sqrt(factor) times the features of the part, or None if it has none."""
@@ -335,6 +334,7 @@ class Scaled(_OfParts):
 
 
 @register("columns")
+@declares_parameters
 class Columns(Kernel):
     """k(x, z) = inner(x[begin:end], z[begin:end]); ``end=None`` means all columns that follow.
 
@@ -343,12 +343,9 @@ class Columns(Kernel):
     """
 
     takes_tensors = True
-    checks: ClassVar = {"kernel": valid_kernel}
-
-    def __init__(self, kernel: Kernel, begin: int = 0, end: int | None = None):
-        self.kernel = kernel
-        self.begin = begin
-        self.end = end
+    kernel: Kernel = checked(valid_kernel)
+    begin: int = 0
+    end: int | None = None
 
     def check_parameters(self) -> None:
         """Check the part, and that begin and end are whole numbers in order."""
@@ -393,14 +390,12 @@ class Columns(Kernel):
 
 
 @register("normalized")
+@declares_parameters
 class Normalized(Kernel):
     """k(x, z) / sqrt(k(x, x) k(z, z)): the cosine in the feature space of k, 0 for zero features."""
 
     takes_tensors = True
-    checks: ClassVar = {"kernel": valid_kernel}
-
-    def __init__(self, kernel: Kernel):
-        self.kernel = kernel
+    kernel: Kernel = checked(valid_kernel)
 
     def _block(self, X: Rows, Z: Rows | None) -> np.ndarray:
         if Z is not None:

@@ -20,16 +20,17 @@ Fails: ValueError or TypeError naming the parameter.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import KW_ONLY
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelfields.kernels import arrays
 from kernelfields.kernels.graph_laplacian import PreparedKernel, adjacency_matrix, laplacian_matrix
-from kernelfields.kernels.kernel import Kernel, Towards, register, symmetric, valid_kernel
+from kernelfields.kernels.kernel import Kernel, Towards, checked, register, symmetric, valid_kernel
 from kernelfields.kernels.rows import row_blocks
-from kernelfields.numerics.parameters import non_negative, whole
+from kernelfields.numerics.parameters import declares_parameters, non_negative, whole
 from kernelfields.numerics.sparse_rows import Rows, SparseRows, is_sparse
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ _MOST_INPUTS = 15_000
 
 
 @register("manifold")
+@declares_parameters
 class Manifold(PreparedKernel[tuple[Rows, np.ndarray]]):
     """The kernel k bent to inputs that need no labels, so that neighbours among them have similar scores.
 
@@ -60,24 +62,13 @@ class Manifold(PreparedKernel[tuple[Rows, np.ndarray]]):
 
     shared = frozenset({"inputs", "graph"})
     not_served = "it keeps a graph of inputs without labels"
-    checks: ClassVar = {"kernel": valid_kernel, "n_neighbors": whole, "strength": non_negative, "power": whole}
-
-    def __init__(
-        self,
-        kernel: Kernel,
-        inputs: Inputs | None = None,
-        *,
-        graph: ArrayLike | SparseRows | None = None,
-        n_neighbors: int = 10,
-        strength: float = 1.0,
-        power: int = 1,
-    ):
-        self.kernel = kernel
-        self.inputs = inputs
-        self.graph = graph
-        self.n_neighbors = n_neighbors
-        self.strength = strength
-        self.power = power
+    kernel: Kernel = checked(valid_kernel)
+    inputs: Inputs | None = None
+    _: KW_ONLY
+    graph: ArrayLike | SparseRows | None = None
+    n_neighbors: int = checked(whole, 10)
+    strength: float = checked(non_negative, 1.0)
+    power: int = checked(whole, 1)
 
     @property
     def keeps_rows(self) -> bool:

@@ -14,14 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
 from kernelfields.features.chunks import features_of, number_word, word_at
 from kernelfields.features.scaling import Scaling
 from kernelfields.formats.model_file import Document
-from kernelfields.numerics.sparse_rows import Rows, SparseRows, is_sparse
+from kernelfields.numerics.sparse_rows import Rows, SparseRows, is_sparse, offsets_of
 
 if TYPE_CHECKING:
     from kernelfields.features.text import StoredTransformer
@@ -31,14 +31,13 @@ class ServingError(ValueError):
     """A model that cannot be read, or that cannot be served; the message names the reason."""
 
 
-class Packed:
+class Packed(NamedTuple):
     """Sequences laid end to end: rows (N, d), dense or sparse, offsets (S + 1,), and which labels are allowed."""
 
-    def __init__(self, rows: Rows, lengths: Sequence[int], allowed: np.ndarray | None = None):
-        self.rows = rows
-        self.offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-        #: Penalties of 0 and minus infinity (N, L); None where all labels are allowed.
-        self.allowed = allowed
+    rows: Rows
+    offsets: np.ndarray
+    #: Penalties of 0 and minus infinity (N, L); None where all labels are allowed.
+    allowed: np.ndarray | None = None
 
     def split(self, array: np.ndarray) -> list[np.ndarray]:
         """Cut an array with N rows into one for each sequence."""
@@ -48,7 +47,7 @@ class Packed:
         """Return the sequences first .. last - 1."""
         rows = slice(int(self.offsets[first]), int(self.offsets[last]))
         allowed = None if self.allowed is None else self.allowed[rows]
-        return Packed(self.rows[rows], np.diff(self.offsets[first : last + 1]).tolist(), allowed)
+        return Packed(self.rows[rows], self.offsets[first : last + 1] - self.offsets[first], allowed)
 
 
 class Inputs:
@@ -82,7 +81,7 @@ class Inputs:
         allowed = None if self.dictionary is None else self.dictionary.penalties(sequences, rows)
         if self.scaling is not None:
             rows = self.scaling(rows)
-        return Packed(rows, lengths, allowed)
+        return Packed(rows, offsets_of(np.array(lengths)), allowed)
 
     def encoded(self, x: Sequence) -> dict[str, np.ndarray]:
         """Return one sequence as the graph of ONNX takes it: inputs, or indptr, indices and values."""
