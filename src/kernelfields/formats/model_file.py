@@ -34,20 +34,8 @@ Document: TypeAlias = dict[str, Any]
 # safetensors refuses headers above 100 MB, and the JSON text lies in the header: long lists of names move
 # to the tensors, and what is still too long is refused while the model is in memory, not when it is read.
 _LONGEST_JSON = 50_000_000
-_DTYPES = {
-    "BOOL": "?",
-    "I8": "<i1",
-    "I16": "<i2",
-    "I32": "<i4",
-    "I64": "<i8",
-    "U8": "<u1",
-    "U16": "<u2",
-    "U32": "<u4",
-    "U64": "<u8",
-    "F16": "<f2",
-    "F32": "<f4",
-    "F64": "<f8",
-}
+# What safetensors calls the types of NumPy: I8 to I64, U8 to U64, F16 to F64.
+_DTYPES = {"BOOL": "?"} | {f"{kind}{8 * size}": f"<{kind.lower()}{size}" for kind in "IUF" for size in (1, 2, 4, 8)}
 
 
 class ModelFileError(ValueError):
