@@ -3,7 +3,7 @@
     python examples/clusters.py
 
 Three sensors are read every minute; a mode lasts for about twenty minutes. Clusters of single minutes confuse the
-modes, which noise makes overlap; clusters of sequences learn that modes last, and tell them apart.
+modes, which noise makes overlap; clusters of sequences learn that modes last, and separate them.
 """
 
 from __future__ import annotations

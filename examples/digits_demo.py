@@ -171,7 +171,7 @@ def report(results: Sequence[Result], train: DigitChains, test: DigitChains, n_s
         "Handwritten digits in sequences",
         f"Kernel conditional random fields read {len(test.labels)} sequences of noisy digits after learning from "
         f"{len(train.labels)}. After a digit d usually comes d + 1 (half of the time) or d + 3 (three times in "
-        "ten), modulo 10; otherwise any digit. A field that knows the pictures and the chain reads what the "
+        "ten), modulo 10; otherwise any digit. A field of pictures and transitions reads digits that the "
         "pictures alone leave open.",
         [
             section(
@@ -186,8 +186,8 @@ def report(results: Sequence[Result], train: DigitChains, test: DigitChains, n_s
             ),
             section(
                 "How good is the fit?",
-                f"The fit of the {best.name} field. At every step the solver also knows a lower bound on the "
-                "minimum. It stops when value and bound agree to the tolerance: no field in the span of this "
+                f"The fit of the {best.name} field. Every step also gives a lower bound on the minimum. The "
+                "fit ends when value and bound agree to the tolerance: no field in the span of this "
                 "basis is better by more than that.",
                 plot_convergence(best.field.solution_, tol=FINAL_TOL),
             ),
@@ -216,7 +216,7 @@ def report(results: Sequence[Result], train: DigitChains, test: DigitChains, n_s
 
 
 def best_of(results: Sequence[Result]) -> Result:
-    """Return the result with the best cross-validated accuracy; the test set has no say."""
+    """Return the result with the best cross-validated accuracy; the test set is not used."""
     return max(results, key=lambda each: each.cross_validation)
 
 

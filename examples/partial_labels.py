@@ -3,8 +3,8 @@
     python examples/partial_labels.py [PICTURE.svg]
 
 An accelerometer is read every minute; once in a while the wearer says what she does, or what she does not. A field is
-fitted to these few answers, fills in the rest, and says how sure it is. The picture shows the first day: what was
-asked, what was filled in, and the truth.
+fitted to these few answers, fills in the rest, and estimates its probabilities. The picture shows the first day: what
+was asked, what was filled in, and the truth.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def days_of_a_wearer(n_days: int = 20, minutes: int = 80, seed: int = 0) -> tupl
 
 
 def answers(doing: list[np.ndarray], seed: int = 1) -> list[list]:
-    """Return what the wearer told: what she did, what she did not, mostly nothing."""
+    """Return the answers of the wearer: what she did, what she did not, mostly nothing."""
     random = np.random.default_rng(seed)
     told: list[list] = []
     for labels in doing:
@@ -84,7 +84,7 @@ def main(picture: Path | None = None) -> tuple[float, float]:
     ).mean()
     confident = np.concatenate([p[m].max(axis=1) for p, m in zip(sure, open_minutes, strict=True)])
     share = 1 - np.concatenate(open_minutes).mean()
-    print(f"{share:.0%} of the minutes told; of the others {right:.0%} filled in rightly")
+    print(f"{share:.0%} of the minutes answered; of the others {right:.0%} filled in rightly")
     print(f"the field expected {confident.mean():.0%}; least sure:")
     print(crf.filled(readings, told, top=3))
     if picture is not None:

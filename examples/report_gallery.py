@@ -88,7 +88,7 @@ def draw_signs(n_sequences: int, random: np.random.Generator) -> tuple[list[np.n
 
 
 def evaluated(field: ChainCRF, X: list, y: list, **options: Any) -> Evaluation:
-    """Return everything that can be said about a field on test sequences."""
+    """Return all displays of a field on test sequences."""
     return evaluate(
         y,
         field.predict(X),

@@ -85,6 +85,23 @@ def test_the_plan_names_every_room():
     assert set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)) == rooms
 
 
+def test_the_plan_names_files_and_classes_that_exist():
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    source = ROOT / "src" / "kernelfields"
+    rows = re.findall(r"^\| `(\w+)` \| (.*) \|$", page.split("## Rooms")[1].split("\n## ")[0], re.MULTILINE)
+    named = [source / room / file for room, words in rows for file in re.findall(r"`([\w/]+\.py)`", words)]
+    assert not [str(file) for file in named if not file.exists()]
+    paths = set(re.findall(r"\b(?:[a-z]+/)+\w+\.py\b", page.split("## Nouns")[1]))
+    assert not [path for path in paths if not any((root / path).exists() for root in (ROOT, source))]
+    seams = re.findall(r"^\| (`.*?`) \| `([\w/]+\.py)` \|", page.split("## Seams")[1], re.MULTILINE)
+    texts = {file: (source / file).read_text(encoding="utf-8") for _, file in seams}
+    defined = {file: set(re.findall(r"^(?:class )?(\w+)", text, re.MULTILINE)) for file, text in texts.items()}
+    assert len(seams) > 10
+    assert not [
+        (name, file) for names, file in seams for name in re.findall(r"`(\w+)`", names) if name not in defined[file]
+    ]
+
+
 @pytest.mark.parametrize("page", sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]), ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
     links = LINK.findall(page.read_text(encoding="utf-8"))

@@ -3,7 +3,8 @@ Iris petals: a density in the plane, and draws from it
 ======================================================
 
 The lengths and widths of 150 petals, the density that an exponential family makes of them, and 150 petals that never
-grew, drawn from it by exact rejection. Nobody told it that there are three species; it has found the gap all the same.
+grew, drawn from it by exact rejection. The number of species is not given; the density has the gap between them all the
+same.
 """
 
 import matplotlib.pyplot as plt

@@ -1,6 +1,6 @@
 """
-A density that knows its ends
-=============================
+A density that ends where data do
+=================================
 
 Shares lie between 0 and 1, and many of them are near an end. A kernel density estimate smears its mass beyond; an
 exponential family on a box has all of it inside, follows the data up to the edge, and gives held-out points more.

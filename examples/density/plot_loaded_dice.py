@@ -2,8 +2,8 @@
 Loaded dice of maximum entropy
 ==============================
 
-Of all dice whose mean is 4.5, which one says the least besides? Exponential families answer: its probabilities are
-exponential in the number of pips (left). Told the variance as well, they bend into bells and bowls (right).
+Of all dice whose mean is 4.5, which one has the largest entropy? A member of an exponential family: its probabilities
+are exponential in the number of pips (left). With the variance given as well, they bend into bells and bowls (right).
 """
 
 import matplotlib.pyplot as plt
@@ -21,7 +21,7 @@ by_mean = FiniteFamily(pips[:, None])
 means = {mean: by_mean.natural_parameters([mean]) for mean in (2.5, 3.5, 4.5, 5.5)}
 
 # %%
-# With the square of the pips as a second feature the variance is told as well. A fair die has 35 / 12.
+# With the square of the pips as a second feature the variance is given as well. A fair die has 35 / 12.
 by_both = FiniteFamily(np.column_stack([pips, pips**2]))
 variances = {each: by_both.natural_parameters([3.5, 3.5**2 + each]) for each in (1.0, 2.0, 35 / 12, 5.0)}
 

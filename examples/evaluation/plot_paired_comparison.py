@@ -3,7 +3,7 @@ Is the second model better, or lucky?
 =====================================
 
 Two models, the same test digits. Their own intervals overlap, and one might shrug. But digits that are hard for one are
-mostly hard for the other: the interval of the difference, from the same resamples, is narrower and tells them apart.
+mostly hard for the other: the interval of the difference, from the same resamples, is narrower and excludes zero.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 Can the probabilities be believed?
 ==================================
 
-A field with a wide prior, fitted to few noisy digits, is too sure of itself: where it says 85 %, some 65 % are right.
-One number, a temperature that is fitted to held-out digits, mends that without changing a single label.
+A field with a wide prior, fitted to few noisy digits, is overconfident: of labels with a probability of 85 %, some 65 %
+are right. One number, a temperature that is fitted to held-out digits, mends that without changing a single label.
 """
 
 import matplotlib.pyplot as plt
@@ -30,7 +30,7 @@ sure = classifier.predict_proba(X[test])[:, None]
 kinds = {"as fitted": sure, f"at temperature {temperature.value:.2f}": temperature(sure)}
 
 # %%
-# ``plot_reliability`` draws into axes of one's own. Bars above count digits: marks of a dozen of them say little.
+# ``plot_reliability`` draws into axes of one's own. Bars above count digits: marks of a dozen of them are uncertain.
 figure, panels = plt.subplots(1, 2, figsize=(8.5, 5.4), layout="compressed", sharey=True)
 predicted = classifier.predict(X[test])[:, None]
 for panel, (name, marginals) in zip(panels, kinds.items(), strict=True):

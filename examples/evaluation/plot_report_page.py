@@ -20,7 +20,7 @@ kinds = np.array(["leaf", "stem", "root"])
 
 
 def plant():
-    """A random tree: parts mostly go on as they began, and two measurements tell what they are, with some noise."""
+    """A random tree: parts mostly go on as they began; two noisy measurements depend on them."""
     parents = [int(random.integers(max(0, child - 4), child)) for child in range(1, 15)]
     labels = [1]
     for parent in parents:
@@ -45,7 +45,7 @@ Path("plants.html").write_text(document, encoding="utf-8")
 print(evaluation)
 
 # %%
-# The same pictures go into any figure. Next to them, what the field knows of parents and children: the expected shares.
+# The same pictures go into any figure. Next to them, the expected shares of labels of parents and children.
 _, pairs = field.predict_marginals(X[80:], cliques="edge")
 steps = np.concatenate(pairs).sum(axis=0)
 figure = plt.figure(figsize=(13, 5), layout="constrained")

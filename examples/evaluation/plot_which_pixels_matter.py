@@ -2,8 +2,8 @@
 Which pixels matter
 ===================
 
-A kernel has no weights to look at. What is lost when one pixel is shuffled among all test digits tells all the same
-which ones a classifier looks at: the middle of the strokes that tell digits apart, and never the margins.
+A kernel has no weights to look at. The loss when one pixel is shuffled among all test digits shows which pixels a
+classifier depends on: the middle of the strokes by which digits differ, and never the margins.
 """
 
 import matplotlib.pyplot as plt
@@ -18,7 +18,7 @@ plt.style.use("tableau-colorblind10")
 X, y = shuffle(*load_digits(return_X_y=True), random_state=0)
 
 # %%
-# Two classifiers: one for all ten digits, one that only has to tell 3 from 8.
+# Two classifiers: one for all ten digits, one that only has to separate 3 from 8.
 figure, panels = plt.subplots(2, 2, figsize=(7, 6.6), layout="constrained")
 for row, (wanted, title) in zip(panels, ((range(10), "all ten digits"), ((3, 8), "3 against 8")), strict=True):
     chosen = np.isin(y, wanted)

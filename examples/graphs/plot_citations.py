@@ -2,8 +2,8 @@
 Papers that cite each other
 ===========================
 
-Three fields of research, 240 papers, four of each field with a label. Words alone tell little and citations a lot;
-``smooth`` mixes the words of a paper with those of its neighbours, and together they get nearly all right.
+Three fields of research, 240 papers, four of each field with a label. Words alone are a weak hint and citations a
+strong one; ``smooth`` mixes the words of a paper with those of its neighbours, and together they get nearly all right.
 """
 
 import matplotlib.pyplot as plt

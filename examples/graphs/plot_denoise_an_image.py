@@ -3,7 +3,7 @@ Taking the noise out of an image
 ================================
 
 A field that was fitted to small tiles, exactly, cleans a large image. Pixel by pixel every third label is wrong; the
-field knows that neighbours are mostly alike, and where it is unsure it says so: along the shores.
+field has learnt that neighbours are mostly alike, and its probabilities are low where it may err: along the shores.
 """
 
 import matplotlib.pyplot as plt

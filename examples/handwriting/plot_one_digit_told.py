@@ -1,10 +1,10 @@
 """
-One digit told, the rest follows
-================================
+One known digit, and the rest follows
+=====================================
 
-The digits of a strip count up, with a jump now and then, and the field sees one of their eight rows of pixels. A
-single digit that someone tells it (``known``) changes what it thinks of the others. Bars are probabilities of the ten
-digits; the right one is blue.
+The digits of a strip count up, with a jump now and then, and the field sees one of their eight rows of pixels. A single
+known digit (``known``) changes the probabilities of the others. Bars are probabilities of the ten digits; the right one
+is blue.
 """
 
 import matplotlib.pyplot as plt
@@ -35,7 +35,7 @@ edges = EdgeCliques(prior_variance=3.0)
 crf = ChainCRF(RBF(0.1), rank=200, prior_variance=10.0, edges=edges, tol=1e-2, random_state=0).fit(X, y)
 
 # %%
-# In each test strip the digit is told that the field is least sure of. The picture shows where that helped most.
+# In each test strip the digit with the least probable label is given. The picture shows where that helped most.
 untold = crf.predict_marginals(X_test)
 asked = [int(np.argmin(marginals.max(axis=1))) for marginals in untold]
 known = [[int(y[t]) if t == place else None for t in range(8)] for y, place in zip(y_test, asked, strict=True)]
@@ -51,7 +51,7 @@ ghost = np.array([0.18, 0.18, 1, 0.18, 0.18, 0.18, 0.18, 0.18])[:, None]  # rows
 truth = y_test[shown]
 for t in range(8):
     panels[0, t].imshow(ghost * whole_test[shown][t].reshape(8, 8), cmap="gray_r", vmin=0, vmax=1.1)
-    panels[0, t].set_title(f"told: {truth[t]}" if t == asked[shown] else f"is {truth[t]}", fontsize=9, color="0.4")
+    panels[0, t].set_title(f"given: {truth[t]}" if t == asked[shown] else f"is {truth[t]}", fontsize=9, color="0.4")
     panels[0, t].axis("off")
     for axes, marginals in ((panels[1, t], untold[shown][t]), (panels[2, t], told[shown][t])):
         colours = ["#0072B2" if digit == truth[t] else "#BBBBBB" for digit in range(10)]
@@ -59,7 +59,7 @@ for t in range(8):
         axes.set(xlim=(0, 1), xticks=[], yticks=range(10), ylim=(-0.6, 9.6))
         axes.tick_params(length=0, labelsize=6)
         axes.spines[["top", "right", "bottom"]].set_visible(False)
-panels[1, 0].set_ylabel(f"untold: {right[0, shown]} of 8")
-panels[2, 0].set_ylabel(f"told one: {right[1, shown]} of 8")
+panels[1, 0].set_ylabel(f"none given: {right[0, shown]} of 8")
+panels[2, 0].set_ylabel(f"one given: {right[1, shown]} of 8")
 mean = right.mean(axis=1)
-figure.suptitle(f"Right digits of a strip in the mean: {mean[0]:.1f} of 8, with one told {mean[1]:.1f}", fontsize=11)
+figure.suptitle(f"Right digits of a strip in the mean: {mean[0]:.1f} of 8, with one given {mean[1]:.1f}", fontsize=11)

@@ -2,7 +2,7 @@
 Sums, products and columns
 ==========================
 
-``Columns`` lets a kernel see some of the inputs only, a sum lets each part have a say of its own, a product asks both
+``Columns`` lets a kernel see some of the inputs only, a sum adds a function for each part, a product needs both
 at once. Each row is a problem, each column a kernel: the one that is made like the problem learns it from fewer points.
 """
 

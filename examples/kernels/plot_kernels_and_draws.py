@@ -3,7 +3,7 @@ Kernels, and the functions they prefer
 ======================================
 
 Top, how alike inputs are to the two that are marked, by five kernels. Below, three functions drawn from the
-Gaussian process with each kernel: what a field believes about its potentials before it has seen a label.
+Gaussian process with each kernel: the prior of a field's potentials, before any label is seen.
 """
 
 import matplotlib.pyplot as plt

@@ -1,10 +1,10 @@
 """
-Told one label, surer of the others
-===================================
+One known label, and less doubt in the others
+=============================================
 
-What does it change when somebody tells that a noisy digit is even? ``known=`` takes what is known of labels, and the
-answers are conditional on it. Each row tells one label, and shows what doubt is left in the others: no prime has a
-loop, so that each of the two says most about the other.
+What changes when a noisy digit is known to be even? ``known=`` takes what is known of labels, and the answers are
+conditional on it. In each row one label is given, and the doubt that is left in the others is shown: no prime has a
+loop, so that each of the two determines most of the other.
 """
 
 import matplotlib.pyplot as plt
@@ -38,11 +38,13 @@ for row in range(6):
 figure, ax = plt.subplots(figsize=(7.2, 4.6), layout="constrained")
 shown = ax.imshow(losses / np.log(2), cmap="Blues", vmin=0, vmax=1.2 * losses.max() / np.log(2))
 for (row, label), loss in np.ndenumerate(losses / np.log(2)):
-    told = row == label + 1
-    ax.text(label, row, "told" if told else f"{loss:.2f}", ha="center", va="center", color="0.4" if told else "black")
+    given = row == label + 1
+    ax.text(
+        label, row, "given" if given else f"{loss:.2f}", ha="center", va="center", color="0.4" if given else "black"
+    )
 ax.set_xticks(range(5), list(members))
 ax.set_yticks(range(6), ["nothing", *members])
-ax.set(xlabel="label that is predicted", ylabel="label that is told")
+ax.set(xlabel="label that is predicted", ylabel="label that is given")
 ax.axhline(0.5, color="white", lw=5)
 figure.colorbar(shown, label="bits of doubt left in a label, on average")
 plt.show()

@@ -1,10 +1,10 @@
 """
-Whom to believe
-===============
+How reliable annotators are
+===========================
 
 Four people label the same sequences; one is careful, one guesses, one never says "doubt", one mixes two labels up.
-``AnnotatedCRF`` finds out without being told: its confusion matrices are close to the true ones, and its consensus is
-right more often than a vote, and than any of the four.
+``AnnotatedCRF`` estimates this from their labels alone: its confusion matrices are close to the true ones, and its
+consensus is right more often than a vote, and than any of the four.
 """
 
 import matplotlib.pyplot as plt
@@ -33,7 +33,8 @@ said = {
 }
 
 # %%
-# The fit knows what was said, and nothing else. A vote takes what most say, the first in the alphabet if undecided.
+# The fit uses what the annotators said, and nothing else. A vote takes what most say, the first in the alphabet if
+# undecided.
 model = AnnotatedCRF(ChainCRF("linear", prior_variance=1.0)).fit(X, said)
 truth = np.concatenate(y)
 codes = np.array([[classes.index(label) for labels in said[name] for label in labels] for name in true])

@@ -1,10 +1,10 @@
 """
-Knowing how often is enough
+Shares of labels are enough
 ===========================
 
-Someone has marked a few positions that are "in", and none that is "out". Taken at its word, a field says "in"
-everywhere. Told the share of "out" over all positions, it draws the border where it belongs; a share that is a little
-wrong does little harm.
+Someone has marked a few positions that are "in", and none that is "out". A field fitted to these marks alone predicts
+"in" everywhere. With the share of "out" over all positions, it draws the border where it belongs; a share that is a
+little wrong does little harm.
 """
 
 import matplotlib.pyplot as plt
@@ -27,7 +27,7 @@ def fitted(share=None):
 
 
 # %%
-# Shares that are told, from far too small to far too large.
+# Shares that are given, from far too small to far too large.
 shares = [0.2, 0.4, 0.55, 2 / 3, 0.8, 0.95]
 right = [100 * fitted(share).score(X, truth) for share in shares]
 untold, told = fitted(), fitted(2 / 3)
@@ -45,6 +45,6 @@ for axes, field, name in zip(panels, (untold, told), ("marks alone", "marks and 
     axes.set(title=f"{name}: {100 * field.score(X, truth):.0f} %", xticks=[], yticks=[], xlim=(-4, 4), ylim=(-4, 4))
 panels[2].axvline(2 / 3, color="0.8", lw=1)
 panels[2].plot(shares, right, "o-", color="#0072B2")
-panels[2].set(xlabel='share of "out" that is told', ylabel="right, %", ylim=(30, 100))
+panels[2].set(xlabel='share of "out" that is given', ylabel="right, %", ylim=(30, 100))
 panels[2].text(0.65, 33, "true share", ha="right", fontsize=9, color="0.5")
 panels[2].spines[["top", "right"]].set_visible(False)

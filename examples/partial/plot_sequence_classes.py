@@ -2,9 +2,9 @@
 One class for a whole sequence
 ==============================
 
-A digit is read row by row, from top to bottom, as a sequence of eight rows of pixels. ``SequenceClassifier`` knows
-only which digit a sequence is; the hidden states it finds, in colour, are parts of a digit: the top of a 7, its
-middle, its foot. Classes that know the order of such parts are right more often.
+A digit is read row by row, from top to bottom, as a sequence of eight rows of pixels. ``SequenceClassifier`` is
+given only which digit a sequence is; the hidden states it finds, in colour, are parts of a digit: the top of a 7, its
+middle, its foot. Classes with an order of such parts are right more often.
 """
 
 import matplotlib.pyplot as plt
@@ -23,7 +23,7 @@ X, y = digits.images[chosen] / 16.0, digits.target[chosen]
 X, X_test, y, y_test = train_test_split(X, y, train_size=120, random_state=0)
 
 # %%
-# With one state a class knows which rows it has; with more, also in which order they come.
+# With one state a class depends on which rows it has; with more, also on their order.
 right = {}
 for n_states in (1, 2, 3):
     model = SequenceClassifier(RBF(1.0), n_states=n_states, rank=50, prior_variance=10.0, tol=1e-2, random_state=0).fit(

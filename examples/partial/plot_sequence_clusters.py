@@ -2,8 +2,8 @@
 Clusters that last
 ==================
 
-No labels at all. k-means sorts every reading by itself and flickers; ``FieldClustering`` looks for clusters that tell
-most of the readings *and* finds on the way that they last.
+No labels at all. k-means sorts every reading by itself and flickers; ``FieldClustering`` looks for clusters with
+the most information about the readings *and* learns that they last.
 """
 
 import matplotlib.pyplot as plt

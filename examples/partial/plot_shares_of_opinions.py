@@ -1,9 +1,10 @@
 """
-Votes forget how many disagreed
-===============================
+Votes lose how many disagreed
+=============================
 
-Five people say at each position whether they see something. Fitted to what most of them said, a field becomes too
-sure; fitted to the shares of their answers (``SoftTargets``) it says how many would agree, which new answers confirm.
+Five people say at each position whether they see something. Fitted to what most of them said, a field becomes
+overconfident; fitted to the shares of their answers (``SoftTargets``) it predicts how many agree, as new answers
+confirm.
 """
 
 import matplotlib.pyplot as plt
@@ -35,7 +36,7 @@ targets = SoftTargets([np.column_stack([1 - share, share]) for share in shares],
 soft = crf.fit(X[train], targets).predict_marginals(X[test])
 
 # %%
-# How many of five new people say yes where a field says so many percent?
+# How many of five new people say yes where a field predicts so many percent?
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.5), layout="constrained", width_ratios=[1.7, 1])
 new = np.concatenate([each.mean(axis=1) for each in answers[test]])
 left.bar(range(60), answers[30].mean(axis=1), width=1.0, color="#DDDDDD", label="share of five answers")
@@ -50,7 +51,7 @@ for name, marginals, colour in (("fitted to votes", votes, "#E69F00"), ("fitted 
     right.plot(*zip(*places, strict=True), "o-", color=colour, label=f"log-loss {loss:.2f}")
 left.set(xlabel="position, one new scene", ylabel="probability of yes", xlim=(-0.5, 59.5), ylim=(0, 1.02))
 left.legend(ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False, fontsize=9)
-right.set(xlabel="said by the field", ylabel="share of new answers", xlim=(0, 1), ylim=(0, 1))
+right.set(xlabel="predicted by the field", ylabel="share of new answers", xlim=(0, 1), ylim=(0, 1))
 right.legend(frameon=False, fontsize=9)
 for axes in (left, right):
     axes.spines[["top", "right"]].set_visible(False)

@@ -2,7 +2,7 @@
 Durations that a field has learnt
 =================================
 
-How long does a state last? A chain of neighbours can only say "leave with the same probability at every step", which
+How long does a state last? A chain of neighbours leaves it with the same probability at every step, which
 makes short visits the most frequent. ``SegmentCRF`` learns a function of the duration: its samples last as long as
 real ones do.
 """

@@ -2,8 +2,8 @@
 Reading Morse code by durations
 ===============================
 
-Dots and dashes sound alike, and so do all pauses: only how long they last tells them apart. ``SegmentCRF`` scores
-whole segments with their durations and misreads only the end of the last letter. ``ChainCRF`` knows no more of
+Dots and dashes sound alike, and so do all pauses: only how long they last distinguishes them. ``SegmentCRF`` scores
+whole segments with their durations and misreads only the end of the last letter. ``ChainCRF`` learns no more of
 durations than how often a sign ends from one reading to the next, and half of its message is lost.
 """
 

@@ -2,8 +2,8 @@
 All the ways to cut a song
 ==========================
 
-One recording, and a hundred segmentations drawn from what a ``SegmentCRF`` thinks of it. Where all rows agree the
-field is sure; where borders scatter it knows what comes, but not when.
+One recording, and a hundred segmentations drawn from the distribution of a ``SegmentCRF``. Where all rows agree the
+segmentation is certain; where borders scatter the order is certain, but not the time.
 """
 
 import matplotlib.pyplot as plt

@@ -2,7 +2,7 @@
 How long to wait for an answer
 ==============================
 
-A stream labels readings while they come. With lag 0 it knows the past alone; waiting for some readings more makes it
+A stream labels readings while they come. With lag 0 it uses the past alone; waiting for some readings more makes it
 right more often, and soon as right as if it had waited for the end.
 """
 

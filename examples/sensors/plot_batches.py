@@ -2,9 +2,9 @@
 Batches that come and go
 ========================
 
-New recordings come day by day, and old ones are not kept. ``partial_fit`` carries over what they told, and stays
-close to a fit to all of them; a field fitted to the last day alone does not. On the fourth day a state appears that
-was never seen.
+New recordings come day by day, and old ones are not kept. ``partial_fit`` carries over what was learnt from them, and
+stays close to a fit to all of them; a field fitted to the last day alone does not. On the fourth day a state appears
+that was never seen.
 """
 
 import itertools
@@ -30,7 +30,7 @@ days = [[recording(2 if day < 3 else 3) for _ in range(3)] for day in range(8)]
 X_test, y_test = zip(*(recording(3) for _ in range(60)), strict=True)
 
 # %%
-# Three fields after each day: one that goes on, one that keeps all data, one that forgets.
+# Three fields after each day: one that goes on, one that keeps all data, one of the last day.
 settings = {"kernel": RBF(1.0), "rank": 60, "prior_variance": 3.0, "random_state": 0}
 ongoing = ChainCRF(**settings)
 right = {"partial_fit": [], "all days so far": [], "last day alone": []}

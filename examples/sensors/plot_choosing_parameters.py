@@ -14,7 +14,7 @@ from kernelfields import ChainCRF, ChainCRFCV
 from kernelfields.kernels import RBF
 
 # %%
-# The state tells the colour of the square, and the square is drawn at random.
+# The state decides the colour of the square, and the square is drawn at random.
 random = np.random.default_rng(0)
 
 

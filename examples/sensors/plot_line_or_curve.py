@@ -3,7 +3,7 @@ States that no line divides
 ===========================
 
 Two sensors of a machine, three states, two of them wound around each other. A linear field draws straight borders, an
-RBF field bends them. Both also know that states last, so that the strips of time below are better than the borders.
+RBF field bends them. Both also learn that states last, so that the strips of time below are better than the borders.
 """
 
 import matplotlib.pyplot as plt

@@ -1,9 +1,9 @@
 """
-Probabilities along time, and whether to believe them
-=====================================================
+Probabilities along time, and their calibration
+===============================================
 
-Marginal probabilities of three activities, minute by minute, above the truth. Where the field says 70 percent it
-should be right seven times in ten: the curve on the right counts, over all test sequences, with intervals.
+Marginal probabilities of three activities, minute by minute, above the truth. Of labels with a probability of 70
+percent seven in ten should be right: the curve on the right counts, over all test sequences, with intervals.
 """
 
 import matplotlib.pyplot as plt

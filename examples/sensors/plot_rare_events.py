@@ -3,7 +3,7 @@ A state that is rare
 ====================
 
 A pump fails two minutes in a hundred. Which share of failures is found depends on where the alarm is set: marginal
-probabilities give the whole curve. The chain, which knows that failures last, is far above single minutes.
+probabilities give the whole curve. The chain, which has learnt that failures last, is far above single minutes.
 """
 
 import matplotlib.pyplot as plt

@@ -18,8 +18,8 @@ X, y = make_moons(200, noise=0.25, random_state=1)
 classifier = KernelClassifier("rbf", prior_variance=10.0, random_state=0).fit(X, y)
 
 # %%
-# The objective is convex, so a point and its gradient tell how low it can be anywhere. ``certificate_`` speaks of all
-# functions that the basis spans, ``certify`` of all functions that the kernel has, whether the basis spans them or not.
+# The objective is convex, so a point and its gradient bound how low it can be anywhere. ``certificate_`` is about all
+# functions that the basis spans, ``certify`` about all functions of the kernel, whether the basis spans them or not.
 print(classifier.certificate_)
 print(classifier.certify(X, y))
 

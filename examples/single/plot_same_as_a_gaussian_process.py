@@ -2,8 +2,8 @@
 The same answers as a Gaussian process
 ======================================
 
-scikit-learn's ``GaussianProcessClassifier`` and ``KernelClassifier`` find the same function when told the same prior:
-left, the two curves lie on each other. Right, a field need not know all pairs of inputs: about twenty are enough here.
+scikit-learn's ``GaussianProcessClassifier`` and ``KernelClassifier`` find the same function with the same prior:
+left, the two curves lie on each other. Right, a field does not need all pairs of inputs: about twenty are enough here.
 """
 
 import matplotlib.pyplot as plt

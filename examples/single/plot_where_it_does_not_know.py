@@ -1,8 +1,8 @@
 """
-Where a classifier does not know
-================================
+Where a classifier is uncertain
+===============================
 
-A fit is sure of itself wherever its function is large, and that reaches well beyond what it has seen. ``laplace`` puts
+A fit is confident wherever its function is large, and that reaches well beyond what it has seen. ``laplace`` puts
 a Gaussian around the fit; averaged over it, probabilities are high only near the data, and doubt grows with distance.
 """
 

@@ -2,7 +2,7 @@
 Five solvers on the way to the same optimum
 ===========================================
 
-The objective is convex, so all solvers arrive, and the lower bound tells each of them when it is there. A pass goes
+The objective is convex, so all solvers arrive, and the lower bound ends each of them when it is there. A pass goes
 once over all data. Newton's method needs the fewest, and a matrix of all pairs of coefficients; L-BFGS needs no matrix.
 """
 

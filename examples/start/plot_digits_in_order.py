@@ -3,7 +3,7 @@ Digits that count upwards
 =========================
 
 Handwritten digits under noise are hard to read one by one. They count upwards in steps of one or two, and a field that
-learns this from examples reads them better: it weighs what each picture looks like against what its neighbours say.
+learns this from examples reads them better: it weighs each picture against its neighbours.
 """
 
 # %%
@@ -33,7 +33,7 @@ print(f"alone: {alone.score(np.concatenate(X[80:]), np.concatenate(y[80:])):.2f}
 print(f"together: {crf.score(X[80:], y[80:]):.2f}")
 
 # %%
-# The test sequence with the largest difference: what each picture says by itself, and what the field makes of them.
+# The test sequence with the largest difference: the labels of single pictures, and those of the field.
 gains = [
     np.sum(crf.predict([x])[0] == labels) - np.sum(alone.predict(x) == labels)
     for x, labels in zip(X[80:], y[80:], strict=True)

@@ -3,7 +3,7 @@ Tagging words that nobody has seen
 ==================================
 
 A field learns word classes from sentences of a small made-up grammar, and then reads Lewis Carroll. Words that are
-new to it, in italics, have to be told by their endings and neighbours. The darker a tile, the surer the field: the
+new to it, in italics, have to be tagged by their endings and neighbours. The darker a tile, the surer the field: the
 last line, in which it loses its way, is pale.
 """
 

@@ -3,7 +3,7 @@ A corridor through a hundred labels
 ===================================
 
 Where a language has a hundred tags, a word has one or two of them. ``LabelDictionary`` learns from training which
-ones, and inference walks through what is left: a corridor a few labels wide, open to all sides where a word is rare.
+ones, and inference passes through what is left: a corridor a few labels wide, open to all sides where a word is rare.
 The price is at the last word: its right label was never seen with it, and is out of reach.
 """
 
@@ -16,7 +16,7 @@ from kernelfields import ChainCRF, LabelDictionary
 
 # %%
 # A language: a word has up to three tags, few words are frequent, and a tag is followed by one of four others.
-# Endings tell something of the tag.
+# Endings depend on the tag.
 random = np.random.default_rng(0)
 n_tags, n_words, length = 100, 600, 25
 tags_of = [random.choice(n_tags, size=random.integers(1, 4), replace=False) for _ in range(n_words)]

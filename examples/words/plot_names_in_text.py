@@ -3,7 +3,7 @@ What gives a name away
 ======================
 
 Plain words become features by ``TextFeatures``: prefixes, suffixes, shapes, neighbours. The field finds persons and
-places that it has never read, and its largest weights tell by what: the words before a name, and how the name ends.
+places that it has never read, and its largest weights show how: the words before a name, and how the name ends.
 """
 
 import matplotlib.pyplot as plt
@@ -14,7 +14,7 @@ from kernelfields import ChainCRF, TextFeatures, evaluate
 
 # %%
 # Made-up sentences. Names are glued together from syllables, and no name of the test sentences is in the training
-# ones. Persons and places may both end in -ton, and either may look tired: where both happens, nobody can tell.
+# ones. Persons and places may both end in -ton, and either may look tired: where both happens, the text is ambiguous.
 random = np.random.default_rng(0)
 begins = ["Mar", "Hol", "Bren", "Kel", "Dor", "Fen", "Wil", "Ash", "Thorn", "Lin", "Hart", "Rod", "Cal", "Ster", "Pem"]
 ends = {"PER": ["son", "kins", "wright", "ton"], "LOC": ["ville", "ford", "by", "ton"]}

@@ -2,8 +2,8 @@
 Spelling by n-grams of letters
 ==============================
 
-One key in five was missed for its neighbour. Fields that know which two, three or four letters follow each other put
-more and more of it right again. The language is that of scikit-learn's own descriptions of its data sets.
+One key in five was missed for its neighbour. Fields that have learnt which two, three or four letters follow each other
+put more and more of it right again. The language is that of scikit-learn's own descriptions of its data sets.
 """
 
 import re

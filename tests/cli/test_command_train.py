@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from kernelfields import ChainCRF, TextFeatures
 from kernelfields.cli.models import load_model
 from kernelfields.cli.settings import read_settings
-from kernelfields.cli.training_run import run_training
+from kernelfields.cli.training_run import TrainingRun
 from kernelfields.formats import read_sequences
 from kernelfields.kernels import RBF, Linear
 
@@ -288,6 +288,6 @@ def test_verbose_shows_where_an_error_came_from(folder):
 
 
 def test_a_fault_of_the_program_is_not_dressed_up(folder, monkeypatch):
-    monkeypatch.setitem(run_training.__globals__, "write_whole", lambda *arguments: {}["fault"])
+    monkeypatch.setitem(TrainingRun.go.__globals__, "write_whole", lambda *arguments: {}["fault"])
     with pytest.raises(KeyError, match="fault"):
         run("train", "train.conll", "-q")

@@ -203,5 +203,5 @@ def test_a_file_that_was_touched_is_refused(tmp_path):
 @pytest.mark.parametrize("content", [b"", b"no model at all", b"\x10" + bytes(7) + b"{}", b"\xff" * 16])
 def test_files_that_are_no_models_are_refused(content, tmp_path):
     (tmp_path / "model").write_bytes(content)
-    with pytest.raises(ServingError, match="is not a kernelfields model file"):
+    with pytest.raises(ServingError, match="is not a kernelfields model file" if content else "is empty"):
         load_chain(tmp_path / "model")

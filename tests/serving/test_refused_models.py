@@ -68,8 +68,8 @@ def test_an_unfitted_chain_is_told_to_be_fitted(tmp_path):
         to_onnx(ChainCRF(), tmp_path / "model.onnx")
 
 
-def test_files_of_old_versions_are_to_be_saved_again():
-    with pytest.raises(ServingError, match=r"load it with ChainCRF\.load and save it again"):
+def test_models_of_old_versions_are_to_be_fitted_again():
+    with pytest.raises(ServingError, match="another version of kernelfields and cannot be served: fit again"):
         load_chain(Path(__file__).parents[1] / "golden" / "0.1.0" / "chain-rbf.kfm")
 
 

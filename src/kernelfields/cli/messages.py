@@ -152,7 +152,7 @@ def explains_errors(function: Command) -> Command:
         try:
             function(*arguments, **options)
         except BrokenPipeError:
-            raise  # whoever reads our output has had enough: no message
+            raise  # the reader of the output has closed it: no message
         except (ValueError, OSError, MemoryError) as error:
             if options.get("verbose") and not options.get("quiet"):
                 typer.echo(traceback.format_exc(), err=True, nl=False)
@@ -183,7 +183,7 @@ class CommandGroup(TyperGroup):
                 sys.stdout.flush()  # here, because an error at the end of Python has an exit code of its own
         except OSError as error:
             _abandon(sys.stdout)
-            if error.errno == errno.EPIPE:  # whoever reads our output has had enough
+            if error.errno == errno.EPIPE:  # the reader of the output has closed it
                 sys.exit(ExitCode.SHORT)
             before = error.__context__
             if not (isinstance(before, SystemExit) and before.code == ExitCode.WRONG):  # no message yet

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kernelfields.cli.models import Field
     from kernelfields.formats import SequenceFile
 
-# More than anyone reads; the memory for them is in proportion.
+# The memory for labellings is in proportion to their number.
 _MOST_LABELLINGS = 1_000_000
 
 Decode = Annotated[

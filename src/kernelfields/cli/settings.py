@@ -420,7 +420,7 @@ def _toml(value: Value) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        # JSON writes texts as TOML does, but for the one character that only TOML wants escaped.
+        # JSON writes texts as TOML does, but for the one character that TOML alone escapes.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, float):
         return repr(value) if math.isfinite(value) else str(value)

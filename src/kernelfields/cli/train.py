@@ -64,9 +64,9 @@ def train(console: Console, **options: Value) -> None:
             console.warn(f"{path} has changed since {given['config']} was written")
     settings = replace(settings, **given)
     _check_together(settings, given)
-    from kernelfields.cli.training_run import run_training
+    from kernelfields.cli.training_run import TrainingRun
 
-    raise typer.Exit(run_training(settings, console))
+    raise typer.Exit(TrainingRun(settings, console).go())
 
 
 def _check_together(settings: RunSettings, given: Parameters) -> None:

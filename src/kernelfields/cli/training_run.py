@@ -63,11 +63,6 @@ def settings_path(model: str) -> str:
     return str(Path(model).with_suffix(".toml"))
 
 
-def run_training(settings: RunSettings, console: Console) -> ExitCode:
-    """Fit a model by the settings, and write it."""
-    return TrainingRun(settings, console).go()
-
-
 class TrainingRun:
     """One run: what was read for it, what a search chose, and the estimator that it fits."""
 

@@ -188,16 +188,8 @@ def _groups(
     return groups
 
 
-# ---- inputs whose features can be shuffled
-
-
-class _Columns(Protocol):
-    """Names of the features of X, in order, and X with some of them shuffled."""
-
-    names: list[str]
-
-    def shuffled(self, chosen: Sequence[str], random: np.random.Generator) -> object:
-        """Return X with the chosen features exchanged between positions, all of them in the same way."""
+# ---- inputs whose features can be shuffled: ``shuffled`` returns X with the chosen ones exchanged between positions,
+# all of them in the same way; ``names`` are those of the features of X, in order
 
 
 class _FrameColumns:
@@ -258,7 +250,7 @@ class _NamedColumns:
         return [[next(changed) for _ in sequence] for sequence in self._X]
 
 
-def _columns_of(X: Any, names: Sequence[str] | None) -> _Columns:
+def _columns_of(X: Any, names: Sequence[str] | None) -> _FrameColumns | _StackedColumns | _NamedColumns:
     """Return what can be shuffled in X."""
     if hasattr(X, "columns"):
         return _FrameColumns(X)

@@ -62,7 +62,8 @@ def evaluate_model(
     settings : further parameters of :func:`evaluate`: scheme, labels, n_bins, n_resamples, confidence, random_state
     """
     field, X, y = asked_field(model, X, y)
-    single = labels_rows(field)
+    # One label for each item, of classes that all items share.
+    single = hasattr(field, "predict_proba") and np.ndim(getattr(field, "classes_", [[]])) == 1
     if not (single or hasattr(field, "predict_marginals")):
         raise TypeError(f"evaluate_model takes a fitted estimator of labels, got {type(field).__name__}")
     if decode not in (None, JOINT, POSTERIOR):
@@ -93,11 +94,6 @@ def asked_field(model: object, X: object, y: object) -> tuple[Any, Any, Any]:
     """Return the field that answers for a model, with X and y as it takes them; mostly the model itself."""
     ask = getattr(model, "_asked_field", None)
     return (model, X, y) if ask is None else ask(X, y)
-
-
-def labels_rows(model: object) -> bool:
-    """Whether a model has one label for each item, of classes that all items share."""
-    return hasattr(model, "predict_proba") and np.ndim(getattr(model, "classes_", [[]])) == 1
 
 
 def _items(values: Any, numbers: list[int]) -> Any:

@@ -108,6 +108,16 @@ def read_plainly(positions: list, place: Callable[[int], str]) -> Chunk:
     return Chunk(join_names(names), np.array(weights), counts)
 
 
+def word_at(position: object, feature: str) -> str | None:
+    """Return the value of a feature at a position as text: that of a dict, or the first string that begins with it."""
+    if isinstance(position, _MAPPINGS):
+        value = position.get(feature)
+        return value if value is None or isinstance(value, str) else str(value)
+    if isinstance(position, str | bytes) or not isinstance(position, Iterable):
+        return None
+    return next((name for name in position if isinstance(name, str) and name.startswith(feature)), None)
+
+
 def number_word(value: np.floating | float) -> str:
     """Return the shortest text that stands for one number alone, in the precision of its column: "0.1", "1234567"."""
     return str(value + 0.0).removesuffix(".0")  # adding zero takes the sign off minus zero

@@ -190,8 +190,4 @@ def _drop_rare(packed: sp.csr_array, table: NameTable, min_freq: float) -> tuple
         return packed, table
     if not kept.any():
         raise ValueError(f"no feature occurs in min_freq={min_freq} positions: make it smaller")
-    entries = kept[packed.indices]
-    columns = (np.cumsum(kept) - 1).astype(packed.indices.dtype)[packed.indices[entries]]
-    indptr = np.concatenate([[0], np.cumsum(entries)]).astype(packed.indptr.dtype)[packed.indptr]
-    smaller = sp.csr_array((packed.data[entries], columns, indptr), shape=(packed.shape[0], int(kept.sum())))
-    return smaller, table.keep(kept)
+    return packed[:, np.flatnonzero(kept)], table.keep(kept)

@@ -114,14 +114,12 @@ class Embeddings(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  
         for number, key in enumerate(keys):
             found[number] = cache.get(key)  # type: ignore[union-attr]
         missing = [number for number, array in enumerate(found) if array is None]
-        progress = _Progress(len(missing), len(sequences), self.verbose)
-        for place, vectors in source.vectors([sequences[number] for number in missing]):
+        made = source.vectors([sequences[number] for number in missing])
+        for place, vectors in _with_progress(made, len(missing), len(sequences)) if self.verbose else made:
             number = missing[place]
             found[number] = array = _checked(vectors, len(sequences[number]), number).astype(self.dtype, copy=False)
             if cache is not None:
                 cache.put(keys[number], array)
-            progress.advance()
-        progress.finish()
         return _same_width([array for array in found if array is not None])
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -135,7 +133,7 @@ class Embeddings(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  
         return copy
 
     def __getstate__(self) -> dict[str, object]:
-        """Leave out what was loaded from a folder: who unpickles this loads it again."""
+        """Leave out what was loaded from a folder: it is loaded again after unpickling."""
         return {name: value for name, value in super().__getstate__().items() if name != "_loaded"}
 
     def _check_parameters(self) -> None:
@@ -236,33 +234,24 @@ class _Encoded:
         return self._key
 
 
-class _Progress:
-    """Lines on standard error about the progress of a transform."""
+def _with_progress(vectors: Vectors, n_missing: int, n_sequences: int) -> Vectors:
+    """Yield vectors; write lines on standard error about how many there are, and how long the rest takes."""
+    from rich.console import Console
 
-    def __init__(self, n_missing: int, n_sequences: int, verbose: int):
-        self._total, self._done = n_missing, 0
-        self._begin = self._last = time.monotonic()
-        self._verbose = bool(verbose)
-        if self._verbose and n_missing < n_sequences:
-            self._write(f"{n_sequences - n_missing:,} of {n_sequences:,} sequences from the cache")
-
-    def advance(self) -> None:
-        self._done += 1
-        now = time.monotonic()
-        if self._verbose and now - self._last >= _SECONDS_BETWEEN_LINES:
-            self._last = now
-            left = (now - self._begin) * (self._total - self._done) / self._done
-            self._write(f"{self._done:,} of {self._total:,} sequences, {now - self._begin:.0f} s, {left:.0f} s left")
-
-    def finish(self) -> None:
-        if self._verbose and self._total:
-            self._write(f"{self._total:,} sequences, {time.monotonic() - self._begin:.0f} s")
-
-    @staticmethod
-    def _write(text: str) -> None:
-        from rich.console import Console
-
+    def write(text: str) -> None:
         Console(stderr=True).print(f"embeddings: {text}", highlight=False)
+
+    begin = last = time.monotonic()
+    if n_missing < n_sequences:
+        write(f"{n_sequences - n_missing:,} of {n_sequences:,} sequences from the cache")
+    for done, found in enumerate(vectors, start=1):
+        yield found
+        now = time.monotonic()
+        if now - last >= _SECONDS_BETWEEN_LINES:
+            last, left = now, (now - begin) * (n_missing - done) / done
+            write(f"{done:,} of {n_missing:,} sequences, {now - begin:.0f} s, {left:.0f} s left")
+    if n_missing:
+        write(f"{n_missing:,} sequences, {time.monotonic() - begin:.0f} s")
 
 
 def _read_sequences(X: object) -> list[list[str]]:

@@ -87,14 +87,9 @@ class Encoder:
             raise ValueError(f"{folder} could not be loaded as a Hugging Face encoder: {_one_line(error)}") from error
         return cls(model, tokenizer, device=device)
 
-    @property
-    def n_layers(self) -> int:
-        """Number of layers above the input embeddings, which are layer 0."""
-        return int(self.model.config.num_hidden_layers)
-
     def check_layers(self, layers: Sequence[int] | None) -> tuple[int, ...]:
         """Return the layers as counts from 0, the input embeddings; None is the last one."""
-        last = self.n_layers
+        last = int(self.model.config.num_hidden_layers)
         wrong = [layer for layer in layers or () if not -last - 1 <= layer <= last]
         if wrong:
             raise ValueError(f"layers: the encoder has layers 0 (input embeddings) to {last}, got {wrong[0]}")

@@ -14,7 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from kernelfields.features.chunks import number_word
+from kernelfields.features.chunks import number_word, word_at
 from kernelfields.fields.allowed import AllowedLabels
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.evidence import label_shares, shown_labels
@@ -230,7 +230,7 @@ def words_of(X: object, chains: Chains, feature: str | int) -> Sequence[str | No
     sequences: Iterable = X  # type: ignore[assignment]  # it was read as sequences before
     # Plain dicts, the usual case, are looked into without a call for each position.
     found = (
-        position.get(feature) if type(position) is dict else _word(position, feature)
+        position.get(feature) if type(position) is dict else word_at(position, feature)
         for sequence in sequences
         for position in _positions(sequence, feature)
     )
@@ -259,14 +259,6 @@ def _positions(sequence: object, feature: str) -> Iterable[object]:
         named = sequence[:, columns.index(feature)] if isinstance(sequence, np.ndarray) else sequence[feature]  # type: ignore[index]
         return [{feature: value} for value in named]
     return sequence  # type: ignore[return-value]
-
-
-def _word(position: object, feature: str) -> object:
-    if isinstance(position, Mapping):
-        return position.get(feature)
-    if isinstance(position, str | bytes) or not isinstance(position, Iterable):
-        return None
-    return next((name for name in position if isinstance(name, str) and name.startswith(feature)), None)
 
 
 def _seen_labels(which: np.ndarray, chains: Chains, n_words: int, n_labels: int) -> np.ndarray:

@@ -41,38 +41,8 @@ _ENDS = frozenset((*_BEFORE, *_AFTER))
 _LONG_RUN, _RUN = re.compile(r"(.)\1{4,}", re.DOTALL), re.compile(r"(.)\1+", re.DOTALL)
 
 
-def _shape(word: str) -> str:
-    return _LONG_RUN.sub(r"\1\1\1\1", _kinds(word))
-
-
-def _short_shape(word: str) -> str:
-    return _RUN.sub(r"\1", _kinds(word))
-
-
 def _kinds(word: str) -> str:
     return "".join(["X" if c.isupper() else "x" if c.isalpha() else "d" if c.isdigit() else c for c in word])
-
-
-def _capital(word: str) -> str | None:
-    return "yes" if word[:1].isupper() else None
-
-
-def _capitals(word: str) -> str | None:
-    return "yes" if word.isupper() and sum(map(str.isalpha, word)) > 1 else None
-
-
-def _digits(word: str) -> str | None:
-    if word.isdigit():
-        return "all"
-    return "some" if any(map(str.isdigit, word)) else None
-
-
-def _hyphen(word: str) -> str | None:
-    return "yes" if "-" in word and word.strip("-") else None
-
-
-def _punctuation(word: str) -> str | None:
-    return "yes" if word and not any(map(str.isalnum, word)) else None
 
 
 def _prefix(length: int) -> Callable[[str], str | None]:
@@ -84,13 +54,18 @@ def _suffix(length: int) -> Callable[[str], str | None]:
 
 
 #: Functions that have a value for every cell, also for those beyond the ends.
-_TOTAL: dict[str, Callable[[str], str]] = {"x": str, "lower": str.lower, "shape": _shape, "shortshape": _short_shape}
+_TOTAL: dict[str, Callable[[str], str]] = {
+    "x": str,
+    "lower": str.lower,
+    "shape": lambda word: _LONG_RUN.sub(r"\1\1\1\1", _kinds(word)),
+    "shortshape": lambda word: _RUN.sub(r"\1", _kinds(word)),
+}
 _FLAGS: dict[str, Callable[[str], str | None]] = {
-    "capital": _capital,
-    "capitals": _capitals,
-    "digits": _digits,
-    "hyphen": _hyphen,
-    "punctuation": _punctuation,
+    "capital": lambda word: "yes" if word[:1].isupper() else None,
+    "capitals": lambda word: "yes" if word.isupper() and sum(map(str.isalpha, word)) > 1 else None,
+    "digits": lambda word: "all" if word.isdigit() else "some" if any(map(str.isdigit, word)) else None,
+    "hyphen": lambda word: "yes" if "-" in word and word.strip("-") else None,
+    "punctuation": lambda word: "yes" if word and not any(map(str.isalnum, word)) else None,
 }
 _AFFIXES = {f"prefix{n}": _prefix(n) for n in range(1, LONGEST_AFFIX + 1)} | {
     f"suffix{n}": _suffix(n) for n in range(1, LONGEST_AFFIX + 1)

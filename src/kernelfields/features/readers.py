@@ -74,15 +74,10 @@ def column_names(table: object) -> list[str] | None:
     return names or None
 
 
-def _every_name(tables: object) -> Iterable[list[str] | None]:
-    """Return the names of the columns of each of some tables."""
-    return map(column_names, tables)  # type: ignore[call-overload]  # they were read as tables before
-
-
-def shared_columns(tables: object, noun: str) -> list[str] | None:
+def shared_columns(tables: Iterable[object], noun: str) -> list[str] | None:
     """Return the names of the columns of all tables, None where they have none; messages count tables as ``noun``."""
     first, expected, unnamed = 0, None, False
-    for number, names in enumerate(_every_name(tables)):
+    for number, names in enumerate(map(column_names, tables)):
         if names is None:
             unnamed = True
         elif expected is None:
@@ -100,10 +95,10 @@ def shared_columns(tables: object, noun: str) -> list[str] | None:
     return expected
 
 
-def check_columns(tables: object, expected: list[str] | None, noun: str) -> None:
+def check_columns(tables: Iterable[object], expected: list[str] | None, noun: str) -> None:
     """Raise or warn, as scikit-learn does, where tables have other columns than the fit ``expected``."""
     named = unnamed = False
-    for number, names in enumerate(_every_name(tables)):
+    for number, names in enumerate(map(column_names, tables)):
         named, unnamed = named or names is not None, unnamed or names is None
         if names is not None and expected is not None and names != expected:
             raise ValueError(
@@ -292,7 +287,7 @@ class ChainReader(InputReader):
             inputs, offsets = self.encoder.fit_transform(X)
         else:
             inputs, offsets = pack_inputs(X)
-            self.columns = shared_columns(X, "sequence")
+            self.columns = shared_columns(X, "sequence")  # type: ignore[arg-type]  # it was packed as sequences
         self.learn_kind(inputs)
         return inputs, offsets
 

@@ -105,7 +105,7 @@ class Sequencewise(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
             labels = classes[codes]
         self.transformer_ = clone(self.transformer)
         self.n_features_in_ = stacked.shape[1]
-        self._columns = shared_columns(X, "sequence")
+        self._columns = shared_columns(X, "sequence")  # type: ignore[arg-type]  # it was packed as sequences
         self.__dict__.pop("feature_names_in_", None)
         if self._columns is not None:
             self.feature_names_in_ = np.array(self._columns, dtype=object)

@@ -4,10 +4,14 @@
               model  = JSON {"kind": ..., "document": ..., "tensors": ...}
     tensors:  every numeric array of the document, named by its path ("document.basis.pivots")
 
+    8 bytes     length of the header, little endian
+    header      JSON: name -> {"dtype", "shape", "data_offsets"}, and "__metadata__"
+    the rest    the tensors, end to end
+
 model_text.py spells the document in JSON. Tuples come back as lists and NumPy scalars as Python numbers. The checksum
-covers the JSON text and the name, dtype, shape and bytes of every tensor, so a damaged file is refused and never half
-believed.
-Cost: the file is built in memory once; reading checks sizes against the file before anything is allocated.
+covers the JSON text and the name, dtype, shape and bytes of every tensor, so a damaged file is refused as a whole.
+Reading needs NumPy alone, writing safetensors.
+Cost: the file is in memory once, written or read; tensors that were read are views of it.
 """
 
 from __future__ import annotations
@@ -15,21 +19,23 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection
-from pathlib import Path
-from typing import Any, TypeAlias
+from math import prod
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 
 from kernelfields.formats.model_text import FORMAT, PIPELINE, VERSION, decoded, digest, encoded
-from kernelfields.formats.text_files import PathName, write_whole
+
+if TYPE_CHECKING:
+    from kernelfields.formats.text_files import PathName
 
 #: Plain values by name: None, str, bool, int, float, dicts and lists of them, and arrays.
 Document: TypeAlias = dict[str, Any]
 # safetensors refuses headers above 100 MB, and the JSON text lies in the header: long lists of names move
 # to the tensors, and what is still too long is refused while the model is in memory, not when it is read.
 _LONGEST_JSON = 50_000_000
+# What safetensors calls the types of NumPy: I8 to I64, U8 to U64, F16 to F64.
+_DTYPES = {"BOOL": "?"} | {f"{kind}{8 * size}": f"<{kind.lower()}{size}" for kind in "IUF" for size in (1, 2, 4, 8)}
 
 
 class ModelFileError(ValueError):
@@ -37,16 +43,20 @@ class ModelFileError(ValueError):
 
 
 class ModelFileMissing(ModelFileError, FileNotFoundError):
-    """No file of this name, for those who catch OSError as well as for those who catch ModelFileError."""
+    """No file of this name; both an OSError and a ModelFileError."""
 
 
 def write_model(path: PathName, kind: str, document: Document, tensors: dict[str, np.ndarray]) -> None:
     """Write a model file, replacing an old one only once the new one is complete."""
+    from kernelfields.formats.text_files import write_whole
+
     write_whole({os.fspath(path): model_bytes(kind, document, tensors)})
 
 
 def model_bytes(kind: str, document: Document, tensors: dict[str, np.ndarray]) -> bytes:
-    """Return the content of a model file, for who writes it together with others."""
+    """Return the content of a model file, to be written together with others."""
+    from safetensors.numpy import save
+
     arrays: dict[str, np.ndarray] = {}
     content = {
         "kind": kind,
@@ -66,15 +76,15 @@ def read_model(path: PathName, kind: str) -> tuple[Document, dict[str, np.ndarra
     return document, tensors
 
 
-def read_model_of(path: PathName, kinds: Collection[str]) -> tuple[str, Document, dict[str, np.ndarray]]:
-    """Read the kind, the document and the tensors of a model file of one of these kinds, or raise ModelFileError."""
+def read_model_of(path: PathName, kinds: Collection[str] | None = None) -> tuple[str, Document, dict[str, np.ndarray]]:
+    """Read the kind, the document and the tensors of a model file of one of these kinds, or raise ModelFileError.
+
+    None is for models of any kind.
+    """
     _check_is_file(path)
     try:
-        with safe_open(os.fspath(path), framework="numpy") as file:
-            metadata = file.metadata() or {}
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError) as error:
-        # The library's errors for alien bytes differ by version; whatever they are, this is no model.
+        metadata, arrays = _read_tensors(path)
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         reason = _looks_like_pickle(path) or f"damaged or of another format ({_one_line(error)})"
         raise ModelFileError(f"{path} is not a kernelfields model file: {reason}") from error
     text = _model_text(path, metadata)
@@ -83,26 +93,47 @@ def read_model_of(path: PathName, kinds: Collection[str]) -> tuple[str, Document
     try:
         content = json.loads(text)
         found, document, tensors = content["kind"], content["document"], content["tensors"]
-        if found in kinds:
+        if kinds is None or found in kinds:
             document, tensors = decoded(document, arrays), decoded(tensors, arrays)
             if not (isinstance(document, dict) and isinstance(tensors, dict)):
                 raise TypeError("document and tensors must be dicts")
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise ModelFileError(f"{path} is damaged: its model text cannot be read ({_one_line(error)})") from error
-    if found not in kinds:
+    if kinds is not None and found not in kinds:
         expected = " or ".join(map(repr, kinds))
         advice = "kernelfields.load" if found == PIPELINE else "its own class"
         raise ModelFileError(f"{path} holds a model of kind {found!r}, expected {expected}: load it with {advice}")
     return found, document, tensors
 
 
+def _read_tensors(path: PathName) -> tuple[dict[str, str], dict[str, np.ndarray]]:
+    """Return the metadata and the tensors of a safetensors file; errors of any kind if it is none."""
+    content = np.fromfile(path, dtype=np.uint8)
+    begin = 8 + int.from_bytes(content[:8].tobytes(), "little")
+    if begin > len(content):
+        raise ValueError("the header is longer than the file")
+    header, data = json.loads(content[8:begin].tobytes()), content[begin:]
+    metadata = header.pop("__metadata__", {})
+    if not all(isinstance(value, str) for value in metadata.values()):
+        raise TypeError("its metadata are no strings")
+    spans = sorted(entry["data_offsets"] for entry in header.values())
+    if [*(first for first, _ in spans), len(data)] != [0, *(last for _, last in spans)]:
+        raise ValueError("its tensors do not fill it")
+    tensors = {}
+    for name, entry in header.items():
+        dtype, shape, (first, last) = np.dtype(_DTYPES[entry["dtype"]]), entry["shape"], entry["data_offsets"]
+        if not first <= last or prod(shape) * dtype.itemsize != last - first:
+            raise ValueError("a tensor has another size than its shape")
+        tensors[name] = data[first:last].view(dtype).reshape(shape)
+    return metadata, tensors
+
+
 def _check_is_file(path: PathName) -> None:
-    place = Path(path)
-    if not place.exists():
+    if not os.path.exists(path):
         raise ModelFileMissing(f"{path} does not exist")
-    if not place.is_file():
+    if not os.path.isfile(path):
         raise ModelFileError(f"{path} is not a file: give the path of the model file itself")
-    if place.stat().st_size == 0:
+    if os.path.getsize(path) == 0:
         raise ModelFileError(f"{path} is empty: saving it was probably cut short")
 
 

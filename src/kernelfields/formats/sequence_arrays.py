@@ -9,7 +9,7 @@
 Files that call them otherwise are read by a mapping, names={"X": "pixels"}. Several arrays for X are put side by
 side, names={"X": ["position", "velocity"]}. names={"label_names": ...} turns numbers of labels into their names.
 Other arrays are left alone. Pickled objects are never loaded, nor are encrypted members. A compressed file may hold
-arrays of 16 MiB, or of 100 times its own size: what unpacks to more is taken for a trap.
+arrays of 16 MiB, or of 100 times its own size: what unpacks to more is refused as a decompression bomb.
 Cost: the arrays, once; sequences are views of dense inputs. Fails: SequenceFileError naming file and array.
 """
 
@@ -41,7 +41,7 @@ _PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 # How much a file may unpack to: as many bytes in any case, and beyond that as many times its own size.
 _ALWAYS_UNPACKED, _MOST_TIMES = 16 * 2**20, 100
 _MOST_FEATURES = 2**31 - 1
-# What zipfile and NumPy raise for damage is not all their own: a field of a header is believed until it fails.
+# zipfile and NumPy also raise errors that are not their own for damage: fields of a header are used unchecked.
 _DAMAGE = (
     *(ValueError, ArithmeticError, LookupError, TypeError, EOFError, OSError, RuntimeError, SyntaxError),
     *(MemoryError, TokenError, zlib.error, zipfile.BadZipFile, struct.error),

@@ -39,7 +39,7 @@ class SequenceFile:
 
     @property
     def words(self) -> list[list[str] | None]:
-        """What people call the positions of each sequence: the words of column files, else None."""
+        """The names of the positions of each sequence: the words of column files, else None."""
         return [None] * len(self.X)
 
     def place(self, sequence: int, position: int) -> str:

@@ -27,7 +27,7 @@ from kernelfields.features.frames import NUMBER, TEXT, FeatureColumns, RowGroups
 from kernelfields.formats.sequence_file import Predictions, Reading, SequenceFile
 from kernelfields.formats.text_files import PathName, SequenceFileError, input_name, open_text_output, read_lines
 
-#: What people write where a number is not known, in lower case.
+#: Usual texts for a number that is not known, in lower case.
 _UNKNOWN = {"", "na", "n/a", "nan", "null", "none", "?", "-", ".", "missing"}
 
 

@@ -6,8 +6,8 @@ standard output; a name that ends in ".gz" is compressed. Pipes and devices are 
 
 A file appears under its name only once it is complete. What is written goes to a draft beside the target,
 ``.NAME.<16 hex digits>.tmp``, is made durable, and then takes the place of the target: an error leaves the old
-file as it was and nothing else. Who is killed in between leaves a draft behind, and the next one to write NAME
-removes it. Drafts of writers that live are locked and stay.
+file as it was and nothing else. A process that is killed in between leaves a draft behind, and the
+next one to write NAME removes it. Drafts of running processes are locked and stay.
 
 Cost: one line in memory at a time; gzip is unpacked as a whole, since its checksum stands at the end, and
 refused where that is more than 64 MiB and 200 times the file; beside the writing, one look at the names in the folder.
@@ -172,7 +172,7 @@ def remove_leftovers(path: PathName) -> None:
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if _is_draft(entry.name, path):
-                # One that is locked is not removed; what cannot be is in the way of nobody.
+                # One that is locked is not removed; one that cannot be does no harm.
                 with suppress(OSError), open(entry.path, "rb") as file:
                     if fcntl is not None:
                         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -12,7 +12,7 @@ equal rows are at distance zero whether or not they sit on a diagonal.
 
 A formula is written once, with these functions and with ``+ - * /``, and holds wherever rows may be:
 
-    NumPy arrays, CSR matrices      the functions below; scipy and scikit-learn are loaded by those alone who need them
+    NumPy arrays, CSR matrices      the functions below; scipy and scikit-learn are loaded where they are needed
     tensors of PyTorch              kernels/tensors.py, loaded with the first tensor
     rows of an ONNX graph           methods of the rows and values in serving/onnx_graph.py
 

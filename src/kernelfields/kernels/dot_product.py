@@ -5,12 +5,10 @@ Shapes: X (n, d), Z (m, d), dense or CSR; blocks (n, m). Cost: one matrix produc
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 
 from kernelfields.kernels import arrays
-from kernelfields.kernels.kernel import Kernel, Towards, register
+from kernelfields.kernels.kernel import Kernel, Towards, checked, declares_parameters, register
 from kernelfields.numerics.parameters import non_negative, positive, positive_or_rule, scale_or_auto, whole
 from kernelfields.numerics.sparse_rows import Rows
 
@@ -33,16 +31,14 @@ class Linear(Kernel):
 
 
 @register("polynomial", shorthands={"poly": {}, "quadratic": {"degree": 2}, "cubic": {"degree": 3}})
+@declares_parameters
 class Polynomial(Kernel):
     """k(x, z) = (gamma <x, z> + coef0)^degree; gamma is a number, "scale" or "auto"."""
 
     takes_tensors = True
-    checks: ClassVar = {"degree": whole, "gamma": positive_or_rule, "coef0": non_negative}
-
-    def __init__(self, degree: int = 3, gamma: float | str = "scale", coef0: float = 1.0):
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
+    degree: int = checked(whole, 3)
+    gamma: float | str = checked(positive_or_rule, "scale")
+    coef0: float = checked(non_negative, 1.0)
 
     def _from_data(self, X: Rows, weights: np.ndarray | None) -> dict[str, float]:
         return {"gamma": scale_or_auto(self.gamma, X, weights)} if isinstance(self.gamma, str) else {}

@@ -18,14 +18,14 @@ O(fill) once for a sparse factor and O(N n power) for n columns. Fails: ValueErr
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelfields.kernels.arrays import block_dtype, described_matrix, row_numbers
-from kernelfields.kernels.kernel import Kernel, Towards, register, rounding_tolerance
-from kernelfields.numerics.parameters import positive_number, whole
+from kernelfields.kernels.kernel import Kernel, Towards, checked, register, rounding_tolerance
+from kernelfields.numerics.parameters import declares_parameters, positive_number, whole
 from kernelfields.numerics.sparse_rows import Rows, SparseRows, is_sparse
 
 if TYPE_CHECKING:
@@ -184,6 +184,7 @@ class _NodeColumns:
 
 
 @register("graph laplacian")
+@declares_parameters
 class GraphLaplacian(_OnNodes):
     """K = (Lap + eps I)^-power on the nodes of a graph; inputs are one column of node numbers.
 
@@ -191,13 +192,10 @@ class GraphLaplacian(_OnNodes):
     small ones reach far. ``normalized=False`` takes D - W.
     """
 
-    checks: ClassVar = {"eps": positive_number, "power": whole}
-
-    def __init__(self, graph: ArrayLike | SparseRows, eps: float = 0.1, power: int = 1, normalized: bool = True):
-        self.graph = graph
-        self.eps = eps
-        self.power = power
-        self.normalized = normalized
+    graph: ArrayLike | SparseRows
+    eps: float = checked(positive_number, 0.1)
+    power: int = checked(whole, 1)
+    normalized: bool = True
 
     def _scale(self) -> float:
         return positive_number(self, "eps") ** whole(self, "power")
@@ -218,15 +216,13 @@ class GraphLaplacian(_OnNodes):
 
 
 @register("graph diffusion")
+@declares_parameters
 class GraphDiffusion(_OnNodes):
     """K = exp(-time Lap) on the nodes of a graph; inputs are one column of node numbers."""
 
-    checks: ClassVar = {"time": positive_number}
-
-    def __init__(self, graph: ArrayLike | SparseRows, time: float = 1.0, normalized: bool = True):
-        self.graph = graph
-        self.time = time
-        self.normalized = normalized
+    graph: ArrayLike | SparseRows
+    time: float = checked(positive_number, 1.0)
+    normalized: bool = True
 
     def _function_of(self, laplacian: sparse.csr_array) -> Callable[[np.ndarray], np.ndarray]:
         from scipy import sparse

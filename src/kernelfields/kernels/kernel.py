@@ -16,14 +16,14 @@ eigenvalues costs O(s^3) for s <= 200 rows. Fails: ValueError or TypeError namin
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Callable, Mapping
-from typing import ClassVar
+from dataclasses import MISSING, field
+from typing import Any, ClassVar
 
 import numpy as np
 
 from kernelfields.kernels import arrays
-from kernelfields.numerics.parameters import is_number, non_negative, whole
+from kernelfields.numerics.parameters import declares_parameters, is_number, is_whole, non_negative, whole
 from kernelfields.numerics.registry import Parametrized, Registry
 from kernelfields.numerics.sparse_rows import Rows, is_sparse
 
@@ -42,14 +42,12 @@ class Kernel(Parametrized):
     """A positive semi-definite kernel; ``__init__`` of a subclass stores its parameters unchanged.
 
     Subclasses write ``_block(X, Z)`` and ``_diagonal(X)`` for checked inputs; ``_towards(Z)`` where a part of the work
-    depends on Z alone; ``checks`` or ``check_parameters`` where they have parameters, and ``_from_data`` if one may
-    follow the data. Formulas made of the functions in kernels/arrays.py hold for tensors too, which ``takes_tensors``
-    declares. The decorator ``register`` gives a kernel its name, which is also its kind in model files.
+    depends on Z alone; ``check_parameters`` for parameters that are not declared with a check (:func:`checked`), and
+    ``_from_data`` if one may follow the data. Formulas made of the functions in kernels/arrays.py hold for tensors too,
+    which ``takes_tensors`` declares. The decorator ``register`` gives a kernel its name, also its kind in model files.
     """
 
     takes_tensors: ClassVar[bool] = False
-    #: What each parameter has to be: functions of the kernel and the name of the parameter that raise if it is not.
-    checks: ClassVar[Mapping[str, Callable[[Kernel, str], object]]] = {}
     #: Why the kernel needs more than its model file and NumPy; empty where it does not.
     not_served: ClassVar[str] = ""
     #: Parameters that are left out of descriptions, because they are code.
@@ -108,8 +106,13 @@ class Kernel(Parametrized):
 
     @property
     def has_feature_map(self) -> bool:
-        """Whether ``feature_map`` gives features for any input."""
-        return type(self).feature_map is not Kernel.feature_map
+        """Whether ``feature_map`` gives features for any input: the class has one, and so have all parts."""
+        return type(self).feature_map is not Kernel.feature_map and all(part.has_feature_map for part in self.parts)
+
+    @property
+    def parts(self) -> list[Kernel]:
+        """The kernels among the parameters."""
+        return [value for value in self.get_params(deep=False).values() if isinstance(value, Kernel)]
 
     @property
     def keeps_rows(self) -> bool:
@@ -144,8 +147,9 @@ class Kernel(Parametrized):
 
     def check_parameters(self) -> None:
         """Raise ValueError or TypeError, naming the parameter and its value, if one is not allowed."""
-        for name, check in self.checks.items():
-            check(self, name)
+        for name, declared in getattr(self, "__dataclass_fields__", {}).items():
+            if "check" in declared.metadata:
+                declared.metadata["check"](self, name)
 
     def _from_data(self, X: Rows, weights: np.ndarray | None) -> dict[str, float]:
         """Return the parameters that follow from the data."""
@@ -187,6 +191,11 @@ KERNELS: Registry[Kernel] = Registry("kernel")
 register = KERNELS.register
 
 
+def checked(check: Callable[[Kernel, str], object], default: object = MISSING) -> Any:
+    """Declare a parameter of a kernel; ``check(kernel, name)`` raises if its value is not allowed."""
+    return field(default=default, metadata={"check": check})
+
+
 def plain_value(value: object) -> object:
     """Return a parameter as it stands in a spec: nested specs, Python numbers, "inf" for infinity."""
     if isinstance(value, Kernel):
@@ -217,14 +226,12 @@ def valid_kernel(owner: Kernel, name: str) -> None:
 
 
 @register("constant")
+@declares_parameters
 class Constant(Kernel):
     """k(x, z) = value >= 0, with the square root of the value as its one feature."""
 
     takes_tensors = True
-    checks: ClassVar = {"value": non_negative}
-
-    def __init__(self, value: float = 1.0):
-        self.value = value
+    value: float = checked(non_negative, 1.0)
 
     def feature_map(self, X: object) -> Rows:
         """Return a column of sqrt(value)."""
@@ -239,39 +246,37 @@ class Constant(Kernel):
         return arrays.filled(X, (X.shape[0],), non_negative(self, "value"), X.dtype)
 
 
-class _OfTwo(Kernel):
-    """A kernel made of two others; subclasses write ``_joined`` for their blocks, and for their diagonals."""
+class _OfParts(Kernel):
+    """A function of the values of other kernels; subclasses write ``_joined`` for its blocks and diagonals."""
 
     takes_tensors = True
-    checks: ClassVar = {"left": valid_kernel, "right": valid_kernel}
 
-    def __init__(self, left: Kernel, right: Kernel):
-        self.left = left
-        self.right = right
-
-    def _joined(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        """Return the values of both parts together; those of the left one may be overwritten."""
+    def _joined(self, values: list[np.ndarray]) -> np.ndarray:
+        """Return the function of the values of all parts; those of the first may be overwritten."""
         raise NotImplementedError
 
     def _block(self, X: Rows, Z: Rows | None) -> np.ndarray:
-        return self._joined(self.left(X, Z), self.right(X, Z))
+        return self._joined([part(X, Z) for part in self.parts])
 
     def _diagonal(self, X: Rows) -> np.ndarray:
-        return self._joined(self.left.diag(X), self.right.diag(X))
+        return self._joined([part.diag(X) for part in self.parts])
 
     def _towards(self, Z: Rows) -> Towards:
-        left, right = self.left.towards(Z), self.right.towards(Z)
-        return lambda X: self._joined(left(X), right(X))
+        blocks = [part.towards(Z) for part in self.parts]
+        return lambda X: self._joined([block(X) for block in blocks])
+
+
+@declares_parameters
+class _OfTwo(_OfParts):
+    """A function of the values of two kernels."""
+
+    left: Kernel = checked(valid_kernel)
+    right: Kernel = checked(valid_kernel)
 
 
 @register("sum")
 class Sum(_OfTwo):
     """k(x, z) + l(x, z), also written ``k + l``."""
-
-    @property
-    def has_feature_map(self) -> bool:
-        """Whether both parts have features."""
-        return self.left.has_feature_map and self.right.has_feature_map
 
     def feature_map(self, X: object) -> Rows | None:
         """Return the features of both parts side by side, or None if a part has none."""
@@ -279,7 +284,8 @@ class Sum(_OfTwo):
         right = None if left is None else self.right.feature_map(X)
         return None if left is None or right is None else arrays.side_by_side(left, right)
 
-    def _joined(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    def _joined(self, values: list[np.ndarray]) -> np.ndarray:
+        left, right = values
         left += right
         return left
 
@@ -288,60 +294,31 @@ class Sum(_OfTwo):
 class Product(_OfTwo):
     """k(x, z) l(x, z), also written ``k * l``."""
 
-    def _joined(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    def _joined(self, values: list[np.ndarray]) -> np.ndarray:
+        left, right = values
         left *= right
         return left
 
 
-class _OfOne(Kernel):
-    """A function of the values of another kernel; subclasses write ``_changed`` for its blocks and diagonals."""
-
-    kernel: Kernel
-    takes_tensors = True
-
-    def _changed(self, values: np.ndarray) -> np.ndarray:
-        """Return the function of values, which may be overwritten."""
-        raise NotImplementedError
-
-    def _block(self, X: Rows, Z: Rows | None) -> np.ndarray:
-        return self._changed(self.kernel(X, Z))
-
-    def _diagonal(self, X: Rows) -> np.ndarray:
-        return self._changed(self.kernel.diag(X))
-
-    def _towards(self, Z: Rows) -> Towards:
-        block = self.kernel.towards(Z)
-        return lambda X: self._changed(block(X))
-
-
 @register("power")
-class Power(_OfOne):
+@declares_parameters
+class Power(_OfParts):
     """k(x, z)^exponent for a whole exponent >= 1, also written ``k**exponent``."""
 
-    checks: ClassVar = {"kernel": valid_kernel, "exponent": whole}
+    kernel: Kernel = checked(valid_kernel)
+    exponent: int = checked(whole)
 
-    def __init__(self, kernel: Kernel, exponent: int):
-        self.kernel = kernel
-        self.exponent = exponent
-
-    def _changed(self, values: np.ndarray) -> np.ndarray:
-        return arrays.raise_to(values, whole(self, "exponent"))
+    def _joined(self, values: list[np.ndarray]) -> np.ndarray:
+        return arrays.raise_to(values[0], whole(self, "exponent"))
 
 
 @register("scaled")
-class Scaled(_OfOne):
+@declares_parameters
+class Scaled(_OfParts):
     """factor * k(x, z) for a factor >= 0, also written ``factor * k``."""
 
-    checks: ClassVar = {"kernel": valid_kernel, "factor": non_negative}
-
-    def __init__(self, factor: float, kernel: Kernel):
-        self.factor = factor
-        self.kernel = kernel
-
-    @property
-    def has_feature_map(self) -> bool:
-        """Whether the part has features."""
-        return self.kernel.has_feature_map
+    factor: float = checked(non_negative)
+    kernel: Kernel = checked(valid_kernel)
 
     def feature_map(self, X: object) -> Rows | None:
         """Return sqrt(factor) times the features of the part, or None if it has none."""
@@ -350,12 +327,14 @@ class Scaled(_OfOne):
             return None
         return arrays.converted(features * math.sqrt(non_negative(self, "factor")), features.dtype)
 
-    def _changed(self, values: np.ndarray) -> np.ndarray:
-        values *= non_negative(self, "factor")
-        return values
+    def _joined(self, values: list[np.ndarray]) -> np.ndarray:
+        (block,) = values
+        block *= non_negative(self, "factor")
+        return block
 
 
 @register("columns")
+@declares_parameters
 class Columns(Kernel):
     """k(x, z) = inner(x[begin:end], z[begin:end]); ``end=None`` means all columns that follow.
 
@@ -364,19 +343,16 @@ class Columns(Kernel):
     """
 
     takes_tensors = True
-    checks: ClassVar = {"kernel": valid_kernel}
-
-    def __init__(self, kernel: Kernel, begin: int = 0, end: int | None = None):
-        self.kernel = kernel
-        self.begin = begin
-        self.end = end
+    kernel: Kernel = checked(valid_kernel)
+    begin: int = 0
+    end: int | None = None
 
     def check_parameters(self) -> None:
         """Check the part, and that begin and end are whole numbers in order."""
         super().check_parameters()
         for name, value in (("begin", self.begin), ("end", self.end)):
-            usable = isinstance(value, numbers.Integral) and not isinstance(value, bool) and value >= 0
-            if not usable and not (name == "end" and value is None):
+            usable = (is_whole(value) and value >= 0) or (name == "end" and value is None)
+            if not usable:
                 raise ValueError(f"Columns: {name} must be a whole number that is not negative, got {value!r}.")
         if self.end is not None and self.end <= self.begin:
             raise ValueError(f"Columns: end must be above begin, got {self.begin} to {self.end}.")
@@ -385,11 +361,6 @@ class Columns(Kernel):
         """Return a copy whose inner kernel follows the data in its columns."""
         self.check_parameters()
         return Columns(self.kernel.resolve(self._seen(X), weights), self.begin, self.end)
-
-    @property
-    def has_feature_map(self) -> bool:
-        """Whether the part has features."""
-        return self.kernel.has_feature_map
 
     def feature_map(self, X: object) -> Rows | None:
         """Return the features of the part, or None if it has none."""
@@ -419,14 +390,12 @@ class Columns(Kernel):
 
 
 @register("normalized")
+@declares_parameters
 class Normalized(Kernel):
     """k(x, z) / sqrt(k(x, x) k(z, z)): the cosine in the feature space of k, 0 for zero features."""
 
     takes_tensors = True
-    checks: ClassVar = {"kernel": valid_kernel}
-
-    def __init__(self, kernel: Kernel):
-        self.kernel = kernel
+    kernel: Kernel = checked(valid_kernel)
 
     def _block(self, X: Rows, Z: Rows | None) -> np.ndarray:
         if Z is not None:

@@ -20,16 +20,17 @@ Fails: ValueError or TypeError naming the parameter.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import KW_ONLY
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelfields.kernels import arrays
 from kernelfields.kernels.graph_laplacian import PreparedKernel, adjacency_matrix, laplacian_matrix
-from kernelfields.kernels.kernel import Kernel, Towards, register, symmetric, valid_kernel
+from kernelfields.kernels.kernel import Kernel, Towards, checked, register, symmetric, valid_kernel
 from kernelfields.kernels.rows import row_blocks
-from kernelfields.numerics.parameters import non_negative, whole
+from kernelfields.numerics.parameters import declares_parameters, non_negative, whole
 from kernelfields.numerics.sparse_rows import Rows, SparseRows, is_sparse
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ _MOST_INPUTS = 15_000
 
 
 @register("manifold")
+@declares_parameters
 class Manifold(PreparedKernel[tuple[Rows, np.ndarray]]):
     """The kernel k bent to inputs that need no labels, so that neighbours among them have similar scores.
 
@@ -60,24 +62,13 @@ class Manifold(PreparedKernel[tuple[Rows, np.ndarray]]):
 
     shared = frozenset({"inputs", "graph"})
     not_served = "it keeps a graph of inputs without labels"
-    checks: ClassVar = {"kernel": valid_kernel, "n_neighbors": whole, "strength": non_negative, "power": whole}
-
-    def __init__(
-        self,
-        kernel: Kernel,
-        inputs: Inputs | None = None,
-        *,
-        graph: ArrayLike | SparseRows | None = None,
-        n_neighbors: int = 10,
-        strength: float = 1.0,
-        power: int = 1,
-    ):
-        self.kernel = kernel
-        self.inputs = inputs
-        self.graph = graph
-        self.n_neighbors = n_neighbors
-        self.strength = strength
-        self.power = power
+    kernel: Kernel = checked(valid_kernel)
+    inputs: Inputs | None = None
+    _: KW_ONLY
+    graph: ArrayLike | SparseRows | None = None
+    n_neighbors: int = checked(whole, 10)
+    strength: float = checked(non_negative, 1.0)
+    power: int = checked(whole, 1)
 
     @property
     def keeps_rows(self) -> bool:
@@ -144,12 +135,9 @@ class Manifold(PreparedKernel[tuple[Rows, np.ndarray]]):
         """Return the inputs C (m, d) and R L^-T (m, m)."""
         if self.inputs is None:
             raise ValueError("Manifold: call resolve(X) with the inputs of fit first, or give inputs.")
-        rows = self._rows()
-        return rows, self._change(rows)
-
-    def _change(self, rows: Rows) -> np.ndarray:
         import scipy.linalg
 
+        rows = self._rows()
         gram = symmetric(self.kernel(rows).astype(np.float64, copy=False), f"the Gram matrix of {self.kernel!r}")
         if self.graph is None:
             adjacency = neighbour_graph(gram, whole(self, "n_neighbors"))
@@ -162,7 +150,7 @@ class Manifold(PreparedKernel[tuple[Rows, np.ndarray]]):
         inner = root.T @ gram @ root
         inner[np.diag_indices_from(inner)] += 1.0
         factor = scipy.linalg.cholesky(inner, lower=True)
-        return scipy.linalg.solve_triangular(factor, root.T, lower=True).T
+        return rows, scipy.linalg.solve_triangular(factor, root.T, lower=True).T
 
 
 def neighbour_graph(gram: np.ndarray, n_neighbors: int) -> sparse.csr_array:

@@ -36,7 +36,7 @@ _DEEPEST = 100
 
 
 def _library() -> ModuleType:
-    # Loaded by those alone who have such a kernel: it brings a good part of scikit-learn with it.
+    # Loaded with the first such kernel: it brings a good part of scikit-learn with it.
     from sklearn.gaussian_process import kernels
 
     return kernels

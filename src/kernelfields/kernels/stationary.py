@@ -16,12 +16,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import ClassVar
 
 import numpy as np
 
 from kernelfields.kernels import arrays
-from kernelfields.kernels.kernel import Kernel, Towards, register
+from kernelfields.kernels.kernel import Kernel, Towards, checked, declares_parameters, register
 from kernelfields.numerics.parameters import is_number, overall_variance, positive, positive_or_rule, scale_or_auto
 from kernelfields.numerics.sparse_rows import Rows
 
@@ -55,13 +54,11 @@ class _OfSquaredDistances(_Stationary):
         return lambda X: self._of_distances(arrays.squared_distances(X, to))
 
 
+@declares_parameters
 class _Exponential(_Stationary):
     """A kernel exp(-gamma distance); gamma is a number, "scale" or "auto"."""
 
-    checks: ClassVar = {"gamma": positive_or_rule}
-
-    def __init__(self, gamma: float | str = "scale"):
-        self.gamma = gamma
+    gamma: float | str = checked(positive_or_rule, "scale")
 
 
 @register("rbf")
@@ -103,6 +100,7 @@ def _order(owner: Kernel, name: str) -> float:
 
 
 @register("matern")
+@declares_parameters
 class Matern(_OfSquaredDistances):
     """The Matern kernel: ``nu`` sets how smooth functions are, ``length_scale`` how fast they vary.
 
@@ -114,11 +112,8 @@ class Matern(_OfSquaredDistances):
     number, "scale" or "auto".
     """
 
-    checks: ClassVar = {"nu": _order, "length_scale": positive_or_rule}
-
-    def __init__(self, nu: float = 1.5, length_scale: float | str = "scale"):
-        self.nu = nu
-        self.length_scale = length_scale
+    nu: float = checked(_order, 1.5)
+    length_scale: float | str = checked(positive_or_rule, "scale")
 
     @classmethod
     def serving_refusal(cls, parameters: Mapping[str, object]) -> str:

@@ -329,7 +329,7 @@ def _for_a_page(root: ElementTree.Element, description: str) -> ElementTree.Elem
 
     for part in root.iter():
         part.tag = part.tag.split("}")[-1]
-        # Line breaks between elements are of no use to anybody.
+        # Line breaks between elements only add to the size.
         part.tail = None
         part.text = part.text if part.tag in ("text", "title", "tspan") else None
         for name, value in list(part.attrib.items()):

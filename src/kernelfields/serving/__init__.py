@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kernelfields.numerics.lazy import lazy_names
 from kernelfields.serving.chain_model import ChainModel, load_chain
-from kernelfields.serving.tensor_file import ServingError
+from kernelfields.serving.inputs import ServingError
 
 if TYPE_CHECKING:
     from kernelfields.serving.onnx_export import to_onnx

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
+from kernelfields.formats.model_file import Document, ModelFileError, ModelFileMissing, read_model_of
 from kernelfields.formats.model_text import COMMAND_NOTES, PIPELINE
 from kernelfields.kernels.arrays import product
 from kernelfields.kernels.kernel import KERNELS, Kernel
@@ -29,8 +30,7 @@ from kernelfields.kernels.registry import kernel_from_spec
 from kernelfields.numerics.sparse_rows import Rows, SparseRows
 from kernelfields.numerics.windows import check_window, window_view
 from kernelfields.serving import passes
-from kernelfields.serving.inputs import Inputs, Packed
-from kernelfields.serving.tensor_file import Document, ServingError, read_document
+from kernelfields.serving.inputs import Inputs, Packed, ServingError
 
 if TYPE_CHECKING:
     from kernelfields.features.text import StoredTransformer
@@ -75,7 +75,7 @@ class ChainModel:
 
     def __init__(self, document: Document, transformers: Sequence[StoredTransformer] = ()):
         if document.get("layout", _LAYOUT) != _LAYOUT or "terms" not in document:
-            raise ServingError("models of version 0.1.0 cannot be served: load it with ChainCRF.load and save it again")
+            raise ServingError("it was written by another version of kernelfields and cannot be served: fit again")
         self.classes_ = np.asarray(document["classes"])
         trained = [] if COMMAND_NOTES not in document else _trained_template(document)
         self.inputs = Inputs(document["inputs"], transformers or trained, features_too=bool(trained))
@@ -198,7 +198,12 @@ def _in_place(answers: Iterable[Any], sequences: list, nothing: Any) -> list:
 
 def load_chain(path: str | os.PathLike[str]) -> ChainModel:
     """Return the chain that a model file holds; ServingError names what cannot be served."""
-    kind, document = read_document(path)
+    try:
+        kind, document, _ = read_model_of(path)
+    except ModelFileMissing:
+        raise
+    except ModelFileError as error:
+        raise ServingError(str(error)) from error
     try:
         return chain_of(kind, document)
     except ServingError as error:

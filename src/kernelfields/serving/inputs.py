@@ -14,26 +14,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
-from kernelfields.features.chunks import features_of, number_word
-from kernelfields.numerics.sparse_rows import Rows, SparseRows, is_sparse
-from kernelfields.serving.tensor_file import Document, ServingError
+from kernelfields.features.chunks import features_of, number_word, word_at
+from kernelfields.features.scaling import Scaling
+from kernelfields.formats.model_file import Document
+from kernelfields.numerics.sparse_rows import Rows, SparseRows, is_sparse, offsets_of
 
 if TYPE_CHECKING:
     from kernelfields.features.text import StoredTransformer
 
 
-class Packed:
+class ServingError(ValueError):
+    """A model that cannot be read, or that cannot be served; the message names the reason."""
+
+
+class Packed(NamedTuple):
     """Sequences laid end to end: rows (N, d), dense or sparse, offsets (S + 1,), and which labels are allowed."""
 
-    def __init__(self, rows: Rows, lengths: Sequence[int], allowed: np.ndarray | None = None):
-        self.rows = rows
-        self.offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-        #: Penalties of 0 and minus infinity (N, L); None where all labels are allowed.
-        self.allowed = allowed
+    rows: Rows
+    offsets: np.ndarray
+    #: Penalties of 0 and minus infinity (N, L); None where all labels are allowed.
+    allowed: np.ndarray | None = None
 
     def split(self, array: np.ndarray) -> list[np.ndarray]:
         """Cut an array with N rows into one for each sequence."""
@@ -43,7 +47,7 @@ class Packed:
         """Return the sequences first .. last - 1."""
         rows = slice(int(self.offsets[first]), int(self.offsets[last]))
         allowed = None if self.allowed is None else self.allowed[rows]
-        return Packed(self.rows[rows], np.diff(self.offsets[first : last + 1]).tolist(), allowed)
+        return Packed(self.rows[rows], self.offsets[first : last + 1] - self.offsets[first], allowed)
 
 
 class Inputs:
@@ -64,8 +68,7 @@ class Inputs:
         self.names: dict[str, int] | None = None if names is None else dict(zip(names, range(len(names)), strict=True))
         if self.names is not None and len(self.names) != self.n_features:
             raise ServingError("the names of the features do not match their number")
-        scaling = described.get("scaling")
-        self.scaling = None if scaling is None else (scaling["centre"], scaling["spread"])
+        self.scaling = Scaling.rebuild(described.get("scaling"), self.n_features)
         allowed = described.get("allowed")
         self.dictionary = None if allowed is None else Dictionary(allowed)
 
@@ -77,9 +80,8 @@ class Inputs:
             raise ValueError("inputs must be finite: impute or drop what is not")
         allowed = None if self.dictionary is None else self.dictionary.penalties(sequences, rows)
         if self.scaling is not None:
-            centre, spread = (part.astype(rows.dtype) for part in self.scaling)
-            rows = (rows - centre) / spread
-        return Packed(rows, lengths, allowed)
+            rows = self.scaling(rows)
+        return Packed(rows, offsets_of(np.array(lengths)), allowed)
 
     def encoded(self, x: Sequence) -> dict[str, np.ndarray]:
         """Return one sequence as the graph of ONNX takes it: inputs, or indptr, indices and values."""
@@ -169,13 +171,6 @@ class Dictionary:
 
     def _words(self, sequences: Sequence, rows: Rows) -> Iterable[str | None]:
         if isinstance(self.feature, str):
-            return [_word(position, self.feature) for sequence in sequences for position in sequence]
+            return [word_at(position, self.feature) for sequence in sequences for position in sequence]
         column = rows[:, self.feature : self.feature + 1]
         return [number_word(value) for value in (column.toarray() if is_sparse(column) else column)[:, 0]]
-
-
-def _word(position: Mapping[str, object] | Iterable[str], feature: str) -> str | None:
-    if isinstance(position, Mapping):
-        value = position.get(feature)
-        return value if value is None or isinstance(value, str) else str(value)
-    return next((name for name in position if isinstance(name, str) and name.startswith(feature)), None)

@@ -23,8 +23,10 @@ from typing import Protocol, cast
 
 import numpy as np
 
+from kernelfields.formats.model_file import Document
 from kernelfields.numerics.sparse_rows import Rows, SparseRows, is_sparse, offsets_of
 from kernelfields.serving.chain_model import SERVED, ChainModel, Term, chain_of, load_chain
+from kernelfields.serving.inputs import ServingError
 from kernelfields.serving.onnx_graph import (
     OPSET,
     DenseGraphRows,
@@ -35,7 +37,6 @@ from kernelfields.serving.onnx_graph import (
     Value,
     dense_matrix,
 )
-from kernelfields.serving.tensor_file import Document, ServingError
 
 OUTPUTS = ("labels", "marginals", "log_partition")
 _LOWEST = np.finfo(np.float64).min
@@ -120,8 +121,7 @@ class _Export:
         else:
             rows = arrays["inputs"]
             if inputs.scaling is not None:
-                centre, spread = inputs.scaling
-                rows = rows - centre
+                spread, rows = inputs.scaling.spread, rows - inputs.scaling.centre
                 # A single number is multiplied in as a matrix, see onnx_graph.Product.
                 rows = rows / spread if len(spread) > 1 else rows @ (1.0 / spread[:, None])
             self.rows = DenseGraphRows(rows, inputs.n_features)

@@ -24,7 +24,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import ArrayLike, DTypeLike
 
 from kernelfields.numerics.sparse_rows import Rows, SparseRows, is_sparse
-from kernelfields.serving.tensor_file import ServingError
+from kernelfields.serving.inputs import ServingError
 
 if TYPE_CHECKING:
     from onnx import NodeProto, TensorProto

@@ -118,8 +118,18 @@ def infer(chains: Chains) -> Beliefs:
     log_partition = np.zeros(len(chains.offsets) - 1)
     with np.errstate(divide="ignore"):  # what is forbidden has the logarithm of zero
         for sequences, steps in _groups(chains):
-            _forward(chains, sequences, steps, log_alpha, log_partition)
-            _backward(chains, sequences, steps, log_beta)
+            for t, rows in enumerate(steps):
+                scores = chains.node[rows]
+                if t:
+                    scores += _log_sums(log_alpha[rows - 1], chains.steps_into(rows))
+                log_partition[sequences[: len(rows)] - chains.first] += _shift(scores, sequences)
+                log_alpha[rows] = scores
+            for rows in reversed(steps[1:]):
+                ahead = chains.node[rows] + log_beta[rows]
+                _shift(ahead, sequences)
+                scores = _log_sums(ahead, chains.steps_into(rows).transpose(0, 2, 1))
+                _shift(scores, sequences)
+                log_beta[rows - 1] = scores
     ends = chains.offsets[1:] - 1
     log_partition += np.log(np.exp(log_alpha[ends]).sum(axis=1))
     joint = log_alpha + log_beta
@@ -127,26 +137,6 @@ def infer(chains: Chains) -> Beliefs:
     marginals = np.exp(joint)
     marginals /= marginals.sum(axis=1, keepdims=True)
     return Beliefs(log_partition, log_alpha, log_beta, marginals)
-
-
-def _forward(
-    chains: Chains, sequences: np.ndarray, steps: list[np.ndarray], log_alpha: np.ndarray, log_partition: np.ndarray
-) -> None:
-    for t, rows in enumerate(steps):
-        scores = chains.node[rows]
-        if t:
-            scores += _log_sums(log_alpha[rows - 1], chains.steps_into(rows))
-        log_partition[sequences[: len(rows)] - chains.first] += _shift(scores, sequences)
-        log_alpha[rows] = scores
-
-
-def _backward(chains: Chains, sequences: np.ndarray, steps: list[np.ndarray], log_beta: np.ndarray) -> None:
-    for rows in reversed(steps[1:]):
-        ahead = chains.node[rows] + log_beta[rows]
-        _shift(ahead, sequences)
-        scores = _log_sums(ahead, chains.steps_into(rows).transpose(0, 2, 1))
-        _shift(scores, sequences)
-        log_beta[rows - 1] = scores
 
 
 def pair_marginals(chains: Chains, beliefs: Beliefs) -> np.ndarray:
