@@ -1,12 +1,16 @@
 """First tries: what a newcomer gets who knows the README and the quickstart, beside someone who knows the library.
 
-    python -m benchmarks.first_try [--tasks qian rfid ...] [--knowing]
+    python -m benchmarks.first_try [--tasks qian rfid ...] [--against OLD] [--limit 240] [--knowing] [--page]
 
 Every task is fitted with the defaults of its estimator and the inputs as they come: residues as feature dicts of
 their neighbours, sensor readings as columns, words as words. ``--knowing`` also fits with settings that were found by a
-search on the training part. Figures are accuracies, F1 where the table says so, in per cent; the column of peers holds
-what others reached on the same parts (logistic regression and a random forest of scikit-learn, fitted here). Seconds
-are those of the clock and those of all processors together.
+search on the training part, and peers (logistic regression and a random forest of scikit-learn).
+
+Each task runs in a process of its own, which is ended after ``--limit`` seconds. OLD is another checkout of this
+project: every task runs with its package too, first, so that the two are measured in turn. Printed are the figures of
+the test part, CPU seconds of all threads together (reading, fitting and predicting), the peak memory of the process,
+and the settings that the fit chose. Compiled code is cached beside the package, and a first run compiles it: where OLD
+has not run before, run a task twice. ``--page`` only writes docs/results/first_try.md from what was found.
 """
 
 from __future__ import annotations
@@ -15,10 +19,16 @@ import argparse
 import csv
 import gzip
 import json
+import os
+import resource
+import subprocess
+import sys
 import time
 import warnings
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
+from pathlib import Path
 
 import numpy as np
 import scipy.sparse
@@ -32,14 +42,16 @@ from sklearn.multioutput import MultiOutputClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from benchmarks.result_files import write_results
-from benchmarks.shared_data import data_file, token_columns
+from benchmarks.result_files import CHECKOUT, merge_results, read_results
+from benchmarks.shared_data import SETTING, data_file, data_folder, token_columns
 from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF
 from kernelfields.evaluation import entity_f1_score, token_accuracy
 from kernelfields.fields import grid_edges
 
 RESULT = "first_try.json"
 Figures = dict[str, float]
+#: The name of a fit, its figures, and the estimator, None for peers.
+Found = tuple[str, Figures, object]
 _AMINO_ACIDS = "ACDEFGHIKLMNPQRSTVWY"
 
 
@@ -57,32 +69,32 @@ def labelled(sequences: list, reach: int, column: int = 1) -> tuple[list, list[l
     return [residues(rows, reach) for rows in sequences], [[row[column] for row in rows] for rows in sequences]
 
 
-def proteins(train: tuple[list, list], test: tuple[list, list], knowing: bool) -> Iterator[tuple[str, Figures]]:
+def proteins(train: tuple[list, list], test: tuple[list, list], knowing: bool) -> Iterator[Found]:
     crf = ChainCRF().fit(*train)
-    yield "first try", {"accuracy": crf.score(*test), "prior variance": crf.prior_variance_}
+    yield "first try", {"accuracy": crf.score(*test)}, crf
     if knowing:
         known = ChainCRF("linear", prior_variance=0.1, decode="posterior").fit(*train)
-        yield "knowing", {"accuracy": known.score(*test)}
+        yield "knowing", {"accuracy": known.score(*test)}, known
         flat = [position for sequence in train[0] for position in sequence]
         peer = make_pipeline(DictVectorizer(), LogisticRegression(max_iter=500))
         peer.fit(flat, np.concatenate(train[1]))
         right = peer.predict([position for sequence in test[0] for position in sequence]) == np.concatenate(test[1])
-        yield "logistic regression", {"accuracy": float(right.mean())}
+        yield "logistic regression", {"accuracy": float(right.mean())}, None
 
 
-def qian(knowing: bool) -> Iterator[tuple[str, Figures]]:
+def qian(knowing: bool) -> Iterator[Found]:
     """Qian and Sejnowski's proteins, Q3."""
     train, test = (labelled(token_columns("first-try", f"qian-sejnowski-{part}.tsv.gz"), 6) for part in PARTS)
     return proteins(train, test, knowing)
 
 
-def ts115(knowing: bool) -> Iterator[tuple[str, Figures]]:
+def ts115(knowing: bool) -> Iterator[Found]:
     """Proteins of TS115 after learning on CB513, Q3."""
     train = labelled(token_columns("cb513", "cb513_domains.tsv.gz"), 7)
     return proteins(train, labelled(token_columns("first-try", "ts115.tsv.gz"), 7), knowing)
 
 
-def digits(knowing: bool) -> Iterator[tuple[str, Figures]]:
+def digits(knowing: bool) -> Iterator[Found]:
     """Cells of scikit-learn's digits as 8 x 8 binary grids of which one in ten is flipped."""
     clean = (load_digits().images > 7).astype(int)
     random = np.random.default_rng(0)
@@ -91,18 +103,19 @@ def digits(knowing: bool) -> Iterator[tuple[str, Figures]]:
     X = [(image.reshape(-1, 1).astype(float), edges) for image in noisy]
     y = [image.reshape(-1) for image in clean]
     crf = GraphCRF().fit(X[:500], y[:500])
-    yield "first try", {"accuracy": crf.score(X[500:800], y[500:800]), "prior variance": crf.prior_variance_}
+    yield "first try", {"accuracy": crf.score(X[500:800], y[500:800])}, crf
     if knowing:
         joint = crf.score(X[500:800], y[500:800], decode="viterbi")
-        yield "joint decoding", {"accuracy": joint}
+        yield "joint decoding", {"accuracy": joint}, crf
         around = np.pad(noisy, ((0, 0), (1, 1), (1, 1)))
         seen = np.stack([around[:, i : i + 8, j : j + 8] for i in range(3) for j in range(3)], axis=-1).reshape(-1, 9)
         cells = clean.reshape(-1)
         peer = LogisticRegression().fit(seen[: 500 * 64], cells[: 500 * 64])
-        yield "logistic regression", {"accuracy": peer.score(seen[500 * 64 : 800 * 64], cells[500 * 64 : 800 * 64])}
+        right = peer.score(seen[500 * 64 : 800 * 64], cells[500 * 64 : 800 * 64])
+        yield "logistic regression", {"accuracy": right}, None
 
 
-def rfid(knowing: bool) -> Iterator[tuple[str, Figures]]:
+def rfid(knowing: bool) -> Iterator[Found]:
     """Activities of older people from an RFID sensor, five folds over trials."""
     with gzip.open(data_file("first-try", "rfid-s1.csv.gz"), "rt") as file:
         rows = list(csv.DictReader(file))
@@ -120,7 +133,8 @@ def rfid(knowing: bool) -> Iterator[tuple[str, Figures]]:
     def field(crf: ChainCRF) -> Callable:
         return lambda train, test: crf.fit([X[i] for i in train], [y[i] for i in train]).predict([X[i] for i in test])
 
-    tries = {"first try": field(ChainCRF())}
+    crf = ChainCRF()
+    tries = {"first try": field(crf)}
     if knowing:
         tries |= {"random forest": forest}
     for name, predict in tries.items():
@@ -130,10 +144,11 @@ def rfid(knowing: bool) -> Iterator[tuple[str, Figures]]:
             true += [np.asarray(y[i]) for i in test]
         true_all, predicted_all = np.concatenate(true), np.concatenate(predicted)
         macro = f1_score(true_all, predicted_all, average="macro")
-        yield name, {"accuracy": float((true_all == predicted_all).mean()), "macro F1": float(macro)}
+        figures = {"accuracy": float((true_all == predicted_all).mean()), "macro F1": float(macro)}
+        yield name, figures, crf if name == "first try" else None
 
 
-def wnut(knowing: bool) -> Iterator[tuple[str, Figures]]:
+def wnut(knowing: bool) -> Iterator[Found]:
     """Entities of WNUT17 from words alone, F1."""
     from kernelfields.features import TextFeatures
 
@@ -145,15 +160,8 @@ def wnut(knowing: bool) -> Iterator[tuple[str, Figures]]:
     model.fit([list(words) for words in train[0]], [list(labels) for labels in train[1]])
     predicted = model.predict([list(words) for words in test[0]])
     true = [list(labels) for labels in test[1]]
-    variance = model[-1].prior_variance_
-    yield (
-        "first try",
-        {
-            "F1": entity_f1_score(true, predicted),
-            "accuracy": token_accuracy(true, predicted),
-            "prior variance": variance,
-        },
-    )
+    figures = {"F1": entity_f1_score(true, predicted), "accuracy": token_accuracy(true, predicted)}
+    yield "first try", figures, model[-1]
 
 
 def read_arff(*parts: str) -> tuple[list[str], np.ndarray]:
@@ -176,7 +184,7 @@ def read_arff(*parts: str) -> tuple[list[str], np.ndarray]:
     return names, np.array(rows)
 
 
-def birds(knowing: bool) -> Iterator[tuple[str, Figures]]:
+def birds(knowing: bool) -> Iterator[Found]:
     """Bird species in sound clips, several labels, five folds."""
     _, rows = read_arff("first-try", "birds.arff.gz")
     Y, X = rows[:, :19].astype(int), rows[:, 19:]
@@ -191,8 +199,9 @@ def birds(knowing: bool) -> Iterator[tuple[str, Figures]]:
     for name, make in tries.items():
         predicted = np.zeros_like(Y)
         for train, test in KFold(5, shuffle=True, random_state=0).split(X):
-            predicted[test] = make().fit(X[train], Y[train]).predict(X[test])
-        yield name, {"micro F1": float(f1_score(Y, predicted, average="micro"))}
+            model = make().fit(X[train], Y[train])
+            predicted[test] = model.predict(X[test])
+        yield name, {"micro F1": float(f1_score(Y, predicted, average="micro"))}, model
 
 
 def words_and_labels(*parts: str) -> tuple[list[list[str]], list[list[str]]]:
@@ -210,19 +219,19 @@ def text(name: str) -> tuple[list[list[str]], list, list[list[str]]]:
     return test[1], model.predict(test[0]), model[-1]
 
 
-def lener(knowing: bool) -> Iterator[tuple[str, Figures]]:
+def lener(knowing: bool) -> Iterator[Found]:
     """Entities of Portuguese legal text from words alone, F1."""
     true, predicted, crf = text("lener")
-    yield "first try", {"F1": entity_f1_score(true, predicted), "prior variance": crf.prior_variance_}
+    yield "first try", {"F1": entity_f1_score(true, predicted)}, crf
 
 
-def references(knowing: bool) -> Iterator[tuple[str, Figures]]:
+def references(knowing: bool) -> Iterator[Found]:
     """Parts of bibliographic references, F1."""
     true, predicted, crf = text("references")
-    yield "first try", {"F1": entity_f1_score(true, predicted), "prior variance": crf.prior_variance_}
+    yield "first try", {"F1": entity_f1_score(true, predicted)}, crf
 
 
-def addresses(knowing: bool) -> Iterator[tuple[str, Figures]]:
+def addresses(knowing: bool) -> Iterator[Found]:
     """Parts of addresses; the test part lacks some labels, so the parts of street names also count as one."""
     true, predicted, crf = text("addresses")
 
@@ -230,7 +239,7 @@ def addresses(knowing: bool) -> Iterator[tuple[str, Figures]]:
         return [["StreetName" if label.startswith("StreetName") else str(label) for label in own] for own in labels]
 
     figures = {"accuracy": token_accuracy(true, predicted), "merged": token_accuracy(merged(true), merged(predicted))}
-    yield "first try", {**figures, "prior variance": crf.prior_variance_}
+    yield "first try", figures, crf
 
 
 def json_lines(*parts: str) -> list[dict]:
@@ -248,7 +257,7 @@ def events(song: dict) -> tuple[np.ndarray, list[str]]:
     return np.array(rows, dtype=float), [event["chord"] for event in song["events"]]
 
 
-def chords(knowing: bool) -> Iterator[tuple[str, Figures]]:
+def chords(knowing: bool) -> Iterator[Found]:
     """Chords of Bach's chorales, the first two of the authors' folds."""
     songs = {song["song"]: events(song) for song in json_lines("first-try-2", "bach-chords.jsonl.gz")}
     with open(data_file("first-try-2", "bach-folds.json")) as file:
@@ -258,10 +267,10 @@ def chords(knowing: bool) -> Iterator[tuple[str, Figures]]:
         train, test = ([*zip(*[songs[name] for name in fold[part]], strict=True)] for part in PARTS)
         crf = ChainCRF(window=3).fit(*train)
         shares.append(crf.score(*test))
-    yield "first try", {"accuracy": float(np.mean(shares)), "prior variance": crf.prior_variance_}
+    yield "first try", {"accuracy": float(np.mean(shares))}, crf
 
 
-def disorder(knowing: bool) -> Iterator[tuple[str, Figures]]:
+def disorder(knowing: bool) -> Iterator[Found]:
     """Disordered residues of proteins, 400 to learn from; scores above 900 are not known."""
 
     def read(part: str) -> tuple[list, list]:
@@ -275,17 +284,17 @@ def disorder(knowing: bool) -> Iterator[tuple[str, Figures]]:
     known = ~np.isnan(true)
     chances = np.concatenate(crf.predict_marginals(test[0]))[known, 1]
     figures = {"accuracy": crf.score(*test), "AUC": float(roc_auc_score(true[known], chances))}
-    yield "first try", {**figures, "prior variance": crf.prior_variance_}
+    yield "first try", figures, crf
 
 
-def citeseer(knowing: bool) -> Iterator[tuple[str, Figures]]:
-    """Papers of Citeseer: words as they are, averaged over citations, and a field of the citations."""
+def citeseer(knowing: bool) -> Iterator[Found]:
+    """Papers of Citeseer: words as they are, and averaged over citations."""
     with np.load(data_file("first-try-2", "citeseer.npz"), allow_pickle=False) as archive:
         words = scipy.sparse.csr_array(tuple(archive[name] for name in ("data", "indices", "indptr")), archive["shape"])
         edges, labels, train, test = (archive[name] for name in ("edges", "label", "train", "test"))
     n_papers = words.shape[0]
     first = KernelClassifier().fit(words[train], labels[train])
-    yield "words", {"accuracy": first.score(words[test], labels[test]), "prior variance": first.prior_variance_}
+    yield "words", {"accuracy": first.score(words[test], labels[test])}, first
     both = np.concatenate([edges, edges[:, ::-1]])
     ones = np.ones(len(both))
     graph = scipy.sparse.csr_array((ones, (both[:, 0], both[:, 1])), shape=(n_papers, n_papers))
@@ -293,13 +302,10 @@ def citeseer(knowing: bool) -> Iterator[tuple[str, Figures]]:
     mean = scipy.sparse.diags_array(1.0 / graph.sum(axis=1)) @ graph
     smooth = (mean @ (mean @ words)).toarray()
     dense = KernelClassifier().fit(smooth[train], labels[train])
-    yield (
-        "smoothed words",
-        {"accuracy": dense.score(smooth[test], labels[test]), "prior variance": dense.prior_variance_},
-    )
+    yield "smoothed words", {"accuracy": dense.score(smooth[test], labels[test])}, dense
 
 
-def membrane(knowing: bool) -> Iterator[tuple[str, Figures]]:
+def membrane(knowing: bool) -> Iterator[Found]:
     """Topology of membrane proteins, residue by residue; U is not known."""
     proteins = {each["id"]: each for each in json_lines("first-try-2", "membrane.jsonl.gz")}
     with open(data_file("first-try-2", "membrane-subset.json")) as file:
@@ -316,7 +322,7 @@ def membrane(knowing: bool) -> Iterator[tuple[str, Figures]]:
     predicted = crf.predict(test[0])
     right = [spans(true) == spans(found, true) for true, found in zip(test[1], predicted, strict=True)]
     figures = {"accuracy": crf.score(*test), "right segments": float(np.mean(right))}
-    yield "first try", {**figures, "prior variance": crf.prior_variance_, "rank": float(crf.basis_["node"].rank)}
+    yield "first try", figures, crf
 
 
 def spans(labels: Sequence[str | None], true: Sequence[str | None] | None = None) -> list[str]:
@@ -330,44 +336,157 @@ def spans(labels: Sequence[str | None], true: Sequence[str | None] | None = None
     return kinds
 
 
+def tox21(knowing: bool) -> Iterator[Found]:
+    """Toxicity of molecules, twelve labels of which many are not known: mean AUC.
+
+    Features are the substrings of one to four letters of SMILES, hashed to 1,024 columns; fingerprints of chemists,
+    which need a package of their own, are about .03 better.
+    """
+    with gzip.open(data_file("first-try-2", "tox21.csv.gz"), "rt") as file:
+        rows = list(csv.reader(file))[1:]
+    X = np.zeros((len(rows), 1024))
+    for own, row in zip(X, rows, strict=True):
+        for length in range(1, 5):
+            for begin in range(len(row[-1]) - length + 1):
+                own[zlib.crc32(row[-1][begin : begin + length].encode()) % 1024] = 1.0
+    Y = np.array([[float(label) if label else np.nan for label in row[:12]] for row in rows])
+    order = np.random.default_rng(0).permutation(len(rows))
+    test, train = order[: len(rows) // 5], order[len(rows) // 5 :]
+    model = MultiLabelCRF().fit(X[train], Y[train])
+    chances = np.asarray(model.predict_proba(X[test]))
+    known = ~np.isnan(Y[test])
+    areas = [roc_auc_score(Y[test][own, label], chances[own, label]) for label, own in enumerate(known.T)]
+    yield "first try", {"AUC": float(np.mean(areas))}, model
+
+
 PARTS = ("train", "test")
-TASKS = {
+TASKS: dict[str, Callable[[bool], Iterator[Found]]] = {
+    "addresses": addresses,
+    "references": references,
+    "wnut": wnut,
+    "lener": lener,
+    "rfid": rfid,
+    "chords": chords,
     "qian": qian,
     "ts115": ts115,
-    "digits": digits,
-    "rfid": rfid,
-    "wnut": wnut,
-    "birds": birds,
-    "lener": lener,
-    "references": references,
-    "addresses": addresses,
-    "chords": chords,
     "disorder": disorder,
-    "citeseer": citeseer,
     "membrane": membrane,
+    "digits": digits,
+    "citeseer": citeseer,
+    "birds": birds,
+    "tox21": tox21,
 }
+
+
+def chosen(model: object) -> str:
+    """Return the settings of the first function of the inputs in a fitted field, in words."""
+    terms = getattr(getattr(model, "field_", None), "terms", ())
+    term = next((term for term in terms if term.clique.kernel is not None), None)
+    if term is None:
+        return ""
+    clique, kernel = term.clique, str(term.clique.kernel).split("(")[0].lower()
+    words = [kernel, f"variance {clique.prior_variance:g}"]
+    words += [f"rank {term.subspace.rank}"] if term.has_pivots else []
+    words += [f"l1 {clique.l1:g}"] if clique.l1 else []
+    words += [f"support {clique.support}"] if clique.support not in (None, "all") else []
+    decided = getattr(getattr(model, "choices_", None), "chosen", {})
+    words += [f"{name} {decided[name]}" for name in ("scale", "decode") if name in decided]
+    return ", ".join(words)
+
+
+def run_here(task: str, knowing: bool) -> None:
+    """Run one task in this process; print a line of JSON for each fit."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        begin, spent = time.perf_counter(), time.process_time()
+        for how, figures, model in TASKS[task](knowing):
+            seconds, cpu = time.perf_counter() - begin, time.process_time() - spent
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            costs = {"seconds": round(seconds, 1), "cpu_seconds": round(cpu, 1), "peak_mb": round(peak / 1024)}
+            row = {"task": task, "how": how, **costs, "chosen": chosen(model), "figures": figures}
+            print(json.dumps(row), flush=True)
+            begin, spent = time.perf_counter(), time.process_time()
+    for text in sorted({str(each.message)[:200] for each in said}):
+        print(json.dumps({"task": task, "warned": text}), flush=True)
+
+
+def run_with(checkout: Path, task: str, knowing: bool, limit: float) -> list[dict]:
+    """Return what a task finds with the package of a checkout, in a process of its own."""
+    paths = [str(checkout / "src"), str(CHECKOUT)]
+    environment = {**os.environ, SETTING: str(data_folder()), "PYTHONPATH": os.pathsep.join(paths)}
+    command = [sys.executable, "-m", "benchmarks.first_try", "--here", "--tasks", task]
+    try:
+        ended = subprocess.run(
+            command + ["--knowing"] * knowing, cwd=CHECKOUT, env=environment, stdout=subprocess.PIPE, timeout=limit
+        )
+        lines, status = ended.stdout, f"exit status {ended.returncode}" if ended.returncode else ""
+    except subprocess.TimeoutExpired as error:
+        lines, status = error.stdout or b"", f"not done in {limit:g} s"
+    rows = [json.loads(line) for line in lines.decode().splitlines()]
+    return [*rows, {"task": task, "warned": status}] if status else rows
+
+
+def page() -> None:
+    """Write docs/results/first_try.md."""
+    from experiments.result_pages import ResultPage
+
+    rows = read_results(RESULT)
+    command, seconds = "python -m benchmarks.first_try --against OLD", sum(row["seconds"] for row in rows)
+    sheet = ResultPage("first_try", "First tries", command=command, seconds=seconds, machine="two shared cores")
+    sheet.text(
+        "What a newcomer gets: estimators as they are made, `ChainCRF()` and no more, on inputs as they come (words, "
+        "feature dicts of neighbouring residues, columns of sensors). Everything is chosen on training data; figures "
+        "are those of test parts, single runs. Before: version 0.2.0 as of commit 2b0753f. CPU seconds are those of "
+        "all threads together, from reading the files to the predictions; memory is the peak of the process."
+    )
+    found = {(row["version"], row["task"], row["how"]): row for row in rows}
+    table = []
+    for task, how in dict.fromkeys((row["task"], row["how"]) for row in rows):
+        old, new = (found.get((version, task, how)) for version in ("old", "new"))
+        for name in (new or old or {"figures": {}})["figures"]:
+            table.append(
+                [
+                    f"{task}, {how}" if how != "first try" else task,
+                    name,
+                    *(f"{100 * row['figures'][name]:.1f}" if row else "" for row in (old, new)),
+                    *(f"{row['cpu_seconds']:.0f}" if row else "" for row in (old, new)),
+                    *(f"{row['peak_mb']:,}" if row else "" for row in (old, new)),
+                    new["chosen"] if new else "",
+                ]
+            )
+    columns = ["before", "now", "CPU s before", "now", "MB before", "now", "chosen now"]
+    sheet.table(["set", "measure", *columns], table)
+    sheet.write()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", nargs="+", default=list(TASKS), choices=list(TASKS))
+    parser.add_argument("--against", type=Path, metavar="OLD", help="another checkout, whose package runs by turns")
+    parser.add_argument("--limit", type=float, default=240.0, help="seconds that a task may take")
     parser.add_argument("--knowing", action="store_true", help="peers and chosen settings too")
+    parser.add_argument("--here", action="store_true", help="run in this process and print JSON")
+    parser.add_argument("--page", action="store_true", help="only write the page")
     given = parser.parse_args()
-    results = []
+    if given.page:
+        page()
+        return
+    versions = {"new": CHECKOUT} if given.against is None else {"old": given.against.resolve(), "new": CHECKOUT}
     for task in given.tasks:
-        begin, spent = time.perf_counter(), time.process_time()
-        with warnings.catch_warnings(record=True) as said:
-            warnings.simplefilter("always")
-            for name, figures in TASKS[task](given.knowing):
-                seconds, cpu = time.perf_counter() - begin, time.process_time() - spent
-                times = {"seconds": round(seconds, 1), "cpu_seconds": round(cpu, 1)}
-                results.append({"task": task, "how": name, **times, **figures})
-                begin, spent = time.perf_counter(), time.process_time()
-                shown = "  ".join(f"{key} {value:.4g}" for key, value in figures.items())
-                print(f"{task:10} {name:22} {shown}   {seconds:.0f} s, {cpu:.0f} s of CPU", flush=True)
-        for text in sorted({str(each.message)[:200] for each in said}):
-            print(f"{task:10} warned: {text}", flush=True)
-    write_results(RESULT, results)
+        if given.here:
+            run_here(task, given.knowing)
+            continue
+        for version, checkout in versions.items():
+            rows = run_with(checkout, task, given.knowing, given.limit)
+            for row in rows:
+                if "warned" in row:
+                    print(f"{task:11} {version:4} warned: {row['warned']}", flush=True)
+                    continue
+                shown = "  ".join(f"{key} {value:.4f}" for key, value in row["figures"].items())
+                costs = f"{row['cpu_seconds']:7.1f} s of CPU  {row['peak_mb']:6,} MB"
+                print(f"{task:11} {version:4} {row['how']:20} {shown}  {costs}  {row['chosen']}", flush=True)
+            found = [{"version": version, **row} for row in rows if "figures" in row]
+            merge_results(RESULT, found, ("task", "how", "version"))
 
 
 if __name__ == "__main__":

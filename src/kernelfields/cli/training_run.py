@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from kernelfields.cli.models import Field
     from kernelfields.kernels import Kernel
 
-_FINISHED = ("gap", "stationary", "early")
+_FINISHED = ("gap", "settled", "stationary", "early")
 
 
 def settings_path(model: str) -> str:

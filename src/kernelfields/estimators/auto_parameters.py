@@ -17,7 +17,7 @@ can follow a single column while the others differ, as trees can, which suits co
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeAlias, TypeVar
@@ -34,6 +34,8 @@ from kernelfields.models.build import NamedCliques
 from kernelfields.models.fit import DevelopmentSet, FitOptions
 from kernelfields.models.pilot_fit import Choices
 from kernelfields.numerics.parameters import is_auto
+from kernelfields.objective.designs.design import Design
+from kernelfields.objective.term import Term
 from kernelfields.solvers.loop import Iteration
 from kernelfields.structure.search import StructurePath
 from kernelfields.uncertainty.evidence.settings import EvidencePath, EvidenceSearch
@@ -68,6 +70,18 @@ class Training(Generic[Data, Reader]):
     scaling: Reader | None = None
     #: What was left to the data, and what became of it.
     choices: Choices = field(default_factory=Choices)
+    #: The terms of the pilot fit with the settings that were chosen.
+    piloted: Sequence[Term] = ()
+
+    def start_for(self, designs: Sequence[Design]) -> list[np.ndarray] | None:
+        """Return the coefficients of the pilot fit where most are zero, as with l1, and belong to the same features."""
+        if not any(term.l1 for term in self.piloted):
+            return None
+        alike = len(designs) == len(self.piloted) and all(
+            design.term.support is None and design.compress(term.known).shape == design.shape
+            for design, term in zip(designs, self.piloted, strict=True)
+        )
+        return [term.known for term in self.piloted] if alike else None
 
     def place(self, data: PackedData, cliques: NamedCliques, beside: int = 0, solved: bool = True) -> Sample:
         """Return data where the fit runs; the features of clique sets share its memory with ``beside`` positions."""

@@ -271,7 +271,7 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
             designs = continued_designs(training.cliques, self.field_.terms, sample)
             return self._optimized(training, sample, designs, [term.known for term in self.field_.terms])
         designs = build_designs(training.cliques, sample, training.options.random, training.announce)
-        return self._optimized(training, sample, designs, None)
+        return self._optimized(training, sample, designs, training.start_for(designs))
 
     def _term_variances(self, training: Training[Data, Reader]) -> list[float]:
         """Return the prior variance of each term, in the order of ``_designs``."""
@@ -463,7 +463,8 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
             names = [*(inputs[0] if len(inputs) > 1 else ()), *(["prior_variance"] if path else ())]
             what = " and ".join(f"the {name.replace('_', ' ')}" for name in names) or "a threshold"
             training.announce(f"choosing {what} on a part of the data")
-            changes = self._weight_candidates(training) if path else []
+            first, *changes = (self._weight_candidates(training) if path else []) or [{}]
+            inputs = [{**each, **first} for each in inputs]
             choices = settled._choose_by_pilot_fits(training, parts, inputs, path, changes, "rank" in left)
         settled._take(choices.chosen)
         training.choices = choices
@@ -505,7 +506,8 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
 
         pilot = Pilot(stage_of, parts[1].n_positions, training.announce)
         best = pilot.improved(pilot.best_of(inputs, path), changes)
-        field, chosen = Field(pilot.terms(best), scene.spec), dict(best)
+        training.piloted = pilot.terms(best)
+        field, chosen = Field(training.piloted, scene.spec), dict(best)
         ranks = [term.subspace.rank for term in field.terms if term.has_pivots]
         usual = self.basis == "random-cholesky" and training.data.n_positions > 2 * USUAL_RANK
         if rank_left and usual and ranks:
@@ -516,7 +518,7 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
         return Choices(chosen | learnt.chosen, (*pilot.trials, *learnt.trials))
 
     def _weight_candidates(self, training: Training[Data, Reader]) -> list[Settings]:
-        """Return what may be changed about the weights of features once kernel and prior variance are chosen."""
+        """Return what may be chosen about the weights of features: first what the other choices are made with."""
         return []
 
     def _names_cliques(self) -> bool:

@@ -24,6 +24,7 @@ from kernelfields.basis.selection import resolve_basis
 from kernelfields.engines.engine import Sample
 from kernelfields.inference.family import LabelFamily
 from kernelfields.models.partial import FitOptions, PartialLabels, needs_hessian
+from kernelfields.models.working_set import counted_on, has_working_sets, minimize_in_working_sets, watched_on
 from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design
@@ -31,7 +32,7 @@ from kernelfields.objective.likelihoods.expectations import Criteria, Expectatio
 from kernelfields.objective.likelihoods.likelihood import Likelihood, PartialLikelihood
 from kernelfields.objective.posterior import LogPosterior, Point
 from kernelfields.objective.term import Term
-from kernelfields.solvers.loop import Iteration, Solution, Watcher, ends
+from kernelfields.solvers.loop import Iteration, Solution, ends
 
 # The RKHS gap is at least the span gap at the last point, which is a few times the gap of the bundle.
 _INNER_TOLERANCE = 0.1
@@ -141,14 +142,14 @@ def fit_field(
         round_options = options.tightened(
             _INNER_TOLERANCE if growing else 1.0,
             max_iter=options.max_iter - (0 if before is None else before.iteration),
-            watch=_watched_on(before, options.watch, rounds=growing),
+            watch=watched_on(before, options.watch, rounds=growing),
         )
         if options.criteria is not None:
-            posterior, start, round_options = _with_criteria(posterior, start, round_options, options.criteria)
-        solution = _solve(posterior, round_options, start, development, keep)
+            posterior, start, round_options = _with_criteria(posterior, sample, start, round_options, options.criteria)
+        solution = _solve(posterior, sample, round_options, start, development, keep)
         # The first entry of a later round is the point that the round before ended in.
         new = solution.history if before is None else solution.history[1:]
-        history += [_counted_on(before, iteration) for iteration in new]
+        history += [counted_on(before, iteration) for iteration in new]
         start = posterior.expanded(solution.theta)
         try:
             residual, fitted = _assess(posterior, solution, start)
@@ -190,7 +191,11 @@ def fit_field(
 
 
 def _with_criteria(
-    posterior: LogPosterior, start: Sequence[np.ndarray] | None, options: FitOptions, criteria: Criteria
+    posterior: LogPosterior,
+    sample: Sample,
+    start: Sequence[np.ndarray] | None,
+    options: FitOptions,
+    criteria: Criteria,
 ) -> tuple[LogPosterior, Sequence[np.ndarray] | None, FitOptions]:
     """Return the objective with the criteria for data without labels, and where to start: the fit to labels alone."""
     if needs_hessian(options.solver):
@@ -203,7 +208,7 @@ def _with_criteria(
     if not criteria.labelled:
         return whole, whole.expanded(np.zeros(whole.size)), options
     options.report("fitting to the labels alone, then to what is asked of data without labels")
-    supervised = _solve(posterior, replace(options, partial=PartialLabels()), None, None, None)
+    supervised = _solve(posterior, sample, replace(options, partial=PartialLabels()), None, None, None)
     if supervised.reason in ("interrupted", "callback"):
         options = replace(options, watch=_interrupt if supervised.reason == "interrupted" else _stop)
     return whole, posterior.expanded(supervised.theta), options
@@ -221,6 +226,7 @@ def _stop(iteration: Iteration) -> bool:
 
 def _solve(
     posterior: LogPosterior,
+    sample: Sample,
     options: FitOptions,
     start: Sequence[np.ndarray] | None,
     monitor: DevelopmentSet | None,
@@ -232,6 +238,8 @@ def _solve(
 
     theta = None if start is None else posterior.compressed(start)
     keeper = None if keep is None else keep_present
+    if has_working_sets(posterior) and monitor is None and keeper is None:
+        return minimize_in_working_sets(posterior, sample, options, theta)
     if posterior.convex:
         return options.minimize(posterior, theta, monitor, keeper)
     return options.partial.minimize(posterior, options, theta, monitor, keeper)
@@ -311,25 +319,6 @@ def _grow(
 def _padded(old: np.ndarray, design: Design) -> np.ndarray:
     missing = design.term.subspace.rank - len(old)
     return np.vstack([old, np.zeros((missing, old.shape[1]))]) if design.panel is not None and missing else old
-
-
-def _counted_on(last: Iteration | None, iteration: Iteration) -> Iteration:
-    """Return an iteration whose number, passes and seconds count on from the last one of the round before."""
-    if last is None:
-        return iteration
-    return replace(
-        iteration,
-        iteration=last.iteration + iteration.iteration,
-        passes=last.passes + iteration.passes,
-        seconds=last.seconds + iteration.seconds,
-    )
-
-
-def _watched_on(last: Iteration | None, watch: Watcher | None, *, rounds: bool) -> Watcher | None:
-    """Return a watcher whose iterations count on from round to round; with several, the gap of one ends no fit."""
-    if watch is None:
-        return None
-    return lambda iteration: watch(_counted_on(last, replace(iteration, tol=None) if rounds else iteration))
 
 
 def warn_of_fit(fitted: FittedField, tol: float, stacklevel: int) -> None:

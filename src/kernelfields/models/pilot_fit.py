@@ -2,7 +2,8 @@
 
     scale, kernel      each of the candidates, along a path of prior variances of its own
     prior variance     s = 1, 10, 100, ... as long as the log-likelihood of the held-out part rises; else 1/10, ...
-    l1, support        at that variance, one after the other; only where it brings enough
+    support, l1        the path with the weights that were seen in training, without l1; then, at that variance, all of
+                       them with l1, all without, those seen with l1, until one brings enough
     rank               the largest there is, where the likelihood still rises from half a pilot's rank to the whole
 
 A variance is the size of the functions that the field expects. One that is too small shrinks rare labels to nothing,
@@ -200,11 +201,9 @@ class Pilot:
         return min([self.along_variances(each) if path else each for each in candidates], key=self.loss)
 
     def improved(self, settings: Settings, changes: Sequence[Settings]) -> Settings:
-        """Return settings with those of the changes, tried one after the other, that bring enough."""
-        for change in changes:
-            changed = {**settings, **change}
-            settings = changed if self.gains(settings, changed) else settings
-        return settings
+        """Return settings with the first of the changes that brings enough, if one does."""
+        changed = ({**settings, **change} for change in changes)
+        return next((each for each in changed if self.gains(settings, each)), settings)
 
 
 def _key(settings: Settings) -> tuple:

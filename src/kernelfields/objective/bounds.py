@@ -216,6 +216,8 @@ class StationaryBound:
 
 
 _TRIALS = 30
+# A mixture is the best one to within this share of the value.
+_NEAR = 1e-10
 
 
 class MixedBound:
@@ -250,15 +252,23 @@ class MixedBound:
             conjugate, change = mixture_bound(self._slope, moved, share, precision, l1)
             return height - conjugate, intercept - self._intercept - change
 
-        low, high = 0.0, 1.0
-        best, share = bound(high)[0], high
-        if bound(high)[1] < 0:
-            for _ in range(_TRIALS):
-                middle = 0.5 * (low + high)
-                value, rise = bound(middle)
-                if value > best:
-                    best, share = value, middle
-                low, high = (middle, high) if rise > 0 else (low, middle)
+        (best, fall), share = bound(1.0), 1.0
+        if fall < 0:
+            low, high = 0.0, 1.0
+            value, rise = bound(low)
+            best, share = max((value, low), (best, high))
+            for _ in range(_TRIALS if rise > 0 else 0):
+                middle = low + (high - low) * rise / (rise - fall)
+                value, slope_there = bound(middle)
+                best, share = max((best, share), (value, middle))
+                # The function is concave: it rises by no more than its slope here allows.
+                if abs(slope_there) * (high - low) <= _NEAR * abs(point.value):
+                    break
+                # The slope at the end that stays is halved, or secants would move the other end alone.
+                if slope_there > 0:
+                    low, rise, fall = middle, slope_there, 0.5 * fall
+                else:
+                    high, fall, rise = middle, slope_there, 0.5 * rise
         if best >= self.value or share > 0:
             self._intercept += share * (intercept - self._intercept)
             self._slope += share * moved

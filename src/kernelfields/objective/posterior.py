@@ -378,13 +378,16 @@ class LogPosterior:
         self.datafit.passes += epochs
         return start
 
-    def dual_start(self, random: np.random.Generator) -> np.ndarray | None:
-        """Return theta where stochastic ascent of the dual ends, near the optimum; None if there is no such ascent."""
+    def dual_start(self, random: np.random.Generator, close: float = 0.0) -> np.ndarray | None:
+        """Return theta where stochastic ascent of the dual ends, near the optimum; None if there is no such ascent.
+
+        ``close`` is a relative gap that is near enough with l1.
+        """
         descent = self.datafit.stochastic_descent()
         ascent = None if descent is None else dual_ascent(descent)
         if ascent is None:
             return None
-        parts = ascent.run(random)
+        parts = ascent.run(random, close)
         self.datafit.passes += ascent.epochs
         return None if parts is None or not ascent.value < self.value_at_zero else self.flatten(parts)
 

@@ -247,14 +247,17 @@ class DualAscent:
         #: About the value at the coefficients, as the last visits to all sequences found it.
         self.value = np.inf
 
-    def run(self, random: np.random.Generator) -> list[np.ndarray] | None:
-        """Return the coefficients of the sets; None where the prior is too weak for this to be of use."""
+    def run(self, random: np.random.Generator, close: float = 0.0) -> list[np.ndarray] | None:
+        """Return the coefficients of the sets; None where the prior is too weak for this to be of use.
+
+        With l1 the ascent ends at the relative gap ``close``, about.
+        """
         from kernelfields.objective.stochastic_compiled import ascend
 
         descent = self._descent
         dual, priors = self.dual, self.priors
         change = np.zeros_like(dual.node)
-        close = _CLOSE if priors.node_l1 or priors.edge_l1 else _CLOSE_IF_SMOOTH
+        close = max(_CLOSE, close) if priors.node_l1 or priors.edge_l1 else _CLOSE_IF_SMOOTH
         n_sequences = len(descent.visited)
         for epoch in range(_MOST_EPOCHS):
             order = random.permutation(descent.visited)

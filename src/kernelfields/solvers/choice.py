@@ -36,7 +36,7 @@ def resolve_solver(
     if isinstance(solver, str) and solver == "auto":
         solver = choose(posterior)
     if posterior.has_l1:
-        return _with_l1(solver, random)
+        return _with_l1(solver, tol, random)
     if isinstance(solver, str):
         if solver not in SOLVERS:
             raise ValueError(f"solver must be 'auto' or one of {sorted(SOLVERS)}, got {solver!r}")
@@ -65,7 +65,7 @@ def resolve_solver(
     raise ValueError(f"solver must be 'auto' or one of {sorted(SOLVERS)}, got {solver!r}")
 
 
-def _with_l1(solver: object, random: np.random.Generator | None) -> DirectionRule:
+def _with_l1(solver: object, tol: float, random: np.random.Generator | None) -> DirectionRule:
     """Return the rule for objectives with l1, or raise where the solver has none."""
     if isinstance(solver, OrthantLBFGS):
         return solver
@@ -74,7 +74,7 @@ def _with_l1(solver: object, random: np.random.Generator | None) -> DirectionRul
     if solver == "lbfgs":
         return OrthantLBFGS()
     if solver == "sgd+lbfgs":
-        return OrthantLBFGS(_MEMORY_AFTER_START, StochasticStart(random_state=random))
+        return OrthantLBFGS(_MEMORY_AFTER_START, StochasticStart(random_state=random, close=tol))
     raise ValueError(f"with l1 the objective is not smooth, and only solver='lbfgs' minimizes it; got {solver!r}")
 
 

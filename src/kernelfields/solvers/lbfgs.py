@@ -68,10 +68,15 @@ _GRADIENT_EPOCHS = 4
 
 
 class StochasticStart:
-    """Where stochastic steps from zero end: those of the dual, or ``epochs`` of gradient steps if a number is given."""
+    """Where stochastic steps from zero end: those of the dual, or ``epochs`` of gradient steps if a number is given.
 
-    def __init__(self, epochs: int | None = None, random_state: int | np.random.Generator | None = 0):
-        self.epochs = epochs
+    With l1, those of the dual end at the relative gap ``close``, about.
+    """
+
+    def __init__(
+        self, epochs: int | None = None, random_state: int | np.random.Generator | None = 0, close: float = 0.0
+    ):
+        self.epochs, self.close = epochs, close
         self.random_state = random_state
         #: Whether the last start took the l1 penalty into account.
         self.knows_l1 = False
@@ -79,7 +84,7 @@ class StochasticStart:
     def point(self, posterior: LogPosterior) -> np.ndarray:
         """Return the coefficients after the epochs; zero if the field has no stochastic start or it is no help."""
         random = np.random.default_rng(self.random_state)
-        start = posterior.dual_start(random) if self.epochs is None else None
+        start = posterior.dual_start(random, self.close) if self.epochs is None else None
         self.knows_l1 = start is not None
         if start is not None:
             return start

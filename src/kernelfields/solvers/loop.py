@@ -32,6 +32,7 @@ from kernelfields.objective.posterior import Direction, FusedLine, Line, LogPost
 REASONS = {
     "gap": "the duality gap is below tol",
     "stationary": "the objective is flat to within tol; it is not convex, so this is one minimum of several",
+    "settled": "the value hardly falls any more; with l1 its lower bound follows late, and tol=1e-3 would wait for it",
     "max_iter": "max_iter iterations were made before the gap fell below tol; raise max_iter or tol",
     "precision": "no step improves the objective at this precision; the gap reached is what the features' "
     "float type allows (dtype='float64' goes further)",
@@ -79,7 +80,7 @@ class Solution(Bounded):
     @property
     def converged(self) -> bool:
         """Whether the gap, or the gradient of an objective without one, fell below the tolerance."""
-        return self.reason in ("gap", "stationary")
+        return self.reason in ("gap", "settled", "stationary")
 
     @property
     def message(self) -> str:
@@ -92,6 +93,9 @@ class Solution(Bounded):
 SINGLE_CUT = 5.0
 #: The largest relative gap at which a fit may end because the gap itself is small.
 COARSEST = 3e-2
+#: With an l1 penalty the bound is loose long after the value has settled. Where a gap may be enough, a fit also ends
+#: when so many iterations bring less than a tenth of it and 1 % of the value.
+SETTLED_AFTER = 10
 SUFFICIENT_DECREASE = 1e-4
 SLOPE_REDUCTION = 0.4
 MAX_TRIALS = 40
@@ -194,6 +198,11 @@ def ends(reached: Bounded, tol: float, enough: float) -> bool:
     return reached.relative_gap <= tol or (reached.gap <= enough and reached.relative_gap <= COARSEST)
 
 
+def little(value: float, tol: float, enough: float) -> float:
+    """Return what several iterations of a fit with l1 must bring to be worth it; zero where no gap is enough."""
+    return min(max(tol * abs(value), 0.1 * enough), 0.01 * abs(value)) if enough else 0.0
+
+
 def minimize(
     posterior: LogPosterior,
     rule: DirectionRule,
@@ -237,6 +246,10 @@ def minimize(
         )
         return bool(watch(history[-1])) if watch is not None else False
 
+    def fall() -> float:
+        """Return what the last iterations have brought."""
+        return history[-1 - SETTLED_AFTER].value - history[-1].value if len(history) > SETTLED_AFTER else np.inf
+
     def visit(point: Point, step: float) -> tuple[bool, bool]:
         """Show a point to everybody; say whether a callback wants to stop, and whether the monitor does."""
         wishes = record(point, step), monitor is not None and monitor(point)
@@ -270,6 +283,8 @@ def minimize(
         while True:
             if ends(history[-1], slack * tol, slack * enough):
                 reason = "gap" if posterior.convex else "stationary"
+            elif posterior.has_l1 and fall() < little(point.value, tol, enough):
+                reason = "settled"
             elif stop_asked:
                 reason = "callback"
             elif stalled:

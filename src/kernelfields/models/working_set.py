@@ -1,0 +1,133 @@
+"""Objectives with an l1 penalty on many sparse weights: solved on the few that are not zero, round by round.
+
+    W     pairs of features and labels that may have weights; at first those that the gradient at zero would raise
+    fit   min over theta, theta_j = 0 outside W, to a tolerance that is finer in every round
+    add   j outside W with |dC/dtheta_j| > l1: one pass over all pairs, whose cut also bounds the whole objective
+    stop  where the gap of the whole objective is below the tolerance
+
+At the optimum a pair outside has |dC/dtheta_j| <= l1, so that nothing is lost: the certificate is that of all pairs.
+With thousands of labels and features, passes and vectors over W cost a small part of those over all pairs.
+
+    Johnson and Guestrin (2015), Blitz: a principled meta-algorithm for scaling sparse optimization.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from kernelfields.engines.engine import Sample
+from kernelfields.models.partial import FitOptions
+from kernelfields.objective.bounds import MixedBound
+from kernelfields.objective.datafit import LocalDatafit
+from kernelfields.objective.designs.design import Design, LocalDesign
+from kernelfields.objective.designs.pairs import Support
+from kernelfields.objective.likelihoods.likelihood import Likelihood
+from kernelfields.objective.posterior import LogPosterior, Point
+from kernelfields.solvers.loop import Iteration, Solution, Watcher, ends, little
+
+# From so many coefficients on, rounds are worth their bookkeeping.
+_MANY = 100_000
+# Rounds are solved to so many times the tolerance: the first, each one beside the one before, and the finest.
+_FIRST, _FINER, _FINEST = 30.0, 0.3, 0.03
+
+
+def has_working_sets(posterior: LogPosterior) -> bool:
+    """Whether an objective has many sparse weights with an l1 penalty."""
+    datafit = posterior.datafit
+    if not posterior.has_l1 or not isinstance(datafit, LocalDatafit) or not isinstance(datafit.likelihood, Likelihood):
+        return False
+    return sum(design.shape[0] * design.shape[1] for design in datafit.designs if _is_sparse(design)) >= _MANY
+
+
+def _is_sparse(design: Design) -> bool:
+    return design.sparse and design.term.support is None and design.term.l1 > 0.0
+
+
+def minimize_in_working_sets(
+    posterior: LogPosterior, sample: Sample, options: FitOptions, start: np.ndarray | None
+) -> Solution:
+    """Return where the solver ends that the options name, in rounds over growing sets of coefficients."""
+    point = posterior.at(np.zeros(posterior.size) if start is None else start)
+    kept = point.gradient < -posterior.l1 if start is None else (start != 0.0) | (point.steepest != 0.0)
+    for block, design in zip(posterior.blocks, posterior.datafit.designs, strict=True):
+        kept[block.rows] |= not _is_sparse(design)
+    bound, history, factor = MixedBound(), list[Iteration](), _FIRST
+    while True:
+        before, value = history[-1] if history else None, point.value
+        reduced = LogPosterior(sample.datafit(_restricted(posterior, kept)))
+        round_options = options.tightened(
+            factor,
+            max_iter=options.max_iter - (0 if before is None else before.iteration),
+            watch=watched_on(before, options.watch, rounds=True),
+        )
+        found = round_options.minimize(reduced, None if before is None and start is None else point.theta[kept])
+        theta = np.zeros(posterior.size)
+        theta[kept] = found.theta
+        passes, point = posterior.passes, posterior.at(theta)
+        history += [counted_on(before, iteration) for iteration in found.history[before is not None :]]
+        passes = history[-1].passes + posterior.passes - passes
+        history[-1] = replace(history[-1], value=point.value, lower_bound=bound.add(point), passes=passes)
+        wanted = (np.abs(point.gradient) > posterior.l1) & ~kept
+        if ends(history[-1], options.tol, options.enough):
+            return _outcome(point, found, history, "gap")
+        if before is not None and value - point.value < little(value, options.tol, options.enough):
+            return _outcome(point, found, history, "settled")
+        if found.reason not in ("gap", "settled") or (factor <= _FINEST and not wanted.any()):
+            return _outcome(point, found, history, "precision" if found.reason == "gap" else found.reason)
+        kept |= wanted
+        factor = min(1.0, factor) if found.reason == "settled" else max(_FINER * min(1.0, factor), _FINEST)
+
+
+def _restricted(posterior: LogPosterior, kept: np.ndarray) -> list[Design]:
+    """Return designs whose sparse weights are those that are kept."""
+    designs: list[Design] = []
+    for block, design in zip(posterior.blocks, posterior.datafit.designs, strict=True):
+        if _is_sparse(design):
+            assert isinstance(design, LocalDesign)
+            pairs = kept[block.rows].reshape(block.shape)
+            begin = np.concatenate([[0], np.cumsum(pairs.sum(axis=1))]).astype(np.int32)
+            support = Support(begin, np.nonzero(pairs)[1].astype(np.int32), block.shape[1])
+            term = replace(design.term, support=support)
+            design = LocalDesign.of_features(term, design.features, design.n_labels, positions=design.positions)
+        designs.append(design)
+    return designs
+
+
+def _outcome(point: Point, found: Solution, history: Sequence[Iteration], reason: str) -> Solution:
+    """Return the solution of the whole objective."""
+    last = history[-1]
+    return replace(
+        found,
+        theta=point.theta,
+        value=last.value,
+        lower_bound=last.lower_bound,
+        gradient_norm=float(np.sqrt(point.steepest @ point.steepest)),
+        iterations=last.iteration,
+        passes=last.passes,
+        seconds=last.seconds,
+        reason=reason,
+        history=list(history),
+        gap_parts=point.posterior.gap_parts(point),
+    )
+
+
+def counted_on(last: Iteration | None, iteration: Iteration) -> Iteration:
+    """Return an iteration whose number, passes and seconds count on from the last one of the round before."""
+    if last is None:
+        return iteration
+    return replace(
+        iteration,
+        iteration=last.iteration + iteration.iteration,
+        passes=last.passes + iteration.passes,
+        seconds=last.seconds + iteration.seconds,
+    )
+
+
+def watched_on(last: Iteration | None, watch: Watcher | None, *, rounds: bool) -> Watcher | None:
+    """Return a watcher whose iterations count on from round to round; with several, the gap of one ends no fit."""
+    if watch is None:
+        return None
+    return lambda iteration: watch(counted_on(last, replace(iteration, tol=None) if rounds else iteration))
