@@ -102,7 +102,7 @@ def test_limits_that_come_and_go_in_many_threads_leave_blas_as_it_was():
 
     def come_and_go(seed):
         random = np.random.default_rng(seed)
-        for limit in random.integers(1, 3, size=200).tolist():
+        for limit in random.integers(1, 3, size=50).tolist():
             with blas_threads(limit):
                 wrong.extend([limit] if max(threads_now()) > limit else [])
 

@@ -80,7 +80,7 @@ def test_degenerate_histories_are_drawn(values, bounds):
         assert high >= max(values)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.lists(st.tuples(st.floats(1e-9, 1e15), st.floats(-1e300, 1e15)), min_size=1, max_size=8))
 def test_any_history_is_drawn(pairs):
     values, bounds = zip(*pairs, strict=True)
