@@ -19,12 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse
 
-from kernelfields.evaluation.model_evaluation import asked_field
+from kernelfields.evaluation.model_evaluation import FittedModel, asked_field
 from kernelfields.evaluation.packed_labels import refuse_annotators
 from kernelfields.evaluation.resampling import Resampling
 from kernelfields.fields.reading import random_generator
@@ -38,30 +38,6 @@ _SHOWN = 30
 
 #: Rows (n, d) of numbers.
 NumberTable: TypeAlias = np.ndarray | scipy.sparse.sparray
-
-
-class FittedModel(Protocol):
-    """A fitted estimator."""
-
-    def predict(self, X: object) -> Iterable[object]:
-        """Return the labels of each item."""
-
-
-@runtime_checkable
-class FittedClassifier(Protocol):
-    """A fitted classifier of single inputs."""
-
-    classes_: np.ndarray
-
-    def predict_log_proba(self, X: object) -> np.ndarray:
-        """Return the logarithms of probabilities (n, L)."""
-
-
-@runtime_checkable
-class HasLikelihood(Protocol):
-    """A fitted field with log p(y | x)."""
-
-    log_likelihood: Callable[..., np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -162,14 +138,15 @@ def _quality(model: FittedModel, y: Sequence[object] | np.ndarray, scoring: str)
                 for own, true in zip(model.predict(X), truth, strict=True)
             ]
         )
-    if isinstance(model, HasLikelihood):
+    if hasattr(model, "log_likelihood"):
         log_likelihood = model.log_likelihood
         return lambda X: log_likelihood(X, y, per_item=True)
-    if not isinstance(model, FittedClassifier):
+    if not (hasattr(model, "predict_log_proba") and hasattr(model, "classes_")):
         raise TypeError(f"{type(model).__name__} has no likelihood: pass scoring='accuracy'")
-    classifier, column_of = model, {label: column for column, label in enumerate(model.classes_.tolist())}
+    log_probabilities = model.predict_log_proba
+    column_of = {label: column for column, label in enumerate(model.classes_.tolist())}
     codes = [column_of[label] for label in np.asarray(y).tolist()]
-    return lambda X: classifier.predict_log_proba(X)[np.arange(len(codes)), codes]
+    return lambda X: log_probabilities(X)[np.arange(len(codes)), codes]
 
 
 def _groups(

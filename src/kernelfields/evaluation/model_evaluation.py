@@ -11,13 +11,13 @@ Fails: TypeError for a model without probabilities; else as ``evaluate`` and the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
 from kernelfields.evaluation.evaluation import Evaluation, evaluate
-from kernelfields.evaluation.packed_labels import NOTHING_KNOWN, known_only, known_places, refuse_annotators
+from kernelfields.evaluation.packed_labels import NOTHING_KNOWN, known_only, known_places, refuse_annotators, taken
 from kernelfields.fields.evidence import is_partial, single_labels
 from kernelfields.fields.segments import are_segments, read_segments
 
@@ -25,22 +25,15 @@ from kernelfields.fields.segments import are_segments, read_segments
 JOINT, POSTERIOR = "viterbi", "posterior"
 
 
-class FittedField(Protocol):
+class FittedModel(Protocol):
     """A fitted estimator of labels."""
 
-    classes_: np.ndarray
-    #: log p(y | x), with a keyword for one value of each sequence or graph.
-    log_likelihood: Callable[..., np.ndarray]
-
-    def predict(self, X: object, decode: str | None = None) -> list:
-        """Return the labels of each sequence or graph."""
-
-    def predict_marginals(self, X: object) -> list:
-        """Return the marginal probabilities (T, L) of each sequence or graph."""
+    def predict(self, X: Any) -> Iterable[object]:
+        """Return the labels of each item."""
 
 
 def evaluate_model(
-    model: FittedField,
+    model: FittedModel,
     X: Sequence,
     y: Sequence,
     *,
@@ -73,7 +66,7 @@ def evaluate_model(
     if any(map(is_partial, listed)):
         # Sequences of which nothing is known have no part in any figure.
         known = [number for number, labels in enumerate(listed) if known_places(single_labels(labels)).size]
-        X, y, listed = (_items(values, known) for values in (X, y, listed))
+        X, y, listed = (taken(values, known) for values in (X, y, listed))
         if not known:
             raise ValueError(NOTHING_KNOWN)
     listed = read_segments(y)[0] if are_segments(y) else listed
@@ -94,12 +87,6 @@ def asked_field(model: object, X: object, y: object) -> tuple[Any, Any, Any]:
     """Return the field that answers for a model, with X and y as it takes them; mostly the model itself."""
     ask = getattr(model, "_asked_field", None)
     return (model, X, y) if ask is None else ask(X, y)
-
-
-def _items(values: Any, numbers: list[int]) -> Any:
-    if not hasattr(values, "shape"):
-        return [values[number] for number in numbers]
-    return values.iloc[numbers] if hasattr(values, "iloc") else values[numbers]
 
 
 def evaluate_known(

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -21,8 +21,6 @@ from kernelfields.fields.reading import is_sequence, locate, plain_label
 
 _WHOLE = (int, np.integer, np.bool_)  # bool is an int
 NOTHING_KNOWN = "no label is known: there is no position to compare predictions with"
-
-Values = TypeVar("Values", bound=Sequence[object] | np.ndarray)
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +164,7 @@ def known_only(y: Sequence, *others: Iterable, scheme: str | None) -> tuple:
     single = [single_labels(labels) for labels in y]
     places = [known_places(labels) for labels in single]
     chosen = [
-        [_taken(labels, own) for labels, own in zip(values, places, strict=True) if own.size]
+        [taken(labels, own) for labels, own in zip(values, places, strict=True) if own.size]
         for values in (single, *others)
     ]
     if not chosen[0]:
@@ -188,5 +186,8 @@ def known_places(labels: list) -> np.ndarray:
     return np.array([position for position, label in enumerate(labels) if label is not None], dtype=np.int64)
 
 
-def _taken(values: Values, positions: np.ndarray) -> Values | list:
-    return values[positions] if isinstance(values, np.ndarray) else [values[position] for position in positions]
+def taken(values: Any, places: Sequence[int] | np.ndarray) -> Any:
+    """Return the entries at some places of a list, an array, or rows of a data frame."""
+    if hasattr(values, "iloc"):
+        return values.iloc[places]
+    return values[places] if hasattr(values, "shape") else [values[place] for place in places]

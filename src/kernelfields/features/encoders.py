@@ -29,7 +29,7 @@ from itertools import pairwise
 from pathlib import Path
 from pickle import UnpicklingError
 from types import ModuleType
-from typing import TYPE_CHECKING, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
 import numpy as np
 from safetensors import SafetensorError
@@ -317,19 +317,13 @@ def content_key(folder: Path) -> str:
     return digest.hexdigest()
 
 
-class SubwordModule(Protocol):
-    """A module of a sentence encoder that holds an encoder of subwords."""
-
-    auto_model: PreTrainedModel
-
-
 class SentenceEncoder(Protocol):
     """A model that encodes texts, as those of sentence-transformers do; its first module encodes subwords."""
 
     tokenizer: PreTrainedTokenizerBase
 
-    def __getitem__(self, module: int) -> SubwordModule:
-        """Return a module of the model."""
+    def __getitem__(self, module: int) -> Any:
+        """Return a module of the model; ``auto_model`` of the first is an encoder of subwords."""
 
     def encode(self, texts: list[str], *, batch_size: int, show_progress_bar: bool) -> np.ndarray:
         """Return the vectors of texts, (n, d)."""

@@ -107,10 +107,10 @@ class Kernel(Parametrized):
     @property
     def has_feature_map(self) -> bool:
         """Whether ``feature_map`` gives features for any input: the class has one, and so have all parts."""
-        return type(self).feature_map is not Kernel.feature_map and all(part.has_feature_map for part in self.parts)
+        return type(self).feature_map is not Kernel.feature_map and all(part.has_feature_map for part in self._parts)
 
     @property
-    def parts(self) -> list[Kernel]:
+    def _parts(self) -> list[Kernel]:
         """The kernels among the parameters."""
         return [value for value in self.get_params(deep=False).values() if isinstance(value, Kernel)]
 
@@ -256,13 +256,13 @@ class _OfParts(Kernel):
         raise NotImplementedError
 
     def _block(self, X: Rows, Z: Rows | None) -> np.ndarray:
-        return self._joined([part(X, Z) for part in self.parts])
+        return self._joined([part(X, Z) for part in self._parts])
 
     def _diagonal(self, X: Rows) -> np.ndarray:
-        return self._joined([part.diag(X) for part in self.parts])
+        return self._joined([part.diag(X) for part in self._parts])
 
     def _towards(self, Z: Rows) -> Towards:
-        blocks = [part.towards(Z) for part in self.parts]
+        blocks = [part.towards(Z) for part in self._parts]
         return lambda X: self._joined([block(X) for block in blocks])
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from kernelfields.reports.figures import (
     whiskers,
 )
 from kernelfields.reports.page import LIGHT
-from kernelfields.reports.tables import Estimate, PlainMapping, PlainValues, printable, read_estimate
+from kernelfields.reports.tables import Estimate, PlainMapping, Result, printable, read_estimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,21 +54,13 @@ _KEPT = "✓ "
 _LEAST_SHARE = 1e-6
 
 
-@runtime_checkable
-class HasPlainValues(Protocol):
-    """A result that can be written as plain values."""
-
-    def to_dict(self) -> PlainValues:
-        """Return plain values that JSON can hold."""
-
-
 #: A result of another room: the object itself, or its plain values.
-ResultOrValues: TypeAlias = HasPlainValues | PlainMapping
+ResultOrValues: TypeAlias = Result | PlainMapping
 
 
 def plain_values(result: object, kind: str) -> PlainMapping:
     """Return a result as plain values; ``kind`` names it in messages."""
-    values = result.to_dict() if isinstance(result, HasPlainValues) else result
+    values = result.to_dict() if isinstance(result, Result) else result
     if not isinstance(values, Mapping):
         raise ValueError(f"expected a {kind} or its dict, got {type(result).__name__}")
     return values

@@ -18,13 +18,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from kernelfields.reports.curves import HasPlainValues, ResultOrValues, plot_convergence, plot_reliability
+from kernelfields.reports.curves import ResultOrValues, plot_convergence, plot_reliability
 from kernelfields.reports.figures import Picture
 from kernelfields.reports.heat_maps import MOST_LABELS, plot_heat_map
 from kernelfields.reports.inspection import ModelSummary, WeightsTable
 from kernelfields.reports.page import SCHEMES, Part, markup_of, section
 from kernelfields.reports.sequences import LabelledSequence
-from kernelfields.reports.tables import NO_ENDS, Estimate, Markup, PlainMapping, Table, read_estimate, render
+from kernelfields.reports.tables import NO_ENDS, Estimate, Markup, PlainMapping, Result, Table, read_estimate, render
 
 _NEEDED = ("n_sequences", "n_tokens", "accuracy", "sequence_accuracy", "labels", "averages")
 _HEADS = {"entity_f1": "entity F1", "accuracy": "token accuracy", "sequence_accuracy": "sequence accuracy"}
@@ -124,7 +124,7 @@ def _sequence_markup(sequence: LabelledSequence | Markup, index: int) -> Markup:
 
 def read_evaluation(evaluation: ResultOrValues) -> PlainMapping:
     """Return an evaluation as a dict with all its entries; None stands for minus infinity, as in JSON."""
-    values = evaluation.to_dict() if isinstance(evaluation, HasPlainValues) else evaluation
+    values = evaluation.to_dict() if isinstance(evaluation, Result) else evaluation
     if not isinstance(values, Mapping):
         raise ValueError(f"evaluation must be an Evaluation or what its to_dict() returns, got {evaluation!r:.60}")
     if missing := [name for name in _NEEDED if name not in values]:
