@@ -5,8 +5,8 @@ import pytest
 
 from kernelfields.inference.approximate.base import OPTIONS, LoopyBelief, TreeReweighted
 from kernelfields.inference.approximate.belief_propagation import PropagationFamily
-from kernelfields.inference.approximate.pair_graph import PairGraphs, cut_apart, growth_order
 from kernelfields.inference.choice import plan_inference
+from kernelfields.inference.pair_graph import PairGraphs, cut_apart, growth_order
 from kernelfields.numerics.threads import Workers
 from tests.arrays import decode_graphs, infer_graphs
 from tests.oracles.graphs import GraphEnumeration

@@ -179,10 +179,10 @@ def test_a_wrong_number_of_samples_is_refused():
 
 @pytest.fixture
 def without_logarithms(monkeypatch):
-    def refuse(tables):
+    def refuse(*given):
         pytest.fail("the log domain was asked for")
 
-    monkeypatch.setattr("kernelfields.inference.junction.family.end_to_end", refuse)
+    monkeypatch.setattr("kernelfields.inference.junction.passes_compiled.condition", refuse)
 
 
 CIRCLES = np.array([0, 4, 7]), [np.array([[0, 1], [1, 2], [2, 3], [3, 0], [4, 5], [5, 6], [6, 4]])]

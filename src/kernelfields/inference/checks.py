@@ -125,9 +125,7 @@ def _check_segments(chains: SegmentedChains, spec: FamilySpec, classes: np.ndarr
     if masks is not None:
         within = masks.edge.copy()
         np.fill_diagonal(within, 0.0)
-        ConstraintMasks(within, masks.start, masks.end, masks.label, masks.scheme).check_labels(
-            chains.required_labels, chains.offsets, classes
-        )
+        replace(masks, edge=within).check_labels(chains.required_labels, chains.offsets, classes)
     places = begins - chains.offsets[sequences]
     if (long := np.flatnonzero(ends - begins > spec.max_duration)).size:
         segment, longest = int(long[0]), int((ends - begins).max())

@@ -23,10 +23,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 from sklearn.base import BaseEstimator
 
 from kernelfields.fields.chains import Chains
@@ -34,10 +36,11 @@ from kernelfields.fields.constraints import ConstraintMasks
 from kernelfields.fields.graphs import Graphs
 from kernelfields.fields.label_cliques import LabelledInstances
 from kernelfields.fields.segments import SEGMENT, SegmentedChains
-from kernelfields.inference.approximate.base import OPTIONS, Gibbs, MeanField, check_options
-from kernelfields.inference.family import EDGE, BaseMeasure, LabelFamily, Placed
+from kernelfields.inference.approximate.base import OPTIONS, Gibbs, MeanField
+from kernelfields.inference.family import EDGE, BaseMeasure, Grouped, LabelFamily, Placed
 from kernelfields.inference.graphs import GraphFamily
 from kernelfields.inference.packing import check_structure
+from kernelfields.numerics.parameters import check_declared
 
 EXACT_METHODS = ("tree", "junction")
 APPROXIMATE_METHODS = ("trw", "loopy", "mean-field", "gibbs")
@@ -146,9 +149,7 @@ def _chain_family(
         ngrams = [(length, _listed_labellings(f"order{length - 1}", placed)) for length in orders]
         return NgramFamily(chains.offsets, n_labels, ngrams, tied=_all_tied(placed, EDGE), base=base)
     if reaches_far(placed):
-        graphs = chain_graphs(chains, placed)
-        plan = plan_inference(graphs.offsets, [factors.members for factors in graphs.factors], n_labels, "junction")
-        return named_plan(plan, graphs, placed, base)
+        return junction_of_chains(chains, placed, base)
     from kernelfields.inference.chain.family import ChainFamily, ListFamily
     from kernelfields.inference.chain.lists import worth_lists
 
@@ -157,18 +158,6 @@ def _chain_family(
         packed = base.lists if lists and tied else None
         return ListFamily(chains.offsets, n_labels, base.lists, tied=tied, base=base, packed=packed)
     return ChainFamily(chains.offsets, n_labels, tied=tied, base=base)
-
-
-class Grouped(Protocol):
-    """A clique set, as far as the choice of a family for chains depends on it."""
-
-    @property
-    def group(self) -> str | None:
-        """Name of the group that the set scores; None for single labels."""
-
-    @property
-    def tied_everywhere(self) -> bool:
-        """Whether the potential is one and the same at all cliques."""
 
 
 def only_ngrams(placed: Sequence[Grouped]) -> bool:
@@ -199,14 +188,16 @@ def named_plan(
     return plan.named(names, [name for name in names if _all_tied(placed, name)], base)
 
 
-def chain_graphs(chains: Chains, placed: Sequence[Placed]) -> Graphs:
-    """Return chains as graphs with the groups of some clique sets; neighbours are always among them."""
+def junction_of_chains(chains: Chains, placed: Sequence[Placed], base: BaseMeasure) -> GraphFamily:
+    """Return chains as graphs with the groups of some clique sets, by junction trees; neighbours are among them."""
     names = {term.group for term in placed if term.group not in (None, EDGE)}
     lags, orders = (
         sorted(int(str(name).removeprefix(kind)) for name in names if str(name).startswith(kind))
         for kind in ("lag", "order")
     )
-    return Graphs.from_chains(chains, lags=[1, *lags], orders=orders)
+    graphs = Graphs.from_chains(chains, lags=[1, *lags], orders=orders)
+    members = [factors.members for factors in graphs.factors]
+    return named_plan(plan_inference(graphs.offsets, members, base.n_labels, "junction"), graphs, placed, base)
 
 
 @builds("segments")
@@ -309,7 +300,7 @@ def _approximate(method: object, offsets: np.ndarray, members: Sequence[np.ndarr
     if not isinstance(options, tuple(OPTIONS.values())):
         names = ", ".join(f"{name!r} or {kind.__name__}()" for name, kind in OPTIONS.items())
         raise ValueError(f"approximate inference is one of {names}, got {method!r}")
-    check_options(options)
+    check_declared(options, f"{type(options).__name__}: ")
     if isinstance(options, MeanField):
         from kernelfields.inference.approximate.mean_field import MeanFieldFamily
 
@@ -376,17 +367,9 @@ def labels_fit(
 
 def _has_circle(offsets: np.ndarray, members: Sequence[np.ndarray]) -> bool:
     """Whether the edges of one instance, the same for all, hold a circle."""
-    root = list(range(int(offsets[1])))
-    for pairs in members:
-        ends = []
-        for node in pairs[0].tolist():
-            while root[node] != node:
-                node = root[node]
-            ends.append(node)
-        if ends[0] == ends[1]:
-            return True
-        root[ends[0]] = ends[1]
-    return False
+    ends = np.array([pairs[0] for pairs in members]).reshape(-1, 2)
+    shape = int(offsets[1]), int(offsets[1])
+    return len(ends) > shape[0] - connected_components(coo_array((np.ones(len(ends)), ends.T), shape), False)[0]
 
 
 def refuse_without_value(family: LabelFamily) -> None:

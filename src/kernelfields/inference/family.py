@@ -204,7 +204,19 @@ class Group(NamedTuple):
         return int(np.prod(self.row, dtype=np.int64))
 
 
-class Placed(Protocol):
+class Grouped(Protocol):
+    """A clique set, as far as the choice of a family for chains depends on it."""
+
+    @property
+    def group(self) -> str | None:
+        """Name of the group that the set scores; None for single labels."""
+
+    @property
+    def tied_everywhere(self) -> bool:
+        """Whether the potential is one and the same at all cliques."""
+
+
+class Placed(Grouped, Protocol):
     """Where the cliques of a set stand in some data, and what is scored there."""
 
     @property
@@ -212,16 +224,8 @@ class Placed(Protocol):
         """How many labels meet in a clique."""
 
     @property
-    def group(self) -> str | None:
-        """Name of the group that the set scores; None for single labels."""
-
-    @property
     def positions(self) -> np.ndarray | None:
         """The positions that carry a clique; None for all."""
-
-    @property
-    def tied_everywhere(self) -> bool:
-        """Whether the potential is one and the same at all cliques."""
 
     @property
     def outcomes(self) -> np.ndarray | None:
@@ -401,6 +405,11 @@ class Member(ABC):
         scores = self.potentials.of(np.where(np.isneginf(array), 0.0, array) for array in self.potentials.arrays)
         return np.maximum(self.log_partition - self.expected_scores(scores), 0.0)
 
+    @cached_property
+    def item_weights(self) -> np.ndarray:
+        """The weights of all items, (S,)."""
+        return np.ones(self.family.n_items) if self.weights is None else self.weights
+
     def _weighted(self, rows: np.ndarray, items: np.ndarray) -> np.ndarray:
         """Multiply rows by the weights of the items they belong to."""
         if self.weights is None:
@@ -532,9 +541,9 @@ class LabelFamily(ABC):
 
     # ---- labellings
 
-    @abstractmethod
-    def observed(self, labels: np.ndarray) -> Mapping[str | None, Observed]:
-        """Return the cliques of labelled data in each group, for labels (N,)."""
+    def observed(self, labels: np.ndarray) -> dict[str | None, Observed]:
+        """Return the cliques of labelled data in each group, for labels (N,): here single labels, which all have."""
+        return {None: Observed(np.arange(self.n_positions), labels, self.position_items)}
 
     def statistics(self, labels: np.ndarray, weights: np.ndarray | None = None) -> Statistics:
         """Return Phi of labels (N,), weighted by items (S,) and summed."""
@@ -569,6 +578,8 @@ class LabelFamily(ABC):
 
     def log_labellings(self) -> np.ndarray:
         """Return the logarithm of the number of labellings of each item, weighted by p0, (S,)."""
+        if self.base is None:
+            return np.diff(self.offsets) * np.log(self.n_labels)
         return self.at(self.zeros()).log_partition
 
     # ---- distributions
@@ -614,6 +625,7 @@ class LabelFamily(ABC):
         workers: Workers | None = None,
     ) -> np.ndarray:
         """Draw labellings, (n_samples, N); independent ones where inference is exact."""
+        check_count(n_samples, "n_samples", least=self.fewest_samples)
         generator = np.random.default_rng(random)
         return self._sample(self.with_base(potentials), n_samples, generator, workers or Workers(1))
 
@@ -662,6 +674,8 @@ class LabelFamily(ABC):
         for group, array in zip(self.groups, potentials.arrays, strict=True):
             if group.tied or group.items is None:
                 arrays.append(array)
+            elif group.items is self.position_items:
+                arrays.append(array[self.offsets[first] : self.offsets[last]])
             elif np.all(group.items[1:] >= group.items[:-1]):
                 begin, end = np.searchsorted(group.items, (first, last))
                 arrays.append(array[begin:end])

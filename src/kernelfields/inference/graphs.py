@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
@@ -38,7 +38,6 @@ from kernelfields.inference.family import (
     RankedLabellings,
 )
 from kernelfields.inference.packing import check_values
-from kernelfields.numerics.parameters import check_count
 from kernelfields.numerics.threads import Workers
 
 if TYPE_CHECKING:
@@ -85,7 +84,7 @@ class GraphMember(Member):
         potentials = Potentials(checked.node, dict(zip(family.names, checked.tables, strict=True)))
         super().__init__(family, potentials, log_partition, checked.weights)
         self.node_marginals = node_marginals
-        self.tied = checked.tied
+        self.tied, self._checked = checked.tied, checked
         #: What the method reports of its work, by name.
         self.diagnostics = diagnostics or {}
         notes = self.diagnostics.get("warnings", [])
@@ -142,13 +141,10 @@ class GraphMember(Member):
 class GraphFamily(LabelFamily):
     """Labellings of packed graphs and a method that infers them, prepared for any number of potentials.
 
-    Derived classes set ``method``, ``exact``, ``bound`` and ``description``, and write ``_member``, ``_decode``,
-    ``_draw`` and ``_planned_again``. Arrays as checked by ``check_structure``. Groups are called "0", "1", .. until
-    :meth:`named` gives them names.
+    Derived classes set ``method`` and ``description``, ``exact`` and ``bound`` where they are approximate, and write
+    ``_member``, ``_decode``, ``_draw``, and ``_planned_again`` where they have options. Arrays as checked by
+    ``check_structure``. Groups are called "0", "1", .. until :meth:`named` gives them names.
     """
-
-    exact = False
-    bound: str | None = None
 
     def __init__(self, offsets: np.ndarray, members: Sequence[np.ndarray], n_labels: int):
         self.members = tuple(members)
@@ -188,18 +184,13 @@ class GraphFamily(LabelFamily):
     def _steps(self) -> np.ndarray:
         return self.clique_members(EDGE) if EDGE in self.names else super()._steps()
 
-    def observed(self, labels: np.ndarray) -> Mapping[str | None, Observed]:
+    def observed(self, labels: np.ndarray) -> dict[str | None, Observed]:
         """Return the labels of nodes and the labellings of factors."""
-        found: dict[str | None, Observed] = {None: Observed(np.arange(self.n_positions), labels, self.position_items)}
+        found = super().observed(labels)
         for group, (name, members) in enumerate(zip(self.names, self.members, strict=True)):
             labellings = np.ravel_multi_index(tuple(labels[members].T), (self.n_labels,) * members.shape[1])
             found[name] = Observed(np.arange(len(members)), labellings, self.factor_items(group))
         return found
-
-    def log_labellings(self) -> np.ndarray:
-        """Return n log L for graphs of n nodes; where something is forbidden, what inference finds."""
-        lengths = np.diff(self.offsets)
-        return lengths * np.log(self.n_labels) if self.base is None else super().log_labellings()
 
     def _infer(self, potentials: Potentials, weights: np.ndarray | None, workers: Workers, keep: bool) -> GraphMember:
         return self._member(self.check_potentials(potentials, weights), workers)
@@ -211,7 +202,6 @@ class GraphFamily(LabelFamily):
     def _sample(
         self, potentials: Potentials, n_samples: int, random: np.random.Generator, workers: Workers
     ) -> np.ndarray:
-        check_count(n_samples, "n_samples", least=self.fewest_samples)
         return self._draw(self.check_potentials(potentials), n_samples, random, workers)
 
     def _n_best(self, potentials: Potentials, k: int, workers: Workers) -> RankedLabellings:
@@ -243,9 +233,9 @@ class GraphFamily(LabelFamily):
     ) -> np.ndarray:
         """Draw labellings, (n_samples, N)."""
 
-    @abstractmethod
     def _planned_again(self, offsets: np.ndarray, members: Sequence[np.ndarray]) -> GraphFamily:
         """Return the same method for other graphs."""
+        return type(self)(offsets, members, self.n_labels)
 
     def part(self, first: int, last: int) -> GraphFamily:
         """Return the family of graphs first..last-1."""

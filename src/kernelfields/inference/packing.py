@@ -152,6 +152,22 @@ def raise_if_infeasible(log_values: np.ndarray, error: Callable[[int], ValueErro
         raise error(int(forbidden[0]))
 
 
+def positive_exp(scores: np.ndarray, shift: np.ndarray | float) -> np.ndarray:
+    """Return exp(scores - shift), zero only where scores are minus infinity: what underflows stays possible."""
+    values = scores - shift
+    np.exp(values, out=values)
+    if not values.all():
+        values[(values == 0.0) & (scores > -np.inf)] = np.finfo(np.float64).smallest_subnormal
+    return values
+
+
+def exponentials(tables: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return exp(w - shift) of tables (E, ..), zero only where w forbids, and the shifts (E,), the largest of each."""
+    tops = tables.max(axis=tuple(range(1, tables.ndim)), initial=-np.inf)
+    shift = np.where(np.isfinite(tops), tops, 0.0)
+    return positive_exp(tables, shift.reshape(-1, *(1,) * (tables.ndim - 1))), shift
+
+
 def grouped(owner: np.ndarray, n_owners: int) -> tuple[np.ndarray, np.ndarray]:
     """Return (starts, indices) that list for each owner where it stands."""
     starts = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=n_owners))])

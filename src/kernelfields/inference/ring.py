@@ -16,7 +16,7 @@ import scipy.sparse
 
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.reading import Matrix
-from kernelfields.inference.choice import FamilySpec, builds, chain_graphs, named_plan, plan_inference
+from kernelfields.inference.choice import FamilySpec, builds, junction_of_chains
 from kernelfields.inference.family import LabelFamily, Placed
 from kernelfields.numerics.windows import check_window
 
@@ -60,6 +60,4 @@ def _ring_family(rings: Chains, placed: Sequence[Placed], spec: FamilySpec, **op
             "a ring has no first and no last label, and these constraints forbid some there, as schemes of entity "
             "labels do: forbid pairs of labels instead"
         )
-    graphs = chain_graphs(rings, placed)
-    plan = plan_inference(graphs.offsets, [factors.members for factors in graphs.factors], spec.n_labels, "junction")
-    return named_plan(plan, graphs, placed, spec.base_measure(rings))
+    return junction_of_chains(rings, placed, spec.base_measure(rings))

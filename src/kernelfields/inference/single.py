@@ -8,11 +8,9 @@ of eq. 30 is the whole Hessian of a set. Fails: ValueError naming the item whose
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
-from kernelfields.inference.family import BaseMeasure, LabelFamily, Member, Observed, Potentials, RankedLabellings
+from kernelfields.inference.family import BaseMeasure, LabelFamily, Member, Potentials, RankedLabellings
 from kernelfields.inference.packing import raise_if_infeasible
 from kernelfields.numerics.threads import Workers
 
@@ -74,15 +72,6 @@ class SingleFamily(LabelFamily):
 
     def __init__(self, n_items: int, n_labels: int, base: BaseMeasure | None = None):
         super().__init__(np.arange(n_items + 1), n_labels, (), base)
-
-    def observed(self, labels: np.ndarray) -> Mapping[str | None, Observed]:
-        """Return the label of every item."""
-        items = np.arange(self.n_items)
-        return {None: Observed(items, labels, items)}
-
-    def log_labellings(self) -> np.ndarray:
-        """Return log L for every item, less where the base measure says so."""
-        return super().log_labellings() if self.base is not None else np.full(self.n_items, np.log(self.n_labels))
 
     def _infer(self, potentials: Potentials, weights: np.ndarray | None, workers: Workers, keep: bool) -> SingleMember:
         return SingleMember(self, potentials, weights)

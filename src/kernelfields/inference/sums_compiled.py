@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 
 #: fastmath: sums may be reordered, which lets them run in vector registers; infinities and NaN keep their meaning.
 REORDER = {"reassoc", "contract", "nsz"}
+#: Options of functions that compiled ones alone call: they need no wrappers, which take as long to compile as loops.
+INNER: Any = {"nogil": True, "cache": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
-@njit(nogil=True, cache=True)
+@njit(**INNER)
 def copy_row(source, target):
     """Copy the entries of source to the first places of target: numba takes seconds to compile target[:] = source."""
     for i in range(len(source)):
         target[i] = source[i]
 
 
-@njit(nogil=True, cache=True)
+@njit(**INNER)
+def most_positions(first, last, offsets):
+    """Return the length of the longest of sequences first..last-1."""
+    longest = 0
+    for s in range(first, last):
+        longest = max(longest, offsets[s + 1] - offsets[s])
+    return longest
+
+
+@njit(**INNER)
 def collect(value, sums):
     """Add to the sum sums[0], and to sums[1] what rounding drops (Neumaier): long sums would lose digits."""
     total = sums[0] + value
@@ -27,7 +40,7 @@ def collect(value, sums):
     sums[0] = total
 
 
-@njit(nogil=True, cache=True)
+@njit(**INNER)
 def shift(values, sums):
     """Bring the maximum of values to zero and collect it; False if it is -inf: nothing is possible."""
     peak = values.max()
@@ -38,7 +51,7 @@ def shift(values, sums):
     return True
 
 
-@njit(nogil=True, cache=True)
+@njit(**INNER)
 def drawn(weights, n, uniform):
     """Return a place of weights[:n] with a probability in proportion to them."""
     target, last = uniform * weights[:n].sum(), 0

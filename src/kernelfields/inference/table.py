@@ -292,7 +292,6 @@ class TableMember(GraphMember):
 
     def __init__(self, family, checked, log_partition, node_marginals, sums, workers):
         super().__init__(family, checked, log_partition, node_marginals, workers)
-        self._checked = checked
         self._sums = sums
 
     def _table_marginals(self, group: int) -> np.ndarray:
@@ -340,8 +339,6 @@ class TableFamily(GraphFamily):
     """
 
     method = "table"
-    exact = True
-    bound = "exact"
 
     def __init__(self, offsets, members, n_labels, *, half_entries=2**16, table_entries=2**21):
         super().__init__(*check_structure(offsets, members, n_labels))
@@ -366,9 +363,6 @@ class TableFamily(GraphFamily):
         left = np.flatnonzero(np.isneginf(log_partition))
         sums.add(self.rows.probabilities(checked.node, checked.tables, left, log_partition))
         return TableMember(self, checked, log_partition, sums.node.reshape(checked.node.shape), sums.factors, workers)
-
-    def _planned_again(self, offsets: np.ndarray, members: Sequence[np.ndarray]) -> TableFamily:
-        return TableFamily(offsets, members, self.n_labels)
 
     def halved(self, factors: Sequence[np.ndarray]) -> bool:
         """Whether one table serves the factors of all graphs, and some labelling is allowed by it."""

@@ -271,12 +271,12 @@ def declares_parameters(cls: Class) -> Class:
     return cls
 
 
-def check_declared(instance: object) -> None:
-    """Raise if a declared parameter of an estimator cannot be used."""
+def check_declared(instance: object, prefix: str = "") -> None:
+    """Raise if a declared parameter of an estimator cannot be used; messages have ``prefix`` before its name."""
     for declared in dataclasses.fields(instance):  # type: ignore[arg-type]  # the decorator makes it a dataclass
         check = declared.metadata.get("check")
         if check is not None:
-            check(getattr(instance, declared.name), declared.name)
+            check(getattr(instance, declared.name), prefix + declared.name)
 
 
 def one_of(*choices: object) -> Check:

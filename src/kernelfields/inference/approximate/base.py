@@ -26,6 +26,7 @@ as far as the method can see.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -33,7 +34,7 @@ from sklearn.base import BaseEstimator
 
 from kernelfields.inference.graphs import Diagnostics, GraphFamily, GraphPotentials
 from kernelfields.inference.packing import end_to_end, grouped
-from kernelfields.numerics.parameters import check_count, check_penalty
+from kernelfields.numerics.parameters import check_count, check_penalty, declares_parameters, parameter
 from kernelfields.numerics.registry import SETTINGS
 from kernelfields.numerics.threads import Workers
 
@@ -65,7 +66,14 @@ class SweepSums(NamedTuple):
 NO_SUMS = SweepSums(np.zeros((0, 0)), np.zeros((0, 0)), np.zeros(1, np.int64), np.zeros(0))
 
 
+def _check_damping(value: float, name: str) -> None:
+    check_penalty(value, name)
+    if value >= 1:
+        raise ValueError(f"{name} must be below 1, got {value!r}; at 1 messages would never change")
+
+
 @SETTINGS.register("trw")
+@declares_parameters
 class TreeReweighted(BaseEstimator):
     """Options of tree-reweighted belief propagation.
 
@@ -75,28 +83,28 @@ class TreeReweighted(BaseEstimator):
     then depends on it within the tolerance.
     """
 
-    def __init__(self, tolerance: float = 1e-6, damping: float = 0.0, max_iter: int = 500, warm_start: bool = True):
-        self.tolerance = tolerance
-        self.damping = damping
-        self.max_iter = max_iter
-        self.warm_start = warm_start
+    tolerance: float = parameter(1e-6, check_penalty, first=True)
+    damping: float = parameter(0.0, _check_damping, first=True)
+    max_iter: int = parameter(500, check_count, first=True)
+    warm_start: bool = parameter(True, first=True)
 
 
 @SETTINGS.register("loopy")
+@declares_parameters
 class LoopyBelief(BaseEstimator):
     """Options of loopy belief propagation, as those of ``TreeReweighted``.
 
     ``damping`` sets in only when the changes stop shrinking, so forests stay exact after one sweep.
     """
 
-    def __init__(self, tolerance: float = 1e-6, damping: float = 0.5, max_iter: int = 500, warm_start: bool = True):
-        self.tolerance = tolerance
-        self.damping = damping
-        self.max_iter = max_iter
-        self.warm_start = warm_start
+    tolerance: float = parameter(1e-6, check_penalty, first=True)
+    damping: float = parameter(0.5, _check_damping, first=True)
+    max_iter: int = parameter(500, check_count, first=True)
+    warm_start: bool = parameter(True, first=True)
 
 
 @SETTINGS.register("mean-field")
+@declares_parameters
 class MeanField(BaseEstimator):
     """Options of mean field: ascend from ``starts`` distributions and keep the best bound of each graph.
 
@@ -104,14 +112,14 @@ class MeanField(BaseEstimator):
     climbed to from chance (``random_state``).
     """
 
-    def __init__(self, tolerance: float = 1e-6, max_iter: int = 500, starts: int = 2, random_state: RandomState = 0):
-        self.tolerance = tolerance
-        self.max_iter = max_iter
-        self.starts = starts
-        self.random_state = random_state
+    tolerance: float = parameter(1e-6, check_penalty, first=True)
+    max_iter: int = parameter(500, check_count, first=True)
+    starts: int = parameter(2, check_count, first=True)
+    random_state: RandomState = parameter(0, first=True)
 
 
 @SETTINGS.register("gibbs")
+@declares_parameters
 class Gibbs(BaseEstimator):
     """Options of Gibbs sampling: ``chains`` from different starts, each of ``sweeps`` sweeps after ``burn_in``.
 
@@ -119,14 +127,11 @@ class Gibbs(BaseEstimator):
     at every call.
     """
 
-    def __init__(
-        self, chains: int = 4, burn_in: int = 100, sweeps: int = 400, thin: int = 10, random_state: RandomState = 0
-    ):
-        self.chains = chains
-        self.burn_in = burn_in
-        self.sweeps = sweeps
-        self.thin = thin
-        self.random_state = random_state
+    chains: int = parameter(4, check_count, first=True)
+    burn_in: int = parameter(100, partial(check_count, least=0), first=True)
+    sweeps: int = parameter(400, partial(check_count, least=4), first=True)
+    thin: int = parameter(10, check_count, first=True)
+    random_state: RandomState = parameter(0, first=True)
 
 
 OPTIONS: dict[str, type[BaseEstimator]] = {
@@ -140,6 +145,8 @@ OPTIONS: dict[str, type[BaseEstimator]] = {
 class ApproximateFamily(GraphFamily):
     """What all approximations share: labellings that are locally best, and samples by Gibbs sampling."""
 
+    exact = False
+    bound: str | None = None
     fewest_samples = 0
     options: BaseEstimator
 
@@ -265,16 +272,3 @@ def diagnose(report: np.ndarray, method: str, advice: str) -> Diagnostics:
         "change": report[:, 2].copy(),
         "warnings": notes,
     }
-
-
-def check_options(options: BaseEstimator) -> None:
-    """Raise ValueError if an option cannot be used."""
-    least = {"max_iter": 1, "starts": 1, "chains": 1, "burn_in": 0, "sweeps": 4, "thin": 1}
-    for name, value in options.get_params(deep=False).items():
-        where = f"{type(options).__name__}: {name}"
-        if name in least:
-            check_count(value, where, least=least[name])
-        elif name in ("tolerance", "damping"):
-            check_penalty(value, where)
-            if name == "damping" and value >= 1:
-                raise ValueError(f"{where} must be below 1, got {value!r}; at 1 messages would never change")

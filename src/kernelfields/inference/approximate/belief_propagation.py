@@ -20,15 +20,14 @@ graph in which forbidden labels leave a node without any.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
 
 from kernelfields.inference.approximate.base import ApproximateFamily, LoopyBelief, TreeReweighted, diagnose
-from kernelfields.inference.approximate.pair_graph import LEAST_PARTED, Messages, PairGraph, PairGraphs, PairTables
 from kernelfields.inference.graphs import GraphMember, GraphPotentials
 from kernelfields.inference.packing import InfeasibleGraph, raise_if_infeasible
+from kernelfields.inference.pair_graph import LEAST_PARTED, Messages, PairGraph, PairGraphs, PairTables
 from kernelfields.numerics.threads import Workers
 
 # Labellings settle long before a bound does: sweeps, and the share of the bound below which a gain does not count.
@@ -43,41 +42,35 @@ class PropagatedMember(GraphMember):
 
     def _table_marginals(self, group: int) -> np.ndarray:
         """Return the marginals (M, L, L) of the labels at the factors of a group."""
-        marginals = np.zeros(self.family.table_shape(group, False))
-        self._workers.each(self._filling(group, np.zeros(0), False, lambda: marginals), self._pieces(group))
-        return marginals
+        return self._pair_marginals(group, False)
 
     def _expected_tables(self) -> list[np.ndarray]:
         return [
-            self._tied_sum(group) if tied else self._summed(group, self._table_marginals(group))
+            self._pair_marginals(group, True) if tied else self._summed(group, self._table_marginals(group))
             for group, tied in enumerate(self.tied)
         ]
 
-    def _tied_sum(self, group: int) -> np.ndarray:
-        """Return the weighted sum (1, L, L) of a group's marginals without making them."""
-        weights = np.zeros(0) if self.weights is None else self.weights[self.family.factor_items(group)]
-        shape = self.family.table_shape(group, True)
-        part = self._filling(group, weights, True, lambda: np.zeros(shape))
-        return self._workers.sum(part, self._pieces(group))
-
-    def _pieces(self, group: int) -> list[tuple[int, int]]:
-        n_factors = len(self.family.members[group])
-        return self._workers.pieces(n_factors, 10 * n_factors * self.family.n_labels**2)
-
-    def _filling(
-        self, group: int, weights: np.ndarray, tied: bool, target: Callable[[], np.ndarray]
-    ) -> Callable[[int, int], np.ndarray]:
-        """Return the function that fills ``target`` with the marginals of factors first..last-1 and returns it."""
+    def _pair_marginals(self, group: int, tied: bool) -> np.ndarray:
+        """Return the marginals (M, L, L) of a group, or their weighted sum (1, L, L), without making them, if tied."""
         from kernelfields.inference.approximate.messages_compiled import pair_marginals
 
-        pairs, marginals = self.family.pairs.groups[group], self.node_marginals
+        family, workers, shape = self.family, self._workers, self.family.table_shape(group, tied)
+        weighted = tied and self.weights is not None
+        weights = self.item_weights[family.factor_items(group)] if weighted else np.zeros(0)
+        every = np.zeros(shape)
 
         def part(first: int, last: int) -> np.ndarray:
-            out = target()
-            pair_marginals(first, last, pairs, *self._state, marginals, weights, tied, out)
+            out = np.zeros(shape) if tied else every
+            pairs = family.pairs.groups[group]
+            pair_marginals(first, last, pairs, *self._state, self.node_marginals, weights, tied, out)
             return out
 
-        return part
+        n_factors = len(family.members[group])
+        pieces = workers.pieces(n_factors, 10 * n_factors * family.n_labels**2)
+        if tied:
+            return workers.sum(part, pieces)
+        workers.each(part, pieces)
+        return every
 
 
 class PropagationFamily(ApproximateFamily):
@@ -126,7 +119,7 @@ class PropagationFamily(ApproximateFamily):
         def run(first: int, last: int) -> None:
             propagate(first, last, graph, tables, *limits, node, messages, report)
             if self.reweighted:
-                tree_marginals(first, last, graph, tables, down, beliefs, marginals)
+                tree_marginals(*graph.offsets[[first, last]], graph, tables, down, beliefs, marginals)
 
         workers.each(run, self._whole_runs(workers))
         for g, ranges in self.pairs.parts.items():

@@ -44,7 +44,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from kernelfields.inference.approximate.pair_graph import Messages, PairGraph, PairTables, Ranges
+from kernelfields.inference.pair_graph import Messages, PairGraph, PairTables, Ranges
 from kernelfields.inference.sums_compiled import REORDER, collect, copy_row
 from kernelfields.numerics.threads import Workers
 
@@ -90,9 +90,7 @@ class PartedSweeps:
         messages = self._messages
 
         def run(first: int, last: int) -> None:
-            tree_marginals_range(
-                first, last, self._graph, self._tables, messages.down, messages.beliefs, messages.chances
-            )
+            tree_marginals(first, last, self._graph, self._tables, messages.down, messages.beliefs, messages.chances)
 
         run(*self._separator)
         self._workers.each(run, self._others)
@@ -373,12 +371,6 @@ def up_range(first, last, graph, tables, maximise, node, messages, shares):
 
 
 @njit(nogil=True, cache=True)
-def sweep_down(graph, g, tables, maximise, damping, node, messages):
-    """Renew messages downward in graph g; return the largest change of a node's softmax."""
-    return down_range(graph.offsets[g], graph.offsets[g + 1], graph, tables, maximise, damping, node, messages)
-
-
-@njit(nogil=True, cache=True)
 def down_range(first, last, graph, tables, maximise, damping, node, messages):
     """Renew what nodes at positions first..last-1 send downward; return the largest change of their softmax."""
     up, down, chances = messages.up, messages.down, messages.chances
@@ -414,9 +406,9 @@ def descend(graph, g, tables, maximise, damping, node, messages, value):
     down, saved = messages.down, messages.saved
     first, last = graph.offsets[g], graph.offsets[g + 1]
     copy_messages(first, last, graph, down, saved)
-    change = sweep_down(graph, g, tables, maximise, damping, node, messages)
+    change = down_range(first, last, graph, tables, maximise, damping, node, messages)
     fresh = sweep_up(graph, g, tables, maximise, node, messages)
-    slack = ROUNDING * (1.0 + abs(value)) * (graph.offsets[g + 1] - graph.offsets[g])
+    slack = ROUNDING * (1.0 + abs(value)) * (last - first)
     halvings = 0
     while fresh > value + slack and halvings < HALVINGS:
         halvings += 1
@@ -445,7 +437,8 @@ def propagate(first, last, graph, tables, bounded, tolerance, damping, max_iter,
             if bounded:
                 value, change, moved = descend(graph, g, tables, maximise, kept, node, messages, value)
             else:
-                change = sweep_down(graph, g, tables, maximise, kept, node, messages)
+                begin, end = graph.offsets[g], graph.offsets[g + 1]
+                change = down_range(begin, end, graph, tables, maximise, kept, node, messages)
                 value = sweep_up(graph, g, tables, maximise, node, messages)
             change /= 1.0 - kept
             if graph.forest[g]:
@@ -482,13 +475,10 @@ def _follow(tables, e, rho, x, cavity, out):
 
 @njit(nogil=True, cache=True)
 def tree_marginals(first, last, graph, tables, down, beliefs, marginals):
-    """Replace the marginals of all nodes but roots by averages over their parents: the gradient of the bound."""
-    tree_marginals_range(graph.offsets[first], graph.offsets[last], graph, tables, down, beliefs, marginals)
+    """Replace the marginals of nodes at positions first..last-1, given those of their parents, by averages over these.
 
-
-@njit(nogil=True, cache=True)
-def tree_marginals_range(first, last, graph, tables, down, beliefs, marginals):
-    """The same for the nodes at positions first..last-1, given those of their parents."""
+    Roots keep theirs. The result is the gradient of the bound.
+    """
     size = beliefs.shape[1]
     cavity, chance = np.empty(size), np.empty(size)
     for k in range(first, last):

@@ -17,7 +17,7 @@ Fails: ValueError naming the sequence when every labelling is forbidden.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
@@ -47,8 +47,7 @@ from kernelfields.inference.family import (
     RankedLabellings,
 )
 from kernelfields.inference.graphs import GraphPotentials
-from kernelfields.inference.packing import InfeasibleGraph, InfeasibleSequence
-from kernelfields.numerics.parameters import check_count
+from kernelfields.inference.packing import InfeasibleGraph, InfeasibleSequence, exponentials
 from kernelfields.numerics.threads import Workers
 
 if TYPE_CHECKING:
@@ -81,8 +80,13 @@ class ChainMember(Member):
 
         super().__init__(family, potentials, np.empty(family.n_items), weights)
         self._workers, self._runs = workers, workers.runs(family.offsets, family.n_labels)
-        node = potentials.node
-        self._passes, has_forbidden = _exponentials(node, potentials.edge, family.offsets)
+        node, edge = potentials.node, potentials.edge
+        transfer, shift = exponentials(edge)
+        if len(edge) == len(node):
+            transfer[family.offsets[:-1]] = 0.0  # nothing steps into a start, whatever stands there, NaN included
+        self._passes = ScaledPasses(transfer, shift, *(np.zeros(node.shape) for _ in range(3)))
+        # Sums are minus infinity exactly where an entry is: potentials are never plus infinity here.
+        has_forbidden = not (np.isfinite(edge.sum()) and np.isfinite(node.sum()))
         troubled = np.zeros(family.n_items, dtype=np.bool_)
         shared = family.offsets, node, has_forbidden, self._passes, self.log_partition, troubled
         workers.each(lambda first, last: forward_backward(first, last, *shared, _work_space(node)), self._runs)
@@ -108,13 +112,8 @@ class ChainMember(Member):
     def _tied(self) -> bool:
         return self._passes.transfer.shape[0] == 1
 
-    @cached_property
-    def _position_weights(self) -> np.ndarray | None:
-        return None if self.weights is None else self.weights[self.family.position_items]
-
     def _weighted_rows(self, rows: np.ndarray) -> np.ndarray:
-        weights = self._position_weights
-        return rows if weights is None else rows * weights.reshape((-1,) + (1,) * (rows.ndim - 1))
+        return self._weighted(rows, self.family.position_items)
 
     def marginals(self, group: str | None = None) -> np.ndarray:
         """Return p(y_t), (N, L), or p(y_{t-1} = a, y_t = b), (N, L, L), zero at the start of each sequence."""
@@ -148,15 +147,13 @@ class ChainMember(Member):
 
     def _summed_steps(self) -> np.ndarray:
         """Return sum_t weight_t alpha_{t-1} gamma_t^T, (L, L): expected steps before the transfer."""
-        alpha, inverse_predicted, weights = self._passes.alpha, self._passes.inverse_predicted, self._position_weights
+        alpha, inverse_predicted, items = self._passes.alpha, self._passes.inverse_predicted, self.family.position_items
         last = len(alpha) - 1
 
         def part(first: int, end: int) -> np.ndarray:
             rows = slice(first + 1, end + 1)
             gamma = self._passes.marginals[rows] * inverse_predicted[rows]
-            if weights is not None:
-                gamma *= weights[rows, None]
-            return alpha[first:end].T @ gamma
+            return alpha[first:end].T @ self._weighted(gamma, items[rows])
 
         return self._workers.sum(part, self._workers.pieces(last, last * alpha.shape[1] ** 2))
 
@@ -237,22 +234,6 @@ class ChainMember(Member):
 def _work_space(node: np.ndarray) -> np.ndarray:
     """Return an array that one run of the scaled passes may write to, (4, L)."""
     return np.empty((4, node.shape[1]))
-
-
-def _exponentials(node: np.ndarray, edge: np.ndarray, offsets: np.ndarray) -> tuple[ScaledPasses, bool]:
-    """Return the arrays of the passes with exponentials of steps, and whether something is forbidden."""
-    top = edge.max(axis=(1, 2))
-    shift = np.where(np.isfinite(top), top, 0.0)
-    transfer = np.exp(edge - shift[:, None, None])
-    # Sums are minus infinity exactly where an entry is: potentials are never plus infinity here.
-    has_forbidden = not (np.isfinite(edge.sum()) and np.isfinite(node.sum()))
-    if has_forbidden:
-        # Zero must mean forbidden: a step that only underflows stays possible, if only just.
-        transfer[(transfer == 0.0) & (edge > -np.inf)] = np.finfo(np.float64).smallest_subnormal
-    if edge.shape[0] == len(node):
-        transfer[offsets[:-1]] = 0.0  # nothing steps into a start, whatever stands there, NaN included
-    arrays = (np.zeros(node.shape) for _ in range(3))
-    return ScaledPasses(transfer, shift, *arrays), has_forbidden
 
 
 class BlockwiseMember(Member):
@@ -342,28 +323,23 @@ class ChainFamily(LabelFamily):
 
     def clique_members(self, group: str) -> np.ndarray:
         """Return the neighbouring positions of each step, (M, 2)."""
-        steps = self._following
-        return np.stack([steps - 1, steps], axis=1)
+        return self._steps()
 
     def clique_places(self, group: str) -> np.ndarray | None:
         """Return the rows that are cliques: steps lead to all positions but the first of each sequence."""
         return self._following if group == EDGE else None
 
-    def observed(self, labels: np.ndarray) -> Mapping[str | None, Observed]:
+    def observed(self, labels: np.ndarray) -> dict[str | None, Observed]:
         """Return the labels and the steps between them."""
-        steps, items = self._following, self.position_items
-        return {
-            None: Observed(np.arange(self.n_positions), labels, items),
-            EDGE: Observed(steps, labels[steps - 1] * self.n_labels + labels[steps], items[steps]),
-        }
+        steps = self._following
+        numbers = labels[steps - 1] * self.n_labels + labels[steps]
+        return {**super().observed(labels), EDGE: Observed(steps, numbers, self.position_items[steps])}
 
     def log_labellings(self) -> np.ndarray:
         """Return the logarithm of the number of labellings of each sequence, weighted by p0, (S,)."""
-        base, lengths = self.base, np.diff(self.offsets)
-        if base is None:
-            return lengths * np.log(self.n_labels)
-        if base.masks is not None and base.allowed is None and base.log_weights is None:
-            return base.masks.log_labellings(lengths)
+        base = self.base
+        if base is not None and base.masks is not None and base.allowed is None and base.log_weights is None:
+            return base.masks.log_labellings(np.diff(self.offsets))
         return super().log_labellings()
 
     def at(
@@ -405,7 +381,6 @@ class ChainFamily(LabelFamily):
     def _sample(
         self, potentials: Potentials, n_samples: int, random: np.random.Generator, workers: Workers
     ) -> np.ndarray:
-        check_count(n_samples, "n_samples")
         return ChainMember(self, potentials, None, workers).sample(n_samples, random)
 
     def given(self, log_weights: np.ndarray) -> ChainFamily:
@@ -417,16 +392,11 @@ class ChainFamily(LabelFamily):
         family._known_blocks = None
         return family
 
-    def cut(self, potentials: Potentials, first: int, last: int) -> Potentials:
-        """Return views of the potentials of sequences first..last-1."""
-        rows, edge = slice(self.offsets[first], self.offsets[last]), potentials.edge
-        return Potentials(potentials.node[rows], {EDGE: edge if len(edge) == 1 else edge[rows]})
-
     def part(self, first: int, last: int) -> ChainFamily:
         """Return the family of sequences first..last-1."""
         offsets = self.offsets[first : last + 1] - self.offsets[first]
-        settings = {"tied": self.tied, "base": self._base_of(first, last), "at_once": int(offsets[-1])}
-        return ChainFamily(offsets, self.n_labels, **settings)  # type: ignore[arg-type]
+        base = self._base_of(first, last)
+        return ChainFamily(offsets, self.n_labels, tied=self.tied, base=base, at_once=int(offsets[-1]))
 
 
 class ListMember(Member):
@@ -649,11 +619,10 @@ class ListFamily(ChainFamily):
 
     def cut(self, potentials: Potentials, first: int, last: int) -> Potentials:
         """Return views of the potentials of sequences first..last-1."""
-        if self.packed is None:
-            return super().cut(potentials, first, last)
-        rows, edge = self.offsets[[first, last]], potentials.edge
-        entries = slice(*self.packed.begin[rows].tolist())
-        return Potentials(potentials.node[entries], {EDGE: edge if len(edge) == 1 else edge[slice(*rows)]})
+        cut = super().cut(potentials, first, last)
+        if self.packed is not None:
+            cut.node = potentials.node[slice(*self.packed.begin[self.offsets[[first, last]]].tolist())]
+        return cut
 
 
 def positions_at_once(n_positions: int, n_labels: int, n_threads: int) -> int:

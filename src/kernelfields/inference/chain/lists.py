@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kernelfields.fields.allowed import AllowedLabels
-from kernelfields.inference.packing import InfeasibleSequence, raise_if_infeasible
+from kernelfields.inference.packing import exponentials, positive_exp, raise_if_infeasible
 from kernelfields.numerics.threads import Workers
 
 # Places of a block from which on it is written down once for all steps between equal lists.
@@ -106,19 +106,14 @@ class StepBlocks:
         large: int = _LARGE,
         at_once: int = 2**20,
     ):
-        from kernelfields.inference.chain.lists_compiled import number_lists, number_steps, write_steps
+        from kernelfields.inference.chain.lists_compiled import write_steps
 
         self.table, self.outcomes = steps.table, steps.outcomes
-        arrays, sizes = (lists.begin, lists.labels.view(np.uint32)), np.diff(lists.begin)
-        room = 1 << int(2 * lists.n_positions + 1).bit_length()
-        kinds, slots = np.empty(lists.n_positions, dtype=np.int32), np.full(room, -1, dtype=np.int32)
-        if sizes.max(initial=0) ** 2 >= large:
-            number_lists(*arrays, slots.copy(), kinds)
-        self.which, rows = np.empty_like(kinds), np.empty(lists.n_positions, dtype=np.int64)
-        known = number_steps(offsets, lists.begin, kinds, slots, large, self.which, rows)
-        ends = np.concatenate([[0], np.cumsum(sizes[rows[:known] - 1] * sizes[rows[:known]])])
-        cuts = np.unique(np.append(np.searchsorted(ends, np.arange(0, ends[-1], at_once)), known))
-        pieces = list(pairwise(cuts.tolist())) if known else []
+        arrays, sizes = _compiled(lists), np.diff(lists.begin)
+        self.which, rows = _step_blocks(lists, offsets, large)
+        ends = np.concatenate([[0], np.cumsum(sizes[rows - 1] * sizes[rows])])
+        cuts = np.unique(np.append(np.searchsorted(ends, np.arange(0, ends[-1], at_once)), len(rows)))
+        pieces = list(pairwise(cuts.tolist())) if len(rows) else []
         found: dict[int, tuple[np.ndarray, ...]] = {}
 
         def run(first: int, last: int) -> None:
@@ -137,6 +132,35 @@ class StepBlocks:
     def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """The block of each position, where its matches begin, their places and their pairs."""
         return self.which, self.starts, self.places, self.pairs
+
+
+def _step_blocks(lists: AllowedLabels, offsets: np.ndarray, large: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the block of the step into each position, (N,), -1 at starts, and the first position of each block."""
+    steps, sizes = np.delete(np.arange(lists.n_positions), offsets[:-1]), np.diff(lists.begin)
+    first, shared = steps.copy(), sizes[steps - 1] * sizes[steps] >= large
+    if shared.any():
+        kinds = _kinds(lists, np.unique([steps[shared] - 1, steps[shared]]))
+        _, places, inverse = np.unique(
+            kinds[steps[shared] - 1] * lists.n_positions + kinds[steps[shared]], return_index=True, return_inverse=True
+        )
+        first[shared] = steps[shared][places[inverse]]
+    rows = np.unique(first)
+    which = np.full(lists.n_positions, -1, dtype=np.int32)
+    which[steps] = np.searchsorted(rows, first)
+    return which, rows
+
+
+def _kinds(lists: AllowedLabels, positions: np.ndarray) -> np.ndarray:
+    """Return one number for the equal lists of some positions, (N,), zero for those of others."""
+    kinds, sizes, known = np.zeros(lists.n_positions, dtype=np.int64), np.diff(lists.begin)[positions], 0
+    for size in np.unique(sizes):
+        rows = positions[sizes == size]
+        labels = lists.labels[lists.begin[rows][:, None] + np.arange(size)]
+        whole = labels.view(f"V{size * labels.itemsize}").ravel()
+        distinct, kinds[rows] = np.unique(whole, return_inverse=True)
+        kinds[rows] += known
+        known += len(distinct)
+    return kinds
 
 
 # Lists are used where neighbours may have at most this share of all pairs of labels; benchmarks/many_labels.py prints
@@ -177,6 +201,8 @@ def infer_lists(
     ``weights`` (S,) weigh the sequences in expected steps. Without ``steps`` these are not counted, which is a part of
     the work.
     """
+    from kernelfields.inference.chain.lists_compiled import in_logarithms
+
     workers = workers or Workers(1)
     entries, n_sequences = np.zeros(len(scores)), len(offsets) - 1
     weights = np.ones(n_sequences) if weights is None else weights
@@ -197,35 +223,14 @@ def infer_lists(
     expected = flat.reshape(edge.shape) if steps else None
     if troubled.any():
         table = edge if listed is None else listed.table(edge)
-        again = np.flatnonzero(troubled), offsets, allowed, scores, table, entries, log_partition, weights
-        added = _in_logarithms(*again, out=expected if listed is None else None)
+        added = np.zeros_like(table) if expected is None or listed is not None else expected
+        for sequence in np.flatnonzero(troubled).tolist():
+            arrays = _compiled(allowed), scores, table, entries, added
+            log_partition[sequence] = in_logarithms(sequence, offsets, *arrays, weights[sequence])
+        raise_if_infeasible(log_partition)
         if expected is not None and listed is not None:
             expected += added.reshape(-1)[listed.outcomes]
     return ListedSums(log_partition, entries, expected)
-
-
-def _in_logarithms(
-    sequences: np.ndarray,
-    offsets: np.ndarray,
-    allowed: AllowedLabels,
-    scores: np.ndarray,
-    edge: np.ndarray,
-    entries: np.ndarray,
-    log_partition: np.ndarray,
-    weights: np.ndarray,
-    out: np.ndarray | None,
-) -> np.ndarray:
-    """Infer some sequences again; return their expected steps shaped as edge, added to ``out`` if it is given."""
-    from kernelfields.inference.chain.lists_compiled import in_logarithms
-
-    expected = np.zeros_like(edge) if out is None else out
-    for sequence in sequences.tolist():
-        arrays = _compiled(allowed), scores, edge, entries, expected
-        total = in_logarithms(sequence, offsets, *arrays, weights[sequence])
-        if total == -np.inf:
-            raise InfeasibleSequence(sequence)
-        log_partition[sequence] = total
-    return expected
 
 
 # Where matches of steps are not written down.
@@ -240,12 +245,12 @@ def _passes(
 
     n_labels = allowed.n_labels
     if listed is None:
-        table, shifts = transfers(edge)
+        table, shifts = exponentials(edge)
         layout = n_labels, 0 if len(edge) == 1 else n_labels**2
         return forward_backward, (_NO_MATCHES, (table.reshape(-1), layout, 0.0, shifts), not table.all())
     # Steps that are not listed have the score zero, and that may be the largest of all.
     shifts = np.array([edge.max(initial=0.0)])
-    values, background = _positive_exp(edge - shifts[0], edge), _positive_exp(-shifts, shifts)[0]
+    values, background = positive_exp(edge, shifts[0]), positive_exp(np.zeros(1), shifts)[0]
     transfer = values, (n_labels, 0), background, shifts
     if isinstance(listed, StepBlocks):
         return forward_backward, (listed.arrays, transfer, not values.all())
@@ -256,21 +261,6 @@ def _passes(
 def _compiled(allowed: AllowedLabels) -> tuple[np.ndarray, np.ndarray]:
     """Return the lists as compiled code takes them: with unsigned numbers it need not look for those below zero."""
     return allowed.begin, allowed.labels.view(np.uint32)
-
-
-def transfers(edge: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return exp(w - shift), zero only where a step is forbidden, and the shifts: the largest of each table."""
-    top = edge.max(axis=(1, 2))
-    shift = np.where(np.isfinite(top), top, 0.0)
-    return _positive_exp(edge - shift[:, None, None], edge), shift
-
-
-def _positive_exp(shifted: np.ndarray, edge: np.ndarray) -> np.ndarray:
-    """Return exponentials, zero only where edge is minus infinity."""
-    transfer = np.exp(shifted)
-    if not transfer.all():
-        transfer[(transfer == 0.0) & (edge > -np.inf)] = np.finfo(np.float64).smallest_subnormal
-    return transfer
 
 
 def runs_of_lists(
@@ -302,14 +292,14 @@ def best_in_lists(
 
     workers = workers or Workers(1)
     lists = _compiled(allowed)
-    labels, best = np.zeros(int(offsets[-1]), dtype=np.int64), np.zeros(len(offsets) - 1)
-    pointers = np.zeros(len(scores), dtype=np.int32)
+    labels, totals = np.zeros(int(offsets[-1]), dtype=np.int64), np.zeros(len(offsets) - 1)
+    best = np.empty(len(scores))
     workers.each(
-        lambda first, last: viterbi(first, last, offsets, lists, scores, edge, pointers, labels, best),
+        lambda first, last: viterbi(first, last, offsets, lists, scores, edge, best, labels, totals),
         runs_of_lists(allowed, offsets, workers),
     )
-    raise_if_infeasible(best)
-    return labels, best
+    raise_if_infeasible(totals)
+    return labels, totals
 
 
 def best_with_each(
@@ -318,8 +308,7 @@ def best_with_each(
     """Return max-marginals (A,): the score of the best labelling with each allowed label, less the best of all."""
     from kernelfields.inference.chain.lists_compiled import max_marginals
 
-    out = np.empty(len(scores))
-    lists = _compiled(allowed)
+    out, lists = np.full(len(scores), -np.inf), _compiled(allowed)
     workers.each(
         lambda first, last: max_marginals(first, last, offsets, lists, scores, edge, out),
         runs_of_lists(allowed, offsets, workers),

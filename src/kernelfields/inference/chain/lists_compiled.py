@@ -21,8 +21,7 @@ each word:
 
 A step has a block of |A_{t-1}| |A_t| places. Of block k, matches starts[k] .. starts[k + 1] - 1 say which of them, row
 by row, belong to which pair. Large blocks between equal lists, such as those of two unknown words, are one block; small
-ones are written down as often as they occur, because what passes read in order they need not wait for. Lists are
-compared label by label; hashes only say where to look.
+ones are written down as often as they occur, because what passes read in order they need not wait for.
 """
 
 from __future__ import annotations
@@ -37,9 +36,6 @@ from kernelfields.inference.sums_compiled import REORDER, shift
 
 _ONE = np.uint64(1)
 _LOW = np.uint64(63)
-_PRIME = np.uint64(1099511628211)
-_MIX = np.uint64(11400714819323198485)
-_HALF = np.uint64(32)
 
 
 @njit(nogil=True, cache=True)
@@ -60,70 +56,6 @@ def mark_pairs(rows, begin, outcomes, bits, ranks):
             if bits[row, word] == 0:
                 ranks[row, word] = pair
             bits[row, word] |= _ONE << (np.uint64(outcomes[pair]) & _LOW)
-
-
-@njit(nogil=True, cache=True)
-def number_lists(begin, labels, slots, kinds):
-    """Fill kinds (N,) with one number for equal lists; slots, a power of two of them, hold -1."""
-    mask = np.uint64(len(slots) - 1)
-    known = 0
-    for t in range(len(begin) - 1):
-        lo, hi = begin[t], begin[t + 1]
-        value = np.uint64(hi - lo)
-        for i in range(lo, hi):
-            value = (value ^ np.uint64(labels[i])) * _PRIME
-        slot = (value ^ (value >> _HALF)) & mask
-        while True:
-            other = slots[slot]
-            if other < 0:
-                slots[slot] = t
-                kinds[t] = known
-                known += 1
-                break
-            low = begin[other]
-            same = begin[other + 1] - low == hi - lo
-            for i in range(hi - lo):
-                if not same or labels[low + i] != labels[lo + i]:
-                    same = False
-                    break
-            if same:
-                kinds[t] = kinds[other]
-                break
-            slot = (slot + _ONE) & mask
-    return known
-
-
-@njit(nogil=True, cache=True)
-def number_steps(offsets, begin, kinds, slots, large, which, rows):
-    """Fill which (N,) with the blocks of steps and rows with the first position of each.
-
-    Blocks of ``large`` places or more are one where lists are equal.
-    """
-    mask = np.uint64(len(slots) - 1)
-    known = 0
-    for s in range(len(offsets) - 1):
-        which[offsets[s]] = -1
-        for t in range(offsets[s] + 1, offsets[s + 1]):
-            if (begin[t] - begin[t - 1]) * (begin[t + 1] - begin[t]) < large:
-                rows[known] = t
-                which[t] = known
-                known += 1
-                continue
-            value = (np.uint64(kinds[t - 1]) << _HALF | np.uint64(kinds[t])) * _MIX
-            slot = (value >> _HALF) & mask
-            while True:
-                other = slots[slot]
-                if other < 0:
-                    slots[slot] = t
-                    rows[known] = t
-                    which[t] = known
-                    known += 1
-                    break
-                if kinds[other] == kinds[t] and kinds[other - 1] == kinds[t - 1]:
-                    which[t] = which[other]
-                    break
-                slot = (slot + _ONE) & mask
-    return known
 
 
 @njit(nogil=True, cache=True)
@@ -445,45 +377,48 @@ def largest_entries(allowed, entries, out):
 
 
 @njit(nogil=True, cache=True)
-def viterbi(first, last, offsets, allowed, scores, edge, pointers, best_labels, best_scores):
-    """Fill the best labels (N,) and scores (S,) of sequences first..last-1; ties go to the lowest label."""
+def best_prefixes(s, offsets, allowed, scores, edge, best, sums):
+    """Fill best (A,) with the score of the best labelling up to each label of sequence s.
+
+    At every position the largest is taken away and added to sums (2,). Return whether there is a labelling.
+    """
     begin, labels = allowed
     stride = 0 if edge.shape[0] == 1 else 1
-    width = edge.shape[1]
-    best, following = np.empty(width), np.empty(width)
+    for t in range(offsets[s], offsets[s + 1]):
+        lo, hi, step = begin[t], begin[t + 1], edge[t * stride]
+        for j in range(lo, hi):
+            top = 0.0
+            if t > offsets[s]:
+                top = -np.inf
+                for i in range(begin[t - 1], lo):
+                    top = max(top, best[i] + step[labels[i], labels[j]])
+            best[j] = top + scores[j]
+        if lo == hi or not shift(best[lo:hi], sums):
+            return False
+    return True
+
+
+@njit(nogil=True, cache=True)
+def viterbi(first, last, offsets, allowed, scores, edge, best, best_labels, best_scores):
+    """Fill the best labels (N,) and scores (S,) of sequences first..last-1; ties go to the lowest label.
+
+    best (A,) is overwritten.
+    """
+    begin, labels = allowed
+    stride = 0 if edge.shape[0] == 1 else 1
     for s in range(first, last):
         sums = np.zeros(2)
-        size, possible = 0, True
-        for t in range(offsets[s], offsets[s + 1]):
-            lo, hi = begin[t], begin[t + 1]
-            if t == offsets[s]:
-                for i in range(lo, hi):
-                    following[i - lo] = scores[i]
-            else:
-                before, step = begin[t - 1], edge[t * stride]
-                for j in range(lo, hi):
-                    top, from_where = -np.inf, 0
-                    for i in range(before, lo):
-                        value = best[i - before] + step[labels[i], labels[j]]
-                        if value > top:
-                            top, from_where = value, i - before
-                    following[j - lo] = top + scores[j]
-                    pointers[j] = from_where
-            size = hi - lo
-            if not shift(following[:size], sums):
-                possible = False
-                break
-            for i in range(size):
-                best[i] = following[i]
-        best_scores[s] = sums[0] + sums[1] if possible else -np.inf
-        if possible:
-            place = 0
-            for i in range(size):
-                if best[i] > best[place]:
-                    place = i
-            for t in range(offsets[s + 1] - 1, offsets[s] - 1, -1):
-                best_labels[t] = labels[begin[t] + place]
-                place = pointers[begin[t] + place]
+        if not best_prefixes(s, offsets, allowed, scores, edge, best, sums):
+            best_scores[s] = -np.inf
+            continue
+        best_scores[s] = sums[0] + sums[1]
+        for t in range(offsets[s + 1] - 1, offsets[s] - 1, -1):
+            # Where the best labelling comes from is looked for again, on the way back along it.
+            top, after = -np.inf, t + 1 < offsets[s + 1]
+            for i in range(begin[t], begin[t + 1]):
+                value = best[i] + (edge[(t + 1) * stride, labels[i], best_labels[t + 1]] if after else 0.0)
+                if value > top:
+                    top, best_labels[t] = value, labels[i]
 
 
 @njit(nogil=True, cache=True)
@@ -491,26 +426,13 @@ def max_marginals(first, last, offsets, allowed, scores, edge, out):
     """Fill out (A,) with the score of the best labelling that has a label, less that of the best of all."""
     begin, labels = allowed
     stride = 0 if edge.shape[0] == 1 else 1
+    ahead, behind, sums = np.zeros(edge.shape[1]), np.zeros(edge.shape[1]), np.zeros(2)
     for s in range(first, last):
-        start, end = offsets[s], offsets[s + 1]
-        for i in range(begin[start], begin[start + 1]):
-            out[i] = scores[i]
-        for t in range(start + 1, end):
-            step = edge[t * stride]
-            for j in range(begin[t], begin[t + 1]):
-                top = -np.inf
-                for i in range(begin[t - 1], begin[t]):
-                    top = max(top, out[i] + step[labels[i], labels[j]])
-                out[j] = top + scores[j]
-        peak = -np.inf
-        for i in range(begin[end - 1], begin[end]):
-            peak = max(peak, out[i])
-        for i in range(begin[end - 1], begin[end]):
-            out[i] -= peak
-        # ahead(a) is what the best continuation adds: the best whole labelling less the best prefix that ends in a.
-        ahead = np.zeros(edge.shape[1])
-        behind = np.zeros(edge.shape[1])
-        for t in range(end - 1, start, -1):
+        if not best_prefixes(s, offsets, allowed, scores, edge, out, sums):
+            continue
+        # ahead(a) is what the best continuation adds, up to a number for each position: the best of them has zero.
+        ahead[:] = 0.0
+        for t in range(offsets[s + 1] - 1, offsets[s], -1):
             step = edge[t * stride]
             for i in range(begin[t - 1], begin[t]):
                 top = -np.inf
@@ -519,7 +441,8 @@ def max_marginals(first, last, offsets, allowed, scores, edge, out):
                 behind[i - begin[t - 1]] = top
             for i in range(begin[t - 1], begin[t]):
                 ahead[i - begin[t - 1]] = behind[i - begin[t - 1]]
-                out[i] += ahead[i - begin[t - 1]] - peak
+                out[i] += ahead[i - begin[t - 1]]
+            shift(out[begin[t - 1] : begin[t]], sums)
 
 
 @njit(nogil=True, cache=True)

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from kernelfields.inference.sums_compiled import REORDER, copy_row
+from kernelfields.inference.sums_compiled import REORDER, copy_row, most_positions
 
 # Directions worked on at a time: a few rows of them stay in a cache.
 _COLUMNS = 256
@@ -136,9 +136,7 @@ def score_moments(
     B_t(b) + d_t(b) - E x_t: with e(a, b) they add up to the expected score given a step from a to b into t.
     """
     n_labels, n_columns = node.shape[1], node.shape[2]
-    longest = 0
-    for s in range(len(offsets) - 1):
-        longest = max(longest, offsets[s + 1] - offsets[s])
+    longest = most_positions(0, len(offsets) - 1, offsets)
     past = np.zeros((longest, n_labels))
     ahead = np.zeros(n_labels)
     moved_ahead = np.zeros(n_labels)

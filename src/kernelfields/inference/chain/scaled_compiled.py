@@ -16,10 +16,10 @@ Conditional expectations of a direction's score (du, dw), no exponentials needed
     E      = sum_b m_T(b) A_T(b),    dm_t = m_t (A_t + B_t - E)
 
 Arrays: (N, L) float64; transfer T (E, L, L) with E = 1 or N; ``ScaledPasses`` of family.py keeps them. Cost O(N L^2)
-time, O(N L) memory. Arrays to work in come from the caller, and loops call no functions: numba takes longer to
-compile an allocation or a call than a loop, and a new user waits for it. A sequence is flagged as troubled where a
-probability that is not structurally zero leaves the range of doubles; the caller then recomputes it in the log
-domain.
+time, O(N L) memory. Arrays to work in come from the caller, and loops over positions call no functions: numba takes
+longer to compile an allocation or a call than a loop, and a new user waits for it. A sequence is flagged as troubled
+where a probability that is not structurally zero leaves the range of doubles; the caller then recomputes it in the
+log domain.
 """
 
 from __future__ import annotations
@@ -29,7 +29,81 @@ import math
 from numba import njit
 
 from kernelfields.inference.packing import LEAST_PREDICTED, LEAST_SCALE, TINY
-from kernelfields.inference.sums_compiled import REORDER
+from kernelfields.inference.sums_compiled import INNER, REORDER
+
+
+@njit(**INNER, fastmath=REORDER)
+def filter_positions(first, last, begin, node, has_forbidden, transfer, alpha, inverse_predicted, reachable, predicted):
+    """Fill alpha and 1 / c of positions first..last-1, from those before; ``begin`` is where their sequence begins.
+
+    Return the first position at which doubles do not do, ``last`` for none, and the sum of log scale_t + top_t.
+    reachable (n, L), whose row t % n belongs to t, is 1 where a label is not forbidden by what came before, which needs
+    the row before the first position, too. predicted (L,) is overwritten.
+    """
+    n_labels = node.shape[1]
+    whole = n_labels - n_labels % 4
+    stride = 0 if transfer.shape[0] == 1 else 1
+    n_rows = len(reachable)
+    total = 0.0
+    for t in range(first, last):
+        scores, now, step, possible = node[t], alpha[t], transfer[t * stride], reachable[t % n_rows]
+        start = 1.0 if t == begin else 0.0
+        top = -math.inf
+        for b in range(n_labels):
+            predicted[b] = start
+            possible[b] = 1.0
+            if scores[b] > top:
+                top = scores[b]
+        if top == -math.inf:
+            return t, total
+        if t > begin:
+            before = alpha[t - 1]
+            # Four rows at a time, so that sums are read and written less often.
+            for a in range(0, whole, 4):
+                w0, w1, w2, w3 = before[a], before[a + 1], before[a + 2], before[a + 3]
+                r0, r1, r2, r3 = step[a], step[a + 1], step[a + 2], step[a + 3]
+                for b in range(n_labels):
+                    predicted[b] += w0 * r0[b] + w1 * r1[b] + w2 * r2[b] + w3 * r3[b]
+            for a in range(whole, n_labels):
+                weight = before[a]
+                for b in range(n_labels):
+                    predicted[b] += weight * step[a, b]
+            if has_forbidden:
+                for b in range(n_labels):
+                    possible[b] = 0.0
+                for a in range(n_labels):
+                    if reachable[(t - 1) % n_rows, a] > 0.0:
+                        for b in range(n_labels):
+                            if step[a, b] > 0.0:
+                                possible[b] = 1.0
+        scale = 0.0
+        for b in range(n_labels):
+            now[b] = predicted[b] * math.exp(scores[b] - top)
+            scale += now[b]
+        if not scale > LEAST_SCALE:
+            fine = scale > TINY
+            for b in range(n_labels):
+                if now[b] < LEAST_PREDICTED and possible[b] > 0.0 and scores[b] > -math.inf:
+                    fine = False
+            if not fine:
+                return t, total
+        inverse_scale = 1.0 / scale
+        lowest = math.inf
+        for b in range(n_labels):
+            now[b] *= inverse_scale
+            if now[b] < lowest:
+                lowest = now[b]
+        if t > begin:
+            for b in range(n_labels):
+                inverse_predicted[t, b] = 1.0 / predicted[b] if predicted[b] > LEAST_PREDICTED else 0.0
+        if lowest < TINY:
+            for b in range(n_labels):
+                if scores[b] == -math.inf:
+                    possible[b] = 0.0
+                elif now[b] < TINY and possible[b] > 0.0:
+                    return t, total
+        total += math.log(scale) + top
+    return last, total
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
@@ -41,78 +115,17 @@ def forward_backward(first, last, offsets, node, has_forbidden, passes, log_part
     transfer, shift = passes.transfer, passes.shift
     alpha, inverse_predicted, marginals = passes.alpha, passes.inverse_predicted, passes.marginals
     n_labels = node.shape[1]
-    whole = n_labels - n_labels % 4
     stride = 0 if transfer.shape[0] == 1 else 1
-    predicted, gamma, reachable, reached_before = work[0], work[1], work[2], work[3]
+    predicted, gamma, reachable = work[0], work[1], work[2:]
     for s in range(first, last):
         begin, end = offsets[s], offsets[s + 1]
-        total = 0.0
-        fine = True
-        for t in range(begin, end):
-            scores, now, step = node[t], alpha[t], transfer[t * stride]
-            start = 1.0 if t == begin else 0.0
-            top = -math.inf
-            for b in range(n_labels):
-                predicted[b] = start
-                if scores[b] > top:
-                    top = scores[b]
-            if top == -math.inf:
-                fine = False
-                break
-            if t == begin:
-                for b in range(n_labels):
-                    reachable[b] = 1.0
-            else:
-                before = alpha[t - 1]
-                # Four rows at a time, so that sums are read and written less often.
-                for a in range(0, whole, 4):
-                    w0, w1, w2, w3 = before[a], before[a + 1], before[a + 2], before[a + 3]
-                    r0, r1, r2, r3 = step[a], step[a + 1], step[a + 2], step[a + 3]
-                    for b in range(n_labels):
-                        predicted[b] += w0 * r0[b] + w1 * r1[b] + w2 * r2[b] + w3 * r3[b]
-                for a in range(whole, n_labels):
-                    weight = before[a]
-                    for b in range(n_labels):
-                        predicted[b] += weight * step[a, b]
-                total += shift[t * stride]
-                if has_forbidden:
-                    for b in range(n_labels):
-                        reached_before[b] = reachable[b]
-                        reachable[b] = 0.0
-                    for a in range(n_labels):
-                        for b in range(n_labels):
-                            if reached_before[a] > 0.0 and step[a, b] > 0.0:
-                                reachable[b] = 1.0
-            scale = 0.0
-            for b in range(n_labels):
-                now[b] = predicted[b] * math.exp(scores[b] - top)
-                scale += now[b]
-            if not scale > LEAST_SCALE:
-                fine = scale > TINY
-                for b in range(n_labels):
-                    if now[b] < LEAST_PREDICTED and reachable[b] > 0.0 and scores[b] > -math.inf:
-                        fine = False
-                if not fine:
-                    break
-            inverse_scale = 1.0 / scale
-            lowest = math.inf
-            for b in range(n_labels):
-                now[b] *= inverse_scale
-                if now[b] < lowest:
-                    lowest = now[b]
-            if t > begin:
-                for b in range(n_labels):
-                    inverse_predicted[t, b] = 1.0 / predicted[b] if predicted[b] > LEAST_PREDICTED else 0.0
-            if lowest < TINY:
-                for b in range(n_labels):
-                    if scores[b] == -math.inf:
-                        reachable[b] = 0.0
-                    elif now[b] < TINY and reachable[b] > 0.0:
-                        fine = False
-                if not fine:
-                    break
-            total += math.log(scale) + top
+        reached, total = filter_positions(
+            begin, end, begin, node, has_forbidden, transfer, alpha, inverse_predicted, reachable, predicted
+        )
+        fine = reached == end
         if fine:
+            for t in range(begin + 1, end):
+                total += shift[t * stride]
             for b in range(n_labels):
                 marginals[end - 1, b] = alpha[end - 1, b]
             for t in range(end - 2, begin - 1, -1):

@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernelfields.inference.packing import check_values
+from kernelfields.inference.packing import check_values, exponentials
 
 _FEWEST_ROWS = 64
 _FORBIDS = "forbid a label or a step"
@@ -55,7 +55,7 @@ class StreamRows(NamedTuple):
         """Return room for so many rows; ``edge`` (L, L) serves all of them, None for one table each."""
         n_rows = max(n_rows, 2)  # one table of edges is one for all rows
         tables = np.zeros((n_rows, n_labels, n_labels)) if edge is None else np.ascontiguousarray(edge[None])
-        transfer = np.zeros_like(tables) if edge is None else transfer_of(tables)
+        transfer = np.zeros_like(tables) if edge is None else exponentials(tables)[0]
         node, alpha, inverse, logarithms, reachable, delta = (np.zeros((n_rows, n_labels)) for _ in range(6))
         kinds, pointers = np.zeros(n_rows, np.int8), np.zeros((n_rows, n_labels), np.int32)
         return cls(node, tables, transfer, alpha, inverse, logarithms, kinds, reachable, delta, pointers)
@@ -66,14 +66,6 @@ class StreamRows(NamedTuple):
         for name, mine, theirs in zip(self._fields, self, others, strict=True):
             if not (tied and name in ("edge", "transfer")):
                 mine[: last - first] = theirs[first:last]
-
-
-def transfer_of(edge: np.ndarray) -> np.ndarray:
-    """Return exp(edge) of tables (n, L, L), each relative to its largest entry; zero means forbidden, nothing else."""
-    top = edge.max(axis=(1, 2), keepdims=True)
-    transfer = np.exp(edge - np.where(np.isfinite(top), top, 0.0))
-    transfer[(transfer == 0.0) & (edge > -np.inf)] = np.finfo(np.float64).smallest_subnormal
-    return transfer
 
 
 @dataclass
@@ -237,7 +229,7 @@ class ChainStream:
         forbids = place.forbids or not np.isfinite(node.sum())
         if edge is not None:
             rows.edge[first:last] = edge
-            rows.transfer[first:last] = transfer_of(edge)
+            rows.transfer[first:last] = exponentials(edge)[0]
             forbids = forbids or not np.isfinite(edge.sum())
         self._filter(rows, first, last, place.n_positions, forbids)
         return replace(

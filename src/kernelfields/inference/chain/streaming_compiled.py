@@ -12,7 +12,8 @@ import math
 import numpy as np
 from numba import njit
 
-from kernelfields.inference.packing import LEAST_PREDICTED, LEAST_SCALE, TINY
+from kernelfields.inference.chain.scaled_compiled import filter_positions
+from kernelfields.inference.packing import TINY
 from kernelfields.inference.sums_compiled import REORDER, copy_row
 
 #: How the step into a row was taken: in numbers; in logarithms; in logarithms, where its alpha has to stay.
@@ -60,71 +61,25 @@ def _log_step(rows, t, start):
     return True
 
 
-@njit(nogil=True, cache=True, fastmath=REORDER)
+@njit(nogil=True, cache=True)
 def filter_rows(rows, first, last, begins, has_forbidden, predicted):
     """Fill alpha of rows first..last-1 from the row before; ``begins``: row first is where the sequence begins.
 
     Return the row that leaves no label, -1 where there is none. predicted (L,) is overwritten.
     """
-    n_labels = rows.node.shape[1]
-    whole = n_labels - n_labels % 4
-    stride = 0 if rows.edge.shape[0] == 1 else 1
-    for t in range(first, last):
-        start = begins and t == first
-        if not start and rows.logs[t - 1] == IN_LOGARITHMS:
-            if not _log_step(rows, t, start):
+    known = rows.transfer, rows.alpha, rows.inverse_predicted, rows.reachable, predicted
+    begin = first if begins else -1
+    t = first
+    while t < last:
+        if t == begin or rows.logs[t - 1] != IN_LOGARITHMS:
+            upto, _ = filter_positions(t, last, begin, rows.node, has_forbidden, *known)
+            for row in range(t, upto):
+                rows.logs[row] = PLAIN
+            t = upto
+        if t < last:
+            if not _log_step(rows, t, t == begin):
                 return t
-            continue
-        scores, now, step, reachable = rows.node[t], rows.alpha[t], rows.transfer[t * stride], rows.reachable[t]
-        top = -math.inf
-        for b in range(n_labels):
-            predicted[b] = 1.0 if start else 0.0
-            reachable[b] = 1.0
-            if scores[b] > top:
-                top = scores[b]
-        if top == -math.inf:
-            return t
-        if not start:
-            before = rows.alpha[t - 1]
-            # Four rows at a time, so that sums are read and written less often.
-            for a in range(0, whole, 4):
-                w0, w1, w2, w3 = before[a], before[a + 1], before[a + 2], before[a + 3]
-                r0, r1, r2, r3 = step[a], step[a + 1], step[a + 2], step[a + 3]
-                for b in range(n_labels):
-                    predicted[b] += w0 * r0[b] + w1 * r1[b] + w2 * r2[b] + w3 * r3[b]
-            for a in range(whole, n_labels):
-                weight = before[a]
-                for b in range(n_labels):
-                    predicted[b] += weight * step[a, b]
-            if has_forbidden:
-                for b in range(n_labels):
-                    reachable[b] = 0.0
-                for a in range(n_labels):
-                    if rows.reachable[t - 1, a] > 0.0:
-                        for b in range(n_labels):
-                            if step[a, b] > 0.0:
-                                reachable[b] = 1.0
-        scale = 0.0
-        for b in range(n_labels):
-            now[b] = predicted[b] * math.exp(scores[b] - top)
-            scale += now[b]
-        fine = scale > TINY
-        if not scale > LEAST_SCALE:
-            for b in range(n_labels):
-                if now[b] < LEAST_PREDICTED and reachable[b] > 0.0 and scores[b] > -math.inf:
-                    fine = False
-        inverse_scale = 1.0 / scale if fine else 1.0
-        for b in range(n_labels):
-            now[b] *= inverse_scale
-            rows.inverse_predicted[t, b] = 1.0 / predicted[b] if predicted[b] > LEAST_PREDICTED else 0.0
-            if now[b] < TINY:
-                if scores[b] == -math.inf:
-                    reachable[b] = 0.0
-                elif reachable[b] > 0.0:
-                    fine = False
-        rows.logs[t] = PLAIN
-        if not fine and not _log_step(rows, t, start):
-            return t
+            t += 1
     return -1
 
 
@@ -193,25 +148,35 @@ def answer_by_lag(rows, first, n_groups, lag, every, marginals, work):
 
 
 @njit(nogil=True, cache=True)
+def _best_step(scores, step, best, previous, pointers):
+    """Replace best (L,), scores of the best labellings that end in each label, by those one position later.
+
+    scores (L,) are those of the labels there, step (L, L) of the steps into them; pointers (L,) get the labels before,
+    the lowest of equals. previous (L,) is overwritten.
+    """
+    copy_row(best, previous)
+    best[:] = -np.inf
+    pointers[:] = 0
+    for a in range(len(best)):  # b inside: rows of step are contiguous
+        for b in range(len(best)):
+            candidate = previous[a] + step[a, b]
+            if candidate > best[b]:
+                best[b] = candidate
+                pointers[b] = a
+    best += scores
+
+
+@njit(nogil=True, cache=True)
 def _step_survivors(rows, t, start, pending, best, roots, work):
     """Take the step of Viterbi into row t, and let roots be the labels of row ``pending`` that survivors come from."""
     n_labels = len(best)
     previous, origins = work[0], work[1]
-    pointer, step = rows.pointers[t], rows.edge[t if rows.edge.shape[0] > 1 else 0]
+    pointer = rows.pointers[t]
     if start:
         copy_row(rows.node[t], best)
         pointer[:] = 0
     else:
-        copy_row(best, previous)
-        best[:] = -np.inf
-        pointer[:] = 0
-        for a in range(n_labels):  # b inside: rows of edge are contiguous
-            for b in range(n_labels):
-                candidate = previous[a] + step[a, b]
-                if candidate > best[b]:
-                    best[b] = candidate
-                    pointer[b] = a
-        best += rows.node[t]
+        _best_step(rows.node[t], rows.edge[t if rows.edge.shape[0] > 1 else 0], best, previous, pointer)
     copy_row(roots, origins)
     for b in range(n_labels):
         roots[b] = b if t == pending else origins[pointer[b]]
@@ -268,21 +233,13 @@ def _continued(rows, pending, t, before, path):
     """Fill path (n,) with the best labels of rows pending..t that may follow the label ``before``; False for none."""
     n_labels, n_rows = rows.node.shape[1], t - pending + 1
     stride = 0 if rows.edge.shape[0] == 1 else 1
-    pointers = np.zeros((n_rows, n_labels), np.int64)
+    pointers = np.zeros((n_rows, n_labels), np.int32)
     scores, previous = rows.delta[pending].copy(), np.empty(n_labels)
     for b in range(n_labels):
         if rows.edge[pending * stride, before, b] == -np.inf:
             scores[b] = -np.inf
     for row in range(1, n_rows):
-        step = rows.edge[(pending + row) * stride]
-        copy_row(scores, previous)
-        scores[:] = -np.inf
-        for a in range(n_labels):
-            for b in range(n_labels):
-                if previous[a] + step[a, b] > scores[b]:
-                    scores[b] = previous[a] + step[a, b]
-                    pointers[row, b] = a
-        scores += rows.node[pending + row]
+        _best_step(rows.node[pending + row], rows.edge[(pending + row) * stride], scores, previous, pointers[row])
     label = np.argmax(scores)
     if scores[label] == -np.inf:
         return False

@@ -33,7 +33,7 @@ import numpy as np
 from kernelfields.inference.family import LabelFamily
 from kernelfields.inference.graphs import GraphFamily, GraphMember, GraphPotentials
 from kernelfields.inference.junction.plan import Layout, TooWide, plan_junction
-from kernelfields.inference.packing import InfeasibleGraph, end_to_end, raise_if_infeasible
+from kernelfields.inference.packing import InfeasibleGraph, end_to_end, exponentials, raise_if_infeasible
 from kernelfields.numerics.threads import Workers
 
 __all__ = ["JunctionFamily", "JunctionMember", "TooWide"]
@@ -88,8 +88,6 @@ class JunctionFamily(GraphFamily):
     """Exact inference by junction trees; ``plan.width`` and ``plan.memory`` say what it takes."""
 
     method = "junction"
-    exact = True
-    bound = "exact"
 
     def __init__(
         self,
@@ -135,7 +133,7 @@ class JunctionFamily(GraphFamily):
         return bases[group] + np.where(counts > 1, sizes, 0)[group] * factor
 
     def _member(self, checked: GraphPotentials, workers: Workers) -> JunctionMember:
-        ready = self._prepare(checked, workers)
+        ready = self._prepare(checked)
         log_partition, marginals = np.empty(self.n_items), np.empty_like(checked.node)
         beliefs = JunctionMember(self, checked, log_partition, marginals, workers)
         beliefs.ready = ready
@@ -149,13 +147,11 @@ class JunctionFamily(GraphFamily):
         raise_if_infeasible(log_partition, InfeasibleGraph)
         return beliefs
 
-    def _prepare(self, checked: GraphPotentials, workers: Workers) -> ReadyPotentials:
-        from kernelfields.inference.tree.passes_compiled import exponentials
-
-        values, shifts = exponentials(checked.tables, workers)
+    def _prepare(self, checked: GraphPotentials) -> ReadyPotentials:
+        values, shifts = zip(*map(exponentials, checked.tables), strict=True) if checked.tables else ((), ())
         places = self.item_places(checked.tables, self.entries)
-        item_shift = shifts[self.item_places(checked.tables, np.ones_like(self.entries))]
-        return ReadyPotentials(checked, values, places, item_shift)
+        item_shift = end_to_end(shifts)[self.item_places(checked.tables, np.ones_like(self.entries))]
+        return ReadyPotentials(checked, end_to_end(values), places, item_shift)
 
     def calibrate(
         self, ready: ReadyPotentials, first: int, last: int, log_partition: np.ndarray, marginals: np.ndarray
@@ -196,7 +192,7 @@ class JunctionFamily(GraphFamily):
         if self.base.step is None:
             return super()._impossible()
         # Steps may close circles, so that what is left of each label depends on all others: inference finds out.
-        ready = self._prepare(self.check_potentials(self.with_base(self.zeros())), Workers(1))
+        ready = self._prepare(self.check_potentials(self.with_base(self.zeros())))
         log_partition = np.empty(self.n_items)
         for first, last in self.runs:
             self._condition(ready, first, last, log_partition)
@@ -224,7 +220,7 @@ class JunctionFamily(GraphFamily):
     ) -> np.ndarray:
         from kernelfields.inference.junction.passes_compiled import draw_labellings
 
-        ready, log_partition = self._prepare(checked, workers), np.empty(self.n_items)
+        ready, log_partition = self._prepare(checked), np.empty(self.n_items)
         uniforms = random.random((n_samples, self.n_positions))
         labels = np.zeros((n_samples, self.n_positions), dtype=np.int64)
 
@@ -254,7 +250,7 @@ class JunctionMember(GraphMember):
         if self._sums is None:
             self._kept[first] = tables
         else:
-            self._add_marginals(first, last, tables, self._graph_weights(), self._sums.of_run(first))
+            self._add_marginals(first, last, tables, self.item_weights, self._sums.of_run(first))
 
     def _tables(self, first: int, last: int) -> RunTables:
         """Return the tables of a run of graphs."""
@@ -281,15 +277,12 @@ class JunctionMember(GraphMember):
     def _expected_tables(self) -> list[np.ndarray]:
         if self._sums is not None:
             return self._sums.tables()
-        sums, weights = _FactorSums(self.family, self.tied), self._graph_weights()
+        sums, weights = _FactorSums(self.family, self.tied), self.item_weights
         self._workers.each(
             lambda first, last: self._add_marginals(first, last, self._kept[first], weights, sums.of_run(first)),
             self.family.runs,
         )
         return sums.tables()
-
-    def _graph_weights(self) -> np.ndarray:
-        return np.ones(self.family.n_items) if self.weights is None else self.weights
 
     def _add_marginals(self, first: int, last: int, tables: RunTables, weights: np.ndarray, sums: ItemSums) -> None:
         """Add the marginals of the factors of a run of graphs to sums."""
@@ -300,7 +293,7 @@ class JunctionMember(GraphMember):
     def _responses(self, d_node: np.ndarray, d_tables: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
         from kernelfields.inference.junction.passes_compiled import belief_responses, score_expectations
 
-        family, offsets, weights = self.family, self.family.offsets, self._graph_weights()
+        family, offsets, weights = self.family, self.family.offsets, self.item_weights
         direction = d_node, end_to_end(d_tables), family.item_places(d_tables, family.entries)
         centres, d_marginals = np.zeros(family.n_positions), np.empty_like(d_node)
         sums = _FactorSums(family, self.tied)

@@ -38,12 +38,14 @@ from __future__ import annotations
 import heapq
 import itertools
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import breadth_first_order
 
 from kernelfields.inference.packing import grouped
 from kernelfields.inference.sums_compiled import copy_row
@@ -180,7 +182,7 @@ def _best_order(graph: int, size: int, rows: list[np.ndarray], n_labels: int, fi
     if narrow or not is_wide_in_the_middle(size, rows, fits):
         consider(min_degree_order(size, rows, fits))
     if size <= MOST_NODES_FOR_MIN_FILL and min([np.inf, *(entries for entries, _ in narrow)]) > WORTH_MIN_FILL:
-        consider(min_fill_order(neighbour_sets(size, rows)))
+        consider(min_fill_order(size, rows))
     if not narrow:
         hint = "" if find_spec("networkx") else "; one more order is tried where networkx is installed"
         raise TooWide(
@@ -188,18 +190,6 @@ def _best_order(graph: int, size: int, rows: list[np.ndarray], n_labels: int, fi
             f"more, {n_labels} labels), so {amount(16.0 * float(n_labels) ** (fits + 1))} or more{hint}"
         )
     return min(narrow, key=lambda each: each[0])[1]
-
-
-def neighbour_sets(n_nodes: int, factors: Iterable[np.ndarray]) -> list[set[int]]:
-    """Return the nodes that share a factor with each node; ``factors`` are arrays (M, k) of nodes."""
-    neighbours: list[set[int]] = [set() for _ in range(n_nodes)]
-    for members in factors:
-        for row in members.tolist():
-            for v in row:
-                neighbours[v].update(row)
-    for v, each in enumerate(neighbours):
-        each.discard(v)
-    return neighbours
 
 
 def min_degree_order(n_nodes: int, factors: Sequence[np.ndarray], widest: int) -> np.ndarray | None:
@@ -219,8 +209,13 @@ def is_wide_in_the_middle(n_nodes: int, factors: Sequence[np.ndarray], widest: i
     count = (4 * widest) ** 2
     if n_nodes < 4 * count:
         return False
-    local, pairs = _neighbourhood(n_nodes, _joined_nodes(factors), count)
-    return len(_eliminate_fewest(local, pairs, 2 * widest)) < local
+    pairs = _joined_nodes(factors)
+    joined = coo_array((np.ones(len(pairs)), pairs.T), shape=(n_nodes, n_nodes)).tocsr()
+    near = breadth_first_order(joined, n_nodes // 2, directed=False, return_predecessors=False)[:count]
+    number = np.full(n_nodes, -1)
+    number[near] = np.arange(len(near))
+    inner = number[pairs]
+    return len(_eliminate_fewest(len(near), inner[(inner >= 0).all(axis=1)], 2 * widest)) < len(near)
 
 
 def _joined_nodes(factors: Sequence[np.ndarray]) -> np.ndarray:
@@ -229,39 +224,6 @@ def _joined_nodes(factors: Sequence[np.ndarray]) -> np.ndarray:
         members[:, list(pair)] for members in factors for pair in itertools.combinations(range(members.shape[1]), 2)
     ]
     return np.concatenate([np.zeros((0, 2), np.int64), *pairs])
-
-
-@njit(nogil=True, cache=True)
-def _neighbourhood(n_nodes, pairs, count):
-    """Return how many of ``count`` nodes are reached from the middle one, and the pairs of those, counted anew."""
-    first, follower = np.full(n_nodes, -1, np.int64), np.empty(2 * len(pairs), np.int64)
-    for k in range(len(pairs)):
-        for side in range(2):
-            follower[2 * k + side] = first[pairs[k, side]]
-            first[pairs[k, side]] = 2 * k + side
-    number = np.full(n_nodes, -1, np.int64)
-    reached = np.empty(count, np.int64)
-    reached[0] = n_nodes // 2
-    number[n_nodes // 2] = 0
-    n_reached, at = 1, 0
-    while at < n_reached < count:
-        step = first[reached[at]]
-        while step >= 0 and n_reached < count:
-            other = pairs[step // 2, 1 - step % 2]
-            if number[other] < 0:
-                number[other] = n_reached
-                reached[n_reached] = other
-                n_reached += 1
-            step = follower[step]
-        at += 1
-    inner = np.empty_like(pairs)
-    n_inner = 0
-    for k in range(len(pairs)):
-        if number[pairs[k, 0]] >= 0 and number[pairs[k, 1]] >= 0:
-            inner[n_inner, 0] = number[pairs[k, 0]]
-            inner[n_inner, 1] = number[pairs[k, 1]]
-            n_inner += 1
-    return n_reached, inner[:n_inner]
 
 
 @njit(nogil=True, cache=True)
@@ -352,16 +314,16 @@ def _grown(keys, follower, neighbour):
     return wider, lists[0], lists[1]
 
 
-def min_fill_order(neighbours: list[set[int]]) -> np.ndarray | None:
+def min_fill_order(n_nodes: int, factors: Sequence[np.ndarray]) -> np.ndarray | None:
     """Return an order from networkx's min-fill decomposition; None for many nodes or without networkx."""
-    if len(neighbours) > MOST_NODES_FOR_MIN_FILL or find_spec("networkx") is None:
+    if n_nodes > MOST_NODES_FOR_MIN_FILL or find_spec("networkx") is None:
         return None
     import networkx
     from networkx.algorithms.approximation import treewidth_min_fill_in
 
     graph = networkx.Graph()
-    graph.add_nodes_from(range(len(neighbours)))
-    graph.add_edges_from((v, u) for v, each in enumerate(neighbours) for u in sorted(each) if u > v)
+    graph.add_nodes_from(range(n_nodes))
+    graph.add_edges_from(np.unique(np.sort(_joined_nodes(factors), axis=1), axis=0).tolist())
     _, tree = treewidth_min_fill_in(graph)
     # A bag's nodes that its parent lacks are in no bag above it: eliminate bags from the leaves to the root.
     order: list[int] = []

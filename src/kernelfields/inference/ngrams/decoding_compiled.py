@@ -17,7 +17,7 @@ import math
 import numpy as np
 from numba import njit
 
-from kernelfields.inference.sums_compiled import drawn
+from kernelfields.inference.sums_compiled import drawn, most_positions
 
 
 @njit(nogil=True, cache=True)
@@ -77,10 +77,7 @@ def _trace(arcs, arc_of, scores, edge, node, futures, labels):
 @njit(nogil=True, cache=True)
 def best_labellings(first, last, offsets, arcs, arc_of, scores, edge, node, labels, totals):
     """Fill the best labellings (N,) of sequences first..last-1 and their scores (S,)."""
-    longest = 0
-    for i in range(first, last):
-        longest = max(longest, offsets[i + 1] - offsets[i])
-    futures = np.empty((longest, len(arcs.fail)))
+    futures = np.empty((most_positions(first, last, offsets), len(arcs.fail)))
     for i in range(first, last):
         rows = node[offsets[i] : offsets[i + 1]]
         steps = edge[offsets[i] - i : offsets[i + 1] - i - 1] if len(edge) > 1 and len(rows) > 1 else edge

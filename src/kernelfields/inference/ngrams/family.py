@@ -24,7 +24,7 @@ unused. Cost O(T S L) in NumPy.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -34,7 +34,7 @@ import scipy.sparse
 from kernelfields.inference.family import EDGE, BaseMeasure, Observed, Placed, Potentials, RankedLabellings
 from kernelfields.inference.graphs import GraphFamily, GraphMember, GraphPotentials
 from kernelfields.inference.ngrams.automaton import NgramAutomaton, places_in
-from kernelfields.inference.packing import InfeasibleSequence, raise_if_infeasible
+from kernelfields.inference.packing import InfeasibleSequence, exponentials, raise_if_infeasible
 from kernelfields.numerics.threads import Workers
 
 
@@ -56,24 +56,16 @@ def log_futures(automaton: NgramAutomaton, scores: np.ndarray, node: np.ndarray)
     return futures
 
 
-def infer_in_logarithms(automaton: NgramAutomaton, scores: np.ndarray, node: np.ndarray) -> SequenceBeliefs:
-    """Return what is known of one sequence; log Z is minus infinity where every labelling is forbidden."""
-    return _beliefs(automaton, scores, node, None)
-
-
-def responses_in_logarithms(
-    automaton: NgramAutomaton, scores: np.ndarray, node: np.ndarray, d_scores: np.ndarray, d_node: np.ndarray
-) -> SequenceBeliefs:
-    """Return derivatives of marginals and arcs of one sequence along a direction."""
-    return _beliefs(automaton, scores, node, (d_scores, d_node))
-
-
-def _beliefs(
+def infer_in_logarithms(
     automaton: NgramAutomaton,
     scores: np.ndarray,
     node: np.ndarray,
-    direction: tuple[np.ndarray, np.ndarray] | None,
+    direction: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> SequenceBeliefs:
+    """Return what is known of one sequence; log Z is minus infinity where every labelling is forbidden.
+
+    With a ``direction`` in scores and node, return derivatives of marginals and arcs along it.
+    """
     n_labels, n_states, arc_of = automaton.n_labels, automaton.n_states, automaton.arc_of
     targets = automaton.arcs.target[arc_of]
     d_scores, d_node = direction or (np.zeros_like(scores), np.zeros_like(node))
@@ -135,8 +127,6 @@ class NgramFamily(GraphFamily):
     """Exact inference on chains with tied n-grams: ``ngrams`` are pairs (length, labellings), None for all of them."""
 
     method = "n-grams"
-    exact = True
-    bound = "exact"
 
     def __init__(
         self,
@@ -185,12 +175,13 @@ class NgramFamily(GraphFamily):
         some = self.automaton.ngrams[self.index(term.group) - 1][1]
         return slice(None) if len(some) == len(term.outcomes) else np.searchsorted(some, term.outcomes)
 
-    def observed(self, labels: np.ndarray) -> Mapping[str | None, Observed]:
+    def observed(self, labels: np.ndarray) -> dict[str | None, Observed]:
         """Return the labels, the edges, and the n-grams that have a weight."""
-        found: dict[str | None, Observed] = {None: Observed(np.arange(self.n_positions), labels, self.position_items)}
-        for group, (name, places) in enumerate(zip(self.names, self.places_of(labels), strict=True)):
+        found = super().observed(labels)
+        for name, (_, some) in zip(self.names[1:], self.automaton.ngrams, strict=True):
+            places, items = places_in(some, found[name].labellings), found[name].items
             rows = np.flatnonzero(places >= 0)
-            found[name] = Observed(rows, places[rows], self.factor_items(group)[rows])
+            found[name] = Observed(rows, places[rows], items[rows])
         return found
 
     def _lanes_that_fit(self) -> int:
@@ -237,13 +228,11 @@ class NgramFamily(GraphFamily):
 
     def tables_of(self, counts: np.ndarray, edge: np.ndarray) -> list[np.ndarray]:
         """Return sums over arcs (A,) in the shapes of the potentials; edges (M, L^2) if they are those of positions."""
-        summed, ngrams = self.automaton.split(counts)
-        parts = np.split(ngrams, np.cumsum(self._sizes)[:-1]) if self._sizes else []
+        summed, flat = self.automaton.split(counts)
+        parts = np.split(flat, np.cumsum(self._sizes)[:-1]) if self._sizes else []
         rows = edge if edge.shape[1] else summed[None]
-        return [rows.reshape(len(rows), self.n_labels, self.n_labels), *self._shaped(parts)]
-
-    def _shaped(self, parts: Sequence[np.ndarray]) -> list[np.ndarray]:
-        return [part.reshape(self.table_shape(group, True)) for group, part in enumerate(parts, start=1)]
+        ngrams = [part.reshape(self.table_shape(group, True)) for group, part in enumerate(parts, start=1)]
+        return [rows.reshape(len(rows), self.n_labels, self.n_labels), *ngrams]
 
     def _member(self, checked: GraphPotentials, workers: Workers) -> NgramMember:
         beliefs = NgramMember(self, checked, np.empty(self.n_items), np.empty_like(checked.node), workers)
@@ -306,16 +295,6 @@ class NgramFamily(GraphFamily):
             np.array([score for score, _ in best]) for best in found
         ]
 
-    def places_of(self, labels: np.ndarray) -> list[np.ndarray]:
-        """Return where the edges and n-grams of a labelling (N,) stand in their tables, -1 where they have no place."""
-        places = []
-        for group, members in enumerate(self.members):
-            numbers = np.zeros(len(members), dtype=np.int64)
-            for column in members.T:
-                numbers = numbers * self.n_labels + labels[column]
-            places.append(numbers if group == 0 else places_in(self.automaton.ngrams[group - 1][1], numbers))
-        return places
-
     def _best_first(
         self, scores: np.ndarray, node: np.ndarray, futures: np.ndarray, k: int
     ) -> list[tuple[float, tuple[int, ...]]]:
@@ -349,19 +328,11 @@ class NgramMember(GraphMember):
 
     def __init__(self, family, checked, log_partition, node_marginals, workers):
         super().__init__(family, checked, log_partition, node_marginals, workers)
-        self._checked = checked
         self._scores, self._edge = family.scores(checked.tables)
         self.edge_marginals = np.empty_like(self._edge)
-        top = self._scores.max()
-        self._shift = float(top) if np.isfinite(top) else 0.0
-        self._steps = np.exp(self._scores - self._shift)
-        tops = self._edge.max(axis=1, initial=-np.inf)
-        self._edge_tops = np.where(np.isfinite(tops), tops, 0.0)
-        self._edge_steps = np.exp(self._edge - self._edge_tops[:, None])
+        (self._steps,), (self._shift,) = exponentials(self._scores[None])
+        self._edge_steps, self._edge_tops = exponentials(self._edge)
         self._rescued: set[int] = set()
-
-    def _weights(self) -> np.ndarray:
-        return np.ones(self.family.n_items) if self.weights is None else self.weights
 
     def run(
         self, first: np.ndarray, second: np.ndarray, third: np.ndarray, direction: Direction | None = None
@@ -406,7 +377,7 @@ class NgramMember(GraphMember):
             first[sequence], second[rows] = exact.log_partition, exact.marginals
             if len(third):
                 third[self.family.edge_rows(sequence)] = self._edges_of(exact.arcs[1:])
-            counts += self._weights()[sequence] * exact.arcs.sum(axis=0)
+            counts += self.item_weights[sequence] * exact.arcs.sum(axis=0)
 
     def _tops_of(self, batch: np.ndarray) -> np.ndarray:
         """Return what the exponentials of the edges of some sequences leave out of log Z."""
@@ -445,7 +416,7 @@ class NgramMember(GraphMember):
         run_lanes(
             offsets[batch] if each is None else np.zeros(1, dtype=np.int64),
             lengths,
-            self._weights()[batch],
+            self.item_weights[batch],
             arcs,
             node,
             d_node,
@@ -464,12 +435,11 @@ class NgramMember(GraphMember):
         family = self.family
         rows = slice(int(family.offsets[sequence]), int(family.offsets[sequence + 1]))
         scores = family.position_scores(self._scores, self._edge, sequence)
-        known = family.automaton, scores, self._checked.node[rows]
+        changes = None
         if direction is not None:
             d_scores, d_node, d_edge = direction
-            changes = family.position_scores(d_scores, d_edge, sequence)
-            return rows, responses_in_logarithms(*known, changes, d_node[rows])
-        exact = infer_in_logarithms(*known)
+            changes = family.position_scores(d_scores, d_edge, sequence), d_node[rows]
+        exact = infer_in_logarithms(family.automaton, scores, self._checked.node[rows], changes)
         if exact.log_partition == -np.inf:
             raise InfeasibleSequence(sequence)
         return rows, exact

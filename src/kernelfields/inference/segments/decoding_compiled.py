@@ -25,7 +25,7 @@ import numpy as np
 from numba import njit
 
 from kernelfields.inference.segments.passes_compiled import window_scores
-from kernelfields.inference.sums_compiled import REORDER, drawn
+from kernelfields.inference.sums_compiled import REORDER, drawn, most_positions
 
 NOWHERE = -1
 
@@ -51,10 +51,8 @@ def k_best_segments(first, last, offsets, edge, durations, passes, k, scores, la
     """Fill scores (S, k), falling, less the shifts, -inf where there are less than k, and labels and begins (k, N)."""
     totals, reach, means = passes.totals, passes.reach, passes.means
     n_labels = len(totals)
-    room, by_means = 1, means.shape[1] > 0
-    for s in range(first, last):
-        room = max(room, offsets[s + 1] - offsets[s] + 1)
-    shape = (n_labels, room, k)
+    by_means = means.shape[1] > 0
+    shape = (n_labels, most_positions(first, last, offsets) + 1, k)
     g, ended = np.empty(shape), np.empty(shape)
     spans, before = np.empty(shape, np.int32), np.empty(shape, np.int32)
     span_ranks, before_ranks = np.empty(shape, np.int32), np.empty(shape, np.int32)

@@ -13,7 +13,7 @@ Fails: ValueError naming the sequence that cannot be cut into segments.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cached_property, reduce
 from math import isqrt
 from typing import NamedTuple
@@ -131,15 +131,14 @@ class SegmentMember(Member):
         check_possible(within, self.offsets, family.max_duration)
         super().__init__(family, potentials, within + prepared.shifts, weights)
         self._workers, self._log_partition_within = workers, within
-        self._item_weights = np.ones(family.n_items) if weights is None else weights
         self._node_marginals = np.empty(node.shape)
-        known = self.offsets, edge, self.durations, self._item_weights, self._passes, within, self._node_marginals
+        known = self.offsets, edge, self.durations, self.item_weights, self._passes, within, self._node_marginals
         #: Expected 1 / d of the segments of a label that cover a position, (N, L); None where means do not score.
         self._covers: np.ndarray | None
         #: Expected numbers of segments of each duration and label, (D, L), and of steps between labels, (1 or N, L, L),
         #: both weighted.
-        counts, _, self._expected_steps, self._covers = _added_up(
-            lambda first, last, sums: forward(first, last, *known, sums), workers, self._runs, self
+        counts, _, self._expected_steps, self._covers = self._added_up(
+            lambda first, last, sums: forward(first, last, *known, sums)
         )
         self._expected_durations = np.ascontiguousarray(counts[:, ::-1].T)
 
@@ -151,7 +150,7 @@ class SegmentMember(Member):
         (D, L). Of means over segments, the expected 1 / d of the segment of this label at a position, (N, L).
         """
         if group == DURATION:
-            return self._expected_durations / float(self._item_weights @ np.diff(self.offsets))
+            return self._expected_durations / float(self.item_weights @ np.diff(self.offsets))
         if group == SEGMENT:
             assert self._covers is not None
             return self._covers
@@ -209,15 +208,41 @@ class SegmentMember(Member):
         from kernelfields.inference.segments.tangents_compiled import forward_tangent
 
         moved, expected = self._tangent(direction)
-        marginals, within, weights = np.empty_like(self._node_marginals), self._log_partition_within, self._item_weights
+        marginals, within, weights = np.empty_like(self._node_marginals), self._log_partition_within, self.item_weights
         known = self.offsets, self.edge, self.durations, weights, self._passes, within, moved, expected, marginals
-        counts, changes, steps, covers = _added_up(
-            lambda first, last, sums: forward_tangent(first, last, *known, sums), self._workers, self._runs, self
+        counts, changes, steps, covers = self._added_up(
+            lambda first, last, sums: forward_tangent(first, last, *known, sums)
         )
         changes += counts * moved.reversed_durations
         items = self.family.position_items
         response = [self._weighted(marginals, items), steps, np.ascontiguousarray(changes[:, ::-1].T)]
         return direction.of(response if covers is None else [*response, self._weighted(covers, items)])
+
+    def _added_up(
+        self, forward: Callable[[int, int, ExpectedSums], None]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
+        """Call a forward pass for every run; return its sums of durations, their derivatives and steps, added in order.
+
+        The last are the running sums of covers, (N, L), None where there are no means.
+        """
+        from kernelfields.inference.segments.passes_compiled import add_up_covers
+
+        edge, shape, cover = self.edge, self.durations.logs.shape, np.zeros_like(self._passes.means)
+        tables: dict[int, ExpectedSums] = {}
+        own_rows = np.zeros_like(edge) if len(edge) > 1 else None
+        covers = np.empty((int(self.offsets[-1]), shape[0])) if cover.size else None
+
+        def run(first: int, last: int) -> None:
+            steps = np.zeros_like(edge) if own_rows is None else own_rows
+            tables[first] = ExpectedSums(np.zeros(shape), np.zeros(shape), steps, cover)
+            forward(first, last, tables[first])
+            if covers is not None:
+                add_up_covers(first, last, self.offsets, cover, covers)
+
+        self._workers.each(run, self._runs)
+        counts, changes = (reduce(np.add, [tables[first][part] for first, _ in self._runs]) for part in range(2))
+        steps = reduce(np.add, [tables[first].steps for first, _ in self._runs]) if own_rows is None else own_rows
+        return counts, changes, steps, covers
 
     def _tangent(self, direction: Potentials) -> tuple[Moved, np.ndarray]:
         """Return a direction with the derivatives of the backward pass, and those of log Z, (S,)."""
@@ -241,37 +266,6 @@ class SegmentMember(Member):
 
         self._workers.each(run, self._runs)
         return moved, expected
-
-
-def _added_up(
-    forward: Callable[[int, int, ExpectedSums], None],
-    workers: Workers,
-    runs: list[tuple[int, int]],
-    known: SegmentMember,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
-    """Call a forward pass for every run; return its sums of durations, their derivatives and steps, added in order.
-
-    The last are the running sums of covers, (N, L), None where there are no means. ``known`` has edge, durations, the
-    passes and offsets.
-    """
-    from kernelfields.inference.segments.passes_compiled import add_up_covers
-
-    edge, shape, cover = known.edge, known.durations.logs.shape, np.zeros_like(known._passes.means)
-    tables: dict[int, ExpectedSums] = {}
-    own_rows = np.zeros_like(edge) if len(edge) > 1 else None
-    covers = np.empty((int(known.offsets[-1]), shape[0])) if cover.size else None
-
-    def run(first: int, last: int) -> None:
-        steps = np.zeros_like(edge) if own_rows is None else own_rows
-        tables[first] = ExpectedSums(np.zeros(shape), np.zeros(shape), steps, cover)
-        forward(first, last, tables[first])
-        if covers is not None:
-            add_up_covers(first, last, known.offsets, cover, covers)
-
-    workers.each(run, runs)
-    counts, changes = (reduce(np.add, [tables[first][part] for first, _ in runs]) for part in range(2))
-    steps = reduce(np.add, [tables[first].steps for first, _ in runs]) if own_rows is None else own_rows
-    return counts, changes, steps, covers
 
 
 def _mean_scores(mean: np.ndarray | None, node: np.ndarray) -> np.ndarray:
@@ -368,19 +362,19 @@ class SegmentFamily(LabelFamily):
             return labels.labels, *bounds_of(labels.begins)
         return labels, *bounds_of(begins_of(labels, self.offsets))
 
-    def observed(self, labels: np.ndarray | Segmentation) -> Mapping[str | None, Observed]:
+    def observed(self, labels: np.ndarray | Segmentation) -> dict[str | None, Observed]:
         """Return labels, steps between segments, and durations of a segmentation, or of runs of equal labels."""
         labels, begins, ends = self._segments(labels)
-        items, rows, durations = self.position_items, np.arange(self.n_positions), ends - begins
+        items, durations = self.position_items, ends - begins
         after = begins[self.offsets[items[begins]] < begins]
         known = np.minimum(durations, self.max_duration) - 1
-        found: dict[str | None, Observed] = {
-            None: Observed(rows, labels, items),
+        found = {
+            **super().observed(labels),
             EDGE: Observed(after, labels[after - 1] * self.n_labels + labels[after], items[after]),
             DURATION: Observed(known, labels[begins], items[begins]),
         }
         if self.means:
-            found[SEGMENT] = Observed(rows, labels, items, np.repeat(1.0 / durations, durations))
+            found[SEGMENT] = found[None]._replace(amounts=np.repeat(1.0 / durations, durations))
         return found
 
     def label_scores(self, potentials: Potentials, labels: np.ndarray | Segmentation) -> np.ndarray:
@@ -476,5 +470,4 @@ class SegmentFamily(LabelFamily):
     def part(self, first: int, last: int) -> SegmentFamily:
         """Return the family of sequences first..last-1."""
         offsets, base = self.offsets[first : last + 1] - self.offsets[first], self._base_of(first, last)
-        settings = {"tied": self.tied, "means": self.means, "base": base}
-        return SegmentFamily(offsets, self.n_labels, self.max_duration, **settings)  # type: ignore[arg-type]
+        return SegmentFamily(offsets, self.n_labels, self.max_duration, tied=self.tied, means=self.means, base=base)

@@ -40,7 +40,7 @@ import numpy as np
 from numba import njit, types
 from numba.extending import intrinsic
 
-from kernelfields.inference.sums_compiled import REORDER
+from kernelfields.inference.sums_compiled import REORDER, most_positions
 
 # Adding it rounds a number to a whole one, which the last bits of the sum then hold.
 _ROUNDING = 6755399441055744.0
@@ -156,20 +156,6 @@ def window_change(values, moved, means, row, low, origin, moved_table, begin, sh
         target[i] = change
         total += values[i] * change
     return total
-
-
-@njit(nogil=True, cache=True, fastmath=REORDER)
-def add_moved_covers(moved_counts, row, begin, cover, low, origin, values, changes, rest, shares, factor, weight, n):
-    """Add the derivatives of expected segments to those of counts and covers."""
-    parts, target = shares[begin : begin + n], moved_counts[row, begin : begin + n]
-    starts = cover[row, low : low + n]
-    ended = 0.0
-    for i in range(n):
-        change = values[i] * factor * (changes[i] + rest)
-        target[i] += change * weight
-        starts[i] -= change * parts[i]
-        ended += change * parts[i]
-    cover[row, origin] += ended
 
 
 @njit(nogil=True, cache=True)
@@ -338,10 +324,7 @@ def backward(first, last, offsets, edge, durations, passes, log_partition):
     totals, ahead, opened, q = passes.totals, passes.ahead, passes.opened, passes.q
     logs, weights, tops = durations.logs, durations.weights, durations.tops
     n_labels, longest = logs.shape
-    room = 1
-    for s in range(first, last):
-        room = max(room, offsets[s + 1] - offsets[s] + 1)
-    linear, window = np.zeros((n_labels, room)), np.empty(longest)
+    linear, window = np.zeros((n_labels, most_positions(first, last, offsets) + 1)), np.empty(longest)
     by_means = passes.means.shape[1] > 0
     reference = np.empty(n_labels)
     steps, values = np.empty((n_labels, n_labels)), np.empty(n_labels)
@@ -406,10 +389,7 @@ def forward(first, last, offsets, edge, durations, sequence_weights, passes, log
     ended, g = passes.ended, passes.g
     logs, weights, tops = durations.reversed_logs, durations.reversed_weights, durations.tops
     n_labels, longest = logs.shape
-    room = 1
-    for s in range(first, last):
-        room = max(room, offsets[s + 1] - offsets[s] + 1)
-    linear, window = np.zeros((n_labels, room)), np.empty(longest)
+    linear, window = np.zeros((n_labels, most_positions(first, last, offsets) + 1)), np.empty(longest)
     by_means, shares = passes.means.shape[1] > 0, durations.reversed_shares
     reference, flow = np.empty(n_labels), np.empty(n_labels)
     steps, before, after = np.empty((n_labels, n_labels)), np.empty(n_labels), np.empty(n_labels)

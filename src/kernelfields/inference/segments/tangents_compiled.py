@@ -21,14 +21,14 @@ from numba import njit
 from kernelfields.inference.segments.passes_compiled import (
     NEGLIGIBLE,
     TINY,
-    add_moved_covers,
+    add_covers,
     admit,
     refer,
     total_of,
     window_change,
     window_log_sum,
 )
-from kernelfields.inference.sums_compiled import REORDER
+from kernelfields.inference.sums_compiled import REORDER, most_positions
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
@@ -80,10 +80,8 @@ def backward_tangent(first, last, offsets, edge, durations, passes, moved, expec
     """Fill moved.opened and moved.q, and log Z' of each sequence into expected (S,)."""
     ahead, opened, q = passes.ahead, passes.opened, passes.q
     n_labels, longest = durations.logs.shape
-    room = 1
-    for s in range(first, last):
-        room = max(room, offsets[s + 1] - offsets[s] + 1)
-    linear, window, changes = np.zeros((n_labels, room)), np.empty(longest), np.empty(longest)
+    linear = np.zeros((n_labels, most_positions(first, last, offsets) + 1))
+    window, changes = np.empty(longest), np.empty(longest)
     by_means, shares = passes.means.shape[1] > 0, durations.shares
     reference = np.empty(n_labels)
     for s in range(first, last):
@@ -152,10 +150,8 @@ def forward_tangent(
     reach, opened, q, ended, g = passes.reach, passes.opened, passes.q, passes.ended, passes.g
     logs, weights, tops = durations.reversed_logs, durations.reversed_weights, durations.tops
     n_labels, longest = logs.shape
-    room = 1
-    for s in range(first, last):
-        room = max(room, offsets[s + 1] - offsets[s] + 1)
-    linear, window, changes = np.zeros((n_labels, room)), np.empty(longest), np.empty(longest)
+    linear = np.zeros((n_labels, most_positions(first, last, offsets) + 1))
+    window, changes = np.empty(longest), np.empty(longest)
     by_means, shares = passes.means.shape[1] > 0, durations.reversed_shares
     reference, flow = np.empty(n_labels), np.empty(n_labels)
     for s in range(first, last):
@@ -173,36 +169,17 @@ def forward_tangent(
                     value = window_log_sum(g, passes.means, y, low_place, base + t, logs, begin, shares, n, window)
                     if value > -np.inf:
                         total = total_of(window, n)
+                        place, slopes = base + t, moved.reversed_durations
                         change = window_change(
-                            window,
-                            moved.g,
-                            moved.means,
-                            y,
-                            low_place,
-                            base + t,
-                            moved.reversed_durations,
-                            begin,
-                            shares,
-                            n,
-                            changes,
+                            window, moved.g, moved.means, y, low_place, place, slopes, begin, shares, n, changes
                         )
                         change /= total
                         if value + rest > NEGLIGIBLE:
                             factor = math.exp(value + rest) / total
-                            add_moved_covers(
-                                sums.moved,
-                                y,
-                                begin,
-                                sums.cover,
-                                low_place,
-                                base + t,
-                                window,
-                                changes,
-                                moved_rest,
-                                shares,
-                                factor,
-                                weight,
-                                n,
+                            for i in range(n):
+                                window[i] *= changes[i] + moved_rest
+                            add_covers(
+                                sums.moved, y, begin, sums.cover, low_place, place, window, shares, factor, weight, n
                             )
                 elif n > 0:
                     total, change = window_mean(

@@ -3,10 +3,9 @@
     plan = TreeFamily(offsets, members, n_labels)
     member = plan.at(potentials)
 
-Arrays as in inference/graphs.py, the equations in passes_compiled.py. Trees are rooted and ordered breadth first.
-Tables are used where they are: a tied one is never copied. Several factors on the same two nodes, in any groups and
-orientations, are merged into one *bundle* with a table of its own. Sums over the pairs of a tied group are matrix
-products,
+Arrays as in inference/graphs.py, the equations in passes_compiled.py. Trees are rooted, and their nodes ordered, by
+pair_graph.py. Tables are used where they are: a tied one is never copied. Several factors on the same two nodes, in any
+groups and orientations, have their sum as one table. Sums over the pairs of a tied group are matrix products,
 
     sum_v X_v = T * (sum_v alpha_v gamma_v^T),
 
@@ -28,7 +27,8 @@ import numpy as np
 
 from kernelfields.inference.graphs import GraphFamily, GraphMember, GraphPotentials
 from kernelfields.inference.junction.family import JunctionFamily, JunctionMember, RescuedItems
-from kernelfields.inference.packing import distinct_pairs, grouped
+from kernelfields.inference.packing import exponentials
+from kernelfields.inference.pair_graph import PairGraphs
 from kernelfields.numerics.threads import Workers
 
 # Sums over pairs are made in pieces of so many, whatever the threads, so that no digit depends on these.
@@ -43,7 +43,7 @@ class Trees(NamedTuple):
     """Rooted trees and the tables of their pairs, as the compiled passes read them."""
 
     offsets: np.ndarray  # (S + 1,)
-    order: np.ndarray  # (N,), nodes of graph i at offsets[i] .. offsets[i + 1] - 1, breadth first
+    order: np.ndarray  # (N,), nodes of graph i at offsets[i] .. offsets[i + 1] - 1, parents before their children
     parent: np.ndarray  # (N,), -1 at roots
     table_of: np.ndarray  # (N,), which table v shares with its parent
     flipped: np.ndarray  # (N,), whether that table is (parent, child)
@@ -59,97 +59,35 @@ class TreePasses(NamedTuple):
     marginals: np.ndarray  # (N, L), b
 
 
-class Forest:
-    """Rooted trees, and for each group how its pairs lie in them.
+class TreeFamily(GraphFamily):
+    """Exact inference on forests; ``TreeFamily(offsets, members, n_labels)`` raises NotAForest for others."""
 
-    child (M,): the lower node of each pair; reversed (M,): whether the parent comes first in it. bundles (N,)
-    numbers the nodes whose pair with the parent has several factors, -1 for the others, whose factor is (group,
-    factor).
-    """
+    method = "tree"
 
-    def __init__(self, offsets: np.ndarray, members: Sequence[np.ndarray]):
-        from kernelfields.inference.tree.passes_compiled import root_forest
-
-        self.offsets = offsets
-        n_nodes = int(offsets[-1])
+    def __init__(self, offsets: np.ndarray, members: Sequence[np.ndarray], n_labels: int):
+        super().__init__(offsets, members, n_labels)
         for group, nodes in enumerate(members):
             if nodes.shape[1] != 2 and len(nodes):
                 raise NotAForest(
                     f"factor group {group} joins {nodes.shape[1]} nodes at a time, and trees have pairs only; "
                     'use "junction"'
                 )
-        pairs = [each if each.shape[1] == 2 else np.zeros((0, 2), np.int64) for each in members]
-        ends, counts, pair_of = distinct_pairs(pairs, n_nodes)
-        starts, by_node = grouped(ends.ravel(), n_nodes)
-        self.order, self.parent, parent_edge = (np.empty(n_nodes, np.int64) for _ in range(3))
-        cycle = root_forest(
-            offsets, starts, ends[:, ::-1].ravel()[by_node], by_node // 2, self.order, self.parent, parent_edge
-        )
-        if cycle >= 0:
-            graph = int(np.searchsorted(offsets, ends[cycle, 0], side="right")) - 1
+        self.pairs = PairGraphs(offsets, [nodes[:, :2] for nodes in members], least_parted=np.inf)
+        pairs, n_parents = self.pairs.graph, np.diff(self.pairs.graph.up_start)
+        if not pairs.forest.all():
+            pair = int(pairs.up_start[np.argmax(n_parents > 1)])
+            graph = self.position_items[pairs.child[pair]]
             raise NotAForest(
-                f"the factors of graph {graph} have a cycle through nodes {ends[cycle, 0]} and {ends[cycle, 1]}; "
-                'use "junction", or "trw" for many cycles'
+                f"the factors of graph {graph} have a cycle through nodes {pairs.parent[pair]} and "
+                f'{pairs.child[pair]}; use "junction", or "trw" for many cycles'
             )
-        lower = np.where(self.parent[ends[:, 0]] == ends[:, 1], ends[:, 0], ends[:, 1])
-        self.child = [lower[each] for each in pair_of]
-        self.reversed = [
-            np.ascontiguousarray(pair[:, 1] == below) for pair, below in zip(pairs, self.child, strict=True)
-        ]
-        bundled = lower[counts > 1]
-        self.n_bundles = len(bundled)
-        self.bundles = np.full(n_nodes, -1, np.int64)
-        self.bundles[bundled] = np.arange(len(bundled))
-        self.group, self.factor = np.zeros(n_nodes, np.int64), np.zeros(n_nodes, np.int64)
-        self.flipped = np.zeros(n_nodes, np.bool_)
-        for group, below in enumerate(self.child):
-            self.group[below] = group
-            self.factor[below] = np.arange(len(below))
-            self.flipped[below] = self.reversed[group]
-        self.flipped[bundled] = False  # tables of bundles are made as (child, parent)
-
-    def pair_tables(self, tables: Sequence[np.ndarray], n_labels: int) -> list[np.ndarray]:
-        """Return the tables (1 or M, L, L) of each group, none if its factors are no pairs, then the bundles'."""
-        pairs = [each if each.ndim == 3 else np.zeros((0, n_labels, n_labels)) for each in tables]
-        return [*pairs, self._bundle_tables(pairs, n_labels)]
-
-    def trees(self, pairs: Sequence[np.ndarray]) -> Trees:
-        """Return the trees, with each node's table numbered as in the result of ``pair_tables``."""
-        sizes = np.array([len(each) for each in pairs])
-        bases = np.cumsum(sizes) - sizes
-        steps = sizes != 1
-        of_factor = bases[self.group] + steps[self.group] * self.factor
-        table_of = np.where(self.bundles >= 0, bases[-1] + self.bundles, of_factor)
-        return Trees(self.offsets, self.order, self.parent, table_of, self.flipped)
-
-    def _bundle_tables(self, tables: Sequence[np.ndarray], n_labels: int) -> np.ndarray:
-        """Return the sums (bundles, L, L) of the tables on the same nodes, as (child, parent)."""
-        sums = np.zeros((self.n_bundles, n_labels, n_labels))
-        for table, below, turned in zip(tables, self.child, self.reversed, strict=True):
-            for wanted in (False, True) if self.n_bundles else ():
-                chosen = np.flatnonzero((self.bundles[below] >= 0) & (turned == wanted))
-                rows = table[np.zeros(len(chosen), np.int64) if len(table) == 1 else chosen]
-                np.add.at(sums, self.bundles[below[chosen]], rows.transpose(0, 2, 1) if wanted else rows)
-        return sums
-
-
-class TreeFamily(GraphFamily):
-    """Exact inference on forests; ``TreeFamily(offsets, members, n_labels)`` raises NotAForest for others."""
-
-    method = "tree"
-    exact = True
-    bound = "exact"
-
-    def __init__(self, offsets: np.ndarray, members: Sequence[np.ndarray], n_labels: int):
-        super().__init__(offsets, members, n_labels)
-        self.forest = Forest(offsets, members)
-        n_trees = int(np.count_nonzero(self.forest.parent < 0))
+        n_trees = int(np.count_nonzero(n_parents == 0))
         self.description = f"two passes over {n_trees} trees in {self.n_items} graphs, {n_labels} labels: exact"
 
     @cached_property
     def leaves_first(self) -> np.ndarray:
         """The nodes (N,), graph by graph, each before its parent, which then is the only later neighbour."""
-        offsets, order = self.offsets, self.forest.order
+        offsets, order = self.offsets, self.pairs.graph.order
         return order[np.repeat(offsets[:-1] + offsets[1:] - 1, np.diff(offsets)) - np.arange(len(order))]
 
     @cached_property
@@ -158,15 +96,18 @@ class TreeFamily(GraphFamily):
         return JunctionFamily(self.offsets, self.members, self.n_labels, memory=np.inf, order=self.leaves_first)
 
     def _member(self, checked: GraphPotentials, workers: Workers) -> TreeMember:
-        from kernelfields.inference.tree.passes_compiled import exponentials, leaves_to_roots, roots_to_leaves
+        from kernelfields.inference.tree.passes_compiled import leaves_to_roots, roots_to_leaves
 
-        node = checked.node
-        pairs = self.forest.pair_tables(checked.tables, self.n_labels)
-        trees = self.forest.trees(pairs)
-        values, shift = exponentials(pairs, workers)
+        node, pairs, source = checked.node, self.pairs.graph, self.pairs.sources(checked.tied)
+        # Groups of larger factors have none.
+        tables = [each if each.ndim == 3 else np.zeros((len(each), *node.shape[1:] * 2)) for each in checked.tables]
+        transfer, shift = exponentials(source.with_sums(tables))
+        parent, table_of, flipped = np.full(len(node), -1), np.zeros(len(node), np.int64), np.zeros(len(node), np.bool_)
+        parent[pairs.child], table_of[pairs.child], flipped[pairs.child] = pairs.parent, source.log_of, ~source.flipped
+        trees = Trees(self.offsets, pairs.order, parent, table_of, flipped)
         open_labels = np.ones(node.shape if checked.restricted else (1, 1), dtype=np.bool_)
         zeros = (np.zeros_like(node) for _ in range(3))
-        passes = TreePasses(values.reshape(-1, self.n_labels, self.n_labels), np.ones_like(node), *zeros)
+        passes = TreePasses(transfer, np.ones_like(node), *zeros)
         total = np.empty(self.n_items)
 
         def run(first: int, last: int) -> None:
@@ -175,9 +116,6 @@ class TreeFamily(GraphFamily):
 
         workers.each(run, workers.runs(self.offsets, self.n_labels))
         return TreeMember(self, checked, total, trees, passes, workers)
-
-    def _planned_again(self, offsets: np.ndarray, members: Sequence[np.ndarray]) -> TreeFamily:
-        return TreeFamily(offsets, members, self.n_labels)
 
     def _decode(self, checked: GraphPotentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
         return self.junction._decode(checked, workers)
@@ -203,7 +141,7 @@ class TreeMember(GraphMember):
         workers: Workers,
     ):
         super().__init__(family, checked, total, passes.marginals, workers)
-        self._checked, self._trees, self._passes = checked, trees, passes
+        self._trees, self._passes = trees, passes
         self._rescued: RescuedItems | None = None
         troubled = np.flatnonzero(np.isnan(total))
         if troubled.size:
@@ -226,13 +164,13 @@ class TreeMember(GraphMember):
         """Return X for some or all (None) factors of a group."""
         from kernelfields.inference.tree.passes_compiled import pair_tables
 
-        forest, members = self.family.forest, self.family.members[group]
-        if members.shape[1] != 2:
+        if self.family.members[group].shape[1] != 2:
             return np.zeros(self.family.table_shape(group, False))
-        child, turned = forest.child[group], forest.reversed[group]
+        pair, turned = self.family.pairs.groups[group]
         if chosen is not None:
-            child, turned = child[chosen], turned[chosen]
-        pairs = np.stack([child, self._trees.table_of[child], forest.flipped[child], turned])
+            pair, turned = pair[chosen], turned[chosen]
+        child = self.family.pairs.graph.child[pair]
+        pairs = np.stack([child, self._trees.table_of[child], self._trees.flipped[child], ~turned])
         transfer, alpha, gamma = self._passes.transfer, self._passes.alpha, self._passes.gamma
         result = np.empty((len(child), *transfer.shape[1:]))
         self._workers.each(
@@ -255,18 +193,17 @@ class TreeMember(GraphMember):
         shape = self.family.table_shape(group, True)
         if not len(self.family.members[group]):
             return np.zeros(shape)
-        forest, total = self.family.forest, np.zeros(shape[1:])
-        below, turned = forest.child[group], forest.reversed[group]
-        bundled = forest.bundles[below] >= 0
-        for reverse in (False, True):
-            rows = below[~bundled & (turned == reverse)]
+        pairs, total = self.family.pairs, np.zeros(shape[1:])
+        pair, turned = pairs.groups[group]
+        for child_first in (True, False):
+            rows = pairs.graph.child[pair[~pairs.several[pair] & (turned == child_first)]]
             if len(rows):
                 counts = self._outer_sum(rows)
-                total += self._passes.transfer[self._trees.table_of[rows[0]]] * (counts.T if reverse else counts)
-        chosen = np.flatnonzero(bundled)
+                total += self._passes.transfer[self._trees.table_of[rows[0]]] * (counts if child_first else counts.T)
+        chosen = np.flatnonzero(pairs.several[pair])
         if len(chosen):
-            pairs = self._pairs(group, chosen)
-            total += self._weighted(pairs, self.family.factor_items(group)[chosen]).sum(axis=0)
+            tables = self._pairs(group, chosen)
+            total += self._weighted(tables, self.family.factor_items(group)[chosen]).sum(axis=0)
         return total[None]
 
     def _outer_sum(self, rows: np.ndarray) -> np.ndarray:

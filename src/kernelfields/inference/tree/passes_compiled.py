@@ -22,81 +22,33 @@ from numba import njit
 
 from kernelfields.inference.packing import LEAST_PREDICTED, LEAST_SCALE, TINY
 from kernelfields.inference.sums_compiled import REORDER
-from kernelfields.numerics.threads import Workers
 
-# exp takes about as long as ten multiplications.
-_WORK = 10
 # A product over many children is brought back to one below this.
 SMALL = 1e-50
 
 
-def exponentials(tables: list[np.ndarray], workers: Workers) -> tuple[np.ndarray, np.ndarray]:
-    """Return exp of all tables (rows, .., ..), flat and end to end, and the shift of each row.
+@njit(nogil=True, cache=True)
+def breadth_first(starts, neighbours, order, first):
+    """Fill order (N,) with the nodes, component by component, and let first (N,) be true where one begins.
 
-    Every row is shifted to a largest entry of zero before; zero in the result means forbidden and nothing else.
+    A component begins with its first node; the neighbours of v are neighbours[starts[v] : starts[v + 1]].
     """
-    rows = [table.reshape(len(table), -1) if len(table) else table.reshape(0, 1) for table in tables]
-    values, shifts = np.empty(sum(each.size for each in rows)), np.empty(sum(map(len, rows)))
-    entry = row = 0
-    for table in rows:
-        out = values[entry : entry + table.size].reshape(table.shape)
-        tops = shifts[row : row + len(table)]
-
-        def run(first, last, table=table, out=out, tops=tops):
-            _exponentiate(first, last, table, out, tops)
-
-        workers.each(run, workers.pieces(len(table), _WORK * table.size))
-        entry, row = entry + table.size, row + len(table)
-    return values, shifts
-
-
-@njit(nogil=True, cache=True)
-def _exponentiate(first, last, rows, out, shifts):
-    for k in range(first, last):
-        top = -np.inf
-        for b in range(rows.shape[1]):
-            if rows[k, b] > top:
-                top = rows[k, b]
-        if top == -np.inf:
-            top = 0.0
-        shifts[k] = top
-        for b in range(rows.shape[1]):
-            value = np.exp(rows[k, b] - top)
-            if value == 0.0 and rows[k, b] > -np.inf:
-                value = 5e-324  # an entry that only underflows stays possible, if only just
-            out[k, b] = value
-
-
-@njit(nogil=True, cache=True)
-def root_forest(offsets, neighbour_start, neighbours, edges, order, parent, parent_edge):
-    """Fill order (breadth first, graph by graph), parent and parent_edge; return an edge on a cycle, else -1."""
-    n_nodes = offsets[-1]
-    seen = np.zeros(n_nodes, np.bool_)
+    seen = np.zeros(len(order), np.bool_)
     filled = 0
-    for root in range(n_nodes):
+    for root in range(len(order)):
         if seen[root]:
             continue
-        seen[root] = True
-        parent[root] = -1
-        parent_edge[root] = -1
-        head = filled
+        seen[root] = first[root] = True
         order[filled] = root
-        filled += 1
+        head, filled = filled, filled + 1
         while head < filled:
             v = order[head]
             head += 1
-            for k in range(neighbour_start[v], neighbour_start[v + 1]):
-                u = neighbours[k]
-                if edges[k] == parent_edge[v]:
-                    continue
-                if seen[u]:
-                    return edges[k]
-                seen[u] = True
-                parent[u] = v
-                parent_edge[u] = edges[k]
-                order[filled] = u
-                filled += 1
-    return -1
+            for k in range(starts[v], starts[v + 1]):
+                if not seen[neighbours[k]]:
+                    seen[neighbours[k]] = True
+                    order[filled] = neighbours[k]
+                    filled += 1
 
 
 # Rows are named by an array and an index: making a view of a row costs as much as a short product.

@@ -1,4 +1,4 @@
-"""Graphs of pairs as belief propagation visits them: an order of the nodes, parents, weights of trees, tables.
+"""Graphs of pairs as passes over trees and belief propagation visit them: an order of the nodes, parents, tables.
 
 The nodes of every graph are ordered so that each has a neighbour before it, except the first of a connected
 component. The earlier neighbours of node v are its *parents* pa(v). If every node draws one parent by chance, the
@@ -6,8 +6,8 @@ drawn pairs form a spanning tree; a pair is drawn with probability
 
     rho_uv = 1 / |pa(v)|,   u in pa(v)
 
-so rho lies in the spanning tree polytope, covers every pair, and is 1 on all bridges. Several factors on the same
-two nodes make one pair, whose table is their sum.
+so rho lies in the spanning tree polytope, covers every pair, and is 1 on all bridges. Where no node has two parents,
+the graph is a forest. Several factors on the same two nodes make one pair, whose table is their sum.
 
 Arrays: P pairs, sorted by child; tables are (parent, child), or (child, parent) where flipped. Cost:
 O(N + P log P) once; per call one exponentiated table for every different (table, rho), not one per pair.
@@ -38,9 +38,9 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import coo_array
-from scipy.sparse.csgraph import breadth_first_order, connected_components
+from scipy.sparse.csgraph import connected_components
 
-from kernelfields.inference.packing import distinct_pairs, grouped
+from kernelfields.inference.packing import distinct_pairs, exponentials, grouped
 
 # Not by the number of threads: results do not depend on it.
 _N_RANGES = 16
@@ -57,29 +57,16 @@ def growth_order(offsets: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.n
 
     The given order is kept where it is such an order, as for the rows of a grid; else breadth first.
     """
+    from kernelfields.inference.tree.passes_compiled import breadth_first
+
     n_positions, n_items = int(offsets[-1]), len(offsets) - 1
-    graphs = np.repeat(np.arange(n_items), np.diff(offsets))
-    joined = coo_array((np.ones(len(low)), (low, high)), shape=(n_positions, n_positions)).tocsr()
-    _, component = connected_components(joined, directed=False)
-    first = np.unique(component, return_index=True)[1]
-    led = np.zeros(n_positions, dtype=bool)
+    starts, by_node = grouped(np.concatenate([low, high]), n_positions)
+    walk, led = np.empty(n_positions, dtype=np.int64), np.zeros(n_positions, dtype=np.bool_)
+    breadth_first(starts, np.concatenate([high, low])[by_node], walk, led)
     led[high] = True
-    led[first] = True
-    order = np.arange(n_positions)
-    astray = np.unique(graphs[~led])
-    if not len(astray):
-        return order
-    symmetric = (joined + joined.T).tocsr()
-    roots = np.split(first[np.argsort(first)], np.searchsorted(np.sort(first), offsets[1:-1]))
-    for graph in astray:
-        rows = slice(offsets[graph], offsets[graph + 1])
-        local = symmetric[rows, :][:, rows]
-        walks = [
-            breadth_first_order(local, root - offsets[graph], directed=False, return_predecessors=False)
-            for root in roots[graph]
-        ]
-        order[rows] = offsets[graph] + np.concatenate(walks)
-    return order
+    graphs = np.repeat(np.arange(n_items), np.diff(offsets))
+    astray = np.bincount(graphs[~led], minlength=n_items) > 0
+    return np.where(astray[graphs], walk, np.arange(n_positions))
 
 
 def cut_apart(
@@ -202,12 +189,35 @@ class Messages(NamedTuple):
         return cls(up, down, saved, np.zeros((n_positions, n_labels)), np.zeros((n_positions, n_labels)))
 
 
+class Sources(NamedTuple):
+    """Where pairs find their tables: among those of all groups end to end, then sums of tables as (parent, child)."""
+
+    log_of: np.ndarray  # (P,)
+    flipped: np.ndarray  # (P,)
+    sums: np.ndarray  # (sums, most factors of a pair), 2 table + flipped, -1 where there are fewer
+
+    def with_sums(self, factors: Sequence[np.ndarray]) -> np.ndarray:
+        """Return the tables (1 or M, L, L) of all groups end to end, then the sums; those of one group as they are."""
+        n_labels = factors[0].shape[1] if len(factors) else 1
+        logs = factors[0] if len(factors) == 1 else np.concatenate([np.zeros((0, n_labels, n_labels)), *factors])
+        if not len(self.sums):
+            return logs
+        sums = np.zeros((len(self.sums), n_labels, n_labels))
+        for column in self.sums.T:
+            chosen, flipped = np.divmod(column, 2)
+            for turn in (False, True):
+                rows = (column >= 0) & (flipped == turn)
+                part = logs[chosen[rows]]
+                sums[rows] += part.transpose(0, 2, 1) if turn else part
+        return np.concatenate([logs, sums])
+
+
 class PairGraphs:
     """Pairs of packed graphs, in both weightings: spanning trees and all ones."""
 
-    def __init__(self, offsets: np.ndarray, members: Sequence[np.ndarray], least_parted: int = LEAST_PARTED):
+    def __init__(self, offsets: np.ndarray, members: Sequence[np.ndarray], least_parted: float = LEAST_PARTED):
         n_positions = int(offsets[-1])
-        ends, _, pair_of = distinct_pairs(members, n_positions)
+        ends, counts, pair_of = distinct_pairs(members, n_positions)
         low, high = ends.T
         order = growth_order(offsets, low, high)
         #: Graphs of at least ``least_parted`` nodes that sweeps visit in parts, and those.
@@ -219,6 +229,8 @@ class PairGraphs:
         place = np.empty(len(ends), dtype=np.int64)
         place[by_child] = np.arange(len(ends))
         parent, child = parent[by_child], (low + high - parent)[by_child]
+        #: Whether a pair has several factors, (P,).
+        self.several = counts[by_child] > 1
         self.groups = [
             GroupPairs(place[pairs], rows[:, 0] == child[place[pairs]])
             for rows, pairs in zip(members, pair_of, strict=True)
@@ -227,7 +239,7 @@ class PairGraphs:
         lone = np.maximum.reduceat(n_parents, offsets[:-1]) <= 1
         down = grouped(parent, n_positions)
         self.graph = PairGraph(offsets, order, up_start, *down, parent, child, 1.0 / n_parents[child], lone)
-        self._sources: dict[tuple[bool, ...], _Sources] = {}
+        self._sources: dict[tuple[bool, ...], Sources] = {}
 
     @property
     def n_pairs(self) -> int:
@@ -238,36 +250,23 @@ class PairGraphs:
         """Return the graph with rho = 1 throughout."""
         return self.graph._replace(rho=np.ones(self.n_pairs))
 
-    def tables(self, factors: list[np.ndarray], tied: tuple[bool, ...], graph: PairGraph) -> PairTables:
-        """Arrange the potentials of all groups for the pairs and exponentiate them."""
-        n_labels = factors[0].shape[1] if factors else 1
+    def sources(self, tied: tuple[bool, ...]) -> Sources:
+        """Return where each pair finds its table when the groups are tied so."""
         if tied not in self._sources:
             self._sources[tied] = self._find_sources(tied)
-        source = self._sources[tied]
-        logs = factors[0] if len(factors) == 1 else np.concatenate([np.zeros((0, n_labels, n_labels)), *factors])
-        if len(source.sums):
-            sums = np.zeros((len(source.sums), n_labels, n_labels))
-            for column in source.sums.T:
-                here = column >= 0
-                chosen, flipped = column // 2, column % 2 == 1
-                for turn in (False, True):
-                    rows = here & (flipped == turn)
-                    part = logs[chosen[rows]]
-                    sums[rows] += part.transpose(0, 2, 1) if turn else part
-            logs = np.concatenate([logs, sums])
+        return self._sources[tied]
+
+    def tables(self, factors: list[np.ndarray], tied: tuple[bool, ...], graph: PairGraph) -> PairTables:
+        """Arrange the potentials of all groups for the pairs and exponentiate them."""
+        source = self.sources(tied)
+        logs = source.with_sums(factors)
         inverse = np.rint(1.0 / graph.rho).astype(np.int64)
         keys, exp_of = np.unique(source.log_of * (inverse.max(initial=0) + 1) + inverse, return_inverse=True)
         which, power = np.divmod(keys, inverse.max(initial=0) + 1)
-        exps = logs[which]
-        exps *= power[:, None, None]
-        shift = exps.max(axis=(1, 2), initial=-np.inf)
-        shift[np.isneginf(shift)] = 0.0
-        exps -= shift[:, None, None]
-        np.exp(exps, out=exps)
+        exps, shift = exponentials(logs[which] * power[:, None, None])
         return PairTables(logs, exps, shift, source.log_of, exp_of.ravel(), source.flipped)
 
-    def _find_sources(self, tied: tuple[bool, ...]) -> _Sources:
-        """Say where each pair finds its table when the groups are tied so; sums of tables come last."""
+    def _find_sources(self, tied: tuple[bool, ...]) -> Sources:
         n_tables = 0
         sources, pairs = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for group, shared in zip(self.groups, tied, strict=True):
@@ -280,28 +279,18 @@ class PairGraphs:
         source, pair = source[order], pair[order]
         start = np.searchsorted(pair, np.arange(self.n_pairs + 1))
         count = np.diff(start)
-        code = source[start[:-1]]
-        several = np.flatnonzero(count > 1)
-        if not len(several):
-            return _Sources(code // 2, code % 2 == 1, np.zeros((0, 0), np.int64))
-        slots = np.arange(count.max())
+        log_of, flipped = np.divmod(source[start[:-1]], 2)
+        slots, several = np.arange(count.max(initial=0)), self.several
         table = np.where(
-            slots < count[several, None], source[np.minimum(start[several, None] + slots, len(source) - 1)], -1
+            slots < count[several, None], source[np.minimum(start[:-1][several, None] + slots, len(source) - 1)], -1
         )
         sums, which = np.unique(table, axis=0, return_inverse=True)
-        log_of, flipped = code // 2, code % 2 == 1
-        log_of[several], flipped[several] = n_tables + which.ravel(), False
-        return _Sources(log_of, flipped, sums)
-
-
-class _Sources(NamedTuple):
-    log_of: np.ndarray  # (P,)
-    flipped: np.ndarray  # (P,)
-    sums: np.ndarray  # (sums, most factors of a pair), 2 table + flipped, -1 where there are fewer
+        log_of[several], flipped[several] = n_tables + which.ravel(), 0
+        return Sources(log_of, flipped == 1, sums)
 
 
 def _cut_large(
-    offsets: np.ndarray, order: np.ndarray, low: np.ndarray, high: np.ndarray, least: int
+    offsets: np.ndarray, order: np.ndarray, low: np.ndarray, high: np.ndarray, least: float
 ) -> dict[int, list[tuple[int, int]]]:
     """Return the ranges of positions of each large graph that can be cut, and order its nodes by them."""
     large = np.flatnonzero(np.diff(offsets) >= least)
