@@ -98,15 +98,12 @@ class Sample(Protocol):
         """Return the likelihood of the data in the coefficients of some terms."""
 
 
-class DeviceInference(Protocol):
-    """A place away from the host where the potentials of new data stay and are inferred."""
-
-    @property
-    def family(self) -> LabelFamily:
-        """The family that infers them there."""
+class DeviceFamily(LabelFamily):
+    """A family whose potentials are computed and stay away from the host, where they are inferred."""
 
     def scores(self, expansion: Expansion, inputs: Matrix) -> Any:
         """Return k(x, B) alpha for each row of inputs, (n, q), there."""
+        raise NotImplementedError(f"{type(self).__name__} must define scores(expansion, inputs)")
 
 
 class Engine(BaseEstimator):
@@ -133,6 +130,6 @@ class Engine(BaseEstimator):
         """Return k(x, B) alpha of new inputs, (n, q), on the host; ``expansion.placed`` keeps copies elsewhere."""
         return expansion.scores(inputs)
 
-    def device_inference(self, family: LabelFamily) -> DeviceInference | None:
-        """Return a family that infers new data where their kernels are computed; None for the host."""
+    def device_inference(self, family: LabelFamily) -> DeviceFamily | None:
+        """Return the family that infers new data where their kernels are computed; None for the host."""
         return None

@@ -158,6 +158,14 @@ class LocalSample:
             return listed_support(labellings, clique.n_configurations(n_labels), clique.least_weight)
         return observed_support(features, labellings, clique.n_configurations(n_labels), clique.least_weight)
 
+    def panel(self, name: str, clique: CliqueSet, kernel: Kernel, inputs: Matrix, capacity: int) -> PanelCholesky:
+        """Return a panel of inputs in memory, or with its columns elsewhere; MemoryError if it cannot fit."""
+        inputs, precision = self.precise(inputs, capacity)
+        plan = self.memory_plan(name, clique, inputs.shape[0], capacity, precision)
+        if plan is None or plan.keep == "memory":
+            check_features_fit(name, inputs.shape[0], capacity, precision)
+        return PanelCholesky(kernel, inputs, capacity, precision, None if plan is None else plan.columns())
+
     def memory_plan(
         self, name: str, clique: CliqueSet, n_rows: int, rank: int, precision: np.dtype, known: bool = False
     ) -> FeaturePlan | None:
@@ -203,9 +211,5 @@ class LocalView:
         check_positive_semidefinite(kernel, self.inputs, random)
 
     def panel(self, kernel: Kernel, capacity: int) -> PanelCholesky:
-        """Return a panel in memory, or with its columns elsewhere; MemoryError if it cannot fit."""
-        inputs, precision = self._sample.precise(self.inputs, capacity)
-        plan = self._sample.memory_plan(self._name, self._clique, self.n_rows, capacity, precision)
-        if plan is None or plan.keep == "memory":
-            check_features_fit(self._name, self.n_rows, capacity, precision)
-        return PanelCholesky(kernel, inputs, capacity, precision, None if plan is None else plan.columns())
+        """Return an empty panel for the columns of a basis; MemoryError if it cannot fit."""
+        return self._sample.panel(self._name, self._clique, kernel, self.inputs, capacity)

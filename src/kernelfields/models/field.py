@@ -99,7 +99,7 @@ class Field:
         kernels = any(term.has_pivots and term.support is None for term in self.terms)
         there = place.device_inference(family) if place is not None and kernels else None
         if there is not None:
-            return there.family, self.potentials(data, there.family, workers, there)
+            return there, self.potentials(data, there, workers, there)
         return family, self.potentials(data, family, workers, place)
 
     def _listed_potentials(

@@ -17,7 +17,7 @@ from kernelfields.numerics.registry import SETTINGS
 if TYPE_CHECKING:
     import torch
 
-    from kernelfields.engines.torch.family import DeviceChains
+    from kernelfields.engines.torch.family import AnsweredChains
     from kernelfields.engines.torch.sample import TorchSample
 
 
@@ -72,15 +72,15 @@ class Torch(Engine):
 
         return device_expansion(expansion, self.resolved_device()).scores(inputs)
 
-    def device_inference(self, family: LabelFamily) -> DeviceChains | None:
-        """Return the device for chains whose neighbours meet; the host for others, and if no device was named."""
+    def device_inference(self, family: LabelFamily) -> AnsweredChains | None:
+        """Return the family of chains whose neighbours meet; None for others, and if no device was named."""
         device = self.resolved_device()
         asked_for = device.type != "cpu" or self.device is not None
         if not asked_for or not isinstance(family, ChainFamily) or isinstance(family, ListFamily):
             return None
-        from kernelfields.engines.torch.family import DeviceChains
+        from kernelfields.engines.torch.family import AnsweredChains
 
-        return DeviceChains(family, device)
+        return AnsweredChains(family.offsets, family.n_labels, tied=family.tied, base=family.base, device=device)
 
 
 def cuda_is_there() -> bool:

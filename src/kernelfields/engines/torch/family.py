@@ -24,6 +24,7 @@ import numpy as np
 import torch
 
 from kernelfields.basis.subspace import Expansion
+from kernelfields.engines.engine import DeviceFamily
 from kernelfields.engines.torch.chains import TorchChainMember, TorchPotentials, check_chain_arrays
 from kernelfields.engines.torch.rows import device_expansion
 from kernelfields.engines.torch.steps import CompensatedSum, DeviceSteps, StepOrder, shift_to_zero
@@ -233,7 +234,7 @@ class HostMember(Member):
         return self._on_host.entropy()
 
 
-class AnsweredChains(TorchChainFamily):
+class AnsweredChains(TorchChainFamily, DeviceFamily):
     """Chains whose potentials are on a device, where marginals and best labellings are computed; answers are arrays.
 
     For other questions the potentials are copied to the host.
@@ -265,13 +266,6 @@ class AnsweredChains(TorchChainFamily):
         """Return the score of a labelling of each sequence, (S,), on the host."""
         return super().label_scores(self.host_potentials(potentials), labels)
 
-
-class DeviceChains:
-    """Where the potentials of new chains are computed and stay."""
-
-    def __init__(self, family: ChainFamily, device: torch.device):
-        self.family = AnsweredChains(family.offsets, family.n_labels, tied=family.tied, base=family.base, device=device)
-
     def scores(self, expansion: Expansion, inputs: Matrix) -> torch.Tensor:
         """Return k(x, B) alpha for each row of inputs, (n, q), on the device."""
-        return device_expansion(expansion, self.family.device).scores_there(inputs)
+        return device_expansion(expansion, self.device).scores_there(inputs)

@@ -62,9 +62,10 @@ class TorchSample(LocalSample):
         super().__init__(data, spec, settings)
         self.device = device
 
-    def view(self, name: str, clique: CliqueSet) -> TorchView:
-        """Return what the cliques of a set see."""
-        return TorchView(self, name, clique)
+    def panel(self, name: str, clique: CliqueSet, kernel: Kernel, inputs: Any, capacity: int) -> TorchPanel:
+        """Return a panel of inputs whose columns grow on the device."""
+        inputs, precision = self.precise(inputs, capacity)
+        return TorchPanel(kernel, inputs, capacity, precision, self.device)
 
     def design(self, term: Term, view: LocalView | None = None, panel: PanelCholesky | None = None) -> LocalDesign:
         """Return a term on the data, its table on the device."""
@@ -124,17 +125,6 @@ class TorchSample(LocalSample):
         )
         check_tables_fit(family)
         return TorchDatafit(labelled_objective(family, self.data, Workers(1)), local)
-
-
-class TorchView(LocalView):
-    """Rows of inputs that the cliques of a set see; the panel of their basis grows on the device."""
-
-    _sample: TorchSample
-
-    def panel(self, kernel: Kernel, capacity: int) -> TorchPanel:
-        """Return a panel whose columns grow on the device."""
-        inputs, precision = self._sample.precise(self.inputs, capacity)
-        return TorchPanel(kernel, inputs, capacity, precision, self._sample.device)
 
 
 class TorchDatafit(Datafit):
