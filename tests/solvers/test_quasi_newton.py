@@ -50,7 +50,12 @@ def test_steps_satisfy_the_secant_equation(posterior):
 def test_steps_that_are_kept_take_256_mebibytes_at_most_but_eight_are_kept(size, pairs):
     """Two vectors of doubles for each step: 16 million bytes for a million coefficients."""
     large = SimpleNamespace(
-        prefer_fused_passes=lambda: None, fused=False, dtype=np.dtype("float64"), metric=None, size=size, usual_pairs=40
+        prefer_fused_passes=lambda: None,
+        fused=False,
+        dtype=np.dtype("float64"),
+        metric=None,
+        size=size,
+        datafit=SimpleNamespace(usual_pairs=40),
     )
     rule = LBFGS()
     rule.prepare(large)
