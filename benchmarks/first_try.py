@@ -437,7 +437,8 @@ def page() -> None:
         "What a newcomer gets: estimators as they are made, `ChainCRF()` and no more, on inputs as they come (words, "
         "feature dicts of neighbouring residues, columns of sensors). Everything is chosen on training data; figures "
         "are those of test parts, single runs. Before: version 0.2.0 as of commit 2b0753f. CPU seconds are those of "
-        "all threads together, from reading the files to the predictions; memory is the peak of the process."
+        "all threads together, from reading the files to the predictions; memory is the peak of the process. Sets that "
+        "are not in the table were not run for it: the command measures them."
     )
     found = {(row["version"], row["task"], row["how"]): row for row in rows}
     table = []
