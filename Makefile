@@ -31,7 +31,7 @@ demo: $(STAMP)
 	$(BIN)/python examples/digits_demo.py
 
 test: $(STAMP)
-	$(PYTEST) $(addprefix --ignore=,$(CAMPAIGNS))
+	$(PYTEST) -m "not slow" $(addprefix --ignore=,$(CAMPAIGNS))
 
 $(EXTRAS): $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
@@ -39,6 +39,7 @@ $(EXTRAS): $(STAMP)
 	@touch $(EXTRAS)
 
 test-all: test $(EXTRAS)
+	$(PYTEST) -m slow $(addprefix --ignore=,$(EXTRA_TESTS) $(CAMPAIGNS))
 	$(PYTEST) $(sort $(EXTRA_TESTS) $(CAMPAIGNS))
 
 $(DOCS): $(STAMP)

@@ -63,6 +63,7 @@ def pair_law(gram):
     return law
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block_size", [1, 2, 6])
 def test_random_pivots_follow_the_law_of_drawing_one_at_a_time(block_size):
     gram = five_points()

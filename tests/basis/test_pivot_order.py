@@ -15,6 +15,7 @@ def smooth_inputs(n_inputs=2000):
     return np.tanh(np.random.default_rng(0).normal(size=(n_inputs, 3)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("basis", [RandomCholesky(), Uniform(), GreedyCholesky(), AllPoints()], ids=repr)
 @pytest.mark.parametrize("seed", [0, 1])
 def test_float32_columns_reproduce_the_gram_matrix_whatever_the_order(basis, seed):

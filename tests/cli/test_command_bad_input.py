@@ -101,6 +101,7 @@ FILES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["train", "predict", "evaluate", "certify", "convert", "explain", "dev"])
 @pytest.mark.parametrize(("name", "message"), FILES, ids=[name for name, _ in FILES])
 def test_a_file_that_cannot_be_read_is_named_with_line_and_column(folder, command, name, message):
@@ -253,6 +254,7 @@ def test_a_full_disk_leaves_nothing_half_written(folder, monkeypatch, arguments)
     assert "cannot write the file: No space left on device" in error
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="/dev/full is a disk that is always full")
 def test_a_full_standard_output_is_named(folder):
     command = [sys.executable, "-m", "kernelfields.cli", "convert", "train.conll", "-", "--to", "crfsuite", "-q"]
@@ -307,6 +309,7 @@ def may_mount():
     return unshare and os.path.isdir("/mnt") and subprocess.run(probe, capture_output=True).returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not may_mount(), reason="a small disk of our own needs the right to mount one")
 def test_a_disk_that_is_really_full_and_one_that_is_really_read_only(folder):
     write_columns_file(folder / "many.conll", sentences(200))

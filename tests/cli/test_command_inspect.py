@@ -96,6 +96,7 @@ def test_the_report_of_a_training_run(models):
         assert words in page.text
 
 
+@pytest.mark.slow
 def test_reports_show_fewer_of_long_sequences_of_words_and_time_lines_of_numbers(tmp_path):
     arguments = ["-m", tmp_path / "m", "--report", tmp_path / "r.html", "-q"]
     for length, shown in ((250, 2), (10, 12)):
@@ -122,6 +123,7 @@ def test_the_report_of_an_evaluation(models, tmp_path):
     assert result.stdout == run(*arguments).stdout
 
 
+@pytest.mark.slow
 def test_the_report_of_a_search(tmp_path):
     path = write_npz_file(tmp_path / "train.npz")
     search = ["--search", "--kernel", "linear", "--prior-variances", "0.1,1", "--folds", "2"]

@@ -140,6 +140,7 @@ def wait_for(path, process):
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_a_killed_process_goes_on_to_the_same_optimum(folder):
     """kill -9 in the middle of a fit; see also the checkpoints of ChainCRF itself."""
     fully = json.loads(run("train", "train.conll", *TIGHT, "-q", "--json", "-m", "full.safetensors").stdout)
@@ -175,6 +176,7 @@ def test_a_checkpoint_that_cannot_be_removed_is_a_warning(folder, monkeypatch):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for single processes")
 def test_a_real_ctrl_c(folder):
     checkpoint = ["--checkpoint", "run.checkpoint", "--checkpoint-seconds", "0"]

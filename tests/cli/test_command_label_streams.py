@@ -35,6 +35,7 @@ def test_documents_hold_one_position_each(folder):
         assert document["marginals"] == pytest.approx(sequence["marginals"][document["position"]], abs=1e-12)
 
 
+@pytest.mark.slow
 def test_lines_are_written_before_the_sequence_ends(folder):
     arguments = [sys.executable, "-m", "kernelfields.cli", "predict", "one.model", "--stream", "--lag", "2", "-q"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "bufsize": 1}

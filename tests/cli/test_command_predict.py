@@ -144,6 +144,7 @@ def test_scaled_inputs_are_scaled_as_in_training_by_the_model_itself(models):
     assert trained.crf.score(file.X, file.y) == expected > 0.7
 
 
+@pytest.mark.slow
 def test_pipes_in_another_process(models):
     text = (models / "test.conll").read_bytes()
     command = [sys.executable, "-m", "kernelfields.cli", "predict", str(models / "conll.model"), "-", "-q"]

@@ -132,6 +132,7 @@ def test_every_command_answers_by_segments(inside, arguments, shown):
     assert shown in run(*arguments).stdout
 
 
+@pytest.mark.slow
 def test_reports_show_segments(inside, tmp_path):
     run("evaluate", "words.model", "words.conll", "--resamples", "0", "--report", tmp_path / "page.html", "-q")
     assert "SegmentCRF" in (tmp_path / "page.html").read_text(encoding="utf-8")

@@ -45,6 +45,7 @@ def in_shell(folder, line, buffered=True, start="-m kernelfields.cli"):
 
 
 # What is buffered fails at the end, what is not fails at once.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "buffered"),
     [
@@ -61,28 +62,33 @@ def test_help_that_cannot_be_written_is_one_line(folder, command, buffered):
 
 
 # Of commands that write, and read, in the same way the one that starts soonest.
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["predict one.model train.conll", "convert train.conll - --to crfsuite"])
 def test_standard_output_that_is_closed(folder, command):
     assert in_shell(folder, f"{command} -q >&-") == (2, "", CLOSED)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["predict one.model", "convert - out.crfsuite --from columns"])
 def test_standard_input_that_is_closed(folder, command):
     assert in_shell(folder, f"{command} -q <&-") == (2, "", "error: standard input: cannot read: Bad file descriptor\n")
 
 
+@pytest.mark.slow
 def test_closed_streams_that_nothing_needs_are_no_matter(folder):
     assert in_shell(folder, "convert train.conll out.crfsuite <&- >&- 2>&-") == (0, "", "")
     code, output, messages = in_shell(folder, "--version <&- 2>&-")
     assert (code, output, messages) == (0, f"kernelfields {kernelfields.__version__}\n", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("buffered", [True, False])
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="/dev/full is a disk that is always full")
 def test_messages_that_cannot_be_written_are_an_exit_code(folder, buffered):
     assert in_shell(folder, "convert train.conll - --to crfsuite >/dev/full 2>/dev/full", buffered)[0] == 2
 
 
+@pytest.mark.slow
 def test_a_reader_that_has_had_enough_is_no_error(folder):
     line = '{ "$0" -m kernelfields.cli convert many.conll - --to crfsuite -q; echo $? >&2; } | head -n 1'
     shell = subprocess.run(["sh", "-c", line, sys.executable], cwd=folder, capture_output=True, text=True, check=True)
@@ -90,6 +96,7 @@ def test_a_reader_that_has_had_enough_is_no_error(folder):
     assert shell.stderr == "1\n"  # the file is larger than what a pipe holds
 
 
+@pytest.mark.slow
 def test_a_device_without_torch_is_one_line(folder):
     code, output, messages = in_shell(folder, "train train.conll -m out.model -q --device cuda", start='-c "$1"')
     assert (code, output) == (2, "")

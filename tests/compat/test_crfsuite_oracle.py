@@ -64,6 +64,7 @@ def marginals_of(tagger, sequence, classes):
     return [[tagger.marginal(label, t) for label in classes] for t in range(len(sequence))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data", DATA)
 @pytest.mark.parametrize(
     "parameters",

@@ -146,6 +146,7 @@ PROGRAM = """
 """
 
 
+@pytest.mark.slow
 def test_a_killed_process_leaves_a_sound_file_to_go_on_from(tmp_path):
     path = tmp_path / "model"
     command = [sys.executable, "-c", textwrap.dedent(PROGRAM), str(Path(__file__).parents[2]), str(path)]

@@ -42,6 +42,7 @@ def test_an_outlier_does_not_blind_a_polynomial_field():
     assert crf.score(X, y) > plain - 0.1
 
 
+@pytest.mark.slow
 def test_two_hundred_labels():
     random = np.random.default_rng(0)
     inputs = [random.normal(size=(10, 5)) for _ in range(40)]

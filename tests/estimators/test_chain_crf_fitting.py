@@ -43,6 +43,7 @@ def test_fitting_leaves_the_global_generator_alone():
     np.testing.assert_array_equal(np.random.get_state()[1], expected)  # noqa: NPY002
 
 
+@pytest.mark.slow
 def test_the_number_of_threads_does_not_change_the_field():
     many, labels = labelled_sequences(n_sequences=500, n_features=2, n_labels=5, longest=9, seed=1)
     crf = ChainCRF(RBF(gamma=0.5), rank=15, random_state=0, max_iter=500)

@@ -120,6 +120,7 @@ PROGRAM = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for single processes")
 def test_a_real_signal_in_another_process():
     with subprocess.Popen(

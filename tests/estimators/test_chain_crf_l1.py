@@ -103,6 +103,7 @@ def test_a_vanishing_l1_is_none():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PENALTIES)
 @pytest.mark.parametrize("scope", ["span", "rkhs"])
 def test_certificates_hold_the_best_value(name, scope):
@@ -138,6 +139,7 @@ def test_certificates_of_random_problems(seed, support, l1, prior_variance):
         assert not np.isnan(certificate.relative_gap)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["lbfgs", "sgd+lbfgs"])
 @pytest.mark.parametrize(
     ("c1", "c2"), [(0.0, 1.0), (0.1, 0.1), (0.5, 0.05), (1.0, 1.0), (2.0, 0.0), (0.3, 0.0)], ids=str
@@ -178,6 +180,7 @@ def test_solvers_agree():
     np.testing.assert_allclose(plain.solution_.theta, started.solution_.theta, atol=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inputs", [STRINGS, X, [sp.csr_array(x) for x in X]], ids=["strings", "dense", "sparse"])
 @pytest.mark.parametrize("support", ["all", "observed"])
 @pytest.mark.parametrize("solver", ["auto", "lbfgs", "sgd+lbfgs"])

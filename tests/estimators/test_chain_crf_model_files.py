@@ -115,6 +115,7 @@ def test_a_loaded_model_answers_bit_for_bit(name, tmp_path):
     assert checksum(tmp_path / "again") == checksum(tmp_path / "model")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_a_loaded_model_can_be_fitted_again(name, tmp_path):
     crf, inputs, labels = MODELS[name]

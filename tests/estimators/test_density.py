@@ -78,6 +78,7 @@ def test_proposition_1_moments_are_derivatives_of_the_log_partition():
         np.testing.assert_allclose(second, covariance[i, i], atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", [RBF(30.0), Matern(1.5, 0.2), Laplacian(4.0), Linear()], ids=repr)
 @pytest.mark.parametrize("base_measure", ["uniform", "gaussian", lambda X: -np.abs(X[:, 0] - 1.5)])
 def test_densities_integrate_to_one_within_the_stated_error(kernel, base_measure):

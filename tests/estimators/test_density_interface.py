@@ -17,6 +17,7 @@ X = np.random.default_rng(0).beta(2, 4, size=(80, 1))
 UNIT = [[0.0, 1.0]]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the log partition may be wrong")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 def test_scikit_learns_checks_pass():

@@ -105,6 +105,7 @@ def test_labels_outside_those_of_the_fit_are_named(ask):
         getattr(fitted(), ask)(X, [y[0], ["a", "b", "c", "b"], y[2]])
 
 
+@pytest.mark.slow
 def test_a_treewidth_that_does_not_fit_says_width_memory_and_alternatives():
     X, y = [(nodes(900), grid_edges(30, 30))], [np.tile(["a", "b", "c", "d", "e", "f"], 150)]
     with pytest.raises(MemoryError, match=r"graph 0, width \d+ or more, 6 labels\), so .* GiB .*\"trw\", \"loopy\""):

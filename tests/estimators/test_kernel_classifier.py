@@ -29,6 +29,7 @@ def scaled(X):
 
 
 # Checks that need pandas are skipped with a warning where it is not installed.
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Skipping check:sklearn.exceptions.SkipTestWarning")
 @pytest.mark.parametrize("parameters", [{}, {"kernel": "linear"}, {"rank": 5}, {"class_weight": "balanced"}], ids=str)
 def test_scikit_learns_checks_pass(parameters):

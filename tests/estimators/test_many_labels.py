@@ -69,6 +69,7 @@ def test_lists_and_masks_fit_and_predict_alike(tagged, support, monkeypatch):
     np.testing.assert_allclose(entropy, other[5], atol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("constraints", [None, [("t00", "t01"), ("t05", "t05")]])
 @pytest.mark.parametrize("listed", [True, False])
 def test_fused_passes_have_the_gradient_of_the_likelihood(tagged, constraints, listed, monkeypatch):

@@ -130,6 +130,7 @@ def test_edges_find_what_the_labels_hide_from_each_other():
     assert crf.log_likelihood(X, Y) > fitted(label_graph="none").log_likelihood(X, Y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["lbfgs", "newton-cg", "newton", "block-jacobi", "subspace"])
 def test_all_solvers_reach_the_same_value(solver):
     crf = MultiLabelCRF(RBF(0.3), rank=15, solver=solver, tol=1e-5, max_iter=500, random_state=0).fit(X, Y)

@@ -46,6 +46,7 @@ EXPECTED_FAILURES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     sklearn.__version__.startswith("1.6."), reason="the checks of scikit-learn 1.6 pass three classes in one column"
 )

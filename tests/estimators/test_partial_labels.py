@@ -247,6 +247,7 @@ def test_targets_in_searches_of_scikit_learn_and_in_batches():
             hard.partial_fit(X[:3], gaps)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*MEETING, "segments"])
 def test_newton_steps_and_entropies_of_every_family(name):
     some, gaps = [x[:4] for x in X[:8]], [labels[:4] for labels in with_gaps(Y[:8], 0.7)]

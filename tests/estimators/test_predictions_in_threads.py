@@ -63,6 +63,7 @@ def same(one, other):
     return np.array_equal(one, other) if isinstance(one, np.ndarray) else one == other
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*stopped:sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", MODELS)
 def test_threads_get_the_answers_of_one_thread(name, tmp_path):

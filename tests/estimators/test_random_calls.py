@@ -11,6 +11,7 @@ from benchmarks.fuzzing.campaign import make_case
 from benchmarks.fuzzing.verdicts import FAILED, SOUND, judge
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", calls.NAMES)
 def test_random_calls_are_refused_or_answered(name):
     target = make_target(name)

@@ -41,6 +41,7 @@ def test_where_a_ring_is_cut_open_changes_nothing(sample, fitted, name):
     np.testing.assert_allclose(again.transitions_, fitted["linear"].transitions_, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FIELDS)
 def test_answers_by_enumeration(sample, fitted, name):
     ring, x = fitted[name], sample[0][3]

@@ -118,6 +118,7 @@ def conlleval_spans(labels):
     return spans
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.lists(st.sampled_from(["O", *(f"{tag}-{kind}" for tag in "BIES" for kind in "XY")]))))
 def test_spans_agree_with_the_rules_one_by_one_and_do_not_cross_sequences(sequences):

@@ -96,6 +96,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(document=st.dictionaries(st.text(max_size=4) | st.sampled_from(["$array", "$dict"]), VALUES, max_size=3))
 def test_any_document_survives(path, document):

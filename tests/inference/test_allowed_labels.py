@@ -93,6 +93,7 @@ def listed_forms(edge, lists, large=2):
     return edge.reshape(-1)[steps.outcomes], [steps, blocks]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scale", "forbid"), [(1.0, 0.0), (1.0, 0.5), (300.0, 0.0), (300.0, 0.3)])
 @pytest.mark.parametrize("large", [1, 4, 10_000])
 def test_steps_with_a_score_alone_have_the_marginals_of_a_table(scale, forbid, large):

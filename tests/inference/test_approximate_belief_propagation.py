@@ -280,6 +280,7 @@ def test_a_graph_without_small_separators_stays_whole():
     assert cut_apart(np.arange(300), *ends.T) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["trw", "loopy"])
 def test_a_graph_in_parts_is_swept_to_the_same_marginals_with_any_number_of_threads(method):
     rng = np.random.default_rng(1)

@@ -37,6 +37,7 @@ def enumerated(offsets, members, n_labels, node, factors, **options):
     return GraphEnumeration(offsets, members, n_labels).infer(node, factors, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("forbidden", [0.0, 0.1])
 @pytest.mark.parametrize("spread", [0.3, 2.0, 40.0])
 def test_the_bounds_hold_after_any_number_of_sweeps(spread, forbidden):
@@ -68,6 +69,7 @@ def test_the_bounds_hold_after_any_number_of_sweeps(spread, forbidden):
     assert n_feasible >= 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["trw", "mean-field"])
 def test_more_sweeps_never_make_a_bound_worse(method):
     options, sign = (TreeReweighted, 1) if method == "trw" else (MeanField, -1)

@@ -30,6 +30,7 @@ def assert_equal_to(oracle, d_marginals, d_pairs, beliefs, directions, position_
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=atol)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize("forbidden", [0.0, 0.2])

@@ -87,6 +87,7 @@ def test_the_compiled_pass_is_the_sum_over_labellings(spread, forbidden, tied):
     assert compared >= 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spread", [1.0, 2000.0])
 def test_long_chains_lose_no_digits(spread):
     rng = np.random.default_rng(0)

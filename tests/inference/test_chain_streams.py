@@ -40,6 +40,7 @@ def streamed(stream, node, edge, sizes=(), last=None):
     return np.concatenate(labels), np.concatenate(marginals)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize("lag", [0, 1, 2, 7, np.inf])
 def test_answers_are_enumerated_probabilities_given_what_has_come(lag, tied):
@@ -65,6 +66,7 @@ def test_groups_see_what_has_come_when_they_are_complete(every):
         assert np.allclose(marginals[t], marginals_of(node[:seen], edge)[t], rtol=0, atol=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jointly", [False, True])
 @pytest.mark.parametrize("lag", [0, 3, np.inf])
 @pytest.mark.parametrize("every", [1, 4])

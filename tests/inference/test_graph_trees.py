@@ -18,6 +18,7 @@ from tests.oracles.log_domain import reference_beliefs
 from tests.samples import faint_chain
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spread", [1.0, 50.0, 5000.0])
 @pytest.mark.parametrize("forbidden", [0.0, 0.15])
 def test_equal_to_enumeration_on_random_forests(spread, forbidden):

@@ -68,6 +68,7 @@ def assert_equal_to_enumeration(plan, rng, node, factors, weights):
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("all_tied", [True, False])
 @pytest.mark.parametrize("spread", [1.0, 50.0, 5000.0])
 @pytest.mark.parametrize("forbidden", [0.0, 0.15])

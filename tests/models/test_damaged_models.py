@@ -21,6 +21,7 @@ X, Y = labelled_sequences()
 ROWS, LABELS = np.concatenate(X), np.concatenate(Y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_damaged_files_are_refused_or_sound(kind):
     target = make_target(kind)
@@ -67,6 +68,7 @@ def kernel_nested(levels):
     return spec
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("place", "value", "message"),
     [

@@ -57,6 +57,7 @@ def pushed(stream, rows, size=1):
     return [label for each in answers for label in each.labels], np.concatenate([each.marginals for each in answers])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 4, 23])
 def test_without_a_limit_to_the_lag_answers_are_those_of_the_sequence(crf, size):
     for rows in (LONG, LONG[:1], LONG[:2]):

@@ -159,6 +159,7 @@ def units(n_samples=300, seed=0):
     return table * [1.0, 40.0, 1e4], (table[:, 0] > 0).astype(int)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kernel", "data", "scaled"),
     [(kernel, noise_beside(), False) for kernel in ("auto", "linear", "rbf", Linear(), "cosine")]
@@ -205,6 +206,7 @@ def curve(n_samples, frequency):
     return X, (np.sin(frequency * X[:, 0]) > 0).astype(int)
 
 
+@pytest.mark.slow
 def test_the_rank_is_the_usual_one_only_where_likelihood_still_rises_with_it():
     random = np.random.default_rng(0)
     slow, labels = curve(2500, 5.0)
@@ -249,6 +251,7 @@ def test_decoding_under_constraints_is_judged_by_right_labels():
     np.testing.assert_array_equal(by_default, np.concatenate(crf.predict(X, decode=crf.choices_.chosen["decode"])))
 
 
+@pytest.mark.slow
 def test_a_usual_fit_ends_where_a_thousandth_of_a_nat_a_position_is_left():
     X, y = strong(200)
     usual = ChainCRF("rbf", prior_variance=1e4, solver="lbfgs").fit(X, y)

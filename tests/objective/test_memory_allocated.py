@@ -28,6 +28,7 @@ def peak_of(work):
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_rows", "rank", "dtype"), [(20_000, 200, np.float64), (3000, 500, np.float32)])
 def test_features_in_memory_take_what_their_plan_says(n_rows, rank, dtype):
     X = np.random.default_rng(0).normal(size=(n_rows, 3)).astype(dtype)
@@ -44,6 +45,7 @@ def test_features_in_memory_take_what_their_plan_says(n_rows, rank, dtype):
     assert plan.memory_bytes < 2 * peak + 64 * 2**20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_labels", "tied"), [(5, True), (30, True), (8, False)])
 def test_a_fit_takes_what_potentials_and_solver_are_said_to(n_labels, tied):
     chains = random_chains(lengths=(20,) * 300, n_labels=n_labels, n_features=4)

@@ -98,6 +98,7 @@ def random_walk(posterior, n_points, seed=0):
         theta = np.sign(moved) * np.maximum(np.abs(moved) - step * posterior.l1, 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("problem", PROBLEMS)
 @pytest.mark.parametrize("seed", range(3))
 def test_below_the_minimum_and_never_falling(problem, seed):

@@ -31,6 +31,7 @@ def defined_names(path):
     return names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "path"), REFERENCES)
 def test_what_the_page_names_exists(name, path):
     assert (ROOT / path).is_file(), f"docs/paper.md names {path}, which does not exist"

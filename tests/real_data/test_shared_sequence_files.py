@@ -18,6 +18,7 @@ def there(*parts):
         pytest.skip(str(missing))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("parts", "sequences", "rows"),
     [

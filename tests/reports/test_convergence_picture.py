@@ -53,6 +53,7 @@ def test_the_picture_says_what_it_shows():
     assert "pass 1.5: relative gap 0.5" in titles(svg)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("values", "bounds"),
     [
@@ -80,6 +81,7 @@ def test_degenerate_histories_are_drawn(values, bounds):
         assert high >= max(values)
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None)
 @given(st.lists(st.tuples(st.floats(1e-9, 1e15), st.floats(-1e300, 1e15)), min_size=1, max_size=8))
 def test_any_history_is_drawn(pairs):

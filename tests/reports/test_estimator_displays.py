@@ -160,6 +160,7 @@ def test_hostile_labels_are_escaped():
         assert any(HOSTILE[0] in str(each.get("title")) or HOSTILE[0] in page.text for _, each in page.tags)
 
 
+@pytest.mark.slow
 def test_the_gallery_has_all_its_pictures(tmp_path, capsys, monkeypatch):
     monkeypatch.syspath_prepend(Path(__file__).resolve().parents[2] / "examples")
     import report_gallery

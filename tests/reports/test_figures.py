@@ -262,6 +262,7 @@ def test_decades_end_at_powers_of_ten():
     assert decade_words(1234.0) == "1,234"
 
 
+@pytest.mark.slow
 def test_matplotlib_and_jinja2_load_when_something_is_drawn():
     code = """
 import sys

@@ -72,6 +72,7 @@ def document():
     return report_page("Report", **parts, sequences=[long, unbroken])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [1200, 600])
 def test_a_report_fits_the_window(document, tmp_path, width):
     measured, complaints = opened(document, tmp_path, width)

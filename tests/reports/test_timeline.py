@@ -111,6 +111,7 @@ def test_segments_are_bands_of_their_own():
     assert "opacity" not in bands[1].get("style")
 
 
+@pytest.mark.slow
 def test_the_size_of_the_picture_is_bounded():
     sequence = series(length=40_000, change=1)
     document = sequence._repr_html_()

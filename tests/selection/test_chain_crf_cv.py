@@ -38,6 +38,7 @@ def entity_f1(estimator, X, y):
     return entity_f1_score(y, estimator.predict(X), scheme="bio")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scoring", "peer", "inputs", "labels"),
     [

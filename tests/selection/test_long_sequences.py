@@ -109,6 +109,7 @@ def test_sequences_are_cut_where_there_are_too_few_for_the_rungs():
     assert 25 <= longest(10_000) < 50
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("constraints", "labels", "scoring"), [(None, y, "log_likelihood"), ("bio", TAGS, "accuracy")], ids=["free", "bio"]
 )

@@ -55,6 +55,7 @@ SEARCHES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SEARCHES)
 def test_the_search_of_one_estimator_is_the_search_of_all(name):
     kind, estimator, data, least = SEARCHES[name]
@@ -317,6 +318,7 @@ def test_weights_are_repetitions(check):
 WEIGHED = [("chains", "log_likelihood"), ("chains", "accuracy"), ("graphs", "accuracy")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "scoring"), [*WEIGHED, ("segments", "log_likelihood"), ("labels", "log_likelihood")])
 def test_items_of_weight_two_are_two_items(name, scoring):
     _, estimator, (X, y), _ = SEARCHES[name]

@@ -55,6 +55,7 @@ def test_the_best_candidate_so_far_is_kept():
     assert found.solution_.converged
 
 
+@pytest.mark.slow
 def test_a_rung_that_was_begun_counts_from_its_most_promising_candidates():
     settings = {"factor": 2, "min_sequences": 5}
     complete = search(0, **settings).fit(X, y)

@@ -60,6 +60,7 @@ def quick(name, **settings):
     return kind(clone(estimator).set_params(tol=1e-3), **{**QUICK, **settings}), data
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SEARCHES)
 def test_without_halving_it_is_a_grid_search(name):
     kind, estimator, (X, y), peer_score = SEARCHES[name]
@@ -201,6 +202,7 @@ def right_labels(estimator, X, y):
     return 1.0 - hamming_loss(y, estimator.predict(X))
 
 
+@pytest.mark.slow
 def test_scores_of_several_labels():
     kind, estimator, (X, Y), _ = SEARCHES["labels"]
     peers = {"micro_f1": micro_f1, "hamming": right_labels, "accuracy": "accuracy", "f1_macro": "f1_macro"}
@@ -234,6 +236,7 @@ def test_labels_share_features_and_pairs_have_variances_of_their_own(monkeypatch
     assert search.cv_results_["split0_test_score"][row] == pytest.approx(value, abs=5e-3)
 
 
+@pytest.mark.slow
 def test_pairs_that_are_learnt_are_learnt_in_every_fold():
     search, (X, Y) = quick("labels", cv=2)
     search.set_params(estimator__label_graph="learn").fit(X, Y)

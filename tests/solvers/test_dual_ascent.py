@@ -19,6 +19,7 @@ def ascent_of(engine):
     return dual_ascent(engine.stochastic_descent())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("field", [field for field in FIELDS if field != "no prior"])
 def test_coefficients_are_those_of_the_marginals_kept(field):
     chains = sparse_chains()

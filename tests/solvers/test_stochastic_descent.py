@@ -102,6 +102,7 @@ CONSTRAINTS = {
 MASKS = {name: resolve_constraints(each, np.arange(L)) for name, each in CONSTRAINTS.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("field", "constraints"),
     [*((field, "none") for field in FIELDS), *(("observed", name) for name in MASKS if name != "none")],

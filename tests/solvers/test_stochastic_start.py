@@ -76,6 +76,7 @@ def tagging_posterior(
     return LogPosterior(chain_datafit(chains, designs, L, masks=masks, workers=Workers(1)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("observed", [True, False])
 def test_the_start_is_far_below_zero_and_the_end_is_the_same(observed):
     posterior = tagging_posterior(observed=observed)
@@ -103,6 +104,7 @@ def test_a_seed_decides_the_start():
     np.testing.assert_array_equal(drawn, starts[0])
 
 
+@pytest.mark.slow
 def test_epochs_count_as_passes():
     posterior = tagging_posterior()
     before = posterior.passes
@@ -221,6 +223,7 @@ def test_the_metric_lies_between_the_curvature_and_its_mean():
     np.testing.assert_array_equal(posterior.metric_at(point)[other], posterior.metric[other])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("l1", [0.0, 0.1])
 @pytest.mark.parametrize("name", ["lbfgs", "sgd+lbfgs"])
 @pytest.mark.parametrize("observed", [True, False])

@@ -60,6 +60,7 @@ def learnt(X, y, search, **parameters):
     return ChainCRF("linear", cliques=search, **parameters).fit(X, y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize(
     ("truth", "ranking", "expected"),
@@ -77,6 +78,7 @@ def test_the_true_cliques_come_first(seed, truth, ranking, expected):
     assert learnt(X, y, search).structure_path_.added == [expected]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tol", [1e-2, 1e-6])
 @pytest.mark.parametrize("variance", [0.05, 1.0])
 @pytest.mark.parametrize("seed", range(3))

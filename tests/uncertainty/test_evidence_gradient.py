@@ -101,6 +101,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_the_gradient_is_that_of_finite_differences(case):
     problem, logs = CASES[case]()
@@ -214,6 +215,7 @@ def test_a_mode_is_carried_to_other_pivots():
     np.testing.assert_allclose(new.apply(new.pivots, carried), expected, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_probes_estimate_the_same_gradient():
     exact, logs = CASES["softmax and bias"]()
     probed, _ = single_labels(

@@ -84,6 +84,7 @@ def test_lanczos_with_all_steps_agrees_with_the_dense_factor(build):
         assert trace == pytest.approx(np.trace(covariance[block.rows, block.rows]), rel=0.25)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["exact", "lanczos"])
 def test_samples_have_the_covariance_of_the_gaussian(method):
     posterior = single_posterior()

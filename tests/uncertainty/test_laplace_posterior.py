@@ -45,6 +45,7 @@ def pair(name, variance, length):
 CASES = [("breast cancer", 4.0, 5.0), ("iris", 2.0, 1.5), ("digits", 6.0, 2.0), ("moons", 9.0, 0.7)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "variance", "length"), CASES)
 def test_mode_and_evidence_are_those_of_gaussian_process_classification(name, variance, length):
     X, y, ours, theirs = pair(name, variance, length)
@@ -58,6 +59,7 @@ def test_mode_and_evidence_are_those_of_gaussian_process_classification(name, va
     assert probed.value == pytest.approx(found.value, abs=4 * probed.standard_error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "variance", "length"), CASES)
 def test_probabilities_and_variances_are_those_of_gaussian_process_classification(name, variance, length):
     X, y, ours, theirs = pair(name, variance, length)

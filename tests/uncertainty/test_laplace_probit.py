@@ -136,6 +136,7 @@ def test_labels_that_meet_no_others_are_those_of_the_classifier():
     np.testing.assert_allclose(found, single.predict_proba(X, uncertainty="probit"), atol=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_true_stands_for_probit_which_keeps_labels_and_shrinks_odds(kind):
     crf, X, y, new, predict = fitted(kind)
@@ -153,6 +154,7 @@ def test_true_stands_for_probit_which_keeps_labels_and_shrinks_odds(kind):
     assert np.abs(sampled - found).mean() < 0.8 * np.abs(sampled - plain).mean()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ESTIMATORS)
 @pytest.mark.parametrize("method", ["exact", "lanczos"])
 def test_every_estimator_has_a_posterior_explicit_when_small_and_by_products_when_large(kind, method, tmp_path):
@@ -180,6 +182,7 @@ def test_every_estimator_has_a_posterior_explicit_when_small_and_by_products_whe
     assert np.abs(np.vstack(getattr(crf, predict)(new, uncertainty="sampling")) - before).max() > 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_variances_by_products_are_those_of_the_explicit_hessian(kind):
     crf, X, y, new, _ = fitted(kind)

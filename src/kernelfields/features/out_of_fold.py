@@ -71,8 +71,7 @@ class _Inputs:
             if len(table) != n_rows:
                 raise ValueError(f"X has {n_rows} rows, y {len(table)}")
             return table, np.all(np.isfinite(table), axis=1)
-        lengths = np.array([n_rows]) if self.is_table else np.diff(self.offsets)
-        codes, evidence, classes = read_labels([y] if self.is_table else y, None, lengths, self.nouns)
+        codes, evidence, classes = read_labels(y, None, np.diff(self.offsets), self.nouns)
         every = np.ones(n_rows, dtype=bool)
         return classes[codes], every if evidence is None or isinstance(evidence, SoftRows) else certain(evidence)
 
