@@ -39,7 +39,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score, roc_auc_score
 from sklearn.model_selection import KFold
 from sklearn.multioutput import MultiOutputClassifier
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from benchmarks.result_files import CHECKOUT, merge_results, read_results
@@ -130,13 +130,16 @@ def rfid(knowing: bool) -> Iterator[Found]:
         model.fit(np.vstack([X[i] for i in train]), np.concatenate([y[i] for i in train]))
         return [model.predict(X[i]) for i in test]
 
-    def field(crf: ChainCRF) -> Callable:
+    def field(crf: ChainCRF | Pipeline) -> Callable:
         return lambda train, test: crf.fit([X[i] for i in train], [y[i] for i in train]).predict([X[i] for i in test])
 
     crf = ChainCRF()
     tries = {"first try": field(crf)}
     if knowing:
-        tries |= {"random forest": forest}
+        from kernelfields import OutOfFold
+
+        inside = OutOfFold(RandomForestClassifier(200, random_state=0, n_jobs=-1))
+        tries |= {"random forest": forest, "field on the forest": field(make_pipeline(inside, ChainCRF()))}
     for name, predict in tries.items():
         true, predicted = [], []
         for train, test in KFold(5, shuffle=True, random_state=0).split(X):
