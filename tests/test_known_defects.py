@@ -541,6 +541,7 @@ def noisy_columns(n_samples=400, seed=0):
     return np.column_stack([informative, noise]), labels
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["classifier", "chains"])
 def test_d11_noise_of_small_spread_does_not_drown_good_columns(kind):
     X, y = noisy_columns()

@@ -244,6 +244,7 @@ def test_a_file_in_the_place_of_the_folder(folder, arguments):
     assert "there is no folder" in error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [each for each in OUTPUTS if "--checkpoint" not in each])
 def test_a_full_disk_leaves_nothing_half_written(folder, monkeypatch, arguments):
     def full(_):

@@ -40,6 +40,7 @@ def test_evaluation(crf, data):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_hyperparameter_optimisation(data):
     X_train, y_train, X_test, y_test = data
     crf = sklearn_crfsuite.CRF(algorithm="lbfgs", max_iterations=100, all_possible_transitions=True)

@@ -51,6 +51,7 @@ def fitted_answers():
     return answers_of(clone(FIELD).fit(X, Y))
 
 
+@pytest.mark.slow
 @forks
 def test_a_child_fits_and_predicts_as_its_parent_does():
     fitted = clone(FIELD).fit(X, Y)
@@ -59,6 +60,7 @@ def test_a_child_fits_and_predicts_as_its_parent_does():
     np.testing.assert_array_equal(in_a_fork(lambda: answers_of(fitted)), expected)
 
 
+@pytest.mark.slow
 @forks
 def test_a_child_of_a_fit_that_is_under_way_fits_as_well():
     found = []

@@ -59,6 +59,7 @@ PENALTIES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PENALTIES)
 def test_the_optimum_satisfies_the_subgradient_conditions(name):
     settings = PENALTIES[name]

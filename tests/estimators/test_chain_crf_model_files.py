@@ -93,6 +93,7 @@ def saved(tmp_path_factory):
     return crf, path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_a_loaded_model_answers_bit_for_bit(name, tmp_path):
     crf, inputs, labels = MODELS[name]

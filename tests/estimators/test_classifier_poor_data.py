@@ -12,6 +12,7 @@ from kernelfields.kernels.stationary import RBF
 BALANCED, UNEQUAL = np.repeat([0, 1], 20), np.repeat([0, 1], [10, 30])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("y", [BALANCED, UNEQUAL], ids=["balanced", "unequal"])
 @pytest.mark.parametrize("optimize", [None, "evidence"])
 @pytest.mark.parametrize(

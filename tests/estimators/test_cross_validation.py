@@ -29,6 +29,7 @@ def by_hand(estimator, inputs, cv, method):
     return answers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cv", [KFold(3, shuffle=True, random_state=0), LeaveOneOut()], ids=["3 folds", "one left out"])
 @pytest.mark.parametrize(("estimator", "inputs"), ESTIMATORS.values(), ids=ESTIMATORS)
 def test_cross_val_predict_gives_each_item_its_own_answer(estimator, inputs, cv):

@@ -24,6 +24,7 @@ def test_scikit_learns_checks_pass():
     check_estimator(ExponentialFamilyDensity(rank=20, quadrature="sobol", n_nodes=128))
 
 
+@pytest.mark.slow
 def test_grid_search_chooses_kernel_and_variance():
     search = GridSearchCV(
         ExponentialFamilyDensity(RBF(), box=UNIT),

@@ -144,6 +144,7 @@ def test_names_of_columns_are_kept():
     assert model.feature_names_in_.tolist() == ["a", "b", "c"]
 
 
+@pytest.mark.slow
 def test_scikit_learns_checks_pass():
     quick = FieldClustering(2, rank=10, n_init=1, random_state=0, max_iter=20)
     results = check_estimator(quick, on_fail=None, on_skip=None)

@@ -81,6 +81,7 @@ def test_the_fit_is_certified(crf):
     assert certificate.lower_bound <= crf.solution_.value
 
 
+@pytest.mark.slow
 def test_all_solvers_agree(crf):
     for solver in ("newton", "newton-cg", "block-jacobi", "subspace", "lbfgs"):
         other = ChainCRF(cliques=CLIQUES, solver=solver, tol=1e-6, max_iter=5000, random_state=0).fit(X, y)

@@ -86,6 +86,7 @@ def test_attributes_after_fit():
     assert not hasattr(crf, "feature_names_in_")
 
 
+@pytest.mark.slow
 def test_pipeline_and_grid_search():
     pipeline = make_pipeline(StandardScaler(), MultiLabelCRF(RBF(), rank=20, random_state=0))
     grid = {"multilabelcrf__prior_variance": [0.1, 1.0], "multilabelcrf__kernel__gamma": [0.1, 0.3]}
@@ -94,6 +95,7 @@ def test_pipeline_and_grid_search():
     assert search.score(10 * X + 5, Y) == accuracy_score(Y, search.predict(10 * X + 5))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_labels", [2, 4])
 def test_scorers_see_the_probabilities_of_the_labels(n_labels):
     crf, labels = MultiLabelCRF(RBF(0.3), rank=20, random_state=0), Y[:, :n_labels]

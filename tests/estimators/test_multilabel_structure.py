@@ -33,6 +33,7 @@ def test_the_true_pairs_are_learnt():
     assert crf.log_likelihood(X[300:], Y[300:]) > alone.log_likelihood(X[300:], Y[300:]) + 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_no_pair_brings_more_than_its_bound(seed):
     X, Y = dependent(seed, 80)
@@ -64,6 +65,7 @@ def chained(seed=0, n_instances=300, n_labels=8):
     return X, Y
 
 
+@pytest.mark.slow
 def test_several_pairs_at_once_take_few_fits_and_are_no_worse_than_all_pairs():
     X, Y = chained()
     settings = {"rank": 20, "prior_variance": 1.0, "random_state": 0}

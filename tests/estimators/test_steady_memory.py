@@ -54,5 +54,6 @@ def test_repeated_fits_and_predictions_leave_nothing_behind():
     assert not any(grown.values()), grown
 
 
+@pytest.mark.slow
 def test_what_is_kept_is_noticed():
     assert printed_by(KEPT) == ["objects"]

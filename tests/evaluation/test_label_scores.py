@@ -21,6 +21,7 @@ PAIRS = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(PAIRS)
 def test_scores_are_those_of_scikit_learn(pairs):

@@ -158,6 +158,7 @@ def test_marks_of_long_histories_do_not_touch_and_the_ends_are_kept():
     assert 5 < len(titles(picture)) < 100
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(st.lists(st.tuples(st.floats(1e-6, 1e9), st.floats(allow_nan=False)), min_size=1, max_size=8))
 def test_any_gaps_are_drawn_inside_the_picture(pairs):

@@ -27,6 +27,7 @@ def test_an_old_file_answers_as_it_did(name):
             np.testing.assert_array_equal(found, values, err_msg=asked)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_an_old_file_is_written_again_with_the_same_answers(name, tmp_path):
     golden = MODELS[name]

@@ -18,6 +18,7 @@ from tests.arrays import decode_graphs, infer_graphs, sample_graphs
 from tests.oracles.graphs import GraphEnumeration
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spread", [1.0, 50.0, 5000.0])
 @pytest.mark.parametrize("forbidden", [0.0, 0.15])
 def test_equal_to_enumeration_on_random_graphs(spread, forbidden):

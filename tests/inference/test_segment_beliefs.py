@@ -37,6 +37,7 @@ def enumerated(node, edge, duration, offsets):
         yield Enumerated(node[begin:end], edge if len(edge) == 1 else edge[begin:end], duration)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_beliefs_are_those_of_enumeration(case):
     node, edge, duration, offsets = potentials(*case)

@@ -37,6 +37,7 @@ def test_exponentials_are_those_of_the_library():
     np.testing.assert_array_equal(ours[-2:], 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_beliefs_with_means_are_those_of_enumeration(case):
     node, edge, duration, offsets = potentials(*case)
@@ -95,6 +96,7 @@ def test_hessian_products_are_covariances_and_differences(case, means):
     np.testing.assert_allclose(beliefs.expected_scores(*along), slopes, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("means", [False, True])
 @pytest.mark.parametrize("case", [CASES[0], CASES[1], CASES[4]])
 def test_the_n_best_are_those_of_enumeration(case, means):

@@ -73,6 +73,7 @@ def test_pieces_keep_rows_and_weights():
     np.testing.assert_array_equal(pieces.inputs, chains.inputs)
 
 
+@pytest.mark.slow
 def test_clear_labels_get_a_larger_variance_than_noise():
     clear, noisy = (ChainCRF("rbf").fit(*strong(150, noise=noise)).prior_variance_ for noise in (0.0, 30.0))
     assert clear >= 10.0
@@ -94,6 +95,7 @@ def test_transitions_follow_unless_they_have_a_variance_of_their_own():
     assert crf.prior_variance_ != 0.5
 
 
+@pytest.mark.slow
 def test_every_estimator_chooses():
     X, y = strong()
     table, labels = np.vstack(X), np.concatenate(y)

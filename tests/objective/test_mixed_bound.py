@@ -138,6 +138,7 @@ def minimum_of(seed, problem):
     return minimum(small_posterior(seed, **PROBLEMS[problem])).value
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10_000), st.sampled_from(sorted(PROBLEMS)), st.integers(1, 6))
 @settings(deadline=None, max_examples=40)
 def test_any_points_in_any_order_give_a_true_bound(seed, problem, n_points):
@@ -151,6 +152,7 @@ def test_any_points_in_any_order_give_a_true_bound(seed, problem, n_points):
     assert 0.0 <= bound.value <= minimum_of(seed % 3, problem) * (1 + 1e-10)
 
 
+@pytest.mark.slow
 def test_a_single_cut_is_mixed_with_zero_as_well_as_can_be():
     """One cut (h, d): the bound is max over shares of share h - R*(-share d), here on a fine grid."""
     for problem in ("elastic net", "lasso", "l1 on nodes alone", "lasso of nodes, squares of transitions"):

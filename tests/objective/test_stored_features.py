@@ -110,6 +110,7 @@ def test_half_precision_refuses_values_beyond_its_range():
         HalfFeatures(stored.features(panel))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_threads", [1, 3])
 @pytest.mark.parametrize(
     ("columns", "dtype", "tolerance"),

@@ -34,6 +34,7 @@ def fitted(sentences):
     )
 
 
+@pytest.mark.slow
 def test_the_field_is_that_of_the_pairs_seen(sentences, fitted):
     X, y = sentences[0]
     states = {(f, tag) for x, tags in zip(X, y, strict=True) for row, tag in zip(x, tags, strict=True) for f in row}

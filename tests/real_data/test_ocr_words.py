@@ -18,6 +18,7 @@ def words():
     return tuple(([X[i] for i in part], [y[i] for i in part]) for part in (train, test))
 
 
+@pytest.mark.slow
 def test_a_cubic_field_reads_words_better_than_a_linear_one_and_says_how_good_the_fit_is(words):
     train, test = words
     linear = ChainCRF("linear", prior_variance=0.1).fit(*train)

@@ -38,6 +38,7 @@ def test_column_files_are_read_in_full_and_written_again_byte_for_byte(tmp_path,
     assert copy.rstrip(b"\n") == gzip.decompress(path.read_bytes()).rstrip(b"\n")
 
 
+@pytest.mark.slow
 def test_chunks_go_through_crfsuite_text_unchanged(tmp_path):
     template = Template.parse("U00:%x[-1,0]/%x[0,0]\nU01:%x[0,1]\nU02:%x[2,1]\nB")
     chunks = read_sequences(there("conll2000", "test.tsv.gz"), template=template)

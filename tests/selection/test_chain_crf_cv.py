@@ -68,6 +68,7 @@ def test_without_halving_it_is_a_grid_search(scoring, peer, inputs, labels):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 def test_results_are_arrays_in_the_manner_of_scikit_learn():
     search = ChainCRFCV(CRF, **GRID, halving=False, random_state=0).fit(X, y)
     results = search.cv_results_
@@ -90,6 +91,7 @@ def test_results_are_arrays_in_the_manner_of_scikit_learn():
     assert not results["n_unconverged"].any()
 
 
+@pytest.mark.slow
 def test_the_splits_can_be_given_to_another_search():
     search = ChainCRFCV(CRF, **GRID, halving=False, random_state=7).fit(X, y)
     grid = {"kernel": GRID["kernels"], "prior_variance": GRID["prior_variances"]}

@@ -174,6 +174,7 @@ def test_every_fold_has_the_longest_segments_of_all():
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 
 
+@pytest.mark.slow
 def test_long_sequences_are_cut_between_segments():
     inputs, labels = search_sequences(240, longest=12)
     parts = [slice(begin, begin + 40) for begin in range(0, 240, 40)]
@@ -207,6 +208,7 @@ CLASSES = np.array(["a", "b", "c"])[np.arange(len(X)) % 3]
 MOVED = [x + number % 3 for number, x in enumerate(X)]
 
 
+@pytest.mark.slow
 def test_classes_of_sequences_are_searched_as_by_a_grid_search():
     hidden = SequenceClassifier(n_states=2, rank=8, tol=0.01, random_state=0)
     folds = StratifiedKFold(3)
@@ -221,6 +223,7 @@ def test_classes_of_sequences_are_searched_as_by_a_grid_search():
     assert np.all(cross_val_score(quick, MOVED, CLASSES, cv=2) > 0.5)
 
 
+@pytest.mark.slow
 def test_names_of_kernels_stand_for_grids_of_sequence_classifiers():
     hidden = SequenceClassifier(n_states=1, rank=8)
     search = FieldSearchCV(hidden, prior_variances=[1.0], scoring="balanced_accuracy", extend=False, random_state=0)
@@ -308,6 +311,7 @@ def test_soft_targets_of_samples():
 # ---- weights
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "check", [check_sample_weight_equivalence_on_dense_data, check_sample_weight_equivalence_on_sparse_data]
 )

@@ -95,6 +95,7 @@ def test_the_search_answers_like_its_best_estimator(name, tmp_path):
         search.transform(X)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SEARCHES)
 def test_halving_and_interrupts_are_those_of_chains(name):
     calls = []

@@ -50,6 +50,7 @@ FIELDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FIELDS)
 def test_fits_on_a_path_are_those_of_single_estimators(name):
     estimator, X, y = FIELDS[name]

@@ -99,6 +99,7 @@ print(json.dumps([labels, sorted({{name.partition(".")[0] for name in sys.module
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["rbf", "strings, rbf", "sparse, laplacian", "spelled out", "dictionary", "compat"])
 def test_the_reader_needs_numpy_alone(name):
     """Whatever else is installed is not imported, and could not be."""

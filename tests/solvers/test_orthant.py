@@ -67,6 +67,7 @@ PROBLEMS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_the_optimum_is_scipys_and_satisfies_the_subgradient_conditions(problem):
     posterior = sparse_posterior(**PROBLEMS[problem])
@@ -182,6 +183,7 @@ def test_solvers_for_smooth_objectives_are_refused():
     assert resolve_solver(own, posterior, 1e-3) is own
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_a_stochastic_start_ends_in_the_same_optimum(problem):
     posterior = sparse_posterior(**PROBLEMS[problem])

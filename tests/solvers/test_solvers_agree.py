@@ -58,6 +58,7 @@ def optimum():
     return point
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_every_solver_reaches_the_optimum(name, optimum):
     posterior = kernel_chain()

@@ -80,6 +80,7 @@ def test_a_chain_given_as_a_graph_takes_the_path_of_the_chain():
     assert best == pytest.approx(expected, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_kernels_of_edges_are_chosen_and_files_keep_the_path(tmp_path):
     X, y = sequences(8)
     graphs = [(x, steps_of(x), x[1:]) for x in X]

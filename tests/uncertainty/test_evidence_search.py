@@ -87,6 +87,7 @@ def test_bounds_hold_and_paths_are_repeatable():
     assert {step.start for step in paths[0].steps} == {0, 1, 2}
 
 
+@pytest.mark.slow
 def test_probes_find_about_the_same_field():
     X, y = labelled_sequences(15)
     start = ChainCRF("linear", prior_variance=0.01, random_state=0)
@@ -160,6 +161,7 @@ def test_large_fields_are_climbed_with_few_pivots_first():
     assert coarse.evidence_path_.best.value > plain.evidence_path_.best.value - 0.5
 
 
+@pytest.mark.slow
 def test_fields_of_many_labels_are_climbed_on_a_share_of_the_sequences_first(monkeypatch):
     X, y = labelled_sequences(24)
     start = ChainCRF(RBF(2.0), rank=10, prior_variance=0.05, random_state=0)

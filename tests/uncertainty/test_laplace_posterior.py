@@ -182,6 +182,7 @@ def _marginals(node, edge):
     return np.array([[p[grids[:, t] == label].sum() for label in range(3)] for t in range(length)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "n_samples", "error"), [("exact", 1500, 0.2), ("lanczos", 40, 1e-8)])
 def test_variances_are_those_of_samples_and_of_what_the_basis_leaves_out(method, n_samples, error):
     X, y = labelled_sequences(12)
@@ -237,6 +238,7 @@ def test_a_fit_short_of_the_mode_is_taken_there():
     assert rough.laplace(X, y).value == pytest.approx(fine.laplace(X, y).value, abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["exact", "lanczos"])
 def test_files_keep_the_posterior(tmp_path, method):
     X, y = labelled_sequences(10)
