@@ -107,7 +107,7 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
 
     def __init__(
         self,
-        estimator: Any,
+        estimator: BaseEstimator,
         *,
         cv: Any = 5,
         method: str = "auto",
@@ -271,14 +271,14 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
         with _named(what, self.estimator):
             return clone(self.estimator).fit(rows[known], own)
 
-    def _method(self, model: Any) -> str:
+    def _method(self, model: BaseEstimator) -> str:
         names = _METHODS if self.method == "auto" else [self.method]
         for name in names:
             if hasattr(model, name):
                 return name
         raise TypeError(f"method={self.method!r}: {type(model).__name__} has no {' or '.join(names)}")
 
-    def _predictions(self, model: Any, rows: Matrix, classes: Any = None) -> np.ndarray:
+    def _predictions(self, model: BaseEstimator, rows: Matrix, classes: Any = None) -> np.ndarray:
         """Return predictions (n, m): a column for each of ``classes``, which the model may have seen in part."""
         method = self._method(model)
         made = getattr(model, method)(rows)
@@ -296,7 +296,7 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
             made = wide[:, 1:] if method == "decision_function" and len(classes) == 2 else wide
         return np.log(np.maximum(made, self.clip)) if method == "predict_proba" else made
 
-    def _keep(self, inputs: _Inputs, encoder: FeatureDictEncoder | None, model: Any) -> Self:
+    def _keep(self, inputs: _Inputs, encoder: FeatureDictEncoder | None, model: BaseEstimator) -> Self:
         self.estimator_, self._encoder, self.n_features_in_ = model, encoder, inputs.rows.shape[1]
         self.__dict__.pop("classes_", None)
         if hasattr(model, "classes_"):

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 from scipy.special import expit, softmax
+from sklearn.base import BaseEstimator
 
 # Links from scores to probabilities: of all classes at once, of two, or of each class against the rest.
 _SOFTMAX, _SIGMOID, _EACH = "softmax", "sigmoid", "each"
@@ -99,14 +100,14 @@ def _leaf_sums(X: Any, stored: Mapping[str, Any]) -> np.ndarray:
     return sums
 
 
-def _linear(model: Any) -> dict[str, Any]:
+def _linear(model: BaseEstimator) -> dict[str, Any]:
     weights, binary = model.coef_.T, len(model.classes_) == 2
     each = getattr(model, "solver", "") == "liblinear"
     link = _SIGMOID if binary else _EACH if each else _SOFTMAX
     return {"kind": "linear", "link": link, "weights": weights, "intercept": model.intercept_}
 
 
-def _trees(model: Any) -> dict[str, Any]:
+def _trees(model: BaseEstimator) -> dict[str, Any]:
     trees = [each.tree_ for each in getattr(model, "estimators_", [model])]
     if trees[0].n_outputs != 1:
         raise TypeError("a file of data cannot hold a forest of several outputs: fit one for each")
@@ -125,7 +126,7 @@ def _trees(model: Any) -> dict[str, Any]:
     return {"kind": "trees", "link": _SOFTMAX, "n_outputs": n_classes, **_joined(parts, [-1] * len(parts), len(parts))}
 
 
-def _boosting(model: Any) -> dict[str, Any]:
+def _boosting(model: BaseEstimator) -> dict[str, Any]:
     if model._preprocessor is not None:
         raise TypeError("a file of data cannot hold boosting on categories: encode them as numbers first")
     rounds = model._predictors
