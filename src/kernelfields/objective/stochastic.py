@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -39,6 +40,7 @@ from kernelfields.objective.likelihoods.likelihood import Likelihood, Objective,
 if TYPE_CHECKING:
     from kernelfields.objective.stochastic_compiled import Penalties, SparseChains, WeightedPairs
 
+_MOST_INT32 = np.iinfo(np.int32).max
 _SAMPLE = 500
 _FIRST_RATE = 0.1
 _MOST_HALVINGS = 30
@@ -130,17 +132,19 @@ class StochasticDescent:
         sequences = np.repeat(np.arange(chains.n_sequences), chains.lengths)[steps]
         return sequences[pairs >= 0], pairs[pairs >= 0]
 
+    @cached_property
     def compiled_parts(self) -> tuple[SparseChains, WeightedPairs, Penalties]:
-        """Return sequences, pairs and penalties as compiled code takes them."""
+        """Sequences, pairs and penalties as compiled code takes them: in one type each, so that it compiles once."""
         from kernelfields.objective.stochastic_compiled import Penalties, SparseChains, WeightedPairs
 
         chains, features, support, masks = self.chains, self._features, self._support, self._masks
         nothing = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32)
         lists = nothing if chains.allowed is None else (chains.allowed.begin, chains.allowed.labels)
-        rows = features.indptr, features.indices, features.data
+        columns = features.indices.astype(np.int32 if features.shape[1] <= _MOST_INT32 else np.int64, copy=False)
+        rows = features.indptr.astype(np.int64, copy=False), columns, features.data
         return (
             SparseChains(chains.offsets, chains.required_labels, chains.weights, *rows, *lists),
-            WeightedPairs(support.begin, support.outcomes, self._before, self._after),
+            WeightedPairs(support.begin.astype(np.int64, copy=False), support.outcomes, self._before, self._after),
             Penalties(masks.edge, masks.start, masks.end, masks.label),
         )
 
@@ -153,7 +157,7 @@ class StochasticDescent:
         cooling = max(rate * self._decay[0], self._least_cooling)
         state.scale, state.n_steps, loss = descend(
             order,
-            *self.compiled_parts(),
+            *self.compiled_parts,
             state.node,
             state.edge,
             state.scale,
@@ -264,7 +268,7 @@ class DualAscent:
             everyone = epoch < _FIRST_EPOCHS or epoch % _EVERY == 0
             if not everyone:
                 order = order[dual.gaps[order] >= _LEFT_OUT * dual.gaps.sum() / n_sequences]
-            loss, step = ascend(order, *descent.compiled_parts(), dual, priors, change)
+            loss, step = ascend(order, *descent.compiled_parts, dual, priors, change)
             self.epochs += len(order) / n_sequences
             if not np.isfinite(loss) or (epoch == _FIRST_EPOCHS - 1 and step < _SHORTEST_STEP):
                 return None
