@@ -56,6 +56,7 @@ _HOMES = {
     "SequenceClassifier": "kernelfields.estimators",
     "Sequencewise": "kernelfields.features",
     "TextFeatures": "kernelfields.features",
+    "WindowFeatures": "kernelfields.features",
 }
 __all__ = [
     "AnnotatedCRF",
@@ -96,6 +97,7 @@ __all__ = [
     "SoftTargets",
     "StartCliques",
     "TextFeatures",
+    "WindowFeatures",
     "compare",
     "evaluate",
     "evaluate_model",
@@ -123,6 +125,7 @@ if TYPE_CHECKING:
     from kernelfields.features.out_of_fold import OutOfFold
     from kernelfields.features.sequencewise import Sequencewise
     from kernelfields.features.text import TextFeatures
+    from kernelfields.features.window_features import WindowFeatures
     from kernelfields.fields.cliques import (
         EdgeCliques,
         EndCliques,

@@ -91,6 +91,7 @@ def test_without_rejection_blocks_would_have_another_law():
     assert chisquare(DRAWS * wrong[possible], DRAWS * law[possible]).pvalue < 1e-8
 
 
+@pytest.mark.slow
 def test_uniform_pivots_are_uniform():
     gram, random = five_points(), np.random.default_rng(3)
     counts = np.zeros(5)

@@ -46,6 +46,7 @@ ROWS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(ROWS, st.sampled_from([0.0, 0.25, 0.5, 1.0, 2.0, 100.0]))
 def test_the_pairs_are_those_a_loop_finds(data, min_freq):
     rows, labellings = [row for row, _ in data], [label for _, label in data]

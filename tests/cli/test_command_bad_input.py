@@ -229,6 +229,7 @@ OUTPUTS = [
 NAMES = [" ".join(each) for each in OUTPUTS]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="/proc is a folder in which nobody may write")
 @pytest.mark.parametrize("arguments", OUTPUTS, ids=NAMES)
 def test_a_folder_that_cannot_be_written_to(folder, arguments):
@@ -237,6 +238,7 @@ def test_a_folder_that_cannot_be_written_to(folder, arguments):
     assert "cannot write the file" in error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", OUTPUTS, ids=NAMES)
 def test_a_file_in_the_place_of_the_folder(folder, arguments):
     error = refused(folder, *[each.format("train.conll/out") for each in arguments])

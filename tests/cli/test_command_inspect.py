@@ -36,6 +36,7 @@ class Words(HTMLParser):
         self.tags.append(tag)
 
 
+@pytest.mark.slow
 def test_the_model_and_its_weights(models):
     crf = load_model(models / "words.model").crf
     text = run("inspect", models / "words.model", "--top", "3").stdout
@@ -113,6 +114,7 @@ def test_reports_show_fewer_of_long_sequences_of_words_and_time_lines_of_numbers
     assert 'class="kf-run"' in page
 
 
+@pytest.mark.slow
 def test_the_report_of_an_evaluation(models, tmp_path):
     arguments = ["evaluate", models / "words.model", models / "test.conll", "--resamples", "50"]
     result = run(*arguments, "--report", tmp_path / "test.html", "-q")

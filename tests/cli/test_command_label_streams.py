@@ -17,6 +17,7 @@ def folder(tmp_path_factory):
     return place
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("--confidence",), ("--marginals",), ("--decode", "viterbi")])
 def test_a_lag_beyond_the_longest_sequence_gives_the_same_file(folder, options):
     text = "# before = all\n" + (folder / "new.conll").read_text().replace("\n\n", "\n\n# between\n", 1)

@@ -207,6 +207,7 @@ def test_what_was_chosen_is_said_and_kept(folder):
     assert "chosen:" not in again
 
 
+@pytest.mark.slow
 def test_a_search_chooses_settings_and_the_settings_repeat_its_fit(folder):
     arguments = ["--kernel", "rbf,linear", "--prior-variances", "0.1,10", "--ranks", "10,20", "--folds", "2"]
     result = run("train", "train.npz", "--standardize", "--search", *arguments, "--json")

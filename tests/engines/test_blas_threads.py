@@ -5,6 +5,7 @@ import threading
 from contextlib import nullcontext
 
 import numpy as np
+import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from kernelfields import ChainCRF
@@ -97,6 +98,7 @@ def test_a_limit_holds_in_whatever_thread_asks_for_it():
         assert threads_now() == {2}
 
 
+@pytest.mark.slow
 def test_limits_that_come_and_go_in_many_threads_leave_blas_as_it_was():
     before, wrong = threads_now(), []
 

@@ -112,6 +112,7 @@ def test_a_child_forgets_the_limits_on_blas_of_threads_that_it_does_not_have():
     assert not blas_module._held
 
 
+@pytest.mark.slow
 def test_fits_in_processes_of_joblib():
     expected = fitted_answers()
     fits = Parallel(n_jobs=2, backend="loky")(delayed(clone(FIELD).fit)(X, Y) for _ in range(2))

@@ -119,6 +119,7 @@ def test_certificates_hold_the_best_value(name, scope):
         assert best.value <= certificate.value * (1 + 1e-7)
 
 
+@pytest.mark.slow
 @given(
     st.integers(0, 1000),
     st.sampled_from(["all", "observed"]),

@@ -114,6 +114,7 @@ def test_unseen_pairs_are_the_only_difference():
     assert mixed.field_.terms[1].support is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_every_solver_finds_the_same_optimum(solver):
     crf = fit(solver=solver, tol=1e-8)

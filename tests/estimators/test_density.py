@@ -49,6 +49,7 @@ def test_the_fit_minimises_the_negative_log_posterior():
     np.testing.assert_allclose(density.certificate_.value, reference.fun, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_at_the_fit_expected_and_observed_features_differ_by_the_prior():
     """Eq. 21: n (E z - mean z) + v / s = 0."""
     X = two_modes()
@@ -92,6 +93,7 @@ def test_densities_integrate_to_one_within_the_stated_error(kernel, base_measure
     assert abs(np.log(integral)) <= density.log_partition_error_ + 1e-6
 
 
+@pytest.mark.slow
 def test_two_and_three_dimensions_integrate_to_one():
     for dimension, count in ((2, 200), (3, 60)):
         X = tilted(dimension=dimension)
@@ -102,6 +104,7 @@ def test_two_and_three_dimensions_integrate_to_one():
         assert density.quadrature_.kind == "gauss-legendre"
 
 
+@pytest.mark.slow
 def test_quasi_monte_carlo_agrees_with_the_tensor_product_within_its_error():
     X = tilted(dimension=3)
     tensor, sobol = (
@@ -211,6 +214,7 @@ def target_of(density):
     return Target(density._measure, density.basis_, density.coef_, density.log_partition_, peaks)
 
 
+@pytest.mark.slow
 def test_bounds_hold_in_every_cell_and_waste_little():
     density = ExponentialFamilyDensity(Matern(1.5, 0.2), prior_variance=10.0, box=UNIT).fit(two_modes())
     envelope = _build_envelope(target_of(density))

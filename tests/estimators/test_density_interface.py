@@ -36,6 +36,7 @@ def test_grid_search_chooses_kernel_and_variance():
     assert clone(search.best_estimator_).get_params()["box"] == UNIT
 
 
+@pytest.mark.slow
 def test_a_search_has_a_best_density_though_held_out_points_lie_outside_the_box():
     search = GridSearchCV(ExponentialFamilyDensity(rank=5, margin=0.0), {"prior_variance": [1e-6, 1.0]}, cv=3)
     with pytest.warns(UserWarning, match=r"2 of 26 points lie outside the box of the fit.*one in n \+ 1 of the mass"):
@@ -162,6 +163,7 @@ def test_narrow_base_measures_are_no_improper_ones():
     np.testing.assert_allclose(narrow.mean(), 0.5, atol=0.02)
 
 
+@pytest.mark.slow
 def test_integrable_singularities_are_not_refused():
     root = ExponentialFamilyDensity(base_measure=lambda Z: -0.5 * np.log(Z[:, 0]), box=UNIT, quadrature_tol=0.01).fit(X)
     np.testing.assert_allclose(root.expectation(lambda Z: np.ones(len(Z))), 1.0)

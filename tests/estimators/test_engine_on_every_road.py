@@ -84,6 +84,7 @@ def test_fits_taken_up_from_a_checkpoint(tmp_path):
     assert len(engine.kept) == 1
 
 
+@pytest.mark.slow
 def test_cross_validation():
     engine = Watched()
     search = ChainCRFCV(

@@ -52,6 +52,7 @@ def test_float64_features_are_not_rounded(monkeypatch):
     assert fitted(monkeypatch, prior_variance=300.0, dtype="float64")[1] == 0.0
 
 
+@pytest.mark.slow
 def test_a_prior_too_weak_for_float32_warns():
     random = np.random.default_rng(2)
     noisy = [np.where(random.random(len(labels)) < 0.2, 0, labels) for labels in y]

@@ -208,6 +208,7 @@ def test_approximate_inference_fits_and_says_so(inference):
         GraphCRF("linear", inference=inference, solver="newton").fit(X, y)
 
 
+@pytest.mark.slow
 def test_sampling_predicts_but_does_not_fit():
     X, y = grid_data(n_graphs=20)
     with pytest.raises(ValueError, match=r"set_params\(inference='gibbs'\)"):

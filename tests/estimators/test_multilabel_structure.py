@@ -20,6 +20,7 @@ def dependent(seed=0, n_instances=400):
     return X, Y
 
 
+@pytest.mark.slow
 def test_the_true_pairs_are_learnt():
     X, Y = dependent()
     crf = MultiLabelCRF("linear", label_graph="learn", random_state=0).fit(X[:300], Y[:300])
@@ -94,6 +95,7 @@ def test_what_was_added_at_once_is_taken_back_by_halves_and_printed():
     assert not left & set(path.added)
 
 
+@pytest.mark.slow
 def test_pairs_that_the_inference_cannot_take_are_left_out():
     X, Y = dependent(0, 80)
     search = StructureSearch(threshold=0.0, max_additions=10, validation=0.0, at_once=None)

@@ -337,6 +337,7 @@ def test_settings_are_checked(settings):
         ChainCRF(partial_labels="em").fit(X, Y)
 
 
+@pytest.mark.slow
 def test_graphs_several_labels_and_single_labels():
     rng = np.random.default_rng(0)
     weights = rng.normal(size=(3, 3))

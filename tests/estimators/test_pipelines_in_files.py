@@ -2,17 +2,20 @@
 
 import json
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import kernelfields
-from kernelfields import ChainCRF, KernelClassifier, SegmentCRF, Sequencewise, TextFeatures
+from kernelfields import ChainCRF, KernelClassifier, OutOfFold, SegmentCRF, Sequencewise, TextFeatures
 from kernelfields.compat import CRF
-from kernelfields.features import Embeddings, SequenceUnion
+from kernelfields.features import Embeddings, SequenceUnion, WindowFeatures
 from kernelfields.formats import ModelFileError
 from kernelfields.formats.model_file import read_model, write_model
 
@@ -73,7 +76,7 @@ def test_a_union_of_features_is_kept_with_its_names(tmp_path):
         ),
         (
             [Embeddings(lambda words: np.ones((len(words), 2))), Sequencewise(StandardScaler())],
-            "cannot hold: it can hold TextFeatures, OutOfFold, and a SequenceUnion of them; apply other",
+            "cannot hold: it can hold TextFeatures, OutOfFold, WindowFeatures, and a SequenceUnion of them; apply",
         ),
     ],
 )
@@ -134,3 +137,29 @@ def test_text_features_remain_a_transformer_of_scikit_learn():
     assert "TextFeatures" in pipeline._repr_html_()
     assert clone(pipeline).set_params(words__prefixes=0).fit(WORDS, LABELS).predict(NEW)[1] == ["PER"]
     assert json.dumps(features.describe())
+
+
+@pytest.mark.slow
+def test_a_process_that_has_seen_no_transformer_reads_pipelines_of_all_kinds(tmp_path):
+    numbers = [np.arange(2.0 * len(words)).reshape(-1, 2) for words in WORDS]
+    inside = OutOfFold(LogisticRegression(), cv=2)
+    pipelines = {
+        "union": (fitted(SequenceUnion([("words", TextFeatures())])), WORDS),
+        "windows": (fitted(WindowFeatures(widths=3), X=numbers), numbers),
+        "inside": (fitted(inside, X=numbers), numbers),
+    }
+    for name, (pipeline, _) in pipelines.items():
+        kernelfields.save(pipeline, tmp_path / name)
+    program = (
+        "import sys, kernelfields; [print([name for name, _ in kernelfields.load(f).steps]) for f in sys.argv[1:]]"
+    )
+    command = [sys.executable, "-c", program, *(str(tmp_path / name) for name in pipelines)]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert printed.splitlines() == [
+        "['sequenceunion', 'chaincrf']",
+        "['windowfeatures', 'chaincrf']",
+        "['outoffold', 'chaincrf']",
+    ]
+    for name, (pipeline, X) in pipelines.items():
+        read = kernelfields.load(tmp_path / name)
+        assert [list(own) for own in read.predict(X)] == [list(own) for own in pipeline.predict(X)]

@@ -29,6 +29,7 @@ def potentials_of(model, x):
     return potentials.node, potentials.edge, potentials["duration"]
 
 
+@pytest.mark.slow
 def test_answers_are_those_of_enumeration(fitted):
     segments, marginals = fitted.predict_segments(X), fitted.predict_marginals(X)
     likelihoods, entropies = fitted.log_likelihood(X, Y, per_item=True), fitted.entropy(X)

@@ -185,6 +185,7 @@ def test_tables_and_summaries_know_segments(fitted):
     assert "5 positions" not in str(fitted.weights(feature_re="^[12] position"))
 
 
+@pytest.mark.slow
 def test_a_report_shows_segments_on_a_time_axis(fitted):
     parts = {"model": fitted.summary(), "weights": fitted.weights(top=3), "evaluation": evaluate_model(fitted, X, Y)}
     page = report_page("Segments", **parts, sequences=[fitted.show(X[0], Y[0])])

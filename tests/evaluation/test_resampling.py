@@ -42,6 +42,7 @@ def drawn(monkeypatch):
     return counts
 
 
+@pytest.mark.slow
 def test_intervals_of_what_is_no_share_are_quantiles_of_figures_of_repeated_sequences(drawn):
     y_true, y_pred = predictions()
     marginals, likelihood = marginals_of(y_pred), -np.arange(15.0)
@@ -244,6 +245,7 @@ def test_equal_predictions_differ_by_nothing():
         compare([["a", "b", "a"]], [["a", "b", "a"]], [["a"]])
 
 
+@pytest.mark.slow
 def test_one_sequence_has_no_intervals():
     y = [["B-X", "O", "O"]]
     marginals = [np.array([[0.7, 0.3], [0.2, 0.8], [0.4, 0.6]])]

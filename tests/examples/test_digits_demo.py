@@ -46,6 +46,7 @@ def test_training_and_test_pictures_are_disjoint_and_show_their_labels(demo):
         assert [len(rows) for rows in part.pictures] == [len(labels) for labels in part.labels]
 
 
+@pytest.mark.slow
 def test_transition_frequencies_follow_the_chain(demo):
     train, _ = demo.digit_chains(2000, 1)
     counts = np.zeros((10, 10))
@@ -73,6 +74,7 @@ def test_single_pictures_are_the_same_pictures(demo):
     np.testing.assert_array_equal(np.concatenate(labels), np.concatenate(train.labels))
 
 
+@pytest.mark.slow
 def test_a_small_run_writes_a_report(demo, tmp_path, capsys):
     output = tmp_path / "report.html"
     demo.main(["--output", str(output), "--fields", "linear", "rbf", "--train", "24", "--test", "12", "--rank", "60"])
@@ -92,6 +94,7 @@ def test_a_small_run_writes_a_report(demo, tmp_path, capsys):
     assert document.count('class="strip"') == 8
 
 
+@pytest.mark.slow
 def test_the_chain_helps(demo):
     train, test = demo.digit_chains(40, 40)
     (result,) = demo.compare_fields(["linear"], train, test, 60, lambda _: None)

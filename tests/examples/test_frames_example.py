@@ -8,6 +8,7 @@ import pytest
 SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "frames.py"
 
 
+@pytest.mark.slow
 def test_the_example_of_data_frames_runs(capsys):
     pytest.importorskip("pandas")
     spec = importlib.util.spec_from_file_location("frames_example", SCRIPT)

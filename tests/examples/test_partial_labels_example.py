@@ -3,9 +3,12 @@
 import runpy
 from pathlib import Path
 
+import pytest
+
 SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "partial_labels.py"
 
 
+@pytest.mark.slow
 def test_few_answers_fill_in_the_rest(capsys, tmp_path):
     picture = tmp_path / "day.svg"
     right, expected = runpy.run_path(str(SCRIPT))["main"](picture)

@@ -47,6 +47,7 @@ def theirs(positions):
     return pycrfsuite.ItemSequence(positions).items()
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(POSITION)
 def test_names_and_weights_of_a_position(position):
@@ -56,6 +57,7 @@ def test_names_and_weights_of_a_position(position):
     assert dict(pairs) == theirs([position])[0]
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.lists(POSITION, min_size=1, max_size=4), min_size=1, max_size=4))
 def test_rows_of_the_encoder(X):

@@ -155,6 +155,7 @@ def test_frames():
     assert (model.fit(table).predict(table) == table["label"]).mean() > 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_labels", [2, 4])
 @pytest.mark.parametrize(
     "model",

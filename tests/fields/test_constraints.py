@@ -131,6 +131,7 @@ def test_many_classes_are_not_all_shown():
         resolve_constraints([(0, 1000)], np.arange(100))
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_lengths_pass_exactly_when_a_labelling_is_left(data):

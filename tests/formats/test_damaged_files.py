@@ -20,6 +20,7 @@ from kernelfields.formats.text_files import read_content
 ARRAYS = {"X": np.ones((4, 2)), "offsets": np.array([0, 2, 4]), "y": np.array([0, 1, 1, 0])}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [*TEXTS, "npz"])
 def test_damaged_files_are_refused_or_sound(kind):
     target = make_target(kind)

@@ -188,6 +188,7 @@ def test_gradients_sum_the_factor_marginals():
             beliefs.hessian_product(node, factors)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["trw", "loopy", "mean-field", "gibbs"])
 def test_threads_change_nothing(method):
     rng = np.random.default_rng(10)

@@ -118,6 +118,7 @@ def test_results_do_not_depend_on_the_number_of_threads():
         viterbi(node, edge, offsets, many)
 
 
+@pytest.mark.slow
 def test_a_million_positions():
     rng = np.random.default_rng(4)
     length = 1_000_000

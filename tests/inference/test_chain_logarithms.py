@@ -47,6 +47,7 @@ def potentials(rng, length, n_labels, spread, forbidden, tied):
     return node, edge
 
 
+@pytest.mark.slow
 @given(
     st.integers(0, 100_000),
     st.integers(1, 12),

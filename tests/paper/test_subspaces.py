@@ -94,6 +94,7 @@ def test_away_from_the_restricted_optimum_the_span_part_is_added(whole):
         assert point.value - perpendicular - span <= whole < point.value - perpendicular
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("edge_kernel", [None, KERNEL])
 def test_corollary_10_bounds_what_a_clique_set_brings(edge_kernel):
     """Remark 11: a set outside the model improves P by at most (s_c / 2) ||g_c||^2 at the model's optimum."""

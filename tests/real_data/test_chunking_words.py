@@ -48,6 +48,7 @@ def test_the_field_is_that_of_the_pairs_seen(sentences, fitted):
     assert fitted.certify(X, y).value == pytest.approx(fitted.solution_.value, rel=1e-10)
 
 
+@pytest.mark.slow
 def test_a_stochastic_start_saves_passes_and_changes_nothing(sentences, fitted):
     plain = ChainCRF("linear", support="observed", prior_variance=1 / (2 * C2), tol=1e-5, solver="lbfgs")
     plain.fit(*sentences[0])
@@ -57,6 +58,7 @@ def test_a_stochastic_start_saves_passes_and_changes_nothing(sentences, fitted):
     assert np.mean(one == two) > 0.999
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("c1", "c2"), [(0.0, C2), (0.5, 0.1)], ids=str)
 def test_loss_and_labels_are_those_of_crfsuite(sentences, c1, c2, tmp_path):
     pycrfsuite = pytest.importorskip("pycrfsuite")
@@ -86,6 +88,7 @@ def test_loss_and_labels_are_those_of_crfsuite(sentences, c1, c2, tmp_path):
     assert flat_accuracy_score(tags, crf.predict(unseen)) > 0.85
 
 
+@pytest.mark.slow
 def test_l1_prunes_most_weights_and_loses_little(sentences, fitted):
     unseen, tags = sentences[1]
     pruned = ChainCRF("linear", support="observed", l1=0.5, prior_variance=5.0, tol=1e-3, max_iter=500)

@@ -55,6 +55,7 @@ def test_a_picture_is_one_image_with_a_description():
     assert [float(number) for number in root.get("viewBox").split()] == pytest.approx([0, 0, 216, 144])
 
 
+@pytest.mark.slow
 def test_the_same_data_are_the_same_picture():
     assert points().markup() == points().markup()
     assert points().standalone() == points().standalone()

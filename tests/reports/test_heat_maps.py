@@ -75,6 +75,7 @@ def test_numbers_crosses_and_dots_are_written():
     assert (picture.axes[0].get_ylabel(), picture.axes[0].get_xlabel()) == ("from", "to")
 
 
+@pytest.mark.slow
 def test_many_labels_leave_numbers_to_hovering_and_to_a_scale_of_colours():
     scores = np.random.default_rng(0).normal(size=(45, 45))
     scores[0, 1] = -np.inf

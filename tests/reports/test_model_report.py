@@ -39,6 +39,7 @@ def headings(document):
     return page, [part.split("</h2>")[0] for part in parts]
 
 
+@pytest.mark.slow
 def test_every_part_has_its_section():
     document = report_page(
         "Chunks",
@@ -91,6 +92,7 @@ def test_parts_that_are_not_given_have_no_section():
     assert "resamples" not in page.text
 
 
+@pytest.mark.slow
 def test_the_figures_are_those_of_the_evaluation_also_through_json():
     evaluation = small_evaluation()
     document = report_page("Scores", evaluation=evaluation)
@@ -124,6 +126,7 @@ def test_a_fit_without_a_history_has_no_plot():
     assert "passes over the data" not in page.words
 
 
+@pytest.mark.slow
 def test_hostile_text_stays_text_everywhere():
     names = tuple(HOSTILE)
     true = [list(names), list(names[::-1])]

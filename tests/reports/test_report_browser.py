@@ -84,6 +84,7 @@ def test_a_report_fits_the_window(document, tmp_path, width):
     assert measured["rows"][0] >= 200 * 40 // width
 
 
+@pytest.mark.slow
 def test_colours_follow_the_screen(document, tmp_path):
     light, _ = opened(document, tmp_path, 900, "--blink-settings=preferredColorScheme=1")
     dark, _ = opened(document, tmp_path, 900, "--blink-settings=preferredColorScheme=0")

@@ -52,6 +52,7 @@ def test_every_run_is_a_band_as_wide_as_it_is_long():
     )
 
 
+@pytest.mark.slow
 def test_one_colour_a_label_and_a_legend_that_tells_it():
     sequence = series()
     page, picture = ParsedPage(sequence._repr_html_()), drawn(sequence)
@@ -65,6 +66,7 @@ def test_one_colour_a_label_and_a_legend_that_tells_it():
         assert f"{label} ({sequence.labels.count(label):,})" in page.text
 
 
+@pytest.mark.slow
 def test_what_is_wrong_is_marked_and_counted():
     sequence = series()
     picture = drawn(sequence)
@@ -137,6 +139,7 @@ def test_a_terminal_lists_runs():
     assert str(many).endswith("200 more runs")
 
 
+@pytest.mark.slow
 def test_a_report_shows_time_lines():
     document = report_page("Series", sequences=[series(), series(seed=1)])
     page = ParsedPage(document)

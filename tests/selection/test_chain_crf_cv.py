@@ -101,6 +101,7 @@ def test_the_splits_can_be_given_to_another_search():
     )
 
 
+@pytest.mark.slow
 def test_halving_compares_few_candidates_on_all_sequences():
     X, y = search_sequences(60)
     search = ChainCRFCV(CRF, **GRID, factor=2, min_sequences=4, random_state=0).fit(X, y)
@@ -125,6 +126,7 @@ def test_halving_compares_few_candidates_on_all_sequences():
     assert everything.best_score_ - search.best_score_ < 0.05
 
 
+@pytest.mark.slow
 def test_defaults_search_scales_and_prior_variances():
     search = ChainCRFCV(ChainCRF(rank=8), random_state=0, refit=False).fit(X, y)
     assert len(search.cv_results_["params"]) == 25
@@ -239,6 +241,7 @@ def test_a_search_can_be_cross_validated():
     assert np.all((scores > 0.3) & (scores <= 1.0))
 
 
+@pytest.mark.slow
 def test_seeds_make_searches_repeatable():
     one, two = (quick(random_state=5).fit(X, y) for _ in range(2))
     np.testing.assert_array_equal(one.cv_results_["mean_test_score"], two.cv_results_["mean_test_score"])
@@ -249,6 +252,7 @@ def test_seeds_make_searches_repeatable():
     assert ChainCRFCV(CRF, **QUICK).fit(X, y).best_estimator_.random_state == 0
 
 
+@pytest.mark.slow
 def test_threads_are_passed_on():
     assert quick(n_jobs=1).fit(X, y).best_estimator_.n_jobs == 1
     assert ChainCRFCV(ChainCRF(rank=12, n_jobs=2), **QUICK).fit(X, y).best_estimator_.n_jobs == 2

@@ -108,6 +108,7 @@ def test_what_is_no_estimator_of_labels_is_refused(wrong):
         FieldSearchCV(wrong).fit(X, y)
 
 
+@pytest.mark.slow
 def test_groups_of_tables_and_frames_are_searched():
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame(np.vstack(X), columns=list("abc"))
@@ -145,6 +146,7 @@ def as_segments(labels):
     return [(int(begin), int(end), int(labels[begin])) for begin, end in zip(begins, ends, strict=True)]
 
 
+@pytest.mark.slow
 def test_segments_are_searched_as_by_a_grid_search():
     crf = SegmentCRF(rank=8, max_duration=9, **TIGHT)
     search = FieldSearchCV(crf, **GRID, cv=FOLDS, halving=False).fit(X, y)
@@ -156,6 +158,7 @@ def test_segments_are_searched_as_by_a_grid_search():
     assert search.predict_segments(X) == peer.best_estimator_.predict_segments(X)
 
 
+@pytest.mark.slow
 def test_labels_may_be_written_as_segments():
     search = FieldSearchCV(SegmentCRF(rank=8, max_duration=9), **QUICK)
     written = clone(search).fit(X, [as_segments(labels) for labels in y])
@@ -166,6 +169,7 @@ def test_labels_may_be_written_as_segments():
     assert 0.3 < right.best_score_ <= 1.0
 
 
+@pytest.mark.slow
 def test_every_fold_has_the_longest_segments_of_all():
     labels = [each.copy() for each in y]
     labels[np.argmax([len(each) for each in labels])][:] = 1
@@ -280,6 +284,7 @@ def test_an_interrupt_of_a_sequence_classifier_ends_the_search(monkeypatch):
 # ---- targets
 
 
+@pytest.mark.slow
 def test_soft_targets_are_scored_by_the_expected_log_likelihood():
     teacher = ChainCRF("linear", tol=1e-8).fit(X, y)
     nodes, pairs = teacher.predict_marginals(X, cliques="edge")

@@ -40,6 +40,7 @@ def search(number, **settings):
     )
 
 
+@pytest.mark.slow
 def test_the_best_candidate_so_far_is_kept():
     found = search(14, halving=False)
     with pytest.warns(ConvergenceWarning, match="search was interrupted after 12 of 18 fits; the best candidate so"):

@@ -76,6 +76,7 @@ def test_without_halving_it_is_a_grid_search(name):
     assert search.score(X, y) == peer.best_estimator_.score(X, y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SEARCHES)
 def test_the_search_answers_like_its_best_estimator(name, tmp_path):
     search, (X, y) = quick(name, ranks=[6, 8])
@@ -266,6 +267,7 @@ def test_folds_of_classes_are_stratified_and_unseen_classes_are_not_scored():
     assert list(search.classes_) == ["alone", "setosa", "versicolor", "virginica"]
 
 
+@pytest.mark.slow
 def test_weights_and_sparse_rows_reach_the_fits():
     search, (X, y) = quick("classes", scoring="roc_auc_ovr")
     weights = np.where(np.arange(len(y)) % 5 == 0, 0.0, 1.0)
@@ -276,6 +278,7 @@ def test_weights_and_sparse_rows_reach_the_fits():
     assert not np.allclose(search.fit(X, y).cv_results_["mean_test_score"], dense, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["labels", "classes"])
 def test_tables_follow_scikit_learn(name):
     search, (X, y) = quick(name, cv=2)
@@ -316,6 +319,7 @@ CHECKS = {
 }
 
 
+@pytest.mark.slow
 def test_checks_of_scikit_learn_pass():
     settings = {"kernels": ["linear"], "prior_variances": [1.0], "cv": 2, "random_state": 0}
     ran = set()

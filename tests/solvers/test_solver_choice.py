@@ -1,6 +1,7 @@
 """solver="auto" follows the rules that benchmarks/solvers.py measured, and says what it chose."""
 
 import numpy as np
+import pytest
 import scipy.sparse
 
 from kernelfields import ChainCRF
@@ -24,6 +25,7 @@ def test_raw_dense_inputs_go_to_newton_cg():
     assert model.solution_.solver == "newton-cg"
 
 
+@pytest.mark.slow
 def test_whitened_and_sparse_features_go_to_lbfgs():
     X, y = chains(60, n_features=200)
     assert ChainCRF(rank=300, random_state=0).fit(X, y).solution_.solver == "lbfgs"

@@ -158,6 +158,7 @@ def test_the_proposals_without_candidates_and_the_printed_path():
     assert document["steps"][1]["bounds"].keys() >= {"lag2", "order2", "start", "end", "edge inputs", "neighbours"}
 
 
+@pytest.mark.slow
 def test_a_fifth_of_the_sequences_is_held_out_and_three_rejections_end_the_search():
     X, y = sampled(0, lags=(1,), n_sequences=40)
     search = StructureSearch(candidates(), threshold=0.0, max_additions=8)

@@ -33,6 +33,7 @@ def steps_of(x):
     return np.column_stack([np.arange(len(x) - 1), np.arange(1, len(x))])
 
 
+@pytest.mark.slow
 def test_fields_with_cycles_climb_their_evidence():
     X, y = grids()
     start = GraphCRF(RBF(0.5), rank=8, prior_variance=0.05, random_state=0)
@@ -69,6 +70,7 @@ def test_the_gradient_on_cycles_is_that_of_finite_differences():
     assert path.steps[0].gradient["edge prior_variance"] == pytest.approx(slope, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_a_chain_given_as_a_graph_takes_the_path_of_the_chain():
     X, y = sequences()
     settings = {"kernel": RBF(0.5), "rank": 8, "prior_variance": 0.05, "random_state": 0}

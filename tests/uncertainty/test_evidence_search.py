@@ -141,6 +141,7 @@ def test_a_value_that_is_no_number_is_stepped_back_from(monkeypatch):
     assert np.isfinite(crf.evidence_path_.best.value)
 
 
+@pytest.mark.slow
 def test_large_fields_are_climbed_with_few_pivots_first():
     X, y = labelled_sequences(20)
     start = ChainCRF(RBF(2.0), rank=15, prior_variance=0.05, random_state=0)
@@ -184,6 +185,7 @@ def test_fields_of_many_labels_are_climbed_on_a_share_of_the_sequences_first(mon
     assert not any(step.coarse for step in few.evidence_path_.steps)
 
 
+@pytest.mark.slow
 def test_a_looser_tolerance_takes_fewer_points():
     X, y = labelled_sequences(20)
     start = ChainCRF(RBF(2.0), rank=15, prior_variance=0.05, random_state=0)

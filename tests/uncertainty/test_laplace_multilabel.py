@@ -11,6 +11,7 @@ X, Y = labelled_instances()
 NEW, _ = labelled_instances(20, seed=1)
 
 
+@pytest.mark.slow
 def test_independent_labels_are_as_many_classifiers():
     settings = {"rank": None, "basis": "all", "random_state": 0}
     crf = MultiLabelCRF(RBF(0.3), label_graph="none", prior_variance=2.0, bias_prior_variance=None, **settings)
@@ -23,6 +24,7 @@ def test_independent_labels_are_as_many_classifiers():
     np.testing.assert_allclose(crf.predict_variances(NEW), expected, rtol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["exact", "lanczos"])
 def test_uncertain_probabilities_are_means_over_the_samples(tmp_path, method):
     crf = MultiLabelCRF("linear", random_state=0).fit(X, Y)

@@ -24,7 +24,7 @@ from kernelfields.formats.model_text import PIPELINE
 from kernelfields.formats.templates import trained_template
 from kernelfields.models.documents import read_document_of, write_document
 
-_STEPS = "TextFeatures, OutOfFold, and a SequenceUnion of them"
+_STEPS = "TextFeatures, OutOfFold, WindowFeatures, and a SequenceUnion of them"
 
 
 def save(model: StoredEstimator | Pipeline, path: PathLike) -> None:
@@ -67,6 +67,9 @@ def describe_pipeline(pipeline: Pipeline) -> Document:
 
 def rebuild_pipeline(document: Document, callables: Functions | None = None) -> Pipeline:
     """Return the pipeline that was described; errors of any kind if it is not sound."""
+    # Transformers are registered where they are written.
+    from kernelfields.features import out_of_fold, sequencewise, window_features  # noqa: F401
+
     described = document["estimator"]
     steps = [(str(step["name"]), rebuild_transformer(step["transformer"])) for step in document["steps"]]
     model = _rebuilt(KINDS[described["kind"]], described["document"], callables)

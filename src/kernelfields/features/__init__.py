@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kernelfields.features.readers import is_feature_sequences
     from kernelfields.features.sequencewise import SequenceUnion, Sequencewise
     from kernelfields.features.text import TextFeatures
+    from kernelfields.features.window_features import WindowFeatures
 
 __all__ = [
     "Embeddings",
@@ -25,6 +26,7 @@ __all__ = [
     "SequenceUnion",
     "Sequencewise",
     "TextFeatures",
+    "WindowFeatures",
     "check_window",
     "is_feature_sequences",
     "read_frame",
@@ -41,5 +43,6 @@ __getattr__, __dir__ = lazy_names(
         "readers": ["is_feature_sequences"],
         "sequencewise": ["SequenceUnion", "Sequencewise"],
         "text": ["TextFeatures"],
+        "window_features": ["WindowFeatures"],
     },
 )

@@ -1,0 +1,193 @@
+"""What happens around a position: means, differences, ranges and spreads of columns over windows of several widths.
+
+    mean        (1 / |W|) sum of x_s over W = t - h .. t + h, cut off at the ends of the sequence
+    difference  mean over t + 1 .. t + h minus mean over t - h .. t - 1; x_t where a side has no positions
+    range       max - min over W
+    deviation   square root of the mean of (x_s - mean)^2 over W
+
+A field on single positions sees a level through noise; one on such columns sees how the level compares with seconds and
+minutes around it, at a few columns instead of a whole window of them.
+
+Arrays: sequences (T, d) -> (T, d (1 + widths statistics)), the columns themselves first unless ``passthrough=False``,
+then those of each statistic of the first width, and so on. Cost: O(N d) for each width and statistic, whatever the
+width. Fails: ValueError or TypeError that names the parameter, the sequence or the column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from kernelfields.features.readers import check_columns, shared_columns
+from kernelfields.features.text import TRANSFORMERS
+from kernelfields.fields.reading import has_no_rows, is_empty, open_groups, pack_inputs
+from kernelfields.numerics.parameters import is_sequence, is_whole
+
+
+class _Windows:
+    """Positions t - h .. t + h of packed sequences, cut off at their ends."""
+
+    def __init__(self, rows: np.ndarray, offsets: np.ndarray, half: int):
+        self.rows, self.offsets, self.half = rows, offsets, half
+        self._here = np.arange(len(rows))
+        lengths = np.diff(offsets)
+        self._first = np.maximum(self._here - half, np.repeat(offsets[:-1], lengths))
+        self._last = np.minimum(self._here + half + 1, np.repeat(offsets[1:], lengths))
+
+    def _means(self, rows: np.ndarray, first: np.ndarray, last: np.ndarray) -> np.ndarray:
+        """Return means of rows first .. last - 1; the row itself where there are none."""
+        # Sums of deviations from one level stay small, and so does their rounding.
+        level = rows.mean(axis=0)
+        sums = np.vstack([np.zeros((1, rows.shape[1])), np.cumsum(rows - level, axis=0)])
+        count = (last - first)[:, None]
+        return np.where(count > 0, level + (sums[last] - sums[first]) / np.maximum(count, 1), rows)
+
+    def mean(self) -> np.ndarray:
+        return self._means(self.rows, self._first, self._last)
+
+    def difference(self) -> np.ndarray:
+        after = self._means(self.rows, self._here + 1, self._last)
+        return after - self._means(self.rows, self._first, self._here)
+
+    def deviation(self) -> np.ndarray:
+        centred = self.rows - self.rows.mean(axis=0)
+        mean = self._means(centred, self._first, self._last)
+        return np.sqrt(np.maximum(self._means(centred**2, self._first, self._last) - mean**2, 0.0))
+
+    def range(self) -> np.ndarray:
+        from scipy.ndimage import maximum_filter1d, minimum_filter1d
+
+        made, size = np.empty_like(self.rows), 2 * self.half + 1
+        for first, last in pairwise(self.offsets.tolist()):
+            own = self.rows[first:last]
+            if last > first:
+                # Rows at the ends are repeated beyond them, which changes neither maximum nor minimum.
+                highest = maximum_filter1d(own, size, axis=0, mode="nearest")
+                made[first:last] = highest - minimum_filter1d(own, size, axis=0, mode="nearest")
+        return made
+
+
+_STATISTICS: dict[str, Callable[[_Windows], np.ndarray]] = {
+    "mean": _Windows.mean,
+    "difference": _Windows.difference,
+    "range": _Windows.range,
+    "deviation": _Windows.deviation,
+}
+
+
+@TRANSFORMERS.register("windows")
+class WindowFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+    """Add means, differences and ranges over windows to the columns of sequences of numbers.
+
+    Attributes after fit: ``n_features_in_``, and ``feature_names_in_`` for data frames.
+
+    Parameters
+    ----------
+    widths : odd int or sequence of odd ints, default (5, 15, 45)
+        Numbers of positions, the one in the middle included.
+    statistics : sequence of "mean", "difference", "range", "deviation", default the first three
+    passthrough : bool, default True
+        Whether the columns themselves come first.
+    """
+
+    def __init__(
+        self,
+        *,
+        widths: Any = (5, 15, 45),
+        statistics: Sequence[str] = ("mean", "difference", "range"),
+        passthrough: bool = True,
+    ):
+        self.widths = widths
+        self.statistics = statistics
+        self.passthrough = passthrough
+
+    def fit(self, X: Any, y: object = None) -> Self:
+        """Check the parameters, and learn the number and the names of columns; labels are not read."""
+        self._checked()
+        sequences = open_groups(X)[0]
+        self.n_features_in_ = self._packed(sequences)[0].shape[1]
+        self._columns = shared_columns(sequences, "sequence")
+        self.__dict__.pop("feature_names_in_", None)
+        if self._columns is not None:
+            self.feature_names_in_ = np.array(self._columns, dtype=object)
+        return self
+
+    def transform(self, X: Any) -> list[np.ndarray]:
+        """Return sequences with the columns of the windows."""
+        check_is_fitted(self, "n_features_in_")
+        widths, statistics = self._checked()
+        sequences = open_groups(X, columns=self._columns)[0]
+        if is_empty(sequences):
+            return []
+        rows, offsets = self._packed(sequences, self.n_features_in_)
+        if not len(rows):
+            return [np.zeros((0, len(self.get_feature_names_out()))) for _ in sequences]
+        check_columns([x for x in sequences if not has_no_rows(x)], self._columns, "sequence")
+        if rows.shape[1] != self.n_features_in_:
+            raise ValueError(f"X has {rows.shape[1]} columns, but {self.n_features_in_} when windows were fitted")
+        parts = [rows] if self.passthrough else []
+        for width in widths:
+            windows = _Windows(rows, offsets, width // 2)
+            parts += [_STATISTICS[name](windows) for name in statistics]
+        made = np.hstack(parts)
+        return [made[first:last] for first, last in pairwise(offsets.tolist())]
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Return a name for each column, such as "mean 15 of temperature"."""
+        check_is_fitted(self, "n_features_in_")
+        given = self._columns if input_features is None else list(input_features)
+        names = [f"x{column}" for column in range(self.n_features_in_)] if given is None else [*map(str, given)]
+        widths, statistics = self._checked()
+        made = names if self.passthrough else []
+        made = made + [f"{what} {width} of {name}" for width in widths for what in statistics for name in names]
+        return np.array(made, dtype=object)
+
+    def describe(self) -> dict[str, object]:
+        """Return the parameters, and the number and the names of columns."""
+        check_is_fitted(self, "n_features_in_")
+        widths, statistics = self._checked()
+        names = None if self._columns is None else list(self._columns)
+        own = {"widths": widths, "statistics": statistics, "passthrough": bool(self.passthrough)}
+        return {**own, "n_features": self.n_features_in_, "names": names}
+
+    @classmethod
+    def rebuild(cls, described: Mapping[str, Any]) -> Self:
+        """Return the transformer that was described."""
+        made = cls(**{name: described[name] for name in ("widths", "statistics", "passthrough")})
+        made._checked()
+        made.n_features_in_ = int(described["n_features"])
+        made._columns = described["names"]
+        if made._columns is not None:
+            made.feature_names_in_ = np.array(made._columns, dtype=object)
+        return made
+
+    def _checked(self) -> tuple[list[int], list[str]]:
+        """Return the widths and the names of statistics."""
+        widths = [self.widths] if is_whole(self.widths) else self.widths
+        if not is_sequence(widths) or not len(widths):
+            raise ValueError(f"widths must be odd whole numbers from 3 on, got {self.widths!r:.60}")
+        for width in widths:
+            if not is_whole(width) or width < 3 or width % 2 == 0:
+                raise ValueError(f"widths must be odd whole numbers from 3 on, got {width!r}")
+        names = [self.statistics] if isinstance(self.statistics, str) else self.statistics
+        if not is_sequence(names) or not len(names):
+            raise ValueError(f"statistics must be names among {', '.join(_STATISTICS)}, got {self.statistics!r:.60}")
+        for name in names:
+            if name not in _STATISTICS:
+                raise ValueError(f"statistics must be names among {', '.join(_STATISTICS)}, got {name!r}")
+        return [int(width) for width in widths], list(names)
+
+    @staticmethod
+    def _packed(sequences: Any, width: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+        rows, offsets = pack_inputs(sequences, width=width)
+        if sp.issparse(rows):
+            raise TypeError(
+                "X is sparse: windows over columns that are mostly zero are for dense arrays; use toarray()"
+            )
+        return np.asarray(rows, dtype=np.float64), offsets

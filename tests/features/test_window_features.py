@@ -1,0 +1,126 @@
+"""WindowFeatures: means, differences, ranges and deviations around each position, within its sequence."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+
+import kernelfields
+from kernelfields import ChainCRF, FrameCRF
+from kernelfields.features import SequenceUnion, WindowFeatures
+from tests.samples import labelled_sequences
+
+RANDOM = np.random.default_rng(0)
+X = [RANDOM.normal(size=(length, 2)) for length in (1, 2, 7, 30)]
+ALL = ("mean", "difference", "range", "deviation")
+
+
+def by_hand(x, width, statistic):
+    """The statistic of each position, from the rows around it."""
+    half, made = width // 2, []
+    for t, own in enumerate(x):
+        around = x[max(0, t - half) : t + half + 1]
+        before, after = x[max(0, t - half) : t], x[t + 1 : t + half + 1]
+        made.append(
+            {
+                "mean": around.mean(axis=0),
+                "difference": (after.mean(axis=0) if len(after) else own)
+                - (before.mean(axis=0) if len(before) else own),
+                "range": np.ptp(around, axis=0),
+                "deviation": around.std(axis=0),
+            }[statistic]
+        )
+    return np.array(made)
+
+
+@pytest.mark.parametrize("level", [0.0, 1e6])
+def test_columns_are_those_of_the_rows_around(level):
+    sequences = [level + x for x in X]
+    windows = WindowFeatures(widths=(3, 9), statistics=ALL)
+    made = windows.fit_transform(sequences)
+    for ours, x in zip(made, sequences, strict=True):
+        parts = [by_hand(x, width, statistic) for width in (3, 9) for statistic in ALL]
+        np.testing.assert_allclose(ours, np.hstack([x, *parts]), atol=1e-8 if level == 0.0 else 1e-6)
+    names = windows.get_feature_names_out()
+    assert len(names) == made[0].shape[1]
+    assert names[[0, 2, 4, 10]].tolist() == ["x0", "mean 3 of x0", "difference 3 of x0", "mean 9 of x0"]
+
+
+def test_sequences_do_not_meet():
+    together = WindowFeatures(widths=7).fit_transform(X)
+    alone = [WindowFeatures(widths=7).fit_transform([x])[0] for x in X]
+    for ours, theirs in zip(together, alone, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-12)
+
+
+def test_one_width_and_one_statistic_without_the_columns():
+    made = WindowFeatures(widths=3, statistics="mean", passthrough=False).fit_transform(X)
+    np.testing.assert_allclose(made[2], by_hand(X[2], 3, "mean"), atol=1e-12)
+
+
+def test_empty_sequences_and_nothing_at_all():
+    windows = WindowFeatures(widths=3).fit(X)
+    assert windows.transform([]) == []
+    assert [len(made) for made in windows.transform([np.zeros((0, 2)), X[1]])] == [0, 2]
+    assert windows.transform([np.zeros((0, 2))])[0].shape == (0, 8)
+
+
+def test_in_pipelines_searches_unions_and_files(tmp_path):
+    sequences, labels = labelled_sequences(n_sequences=8, longest=6, n_labels=2)
+    pipeline = make_pipeline(WindowFeatures(widths=(3,)), ChainCRF("linear", prior_variance=1.0))
+    grid = {"windowfeatures__widths": [(3,), (3, 5)]}
+    search = GridSearchCV(pipeline, grid, cv=2).fit(sequences, labels)
+    found = search.best_estimator_
+    kernelfields.save(found, tmp_path / "model")
+    read = kernelfields.load(tmp_path / "model")
+    rows = read[0].transform(sequences)
+    for ours, theirs in zip(
+        read[1].predict_marginals(rows), found[1].predict_marginals(found[0].transform(sequences)), strict=True
+    ):
+        np.testing.assert_array_equal(ours, theirs)
+    union = SequenceUnion([("windows", clone(found[0])), ("as they are", "passthrough")])
+    assert (
+        union.fit_transform(sequences)[0].shape[1] == found[0].transform(sequences)[0].shape[1] + sequences[0].shape[1]
+    )
+
+
+def test_names_of_frames(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frames = [pandas.DataFrame(x, columns=["heat", "light"]) for x in X]
+    windows = WindowFeatures(widths=3).fit(frames)
+    assert windows.feature_names_in_.tolist() == ["heat", "light"]
+    assert windows.get_feature_names_out()[2] == "mean 3 of heat"
+    turned = [frame[["light", "heat"]] for frame in frames]
+    with pytest.raises(ValueError, match="heat"):
+        windows.transform([turned[3].rename(columns={"heat": "warmth"})])
+    table = pandas.concat([frame.assign(day=number, state=frame.heat > 0) for number, frame in enumerate(frames)])
+    model = make_pipeline(WindowFeatures(widths=3), ChainCRF("linear", prior_variance=1.0))
+    field = FrameCRF(model, sequence="day").fit(table[["day", "heat", "light"]], table["state"])
+    assert len(field.predict(table[["day", "heat", "light"]])) == len(table)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"widths": 4}, "widths must be odd whole numbers from 3 on, got 4"),
+        ({"widths": (5, 1)}, "widths must be odd whole numbers from 3 on, got 1"),
+        ({"widths": ()}, "widths must be odd whole numbers"),
+        ({"widths": "5"}, "widths must be odd whole numbers from 3 on, got '5'"),
+        ({"statistics": ("mean", "median")}, "statistics must be names among mean, .*, got 'median'"),
+        ({"statistics": ()}, "statistics must be names"),
+    ],
+)
+def test_parameters_are_checked(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        WindowFeatures(**parameters).fit(X)
+
+
+def test_inputs_are_checked():
+    with pytest.raises(TypeError, match="X is sparse"):
+        WindowFeatures().fit([sp.csr_array(x) for x in X])
+    with pytest.raises(ValueError, match="sequence 0 holds nan"):
+        WindowFeatures().fit([np.full((3, 2), np.nan)])
+    with pytest.raises(ValueError, match="X has 3 columns, but 2 when windows were fitted"):
+        WindowFeatures().fit(X).transform([np.zeros((4, 3))])
