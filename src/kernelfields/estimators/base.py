@@ -53,6 +53,7 @@ from kernelfields.estimators.inspecting.explanations import (
 from kernelfields.estimators.inspecting.weights import changed_parameters, summarise_term, tabulate_weights
 from kernelfields.estimators.questions import ByItem, LabelQuestions, Seed
 from kernelfields.estimators.stored import Functions, StoredEstimator
+from kernelfields.features.leakage import columns_that_repeat
 from kernelfields.features.readers import ChainReader, GraphReader, TableReader
 from kernelfields.features.scaling import uneven_spreads
 from kernelfields.fields.chains import weigh_classes
@@ -165,6 +166,8 @@ _MAY_CHANGE = (
 )
 # Parameters that are left to the data, where these are too few to judge by.
 _FALLBACKS = {"prior_variance": FALLBACK, "rank": USUAL_RANK, "support": "all", "l1": 0.0}
+# Held-out labels are certain where their loss, in nats a position, is below this.
+_CERTAIN = 0.01
 # The penalties of constraints that model files keep.
 _MASKS = ("edge", "start", "end", "label")
 # Below this many feature values, threads of BLAS wait for each other longer than they work.
@@ -442,6 +445,23 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
                 stacklevel=5,
             )
 
+    def _warn_of_repeated_labels(self, training: Training[Data, Reader]) -> None:
+        """Warn where held-out labels are certain and columns are probabilities that repeat them."""
+        scores = [trial.score for trial in training.choices.trials if trial.measure == "log-likelihood"]
+        labels, inputs = getattr(training.data, "labels", None), getattr(training.data, "inputs", None)
+        if not scores or max(scores) < -_CERTAIN or inputs is None or labels is None:
+            return
+        # Several labels have a row for each instance, and probabilities of each label.
+        alike = labels.shape == inputs.shape[:1]
+        columns = columns_that_repeat(inputs, labels, len(training.classes)) if alike else None
+        if columns is not None:
+            warnings.warn(
+                f"columns {columns[0]} to {columns[1] - 1} are probabilities that repeat the labels, and labels held "
+                "out of the fit are certain: if a classifier made them for data that it was fitted to, the field will "
+                "trust it far too much; OutOfFold(classifier) makes them from the other folds",
+                stacklevel=5,
+            )
+
     def _settled(self, training: Training[Data, Reader]) -> Self:
         """Return a copy in which what was left to the data is settled, and settle the scale of the data."""
         settled = copy.copy(self)
@@ -468,6 +488,7 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
             choices = settled._choose_by_pilot_fits(training, parts, inputs, path, changes, "rank" in left)
         settled._take(choices.chosen)
         training.choices = choices
+        self._warn_of_repeated_labels(training)
         training.scale_columns(bool(choices.chosen.get("scale")))
         return settled
 
