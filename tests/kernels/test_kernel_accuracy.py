@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.spatial.distance import cdist
 
 from kernelfields.kernels import rows as inputs
-from kernelfields.kernels.dot_product import Cosine, Linear, Polynomial
+from kernelfields.kernels.dot_product import Cosine, Linear, Polynomial, Tanimoto
 from kernelfields.kernels.kernel import Constant, Normalized
 from kernelfields.kernels.stationary import RBF, Laplacian, Matern
 
@@ -65,6 +65,7 @@ def test_equal_rows_have_value_one_off_the_diagonal_too(kernel, container):
         Polynomial(3, 0.1),
         Normalized(Polynomial(2, 0.1)),
         Cosine(),
+        Tanimoto(),
     ],
 )
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

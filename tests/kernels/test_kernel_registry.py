@@ -11,7 +11,8 @@ from sklearn.gaussian_process import kernels as gp
 
 from kernelfields.kernels import Precomputed
 from kernelfields.kernels.callables import CallableKernel
-from kernelfields.kernels.dot_product import Cosine, Linear, Polynomial
+from kernelfields.kernels.dot_product import Cosine, Linear, Polynomial, Tanimoto
+from kernelfields.kernels.forest import Forest
 from kernelfields.kernels.kernel import Constant, Normalized
 from kernelfields.kernels.registry import kernel_from_spec, resolve_kernel
 from kernelfields.kernels.scikit_learn import ScikitLearnKernel
@@ -33,6 +34,9 @@ def test_names():
         "laplacian": Laplacian(),
         "matern": Matern(),
         "cosine": Cosine(),
+        "tanimoto": Tanimoto(),
+        "jaccard": Tanimoto(),
+        "forest": Forest(),
         "constant": Constant(),
     }
     for name, kernel in expected.items():
@@ -60,6 +64,7 @@ KERNELS = [
     Matern(math.inf, 2.0),
     Matern(2.5),
     Cosine(),
+    Tanimoto(),
     Constant(3),
     (2 * RBF(0.5) + 1) ** 3 * Normalized(Linear()),
     ScikitLearnKernel(gp.RBF([1.0, 2.0]) + gp.ConstantKernel(0.1, "fixed")),

@@ -11,7 +11,8 @@ from scipy.special import gamma as gamma_function
 from scipy.special import kv
 
 from kernelfields.kernels.callables import CallableKernel
-from kernelfields.kernels.dot_product import Cosine, Linear, Polynomial
+from kernelfields.kernels.dot_product import Cosine, Linear, Polynomial, Tanimoto
+from kernelfields.kernels.forest import Forest
 from kernelfields.kernels.kernel import Constant, Kernel, Normalized, Power, Product, Scaled, Sum
 from kernelfields.kernels.stationary import RBF, Laplacian, Matern
 
@@ -42,6 +43,16 @@ def normalized_quadratic(x, z):
     return (0.5 * dot(x, z)) ** 2 / math.sqrt((0.5 * dot(x, x)) ** 2 * (0.5 * dot(z, z)) ** 2)
 
 
+def tanimoto(x, z):
+    return dot(x, z) / (dot(x, x) + dot(z, z) - dot(x, z)) if dot(x, x) + dot(z, z) else 0.0
+
+
+def same_sides(x, z):
+    return 0.5 * int((x[0] > 0.5) == (z[0] > 0.5)) + 0.5 * int((x[1] > -0.2) == (z[1] > -0.2))
+
+
+#: Two trees of one comparison each, of the first column and of the second.
+STUMPS = [[0, 0.5, 1, 2], [-1, 0, 1, 1], [-1, 0, 2, 2], [1, -0.2, 4, 5], [-1, 0, 4, 4], [-1, 0, 5, 5]]
 CASES = [
     (Linear(), dot),
     (Polynomial(degree=1, gamma=0.3, coef0=0.0), lambda x, z: 0.3 * dot(x, z)),
@@ -59,6 +70,8 @@ CASES = [
     (Matern(nu=3.7, length_scale=1.5), matern(3.7, 1.5)),
     (Matern(nu=math.inf, length_scale=2.0), lambda x, z: math.exp(-squared(x, z) / 8.0)),
     (Cosine(), cosine),
+    (Tanimoto(), tanimoto),
+    (Forest(trees=STUMPS), same_sides),
     (Constant(value=0.7), lambda x, z: 0.7),
     (Sum(Linear(), RBF(0.2)), lambda x, z: dot(x, z) + math.exp(-0.2 * squared(x, z))),
     (Product(Linear(), RBF(0.2)), lambda x, z: dot(x, z) * math.exp(-0.2 * squared(x, z))),
@@ -205,7 +218,7 @@ def test_matern_of_high_order_stays_close_to_its_limit():
 def test_zero_rows():
     rows = np.array([[0.0, 0.0], [3.0, 4.0], [0.0, 0.0]])
     expected = np.diag([0.0, 1.0, 0.0])
-    for kernel in (Cosine(), Normalized(Linear())):
+    for kernel in (Cosine(), Tanimoto(), Normalized(Linear())):
         for X in (rows, sparse.csr_array(rows)):
             np.testing.assert_array_equal(kernel(X), expected)
             np.testing.assert_allclose(kernel(X, rows), expected, rtol=1e-15)

@@ -6,7 +6,8 @@ import scipy.sparse as sp
 
 from kernelfields.kernels import Columns
 from kernelfields.kernels.arrays import destinations, product, squared_distances
-from kernelfields.kernels.dot_product import Linear, Polynomial
+from kernelfields.kernels.dot_product import Linear, Polynomial, Tanimoto
+from kernelfields.kernels.forest import Forest
 from kernelfields.kernels.kernel import Constant
 from kernelfields.kernels.stationary import RBF, Laplacian, Matern
 
@@ -19,6 +20,8 @@ KERNELS = [
     0.5 * RBF(0.3) + Constant(2.0) * Linear(),
     Columns(RBF(0.4), 1, 4) * Matern(2.5, 1.0),
     RBF(0.3) ** 2,
+    Tanimoto(),
+    Forest(trees=[[0, 3.0, 1, 2], [-1, 0, 1, 1], [4, 3.5, 3, 4], [-1, 0, 3, 3], [-1, 0, 4, 4]]),
 ]
 
 

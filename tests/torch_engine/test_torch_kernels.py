@@ -11,7 +11,8 @@ from scipy import sparse
 
 from kernelfields.kernels import Columns, Precomputed, arrays
 from kernelfields.kernels.callables import CallableKernel
-from kernelfields.kernels.dot_product import Cosine, Linear, Polynomial
+from kernelfields.kernels.dot_product import Cosine, Linear, Polynomial, Tanimoto
+from kernelfields.kernels.forest import Forest
 from kernelfields.kernels.kernel import Constant, Kernel, Normalized, check_positive_semidefinite
 from kernelfields.kernels.scikit_learn import ScikitLearnKernel
 from kernelfields.kernels.stationary import RBF, Laplacian, Matern
@@ -40,6 +41,7 @@ ON_DEVICE = [
     Matern(nu=2.5, length_scale=2.0),
     Matern(nu=math.inf, length_scale=2.0),
     Cosine(),
+    Tanimoto(),
     Constant(0.7),
     Linear() + RBF(0.2),
     Linear() * RBF(0.2) + 0.5,
@@ -51,6 +53,7 @@ ON_DEVICE = [
 ]
 BY_HOST = [
     foreign(),
+    Forest(trees=[[0, 0.5, 1, 2], [-1, 0, 1, 1], [-1, 0, 2, 2], [1, -0.2, 4, 5], [-1, 0, 4, 4], [-1, 0, 5, 5]]),
     CallableKernel(lambda X, Z: np.exp(-np.abs(X[:, :1] - Z[:, 0]))),
     Matern(nu=0.8, length_scale=1.5),
     Linear() * CallableKernel(lambda X, Z: 1.0 + X[:, :1] * Z[:, 0]),

@@ -204,7 +204,11 @@ class LocalView:
 
     def resolved(self, kernel: Kernel) -> Kernel:
         """Return the kernel with rules that read the data turned into numbers."""
-        return kernel.resolve(self.inputs, self._clique.weights(self._sample.data))
+        data = self._sample.data
+        labels = getattr(data, "labels", None) if self._clique.labels_per_clique == 1 else None
+        if labels is not None and (labels.shape != (self.n_rows,) or getattr(data, "evidence", None) is not None):
+            labels = None
+        return kernel.resolve(self.inputs, self._clique.weights(data), labels)
 
     def check_kernel(self, kernel: Kernel, random: np.random.Generator) -> None:
         """Raise if the kernel is not positive semi-definite on a random sample of rows."""

@@ -1,7 +1,7 @@
 """Kernels on inputs and on labels.
 
-Inputs: ``Linear, Polynomial, RBF, Laplacian, Matern, Cosine, Constant, Precomputed``; combined with
-``+``, ``*``, ``**`` or ``Sum, Product, Power, Scaled, Normalized``; with unlabelled inputs
+Inputs: ``Linear, Polynomial, RBF, Laplacian, Matern, Cosine, Tanimoto, Constant, Precomputed``, by trees
+``Forest``; combined with ``+``, ``*``, ``**`` or ``Sum, Product, Power, Scaled, Normalized``; with unlabelled inputs
 ``Manifold``, on nodes of a graph ``GraphLaplacian, GraphDiffusion``; foreign ones through ``CallableKernel`` and
 ``ScikitLearnKernel``. Labels: ``Delta, CentredDelta, LabelMatrix``. Classes of one's own get a name by ``register``.
 
@@ -9,7 +9,8 @@ The package needs NumPy alone: scipy, scikit-learn and PyTorch are loaded where 
 """
 
 from kernelfields.kernels.callables import CallableKernel, Precomputed
-from kernelfields.kernels.dot_product import Cosine, Linear, Polynomial
+from kernelfields.kernels.dot_product import Cosine, Linear, Polynomial, Tanimoto
+from kernelfields.kernels.forest import Forest
 from kernelfields.kernels.graph_laplacian import GraphDiffusion, GraphLaplacian
 from kernelfields.kernels.kernel import (
     Columns,
@@ -37,6 +38,7 @@ __all__ = [
     "Constant",
     "Cosine",
     "Delta",
+    "Forest",
     "GraphDiffusion",
     "GraphLaplacian",
     "Kernel",
@@ -54,6 +56,7 @@ __all__ = [
     "Scaled",
     "ScikitLearnKernel",
     "Sum",
+    "Tanimoto",
     "check_positive_semidefinite",
     "register",
     "resolve_kernel",

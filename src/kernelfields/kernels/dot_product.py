@@ -74,5 +74,36 @@ class Cosine(Kernel):
         return arrays.converted(arrays.squared_norms(X) > 0, X.dtype)
 
 
+@register("tanimoto", shorthands={"jaccard": {}})
+class Tanimoto(Kernel):
+    """k(x, z) = <x, z> / (||x||^2 + ||z||^2 - <x, z>), for rows of zeros and ones the share of ones that both have.
+
+    That is Jaccard's index of two sets, the usual similarity of molecular fingerprints. A zero row has similarity 0
+    with every row, itself included.
+
+        Ralaivola, Swamidass, Saigo and Baldi (2005), Graph kernels for chemical informatics.
+    """
+
+    takes_tensors = True
+
+    def _block(self, X: Rows, Z: Rows | None) -> np.ndarray:
+        if Z is not None:
+            return self._towards(Z)(X)
+        norms = arrays.squared_norms(X)
+        return arrays.with_diagonal(self._of_products(arrays.inner_products(X), norms, norms), self._diagonal(X))
+
+    def _towards(self, Z: Rows) -> Towards:
+        others = arrays.squared_norms(Z)
+        return lambda X: self._of_products(arrays.inner_products(X, Z), arrays.squared_norms(X), others)
+
+    def _diagonal(self, X: Rows) -> np.ndarray:
+        return arrays.converted(arrays.squared_norms(X) > 0, X.dtype)
+
+    @staticmethod
+    def _of_products(products: np.ndarray, norms: np.ndarray, others: np.ndarray) -> np.ndarray:
+        union = arrays.outer_sums(norms, others) - products
+        return arrays.converted(products * arrays.inverse_or_zero(union), products.dtype)
+
+
 def _unit_rows(X: Rows) -> Rows:
     return arrays.scaled_rows(X, arrays.inverse_or_zero(arrays.square_root(arrays.squared_norms(X))))

@@ -83,15 +83,16 @@ class Kernel(Parametrized):
         rows = arrays.as_rows(X)
         return self._diagonal(rows) if self.takes_tensors else arrays.computed_on_host(rows, self._diagonal)
 
-    def resolve(self, X: object, weights: np.ndarray | None = None) -> Kernel:
+    def resolve(self, X: object, weights: np.ndarray | None = None, labels: np.ndarray | None = None) -> Kernel:
         """Return a copy whose parameters are checked, and numbers where they were rules such as gamma="scale".
 
-        ``weights`` (n,): how often each row counts; None is once. A tensor is copied to the processor.
+        ``weights`` (n,): how often each row counts; None is once. ``labels`` (n,), where each row has one, are for
+        kernels that learn from them. A tensor is copied to the processor.
         """
         X = arrays.on_host(arrays.as_rows(X))
         self.check_parameters()
         parameters = {
-            name: value.resolve(X, weights) if isinstance(value, Kernel) else value
+            name: value.resolve(X, weights, labels) if isinstance(value, Kernel) else value
             for name, value in self.get_params(deep=False).items()
         }
         from_data = self._from_data(X, weights)
@@ -357,10 +358,10 @@ class Columns(Kernel):
         if self.end is not None and self.end <= self.begin:
             raise ValueError(f"Columns: end must be above begin, got {self.begin} to {self.end}.")
 
-    def resolve(self, X: object, weights: np.ndarray | None = None) -> Columns:
+    def resolve(self, X: object, weights: np.ndarray | None = None, labels: np.ndarray | None = None) -> Columns:
         """Return a copy whose inner kernel follows the data in its columns."""
         self.check_parameters()
-        return Columns(self.kernel.resolve(self._seen(X), weights), self.begin, self.end)
+        return Columns(self.kernel.resolve(self._seen(X), weights, labels), self.begin, self.end)
 
     def feature_map(self, X: object) -> Rows | None:
         """Return the features of the part, or None if it has none."""

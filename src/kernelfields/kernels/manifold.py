@@ -86,7 +86,7 @@ class Manifold(PreparedKernel[tuple[Rows, np.ndarray]]):
         if self.graph is not None and (shape := adjacency_matrix(self.graph, "Manifold").shape) != (n_inputs,) * 2:
             raise ValueError(f"Manifold: graph has shape {shape}, and there are {n_inputs} inputs.")
 
-    def resolve(self, X: object, weights: np.ndarray | None = None) -> Manifold:
+    def resolve(self, X: object, weights: np.ndarray | None = None, labels: np.ndarray | None = None) -> Manifold:
         """Return a copy whose inner kernel follows the inputs, which are X where none were given."""
         self.check_parameters()
         inputs = _stacked(arrays.on_host(arrays.as_rows(X))) if self.inputs is None else self._rows()

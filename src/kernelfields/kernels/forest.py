@@ -1,0 +1,170 @@
+"""The kernel of a forest: the share of trees in which two inputs fall into one leaf.
+
+    k(x, z) = (1 / T) sum_t [ leaf_t(x) = leaf_t(z) ]  =  phi(x) . phi(z),     phi has 1 / sqrt(T) at the T leaves of x
+
+It is positive semi-definite as a sum of products of indicators. Trees are grown on labelled inputs, so that distances
+are short where labels agree and scales of columns do not matter. Inputs that grew the trees resemble each other more
+than new ones do: the prior variance has to be chosen on held-out data, as ``prior_variance="auto"`` does with trees
+grown without them.
+
+Trees are stored end to end, a row for each node: column, threshold, left and right child by their rows; a leaf is its
+own child, with column -1. Inputs go left where x[column] <= threshold, compared in float32 as scikit-learn does.
+
+Cost: O(n T depth) for leaves, O(n m T) for a block (n, m). Fails: ValueError where trees are missing or not sound.
+
+    Davies and Ghahramani (2014), The random forest kernel and creating other kernels from random partitions.
+    Scornet (2016), Random forests and kernel methods.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from kernelfields.kernels import arrays
+from kernelfields.kernels.graph_laplacian import PreparedKernel
+from kernelfields.kernels.kernel import Kernel, Towards, checked, declares_parameters, register
+from kernelfields.numerics.parameters import whole
+from kernelfields.numerics.sparse_rows import Rows, is_sparse
+
+# Comparisons of leaves are made for so many pairs of rows at a time.
+_PAIRS = 2**20
+
+
+@register("forest")
+@declares_parameters
+class Forest(PreparedKernel[tuple[np.ndarray, np.ndarray]]):
+    """The share of trees in which two inputs fall into one leaf, for labels of single positions.
+
+    Parameters
+    ----------
+    n_trees : int
+    min_samples_leaf : int
+        Least number of training inputs in a leaf.
+    random_state : int
+    trees : array (nodes, 4) or None
+        None grows extremely randomised trees on the labelled inputs of ``fit``, by scikit-learn.
+    """
+
+    shared = frozenset({"trees"})
+    n_trees: int = checked(whole, 100)
+    min_samples_leaf: int = checked(whole, 20)
+    random_state: int = 0
+    trees: ArrayLike | None = None
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether ``resolve`` needs all rows in one place, to grow trees on them."""
+        return self.trees is None
+
+    def check_parameters(self) -> None:
+        """Check the numbers, and that the trees are trees."""
+        super().check_parameters()
+        if self.trees is not None:
+            self._table()
+
+    def resolve(self, X: object, weights: np.ndarray | None = None, labels: np.ndarray | None = None) -> Forest:
+        """Return a copy with trees, grown on the rows and their labels where there are none yet."""
+        self.check_parameters()
+        if self.trees is not None:
+            return self.__sklearn_clone__()
+        if labels is None:
+            raise ValueError(
+                "Forest: trees are grown on a label for each input, for the potentials of single labels that are all "
+                "known; use another kernel here, or give trees."
+            )
+        rows = arrays.on_host(arrays.as_rows(X))
+        return self.__sklearn_clone__().set_params(trees=self._grown(rows, weights, labels))
+
+    def spec(self) -> dict[str, object]:
+        """Return the description, with the trees as an array."""
+        return {**super().spec(), "trees": None if self.trees is None else self._table()}
+
+    def _grown(self, X: Rows, weights: np.ndarray | None, labels: np.ndarray) -> np.ndarray:
+        from sklearn.ensemble import ExtraTreesClassifier
+
+        grown = ExtraTreesClassifier(
+            whole(self, "n_trees"), min_samples_leaf=whole(self, "min_samples_leaf"), random_state=self.random_state
+        ).fit(X, labels, weights)
+        tables, first = [], 0
+        for each in grown.estimators_:
+            tree = each.tree_
+            own = np.arange(tree.node_count)
+            leaf = tree.children_left < 0
+            children = [np.where(leaf, own, side) + first for side in (tree.children_left, tree.children_right)]
+            tables.append(np.column_stack([np.where(leaf, -1, tree.feature), tree.threshold, *children]))
+            first += tree.node_count
+        return np.vstack(tables)
+
+    def _table(self) -> np.ndarray:
+        """Return the trees as an array that is sound: children come after their parents, each of one parent."""
+        try:
+            table = np.asarray(self.trees, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"Forest: trees must be an array of numbers: {error}.") from error
+        if table.ndim != 2 or table.shape[1] != 4 or not len(table) or not np.isfinite(table).all():
+            raise ValueError(f"Forest: trees must be an array (nodes, 4) of finite numbers, got shape {table.shape}.")
+        own, inner = np.arange(len(table)), table[:, 0] >= 0
+        below = table[inner][:, 2:].astype(np.int64)
+        sound = (table[~inner][:, 2:] == own[~inner, None]).all() and (below > own[inner, None]).all()
+        if not sound or (below >= len(table)).any() or len(np.unique(below)) != below.size:
+            raise ValueError("Forest: trees must have the rows of two later nodes as children of each inner node.")
+        return table
+
+    def _prepared(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the trees and the rows of their roots."""
+        if self.trees is None:
+            raise ValueError("Forest: call resolve(X, labels=...) with labelled inputs first, or give trees.")
+        table = self._table()
+        inner = table[:, 0] >= 0
+        is_root = np.ones(len(table), dtype=bool)
+        is_root[table[inner][:, 2:].astype(np.int64)] = False
+        return table, np.flatnonzero(is_root)
+
+    def _leaves(self, X: Rows) -> np.ndarray:
+        """Return the leaf of every row in each tree, (n, T)."""
+        table, roots = self._state()
+        column, children = table[:, 0].astype(np.int64), table[:, 2:].astype(np.int64)
+        if column.max(initial=-1) >= X.shape[1]:
+            raise ValueError(f"Forest: trees compare column {column.max()}, and the inputs have {X.shape[1]} columns.")
+        dense = X.toarray() if is_sparse(X) else X
+        if not isinstance(dense, np.ndarray):
+            raise TypeError("Forest: leaves are found of arrays")
+        rows = dense.astype(np.float32, copy=False)
+        every, leaves = np.arange(len(rows)), np.empty((len(rows), len(roots)), dtype=np.int32)
+        for t, root in enumerate(roots.tolist()):
+            node = np.full(len(rows), root)
+            while (inner := column[node] >= 0).any():
+                right = rows[every, np.maximum(column[node], 0)] > table[node, 1]
+                node = np.where(inner, children[node, right.astype(np.intp)], node)
+            leaves[:, t] = node
+        return leaves
+
+    def _towards(self, Z: Rows) -> Towards:
+        others, n_trees = self._leaves(Z).T.copy(), len(self._state()[1])
+
+        def block(X: Rows) -> np.ndarray:
+            leaves, counts = self._leaves(X), np.zeros((X.shape[0], Z.shape[0]), dtype=np.int32)
+            some = max(1, _PAIRS // max(1, Z.shape[0]))
+            for first in range(0, len(leaves), some):
+                part = counts[first : first + some]
+                for tree, other in zip(leaves[first : first + some].T, others, strict=True):
+                    part += tree[:, None] == other
+            return (counts / n_trees).astype(arrays.block_dtype(X, Z))
+
+        return block
+
+    def _block(self, X: Rows, Z: Rows | None) -> np.ndarray:
+        return self._towards(X if Z is None else Z)(X)
+
+    def _diagonal(self, X: Rows) -> np.ndarray:
+        return np.ones(X.shape[0], dtype=X.dtype)
+
+
+def is_grown_by_labels(kernel: Any) -> bool:
+    """Whether a kernel, or a part of it, is still to be grown on labelled inputs."""
+    if isinstance(kernel, Forest):
+        return kernel.trees is None
+    return isinstance(kernel, Kernel) and any(is_grown_by_labels(part) for part in kernel._parts)
