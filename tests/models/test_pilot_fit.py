@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from kernelfields import ChainCRF, EdgeCliques, GraphCRF, KernelClassifier, KernelClassifierCV, MultiLabelCRF
 from kernelfields.fields.chains import Chains
@@ -265,3 +266,19 @@ def test_a_usual_fit_ends_where_a_thousandth_of_a_nat_a_position_is_left():
     assert finer.solution_.relative_gap <= 1e-3
     assert usual.n_iter_ < finer.n_iter_
     assert usual.solution_.value - finer.solution_.value <= 1e-3 * n_positions
+
+
+@pytest.mark.slow
+def test_the_kernel_of_a_forest_is_taken_where_labels_follow_comparisons():
+    """Labels follow two comparisons among columns of noise: trees find them, smooth kernels need many more inputs."""
+    random = np.random.default_rng(0)
+    X = [random.normal(size=(20, 12)) * ([1.0] * 6 + [100.0] * 6) for _ in range(60)]
+    y = [(x[:, 0] > 0).astype(int) + 2 * (x[:, 6] > 50) for x in X]
+    crf = ChainCRF(random_state=0).fit(X, y)
+    assert crf.choices_.chosen["kernel"] == "forest"
+    tried = {trial.settings["kernel"] for trial in crf.choices_.trials}
+    assert tried == {"rbf", "laplacian", "forest"}
+    gaps = [[None, *own[1:]] for own in y]
+    with pytest.warns(ConvergenceWarning):
+        partly = ChainCRF(random_state=0, max_iter=5).fit(X, gaps)
+    assert "forest" not in {trial.settings.get("kernel") for trial in partly.choices_.trials}

@@ -4,7 +4,8 @@
     scale             False, True          where spreads of columns differ much   True for up to 64 columns
     kernel            "linear" for features that are there or not, as those of    the first
                       words; "rbf" for numbers; where columns come to one scale,
-                      as those of sensors do, also "laplacian"
+                      as those of sensors do, also "laplacian" and, where all
+                      labels are known, "forest"
     prior_variance    powers of ten                                              1
     support, l1       of features that are there or not, beside the variance      "all", 0
     rank              500, 1000           where more positions are there          1000
@@ -12,7 +13,8 @@
 
 Candidates are compared by the likelihood of a part of the data that short fits did not see (models/pilot_fit.py), the
 last one by the share of right labels. A Laplacian kernel adds up differences of columns instead of their squares: it
-can follow a single column while the others differ, as trees can, which suits columns of different kinds.
+can follow a single column while the others differ, as trees can, which suits columns of different kinds. The trees of a
+forest are grown on the part that is learnt from, so that what they make of the part held out is judged as fairly.
 """
 
 from __future__ import annotations
@@ -145,5 +147,15 @@ def input_candidates(training: Training, kernel_open: bool) -> list[dict[str, ob
     for scale in scales:
         own: dict[str, object] = {} if scale is None else {"scale": scale}
         kernels = suitable_kernels(training.reader, bool(scale) or training.reader.is_scaled) if kernel_open else []
+        if "laplacian" in kernels and _has_all_labels(training.data):
+            kernels = [*kernels, "forest"]
         candidates += [{**own, "kernel": kernel} for kernel in kernels] or [own]
     return candidates
+
+
+def _has_all_labels(data: PackedData) -> bool:
+    """Whether each row of the inputs has a label of its own that is known, so that trees can be grown on them."""
+    labels, inputs = getattr(data, "labels", None), getattr(data, "inputs", None)
+    if labels is None or inputs is None or getattr(data, "evidence", None) is not None:
+        return False
+    return labels.shape == inputs.shape[:1]
