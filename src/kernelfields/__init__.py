@@ -46,6 +46,7 @@ _HOMES = {
     "Constraints": "kernelfields.fields",
     "LabelDictionary": "kernelfields.features.label_dictionary",
     "LabelShares": "kernelfields.models.expectations",
+    "LabelSymmetry": "kernelfields.fields",
     "LabelledFeature": "kernelfields.models.expectations",
     "OutOfFold": "kernelfields.features",
     "PartialLabels": "kernelfields.models.partial",
@@ -78,6 +79,7 @@ __all__ = [
     "KernelClassifierCV",
     "LabelDictionary",
     "LabelShares",
+    "LabelSymmetry",
     "LabelledFeature",
     "MultiLabelCRF",
     "MultiLabelCRFCV",
@@ -140,6 +142,7 @@ if TYPE_CHECKING:
     from kernelfields.fields.constraints import Constraints
     from kernelfields.fields.evidence import SoftTargets
     from kernelfields.fields.segments import DurationCliques, SegmentCliques
+    from kernelfields.fields.ties import LabelSymmetry
     from kernelfields.models.expectations import LabelledFeature, LabelShares
     from kernelfields.models.partial import PartialLabels
     from kernelfields.selection.field_search_cv import (

@@ -51,6 +51,11 @@ class PivotSubspace:
         """Number of pivots."""
         return len(self.factor)
 
+    def origin(self, number: int) -> str:
+        """Return which training input a pivot is, or which one ties have moved to its place."""
+        own = self.indices[number]
+        return f"training input {own}{', moved by ties' if own in self.indices[:number] else ''}"
+
     def features(self, inputs: Rows, dtype: DTypeLike = np.float64) -> np.ndarray:
         """Return whitened features R^-1 k(B, x), (n, r)."""
         features = np.empty((inputs.shape[0], self.rank), dtype=dtype)

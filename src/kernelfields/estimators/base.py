@@ -66,6 +66,7 @@ from kernelfields.fields.reading import (
     is_empty,
     random_generator,
 )
+from kernelfields.fields.ties import LabelSymmetry, read_ties
 from kernelfields.formats.model_file import Document
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import FamilySpec
@@ -73,7 +74,7 @@ from kernelfields.inference.family import EDGE, warn_of_inference
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.labels import LabelKernel
 from kernelfields.kernels.registry import has_no_scale, has_one_scale
-from kernelfields.models.build import NamedCliques, build_designs, continued_designs
+from kernelfields.models.build import NamedCliques, build_designs, continued_designs, tied_cliques
 from kernelfields.models.callbacks import Checkpoint, patience_of
 from kernelfields.models.continuation import Continuation, all_classes, fit_continued, with_labels, with_pivots
 from kernelfields.models.documents import (
@@ -153,6 +154,7 @@ KernelLike: TypeAlias = Kernel | str | Callable[..., np.ndarray] | BaseEstimator
 BasisLike = Basis | str
 LabelKernelLike = LabelKernel | str | np.ndarray
 EngineLike = Engine | str
+TiesLike = LabelSymmetry | Sequence[LabelSymmetry]
 
 #: Terms on a sample, and the coefficients to start from, None for zero.
 Start: TypeAlias = tuple[list[Design], list[np.ndarray] | None]
@@ -270,6 +272,9 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
 
     def _designs(self, training: Training[Data, Reader], sample: Sample) -> Start:
         """Return the terms of the field on the sample, and the coefficients to start from, None for zero."""
+        if self._ties is not None:
+            columns = training.reader.tied_columns
+            training.cliques = tied_cliques(training.cliques, self._ties, training.classes, columns)
         if self._continues:
             designs = continued_designs(training.cliques, self.field_.terms, sample)
             return self._optimized(training, sample, designs, [term.known for term in self.field_.terms])
@@ -283,6 +288,13 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._partial_settings()
+        if self._ties is not None:
+            read_ties(self._ties)
+
+    @property
+    def _ties(self) -> object:
+        """Which labels share weights; None for none, and for estimators without such a parameter."""
+        return self.__dict__.get("ties")
 
     def _partial_settings(self) -> PartialLabels:
         """Return how to fit to labels that are partly known; raise if the settings cannot be used."""
@@ -313,6 +325,8 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
         self._check_parameters()
         search = None if optimize is None else resolve_search(optimize)
         if search is not None:
+            if self._ties is not None:
+                raise ValueError("optimize moves kernels and pivots of labels that share no weights: leave out ties")
             self._partial_settings().refuse_unlabelled("optimize", "choose prior variances by cross-validation")
         with self._checkpoints() as checkpoints, self._progress() as progress:
             training = self._training(X, y, sample_weight, progress)
@@ -367,6 +381,8 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
             # A fit that continues keeps the scale of its basis, which the reader has applied already.
             if not self._continues:
                 scaling = reader.scaling_columns(data, self.scale is True)  # type: ignore[arg-type, assignment, type-var]
+                if scaling is not None and self._ties is not None:
+                    scaling = scaling.scaling_alike(self._ties)  # type: ignore[assignment]
         else:
             self._warn_of_uneven_columns(data)
         options = replace(self._fit_options(data, progress, random), partial=partial, criteria=criteria)
@@ -1289,6 +1305,8 @@ class LabelledField(FieldEstimator[Data, Reader]):
 
     def _fit_first_batch(self, X: object, y: object, sample_weight: object) -> None:
         self._check_parameters()
+        if self._ties is not None:
+            raise ValueError("partial_fit keeps the curvature of labels that share no weights: leave out ties")
         for name in ("prior_variance", "edge_prior_variance", "bias_prior_variance"):
             given = getattr(self, name, None)
             if np.inf in (given if isinstance(given, list | tuple) else [given]):

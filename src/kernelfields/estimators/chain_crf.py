@@ -10,7 +10,7 @@ import numpy as np
 
 from kernelfields.engines.choice import is_collection
 from kernelfields.estimators.auto_parameters import Training
-from kernelfields.estimators.base import DECODINGS, KernelLike, LabelKernelLike, LabelledField
+from kernelfields.estimators.base import DECODINGS, KernelLike, LabelKernelLike, LabelledField, TiesLike
 from kernelfields.estimators.stored import Functions
 from kernelfields.features.label_dictionary import AllowedLabelsRule, check_rule, readable_again, refuse_elsewhere
 from kernelfields.features.readers import ChainReader
@@ -79,6 +79,7 @@ class SequenceField(LabelledField[Chains, ChainReader]):
     constraints: object = parameter(None)
     decode: str = parameter("auto", one_of(*DECODINGS))
     allowed: AllowedLabelsRule | None = parameter(None, or_none(lambda value, name: check_rule(value)))
+    ties: TiesLike | None = parameter(None)
 
     transitions_: np.ndarray | None = attribute()
 
@@ -192,6 +193,8 @@ class ChainCRF(SequenceField):
         How to fit where labels in y are partly known: None for unknown, a set of allowed ones, a dict of weights.
     allowed : LabelDictionary, PrunedBy or None
         Which labels positions may have, in training and prediction; inference skips the others. docs/many_labels.md.
+    ties : LabelSymmetry, list of them, or None
+        Labels that share weights by a symmetry of labels and columns, such as transposed chords. docs/ties.md.
 
     Attributes
     ----------
@@ -220,6 +223,10 @@ class ChainCRF(SequenceField):
     def _check_parameters(self) -> None:
         if isinstance(self.cliques, str) and self.cliques != "learn":
             raise ValueError(f"cliques must be a list of clique sets, 'learn' or None, got {self.cliques!r}")
+        if self.ties is not None and self._learns_cliques:
+            raise ValueError(
+                "cliques='learn' judges sets whose labels share no weights: leave out ties, or name the sets"
+            )
         super()._check_parameters()
         patience_of(check_callbacks(self.callbacks))
         name_cliques(self._described_cliques())
@@ -343,7 +350,7 @@ class ChainCRF(SequenceField):
 
     def _weight_candidates(self, training: ChainTraining) -> list[Settings]:
         free = self.solver in ("auto", "lbfgs", "sgd+lbfgs") and self.label_kernel == "delta"
-        if not (training.reader.holds_features and training.data.evidence is None and free):
+        if self.ties is not None or not (training.reader.holds_features and training.data.evidence is None and free):
             return []
         explicit = is_auto(self.kernel) or resolve_kernel(self.kernel).has_feature_map
         if not explicit or training.engine.name != "threads":

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.estimators.auto_parameters import Training
-from kernelfields.estimators.base import DECODINGS, KernelLike, LabelKernelLike, LabelledField
+from kernelfields.estimators.base import DECODINGS, KernelLike, LabelKernelLike, LabelledField, TiesLike
 from kernelfields.estimators.inspecting.explanations import Compared, input_names
 from kernelfields.features.readers import GraphReader
 from kernelfields.fields.chains import weigh_classes
@@ -81,6 +81,7 @@ class GraphCRF(LabelledField[Graphs, GraphReader]):
         A graph counts with the mean weight of its labels.
     partial_labels : PartialLabels or None
         How to fit where labels in y are partly known, see docs/partial_labels.md.
+    ties : as in ChainCRF; ``edge_columns`` of a LabelSymmetry move the features of edges
 
     Attributes
     ----------
@@ -109,6 +110,7 @@ class GraphCRF(LabelledField[Graphs, GraphReader]):
     constraints: object = parameter(None)
     inference: object = parameter("auto", lambda value, name: check_method(value))
     decode: str = parameter("auto", one_of(*DECODINGS))
+    ties: TiesLike | None = parameter(None)
 
     edge_scores_: dict[str, np.ndarray] = attribute()
 

@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
 from kernelfields.estimators.auto_parameters import Data, Training
-from kernelfields.estimators.base import FieldEstimator, KernelLike, LabelKernelLike, LabelledField
+from kernelfields.estimators.base import FieldEstimator, KernelLike, LabelKernelLike, LabelledField, TiesLike
 from kernelfields.features.readers import TableReader
 from kernelfields.fields.chains import weigh_classes
 from kernelfields.fields.cliques import GraphNodes
@@ -108,6 +108,7 @@ class KernelClassifier(TableField[Graphs]):
         A sample counts with the weight of its label; "balanced" gives each class the same total weight.
     partial_labels : PartialLabels or None
         How to fit where labels in y are partly known, see docs/partial_labels.md.
+    ties : as in ChainCRF
 
     Attributes
     ----------
@@ -127,6 +128,7 @@ class KernelClassifier(TableField[Graphs]):
     prior_variance: float | str | Sequence[float] = parameter("auto", variances_or_auto)
     label_kernel: LabelKernelLike = parameter("delta")
     tol: float = parameter(1e-4, lambda value, name: check_tolerance(value))
+    ties: TiesLike | None = parameter(None)
 
     def _learn(
         self, X: object, y: object, sample_weight: object, part_of: tuple[TableReader, np.ndarray] | None = None

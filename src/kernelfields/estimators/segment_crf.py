@@ -86,7 +86,7 @@ class SegmentCRF(SequenceField):
     prior_variance : "auto", float or tuple, default "auto"
         As in ChainCRF.
     scale, l1, solver, tol, max_iter, dtype, n_jobs, random_state, verbose, callbacks : as in ChainCRF
-    class_weight, warm_start, partial_labels, allowed : as in ChainCRF
+    class_weight, warm_start, partial_labels, allowed, ties : as in ChainCRF
     constraints : Constraints, dict, iterable of forbidden (label, label) pairs, or None
         What is forbidden between segments, at the ends of sequences, or everywhere.
     decode : "auto", "viterbi" or "posterior", default "auto"

@@ -49,6 +49,7 @@ from kernelfields.fields.reading import (
     refuse_containers,
     refuse_tensor,
 )
+from kernelfields.fields.ties import TiedColumns, column_permutations, orbits_of
 
 
 def columns_of(table: object) -> Iterable[object] | None:
@@ -209,6 +210,17 @@ class InputReader:
         weights = data.position_weights if not isinstance(data, LabelledInstances) else data.weights
         scaling = learn_scaling(data.inputs, weights, always=always)
         return None if scaling is None else replace(self, scaling=scaling)
+
+    def tied_columns(self, group: str | None = None) -> TiedColumns:
+        """Return the columns that ties move: those of inputs, or of a type of factors."""
+        return TiedColumns(self.n_features, self.names)
+
+    def scaling_alike(self, ties: object, *, of_edges: bool = False) -> Self:
+        """Return a copy that brings columns which ties move into each other to one centre and one spread."""
+        if self.scaling is None:
+            return self
+        moves = column_permutations(ties, InputReader.tied_columns(self), of_edges=of_edges)
+        return replace(self, scaling=self.scaling.pooled(orbits_of(moves, self.n_features)))
 
     def scaled(self, data: Data) -> Data:
         """Return data whose columns are on the scale of the fit."""
@@ -413,6 +425,15 @@ class GraphReader(InputReader):
                 readers[factors.name] = replace(readers[factors.name], scaling=own)
         reader = replace(self if scaling is None else scaling, factors=readers)
         return reader if reader.is_scaled else None
+
+    def tied_columns(self, group: str | None = None) -> TiedColumns:
+        """Return the columns that ties move: those of nodes, or of a type of factors."""
+        return super().tied_columns() if group is None else self.factors[group].tied_columns()
+
+    def scaling_alike(self, ties: object, *, of_edges: bool = False) -> Self:
+        """Return a copy that brings columns which ties move into each other to one centre and one spread."""
+        factors = {name: kind.scaling_alike(ties, of_edges=True) for name, kind in self.factors.items()}
+        return replace(super().scaling_alike(ties), factors=factors)
 
     def scaled(self, data: Graphs) -> Graphs:  # type: ignore[override]  # graphs alone
         """Return data whose columns, those of factors too, are on the scale of the fit."""

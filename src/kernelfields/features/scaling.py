@@ -53,6 +53,13 @@ class Scaling:
         centre, spread = (values.astype(inputs.dtype) for values in (self.centre, self.spread))
         return (inputs - centre) / spread
 
+    def pooled(self, orbits: np.ndarray) -> Scaling:
+        """Return one centre and the largest spread for all columns of an orbit, numbered by ``orbits`` (d,)."""
+        centre = np.bincount(orbits, weights=self.centre) / np.bincount(orbits)
+        spread = np.zeros(len(centre))
+        np.maximum.at(spread, orbits, self.spread)
+        return Scaling(centre[orbits], spread[orbits])
+
     def describe(self) -> dict[str, np.ndarray]:
         """Return plain values for a model file."""
         return {"centre": self.centre, "spread": self.spread}

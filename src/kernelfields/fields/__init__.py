@@ -15,6 +15,7 @@ from kernelfields.fields.cliques import (
 from kernelfields.fields.constraints import Constraints
 from kernelfields.fields.graphs import grid_edges
 from kernelfields.fields.segments import DurationCliques, SegmentCliques
+from kernelfields.fields.ties import LabelSymmetry, repeated_columns
 
 __all__ = [
     "CliqueSet",
@@ -24,6 +25,7 @@ __all__ = [
     "EndCliques",
     "GraphFactors",
     "GraphNodes",
+    "LabelSymmetry",
     "NgramCliques",
     "NodeCliques",
     "OrderCliques",
@@ -31,4 +33,5 @@ __all__ = [
     "SkipCliques",
     "StartCliques",
     "grid_edges",
+    "repeated_columns",
 ]

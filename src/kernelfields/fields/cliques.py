@@ -39,6 +39,7 @@ from kernelfields.fields.chains import Packed
 from kernelfields.fields.evidence import possible_labellings
 from kernelfields.fields.graphs import Factors, Graphs
 from kernelfields.fields.reading import Matrix
+from kernelfields.fields.ties import Permutations
 from kernelfields.numerics.parameters import check_count
 from kernelfields.numerics.registry import SETTINGS
 from kernelfields.numerics.windows import check_window
@@ -75,6 +76,8 @@ class CliqueSet(BaseEstimator):
     support: str | float | None = None
     l1: float | None = None
     name: str | None = None
+    #: Where labels and columns go that share weights, by ``ties`` of an estimator.
+    ties: Permutations | None = None
 
     #: How many labels meet in a clique.
     labels_per_clique: ClassVar[int] = 1
@@ -125,6 +128,11 @@ class CliqueSet(BaseEstimator):
     def width(self, n_features: int) -> int:
         """Return how many columns each clique sees where inputs have ``n_features``."""
         return n_features * (sum(self.neighbours) + 1)
+
+    def tied_columns(self, inputs: np.ndarray, edges: np.ndarray) -> np.ndarray:
+        """Return where the columns that cliques see go, (m, width), by moves of those of inputs and of edges."""
+        parts = np.arange(sum(self.neighbours) + 1)[:, None, None] * inputs.shape[1] + inputs
+        return np.hstack(list(parts))
 
     def check_reach(self) -> None:
         """Raise ValueError if the labels of a clique cannot stand where they should."""
@@ -417,6 +425,10 @@ class GraphFactors(_Windowless, CliquesEverywhere):
     def labels_per_clique(self) -> int:  # type: ignore[override]
         """How many nodes a factor has."""
         return self.order
+
+    def tied_columns(self, inputs: np.ndarray, edges: np.ndarray) -> np.ndarray:
+        """Return where the columns of the features of factors go."""
+        return edges
 
     def factors(self, graphs: Graphs) -> Factors:
         """Return the factors of the group."""

@@ -86,6 +86,10 @@ class DurationCliques(CliquesEverywhere):
         """Return the number of columns of the view: one, log d."""
         return 1
 
+    def tied_columns(self, inputs: np.ndarray, edges: np.ndarray) -> np.ndarray:
+        """Return zeros: the one column, log d, stays."""
+        return np.zeros((len(inputs), 1), dtype=np.int64)
+
     def view(self, data: Packed) -> np.ndarray:
         """Return the logarithms of all durations, (D, 1), whatever the data are."""
         return np.log(np.arange(1.0, self.max_duration + 1.0))[:, None]

@@ -36,26 +36,31 @@ from functools import reduce
 import numpy as np
 from sklearn.base import clone
 
+from kernelfields.basis.orbits import closed_subspace
 from kernelfields.basis.selection import Gradient, resolve_basis, warn_of_no_pivots
-from kernelfields.basis.subspace import ConstantSubspace, ExplicitSubspace
+from kernelfields.basis.subspace import ConstantSubspace, ExplicitSubspace, Subspace
 from kernelfields.engines.engine import Sample
 from kernelfields.engines.threads import LocalSample
-from kernelfields.fields.cliques import CliqueSet, check_window
+from kernelfields.fields.cliques import CliqueSet, GraphFactors, check_window
 from kernelfields.fields.label_cliques import LABEL_CONTRAST, PAIR_CONTRAST, LabelCliques, LabelPairs
+from kernelfields.fields.ties import Permutations, TiedColumns, column_permutations, label_permutations
 from kernelfields.kernels.kernel import Constant, Kernel, Sum
-from kernelfields.kernels.labels import Delta, resolve_label_kernel
+from kernelfields.kernels.labels import CentredDelta, Delta, resolve_label_kernel
 from kernelfields.kernels.registry import resolve_kernel
 from kernelfields.numerics.parameters import check_count, check_penalty, check_prior_variance, check_support
 from kernelfields.objective.designs.design import Design, LocalDesign
 from kernelfields.objective.term import Term, label_factor
+from kernelfields.objective.ties import ties_of
 
 #: Two labels of an instance that meet, by their numbers.
 Edge = tuple[int, int]
 #: Clique sets with names of their own.
 NamedCliques = Sequence[tuple[str, CliqueSet]]
+#: Columns of the inputs, under None, and of the features of types of factors.
+ColumnsOf = Callable[[str | None], TiedColumns]
 
 # What must not change between a fit and one that goes on from it.
-_KEPT = ("kernel", "window", "label_kernel", "basis", "rank", "support")
+_KEPT = ("kernel", "window", "label_kernel", "basis", "rank", "support", "ties")
 
 
 def name_cliques(cliques: object) -> list[tuple[str, CliqueSet]]:
@@ -110,6 +115,8 @@ def resolved_clique(clique: CliqueSet) -> CliqueSet:
     check_penalty(clique.l1, "l1")
     check_window(clique.window)
     clique.check_reach()
+    if clique.ties is not None:
+        clique.ties.check()
     if clique.rank is not None:
         check_count(clique.rank, "rank", " (or None for no limit)")
     parameters = clique.get_params(deep=False)
@@ -193,7 +200,7 @@ def build_design(name: str, clique: CliqueSet, sample: Sample, random: np.random
     """Choose a basis for one clique set, as ``resolved_clique`` returns it, and put its term on the sample."""
     factor = label_factor(clique, sample.spec.n_labels)
     if clique.kernel is None:
-        return sample.design(Term(clique, name, ConstantSubspace(Constant(1.0)), factor))
+        return sample.design(_term(clique, name, ConstantSubspace(Constant(1.0)), factor, sample))
     basis = resolve_basis(clique.basis)
     if not resolve_kernel(clique.kernel).has_feature_map:
         sample.check_basis(name, basis)
@@ -206,15 +213,51 @@ def build_design(name: str, clique: CliqueSet, sample: Sample, random: np.random
     kernel = view.resolved(resolve_kernel(clique.kernel))
     explicit = kernel.feature_map(view.first_row)
     if explicit is not None:
-        return sample.design(Term(clique, name, ExplicitSubspace(kernel, explicit.shape[1]), factor), view)
+        return sample.design(_term(clique, name, ExplicitSubspace(kernel, explicit.shape[1]), factor, sample), view)
     check_pivots_allowed(name, clique)
     view.check_kernel(kernel, random)
-    panel = view.panel(kernel, basis.capacity(clique.most_pivots, view.n_rows))
+    most = clique.most_pivots
+    if clique.ties is not None and most is not None:
+        most = max(1, most // len(clique.ties.elements[0]))
+    panel = view.panel(kernel, basis.capacity(most, view.n_rows))
     basis.select(panel, random)
     warn_of_no_pivots(panel.rank, kernel, f"clique set {name!r}")
+    if clique.ties is not None:
+        subspace = closed_subspace(panel.subspace(), clique.ties.elements[1], clique.most_pivots)
+        return sample.design(_term(clique, name, subspace, factor, sample), view)
     design = sample.design(Term(clique, name, panel.subspace(), factor), view, panel)
     # Columns that will not grow may be kept in another form: let go of this one.
     return replace(design, panel=panel) if isinstance(basis, Gradient) else design
+
+
+def _term(clique: CliqueSet, name: str, subspace: Subspace, factor: np.ndarray | None, sample: Sample) -> Term:
+    return Term(clique, name, subspace, factor, ties=ties_of(clique, subspace, sample.spec.n_labels))
+
+
+def tied_cliques(named: NamedCliques, ties: object, classes: np.ndarray, columns: ColumnsOf) -> NamedCliques:
+    """Return clique sets whose labels share weights by ``ties``; ``columns`` gives the columns that a set is made of.
+
+    ValueError for sets that cannot have ties.
+    """
+    labels, inputs = label_permutations(ties, classes), column_permutations(ties, columns(None))
+    made = []
+    for name, clique in named:
+        if clique.observed_only or clique.l1:
+            given = f"support={clique.support!r}" if clique.observed_only else f"l1={clique.l1!r}"
+            raise ValueError(f"ties give every label all weights of a set, and {name!r} has {given}: leave it out")
+        if not isinstance(clique.label_kernel, Delta | CentredDelta):
+            raise ValueError(f"ties need label_kernel='delta', and {name!r} has {clique.label_kernel!r}")
+        if isinstance(clique.basis, Gradient) and clique.kernel is not None and not clique.kernel.has_feature_map:
+            raise ValueError(f"ties need pivots that are chosen at once, and {name!r} has basis='gradient'")
+        moved = np.zeros((len(labels), 0), dtype=np.int64)
+        if clique.kernel is not None:
+            edges = moved
+            if isinstance(clique, GraphFactors):
+                edges = column_permutations(ties, columns(clique.group), of_edges=True)
+            moved = clique.tied_columns(inputs, edges)
+        parameters = clique.get_params(deep=False)
+        made.append((name, type(clique)(**{**parameters, "ties": Permutations(labels, moved)})))
+    return made
 
 
 def check_pivots_allowed(name: str, clique: CliqueSet) -> None:

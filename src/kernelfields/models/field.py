@@ -31,6 +31,7 @@ from kernelfields.objective.designs.design import kernel_quadratic_form
 from kernelfields.objective.likelihoods.likelihood import labelled_objective
 from kernelfields.objective.posterior import penalty, penalty_gap
 from kernelfields.objective.term import Expansions, Scorer, Term
+from kernelfields.objective.ties import tied_quadratic_form
 
 # Positions of sequences in a batch, and bytes of their scores of single labels and of steps.
 _POSITIONS = 200_000
@@ -199,7 +200,10 @@ class Field:
             else:
                 slope = term.slope(data, residuals, likelihood.workers)
                 value += penalty(term.known, variance, term.l1)
-                parts[term.name] = penalty_gap(term.known, slope, variance, term.l1)
+                known = term.known
+                if term.ties is not None:
+                    known, slope = term.ties.reduce(known), term.ties.reduce(slope)
+                parts[term.name] = penalty_gap(known, slope, variance, term.l1)
         # The objective is never negative: all that is known where a prior is missing and the parts are infinite.
         return Certificate(scope, value, max(0.0, value - sum(parts.values())), True, parts, completed)
 
@@ -222,5 +226,8 @@ def _rkhs_norm_and_gradient(term: Term, data: PackedData, residuals: np.ndarray)
     dual = subspace.dual_coefficients(coefficients)
     norm = float(np.vdot(dual, subspace.kernel(subspace.pivots) @ dual))
     cross = float(np.vdot(subspace.apply(inputs, coefficients), residuals))
-    quadratic = kernel_quadratic_form(subspace.kernel, inputs, residuals)
+    if term.ties is None:
+        quadratic = kernel_quadratic_form(subspace.kernel, inputs, residuals)
+    else:
+        quadratic = tied_quadratic_form(subspace.kernel, inputs, residuals, term.clique)
     return norm, norm / variance**2 + 2.0 * cross / variance + quadratic

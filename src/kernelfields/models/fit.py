@@ -181,7 +181,7 @@ def fit_field(
     last = history[-1]
     solution = replace(
         solution,
-        theta=posterior.flatten(start),
+        theta=np.concatenate([part.ravel() for part in start]),
         history=history,
         iterations=last.iteration,
         passes=last.passes,
@@ -249,7 +249,7 @@ def _unfinished(posterior: LogPosterior, solution: Solution) -> FittedField:
     """Return the field at a solution that is still to be improved: half a pass for its certificates."""
     coefficients = posterior.expanded(solution.theta)
     _, fitted = _assess(posterior, solution, coefficients)
-    return replace(fitted, solution=replace(solution, theta=posterior.flatten(coefficients)))
+    return replace(fitted, solution=replace(solution, theta=np.concatenate([own.ravel() for own in coefficients])))
 
 
 def _assess(posterior: LogPosterior, solution: Solution, coefficients: Sequence[np.ndarray]) -> tuple[Any, FittedField]:

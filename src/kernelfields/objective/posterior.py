@@ -34,10 +34,12 @@ import numpy as np
 
 from kernelfields.inference.family import Potentials
 from kernelfields.numerics.vectors import dot
-from kernelfields.objective.coordinates import LATE_SHARE, Coordinates, DenseSet, factor_of
+from kernelfields.objective.coordinates import LATE_SHARE, Coordinates, DenseSet, factor_of, roots_of
 from kernelfields.objective.datafit import Datafit, StepMemory
+from kernelfields.objective.designs.design import Design
 from kernelfields.objective.likelihoods.likelihood import Evaluation
-from kernelfields.objective.stochastic import dual_ascent
+from kernelfields.objective.stochastic import StochasticDescent, dual_ascent
+from kernelfields.objective.ties import Ties
 
 
 def penalty(coefficients: np.ndarray, prior_variance: float, l1: float = 0.0) -> float:
@@ -68,6 +70,8 @@ class Block:
     shape: tuple[int, int]
     prior_variance: float
     l1: float = 0.0
+    #: How labels share coefficients, which are then one number for each orbit, (size, 1).
+    ties: Ties | None = None
 
 
 @dataclass
@@ -236,10 +240,11 @@ class LogPosterior:
         self.blocks: list[Block] = []
         begin = 0
         for design in datafit.designs:
-            size, term = design.shape[0] * design.shape[1], design.term
-            rows = slice(begin, begin + size)
-            self.blocks.append(Block(term.name, rows, design.shape, term.prior_variance, term.l1))
-            begin += size
+            term = design.term
+            shape = design.shape if term.ties is None else (term.ties.size, 1)
+            rows = slice(begin, begin + shape[0] * shape[1])
+            self.blocks.append(Block(term.name, rows, shape, term.prior_variance, term.l1, term.ties))
+            begin = rows.stop
         self.size = begin
         self.fused = False
         self.prior_precision = np.empty(begin)
@@ -300,6 +305,7 @@ class LogPosterior:
             else:
                 diagonal = self.datafit.curvature_diagonal(point.evaluation, index)
             if diagonal is not None and diagonal.any():
+                diagonal = diagonal if block.ties is None else block.ties.means(self._designs[index].expand(diagonal))
                 curvature = diagonal.ravel() + self.prior_precision[block.rows]
                 mean = curvature.mean()
                 metric[block.rows] = np.sqrt(np.maximum(curvature, _FLATTEST * mean) * mean)
@@ -339,25 +345,36 @@ class LogPosterior:
 
     def step_pairs(self, limit: int, metric: np.ndarray) -> StepMemory | None:
         """Return room for these steps where the features are; None to keep them on the host."""
-        return self.datafit.step_pairs(limit, self._late(metric), self._dense_sets)
+        return self.datafit.step_pairs(limit, self._late(metric), self._free_sets)
 
     def coordinates(self, metric: np.ndarray, dtype: np.dtype) -> Coordinates:
         """Return coordinates in which Gram matrices of dense features, and ``metric`` elsewhere, are the identity."""
         # Sets that see one table under one prior, as the labels of an instance do, share their factor.
         known: dict[tuple, np.ndarray | None] = {}
         factors = []
-        for dense in self._dense_sets:
+        for dense in self._free_sets:
             table = getattr(self.datafit.designs[dense.index], "table", dense.index)
             key = (id(table), dense.curvature, dense.precision)
             if key not in known:
                 known[key] = factor_of(self.datafit.feature_gram(dense.index), dense.curvature, dense.precision)
             if (factor := known[key]) is not None:
                 factors.append((dense, factor))
-        return Coordinates(self._late(metric), factors, dtype)
+        roots = [(dense, roots_of(self.datafit.feature_gram(dense.index), dense)) for dense in self._tied_sets]
+        return Coordinates(self._late(metric), factors, dtype, roots)
 
     def _late(self, metric: np.ndarray) -> np.ndarray:
         """Return a metric late in a fit, beside those of dense sets; by itself its scale has no meaning."""
-        return self.prior_precision + LATE_SHARE * (metric - self.prior_precision) if self._dense_sets else metric
+        measured = self._dense_sets
+        return self.prior_precision + LATE_SHARE * (metric - self.prior_precision) if measured else metric
+
+    @property
+    def _free_sets(self) -> list[DenseSet]:
+        """The sets with Gram matrices whose labels share no coefficients."""
+        return [dense for dense in self._dense_sets if dense.ties is None]
+
+    @property
+    def _tied_sets(self) -> list[DenseSet]:
+        return [dense for dense in self._dense_sets if dense.ties is not None]
 
     @cached_property
     def _dense_sets(self) -> list[DenseSet]:
@@ -366,12 +383,13 @@ class LogPosterior:
         for index, block in enumerate(self.blocks):
             curvature = LATE_SHARE * self.datafit.feature_curvature(index)
             if curvature and not block.l1 and np.isfinite(block.prior_variance):
-                found.append(DenseSet(index, block.rows, block.shape, curvature, 1.0 / block.prior_variance))
+                precision = 1.0 / block.prior_variance
+                found.append(DenseSet(index, block.rows, block.shape, curvature, precision, block.ties))
         return found
 
     def stochastic_start(self, epochs: int, random: np.random.Generator) -> np.ndarray | None:
         """Return theta after some epochs of stochastic gradient descent from zero; None if there is no such descent."""
-        descent = self.datafit.stochastic_descent()
+        descent = self._descent()
         if descent is None:
             return None
         start = self.flatten(descent.run(epochs, random))
@@ -383,7 +401,7 @@ class LogPosterior:
 
         ``close`` is a relative gap that is near enough with l1.
         """
-        descent = self.datafit.stochastic_descent()
+        descent = self._descent()
         ascent = None if descent is None else dual_ascent(descent)
         if ascent is None:
             return None
@@ -391,27 +409,52 @@ class LogPosterior:
         self.datafit.passes += ascent.epochs
         return None if parts is None or not ascent.value < self.value_at_zero else self.flatten(parts)
 
+    def _descent(self) -> StochasticDescent | None:
+        # Its steps move the coefficients of each label by themselves.
+        return None if any(block.ties is not None for block in self.blocks) else self.datafit.stochastic_descent()
+
     @property
     def passes(self) -> float:
         """Passes over the features so far."""
         return self.datafit.passes
 
     def split(self, theta: np.ndarray) -> list[np.ndarray]:
-        """Return the coefficients (r, q) of each set."""
-        return [theta[block.rows].reshape(block.shape) for block in self.blocks]
+        """Return the coefficients (r, q) of each set; where labels are tied, those of all labels."""
+        return [
+            theta[block.rows].reshape(block.shape)
+            if block.ties is None
+            else design.compress(block.ties.expand(theta[block.rows]))
+            for block, design in zip(self.blocks, self._designs, strict=True)
+        ]
 
     def flatten(self, parts: Sequence[np.ndarray]) -> np.ndarray:
-        """Return one vector from the coefficients of each set."""
-        return np.concatenate([part.ravel() for part in parts])
+        """Return one vector from the coefficients of each set, or from gradients in them."""
+        return np.concatenate([self._reduced(index, part) for index, part in enumerate(parts)])
+
+    def _reduced(self, index: int, part: np.ndarray) -> np.ndarray:
+        """Return a gradient (r, q) in the coefficients of one set as one in its part of theta."""
+        ties = self.blocks[index].ties
+        return part.ravel() if ties is None else ties.reduce(self._designs[index].expand(part))
+
+    @property
+    def _designs(self) -> Sequence[Design]:
+        return self.datafit.designs
 
     def expanded(self, theta: np.ndarray) -> list[np.ndarray]:
         """Return the coefficients of each set over all its features, seen in training or not."""
-        return [design.expand(part) for design, part in zip(self.datafit.designs, self.split(theta), strict=True)]
+        return [
+            design.expand(part) if block.ties is None else block.ties.expand(theta[block.rows])
+            for block, design, part in zip(self.blocks, self._designs, self.split(theta), strict=True)
+        ]
 
     def compressed(self, parts: Sequence[np.ndarray]) -> np.ndarray:
         """Return theta from coefficients over all features."""
-        designs = self.datafit.designs
-        return self.flatten([design.compress(part) for design, part in zip(designs, parts, strict=True)])
+        return np.concatenate(
+            [
+                design.compress(part).ravel() if block.ties is None else block.ties.reduce(part)
+                for block, design, part in zip(self.blocks, self._designs, parts, strict=True)
+            ]
+        )
 
     def potentials(self, theta: np.ndarray, only: Sequence[int] | None = None) -> Potentials:
         """Return the potentials of theta: half a pass."""
@@ -484,12 +527,15 @@ class LogPosterior:
         product = self.prior_precision * vector
         chosen = range(len(self.blocks)) if only is None else only
         for index, part in zip(chosen, self.datafit.pull_back(response, only), strict=True):
-            product[self.blocks[index].rows] += part.ravel()
+            product[self.blocks[index].rows] += self._reduced(index, part)
         return product, potentials
 
     def curvature_block(self, point: Point, index: int) -> np.ndarray:
         """Return eq. 30 for one set: within-clique covariances plus the prior precision."""
-        block = self.datafit.curvature_block(point.evaluation, index)
+        block, ties = self.datafit.curvature_block(point.evaluation, index), self.blocks[index].ties
+        if ties is not None:
+            tied = ties.matrix(self._designs[index].occupied)
+            block = tied.T @ (tied.T @ block).T
         block[np.diag_indices(len(block))] += 1.0 / self.blocks[index].prior_variance
         return block
 

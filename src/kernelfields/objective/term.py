@@ -4,8 +4,9 @@
 
 A term is a clique set with the finite coordinates it is fitted in: a subspace of its RKHS, the factor of its label
 kernel (None: the identity) and, where only some pairs of features and labellings have coefficients, their support,
-V then being (P, 1). ``sample.design(term)`` puts it on labelled data, for fitting; ``term.scores(data)`` gives its
-scores of new data. Cost of scores: that of the features and O(n r q).
+V then being (P, 1). Where labels are tied, V is the table that all of them have (ties.py). ``sample.design(term)``
+puts it on labelled data, for fitting; ``term.scores(data)`` gives its scores of new data. Cost of scores:
+that of the features and O(n r q).
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from kernelfields.kernels.labels import Delta, resolve_label_kernel
 from kernelfields.numerics.sparse_rows import Rows
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.pairs import PairLayout, PairScorer, PairTable, Support
+from kernelfields.objective.ties import Ties
 
 #: Labelled or new data: packed sequences or graphs, or instances with several labels.
 Data: TypeAlias = Chains | Graphs | LabelledInstances
@@ -54,6 +56,7 @@ class Term:
     label_factor: np.ndarray | None = None
     support: Support | None = None
     coefficients: np.ndarray | None = None
+    ties: Ties | None = None
 
     @property
     def labels_per_clique(self) -> int:
@@ -256,14 +259,16 @@ def label_factor(clique: CliqueSet, n_labels: int) -> np.ndarray | None:
     """Return A with A A^T the centred label kernel, or None for the identity.
 
     Pairs of labels with the delta kernel stay uncentred: one dimension in L^2 is not worth a product with a
-    dense (L^2, L^2 - 1) matrix. Pairs without a direction have the L (L + 1) / 2 symmetric tables.
+    dense (L^2, L^2 - 1) matrix, and so do sets with ties, which permute labels. Pairs without a direction have the
+    L (L + 1) / 2 symmetric tables.
     """
     kernel = resolve_label_kernel(clique.label_kernel)
     if clique.symmetric:
         return symmetric_tables(n_labels)
     if clique.one_table:
         return np.ones((n_labels, 1))
-    if clique.weighs_labels_singly or (clique.labels_per_clique >= 2 and isinstance(kernel, Delta)):
+    singly = clique.weighs_labels_singly or clique.ties is not None
+    if singly or (clique.labels_per_clique >= 2 and isinstance(kernel, Delta)):
         return None
     # In C order, as a model file gives it back: products round differently for another order.
     return np.ascontiguousarray(kernel.factor(clique.n_configurations(n_labels)))

@@ -140,6 +140,8 @@ class TrainingInputs:
 
     def _check_pivots(self, term: Term) -> None:
         """Raise unless the pivots of a term are at their places in the training data."""
+        if term.ties is not None:
+            raise ValueError("training inputs have parts of their own in fields without ties: leave out training")
         inputs, subspace = term.clique.view(self._data), term.span
         known = int(subspace.indices.max(initial=0)) < inputs.shape[0]
         if known:
@@ -396,7 +398,7 @@ def _parts(
         similar = subspace.kernel(term.clique.view(data), subspace.pivots)
     if settings.pivots:
         expansion = Contributors(similar, term.in_labels(subspace.dual_coefficients(term.known)))
-        names = lambda i: f"pivot {i}, training input {subspace.indices[i]}"  # noqa: E731
+        names = lambda i: f"pivot {i}, {subspace.origin(i)}"  # noqa: E731
         return lambda exchange: _largest_parts("pivot", term, expansion, names, exchange, settings.pivots)
     if not settings.neighbours:
         return lambda exchange: ([], 0)
@@ -434,7 +436,7 @@ def _similar_parts(
     parts = []
     for i in np.argsort(-values, kind="stable")[:count].tolist():
         there = float(at_pivots[i, exchange.kept] - at_pivots[i, exchange.lost])
-        name = f"like training input {term.span.indices[i]}, where it is {there:+.3f}"
+        name = f"like {term.span.origin(i)}, where it is {there:+.3f}"
         parts.append(Contribution("similar", term.name, name, nan, float(values[i])))
     return parts, term.subspace.rank
 

@@ -183,7 +183,8 @@ def draw_posterior(
     designs = [sample.design(term) for term in terms]
     frames = RowSpans(designs)
     posterior = LogPosterior(sample.datafit(frames.designs))
-    start = posterior.flatten(frames.inside([term.known for term in terms]))
+    known = [term.known for term in terms]
+    start = posterior.flatten(frames.inside(known)) if frames.any else posterior.compressed(known)
     refuse_without_curvature(posterior)
     _refuse_other_data(posterior.at(start).value, fitted_value)
     announce(f"the mode of the posterior, {posterior.size:,} coefficients")
@@ -199,7 +200,7 @@ def draw_posterior(
     ]
     root = seen = None
     if found.method == "exact" and not frames.any:
-        root = [found.root[:, block.rows].reshape(len(found.root), *block.shape) for block in posterior.blocks]
+        root = _by_term(posterior, found.root)
         seen = [_seen(design) for design in designs]
     left_out = None
     if beyond_basis == "auto":
@@ -212,6 +213,8 @@ def draw_posterior(
 
 def _seen(design: Design) -> np.ndarray | None:
     """Return the features that some training input has; None for all."""
+    if design.term.ties is not None:
+        return None  # those that no input has are tied to others
     occupied = design.expand(np.ones(design.shape))[:, 0] != 0.0
     return None if occupied.all() else np.flatnonzero(occupied)
 
@@ -268,7 +271,8 @@ class RowSpans:
 
 def _wide_rows(design: Design) -> np.ndarray | None:
     """Return explicit features (n, r) that are worth other coordinates: less than half as many rows as columns."""
-    if not isinstance(design, LocalDesign) or design.term.support is not None or design.term.has_pivots:
+    term = design.term
+    if not isinstance(design, LocalDesign) or term.support is not None or term.has_pivots or term.ties is not None:
         return None
     features = design.features
     if not (isinstance(features, np.ndarray) or is_sparse(features)) or 2 * features.shape[0] > features.shape[1]:
@@ -289,7 +293,12 @@ def _refuse_other_data(value: float, fitted: float | None) -> None:
 
 def _by_term(posterior: LogPosterior, rows: np.ndarray) -> list[np.ndarray]:
     """Return drawn coefficients (k, size) as (k, r, q) for each term."""
-    return [rows[:, block.rows].reshape(len(rows), *block.shape) for block in posterior.blocks]
+    return [
+        rows[:, block.rows].reshape(len(rows), *block.shape)
+        if (ties := block.ties) is None
+        else np.reshape([ties.expand(row) for row in rows[:, block.rows]], (len(rows), *ties.shape))
+        for block in posterior.blocks
+    ]
 
 
 def _with_unseen(design: Design, drawn: np.ndarray, random: np.random.Generator) -> np.ndarray:
