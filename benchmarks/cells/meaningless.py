@@ -30,7 +30,7 @@ _OF_LABELS = (
     *("predict", "predict(decode=...)", "marginals", "marginals of pairs", "predict_nbest", "filled", "known="),
     *("explain", "weights", "show", "stream", "fit_temperature", "evaluate_model", "feature_importance"),
     *("labels of text or numbers", *_PARTLY, "log_likelihood of gaps", "expected shares", "X_unlabelled"),
-    *("class_weight", "constraints", *_ALLOWED, *_CLIQUES, "edges by features", "label_kernel"),
+    *("class_weight", "constraints", *_ALLOWED, *_CLIQUES, "edges by features", "label_kernel", "ties"),
     *("cliques='learn'", "development set", "FieldSearchCV", *_PRODUCTION),
 )
 
@@ -70,6 +70,7 @@ _enter(
     _ALLOWED, _ROWS, "a dictionary is of the words of sequences; known= leaves labels of rows out in all predictions"
 )
 _enter(("label_kernel", "sets of labels", "weights of labels"), ("MultiLabelCRF",), "a label of yes and no")
+_enter(("ties",), ("MultiLabelCRF",), "every label has cliques of its own, and no other label takes its place")
 
 # ---- whole sequences
 _enter(
@@ -77,7 +78,11 @@ _enter(
     _WHOLE,
     "a sequence has one class, and its states are hidden",
 )
-_enter((*_ALLOWED, "label_kernel", "cliques='learn'"), _WHOLE, "states are hidden, and have no names to be allowed by")
+_enter(
+    (*_ALLOWED, "label_kernel", "ties", "cliques='learn'"),
+    _WHOLE,
+    "states are hidden, and have no names to be allowed by",
+)
 _enter(
     ("certify", "certificate_"), _WHOLE, "a sum over hidden states is not convex: minima are local, and no gap is known"
 )
@@ -98,7 +103,7 @@ _enter(("expected shares", "X_unlabelled", "class_weight", "development set"), _
 _enter(("certify", "certificate_"), _CLUSTERS, "information is not convex, and its optimum local: no gap is known")
 _enter(("laplace", "optimize='evidence'", "partial_fit"), _CLUSTERS, "there is no posterior: no labels were seen")
 _enter(("FieldSearchCV",), _CLUSTERS, "folds are compared by labels; GridSearchCV compares information")
-_enter(("constraints", *_ALLOWED, "label_kernel"), _CLUSTERS, "clusters have no names before they are found")
+_enter(("constraints", *_ALLOWED, "label_kernel", "ties"), _CLUSTERS, "clusters have no names before they are found")
 _enter(
     ("cliques='learn'", "edges by features", *_CLIQUES), _CLUSTERS, "clusters are of inputs alike, and of what follows"
 )
@@ -172,7 +177,8 @@ _enter(
     _ELSEWHERE,
 )
 _enter(("class_weight", "constraints", *_ALLOWED, "known="), _COMPAT, _ELSEWHERE)
-_enter((*_CLIQUES, "edges by features", "window", "label_kernel", "a kernel without features"), _COMPAT, _ELSEWHERE)
+_enter((*_CLIQUES, "edges by features", "window", "label_kernel", "ties"), _COMPAT, _ELSEWHERE)
+_enter(("a kernel without features",), _COMPAT, _ELSEWHERE)
 _enter((*_SOLVERS, "prior_variance='auto'", "warm_start", "partial_fit", "callbacks"), _COMPAT, _ELSEWHERE)
 _enter(("Checkpoint", "optimize='evidence'", "cliques='learn'", "basis='gradient'"), _COMPAT, _ELSEWHERE)
 _enter(("engine=Torch()", "engine=Dask()", "memory limit", "FieldSearchCV"), _COMPAT, _ELSEWHERE)

@@ -18,6 +18,7 @@ from kernelfields import (
     EdgeCliques,
     EndCliques,
     LabelDictionary,
+    LabelSymmetry,
     NgramCliques,
     NodeCliques,
     OrderCliques,
@@ -184,6 +185,18 @@ def window(s: Subject) -> None:
 def label_kernel(s: Subject) -> None:
     """Let labels share strength; a table of delta is the default."""
     agree(s, s.fit(label_kernel=np.eye(len(s.classes))))
+
+
+@feature(_STRUCTURES, "ties")
+def ties(s: Subject) -> None:
+    """Let two labels share weights with two columns: where these change places, the probabilities do."""
+    model = s.fit(ties=LabelSymmetry({"a": "b", "b": "a"}, {0: 1, 1: 0}))
+    if s.name != "GraphCRF loopy":
+        for item, table in zip(s.new, s.marginals(model), strict=True):
+            close(table, s.law(model, item).marginals(), words="marginals")
+    moved = [replace(item, x=np.column_stack([item.x[:, 1], item.x[:, 0], item.x[:, 2:]])) for item in s.new]
+    there = np.concatenate(s.marginals(model, s.pack(moved)))
+    close(there[:, [1, 0, 2]], np.concatenate(s.marginals(model)), words="marginals of moved inputs")
 
 
 @feature(_STRUCTURES, "a kernel without features")
