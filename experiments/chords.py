@@ -53,7 +53,7 @@ FIELDS = {
     "copies": "copies in twelve keys",
 }
 #: Prior variances to choose from, those of fields with ties twelve times larger for the same weights.
-VARIANCES = {"free": (0.1, 0.3), "tied": (0.3, 1.0, 3.0), "states": (0.3, 1.0)}
+VARIANCES = {"free": (0.03, 0.1, 0.3), "tied": (0.3, 1.0, 3.0), "states": (0.3, 1.0)}
 FIRST_VARIANCE = 12.0
 DECODINGS = ("viterbi", "posterior")
 #: Intervals above a root: of triads with and without a seventh or sixth.

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from dask_fits import fitted, on_cluster, on_threads, posterior, sequences, wait_for_two
 
-from kernelfields import ChainCRF, PartialLabels
+from kernelfields import ChainCRF, LabelSymmetry, PartialLabels
 from kernelfields.engines import Dask
 from kernelfields.engines.dask.shards import SHARD
+from kernelfields.kernels import RBF
 from kernelfields.kernels.dot_product import Linear, Polynomial
 
 distributed = pytest.importorskip("distributed")
@@ -36,6 +37,18 @@ def test_l1_and_a_sum_of_kernels_end_at_the_same_value(client):
     ):
         here, there = fitted(crf, *on_threads(crf, X, y)), fitted(crf, *on_cluster(crf, X, y, client))
         assert there.solution.value == pytest.approx(here.solution.value, rel=2e-5)
+
+
+@pytest.mark.parametrize("kernel", ["linear", RBF(0.2)])
+def test_labels_that_share_weights_end_at_the_same_value(client, kernel):
+    X, y = sequences(20)
+    ties = LabelSymmetry({0: 1, 1: 0}, [1, 0, 2, 3])
+    crf = ChainCRF(kernel, ties=ties, rank=12, random_state=0, tol=1e-5, dtype="float64", scale=False)
+    here = crf.set_params(prior_variance=1.0).fit(X, y).solution_
+    there = crf.set_params(engine=Dask(client)).fit(from_sequence(X, npartitions=2), from_sequence(y, npartitions=2))
+    assert there.solution_.value == pytest.approx(here.value, rel=2e-5)
+    table = there.transitions_
+    np.testing.assert_allclose(table[[1, 0, 2]][:, [1, 0, 2]], table, atol=1e-12)
 
 
 @pytest.mark.parametrize(

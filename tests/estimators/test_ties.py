@@ -350,6 +350,7 @@ def test_samples_of_the_posterior_are_tied(kernel):
     np.testing.assert_allclose(steps[:, turned][:, :, turned], steps, atol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_on_a_device(kernel):
     pytest.importorskip("torch")
