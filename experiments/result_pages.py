@@ -20,12 +20,14 @@ PAGES = CHECKOUT / "docs" / "results"
 
 
 class ResultPage:
-    """A Markdown page that says what was run, how long it took and what came of it."""
+    """A Markdown page that says what was run, how long it took, where that was measured, and what came of it."""
 
-    def __init__(self, name: str, title: str, *, command: str, seconds: float, machine: str = "two cores"):
+    def __init__(self, name: str, title: str, *, command: str, seconds: float | None, machine: str = "two cores"):
         self.name = name
-        duration = f"{seconds / 60:.0f} minutes" if seconds >= 600 else f"{seconds:.0f} seconds"
-        self._parts = [f"# {title}", f"    {command}", f"This took {duration} on {machine}."]
+        self._parts = [f"# {title}", f"    {command}"]
+        if seconds is not None:
+            duration = f"{seconds / 60:.0f} minutes" if seconds >= 600 else f"{seconds:.0f} seconds"
+            self._parts.append(f"This took {duration} on {machine}.")
         self._pictures: dict[str, str] = {}
 
     def heading(self, title: str) -> None:
