@@ -131,6 +131,7 @@ def write_page() -> None:
         words = [f"{a:.1f} [{b:.1f}, {c:.1f}] / {d:.1f} [{e:.1f}, {f:.1f}]" for a, b, c, d, e, f in both]
         table.append([way, *words])
         print("   ".join(table[-1]))
+    times = [row.get("seconds") for row in rows.values()]
     page = ResultPage(
         "classifier_inside",
         "A classifier inside a field",
