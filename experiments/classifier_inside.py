@@ -136,9 +136,7 @@ def write_page() -> None:
         "classifier_inside",
         "A classifier inside a field",
         command="python -m experiments.classifier_inside",
-        seconds=sum(row["seconds"] for row in rows.values())
-        if all("seconds" in row for row in rows.values())
-        else None,
+        seconds=None if None in times else sum(times),
     )
     page.text(
         "RFID readings of older people in a room, 60 trials, 52,482 readings, four activities; five folds over trials. "
