@@ -46,7 +46,7 @@ MAY_IMPORT = {
 }
 #: Packages that may be imported below some folders, or in some files, only.
 GUESTS = {
-    "torch": ("engines/torch", "layers", "kernels/tensors.py", "features/encoders.py"),
+    "torch": ("engines/torch", "layers", "kernels/tensors.py", "features/encoders.py", "features/encoder_tuning.py"),
     "transformers": ("features/encoders.py",),
     "sentence_transformers": ("features/encoders.py",),
     "triton": ("engines/torch",),
