@@ -29,6 +29,7 @@ MAY_IMPORT = {
     "solvers": {"objective", "numerics"},
     "engines": _LOWEST | {"objective"},
     "formats": {"features", "numerics"},
+    "layers": {"engines", "inference", "fields", "numerics"},
     "models": _BELOW_MODELS,
     "reports": {"objective", "solvers"},
     "structure": _BELOW_MODELS | {"models", "reports"},
@@ -45,7 +46,7 @@ MAY_IMPORT = {
 }
 #: Packages that may be imported below some folders, or in some files, only.
 GUESTS = {
-    "torch": ("engines/torch", "kernels/tensors.py", "features/encoders.py"),
+    "torch": ("engines/torch", "layers", "kernels/tensors.py", "features/encoders.py", "features/encoder_tuning.py"),
     "transformers": ("features/encoders.py",),
     "sentence_transformers": ("features/encoders.py",),
     "triton": ("engines/torch",),

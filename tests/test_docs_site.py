@@ -3,6 +3,7 @@
 import importlib
 import re
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,8 @@ def test_the_reference_has_every_public_name_and_no_other():
     assert not [name for name in kernelfields.__all__ if f"kernelfields.{name}" not in listed]
     for name in listed:
         module, _, attribute = name.rpartition(".")
+        if module == "kernelfields.layers" and find_spec("torch") is None:
+            continue
         assert hasattr(importlib.import_module(module), attribute), f"docs/api lists {name}, which is not there"
 
 

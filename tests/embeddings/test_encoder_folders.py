@@ -12,23 +12,8 @@ from kernelfields.features import Embeddings
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "un", "##like", "##ly", "a", "##s"]
 SENTENCES = [["the", "unlikely", "cat", "sat"], ["cats"], ["a", "the"]]
 LONGEST = 16
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """The folder of an encoder of two layers, with random weights, that takes sixteen subwords."""
-    place = tmp_path_factory.mktemp("encoder")
-    (place / "vocab.txt").write_text("\n".join(PIECES))
-    tokenizer = transformers.BertTokenizerFast(vocab=str(place / "vocab.txt"), model_max_length=LONGEST)
-    tokenizer.save_pretrained(place)
-    torch.manual_seed(0)
-    shape = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
-    config = transformers.BertConfig(vocab_size=len(PIECES), max_position_embeddings=LONGEST, **shape)
-    transformers.BertModel(config).save_pretrained(place)
-    return place
 
 
 def states(folder, words):
@@ -78,10 +63,10 @@ def test_a_long_sequence_is_read_in_windows_that_overlap(folder):
 
 
 def test_every_word_comes_from_the_window_where_it_is_furthest_from_an_end():
-    from kernelfields.features.encoders import _joined, _windows
+    from kernelfields.features.encoders import _joined, windows_of
 
     for sizes in ([1] * 40, [3] * 17, [1, 7, 2, 2, 7, 1, 1, 4] * 5, [14] * 3):
-        windows = list(_windows(0, sizes, 14))
+        windows = list(windows_of(0, sizes, 14))
         assert windows[0].first == 0
         assert windows[-1].last == len(sizes)
         assert all(sum(sizes[w.first : w.last]) == w.n_subwords <= 14 for w in windows)

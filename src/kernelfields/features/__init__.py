@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kernelfields.features.readers import is_feature_sequences
     from kernelfields.features.sequencewise import SequenceUnion, Sequencewise
     from kernelfields.features.text import TextFeatures
+    from kernelfields.features.tuned_encoder import TunedEncoder
     from kernelfields.features.window_features import WindowFeatures
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "SequenceUnion",
     "Sequencewise",
     "TextFeatures",
+    "TunedEncoder",
     "WindowFeatures",
     "check_window",
     "is_feature_sequences",
@@ -43,6 +45,7 @@ __getattr__, __dir__ = lazy_names(
         "readers": ["is_feature_sequences"],
         "sequencewise": ["SequenceUnion", "Sequencewise"],
         "text": ["TextFeatures"],
+        "tuned_encoder": ["TunedEncoder"],
         "window_features": ["WindowFeatures"],
     },
 )

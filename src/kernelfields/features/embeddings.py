@@ -26,13 +26,14 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from safetensors.numpy import load, save
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from kernelfields.features.encoders import (
@@ -47,7 +48,8 @@ from kernelfields.numerics.parameters import check_choice, check_count, is_whole
 
 _POOLINGS, _POSITIONS, _DTYPES = ("mean", "first"), ("words", "texts"), ("float16", "float32", "float64")
 _EXPECTED = "X must be a list of sequences, each a list of words"
-_SECONDS_BETWEEN_LINES = 5.0
+#: Seconds between lines of progress.
+SECONDS_BETWEEN_LINES = 5.0
 # A change of how vectors are made from the same model and text has to change this.
 _CACHE_VERSION = 1
 _DIGEST_BYTES = 32
@@ -234,12 +236,18 @@ class _Encoded:
         return self._key
 
 
-def _with_progress(vectors: Vectors, n_missing: int, n_sequences: int) -> Vectors:
-    """Yield vectors; write lines on standard error about how many there are, and how long the rest takes."""
+def write_line(text: str) -> None:
+    """Write a line of progress on standard error."""
     from rich.console import Console
 
+    Console(stderr=True).print(text, highlight=False)
+
+
+def _with_progress(vectors: Vectors, n_missing: int, n_sequences: int) -> Vectors:
+    """Yield vectors; write lines on standard error about how many there are, and how long the rest takes."""
+
     def write(text: str) -> None:
-        Console(stderr=True).print(f"embeddings: {text}", highlight=False)
+        write_line(f"embeddings: {text}")
 
     begin = last = time.monotonic()
     if n_missing < n_sequences:
@@ -247,7 +255,7 @@ def _with_progress(vectors: Vectors, n_missing: int, n_sequences: int) -> Vector
     for done, found in enumerate(vectors, start=1):
         yield found
         now = time.monotonic()
-        if now - last >= _SECONDS_BETWEEN_LINES:
+        if now - last >= SECONDS_BETWEEN_LINES:
             last, left = now, (now - begin) * (n_missing - done) / done
             write(f"{done:,} of {n_missing:,} sequences, {now - begin:.0f} s, {left:.0f} s left")
     if n_missing:
@@ -317,21 +325,33 @@ class ArrayCache:
 
     def get(self, key: str) -> np.ndarray | None:
         """Return the array of a key, or None if there is none that is whole."""
-        try:
-            content = self._path(key).read_bytes()
-        except FileNotFoundError:
-            return None
-        body, digest = content[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
-        if hashlib.sha256(body).digest() != digest:
-            return None
-        return np.load(io.BytesIO(body), allow_pickle=False)
+        body = self._read(self._path(key))
+        return None if body is None else np.load(io.BytesIO(body), allow_pickle=False)
 
     def put(self, key: str, array: np.ndarray) -> None:
         """Keep an array under a key."""
         buffer = io.BytesIO()
         np.save(buffer, array, allow_pickle=False)
-        body = buffer.getvalue()
-        path = self._path(key)
+        self._write(self._path(key), buffer.getvalue())
+
+    def get_all(self, key: str) -> dict[str, np.ndarray] | None:
+        """Return the named arrays of a key, or None if there are none that are whole."""
+        body = self._read(self._path(key, "safetensors"))
+        return None if body is None else {name: np.array(array) for name, array in load(body).items()}
+
+    def put_all(self, key: str, arrays: Mapping[str, np.ndarray]) -> None:
+        """Keep named arrays under a key, in the format of safetensors."""
+        self._write(self._path(key, "safetensors"), save(dict(arrays)))
+
+    def _read(self, path: Path) -> bytes | None:
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        body, digest = content[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
+        return body if hashlib.sha256(body).digest() == digest else None
+
+    def _write(self, path: Path, body: bytes) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
         try:
@@ -340,5 +360,5 @@ class ArrayCache:
         finally:
             draft.unlink(missing_ok=True)
 
-    def _path(self, key: str) -> Path:
-        return self.folder / key[:2] / f"{key}.npy"
+    def _path(self, key: str, suffix: str = "npy") -> Path:
+        return self.folder / key[:2] / f"{key}.{suffix}"

@@ -22,7 +22,7 @@ import hashlib
 import json
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -99,7 +99,7 @@ class Encoder:
         self, sequences: Sequence[Sequence[str]], layers: Sequence[int] | None, pooling: str, batch_size: int
     ) -> Iterator[tuple[int, np.ndarray]]:
         """Yield the number of each sequence and the vectors of its words (n, h * layers), as they are complete."""
-        cut = self._cut(sequences)
+        cut = self.cut(sequences)
         for number, parts in self._read(cut, self.check_layers(layers), batch_size):
             vectors = []
             for window, states in parts:
@@ -122,7 +122,7 @@ class Encoder:
     ) -> Iterator[tuple[int, list[tuple[Window, np.ndarray]]]]:
         """Yield the number of each sequence with its windows, in order, and their states, once all are there."""
         windows = [
-            [*_windows(number, [len(word) for word in words], self.most_subwords, overlap=overlap)]
+            [*windows_of(number, [len(word) for word in words], self.most_subwords, overlap=overlap)]
             for number, words in enumerate(cut)
         ]
         parts: dict[int, list[tuple[Window, np.ndarray]]] = {}
@@ -134,7 +134,7 @@ class Encoder:
                 if len(parts[number]) == len(windows[number]):
                     yield number, sorted(parts.pop(number), key=lambda part: part[0].first)
 
-    def _cut(self, sequences: Sequence[Sequence[str]]) -> list[list[list[int]]]:
+    def cut(self, sequences: Sequence[Sequence[str]]) -> list[list[list[int]]]:
         """Return the subwords of each word of each sequence; a word is cut only once."""
         unknown = list({word for words in sequences for word in words} - self._subwords.keys())
         for word, ids in zip(unknown, self._ids([self._lead + word for word in unknown]), strict=True):
@@ -160,19 +160,53 @@ class Encoder:
 
     def _states(self, ids: list[list[int]], layers: tuple[int, ...]) -> list[np.ndarray]:
         """Return the hidden states of the chosen layers side by side, (subwords, h * layers) for each window."""
+        with self._torch.inference_mode():
+            table = self.states(ids, layers).float().cpu().numpy()
+        frame = len(self._before) + len(self._after)
+        return [rows[: len(row) + frame] for rows, row in zip(table, ids, strict=True)]
+
+    def states(self, ids: list[list[int]], layers: Sequence[int]) -> torch.Tensor:
+        """Return the hidden states of the chosen layers side by side, special tokens and padding included."""
         torch = self._torch
         framed = [[*self._before, *subwords, *self._after] for subwords in ids]
         longest = max(map(len, framed))
         filler = self.tokenizer.pad_token_id or 0
         inputs = torch.tensor([[*row, *[filler] * (longest - len(row))] for row in framed], device=self.device)
         mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in framed], device=self.device)
-        with torch.inference_mode():
-            states = self.model(input_ids=inputs, attention_mask=mask, output_hidden_states=True).hidden_states
-            table = torch.cat([states[layer] for layer in layers], dim=-1).float().cpu().numpy()
-        return [rows[: len(row)] for rows, row in zip(table, framed, strict=True)]
+        states = self.model(input_ids=inputs, attention_mask=mask, output_hidden_states=True).hidden_states
+        return torch.cat([states[layer] for layer in layers], dim=-1)
+
+    def pooled(self, ids: list[list[int]], sizes: Sequence[Sequence[int]], layers: Sequence[int]) -> torch.Tensor:
+        """Return the mean state of the subwords of each word, (words of all windows, h * layers), to be tuned.
+
+        ``sizes`` are the numbers of subwords of the words of each window.
+        """
+        torch = self._torch
+        states = self.states(ids, layers)
+        lead, width = len(self._before), states.shape[1]
+        counts = np.concatenate([np.asarray(own) for own in sizes])
+        places = [row * width + lead + np.arange(len(own)) for row, own in enumerate(ids)]
+        rows = states.flatten(0, 1)[torch.as_tensor(np.concatenate(places), device=self.device)].float()
+        owners = torch.as_tensor(np.repeat(np.arange(len(counts)), counts), device=self.device)
+        sums = rows.new_zeros(len(counts), rows.shape[1]).index_add(0, owners, rows)
+        return sums / torch.as_tensor(counts, dtype=rows.dtype, device=self.device)[:, None]
+
+    def weights(self) -> dict[str, np.ndarray]:
+        """Return the weights of the encoder as arrays of their own."""
+        return {name: own.cpu().numpy().copy() for name, own in self.model.state_dict().items()}
+
+    def set_weights(self, weights: Mapping[str, np.ndarray]) -> None:
+        """Take weights in the place of those of the encoder."""
+        self.model.load_state_dict({name: self._torch.from_numpy(own) for name, own in weights.items()})
+
+    def save(self, folder: Path) -> None:
+        """Write the encoder and its tokenizer to a folder, from which it can be loaded."""
+        with _quiet_loading(_imported("transformers")):
+            self.model.save_pretrained(folder)
+            self.tokenizer.save_pretrained(folder)
 
 
-def _windows(number: int, sizes: list[int], most: int, *, overlap: bool = True) -> Iterator[Window]:
+def windows_of(number: int, sizes: list[int], most: int, *, overlap: bool = True) -> Iterator[Window]:
     """Yield windows of whole words of at most ``most`` subwords; each begins half way through the one before."""
     ends = np.cumsum([0, *sizes])
     first = 0

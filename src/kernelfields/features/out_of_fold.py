@@ -26,17 +26,15 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin, clone, is_classifier
-from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, check_cv
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from kernelfields.features.dicts import FeatureDictEncoder
+from kernelfields.features.folds import assign_folds, check_training_labels, known_labels
 from kernelfields.features.readers import is_feature_sequences
 from kernelfields.features.stored_classifiers import StoredClassifier, store_classifier
 from kernelfields.features.text import TRANSFORMERS
-from kernelfields.fields.evidence import SoftRows, certain, read_labels
 from kernelfields.fields.graph_reading import GRAPHS, is_networkx, read_graphs
 from kernelfields.fields.reading import SAMPLES, SEQUENCES, Matrix, Nouns, is_empty, open_groups, pack_inputs
-from kernelfields.numerics.parameters import is_whole
 from kernelfields.numerics.windows import check_window, window_view
 
 _METHODS = ("predict_proba", "decision_function", "predict")
@@ -71,9 +69,7 @@ class _Inputs:
             if len(table) != n_rows:
                 raise ValueError(f"X has {n_rows} rows, y {len(table)}")
             return table, np.all(np.isfinite(table), axis=1)
-        codes, evidence, classes = read_labels(y, None, np.diff(self.offsets), self.nouns)
-        every = np.ones(n_rows, dtype=bool)
-        return classes[codes], every if evidence is None or isinstance(evidence, SoftRows) else certain(evidence)
+        return known_labels(y, np.diff(self.offsets), self.nouns)
 
 
 @TRANSFORMERS.register("out of fold")
@@ -233,43 +229,14 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
         n_units = int(inputs.units[-1]) + 1
         if groups is None and self.groups is not None:
             groups = [self.groups(x) for x in (np.asarray(X) if inputs.is_table else open_groups(X)[0])]
-        if groups is not None and len(groups) != n_units:
-            raise ValueError(f"groups has {len(groups)} entries for {n_units} {inputs.nouns.whole}s")
-        n_apart = n_units if groups is None else len(set(groups))
-        if is_whole(self.cv) and (self.cv < 2 or n_apart < self.cv):
-            whole = inputs.nouns.part if inputs.is_table else inputs.nouns.whole
-            what = f"{n_apart} {whole}s" if groups is None else f"{n_apart} groups of {whole}s"
-            raise ValueError(f"cv={self.cv} folds of {what}: use at least 2 folds, and no more than there are to fold")
-        stratified = inputs.is_table and labels.ndim == 1
-        if not is_whole(self.cv):
-            splitter = check_cv(self.cv)
-        elif groups is not None:
-            splitter = GroupKFold(self.cv)
-        else:
-            kind = (
-                StratifiedKFold if stratified and np.unique(labels, return_counts=True)[1].min() >= self.cv else KFold
-            )
-            splitter = kind(self.cv, shuffle=True, random_state=self.random_state)
-        folds = np.full(n_units, -1)
-        for fold, (_, test) in enumerate(splitter.split(np.zeros(n_units), labels if stratified else None, groups)):
-            if (folds[test] >= 0).any():
-                raise ValueError("cv must put each sequence into one fold: repeated splits do not")
-            folds[test] = fold
-        if (folds < 0).any():
-            raise ValueError(f"cv leaves {(folds < 0).sum()} of {n_units} {inputs.nouns.whole}s in no fold")
-        return folds
+        strata = labels if inputs.is_table and labels.ndim == 1 else None
+        return assign_folds(n_units, self.cv, groups, nouns=inputs.nouns, strata=strata, random_state=self.random_state)
 
     def _fitted(self, rows: Matrix, labels: np.ndarray, known: np.ndarray, what: str) -> Any:
         """Return a copy of the estimator, fitted to the rows with a known label."""
-        if not known.any():
-            raise ValueError(f"{what}: no label is known among its training rows")
-        own = labels[known]
-        if own.ndim == 1 and is_classifier(self.estimator) and (own == own[0]).all():
-            raise ValueError(
-                f"{what}: its training rows have one class only, {own[0]!r}: use fewer folds, or more data"
-            )
+        check_training_labels(labels, known, what, classifies=is_classifier(self.estimator))
         with _named(what, self.estimator):
-            return clone(self.estimator).fit(rows[known], own)
+            return clone(self.estimator).fit(rows[known], labels[known])
 
     def _method(self, model: BaseEstimator) -> str:
         names = _METHODS if self.method == "auto" else [self.method]

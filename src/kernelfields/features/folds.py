@@ -1,0 +1,69 @@
+"""Folds of sequences, graphs or rows for transformers that are fitted to labels, and what each needs of its labels.
+
+Everything lies in one fold; groups stay together. Cost: O(n). Fails: ValueError naming the parameter, or the fold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, check_cv
+
+from kernelfields.fields.evidence import SoftRows, certain, read_labels
+from kernelfields.fields.reading import SAMPLES, SEQUENCES, Nouns
+from kernelfields.numerics.parameters import is_whole
+
+
+def assign_folds(
+    n_units: int,
+    cv: Any,
+    groups: Sequence | None,
+    *,
+    nouns: Nouns = SEQUENCES,
+    strata: np.ndarray | None = None,
+    random_state: int | None = None,
+) -> np.ndarray:
+    """Return the number of the fold of each sequence, graph or row, (n_units,).
+
+    ``strata`` are labels of rows that folds of a number ``cv`` are stratified by; None where they are not.
+    """
+    if groups is not None and len(groups) != n_units:
+        raise ValueError(f"groups has {len(groups)} entries for {n_units} {nouns.whole}s")
+    n_apart = n_units if groups is None else len(set(groups))
+    if is_whole(cv) and (cv < 2 or n_apart < cv):
+        whole = nouns.part if nouns is SAMPLES else nouns.whole
+        what = f"{n_apart} {whole}s" if groups is None else f"{n_apart} groups of {whole}s"
+        raise ValueError(f"cv={cv} folds of {what}: use at least 2 folds, and no more than there are to fold")
+    if not is_whole(cv):
+        splitter = check_cv(cv)
+    elif groups is not None:
+        splitter = GroupKFold(cv)
+    else:
+        stratified = strata is not None and np.unique(strata, return_counts=True)[1].min() >= cv
+        splitter = (StratifiedKFold if stratified else KFold)(cv, shuffle=True, random_state=random_state)
+    folds = np.full(n_units, -1)
+    for fold, (_, test) in enumerate(splitter.split(np.zeros(n_units), strata, groups)):
+        if (folds[test] >= 0).any():
+            raise ValueError("cv must put each sequence into one fold: repeated splits do not")
+        folds[test] = fold
+    if (folds < 0).any():
+        raise ValueError(f"cv leaves {(folds < 0).sum()} of {n_units} {nouns.whole}s in no fold")
+    return folds
+
+
+def known_labels(y: Any, lengths: np.ndarray, nouns: Nouns = SEQUENCES) -> tuple[np.ndarray, np.ndarray]:
+    """Return a label for each row, (N,), and a mask of the rows whose label is known."""
+    codes, evidence, classes = read_labels(y, None, lengths, nouns)
+    every = np.ones(len(codes), dtype=bool)
+    return classes[codes], every if evidence is None or isinstance(evidence, SoftRows) else certain(evidence)
+
+
+def check_training_labels(labels: np.ndarray, known: np.ndarray, what: str, *, classifies: bool = True) -> None:
+    """Raise ValueError naming the fold, ``what``, whose training rows have no label, or one class only."""
+    if not known.any():
+        raise ValueError(f"{what}: no label is known among its training rows")
+    own = labels[known]
+    if classifies and own.ndim == 1 and (own == own[0]).all():
+        raise ValueError(f"{what}: its training rows have one class only, {own[0]!r}: use fewer folds, or more data")

@@ -1,0 +1,360 @@
+"""A chain of labels as the last layer of a network: its loss is the exact negative log-likelihood.
+
+    log p(y | x) = score(y) - log sum_{y'} exp score(y')
+    score(y)     = start(y_1) + sum_t u_t(y_t) + sum_{t > 1} (transitions(y_{t-1}, y_t) + w_t(y_{t-1}, y_t)) + end(y_T)
+
+u_t (scores) and, where given, w_t (pair scores) come from the network; transitions, start and end are parameters of the
+layer. What is known of labels restricts the first of two sums over labellings:
+
+    loss = log sum_{y'} exp score(y') - log sum_{y' that fits what is known} exp score(y')
+
+Sums are those of likelihood.py: float64 whatever the type of the scores, and gradients are marginals less those given
+what is known. Float32 scores give losses and gradients that are those of these numbers, rounded once to float32.
+
+Arrays: scores (B, T, L) padded at the end, or (N, L) of sequences end to end; pair scores (B, T, L, L) or (N, L, L).
+Cost: O(N L^2), one pass on the device of the scores for CUDA, by compiled code of the host elsewhere; another one where
+labels are known in part. Fails: ValueError naming the sequence and position for labels that constraints forbid, for NaN
+among scores, and for shapes that do not fit together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import torch
+
+from kernelfields.engines.torch.family import TorchChainFamily, best_labels
+from kernelfields.fields.constraints import resolve_constraints
+from kernelfields.fields.reading import SEQUENCES
+from kernelfields.inference.chain.family import ChainFamily
+from kernelfields.inference.packing import InfeasibleSequence, raise_if_infeasible
+from kernelfields.layers.likelihood import label_scores, log_partition, place, potentials_of, workers
+from kernelfields.numerics.parameters import check_count, is_whole
+
+_REDUCTIONS = "mean", "token_mean", "sum", "none"
+
+
+class ChainField(torch.nn.Module):
+    """A chain of labels as the last layer of a network; see the module for the equations.
+
+    Parameters
+    ----------
+    labels : int or sequence
+        How many labels there are, or their names in the order of the scores, which ``constraints`` refer to.
+    constraints : optional
+        Labels and transitions that are forbidden, as :class:`ChainCRF` takes them: the name of a scheme such as
+        ``"bio"``, pairs of labels, a dict or :class:`Constraints`.
+    ends : bool, default True
+        Whether first and last labels have scores of their own.
+    device, dtype : optional
+        Of the parameters.
+
+    Attributes
+    ----------
+    transitions : (L, L) parameter, scores of steps from a label (row) to the next (column)
+    start, end : (L,) parameters, scores of first and last labels; None without ``ends``
+
+    Notes
+    -----
+    All methods take ``scores`` (B, T, L), padded at the end, with ``lengths`` (B,) or a bool ``mask`` (B, T) unless all
+    sequences are full, or ``scores`` (N, L) of sequences end to end with ``lengths``. ``labels`` are whole numbers
+    (B, T) or (N,), -1 where a label is not known, or sets of labels as a bool mask, shaped like the scores.
+    """
+
+    def __init__(
+        self, labels: Any, *, constraints: Any = None, ends: bool = True, device: Any = None, dtype: Any = None
+    ):
+        super().__init__()
+        self.labels = _names_of(labels)
+        n_labels = len(self.labels)
+        self._masks = resolve_constraints(constraints, np.array(self.labels))
+        self.transitions = torch.nn.Parameter(torch.zeros(n_labels, n_labels, device=device, dtype=dtype))
+        for name in ("start", "end"):
+            own = torch.nn.Parameter(torch.zeros(n_labels, device=device, dtype=dtype)) if ends else None
+            self.register_parameter(name, own)
+        barred = self._masks.label < 0
+        forbidden = {
+            "_forbidden_steps": (self._masks.edge < 0) | barred,
+            "_forbidden_start": (self._masks.start < 0) | barred,
+            "_forbidden_end": self._masks.end < 0,
+        }
+        for name, mask in forbidden.items():
+            self.register_buffer(name, torch.as_tensor(mask, device=device), persistent=False)
+
+    def forward(
+        self,
+        scores: torch.Tensor,
+        labels: torch.Tensor,
+        lengths: Any = None,
+        mask: Any = None,
+        *,
+        pair_scores: torch.Tensor | None = None,
+        reduction: str = "mean",
+    ) -> torch.Tensor:
+        """Return the negative log-likelihood of what is known of the labels.
+
+        ``reduction`` is "mean" over sequences, "token_mean" over positions, "sum", or "none" for one number each.
+        """
+        if reduction not in _REDUCTIONS:
+            raise ValueError(f"reduction must be one of {', '.join(map(repr, _REDUCTIONS))}, got {reduction!r}")
+        chains = _Chains(self, scores, lengths, mask, pair_scores)
+        losses = chains.log_partition() - chains.log_partition(labels)
+        if reduction == "none":
+            reduced = losses
+        elif reduction == "token_mean":
+            reduced = losses.sum() / chains.family.n_positions
+        else:
+            reduced = losses.sum() if reduction == "sum" else losses.mean()
+        return chains.returned(reduced)
+
+    def log_partition(
+        self,
+        scores: torch.Tensor,
+        lengths: Any = None,
+        mask: Any = None,
+        *,
+        labels: torch.Tensor | None = None,
+        pair_scores: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Return the logarithm of the sum over all labellings, or those that fit ``labels``, of each sequence, (B,)."""
+        chains = _Chains(self, scores, lengths, mask, pair_scores)
+        return chains.returned(chains.log_partition(labels))
+
+    @torch.no_grad()
+    def decode(
+        self,
+        scores: torch.Tensor,
+        lengths: Any = None,
+        mask: Any = None,
+        *,
+        labels: torch.Tensor | None = None,
+        pair_scores: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Return the most probable labelling, (B, T) with -1 at padding, or (N,); ``labels`` may be known in part."""
+        chains = _Chains(self, scores, lengths, mask, pair_scores)
+        return chains.unpacked(chains.best(labels), -1)
+
+    @torch.no_grad()
+    def marginals(
+        self,
+        scores: torch.Tensor,
+        lengths: Any = None,
+        mask: Any = None,
+        *,
+        labels: torch.Tensor | None = None,
+        pair_scores: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Return probabilities of labels, shaped like the scores, 0 at padding; ``labels`` may be known in part."""
+        chains = _Chains(self, scores, lengths, mask, pair_scores)
+        return chains.unpacked(chains.returned(chains.marginals(labels)), 0)
+
+    def extra_repr(self) -> str:
+        """Return what the display of a network shows of the layer."""
+        constraints = f", constraints={self._masks.scheme or 'some'!r}" if self._masks.any else ""
+        return f"{len(self.labels)} labels{constraints}, ends={self.start is not None}"
+
+
+class _Chains:
+    """A batch of sequences end to end, their family and the potentials of the layer there."""
+
+    def __init__(self, layer: ChainField, scores: Any, lengths: Any, mask: Any, pair_scores: torch.Tensor | None):
+        self.layer, n_labels = layer, len(layer.labels)
+        if not isinstance(scores, torch.Tensor) or not scores.is_floating_point():
+            raise TypeError(f"scores must be a tensor of real numbers, got {getattr(scores, 'dtype', type(scores))}")
+        if scores.ndim not in (2, 3) or scores.shape[-1] != n_labels or scores.numel() == 0:
+            raise ValueError(
+                f"scores must have shape (batch, time, {n_labels}), or (positions, {n_labels}) with lengths, "
+                f"got {tuple(scores.shape)}"
+            )
+        if scores.ndim == 2 and lengths is None:
+            raise ValueError("scores of sequences end to end, (positions, labels), need lengths")
+        self._shape, self._dtype, self._device = scores.shape[:-1], scores.dtype, scores.device
+        sizes = _lengths_of(self._shape, lengths, mask)
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        #: Rows of padded arrays that are positions; None where all are.
+        self._rows: np.ndarray | None = None
+        if scores.ndim == 3 and offsets[-1] < scores.shape[0] * scores.shape[1]:
+            self._rows = np.flatnonzero((np.arange(scores.shape[1]) < sizes[:, None]).reshape(-1))
+        self._index = None if self._rows is None else torch.as_tensor(self._rows, device=scores.device)
+        tied = pair_scores is None
+        self.family = _family_of(offsets, n_labels, tied, scores.device)
+        node = place(self.family, self._packed("scores", scores, (n_labels,)))
+        edge = self._placed_parameter(layer.transitions, layer._forbidden_steps)[None]
+        if pair_scores is not None:
+            edge = edge + place(self.family, self._packed("pair_scores", pair_scores, (n_labels, n_labels)))
+            edge[offsets[:-1]] = 0.0  # nothing steps into a start, whatever is there
+        self._check_values({"scores": node, "transitions" if tied else "pair_scores": edge})
+        for own, forbidden, rows in (
+            (layer.start, layer._forbidden_start, offsets[:-1]),
+            (layer.end, layer._forbidden_end, offsets[1:] - 1),
+        ):
+            if own is not None or layer._masks.any:
+                added = self._placed_parameter(
+                    forbidden.new_zeros((), dtype=node.dtype) if own is None else own, forbidden
+                )
+                node = node.index_add(0, torch.as_tensor(rows, device=node.device), added.expand(len(rows), -1))
+        self.node, self.edge = node, edge
+
+    def _placed_parameter(self, parameter: torch.Tensor, forbidden: torch.Tensor) -> torch.Tensor:
+        """Return a parameter, or a number for all entries, with minus infinity where it is forbidden."""
+        return place(self.family, torch.where(forbidden, -torch.inf, parameter))
+
+    def _packed(self, name: str, values: torch.Tensor, row: tuple[int, ...]) -> torch.Tensor:
+        """Return padded or packed values (N, *row) with the rows of positions alone."""
+        wanted = (*self._shape, *row)
+        if tuple(values.shape) != wanted:
+            raise ValueError(f"{name} must have shape {wanted}, as the scores, got {tuple(values.shape)}")
+        rows = values.reshape(-1, *row)
+        return rows if self._index is None else rows[self._index]
+
+    def _check_values(self, given: dict[str, torch.Tensor]) -> None:
+        """Raise ValueError where a score is NaN or plus infinity; one number is read from the device."""
+        if bool((torch.stack([values.detach().amax() for values in given.values()]) < torch.inf).all()):
+            return
+        for name, values in given.items():
+            wrong = ~(values.detach().reshape(len(values), -1) < torch.inf).all(dim=1)
+            if bool(wrong.any()):
+                tied = len(values) < self.family.n_positions
+                where = "" if tied else f"{SEQUENCES.place(self.family.offsets, int(wrong.nonzero()[0]))}: "
+                raise ValueError(f"{where}{name} must be finite or -inf, got NaN or inf; try a lower learning rate")
+
+    def log_partition(self, labels: Any = None) -> torch.Tensor:
+        """Return the logarithm of the sum over labellings that fit the labels, (S,)."""
+        if labels is None:
+            return log_partition(self.family, self.node, self.edge)
+        known = self._known(labels)
+        if known.dtype == np.bool_:
+            try:
+                return log_partition(self.family, self._restricted(known), self.edge)
+            except InfeasibleSequence as error:
+                raise self._no_labelling(error.sequence) from None
+        scores = label_scores(self.family, known, self.node, self.edge)
+        if bool(torch.isneginf(scores.detach()).any()):
+            self.layer._masks.check_labels(known, self.family.offsets, np.array(self.layer.labels))
+            raise self._no_labelling(int(torch.isneginf(scores.detach()).nonzero()[0]))
+        return scores
+
+    def marginals(self, labels: Any) -> torch.Tensor:
+        member = self.family.at(self._potentials(labels), None, workers())
+        return torch.as_tensor(member.marginals())
+
+    def best(self, labels: Any) -> torch.Tensor:
+        potentials = self._potentials(labels)
+        if isinstance(self.family, TorchChainFamily):
+            node, edge = potentials.arrays
+            found, values = best_labels(node, edge, self.family.steps)
+            raise_if_infeasible(values.cpu().numpy())
+            return found
+        return torch.as_tensor(self.family.best(potentials, workers())[0])
+
+    def _potentials(self, labels: Any) -> Any:
+        node = self.node if labels is None else self._restricted(self._sets(self._known(labels)))
+        return potentials_of(self.family, (node, self.edge))
+
+    def _restricted(self, allowed: np.ndarray) -> torch.Tensor:
+        """Return node potentials with minus infinity for labels that are not allowed, (N, L)."""
+        return self.node.masked_fill(torch.as_tensor(~allowed, device=self.node.device), -torch.inf)
+
+    def _sets(self, known: np.ndarray) -> np.ndarray:
+        """Return what is known as sets of labels, (N, L)."""
+        if known.dtype == np.bool_:
+            return known
+        return known[:, None] == np.arange(len(self.layer.labels))
+
+    def _known(self, labels: Any) -> np.ndarray:
+        """Return labels of positions: whole numbers (N,) where all are known, else sets of them, (N, L)."""
+        n_labels = len(self.layer.labels)
+        if not isinstance(labels, torch.Tensor) or labels.is_floating_point() or labels.is_complex():
+            raise TypeError(
+                "labels must be a tensor of whole numbers, -1 for unknown ones, or a bool mask of labels, "
+                f"got {getattr(labels, 'dtype', type(labels))}"
+            )
+        is_sets = labels.dtype == torch.bool
+        wanted = (*self._shape, n_labels) if is_sets else tuple(self._shape)
+        if tuple(labels.shape) != wanted:
+            raise ValueError(f"labels must have shape {wanted}, as the scores, got {tuple(labels.shape)}")
+        values = labels.detach().cpu().numpy().reshape(-1, *wanted[len(self._shape) :])
+        own = values if self._rows is None else values[self._rows]
+        if is_sets:
+            self._refuse(~own.any(axis=1), "no label is allowed: set all to True where a label is not known")
+            return own
+        self._refuse((own < -1) | (own >= n_labels), f"labels must be 0 to {n_labels - 1}, or -1 for unknown")
+        own = own.astype(np.int64)
+        unknown = own < 0
+        return self._sets(own) | unknown[:, None] if unknown.any() else own
+
+    def _refuse(self, wrong: np.ndarray, reason: str) -> None:
+        if wrong.any():
+            raise ValueError(f"{SEQUENCES.place(self.family.offsets, int(wrong.argmax()))}: {reason}")
+
+    def _no_labelling(self, sequence: int) -> ValueError:
+        return ValueError(
+            f"sequence {sequence}: its labels are forbidden by the constraints, or by scores of minus infinity"
+        )
+
+    def returned(self, values: torch.Tensor) -> torch.Tensor:
+        """Return results on the device of the scores and in their type; float32 for half precision."""
+        dtype = self._dtype if self._dtype in (torch.float32, torch.float64) else torch.float32
+        return values.to(dtype).to(self._device)
+
+    def unpacked(self, rows: torch.Tensor, padding: int) -> torch.Tensor:
+        """Return rows of positions in the shape of the scores."""
+        rows = rows.to(self._device)
+        if self._index is None:
+            return rows.reshape(*self._shape, *rows.shape[1:])
+        padded = rows.new_full((int(np.prod(self._shape)), *rows.shape[1:]), padding)
+        padded[self._index] = rows
+        return padded.reshape(*self._shape, *rows.shape[1:])
+
+
+def _family_of(offsets: np.ndarray, n_labels: int, tied: bool, device: torch.device) -> ChainFamily:
+    """Return the family of chains on the device where there are passes for it, else on the host."""
+    if device.type == "cuda":
+        return TorchChainFamily(offsets, n_labels, tied=tied, device=device)
+    return ChainFamily(offsets, n_labels, tied=tied)
+
+
+def _names_of(labels: Any) -> list:
+    """Return the names of labels, numbers where their count is given."""
+    if is_whole(labels):
+        check_count(labels, "labels")
+        return list(range(int(labels)))
+    if isinstance(labels, str) or not isinstance(labels, Iterable):
+        raise TypeError(f"labels must be their number or a sequence of their names, got {labels!r}")
+    names = [label.item() if isinstance(label, np.generic) else label for label in labels]
+    if not names or len(set(names)) < len(names):
+        raise ValueError(f"labels must be different names, at least one, got {names!r:.80}")
+    return names
+
+
+def _lengths_of(shape: torch.Size, lengths: Any, mask: Any) -> np.ndarray:
+    """Return the length of every sequence, (S,)."""
+    if lengths is not None and mask is not None:
+        raise ValueError("give lengths or mask, not both")
+    if mask is not None:
+        inside = np.asarray(mask.cpu() if isinstance(mask, torch.Tensor) else mask).astype(bool)
+        if inside.shape != tuple(shape):
+            raise ValueError(f"mask must have shape {tuple(shape)}, as the scores, got {inside.shape}")
+        gaps = np.flatnonzero((inside[:, 1:] & ~inside[:, :-1]).any(axis=1))
+        if gaps.size:
+            raise ValueError(f"sequence {gaps[0]}: mask must be True up to the end of the sequence and False after it")
+        sizes = inside.sum(axis=1)
+    elif lengths is None:
+        return np.full(shape[0], shape[1])
+    else:
+        sizes = np.asarray(lengths.cpu() if isinstance(lengths, torch.Tensor) else lengths)
+        if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or (len(shape) == 2 and len(sizes) != shape[0]):
+            raise ValueError(
+                f"lengths must be whole numbers, one for each of {shape[0] if len(shape) == 2 else 'the'} sequences, "
+                f"got shape {sizes.shape} and dtype {sizes.dtype}"
+            )
+    empty = np.flatnonzero(sizes < 1)
+    if empty.size:
+        raise ValueError(f"sequence {empty[0]} is empty: leave sequences without positions out of the batch")
+    if len(shape) == 2 and sizes.max(initial=0) > shape[1]:
+        raise ValueError(f"lengths must not exceed the {shape[1]} positions of the scores, got {sizes.max()}")
+    if len(shape) == 1 and sizes.sum() != shape[0]:
+        raise ValueError(f"lengths add up to {sizes.sum()}, but the scores have {shape[0]} positions")
+    return sizes.astype(np.int64)

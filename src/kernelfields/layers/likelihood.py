@@ -1,0 +1,147 @@
+"""Log partition functions and scores of labellings as functions of tensors, for every family of labellings.
+
+    log p(y; u) = <Phi(y), u> - g(u),        d g / d u = E Phi,        d <Phi(y), u> / d u = Phi(y)
+
+The gradient of g is the mean of the family, which inference gives at the cost of g, and the gradient of the mean is a
+covariance product: no graph of a recursion is recorded, and functions can be differentiated twice. Chains on a CUDA
+device (``TorchChainFamily``) are inferred there, all other families by the compiled passes of the host, in as many
+threads as PyTorch uses; tensors are copied there and back.
+
+Potentials: float64 tensors, one for each group of cliques in the order of ``family.groups``, with the shapes of
+inference/family.py. Cost: that of one pass, forward and back. If the gradients of the items differ, the pass is
+repeated with these weights. Fails: ValueError naming the item whose labellings are all forbidden.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+try:
+    import torch
+except ImportError as error:
+    raise ImportError("kernelfields.layers needs PyTorch: pip install 'kernelfields[torch]'") from error
+from torch.autograd.function import once_differentiable
+
+from kernelfields.engines.torch.chains import TorchPotentials
+from kernelfields.engines.torch.family import TorchChainFamily
+from kernelfields.inference.family import LabelFamily, Member, Potentials
+from kernelfields.numerics.threads import Workers
+
+
+def log_partition(family: LabelFamily, *potentials: torch.Tensor) -> torch.Tensor:
+    """Return g of each item, (S,), float64; its gradient is exact, the marginals of cliques.
+
+    Parameters
+    ----------
+    family : LabelFamily
+        Such as ``ChainFamily(offsets, n_labels)``: labellings of packed items.
+    *potentials : torch.Tensor
+        One for each of ``family.groups``; minus infinity forbids.
+    """
+    _check_groups(family, potentials)
+    return _LogPartition.apply(family, *(place(family, array) for array in potentials))
+
+
+def label_scores(family: LabelFamily, labels: np.ndarray, *potentials: torch.Tensor) -> torch.Tensor:
+    """Return <Phi(y), u> of labels (N,) for each item, (S,), float64; the base measure is not included."""
+    _check_groups(family, potentials)
+    observed, total = family.observed(labels), None
+    for group, given in zip(family.groups, potentials, strict=True):
+        rows, labellings, items, amounts = observed[group.name]
+        table = place(family, given)
+        flat = labellings if group.tied else rows * group.size + labellings
+        scores = table.reshape(-1)[_tensor(flat, table)]
+        if amounts is not None:
+            scores = scores * _tensor(amounts, table)
+        total = table.new_zeros(family.n_items) if total is None else total
+        total = total.index_add(0, _tensor(items, table), scores)
+    assert total is not None
+    return total
+
+
+def place(family: LabelFamily, array: torch.Tensor) -> torch.Tensor:
+    """Return a tensor as float64 where the family infers."""
+    device = family.device if isinstance(family, TorchChainFamily) else torch.device("cpu")
+    # In two steps: some devices have no float64.
+    return array.to(device).to(torch.float64).contiguous()
+
+
+def potentials_of(family: LabelFamily, arrays: tuple[torch.Tensor, ...]) -> Potentials:
+    """Return placed tensors as potentials of the family."""
+    names = [group.name for group in family.groups[1:]]
+    on_device = isinstance(family, TorchChainFamily)
+    node, *tables = (array.detach() if on_device else array.detach().numpy() for array in arrays)
+    kind = TorchPotentials if on_device else Potentials
+    return kind(node, dict(zip(names, tables, strict=True)))  # type: ignore[arg-type]
+
+
+@cache
+def _pool(n_threads: int) -> Workers:
+    return Workers(n_threads)
+
+
+def workers() -> Workers:
+    """Return as many threads as PyTorch uses."""
+    return _pool(torch.get_num_threads())
+
+
+def _tensor(array: np.ndarray, like: torch.Tensor) -> torch.Tensor:
+    return torch.as_tensor(array, device=like.device)
+
+
+def _check_groups(family: LabelFamily, potentials: tuple[torch.Tensor, ...]) -> None:
+    names = [group.name or "node" for group in family.groups]
+    if len(names) != len(potentials):
+        raise ValueError(f"the family has potentials of {', '.join(names)}: got {len(potentials)} tensors")
+
+
+class _LogPartition(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, family: LabelFamily, *arrays: torch.Tensor) -> torch.Tensor:
+        member = family.at(potentials_of(family, arrays), None, workers())
+        ctx.inferred = family, member
+        ctx.save_for_backward(*arrays)
+        return torch.as_tensor(member.log_partition)
+
+    @staticmethod
+    def backward(ctx: Any, weights: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        return None, *_WeightedMean.apply(*ctx.inferred, weights, *ctx.saved_tensors)
+
+
+class _WeightedMean(torch.autograd.Function):
+    """The gradient of the sum of weights (S,) times g: E Phi, whose own gradient is a covariance product."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, family: LabelFamily, member: Member, weights: torch.Tensor, *arrays: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
+        factor, highest = torch.stack([weights.min(), weights.max()]).tolist()
+        if factor != highest:
+            own, factor = weights.detach().contiguous(), 1.0
+            on_device = isinstance(family, TorchChainFamily)
+            member = family.at(potentials_of(family, arrays), own if on_device else own.numpy(), workers())
+        ctx.inferred = family, member, factor
+        return _tensors(member.mean(), factor)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *directions: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        family, member, factor = ctx.inferred
+        slopes = None
+        if ctx.needs_input_grad[2]:
+            slopes = directions[0].new_zeros(family.n_items)
+            for group, direction in zip(family.groups, directions, strict=True):
+                rows = torch.as_tensor(member.marginals(group.name)) * direction
+                slopes.index_add_(0, _tensor(group.items, rows), rows.reshape(len(rows), group.size).sum(dim=1))
+        moved = potentials_of(family, tuple(direction.contiguous() for direction in directions))
+        return None, None, slopes, *_tensors(member.covariance_product(moved), factor)
+
+
+def _tensors(potentials: Potentials, factor: float) -> tuple[torch.Tensor, ...]:
+    """Return factor times potentials, which may be changed, one tensor for each group."""
+    if factor != 1.0:
+        potentials.scale(factor)
+    return tuple(torch.as_tensor(array) for array in potentials.arrays)

@@ -1,0 +1,433 @@
+"""A chain as the last layer of a network: against enumeration, autograd of a plain recursion, and bad input."""
+
+import copy
+from itertools import product
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from kernelfields import ChainCRF  # noqa: E402
+from kernelfields.engines.torch.family import TorchChainFamily  # noqa: E402
+from kernelfields.layers import ChainField, chain_field, label_scores, log_partition  # noqa: E402
+from kernelfields.numerics.threads import Workers  # noqa: E402
+from tests.inference.family_cases import CASES, problem  # noqa: E402
+
+BIO = ["O", "B-X", "I-X", "B-Y"]
+LENGTHS = torch.tensor([4, 1, 3])
+
+
+@pytest.fixture(params=["host", "device"])
+def engine(request, monkeypatch):
+    """Passes of the host, and those of a device (on the processor)."""
+    if request.param == "device":
+
+        def on_device(offsets, n_labels, tied, device):
+            return TorchChainFamily(offsets, n_labels, tied=tied, device=device)
+
+        monkeypatch.setattr(chain_field, "_family_of", on_device)
+
+
+def drawn(labels=BIO, seed=0, dtype=torch.float64, pairs=False, **options):
+    """A layer with random parameters, scores of three padded sequences and labels."""
+    torch.manual_seed(seed)
+    layer = ChainField(labels, dtype=dtype, **options)
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.normal_()
+    n_labels = len(layer.labels)
+    scores = torch.randn(3, 4, n_labels, dtype=dtype, requires_grad=True)
+    pair_scores = torch.randn(3, 4, n_labels, n_labels, dtype=dtype, requires_grad=True) if pairs else None
+    return layer, scores, torch.randint(n_labels, (3, 4)), pair_scores
+
+
+def labellings(layer, scores, length, pair_scores=None):
+    """All labellings of a sequence and their scores by the definition, minus infinity where one is forbidden."""
+    n_labels = len(layer.labels)
+    zero = torch.zeros(n_labels, dtype=scores.dtype)
+    start, end = (zero if own is None else own for own in (layer.start, layer.end))
+    start, end = (
+        torch.where(forbidden, -torch.inf, own)
+        for own, forbidden in ((start, layer._forbidden_start), (end, layer._forbidden_end))
+    )
+    steps = torch.where(layer._forbidden_steps, -torch.inf, layer.transitions)
+    for labels in product(range(n_labels), repeat=int(length)):
+        score = start[labels[0]] + end[labels[-1]] + sum(scores[t, label] for t, label in enumerate(labels))
+        for t in range(1, int(length)):
+            score = score + steps[labels[t - 1], labels[t]]
+            if pair_scores is not None:
+                score = score + pair_scores[t, labels[t - 1], labels[t]]
+        yield labels, score
+
+
+def enumerated(layer, scores, lengths, fits=None, pair_scores=None):
+    """The log partition of each sequence over labellings that fit."""
+    sums = []
+    for i, length in enumerate(lengths):
+        own = None if pair_scores is None else pair_scores[i]
+        found = [
+            score for labels, score in labellings(layer, scores[i], length, own) if fits is None or fits(i, labels)
+        ]
+        sums.append(torch.logsumexp(torch.stack(found), dim=0))
+    return torch.stack(sums)
+
+
+@pytest.mark.parametrize("ends", [True, False])
+@pytest.mark.parametrize("pairs", [True, False])
+@pytest.mark.parametrize("constraints", [None, "bio"])
+def test_values_are_those_of_enumeration(engine, ends, pairs, constraints):
+    layer, scores, _, pair_scores = drawn(pairs=pairs, constraints=constraints, ends=ends)
+    labels = torch.tensor([[1, 2, 0, 3], [3, 0, 0, 0], [0, 1, 2, 0]])
+    wanted = enumerated(layer, scores, LENGTHS, pair_scores=pair_scores)
+    found = layer.log_partition(scores, LENGTHS, pair_scores=pair_scores)
+    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-12)
+    chosen = enumerated(layer, scores, LENGTHS, lambda i, own: list(own) == labels[i, : len(own)].tolist(), pair_scores)
+    losses = layer(scores, labels, LENGTHS, pair_scores=pair_scores, reduction="none")
+    torch.testing.assert_close(losses, wanted - chosen, rtol=0, atol=1e-12)
+    for reduction, value in (("mean", losses.mean()), ("sum", losses.sum()), ("token_mean", losses.sum() / 8)):
+        own = layer(scores, labels, LENGTHS, pair_scores=pair_scores, reduction=reduction)
+        torch.testing.assert_close(own, value)
+    best = layer.decode(scores, LENGTHS, pair_scores=pair_scores)
+    marginals = layer.marginals(scores, LENGTHS, pair_scores=pair_scores)
+    for i, length in enumerate(LENGTHS.tolist()):
+        own = None if pair_scores is None else pair_scores[i]
+        every = list(labellings(layer, scores[i], length, own))
+        assert best[i].tolist() == [*max(every, key=lambda pair: pair[1])[0], *[-1] * (4 - length)]
+        shares = torch.zeros(4, 4, dtype=torch.float64)
+        for own_labels, score in every:
+            shares[range(length), own_labels] += (score - wanted[i]).exp().detach()
+        torch.testing.assert_close(marginals[i], shares, rtol=0, atol=1e-12)
+
+
+def recursion(layer, scores, lengths, pair_scores=None):
+    """The log partition by a plain recursion of log-sum-exp, for autograd."""
+    sums = []
+    for i, length in enumerate(lengths.tolist()):
+        alpha = layer.start + scores[i, 0]
+        for t in range(1, length):
+            step = layer.transitions if pair_scores is None else layer.transitions + pair_scores[i, t]
+            alpha = torch.logsumexp(alpha[:, None] + step, dim=0) + scores[i, t]
+        sums.append(torch.logsumexp(alpha + layer.end, dim=0))
+    return torch.stack(sums)
+
+
+@pytest.mark.parametrize("pairs", [True, False])
+@pytest.mark.parametrize("weights", [(1.0, 1.0, 1.0), (0.0, 2.0, -0.7)])
+def test_gradients_are_those_of_autograd(engine, pairs, weights):
+    layer, scores, labels, pair_scores = drawn(7, pairs=pairs)
+    own = torch.tensor(weights, dtype=torch.float64)
+    inputs = [scores, *layer.parameters(), *([pair_scores] if pairs else [])]
+    losses = layer(scores, labels, LENGTHS, pair_scores=pair_scores, reduction="none")
+    found = torch.autograd.grad((own * losses).sum(), inputs)
+    path = torch.stack(
+        [
+            layer.start[y[0]]
+            + layer.end[y[length - 1]]
+            + sum(scores[i, t, y[t]] for t in range(length))
+            + sum(layer.transitions[y[t - 1], y[t]] for t in range(1, length))
+            + sum(pair_scores[i, t, y[t - 1], y[t]] for t in range(1, length) if pairs)
+            for i, (y, length) in enumerate(zip(labels, LENGTHS.tolist(), strict=True))
+        ]
+    )
+    wanted = torch.autograd.grad((own * (recursion(layer, scores, LENGTHS, pair_scores) - path)).sum(), inputs)
+    for mine, theirs in zip(found, wanted, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-10)
+
+
+@pytest.mark.slow
+def test_gradcheck_with_constraints_and_partial_labels(engine):
+    layer, scores, _, pair_scores = drawn(pairs=True, constraints="bio")
+    known = torch.tensor([[-1, 2, -1, 3], [-1, 0, 0, 0], [0, -1, 2, 0]])
+
+    def losses(scores, pair_scores, *parameters):
+        return layer(scores, known, LENGTHS, pair_scores=pair_scores, reduction="none")
+
+    assert torch.autograd.gradcheck(losses, (scores, pair_scores, *layer.parameters()))
+
+
+def test_partial_labels_restrict_the_first_sum(engine):
+    layer, scores, labels, _ = drawn()
+    known = torch.tensor([[-1, 2, -1, 0], [-1, 9, 9, 9], [-1, -1, -1, 0]])
+    wanted = enumerated(layer, scores, LENGTHS) - enumerated(
+        layer,
+        scores,
+        LENGTHS,
+        lambda i, own: all(known[i, t] in (-1, label) for t, label in enumerate(own)),
+    )
+    torch.testing.assert_close(layer(scores, known, LENGTHS, reduction="none"), wanted, rtol=0, atol=1e-12)
+    sets = torch.rand(3, 4, 4) < 0.5
+    sets[:, :, 1] = True
+    wanted = enumerated(layer, scores, LENGTHS) - enumerated(
+        layer, scores, LENGTHS, lambda i, own: all(sets[i, t, label] for t, label in enumerate(own))
+    )
+    torch.testing.assert_close(layer(scores, sets, LENGTHS, reduction="none"), wanted, rtol=0, atol=1e-12)
+    best, shares = layer.decode(scores, LENGTHS, labels=known), layer.marginals(scores, LENGTHS, labels=known)
+    assert best[0, 1] == 2
+    assert best[0, 3] == 0
+    assert shares[0, 1].tolist() == pytest.approx([0.0, 0.0, 1.0, 0.0])
+    one_hot = torch.nn.functional.one_hot(labels, 4).bool()
+    torch.testing.assert_close(layer(scores, one_hot, LENGTHS), layer(scores, labels, LENGTHS))
+
+
+def test_all_labels_unknown_is_a_loss_of_zero(engine):
+    layer, scores, _, _ = drawn(constraints="bio")
+    loss = layer(scores, torch.full((3, 4), -1), LENGTHS)
+    gradients = torch.autograd.grad(loss, [scores, *layer.parameters()])
+    assert loss == 0
+    assert all((gradient == 0).all() for gradient in gradients)
+
+
+def test_forbidden_labels_have_no_gradient_and_no_nan(engine):
+    layer, scores, _, _ = drawn(constraints={"scheme": "bio", "labels": ["B-Y"]})
+    barred = scores.detach().clone()
+    barred[0, 1, 1] = -torch.inf
+    barred.requires_grad_()
+    labels = torch.tensor([[1, 2, 2, 0], [0, 0, 0, 0], [0, 1, 2, 0]])
+    loss = layer(barred, labels, LENGTHS)
+    loss.backward()
+    assert torch.isfinite(loss)
+    assert all(torch.isfinite(own.grad).all() for own in (barred, *layer.parameters()))
+    assert barred.grad[0, 1, 1] == 0
+    assert (barred.grad[..., 3] == 0).all()
+    assert layer.transitions.grad[0, 2] == 0
+    assert (barred.grad[1, 1:] == 0).all()  # padding
+    assert (layer.marginals(barred, LENGTHS)[..., 3] == 0).all()
+
+
+def test_padded_and_packed_scores_agree(engine):
+    layer, scores, labels, pair_scores = drawn(pairs=True)
+    inside = torch.arange(4) < LENGTHS[:, None]
+    packed = scores[inside], labels[inside], pair_scores[inside]
+    padded = layer(scores, labels, mask=inside, pair_scores=pair_scores)
+    torch.testing.assert_close(padded, layer(scores, labels, LENGTHS, pair_scores=pair_scores))
+    torch.testing.assert_close(padded, layer(packed[0], packed[1], LENGTHS, pair_scores=packed[2]))
+    best = layer.decode(scores, LENGTHS, pair_scores=pair_scores)
+    assert best[inside].tolist() == layer.decode(packed[0], LENGTHS, pair_scores=packed[2]).tolist()
+    full = layer(scores, labels), layer(scores, labels, [4, 4, 4])
+    torch.testing.assert_close(*full)
+
+
+def test_nothing_of_the_padding_is_read(engine):
+    layer, scores, labels, pair_scores = drawn(pairs=True)
+    wanted = layer(scores, labels, LENGTHS, pair_scores=pair_scores)
+    spoilt, spoilt_pairs, other = scores.detach().clone(), pair_scores.detach().clone(), labels.clone()
+    spoilt[1, 1:], spoilt_pairs[1, 1:], other[1, 1:] = torch.nan, torch.nan, 77
+    spoilt_pairs[:, 0] = torch.nan  # nothing steps into a start
+    torch.testing.assert_close(layer(spoilt, other, LENGTHS, pair_scores=spoilt_pairs), wanted)
+
+
+def test_float32_scores_are_summed_in_doubles(engine):
+    layer, scores, labels, _ = drawn()
+    single = copy.deepcopy(layer).float()
+    narrow = scores.detach().float().requires_grad_()
+    loss = single(narrow, labels, LENGTHS)
+    loss.backward()
+    wide = narrow.detach().double().requires_grad_()
+    exact = single.double()(wide, labels, LENGTHS)
+    exact.backward()
+    assert loss.dtype == narrow.grad.dtype == torch.float32
+    torch.testing.assert_close(loss.double(), exact, rtol=6e-8, atol=0)
+    torch.testing.assert_close(narrow.grad.double(), wide.grad, rtol=6e-8, atol=1e-30)
+    half = single.float()(narrow.detach().bfloat16(), labels, LENGTHS)
+    assert half.dtype == torch.float32
+
+
+def test_scores_of_hundreds_of_nats(engine):
+    layer, scores, labels, _ = drawn()
+    large = (400 * scores).detach().requires_grad_()
+    layer(large, labels, LENGTHS).backward()
+    gradient = large.grad.clone()
+    wanted = torch.autograd.grad((recursion(layer, large, LENGTHS)).mean(), large)[0]
+    shares = layer.marginals(large, LENGTHS)
+    torch.testing.assert_close(shares / 3, wanted, rtol=0, atol=1e-10)
+    assert torch.isfinite(gradient).all()
+
+
+def test_state_dict_holds_parameters_alone():
+    layer, scores, labels, _ = drawn(constraints="bio")
+    state = layer.state_dict()
+    assert sorted(state) == ["end", "start", "transitions"]
+    other = ChainField(BIO, constraints="bio", dtype=torch.float64)
+    other.load_state_dict(state)
+    fine = torch.zeros_like(labels)
+    torch.testing.assert_close(other(scores, fine, LENGTHS), layer(scores, fine, LENGTHS))
+    assert repr(layer) == "ChainField(4 labels, constraints='bio', ends=True)"
+
+
+def test_a_network_learns_to_label():
+    torch.manual_seed(0)
+    labels = torch.randint(2, (20, 3)).repeat_interleave(3, dim=1)
+    inputs = torch.randn(20, 9, 3) + 2 * labels[..., None]
+    linear, layer = torch.nn.Linear(3, 2), ChainField(2)
+    optimiser = torch.optim.Adam([*linear.parameters(), *layer.parameters()], lr=0.1)
+    losses = []
+    for _ in range(30):
+        optimiser.zero_grad()
+        loss = layer(linear(inputs), labels)
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.5 * losses[0]
+    assert (layer.decode(linear(inputs)) == labels).float().mean() > 0.9
+
+
+def test_transitions_of_a_fitted_field_give_its_marginals():
+    random = np.random.default_rng(0)
+    y = [np.repeat(random.integers(2, size=3), 2) for _ in range(8)]
+    X = [np.column_stack([labels, -labels]) + random.normal(size=(6, 2)) for labels in y]
+    crf = ChainCRF("linear", prior_variance=1.0, scale=False).fit(X, y)
+    layer = ChainField(crf.classes_, ends=False, dtype=torch.float64)
+    layer.load_state_dict({"transitions": torch.as_tensor(crf.transitions_)})
+    node = crf.field_.answers(crf._read(X), Workers(1)).potentials.node
+    marginals = layer.marginals(torch.as_tensor(node), [6] * 8)
+    np.testing.assert_allclose(marginals, np.concatenate(crf.predict_marginals(X)), atol=1e-10)
+
+
+LACKING = ("lists, packed", "chains in blocks", "answers of a device", "lists from evidence")
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case not in LACKING])
+def test_any_family_can_be_a_layer(case):
+    """Log partitions, their gradients and scores of labels, items weighted alike or not, against enumeration."""
+    solved = problem(case, "plain")
+    tensors = [torch.tensor(np.asarray(array), requires_grad=True) for array in solved.potentials.arrays]
+    values = log_partition(solved.family, *tensors)
+    np.testing.assert_allclose(values.detach(), solved.enumerated().log_partition, atol=1e-10)
+    for weights in (None, solved.weights):
+        own = torch.ones(len(values)) if weights is None else torch.tensor(weights)
+        found = torch.autograd.grad((own * values).sum(), tensors, retain_graph=True)
+        wanted = solved.enumerated(weights).mean()
+        for gradient, table in zip(found, wanted.values(), strict=True):
+            np.testing.assert_allclose(gradient.reshape(table.shape), table, rtol=0, atol=1e-10)
+
+
+def test_scores_of_labels_of_any_family():
+    for case in ("chains, a table each", "all n-grams", "rings", "trees", "a device"):
+        solved = problem(case, "plain")
+        labels = solved.random.integers(solved.items.n_labels, size=solved.items.n_positions)
+        tensors = [torch.tensor(np.asarray(array), requires_grad=True) for array in solved.potentials.arrays]
+        found = label_scores(solved.family, labels, *tensors)
+        gradients = torch.autograd.grad(found.sum(), tensors)
+        assert sum((g * u).sum() for g, u in zip(gradients, tensors, strict=True)).item() == pytest.approx(
+            found.sum().item()
+        )
+        choice = [
+            int((item.labels == labels[a:b]).all(axis=1).argmax())
+            for item, a, b in zip(
+                solved.enumeration.items, solved.items.offsets[:-1], solved.items.offsets[1:], strict=True
+            )
+        ]
+        for gradient, table in zip(gradients, solved.enumeration.counts(choice).values(), strict=True):
+            np.testing.assert_allclose(gradient.reshape(table.shape), table)
+
+
+def test_families_have_a_tensor_for_each_group():
+    family = problem("chains", "plain").family
+    with pytest.raises(ValueError, match="potentials of node, edge: got 1 tensors"):
+        log_partition(family, torch.zeros(10, 3))
+
+
+@pytest.mark.parametrize("pairs", [True, False])
+def test_second_derivatives_are_covariances(engine, pairs):
+    layer, scores, _, pair_scores = drawn(3, pairs=pairs)
+    inputs = [scores, *layer.parameters(), *([pair_scores] if pairs else [])]
+    directions = [torch.randn_like(own) for own in inputs]
+    found = []
+    for values in (
+        layer.log_partition(scores, LENGTHS, pair_scores=pair_scores),
+        recursion(layer, scores, LENGTHS, pair_scores),
+    ):
+        # Weights of the items, 2 g, depend on the inputs as well.
+        gradients = torch.autograd.grad(values.square().sum(), inputs, create_graph=True)
+        slope = sum((own * direction).sum() for own, direction in zip(gradients, directions, strict=True))
+        found.append(torch.autograd.grad(slope, inputs))
+    for mine, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-10)
+
+
+BAD = {
+    "no tensor": (lambda s, y: (s.tolist(), y), {}, TypeError, "scores must be a tensor of real numbers"),
+    "whole numbers": (lambda s, y: (s.long(), y), {}, TypeError, "real numbers, got torch.int64"),
+    "labels of another shape": (lambda s, y: (s, y[:2]), {}, ValueError, r"labels must have shape \(3, 4\)"),
+    "too many labels": (lambda s, y: (s, y + 3), {}, ValueError, "sequence 0, position 0: labels must be 0 to 3"),
+    "labels as scores": (lambda s, y: (s, s), {}, TypeError, "labels must be a tensor of whole numbers"),
+    "no label in a set": (
+        lambda s, y: (s, torch.zeros(3, 4, 4, dtype=torch.bool)),
+        {},
+        ValueError,
+        "sequence 0, position 0: no label is allowed",
+    ),
+    "another number of labels": (
+        lambda s, y: (s[..., :3], y),
+        {},
+        ValueError,
+        r"scores must have shape \(batch, time, 4",
+    ),
+    "packed without lengths": (lambda s, y: (s[0], y[0]), {}, ValueError, "need lengths"),
+    "packed, other lengths": (lambda s, y: (s[0], y[0]), {"lengths": [1, 2]}, ValueError, "add up to 3, but .* 4 pos"),
+    "too long": (lambda s, y: (s, y), {"lengths": [4, 5, 1]}, ValueError, "must not exceed the 4 positions"),
+    "empty": (lambda s, y: (s, y), {"lengths": [4, 0, 1]}, ValueError, "sequence 1 is empty"),
+    "too few lengths": (lambda s, y: (s, y), {"lengths": [4, 4]}, ValueError, "one for each of 3 sequences"),
+    "gap": (
+        lambda s, y: (s, y),
+        {"mask": [[True, True, False, False], [True, False, True, True], [True] * 4]},
+        ValueError,
+        "sequence 1: mask must be True up to the end",
+    ),
+    "lengths and mask": (lambda s, y: (s, y), {"lengths": [4] * 3, "mask": [[True] * 4] * 3}, ValueError, "not both"),
+    "reduction": (lambda s, y: (s, y), {"reduction": "max"}, ValueError, "reduction must be one of 'mean'"),
+    "pairs": (lambda s, y: (s, y), {"pair_scores": torch.zeros(3, 3, 4, 4)}, ValueError, "pair_scores must have shape"),
+    "NaN": (lambda s, y: (s * torch.nan, y), {}, ValueError, "sequence 0, position 0: scores must be finite or -inf"),
+    "infinite pairs": (
+        lambda s, y: (s, y),
+        {"pair_scores": torch.full((3, 4, 4, 4), torch.inf)},
+        ValueError,
+        "sequence 0, position 1: pair_scores must be finite",
+    ),
+    "all forbidden": (lambda s, y: (s - torch.inf, y), {}, ValueError, "sequence 0: every labelling is forbidden"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_named(engine, name):
+    change, options, kind, message = BAD[name]
+    layer, scores, labels, _ = drawn()
+    scores, labels = change(scores.detach(), labels)
+    with pytest.raises(kind, match=message):
+        layer(scores, labels, **options)
+
+
+def test_labels_that_constraints_forbid_are_named(engine):
+    layer, scores, _, _ = drawn(constraints="bio")
+    labels = torch.tensor([[0, 0, 0, 0], [0, 0, 0, 0], [0, 2, 0, 0]])
+    with pytest.raises(
+        ValueError, match="sequence 2, position 1: label 'I-X' is forbidden after 'O' by the scheme 'bio'"
+    ):
+        layer(scores, labels)
+    labels[2] = torch.tensor([0, -1, 1, 2])
+    layer(scores, labels)
+    labels[2] = torch.tensor([0, 2, -1, 2])
+    with pytest.raises(ValueError, match="sequence 2: its labels are forbidden by the constraints, or by scores"):
+        layer(scores, labels)
+    with pytest.raises(ValueError, match="sequence 0: its labels are forbidden"):
+        layer(scores.detach().index_fill(2, torch.tensor([0]), -torch.inf), torch.zeros(3, 4, dtype=torch.int64))
+
+
+@pytest.mark.parametrize(
+    ("labels", "kind", "message"),
+    [
+        (0, ValueError, "labels must be a whole number of at least 1"),
+        ("bio", TypeError, "labels must be their number or a sequence"),
+        (["a", "a"], ValueError, "labels must be different names"),
+        ([], ValueError, "at least one"),
+    ],
+)
+def test_labels_are_a_number_or_names(labels, kind, message):
+    with pytest.raises(kind, match=message):
+        ChainField(labels)
+
+
+def test_constraints_refer_to_names():
+    with pytest.raises(ValueError, match="does not fit the scheme 'bio'"):
+        ChainField(3, constraints="bio")

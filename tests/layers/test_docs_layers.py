@@ -1,0 +1,14 @@
+"""The page about layers does what it says."""
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+from tests.test_docs_pages import run_as_one_program
+
+
+def test_the_page_on_layers_does_what_it_says(capsys):
+    printed, promised = run_as_one_program(Path(__file__).parents[2] / "docs" / "layers.md", capsys)
+    assert printed == promised
