@@ -17,6 +17,7 @@ from kernelfields import (
     GraphCRF,
     KernelClassifier,
     LabelDictionary,
+    LabelSymmetry,
     MultiLabelCRF,
     NodeCliques,
     SegmentCliques,
@@ -94,6 +95,9 @@ FITS = {
     ).fit(X, Y),
     "chain, a dictionary of labels": lambda: ChainCRF(
         "linear", allowed=LabelDictionary(0, min_count=2, unknown=[0, 1, 2], entries={"7": [1]}), **QUICK
+    ).fit(X, Y),
+    "chain, labels that share weights": lambda: ChainCRF(
+        "linear", ties=LabelSymmetry({0: 1, 1: 0}, columns={0: 1, 1: 0}), **QUICK
     ).fit(X, Y),
     "chain, scikit-learn's kernel": lambda: ChainCRF(
         gaussian_process_kernels.RBF(1.5), rank=np.int64(9), dtype=np.float64, decode="posterior", **QUICK
