@@ -6,7 +6,7 @@ EXTRAS := $(VENV)/.installed-extras
 DOCS := $(VENV)/.installed-docs
 SITE := build/site
 # The tests that need torch, Dask, an encoder, onnx, polars, pyarrow or seqeval; without these "make test" skips them.
-EXTRA_TESTS := tests/torch_engine tests/dask_engine tests/engines tests/embeddings tests/serving \
+EXTRA_TESTS := tests/torch_engine tests/dask_engine tests/engines tests/embeddings tests/layers tests/serving \
 	tests/cli/test_command_export.py \
 	tests/features/test_frames.py tests/estimators/test_frame_crf.py tests/estimators/test_foreign_inputs.py
 
