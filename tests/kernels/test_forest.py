@@ -8,7 +8,17 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesClassifier
 
-from kernelfields import ChainCRF, EdgeCliques, GraphCRF, KernelClassifier, MultiLabelCRF, NodeCliques, SegmentCRF
+from kernelfields import (
+    ChainCRF,
+    EdgeCliques,
+    FieldClustering,
+    GraphCRF,
+    KernelClassifier,
+    LabelSymmetry,
+    MultiLabelCRF,
+    NodeCliques,
+    SegmentCRF,
+)
 from kernelfields.kernels import RBF, Columns, Forest, Sum, check_positive_semidefinite
 from kernelfields.kernels.registry import kernel_from_spec
 from kernelfields.serving import ServingError, load_chain, to_onnx
@@ -17,6 +27,7 @@ from tests.samples import labelled_sequences
 X, Y = labelled_sequences(n_sequences=30, longest=8, n_labels=3)
 ROWS, LABELS = np.vstack(X), np.concatenate(Y)
 SMALL = Forest(n_trees=20, min_samples_leaf=3)
+SEVERAL = np.column_stack([LABELS == 0, LABELS == 1]).astype(int)
 FIXED = {"prior_variance": 10.0, "scale": False}
 
 
@@ -57,6 +68,8 @@ def test_fields_of_all_kinds_take_it(tmp_path):
     for kernel in (Sum(RBF(), SMALL), Columns(SMALL, 0, 2), 2.0 * SMALL):
         assert ChainCRF(kernel, **FIXED).fit(X, Y).score(X, Y) > 0.5
     assert KernelClassifier(SMALL, **FIXED).fit(ROWS, LABELS).score(ROWS, LABELS) > 0.7
+    several, straight = (MultiLabelCRF(kernel, **FIXED).fit(ROWS, SEVERAL) for kernel in (SMALL, "linear"))
+    assert several.score(ROWS, SEVERAL) > straight.score(ROWS, SEVERAL)
     assert SegmentCRF(SMALL, **FIXED).fit(X, Y).score(X, Y) > 0.7
     graphs = [(x, np.column_stack([np.arange(len(x) - 1), np.arange(1, len(x))])) for x in X]
     assert GraphCRF(SMALL, **FIXED).fit(graphs, Y).score(graphs, Y) > 0.7
@@ -66,12 +79,13 @@ def test_fields_of_all_kinds_take_it(tmp_path):
 
 
 def test_where_single_labels_are_not_known_it_is_refused():
-    message = "Forest: trees are grown on a label for each input"
+    message = "Forest: trees are grown on labels of each input"
     gaps = [[None, *own[1:]] for own in Y]
     for fit in (
         lambda: ChainCRF(cliques=[NodeCliques("rbf"), EdgeCliques(SMALL)], scale=False).fit(X, Y),
         lambda: ChainCRF(SMALL, **FIXED).fit(X, gaps),
-        lambda: MultiLabelCRF(SMALL, **FIXED).fit(ROWS, np.column_stack([LABELS == 0, LABELS == 1])),
+        lambda: MultiLabelCRF("linear", edge_kernel=SMALL, **FIXED).fit(ROWS, SEVERAL),
+        lambda: FieldClustering(2, kernel=SMALL, scale=False).fit(X),
         lambda: SMALL.resolve(ROWS),
     ):
         with pytest.raises(ValueError, match=message):
@@ -96,3 +110,14 @@ def test_where_single_labels_are_not_known_it_is_refused():
 def test_trees_are_checked(trees, message):
     with pytest.raises(ValueError, match=message):
         Forest(trees=trees)(ROWS)
+
+
+@pytest.mark.slow
+def test_labels_that_share_weights_by_moved_columns_need_another_kernel():
+    ties = LabelSymmetry({0: 1, 1: 0}, columns={0: 1, 1: 0})
+    with pytest.raises(ValueError, match="changes when ties move the columns"):
+        ChainCRF(SMALL, ties=ties, **FIXED).fit(X, Y)
+    readings = [x * ([1.0, 1.0] + [100.0] * (x.shape[1] - 2)) for x in 3 * X]
+    left = ChainCRF(ties=ties, tol=0.1).fit(readings, 3 * Y)
+    tried = {trial.settings["kernel"] for trial in left.choices_.trials}
+    assert tried == {"rbf", "laplacian"}

@@ -204,11 +204,12 @@ class LocalView:
 
     def resolved(self, kernel: Kernel) -> Kernel:
         """Return the kernel with rules that read the data turned into numbers."""
-        data = self._sample.data
-        labels = getattr(data, "labels", None) if self._clique.labels_per_clique == 1 else None
-        if labels is not None and (labels.shape != (self.n_rows,) or getattr(data, "evidence", None) is not None):
+        data, clique = self._sample.data, self._clique
+        labels = data.certain_labels if clique.labels_per_clique == 1 else None
+        # Sets at some positions only, and those of segments, see other rows than labels have.
+        if labels is not None and len(labels) != self.n_rows:
             labels = None
-        return kernel.resolve(self.inputs, self._clique.weights(data), labels)
+        return kernel.resolve(self.inputs, clique.weights(data), labels)
 
     def check_kernel(self, kernel: Kernel, random: np.random.Generator) -> None:
         """Raise if the kernel is not positive semi-definite on a random sample of rows."""

@@ -137,8 +137,13 @@ def usual_scale(training: Training) -> bool:
     return training.scaling is not None and training.reader.n_features <= FEW_COLUMNS
 
 
-def input_candidates(training: Training, kernel_open: bool) -> list[dict[str, object]]:
-    """Return what scale of the columns and kernel may be, as far as they are open; first what is usual."""
+def input_candidates(training: Training, kernel_open: bool, tied: bool = False) -> list[dict[str, object]]:
+    """Return what scale of the columns and kernel may be, as far as they are open; first what is usual.
+
+    Trees compare single columns, so that they do not suit ``tied`` labels, with which columns change places.
+    """
+    # Collections of a cluster have their labels elsewhere.
+    labels_known = getattr(training.data, "certain_labels", None) is not None
     scales: list[bool | None] = [None]
     if training.scaling is not None:
         usual = usual_scale(training)
@@ -147,15 +152,7 @@ def input_candidates(training: Training, kernel_open: bool) -> list[dict[str, ob
     for scale in scales:
         own: dict[str, object] = {} if scale is None else {"scale": scale}
         kernels = suitable_kernels(training.reader, bool(scale) or training.reader.is_scaled) if kernel_open else []
-        if "laplacian" in kernels and _has_all_labels(training.data):
+        if "laplacian" in kernels and labels_known and not tied:
             kernels = [*kernels, "forest"]
         candidates += [{**own, "kernel": kernel} for kernel in kernels] or [own]
     return candidates
-
-
-def _has_all_labels(data: PackedData) -> bool:
-    """Whether each row of the inputs has a label of its own that is known, so that trees can be grown on them."""
-    labels, inputs = getattr(data, "labels", None), getattr(data, "inputs", None)
-    if labels is None or inputs is None or getattr(data, "evidence", None) is not None:
-        return False
-    return labels.shape == inputs.shape[:1]

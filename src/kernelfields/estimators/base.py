@@ -464,12 +464,11 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
     def _warn_of_repeated_labels(self, training: Training[Data, Reader]) -> None:
         """Warn where held-out labels are certain and columns are probabilities that repeat them."""
         scores = [trial.score for trial in training.choices.trials if trial.measure == "log-likelihood"]
-        labels, inputs = getattr(training.data, "labels", None), getattr(training.data, "inputs", None)
-        if not scores or max(scores) < -_CERTAIN or inputs is None or labels is None:
+        labels = getattr(training.data, "certain_labels", None)
+        # Of several labels there are probabilities of each one: their columns have no sum to recognise them by.
+        if not scores or max(scores) < -_CERTAIN or labels is None or labels.ndim != 1:
             return
-        # Several labels have a row for each instance, and probabilities of each label.
-        alike = labels.shape == inputs.shape[:1]
-        columns = columns_that_repeat(inputs, labels, len(training.classes)) if alike else None
+        columns = columns_that_repeat(training.data.inputs, labels, len(training.classes))
         if columns is not None:
             warnings.warn(
                 f"columns {columns[0]} to {columns[1] - 1} are probabilities that repeat the labels, and labels held "
@@ -489,7 +488,7 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
             return settled
         described = not self._names_cliques() and training.optimize is None
         path = described and "prior_variance" in left
-        inputs = input_candidates(training, "kernel" in left)
+        inputs = input_candidates(training, "kernel" in left, self._ties is not None)
         settled._take({name: _FALLBACKS[name] for name in left if name in _FALLBACKS} | inputs[0])
         if not described:
             inputs = input_candidates(training, False)

@@ -77,6 +77,11 @@ class Packed:
         return self.labels
 
     @property
+    def certain_labels(self) -> np.ndarray | None:
+        """Labels of the rows of the inputs where all of them are known; None elsewhere."""
+        return self.labels if self.evidence is None else None
+
+    @property
     def n_positions(self) -> int:
         """Number of rows N, all sequences or graphs together."""
         return int(self.offsets[-1])

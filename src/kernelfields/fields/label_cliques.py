@@ -70,6 +70,12 @@ class LabelledInstances(Graphs):
         return self.inputs.shape[0] * int(self.offsets[1] if len(self.offsets) > 1 else 0)
 
     @property
+    def certain_labels(self) -> np.ndarray | None:
+        """Labels (n, K) of the instances where all of them are known; None elsewhere."""
+        labels = super().certain_labels
+        return None if labels is None else labels.reshape(self.inputs.shape[0], -1)
+
+    @property
     def n_instances(self) -> int:
         """Number of instances n."""
         return self.n_graphs

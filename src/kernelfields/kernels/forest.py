@@ -18,14 +18,12 @@ Cost: O(n T depth) for leaves, O(n m T) for a block (n, m). Fails: ValueError wh
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelfields.kernels import arrays
 from kernelfields.kernels.graph_laplacian import PreparedKernel
-from kernelfields.kernels.kernel import Kernel, Towards, checked, declares_parameters, register
+from kernelfields.kernels.kernel import Towards, checked, declares_parameters, register
 from kernelfields.numerics.parameters import whole
 from kernelfields.numerics.sparse_rows import Rows, is_sparse
 
@@ -36,7 +34,7 @@ _PAIRS = 2**20
 @register("forest")
 @declares_parameters
 class Forest(PreparedKernel[tuple[np.ndarray, np.ndarray]]):
-    """The share of trees in which two inputs fall into one leaf, for labels of single positions.
+    """The share of trees in which two inputs fall into one leaf, for the potentials of single labels.
 
     Parameters
     ----------
@@ -72,7 +70,7 @@ class Forest(PreparedKernel[tuple[np.ndarray, np.ndarray]]):
             return self.__sklearn_clone__()
         if labels is None:
             raise ValueError(
-                "Forest: trees are grown on a label for each input, for the potentials of single labels that are all "
+                "Forest: trees are grown on labels of each input, for the potentials of single labels that are all "
                 "known; use another kernel here, or give trees."
             )
         rows = arrays.on_host(arrays.as_rows(X))
@@ -161,10 +159,3 @@ class Forest(PreparedKernel[tuple[np.ndarray, np.ndarray]]):
 
     def _diagonal(self, X: Rows) -> np.ndarray:
         return np.ones(X.shape[0], dtype=X.dtype)
-
-
-def is_grown_by_labels(kernel: Any) -> bool:
-    """Whether a kernel, or a part of it, is still to be grown on labelled inputs."""
-    if isinstance(kernel, Forest):
-        return kernel.trees is None
-    return isinstance(kernel, Kernel) and any(is_grown_by_labels(part) for part in kernel._parts)

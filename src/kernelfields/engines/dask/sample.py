@@ -203,7 +203,10 @@ def _check_rules(kernel: Kernel) -> None:
     """Raise if a kernel that is not ours reads the data by a rule of its own."""
     for part in [kernel, *(value for value in kernel.get_params().values() if isinstance(value, Kernel))]:
         if part.keeps_rows:
-            raise ValueError(f"{part!r} keeps the inputs of fit, which engine='dask' has in parts: give it inputs")
+            raise ValueError(
+                f"{part!r} keeps the inputs of fit, which engine='dask' has in parts: give it these, or what it "
+                "learns from them"
+            )
         own = type(part)._from_data is not Kernel._from_data
         if own and not type(part).__module__.startswith("kernelfields."):
             raise ValueError(
