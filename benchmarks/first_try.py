@@ -115,15 +115,21 @@ def digits(knowing: bool) -> Iterator[Found]:
         yield "logistic regression", {"accuracy": right}, None
 
 
-def rfid(knowing: bool) -> Iterator[Found]:
-    """Activities of older people from an RFID sensor, five folds over trials."""
+def rfid_trials() -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Return readings and activities, trial by trial."""
     with gzip.open(data_file("first-try", "rfid-s1.csv.gz"), "rt") as file:
         rows = list(csv.DictReader(file))
     X, y = [], []
     for _, trial in groupby(rows, key=lambda row: row["trial"]):
         readings = list(trial)
         X.append(np.array([[float(row[name]) for name in list(row)[1:-1]] for row in readings]))
-        y.append([row["activity"] for row in readings])
+        y.append(np.array([row["activity"] for row in readings]))
+    return X, y
+
+
+def rfid(knowing: bool) -> Iterator[Found]:
+    """Activities of older people from an RFID sensor, five folds over trials."""
+    X, y = rfid_trials()
 
     def forest(train: list[int], test: list[int]) -> list[np.ndarray]:
         model = RandomForestClassifier(200, random_state=0, n_jobs=-1)

@@ -12,10 +12,7 @@ docs/results/classifier_inside.md from the results.
 from __future__ import annotations
 
 import argparse
-import csv
-import gzip
 import time
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -24,8 +21,8 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.metrics import confusion_matrix
 from sklearn.model_selection import KFold
 
+from benchmarks.first_try import rfid_trials
 from benchmarks.result_files import EXPERIMENTS, merge_results, read_results
-from benchmarks.shared_data import data_file
 from experiments.result_pages import ResultPage
 from kernelfields import ChainCRF, OutOfFold, WindowFeatures
 
@@ -41,18 +38,6 @@ WAYS: dict[str, tuple[BaseEstimator | None, OutOfFold]] = {
 }
 CHOSEN = "chosen on training trials"
 DRAWS = 1000
-
-
-def read_trials() -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Return readings and activities, trial by trial."""
-    with gzip.open(data_file("first-try", "rfid-s1.csv.gz"), "rt") as file:
-        rows = list(csv.DictReader(file))
-    X, y = [], []
-    for _, trial in groupby(rows, key=lambda row: row["trial"]):
-        readings = list(trial)
-        X.append(np.array([[float(row[name]) for name in list(row)[1:-1]] for row in readings]))
-        y.append(np.array([row["activity"] for row in readings]))
-    return X, y
 
 
 def run_fold(way: str, train: tuple[list, list], test: list[np.ndarray], true: list[np.ndarray]) -> dict[str, Any]:
@@ -102,7 +87,7 @@ def main() -> None:
     if options.page:
         write_page()
         return
-    X, y = read_trials()
+    X, y = rfid_trials()
     folds = list(KFold(5, shuffle=True, random_state=0).split(X))
     for fold in options.folds:
         train, test = folds[fold]
