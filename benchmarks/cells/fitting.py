@@ -14,7 +14,7 @@ from benchmarks.cells.features import feature
 from benchmarks.cells.subjects import Points, Searched, Subject
 from benchmarks.cells.verdicts import check, close
 from kernelfields.engines import Dask, Threads, Torch
-from kernelfields.kernels import RBF
+from kernelfields.kernels import RBF, Forest
 from kernelfields.models.callbacks import Checkpoint, EarlyStopping
 
 _FITTING = "fitting"
@@ -175,6 +175,16 @@ def gradient_basis(s: Subject) -> None:
         return
     model, other = (s.fit(kernel=RBF(0.5), basis=basis, rank=None, tol=1e-6) for basis in ("gradient", "all"))
     close(answers(s, model), answers(s, other), 0.02, "answers")
+
+
+@feature(_FITTING, "kernel='forest'")
+def forest(s: Subject) -> None:
+    """Grow the trees of a kernel on the labels; the same trees given beforehand make the same field."""
+    settings: dict[str, Any] = {"rank": None, "tol": 1e-6}
+    model = s.fit(kernel=Forest(n_trees=10, min_samples_leaf=1), **settings)
+    grown = next(term.subspace.kernel for term in s.field(model).field_.terms if term.has_pivots)
+    check(grown.trees is not None, "no trees")
+    close(answers(s, model), answers(s, s.fit(kernel=grown, **settings)), 1e-4, "answers")
 
 
 @feature(_FITTING, "engine=Torch()", quick=False)

@@ -46,6 +46,13 @@ def reason_for(feature: str, subject: str) -> str:
     return REASONS.get((feature, subject), "")
 
 
+# ---- trees
+_enter(
+    ("kernel='forest'",), (*_DENSITY, *_CLUSTERS, "FieldClustering"), "trees are grown on labels, and there are none"
+)
+_enter(("kernel='forest'",), _ANNOTATED, "trees are grown on known labels, and those of annotators may be wrong")
+_enter(("kernel='forest'",), _WHOLE, "trees are grown on known labels, and states of a sequence are hidden")
+
 # ---- densities
 _enter(_OF_LABELS, _DENSITY, "a density has points, and no labels")
 _enter(_SOLVERS, _DENSITY, "a density is fitted by Newton steps with the whole Hessian, which is small")
@@ -181,4 +188,5 @@ _enter((*_CLIQUES, "edges by features", "window", "label_kernel", "ties"), _COMP
 _enter(("a kernel without features",), _COMPAT, _ELSEWHERE)
 _enter((*_SOLVERS, "prior_variance='auto'", "warm_start", "partial_fit", "callbacks"), _COMPAT, _ELSEWHERE)
 _enter(("Checkpoint", "optimize='evidence'", "cliques='learn'", "basis='gradient'"), _COMPAT, _ELSEWHERE)
+_enter(("kernel='forest'",), _COMPAT, _ELSEWHERE)
 _enter(("engine=Torch()", "engine=Dask()", "memory limit", "FieldSearchCV"), _COMPAT, _ELSEWHERE)
