@@ -18,11 +18,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-
-try:
-    import torch
-except ImportError as error:
-    raise ImportError("kernelfields.layers needs PyTorch: pip install 'kernelfields[torch]'") from error
+import torch
 from torch.autograd.function import once_differentiable
 
 from kernelfields.engines.torch.chains import TorchPotentials
