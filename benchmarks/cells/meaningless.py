@@ -47,9 +47,7 @@ def reason_for(feature: str, subject: str) -> str:
 
 
 # ---- trees
-_enter(
-    ("kernel='forest'",), (*_DENSITY, *_CLUSTERS, "FieldClustering"), "trees are grown on labels, and there are none"
-)
+_enter(("kernel='forest'",), (*_DENSITY, *_CLUSTERS), "trees are grown on labels, and there are none")
 _enter(("kernel='forest'",), _ANNOTATED, "trees are grown on known labels, and those of annotators may be wrong")
 _enter(("kernel='forest'",), _WHOLE, "trees are grown on known labels, and states of a sequence are hidden")
 
