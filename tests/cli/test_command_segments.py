@@ -185,7 +185,7 @@ def test_what_a_model_of_segments_cannot_do_is_one_line(inside, tmp_path):
     assert chain.endswith("--segments is for a SegmentCRF, which train --segments makes: chain.model is a ChainCRF")
     for options in (["--nbest", "2"], ["--marginals"], ["--posterior"]):
         assert "--segments writes the best" in refused("predict", "words.model", "words.conll", "--segments", *options)
-    assert "--known and --segments" in refused("predict", "words.model", "words.conll", "--segments", "--stream")
+    assert "--known, --segments" in refused("predict", "words.model", "words.conll", "--segments", "--stream")
     SegmentCRF.load("words.model").save(tmp_path / "python.model")
     assert "was written by SegmentCRF.save" in refused("predict", tmp_path / "python.model", "words.conll")
 
@@ -205,3 +205,17 @@ def test_labels_of_entities_are_taken_as_they_are(tmp_path):
         ["5", "6", "O"],
     ]
     assert "entity F1 (bio)" in run("evaluate", model, tmp_path / "names.conll", "--resamples", "0").stdout
+
+
+@pytest.mark.parametrize("model", ["words.model", "chain.model"])
+def test_entities_are_documents_with_their_alternatives(inside, model):
+    trained = load_model(model, 1)
+    expected = trained.crf.predict_entities(trained.read("words.conll").X)
+    lines = run("predict", model, "words.conll", "--entities", "-q").stdout.splitlines()
+    assert len(lines) == len(expected)
+    for line, found in zip(lines, expected, strict=True):
+        written = json.loads(line)["entities"]
+        assert [(one["label"], one["begin"], one["end"]) for one in written] == [one[:3] for one in found]
+        assert [len(one["alternatives"]) for one in written] == [len(one.alternatives) for one in found]
+    assert "leave out --nbest" in refused("predict", model, "words.conll", "--entities", "--nbest", "2")
+    assert "--entities" in refused("predict", model, "words.conll", "--entities", "--stream")

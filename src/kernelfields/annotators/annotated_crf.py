@@ -46,7 +46,10 @@ from kernelfields.numerics.parameters import (
 from kernelfields.numerics.threads import Workers
 
 # Questions of the field that can be asked here, in its words; attributes of its fit can be, too.
-_OF_THE_FIELD = ("predict_nbest", "sample", "entropy", "filled", "explain", "weights", "summary", "show", "stream")
+_OF_THE_FIELD = (
+    *("predict_nbest", "predict_entities", "predict_boundaries", "sample", "entropy", "filled", "explain", "weights"),
+    *("summary", "show", "stream"),
+)
 #: The fields that annotators can be fitted with.
 Annotated: TypeAlias = ChainCRF | GraphCRF | KernelClassifier
 _KINDS: dict[str, type[Annotated]] = {kind.kind: kind for kind in (ChainCRF, RingCRF, GraphCRF, KernelClassifier)}

@@ -16,6 +16,7 @@ from kernelfields.cli.messages import Console, Jobs, ModelFile, command, json_te
 if TYPE_CHECKING:
     from kernelfields import SegmentCRF
     from kernelfields.cli.models import Field
+    from kernelfields.estimators.span_questions import Entity
     from kernelfields.formats import SequenceFile
 
 # The memory for labellings is in proportion to their number.
@@ -65,6 +66,14 @@ def predict(
     segments: Annotated[
         bool, typer.Option("--segments", help="Write a table of segments and their probabilities in place of labels.")
     ] = False,
+    entities: Annotated[
+        bool,
+        typer.Option(
+            "--entities",
+            help="Write the entities of each sequence, or runs of one label, as a line of JSON: label, begin, end, "
+            "probability of the whole span, alternatives.",
+        ),
+    ] = False,
     decode: Decode = None,
     posterior: Posterior = False,
     known: Annotated[
@@ -104,6 +113,8 @@ def predict(
       kernelfields predict chunks.safetensors new.conll --nbest 5
     Where segments begin and end, by a model of train --segments:
       kernelfields predict phases.safetensors new.csv --segments
+    How sure is the model of each entity, and what else might it be?
+      kernelfields predict chunks.safetensors new.conll --entities
     Keep the labels that are there, and fill in where the file has a ?:
       kernelfields predict chunks.safetensors half.conll --known --confidence
     Label what a program writes, while it writes:
@@ -120,13 +131,17 @@ def predict(
         raise ValueError("--nbest writes whole labellings: leave out --marginals, --confidence, --decode, --posterior")
     if not known and (unknown_label is not None or label_sets is not None):
         raise ValueError("--unknown-label and --label-sets are for --known, which keeps the labels of the file")
-    if segments and (nbest or marginals or confidence or decoding is not None):
+    if segments or entities:
+        option = "--segments" if segments else "--entities"
+        if nbest or marginals or confidence or decoding is not None or (segments and entities):
+            raise ValueError(
+                f"{option} writes the best {option[2:]} with their probabilities: leave out --nbest, --marginals, "
+                f"--confidence, --decode, --posterior{', --entities' if segments else ''}"
+            )
+    if stream and (nbest or known or segments or entities):
         raise ValueError(
-            "--segments writes the best segments with their probabilities: leave out --nbest, --marginals, "
-            "--confidence, --decode, --posterior"
+            "--stream labels each line once, as it comes: leave out --nbest, --known, --segments and --entities"
         )
-    if stream and (nbest or known or segments):
-        raise ValueError("--stream labels each line once, as it comes: leave out --nbest, --known and --segments")
     if lag is not None and not stream:
         raise ValueError("--lag is for --stream, which labels lines before their sequence ends")
     trained = load_model(model, n_jobs)
@@ -151,6 +166,10 @@ def predict(
         read = trained.read(file, file_format, labels_required=False)
     if segments:
         _write_segments(output, crf, read, known_labels, as_json=console.as_json)
+    elif entities:
+        with open_text_output(output) as lines:
+            for found in crf.predict_entities(read.X, known=known_labels):
+                lines.write(json_text({"entities": [_entity(one) for one in found]}) + "\n")
     elif console.as_json:
         with open_text_output(output) as lines:
             for line in _documents(crf, read, nbest, marginals or confidence, decoding, known_labels):
@@ -186,6 +205,11 @@ def _write_segments(output: str, crf: SegmentCRF, file: SequenceFile, known: lis
                 )
             else:
                 rows.writerows([number, begin, end, label, f"{share:.6f}"] for begin, end, label, share in found)
+
+
+def _entity(found: Entity) -> dict[str, object]:
+    """Return an entity as a document."""
+    return {**found._asdict(), "alternatives": [other._asdict() for other in found.alternatives]}
 
 
 def _documents(

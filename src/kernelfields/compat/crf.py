@@ -53,7 +53,7 @@ KIND = "compat.CRF"
 _OF_THE_CHAIN = (
     *("predict_nbest", "sample", "entropy", "log_likelihood", "filled", "stream", "laplace", "certify"),
     *("weights", "explain", "summary", "show", "certificate_", "rkhs_certificate_", "solution_", "n_iter_"),
-    "sample_coefficients",
+    *("sample_coefficients", "predict_entities", "predict_boundaries"),
 )
 
 

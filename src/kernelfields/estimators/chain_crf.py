@@ -11,6 +11,7 @@ import numpy as np
 from kernelfields.engines.choice import is_collection
 from kernelfields.estimators.auto_parameters import Training
 from kernelfields.estimators.base import DECODINGS, KernelLike, LabelKernelLike, LabelledField, TiesLike
+from kernelfields.estimators.span_questions import SpanQuestions
 from kernelfields.estimators.stored import Functions
 from kernelfields.features.label_dictionary import AllowedLabelsRule, check_rule, readable_again, refuse_elsewhere
 from kernelfields.features.readers import ChainReader
@@ -66,7 +67,7 @@ def clique_set(kind: type[CliqueSet], *, auto: bool = False) -> Check:
 
 
 @declares_parameters
-class SequenceField(LabelledField[Chains, ChainReader]):
+class SequenceField(LabelledField[Chains, ChainReader], SpanQuestions):
     """A field on sequences: the parameters and hooks that ChainCRF and SegmentCRF share."""
 
     _reads = ChainReader

@@ -27,7 +27,7 @@ from kernelfields.numerics.parameters import declares_parameters, parameter
 
 # Questions of the field that take a table in the place of sequences: alone, with its labels, or the rows of one
 # sequence. Others, without inputs, are asked as they are, and so are the attributes of the fit.
-_OF_TABLES = ("predict_nbest", "sample", "entropy", "predict_variances")
+_OF_TABLES = ("predict_nbest", "predict_entities", "predict_boundaries", "sample", "entropy", "predict_variances")
 _OF_LABELS = ("log_likelihood", "filled", "laplace", "certify")
 _OF_ONE = ("explain", "show")
 _OF_THE_FIT = ("weights", "summary", "stream", "sample_coefficients")

@@ -166,7 +166,8 @@ class LabelQuestions(ABC, Generic[Data]):
             if batch.data.evidence is None:
                 values = batch.label_scores(batch.data.labelling) - batch.log_partition
             else:
-                values = _log_evidence(batch)
+                evidence = as_evidence(batch.data.labels, batch.data.evidence, batch.family.n_labels)
+                values = batch.log_probability(evidence)
             parts.append(np.asarray(batch.by_item(values, 0.0)))
         every = np.concatenate(parts)
         return every if per_item else float(every.sum())
@@ -199,13 +200,3 @@ class LabelQuestions(ABC, Generic[Data]):
             known = words_for(np.exp(evidence[row]).tolist(), labels.tolist())
             rows.append(FilledLabel(whole, part, token, known, plain_label(labels[chosen[row]]), float(likely[row])))
         return FilledLabels(tuple(rows), len(chosen) - len(unknown), self._places)
-
-
-def _log_evidence(answers: Answers) -> np.ndarray:
-    """Return log p(what ``data`` hold of the labels | x, what is given), (S,); minus infinity for contradictions."""
-    data = answers.data
-    evidence = as_evidence(data.labels, data.evidence, answers.family.n_labels)
-    impossible = answers.family.given(evidence).impossible()
-    # Inference needs a labelling: where there is none, what is given stands alone.
-    possible = np.where(np.repeat(impossible, data.lengths)[:, None], 0.0, evidence)
-    return np.where(impossible, -np.inf, answers.given(possible).log_partition - answers.log_partition)

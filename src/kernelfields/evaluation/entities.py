@@ -21,6 +21,7 @@ import numpy as np
 from kernelfields.evaluation.label_scores import Counts, check_average, total_f1
 from kernelfields.evaluation.packed_labels import PackedLabels, pack_labels
 from kernelfields.fields.constraints import Scheme, find_scheme, guess_scheme
+from kernelfields.fields.spans import SpanRules, spans_of
 
 #: The type of entities whose labels are tags alone.
 UNTYPED = "_"
@@ -50,19 +51,16 @@ class EntityReader:
         named = [None if tag == "O" else kind or UNTYPED for tag, kind in zip(tags, kinds, strict=True)]
         self.scheme = scheme
         self.types = sorted({kind for kind in named if kind is not None})
-        self._type = np.array([-1 if kind is None else self.types.index(kind) for kind in named])
-        self._open = np.array([tag in "BI" for tag in tags])
-        self._joins = np.array([tag in "IEL" for tag in tags])
+        #: Which labels belong to one entity.
+        self.rules = SpanRules(
+            np.array([-1 if kind is None else self.types.index(kind) for kind in named]),
+            np.array([tag in "BI" for tag in tags]),
+            np.array([tag in "IEL" for tag in tags]),
+        )
 
     def spans(self, codes: np.ndarray, offsets: np.ndarray) -> PackedSpans:
         """Return the entities of the sequences."""
-        types = self._type[codes]
-        goes_on = np.zeros(len(codes) + 1, dtype=bool)  # whether a position, or the end, belongs to the one before
-        goes_on[1:-1] = self._open[codes[:-1]] & self._joins[codes[1:]] & (types[:-1] == types[1:])
-        goes_on[offsets] = False
-        inside = types >= 0
-        starts = np.flatnonzero(inside & ~goes_on[:-1])
-        return PackedSpans(starts, np.flatnonzero(inside & ~goes_on[1:]) + 1, types[starts])
+        return PackedSpans(*spans_of(codes, offsets, self.rules))
 
 
 def find_entities(scheme: str | None, labels: list) -> EntityReader | None:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
+from sklearn.pipeline import Pipeline
 
 from kernelfields.evaluation.evaluation import Evaluation, evaluate
 from kernelfields.evaluation.packed_labels import NOTHING_KNOWN, known_only, known_places, refuse_annotators, taken
@@ -85,6 +86,10 @@ def evaluate_model(
 
 def asked_field(model: object, X: object, y: object) -> tuple[Any, Any, Any]:
     """Return the field that answers for a model, with X and y as it takes them; mostly the model itself."""
+    if isinstance(model, Pipeline):
+        return asked_field(model[-1], model[:-1].transform(X) if len(model) > 1 else X, y)
+    if (best := getattr(model, "best_estimator_", None)) is not None:
+        return asked_field(best, X, y)
     ask = getattr(model, "_asked_field", None)
     return (model, X, y) if ask is None else ask(X, y)
 

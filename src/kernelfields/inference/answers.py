@@ -48,6 +48,16 @@ class Answers:
         family = self.family.given(log_weights)
         return Answers(self.data, family, self.potentials, self.workers, evidence, self.asked)
 
+    def log_probability(self, log_weights: np.ndarray) -> np.ndarray:
+        """Return log p(what log-weights (N, L) leave of the labels | x, what is given), (S,).
+
+        Minus infinity where no labelling is left.
+        """
+        impossible = self.family.given(log_weights).impossible()
+        # Inference needs a labelling: where there is none, what is given stands alone.
+        possible = np.where(np.repeat(impossible, np.diff(self.family.offsets))[:, None], 0.0, log_weights)
+        return np.where(impossible, -np.inf, self.given(possible).log_partition - self.log_partition)
+
     def by_item(self, values: Iterable[Any], nothing: object) -> list:
         """Return a value for each item that was asked for, ``nothing`` for those without positions."""
         found = iter(values)

@@ -1,0 +1,143 @@
+"""Questions about spans of a sequence as a whole: entities, runs of one label, segments, and where they begin.
+
+A probability is that of the whole span: that it begins and ends where it does, with its type, and is no part of a
+longer one. It is exact (inference/spans.py), and no product of the probabilities of positions.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from kernelfields.engines.choice import answers_collections
+from kernelfields.estimators.questions import ByItem, LabelQuestions
+from kernelfields.evaluation.entities import find_entities
+from kernelfields.fields.chains import Chains
+from kernelfields.fields.reading import plain_label
+from kernelfields.fields.spans import SpanRules, spans_of
+from kernelfields.inference.answers import Answers
+from kernelfields.inference.segments.family import SegmentFamily
+from kernelfields.inference.spans import Spans, boundary_probabilities, likely_spans, span_probabilities
+from kernelfields.numerics.parameters import is_real
+
+#: The label of positions that belong to no span.
+OUTSIDE = "O"
+
+
+class Entity(NamedTuple):
+    """A span of positions begin .. end - 1, its type and probability, and the spans that overlap it, likeliest first.
+
+    Alternatives have none of their own.
+    """
+
+    label: Any
+    begin: int
+    end: int
+    probability: float
+    alternatives: tuple[Entity, ...] = ()
+
+
+def span_rules(classes: np.ndarray, scheme: str | None = "auto") -> tuple[SpanRules, list]:
+    """Return which labels belong to one span, and the names of types: those of a scheme, or the labels themselves.
+
+    Labels that follow no scheme are types of their own, ``"O"`` is outside, and spans are runs of one label.
+    """
+    labels = [plain_label(label) for label in classes]
+    reader = find_entities(scheme, labels)
+    if reader is not None:
+        return reader.rules, reader.types
+    types = [label for label in labels if label != OUTSIDE]
+    numbers = np.array([types.index(label) if label != OUTSIDE else -1 for label in labels])
+    return SpanRules(numbers, *np.ones((2, len(labels)), dtype=bool)), types
+
+
+class SpanQuestions(LabelQuestions[Chains]):
+    """Questions about the spans of sequences; see the module."""
+
+    @abstractmethod
+    def _predicted_numbers(self, answers: Answers, decode: str | None = None) -> np.ndarray:
+        """Return the numbers of the predicted labels, (N,)."""
+
+    @answers_collections
+    def predict_entities(
+        self, X: object, *, scheme: str | None = "auto", least: float = 0.05, known: object = None
+    ) -> list[list[Entity]]:
+        """Return the entities of each sequence: label, begin, end, probability, alternatives.
+
+        They are those of :meth:`predict`. The probability is that of the whole span among all labellings, exact.
+
+        Parameters
+        ----------
+        X : inputs, in a form that :meth:`fit` takes
+        scheme : how labels write entities: "bio", "iob1", "bioes", "bilou", "auto" to guess it, or None
+            Without one, or where none is found, an entity is a run of one label other than "O"; of a SegmentCRF it
+            is a segment.
+        least : the least probability of alternatives, spans that overlap an entity
+        known : as in :meth:`predict`
+        """
+        check_is_fitted(self)
+        if not is_real(least) or not 0.0 < least <= 1.0:
+            raise ValueError(f"least must be a probability above 0, got {least!r}")
+        rules, types = span_rules(self.classes_, scheme)
+        found: list[list[Entity]] = []
+        for answers in self._answers(X, known=known):
+            if not answers.data.n_positions:
+                found += [[] for _ in answers.asked.lengths]
+                continue
+            predicted = self._predicted_spans(answers, rules)
+            chances = span_probabilities(answers, rules, *predicted)
+            others = _by_item(answers, likely_spans(answers, rules, float(least)), types)
+            own = _by_item(answers, Spans(*predicted, chances), types)
+            found += answers.by_item((_beside(*pair) for pair in zip(own, others, strict=True)), [])
+        return found
+
+    @answers_collections
+    def predict_boundaries(self, X: object, *, scheme: str | None = "auto", known: object = None) -> ByItem:
+        """Return the probability that a span begins at each position: an array (T,) for each sequence.
+
+        Spans are as in :meth:`predict_entities`; of labels without a scheme this is where the label changes.
+        """
+        check_is_fitted(self)
+        rules, _ = span_rules(self.classes_, scheme)
+        parts = (
+            (batch.asked, boundary_probabilities(batch, rules) if batch.data.n_positions else np.empty(0))
+            for batch in self._answers(X, known=known)
+        )
+        return self._presented(parts)
+
+    def _predicted_spans(self, answers: Answers, rules: SpanRules) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the starts, stops and types of the spans that are predicted."""
+        family = answers.family
+        if not isinstance(family, SegmentFamily):
+            return spans_of(self._predicted_numbers(answers), family.offsets, rules)
+        labels, begins = family.best_segmentation(answers.potentials, answers.workers)
+        starts = np.flatnonzero(begins)
+        stops, types = np.append(starts[1:], family.n_positions), rules.types[labels[starts]]
+        inside = types >= 0
+        return starts[inside], stops[inside], types[inside]
+
+
+def _by_item(answers: Answers, spans: Spans, types: list) -> Iterator[list[Entity]]:
+    """Yield the spans of each item that has positions, counted from its first one."""
+    offsets = answers.family.offsets
+    columns = [column.tolist() for column in spans]
+    for (first, _), (begin, end) in zip(
+        pairwise(offsets.tolist()), pairwise(np.searchsorted(spans.starts, offsets).tolist()), strict=True
+    ):
+        rows = zip(*(column[begin:end] for column in columns), strict=True)
+        yield [Entity(types[kind], start - first, stop - first, chance) for start, stop, kind, chance in rows]
+
+
+def _beside(entities: list[Entity], spans: list[Entity]) -> list[Entity]:
+    """Return entities with the other spans that overlap them."""
+    found = []
+    for entity in entities:
+        others = [other for other in spans if other.begin < entity.end and entity.begin < other.end]
+        others = [other for other in others if other[:3] != entity[:3]]
+        found.append(entity._replace(alternatives=tuple(sorted(others, key=lambda other: -other.probability))))
+    return found
