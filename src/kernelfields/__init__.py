@@ -29,8 +29,8 @@ _HOMES = {
     "evaluate": "kernelfields.evaluation",
     "evaluate_model": "kernelfields.evaluation",
     "compare": "kernelfields.evaluation",
-    "load": "kernelfields.estimators.pipelines",
-    "save": "kernelfields.estimators.pipelines",
+    "load": "kernelfields.models.pipelines",
+    "save": "kernelfields.models.pipelines",
     "NodeCliques": "kernelfields.fields",
     "DurationCliques": "kernelfields.fields",
     "EdgeCliques": "kernelfields.fields",
@@ -116,7 +116,6 @@ if TYPE_CHECKING:
     from kernelfields.estimators.graph_crf import GraphCRF
     from kernelfields.estimators.kernel_classifier import KernelClassifier
     from kernelfields.estimators.multilabel_crf import MultiLabelCRF
-    from kernelfields.estimators.pipelines import load, save
     from kernelfields.estimators.pruning import PrunedBy
     from kernelfields.estimators.segment_crf import SegmentCRF
     from kernelfields.estimators.sequence_classifier import SequenceClassifier
@@ -145,6 +144,7 @@ if TYPE_CHECKING:
     from kernelfields.fields.ties import LabelSymmetry
     from kernelfields.models.expectations import LabelledFeature, LabelShares
     from kernelfields.models.partial import PartialLabels
+    from kernelfields.models.pipelines import load, save
     from kernelfields.selection.field_search_cv import (
         ChainCRFCV,
         FieldSearchCV,

@@ -13,11 +13,12 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import kernelfields
-from kernelfields import ChainCRF, KernelClassifier, OutOfFold, SegmentCRF, Sequencewise, TextFeatures
+from kernelfields import AnnotatedCRF, ChainCRF, KernelClassifier, OutOfFold, SegmentCRF, Sequencewise, TextFeatures
 from kernelfields.compat import CRF
 from kernelfields.features import Embeddings, SequenceUnion, WindowFeatures
 from kernelfields.formats import ModelFileError
 from kernelfields.formats.model_file import read_model, write_model
+from kernelfields.models.stored import find_kind, known_kinds
 
 NAMES = ["Anna", "Bert", "Carla", "Dora"]
 WORDS = [[name, "sees", other] for name in NAMES for other in ("Emil", "trees")]
@@ -163,3 +164,16 @@ def test_a_process_that_has_seen_no_transformer_reads_pipelines_of_all_kinds(tmp
     for name, (pipeline, X) in pipelines.items():
         read = kernelfields.load(tmp_path / name)
         assert [list(own) for own in read.predict(X)] == [list(own) for own in pipeline.predict(X)]
+
+
+def test_models_of_every_kind_are_found_by_a_new_process(tmp_path):
+    X = [np.random.default_rng(0).normal(size=(4, 2)) for _ in range(4)]
+    said = {"one": [["x", "y", "x", "y"]] * 4, "two": [["x", "y", "x", "x"]] * 4}
+    AnnotatedCRF(ChainCRF("linear", prior_variance=1.0), cv=None).fit(X, said).save(tmp_path / "annotated")
+    program = "import sys, kernelfields; print(type(kernelfields.load(sys.argv[1])).__name__)"
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "annotated")], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "AnnotatedCRF"
+    for kind in known_kinds():
+        assert find_kind(kind).kind == kind

@@ -19,7 +19,7 @@ from kernelfields import (
     RingCRF,
     SegmentCRF,
 )
-from kernelfields.estimators.hints import ATTRIBUTES, PARAMETERS, advice
+from kernelfields.models.hints import ATTRIBUTES, PARAMETERS, advice
 from tests.samples import labelled_instances, labelled_sequences
 
 FIELDS = [ChainCRF, GraphCRF, MultiLabelCRF, KernelClassifier]

@@ -24,7 +24,7 @@ from kernelfields.estimators.chain_crf import ChainCRF, RingCRF
 from kernelfields.estimators.graph_crf import GraphCRF
 from kernelfields.estimators.kernel_classifier import KernelClassifier
 from kernelfields.estimators.questions import ByItem
-from kernelfields.estimators.stored import Functions, StoredEstimator
+from kernelfields.models.stored import Functions, StoredEstimator
 from kernelfields.fields.reading import SAMPLES, SEQUENCES, check_sample_weight
 from kernelfields.formats.model_file import Document
 from kernelfields.inference.answers import Answers

@@ -52,7 +52,7 @@ from kernelfields.estimators.inspecting.explanations import (
 )
 from kernelfields.estimators.inspecting.weights import changed_parameters, summarise_term, tabulate_weights
 from kernelfields.estimators.questions import ByItem, LabelQuestions, Seed
-from kernelfields.estimators.stored import Functions, StoredEstimator
+from kernelfields.models.stored import Functions, StoredEstimator
 from kernelfields.features.leakage import columns_that_repeat
 from kernelfields.features.readers import ChainReader, GraphReader, TableReader
 from kernelfields.features.scaling import uneven_spreads

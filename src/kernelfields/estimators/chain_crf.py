@@ -12,7 +12,7 @@ from kernelfields.engines.choice import is_collection
 from kernelfields.estimators.auto_parameters import Training
 from kernelfields.estimators.base import DECODINGS, KernelLike, LabelKernelLike, LabelledField, TiesLike
 from kernelfields.estimators.span_questions import SpanQuestions
-from kernelfields.estimators.stored import Functions
+from kernelfields.models.stored import Functions
 from kernelfields.features.label_dictionary import AllowedLabelsRule, check_rule, readable_again, refuse_elsewhere
 from kernelfields.features.readers import ChainReader
 from kernelfields.fields.chains import Chains, weigh_classes

@@ -45,7 +45,7 @@ from kernelfields.density.sampling import Target, draw
 from kernelfields.estimators.base import BasisLike, KernelLike
 from kernelfields.estimators.inspecting.weights import changed_parameters
 from kernelfields.estimators.questions import Seed
-from kernelfields.estimators.stored import Functions, StoredEstimator
+from kernelfields.models.stored import Functions, StoredEstimator
 from kernelfields.family.finite import FiniteFamily
 from kernelfields.features.readers import refuse_named_features
 from kernelfields.fields.reading import random_generator

@@ -20,7 +20,7 @@ from kernelfields.estimators.auto_parameters import NoProgress, Training, input_
 from kernelfields.estimators.base import EngineLike, FieldEstimator, KernelLike, Start
 from kernelfields.estimators.kernel_classifier import partly_labelled, single_nodes
 from kernelfields.estimators.questions import ByItem
-from kernelfields.estimators.stored import Functions
+from kernelfields.models.stored import Functions
 from kernelfields.features.readers import ChainReader, TableReader, is_feature_sequences
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.cliques import EdgeCliques, GraphNodes, NodeCliques

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelfields.estimators.base import FieldEstimator
 from kernelfields.estimators.chain_crf import ChainCRF, RingCRF
 from kernelfields.estimators.segment_crf import SegmentCRF
-from kernelfields.estimators.stored import Functions, StoredEstimator
+from kernelfields.models.stored import Functions, StoredEstimator
 from kernelfields.features.frames import NUMBER, TEXT, FrameReader, FrameSequences
 from kernelfields.fields.evidence import SoftTargets
 from kernelfields.formats.model_file import Document

@@ -20,7 +20,7 @@ from kernelfields.estimators.inspecting.explanations import Compared
 from kernelfields.estimators.inspecting.weights import tabulate_label_weights
 from kernelfields.estimators.kernel_classifier import TableField
 from kernelfields.estimators.questions import Tokens
-from kernelfields.estimators.stored import Functions
+from kernelfields.models.stored import Functions
 from kernelfields.features.indicators import INSTANCES, read_partial_indicator
 from kernelfields.features.readers import TableReader
 from kernelfields.fields.evidence import informative

@@ -31,7 +31,7 @@ from kernelfields.estimators.chain_crf import ChainCRF, ChainTraining
 from kernelfields.estimators.inspecting.explanations import check_one_sequence
 from kernelfields.estimators.kernel_classifier import partly_labelled, single_nodes
 from kernelfields.estimators.questions import LabelQuestions
-from kernelfields.estimators.stored import Functions
+from kernelfields.models.stored import Functions
 from kernelfields.features.readers import is_feature_sequences
 from kernelfields.fields.cliques import EdgeCliques, NodeCliques, StartCliques
 from kernelfields.fields.evidence import (

@@ -30,7 +30,7 @@ from kernelfields.estimators.kernel_classifier import KernelClassifier
 from kernelfields.estimators.multilabel_crf import MultiLabelCRF
 from kernelfields.estimators.segment_crf import SegmentCRF
 from kernelfields.estimators.sequence_classifier import SequenceClassifier
-from kernelfields.estimators.stored import Functions, load_one_of
+from kernelfields.models.stored import Functions, load_one_of
 from kernelfields.fields.cliques import USUAL_RANK
 from kernelfields.fields.reading import open_groups, random_generator
 from kernelfields.kernels.registry import has_no_scale

@@ -6,20 +6,32 @@ import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from importlib import import_module
 from typing import ClassVar, Self, TypeVar
 
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.engines.choice import engine_here
-from kernelfields.estimators.hints import AdvisedEstimator
+from kernelfields.models.hints import AdvisedEstimator
 from kernelfields.formats.model_file import Document
 from kernelfields.models.documents import read_document_of, write_document
 
 PathLike = str | os.PathLike[str]
 Functions = Mapping[str, Callable[..., object]]
 Loaded = TypeVar("Loaded", bound="StoredEstimator")
-#: Estimators by their kinds in model files.
-KINDS: dict[str, type[StoredEstimator]] = {}
+#: Estimators by their kinds in model files, as far as they were imported.
+_KINDS: dict[str, type[StoredEstimator]] = {}
+# Where the others are written: imported when a file names them.
+_HOMES = {
+    **dict.fromkeys(
+        ("ChainCRF", "RingCRF", "SegmentCRF", "GraphCRF", "MultiLabelCRF", "KernelClassifier", "SequenceClassifier"),
+        "kernelfields.estimators",
+    ),
+    **dict.fromkeys(("FieldClustering", "FrameCRF", "ExponentialFamilyDensity"), "kernelfields.estimators"),
+    "AnnotatedCRF": "kernelfields.annotators",
+    "ConformalField": "kernelfields.uncertainty.conformal_field",
+    "CalibratedField": "kernelfields.uncertainty.calibrated_field",
+}
 
 
 class StoredEstimator(AdvisedEstimator):
@@ -31,7 +43,7 @@ class StoredEstimator(AdvisedEstimator):
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
         if "kind" in cls.__dict__:
-            KINDS.setdefault(cls.kind, cls)
+            _KINDS.setdefault(cls.kind, cls)
 
     def save(self, path: PathLike) -> None:
         """Write the fitted model to one file of data (safetensors), atomically."""
@@ -62,6 +74,20 @@ class StoredEstimator(AdvisedEstimator):
     @abstractmethod
     def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
         """Return the estimator that was described; errors of any kind if it is not sound."""
+
+
+def known_kinds() -> list[str]:
+    """Return the kinds of estimators that files may hold."""
+    return sorted({*_HOMES, *_KINDS})
+
+
+def find_kind(name: str) -> type[StoredEstimator]:
+    """Return the estimator of a kind; ValueError if there is none."""
+    if name not in _KINDS and name in _HOMES:
+        import_module(_HOMES[name])
+    if name not in _KINDS:
+        raise ValueError(f"an estimator of the unknown kind {name!r:.60}")
+    return _KINDS[name]
 
 
 def load_one_of(kinds: Iterable[type[Loaded]], path: PathLike, callables: Functions | None = None) -> Loaded:

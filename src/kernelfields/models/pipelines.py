@@ -17,7 +17,7 @@ from typing import Any
 
 from sklearn.pipeline import Pipeline
 
-from kernelfields.estimators.stored import KINDS, Functions, PathLike, StoredEstimator
+from kernelfields.models.stored import Functions, PathLike, StoredEstimator, find_kind, known_kinds
 from kernelfields.features.text import TRANSFORMERS, describe_transformer, rebuild_transformer
 from kernelfields.formats.model_file import Document
 from kernelfields.formats.model_text import PIPELINE
@@ -43,8 +43,8 @@ def load(path: PathLike, *, callables: Functions | None = None) -> Any:
     Models of words, which are pipelines and those of ``kernelfields train`` without a template or with one, are
     returned as a Pipeline that takes words.
     """
-    kinds = {kind: partial(_rebuilt, registered, callables=callables) for kind, registered in KINDS.items()}
-    return read_document_of(path, {**kinds, PIPELINE: partial(rebuild_pipeline, callables=callables)})
+    kinds = {kind: partial(rebuild_model, kind, callables=callables) for kind in (*known_kinds(), PIPELINE)}
+    return read_document_of(path, kinds)
 
 
 def describe_pipeline(pipeline: Pipeline) -> Document:
@@ -60,9 +60,17 @@ def describe_pipeline(pipeline: Pipeline) -> Document:
                 "apply other transformers before the pipeline"
             )
         steps.append({"name": own, "transformer": describe_transformer(step)})
-    if KINDS.get(getattr(last, "kind", "")) is not type(last):
-        raise TypeError(f"the last step {name!r} is a {type(last).__name__}, and not an estimator that can be saved")
-    return {"steps": steps, "estimator": {"name": name, "kind": last.kind, "document": last.to_document()}}
+    kind, document = describe_model(last, f"the last step {name!r}")
+    return {"steps": steps, "estimator": {"name": name, "kind": kind, "document": document}}
+
+
+def describe_model(model: object, what: str) -> tuple[str, Document]:
+    """Return the kind of a fitted estimator or pipeline and what describes it; TypeError if it cannot be saved."""
+    if isinstance(model, Pipeline):
+        return PIPELINE, describe_pipeline(model)
+    if not isinstance(model, StoredEstimator) or find_kind(model.kind) is not type(model):
+        raise TypeError(f"{what} is a {type(model).__name__}, and not an estimator that can be saved")
+    return model.kind, model.to_document()
 
 
 def rebuild_pipeline(document: Document, callables: Functions | None = None) -> Pipeline:
@@ -71,14 +79,17 @@ def rebuild_pipeline(document: Document, callables: Functions | None = None) -> 
     from kernelfields.features import out_of_fold, sequencewise, window_features  # noqa: F401
 
     described = document["estimator"]
+    if described["kind"] == PIPELINE:
+        raise ValueError("a pipeline that ends in another")
     steps = [(str(step["name"]), rebuild_transformer(step["transformer"])) for step in document["steps"]]
-    model = _rebuilt(KINDS[described["kind"]], described["document"], callables)
+    model = rebuild_model(described["kind"], described["document"], callables)
     return Pipeline([*steps, (str(described["name"]), model)])
 
 
-def _rebuilt(
-    kind: type[StoredEstimator], document: Document, callables: Functions | None
-) -> StoredEstimator | Pipeline:
-    model = kind.placed(document, callables)
+def rebuild_model(kind: str, document: Document, callables: Functions | None = None) -> StoredEstimator | Pipeline:
+    """Return the estimator or pipeline of a kind that was described; errors of any kind if it is not sound."""
+    if kind == PIPELINE:
+        return rebuild_pipeline(document, callables)
+    model = find_kind(kind).placed(document, callables)
     template = trained_template(document)
     return model if template is None else Pipeline([("template", template), ("model", model)])
