@@ -33,7 +33,7 @@ MAY_IMPORT = {
     "models": _BELOW_MODELS,
     "reports": {"objective", "solvers"},
     "structure": _BELOW_MODELS | {"models", "reports"},
-    "uncertainty": _BELOW_MODELS | {"models"},
+    "uncertainty": _BELOW_MODELS | {"models", "reports", "evaluation"},
     "family": {"fields", "inference", "numerics"},
     "density": {"basis", "kernels", "numerics"},
     "evaluation": {"fields", "reports"},

@@ -14,8 +14,10 @@ __version__ = "0.2.0"
 
 _HOMES = {
     "AnnotatedCRF": "kernelfields.annotators",
+    "CalibratedField": "kernelfields.uncertainty",
     "ChainCRF": "kernelfields.estimators",
     "ChainCRFCV": "kernelfields.selection",
+    "ConformalField": "kernelfields.uncertainty",
     "ExponentialFamilyDensity": "kernelfields.estimators",
     "FieldClustering": "kernelfields.estimators",
     "FieldSearchCV": "kernelfields.selection",
@@ -26,6 +28,7 @@ _HOMES = {
     "KernelClassifierCV": "kernelfields.selection",
     "MultiLabelCRF": "kernelfields.estimators",
     "MultiLabelCRFCV": "kernelfields.selection",
+    "calibrate": "kernelfields.uncertainty",
     "evaluate": "kernelfields.evaluation",
     "evaluate_model": "kernelfields.evaluation",
     "compare": "kernelfields.evaluation",
@@ -61,8 +64,10 @@ _HOMES = {
 }
 __all__ = [
     "AnnotatedCRF",
+    "CalibratedField",
     "ChainCRF",
     "ChainCRFCV",
+    "ConformalField",
     "Constraints",
     "DurationCliques",
     "EdgeCliques",
@@ -100,6 +105,7 @@ __all__ = [
     "StartCliques",
     "TextFeatures",
     "WindowFeatures",
+    "calibrate",
     "compare",
     "evaluate",
     "evaluate_model",
@@ -153,6 +159,8 @@ if TYPE_CHECKING:
         MultiLabelCRFCV,
         SegmentCRFCV,
     )
+    from kernelfields.uncertainty.calibrated_field import CalibratedField, calibrate
+    from kernelfields.uncertainty.conformal_field import ConformalField
 
 
 def __getattr__(name: str) -> Any:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kernelfields import ChainCRF, NgramCliques, NodeCliques, RingCRF, SegmentCRF, SkipCliques
-from kernelfields.estimators.span_questions import span_rules
+from kernelfields.evaluation.entities import span_rules
 from kernelfields.fields.spans import spans_of
 from kernelfields.inference.spans import boundary_probabilities, given_probabilities, likely_spans, span_probabilities
 

@@ -24,13 +24,13 @@ from kernelfields.estimators.chain_crf import ChainCRF, RingCRF
 from kernelfields.estimators.graph_crf import GraphCRF
 from kernelfields.estimators.kernel_classifier import KernelClassifier
 from kernelfields.estimators.questions import ByItem
-from kernelfields.models.stored import Functions, StoredEstimator
 from kernelfields.fields.reading import SAMPLES, SEQUENCES, check_sample_weight
 from kernelfields.formats.model_file import Document
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import refuse_approximate
 from kernelfields.models.documents import NotData, describe_parameters, describe_value, rebuild_estimator, rebuild_value
 from kernelfields.models.partial import resolve_partial_labels
+from kernelfields.models.stored import Functions, StoredEstimator
 from kernelfields.models.stored_values import finite_array, whole_array
 from kernelfields.numerics.parameters import (
     attribute,
@@ -276,7 +276,7 @@ class AnnotatedCRF(StoredEstimator):
             return getattr(self.estimator_, name)
         return super().__getattr__(name)
 
-    def _asked_field(self, X: object, y: object) -> tuple[Annotated, object, object]:
+    def _asked_field(self, X: object, y: object, labelled: bool) -> tuple[Annotated, object, object]:
         """Return the field, with X and labels y that are known to be right: what evaluations ask."""
         check_is_fitted(self, "estimator_")
         return self.estimator_, X, y

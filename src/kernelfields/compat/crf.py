@@ -361,7 +361,7 @@ class CRF(BaseEstimator):
             raise AttributeError(f"there is no {name}: all labels of the fit were {field.classes_[0]!r}")
         return getattr(field, name)
 
-    def _asked_field(self, X: object, y: object) -> tuple[ChainCRF | OneLabel, object, object]:
+    def _asked_field(self, X: object, y: object, labelled: bool) -> tuple[ChainCRF | OneLabel, object, object]:
         """Return the field, with X and y as it takes them: what evaluations ask."""
         return self._fitted(), X, y
 

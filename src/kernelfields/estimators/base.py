@@ -52,7 +52,6 @@ from kernelfields.estimators.inspecting.explanations import (
 )
 from kernelfields.estimators.inspecting.weights import changed_parameters, summarise_term, tabulate_weights
 from kernelfields.estimators.questions import ByItem, LabelQuestions, Seed
-from kernelfields.models.stored import Functions, StoredEstimator
 from kernelfields.features.leakage import columns_that_repeat
 from kernelfields.features.readers import ChainReader, GraphReader, TableReader
 from kernelfields.features.scaling import uneven_spreads
@@ -107,6 +106,7 @@ from kernelfields.models.partial import (
     with_unlabelled,
 )
 from kernelfields.models.pilot_fit import FALLBACK, MOST_RANK, Choices, Pilot, Settings, Stage, split
+from kernelfields.models.stored import Functions, StoredEstimator
 from kernelfields.models.stored_values import record
 from kernelfields.numerics.parameters import (
     attribute,

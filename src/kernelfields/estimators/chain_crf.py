@@ -12,7 +12,6 @@ from kernelfields.engines.choice import is_collection
 from kernelfields.estimators.auto_parameters import Training
 from kernelfields.estimators.base import DECODINGS, KernelLike, LabelKernelLike, LabelledField, TiesLike
 from kernelfields.estimators.span_questions import SpanQuestions
-from kernelfields.models.stored import Functions
 from kernelfields.features.label_dictionary import AllowedLabelsRule, check_rule, readable_again, refuse_elsewhere
 from kernelfields.features.readers import ChainReader
 from kernelfields.fields.chains import Chains, weigh_classes
@@ -29,6 +28,7 @@ from kernelfields.models.callbacks import patience_of
 from kernelfields.models.field import Field
 from kernelfields.models.fit import FittedField
 from kernelfields.models.pilot_fit import FALLBACK, Choices, Settings, Trial
+from kernelfields.models.stored import Functions
 from kernelfields.models.stream import LabelStream
 from kernelfields.numerics.parameters import (
     Check,

@@ -45,7 +45,6 @@ from kernelfields.density.sampling import Target, draw
 from kernelfields.estimators.base import BasisLike, KernelLike
 from kernelfields.estimators.inspecting.weights import changed_parameters
 from kernelfields.estimators.questions import Seed
-from kernelfields.models.stored import Functions, StoredEstimator
 from kernelfields.family.finite import FiniteFamily
 from kernelfields.features.readers import refuse_named_features
 from kernelfields.fields.reading import random_generator
@@ -57,6 +56,7 @@ from kernelfields.models.documents import (
     rebuild_estimator,
     rebuild_subspace,
 )
+from kernelfields.models.stored import Functions, StoredEstimator
 from kernelfields.models.stored_values import finite_array, record, whole_number
 from kernelfields.numerics.parameters import (
     Check,

@@ -20,7 +20,6 @@ from kernelfields.estimators.auto_parameters import NoProgress, Training, input_
 from kernelfields.estimators.base import EngineLike, FieldEstimator, KernelLike, Start
 from kernelfields.estimators.kernel_classifier import partly_labelled, single_nodes
 from kernelfields.estimators.questions import ByItem
-from kernelfields.models.stored import Functions
 from kernelfields.features.readers import ChainReader, TableReader, is_feature_sequences
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.cliques import EdgeCliques, GraphNodes, NodeCliques
@@ -34,6 +33,7 @@ from kernelfields.models.clusters import STARTS, ClimbOptions, Clusters, find_cl
 from kernelfields.models.field import Field
 from kernelfields.models.fit import FittedBy
 from kernelfields.models.pilot_fit import Choices
+from kernelfields.models.stored import Functions
 from kernelfields.models.stream import LabelStream
 from kernelfields.numerics.parameters import (
     attribute,

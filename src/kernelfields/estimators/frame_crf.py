@@ -19,10 +19,10 @@ from sklearn.utils.validation import check_is_fitted
 from kernelfields.estimators.base import FieldEstimator
 from kernelfields.estimators.chain_crf import ChainCRF, RingCRF
 from kernelfields.estimators.segment_crf import SegmentCRF
-from kernelfields.models.stored import Functions, StoredEstimator
 from kernelfields.features.frames import NUMBER, TEXT, FrameReader, FrameSequences
 from kernelfields.fields.evidence import SoftTargets
 from kernelfields.formats.model_file import Document
+from kernelfields.models.stored import Functions, StoredEstimator
 from kernelfields.numerics.parameters import declares_parameters, parameter
 
 # Questions of the field that take a table in the place of sequences: alone, with its labels, or the rows of one
@@ -232,9 +232,9 @@ class FrameCRF(StoredEstimator):
         labels = None if sequences.y is None else sequences.y[0]
         return getattr(field, name)(inputs[0], labels, *arguments, **settings)
 
-    def _asked_field(self, X: object, y: object) -> tuple[Any, list, list | None]:
+    def _asked_field(self, X: object, y: object, labelled: bool) -> tuple[Any, list, list | None]:
         """Return the field, with X and y as it takes them: what evaluations ask."""
-        sequences = self.sequences(X, y, labelled=True)
+        sequences = self.sequences(X, y, labelled=labelled)
         inputs, field = self._opened(sequences.X)
         return field, inputs, sequences.y
 

@@ -20,7 +20,6 @@ from kernelfields.estimators.inspecting.explanations import Compared
 from kernelfields.estimators.inspecting.weights import tabulate_label_weights
 from kernelfields.estimators.kernel_classifier import TableField
 from kernelfields.estimators.questions import Tokens
-from kernelfields.models.stored import Functions
 from kernelfields.features.indicators import INSTANCES, read_partial_indicator
 from kernelfields.features.readers import TableReader
 from kernelfields.fields.evidence import informative
@@ -33,6 +32,7 @@ from kernelfields.models.build import Edge, InstanceTerms, NamedCliques, pair_na
 from kernelfields.models.field import Field
 from kernelfields.models.fit import FittedField
 from kernelfields.models.pilot_fit import Choices
+from kernelfields.models.stored import Functions
 from kernelfields.models.stored_values import share
 from kernelfields.numerics.parameters import (
     attribute,

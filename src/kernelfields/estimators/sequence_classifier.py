@@ -31,7 +31,6 @@ from kernelfields.estimators.chain_crf import ChainCRF, ChainTraining
 from kernelfields.estimators.inspecting.explanations import check_one_sequence
 from kernelfields.estimators.kernel_classifier import partly_labelled, single_nodes
 from kernelfields.estimators.questions import LabelQuestions
-from kernelfields.models.stored import Functions
 from kernelfields.features.readers import is_feature_sequences
 from kernelfields.fields.cliques import EdgeCliques, NodeCliques, StartCliques
 from kernelfields.fields.evidence import (
@@ -58,6 +57,7 @@ from kernelfields.inference.single import SingleFamily
 from kernelfields.models.callbacks import Checkpoint
 from kernelfields.models.documents import checked_classes, describe_parameters, rebuild_estimator
 from kernelfields.models.partial import PartialLabels
+from kernelfields.models.stored import Functions
 from kernelfields.numerics.parameters import (
     attribute,
     check_callbacks,

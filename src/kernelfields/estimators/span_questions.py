@@ -16,17 +16,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.engines.choice import answers_collections
 from kernelfields.estimators.questions import ByItem, LabelQuestions
-from kernelfields.evaluation.entities import find_entities
+from kernelfields.evaluation.entities import span_rules
 from kernelfields.fields.chains import Chains
-from kernelfields.fields.reading import plain_label
 from kernelfields.fields.spans import SpanRules, spans_of
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.segments.family import SegmentFamily
 from kernelfields.inference.spans import Spans, boundary_probabilities, likely_spans, span_probabilities
 from kernelfields.numerics.parameters import is_real
-
-#: The label of positions that belong to no span.
-OUTSIDE = "O"
 
 
 class Entity(NamedTuple):
@@ -40,20 +36,6 @@ class Entity(NamedTuple):
     end: int
     probability: float
     alternatives: tuple[Entity, ...] = ()
-
-
-def span_rules(classes: np.ndarray, scheme: str | None = "auto") -> tuple[SpanRules, list]:
-    """Return which labels belong to one span, and the names of types: those of a scheme, or the labels themselves.
-
-    Labels that follow no scheme are types of their own, ``"O"`` is outside, and spans are runs of one label.
-    """
-    labels = [plain_label(label) for label in classes]
-    reader = find_entities(scheme, labels)
-    if reader is not None:
-        return reader.rules, reader.types
-    types = [label for label in labels if label != OUTSIDE]
-    numbers = np.array([types.index(label) if label != OUTSIDE else -1 for label in labels])
-    return SpanRules(numbers, *np.ones((2, len(labels)), dtype=bool)), types
 
 
 class SpanQuestions(LabelQuestions[Chains]):

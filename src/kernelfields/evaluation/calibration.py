@@ -146,6 +146,13 @@ def expected_calibration_error(
     return _calibration(y_true, marginals, classes, n_bins, strategy).expected_error.value
 
 
+def event_calibration_error(probabilities: np.ndarray, happened: np.ndarray, n_bins: int = 10) -> float:
+    """Return the mean distance between probabilities of events and how often they happen, over bins of equal width."""
+    cells = np.minimum((np.asarray(probabilities) * n_bins).astype(np.int64), n_bins - 1)
+    excess = np.bincount(cells, np.asarray(probabilities) - np.asarray(happened, dtype=np.float64), minlength=n_bins)
+    return float(np.abs(excess).sum() / max(len(cells), 1))
+
+
 def brier_score(y_true: object, marginals: object, classes: object = None) -> float:
     """Return the mean squared distance between marginals and the true labels, from 0 to 2.
 
@@ -187,7 +194,13 @@ class Temperature:
 
 def fit_temperature(y_true: object, marginals: object, classes: object) -> Temperature:
     """Return the temperature of least log-loss on held-out sequences: not those that the field was fitted to."""
-    logs, rows, true = _true_logs(y_true, marginals, classes)
+    logs, _, true = _true_logs(y_true, marginals, classes)
+    return temperature_of(logs, true)
+
+
+def temperature_of(logs: np.ndarray, true: np.ndarray) -> Temperature:
+    """Return the temperature of least log-loss for log-probabilities (N, L) whose columns ``true`` (N,) are right."""
+    rows = np.arange(len(logs))
 
     def loss(log_temperature: float) -> float:
         scaled = logs * np.exp(-log_temperature)

@@ -21,8 +21,11 @@ import numpy as np
 from kernelfields.evaluation.label_scores import Counts, check_average, total_f1
 from kernelfields.evaluation.packed_labels import PackedLabels, pack_labels
 from kernelfields.fields.constraints import Scheme, find_scheme, guess_scheme
+from kernelfields.fields.reading import plain_label
 from kernelfields.fields.spans import SpanRules, spans_of
 
+#: The label of positions that belong to no entity.
+OUTSIDE = "O"
 #: The type of entities whose labels are tags alone.
 UNTYPED = "_"
 
@@ -67,6 +70,20 @@ def find_entities(scheme: str | None, labels: list) -> EntityReader | None:
     """Return a reader for the scheme; None for None, and for "auto" if the labels follow no scheme."""
     found = guess_scheme(labels) if scheme == "auto" else None if scheme is None else find_scheme(scheme)
     return None if found is None else EntityReader(found, labels)
+
+
+def span_rules(classes: np.ndarray, scheme: str | None = "auto") -> tuple[SpanRules, list]:
+    """Return which labels belong to one span, and the names of types: those of a scheme, or the labels themselves.
+
+    Labels that follow no scheme are types of their own, ``"O"`` is outside, and spans are runs of one label.
+    """
+    labels = [plain_label(label) for label in classes]
+    reader = find_entities(scheme, labels)
+    if reader is not None:
+        return reader.rules, reader.types
+    types = [label for label in labels if label != OUTSIDE]
+    numbers = np.array([types.index(label) if label != OUTSIDE else -1 for label in labels])
+    return SpanRules(numbers, *np.ones((2, len(labels)), dtype=bool)), types
 
 
 def _reader(scheme: str | None, labels: list) -> EntityReader:

@@ -84,14 +84,17 @@ def evaluate_model(
     )
 
 
-def asked_field(model: object, X: object, y: object) -> tuple[Any, Any, Any]:
-    """Return the field that answers for a model, with X and y as it takes them; mostly the model itself."""
+def asked_field(model: object, X: object, y: object, *, labelled: bool = True) -> tuple[Any, Any, Any]:
+    """Return the field that answers for a model, with X and y as it takes them; mostly the model itself.
+
+    Where X is a table with a column of labels, that takes the place of a missing y unless ``labelled`` is False.
+    """
     if isinstance(model, Pipeline):
-        return asked_field(model[-1], model[:-1].transform(X) if len(model) > 1 else X, y)
+        return asked_field(model[-1], model[:-1].transform(X) if len(model) > 1 else X, y, labelled=labelled)
     if (best := getattr(model, "best_estimator_", None)) is not None:
-        return asked_field(best, X, y)
+        return asked_field(best, X, y, labelled=labelled)
     ask = getattr(model, "_asked_field", None)
-    return (model, X, y) if ask is None else ask(X, y)
+    return (model, X, y) if ask is None else ask(X, y, labelled)
 
 
 def evaluate_known(

@@ -17,12 +17,12 @@ from typing import Any
 
 from sklearn.pipeline import Pipeline
 
-from kernelfields.models.stored import Functions, PathLike, StoredEstimator, find_kind, known_kinds
 from kernelfields.features.text import TRANSFORMERS, describe_transformer, rebuild_transformer
 from kernelfields.formats.model_file import Document
 from kernelfields.formats.model_text import PIPELINE
 from kernelfields.formats.templates import trained_template
 from kernelfields.models.documents import read_document_of, write_document
+from kernelfields.models.stored import Functions, PathLike, StoredEstimator, find_kind, known_kinds
 
 _STEPS = "TextFeatures, OutOfFold, WindowFeatures, and a SequenceUnion of them"
 

@@ -12,9 +12,9 @@ from typing import ClassVar, Self, TypeVar
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.engines.choice import engine_here
-from kernelfields.models.hints import AdvisedEstimator
 from kernelfields.formats.model_file import Document
 from kernelfields.models.documents import read_document_of, write_document
+from kernelfields.models.hints import AdvisedEstimator
 
 PathLike = str | os.PathLike[str]
 Functions = Mapping[str, Callable[..., object]]

@@ -30,11 +30,11 @@ from kernelfields.estimators.kernel_classifier import KernelClassifier
 from kernelfields.estimators.multilabel_crf import MultiLabelCRF
 from kernelfields.estimators.segment_crf import SegmentCRF
 from kernelfields.estimators.sequence_classifier import SequenceClassifier
-from kernelfields.models.stored import Functions, load_one_of
 from kernelfields.fields.cliques import USUAL_RANK
 from kernelfields.fields.reading import open_groups, random_generator
 from kernelfields.kernels.registry import has_no_scale
 from kernelfields.models.pilot_fit import FALLBACK
+from kernelfields.models.stored import Functions, load_one_of
 from kernelfields.numerics.parameters import attribute, check_count, declares_parameters, is_auto, is_whole, parameter
 from kernelfields.reports.tables import PlainValues
 from kernelfields.selection.candidates import Kernels, Searched, list_candidates

@@ -1,0 +1,378 @@
+"""Probabilities that agree with how often labels, entities and whole labellings are right, by held-out items.
+
+    calibrated = calibrate(crf, X_held, y_held)               # crf is fitted, to other items
+    calibrated.predict_marginals(X), calibrated.predict_entities(X), calibrated.reliability(X_test, y_test)
+
+Three things have a probability, and each gets a map of its own, fitted by least log-loss (or least squares):
+
+    positions    m_t(y)        that a label is right
+    entities     p(span)       that an entity of the prediction is right: place, length and type
+    labellings   p(y | x)      that all labels of an item are right
+
+    "temperature"   exponents 1 / T of all, so that one number sharpens or softens
+    "labels"        an exponent and a factor for each label, or type of entity that has enough of them
+    "isotonic"      any map that rises, found by least squares; marginals are divided by their sum
+
+Cost: that of the answers, and some hundred passes over their probabilities. Fails: as the estimator does, ValueError
+for items of which no label is known.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import scipy.optimize
+from scipy.special import expit, softmax
+from sklearn.base import BaseEstimator, clone
+from sklearn.isotonic import IsotonicRegression
+from sklearn.utils.validation import check_is_fitted
+
+from kernelfields.evaluation.calibration import event_calibration_error, temperature_of
+from kernelfields.evaluation.entities import span_rules
+from kernelfields.evaluation.model_evaluation import asked_field
+from kernelfields.fields.evidence import certain
+from kernelfields.fields.spans import spans_of
+from kernelfields.formats.model_file import Document
+from kernelfields.inference.answers import Answers
+from kernelfields.inference.spans import span_probabilities
+from kernelfields.models.documents import describe_parameters, rebuild_estimator
+from kernelfields.models.pipelines import describe_model, rebuild_model
+from kernelfields.models.stored import Functions, StoredEstimator
+from kernelfields.numerics.parameters import attribute, check_declared, declares_parameters, one_of, parameter
+from kernelfields.reports.tables import Result, Table
+from kernelfields.uncertainty.events import answering
+
+POSITIONS, ENTITIES, LABELLINGS = "positions", "entities", "labellings"
+# Probabilities are kept so far from 0 and 1 that their log-odds exist.
+_CLOSEST = 1e-9
+# A type of entity with fewer events is calibrated together with all others; pulls scales towards those of all.
+_FEWEST, _PULL = 50, 10.0
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """Exponents and log-factors of probabilities, (K,) each for K labels or types, or (1,) for all of them."""
+
+    slopes: np.ndarray
+    biases: np.ndarray
+
+    def rows(self, table: np.ndarray) -> np.ndarray:
+        """Return probabilities (N, L) at these scales."""
+        logs = np.log(np.maximum(table, np.finfo(np.float64).tiny))
+        return np.where(table > 0.0, softmax(self.slopes * logs + self.biases, axis=1), 0.0)
+
+    def events(self, chances: np.ndarray, kinds: np.ndarray) -> np.ndarray:
+        """Return probabilities of events (M,) at the scales of their kinds."""
+        own = kinds if len(self.slopes) > 1 else np.zeros_like(kinds)
+        return expit(self.slopes[own] * _log_odds(chances) + self.biases[own])
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """A rising map of probabilities through points (``places``, ``values``), (K,) each."""
+
+    places: np.ndarray
+    values: np.ndarray
+
+    def rows(self, table: np.ndarray) -> np.ndarray:
+        """Return probabilities (N, L), mapped and divided by their sum."""
+        mapped = np.where(table > 0.0, np.interp(table, self.places, self.values), 0.0)
+        sums = mapped.sum(axis=1, keepdims=True)
+        return np.where(sums > 0.0, mapped / np.maximum(sums, np.finfo(np.float64).tiny), table)
+
+    def events(self, chances: np.ndarray, kinds: np.ndarray) -> np.ndarray:
+        """Return probabilities of events (M,)."""
+        return np.interp(chances, self.places, self.values)
+
+
+class Judged:
+    """Probabilities of a field for labelled items, beside what is right.
+
+    ``table`` (N, L) and ``true`` (N,) of positions whose label is known; events by what they are of: probabilities,
+    whether they happened, and their kinds, (M,) each.
+    """
+
+    def __init__(self, model: Any, X: Any, y: Any, scheme: str | None):
+        field, batches = answering(model, X, y)
+        spans = hasattr(field, "predict_entities")
+        rules = span_rules(field.classes_, scheme)[0] if spans else None
+        tables, trues = [np.empty((0, len(field._label_names())))], [np.empty(0, dtype=np.int64)]
+        nothing = (np.empty(0), np.empty(0, dtype=bool), np.empty(0, dtype=np.int64))
+        events: dict[str, list] = {ENTITIES: [nothing], LABELLINGS: [nothing]}
+        for batch in batches:
+            if not batch.data.n_positions:
+                continue
+            labels, evidence = batch.data.labels, batch.data.evidence
+            known = np.arange(len(labels)) if evidence is None else np.flatnonzero(certain(evidence))
+            tables.append(batch.marginals[known])
+            trues.append(labels[known])
+            if evidence is not None or not batch.family.exact:
+                continue
+            events[LABELLINGS].append(_whole_labellings(batch, labels))
+            if rules is not None:
+                found = field._predicted_spans(batch, rules)
+                right = set(zip(*(c.tolist() for c in spans_of(labels, batch.family.offsets, rules)), strict=True))
+                happened = [span in right for span in zip(*(column.tolist() for column in found), strict=True)]
+                chances = span_probabilities(batch, rules, *found)
+                events[ENTITIES].append((chances, np.array(happened, dtype=bool), found[2]))
+        self.table, self.true = np.concatenate(tables), np.concatenate(trues)
+        if not len(self.true):
+            raise ValueError("no label of these items is known: calibration needs labels")
+        self.events = {
+            name: tuple(np.concatenate(column) for column in zip(*parts, strict=True)) for name, parts in events.items()
+        }
+
+
+def _whole_labellings(answers: Answers, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the probability of the best labelling of each item, and whether it is right."""
+    best, scores = answers.family.best(answers.potentials, answers.workers)
+    right = np.minimum.reduceat(best == labels, answers.family.offsets[:-1])
+    chances = np.exp(np.minimum(scores - answers.log_partition, 0.0))
+    return chances, right.astype(bool), np.zeros(len(chances), dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Reliability(Result):
+    """How far probabilities are from how often they are right, before and after: rows of (what, number, errors)."""
+
+    rows: list[tuple[str, int, float, float]]
+
+    def __str__(self) -> str:
+        columns = ("of", "number", "calibration error", "after")
+        formats = {"number": ",", "calibration error": ".4f", "after": ".4f"}
+        return Table(columns, self.rows, formats=formats).text()
+
+
+@declares_parameters
+class CalibratedField(StoredEstimator):
+    """A fitted estimator whose probabilities were calibrated by held-out items; see the module.
+
+    Other questions, as ``predict``, are answered by the estimator as it is.
+
+    Parameters
+    ----------
+    estimator : a fitted estimator of labels, or a pipeline that ends in one
+    method : "temperature", "labels" or "isotonic", default "temperature"
+    scheme : how labels write entities, as in :meth:`ChainCRF.predict_entities`
+
+    Attributes
+    ----------
+    estimator_ : the estimator
+    maps_ : dict of what has a probability, "positions", "entities", "labellings", to its map
+    """
+
+    kind = "CalibratedField"
+
+    estimator: BaseEstimator | None = parameter(None, first=True)
+    method: str = parameter("temperature", one_of("temperature", "labels", "isotonic"))
+    scheme: str | None = parameter("auto")
+
+    estimator_: Any = attribute()
+    maps_: dict[str, Scaling | Steps] = attribute()
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the maps to items that the estimator was not fitted to; labels may be partly known."""
+        check_declared(self)
+        if self.estimator is None:
+            raise TypeError("estimator must be a fitted estimator of labels, got None")
+        check_is_fitted(self.estimator)
+        self.estimator_ = self.estimator
+        judged = Judged(self.estimator_, X, y, self.scheme)
+        self.maps_ = {POSITIONS: _fit_rows(judged.table, judged.true, self.method)}
+        for name, (chances, happened, kinds) in judged.events.items():
+            if len(chances):
+                self.maps_[name] = _fit_events(chances, happened, kinds, self.method)
+        return self
+
+    def predict_marginals(self, X: Any, **settings: Any) -> Any:
+        """Return calibrated marginals, in the form of the estimator's."""
+        check_is_fitted(self, "maps_")
+        return _mapped(self.estimator_.predict_marginals(X, **settings), self.maps_[POSITIONS].rows)
+
+    def predict_proba(self, X: Any, **settings: Any) -> Any:
+        """Return calibrated probabilities of single labels, (n, L)."""
+        check_is_fitted(self, "maps_")
+        return self.maps_[POSITIONS].rows(self.estimator_.predict_proba(X, **settings))
+
+    def predict_entities(self, X: Any, **settings: Any) -> list[list]:
+        """Return entities with calibrated probabilities, their alternatives included."""
+        check_is_fitted(self, "maps_")
+        settings = {"scheme": self.scheme} | settings
+        found = self.estimator_.predict_entities(X, **settings)
+        classes = asked_field(self.estimator_, X, None, labelled=False)[0].classes_
+        types, ways = span_rules(classes, settings["scheme"])[1], self._map_of(ENTITIES)
+
+        def mapped(entity: Any) -> Any:
+            kind = np.array([types.index(entity.label)])
+            chance = float(ways.events(np.array([entity.probability]), kind)[0])
+            return entity._replace(probability=chance, alternatives=tuple(map(mapped, entity.alternatives)))
+
+        return [[mapped(entity) for entity in own] for own in found]
+
+    def predict_nbest(self, X: Any, k: int, **settings: Any) -> list[list[tuple[Any, float]]]:
+        """Return the k best labellings with the logarithms of calibrated probabilities."""
+        check_is_fitted(self, "maps_")
+        ways, found = self._map_of(LABELLINGS), []
+        for ranked in self.estimator_.predict_nbest(X, k, **settings):
+            chances = np.exp(np.array([log for _, log in ranked]))
+            with np.errstate(divide="ignore"):
+                logs = np.log(ways.events(chances, np.zeros(len(chances), dtype=np.int64)))
+            found.append([(labels, log) for (labels, _), log in zip(ranked, logs.tolist(), strict=True)])
+        return found
+
+    def reliability(self, X: Any, y: Any) -> Reliability:
+        """Return calibration errors for labelled items that neither the fit nor the calibration has seen."""
+        check_is_fitted(self, "maps_")
+        judged = Judged(self.estimator_, X, y, self.scheme)
+        before, after = (
+            event_calibration_error(table.max(axis=1), table.argmax(axis=1) == judged.true)
+            for table in (judged.table, self.maps_[POSITIONS].rows(judged.table))
+        )
+        rows = [(POSITIONS, len(judged.true), before, after)]
+        for name, (chances, happened, kinds) in judged.events.items():
+            if name in self.maps_ and len(chances):
+                mapped = self.maps_[name].events(chances, kinds)
+                before, after = (event_calibration_error(own, happened) for own in (chances, mapped))
+                rows.append((name, len(chances), before, after))
+        return Reliability(rows)
+
+    def _map_of(self, what: str) -> Scaling | Steps:
+        if what not in self.maps_:
+            raise ValueError(
+                f"the items of the calibration had no {what} with a probability: give it items with all labels"
+            )
+        return self.maps_[what]
+
+    def __getattr__(self, name: str) -> Any:
+        # Only what is not found here comes this way: other questions are those of the estimator.
+        if name.startswith("_") or "estimator_" not in vars(self):
+            return super().__getattr__(name)
+        return getattr(self.estimator_, name)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "maps_")
+
+    def to_document(self) -> Document:
+        """Return the estimator and the maps as plain values and arrays."""
+        kind, document = describe_model(self.estimator_, "the estimator")
+        return {
+            "parameters": describe_parameters(clone(self).set_params(estimator=None)),
+            "model": {"kind": kind, "document": document},
+            "maps": {name: {"steps": isinstance(own, Steps), **vars(own)} for name, own in self.maps_.items()},
+        }
+
+    @classmethod
+    def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
+        """Return the estimator that was described; errors of any kind if it is not sound."""
+        model = rebuild_estimator(cls, document["parameters"], callables or {})
+        described = document["model"]
+        model.estimator = model.estimator_ = rebuild_model(described["kind"], described["document"], callables)
+        check_declared(model)
+        model.maps_ = {}
+        for name, own in document["maps"].items():
+            arrays = [np.asarray(own[key]) for key in (("places", "values") if own["steps"] else ("slopes", "biases"))]
+            if len(arrays[0]) != len(arrays[1]) or not all(np.isfinite(array).all() for array in arrays):
+                raise ValueError(f"the map of {name} must be two arrays of finite numbers, equally long")
+            model.maps_[name] = (Steps if own["steps"] else Scaling)(*arrays)
+        return model
+
+
+def calibrate(
+    estimator: Any, X: Any, y: Any, *, method: str = "temperature", scheme: str | None = "auto"
+) -> CalibratedField:
+    """Return a fitted estimator with calibrated probabilities, by items that it was not fitted to.
+
+    Parameters
+    ----------
+    estimator : a fitted estimator of labels, or a pipeline that ends in one
+    X, y : held-out items and their labels, which may be partly known
+    method : "temperature", one number; "labels", two for each label; "isotonic", any rising map, which takes most data
+    scheme : how labels write entities, as in :meth:`ChainCRF.predict_entities`
+    """
+    return CalibratedField(estimator, method=method, scheme=scheme).fit(X, y)
+
+
+def _mapped(marginals: Any, rows: Any) -> Any:
+    """Return marginals of items, or of single labels (n, L), or a tuple that begins with them, mapped by rows."""
+    if isinstance(marginals, tuple):
+        warnings.warn("marginals of cliques are those of the estimator: positions are calibrated", stacklevel=3)
+        return _mapped(marginals[0], rows), *marginals[1:]
+    if isinstance(marginals, np.ndarray) and marginals.ndim == 2:
+        return rows(marginals)
+    if isinstance(marginals, Sequence | np.ndarray):
+        return [rows(np.asarray(own)) for own in marginals]
+    raise TypeError(
+        f"calibrated marginals are arrays, and these are {type(marginals).__name__}: use those of estimator_"
+    )
+
+
+def _log_odds(chances: np.ndarray) -> np.ndarray:
+    kept = np.clip(chances, _CLOSEST, 1.0 - _CLOSEST)
+    return np.log(kept) - np.log1p(-kept)
+
+
+def _fit_rows(table: np.ndarray, true: np.ndarray, method: str) -> Scaling | Steps:
+    """Return the map of marginals (N, L) of which columns ``true`` (N,) are right."""
+    if method == "isotonic":
+        hits = np.zeros_like(table)
+        hits[np.arange(len(true)), true] = 1.0
+        return _fit_steps(table.ravel(), hits.ravel())
+    logs = np.log(np.maximum(table, np.finfo(np.float64).tiny))
+    slope = 1.0 / temperature_of(logs, true).value
+    n_labels = table.shape[1]
+    if method == "temperature":
+        return Scaling(np.array([slope]), np.zeros(1))
+
+    def loss(theta: np.ndarray) -> tuple[float, np.ndarray]:
+        slopes, biases = theta[:n_labels], theta[n_labels:]
+        scores = slopes * logs + biases
+        chances = softmax(scores, axis=1)
+        off = theta - start
+        value = np.sum(np.logaddexp.reduce(scores, axis=1) - scores[rows, true]) + 0.5 * _PULL * off @ off
+        chances[rows, true] -= 1.0
+        gradient = np.concatenate([np.einsum("nl,nl->l", chances, logs), chances.sum(axis=0)])
+        return float(value), gradient + _PULL * off
+
+    rows, start = np.arange(len(true)), np.concatenate([np.full(n_labels, slope), np.zeros(n_labels)])
+    found = scipy.optimize.minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 200})
+    return Scaling(found.x[:n_labels], found.x[n_labels:])
+
+
+def _fit_events(chances: np.ndarray, happened: np.ndarray, kinds: np.ndarray, method: str) -> Scaling | Steps:
+    """Return the map of probabilities of events (M,) that happened or not."""
+    if method == "isotonic":
+        return _fit_steps(chances, happened.astype(np.float64))
+    odds, signs = _log_odds(chances), np.where(happened, 1.0, -1.0)
+
+    def fitted(own: np.ndarray, start: np.ndarray, free: tuple[float, float], pull: float) -> np.ndarray:
+        def loss(theta: np.ndarray) -> tuple[float, np.ndarray]:
+            scores = signs[own] * (theta[0] * odds[own] + theta[1])
+            weights, off = -signs[own] * expit(-scores), theta - start
+            gradient = np.array([weights @ odds[own], weights.sum()]) + pull * off
+            return float(np.logaddexp(0.0, -scores).sum() + 0.5 * pull * off @ off), gradient * free
+
+        bounds = [(1e-3, 1e3) if free[0] else (start[0],) * 2, (None, None) if free[1] else (start[1],) * 2]
+        return scipy.optimize.minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
+
+    every = np.ones(len(odds), dtype=bool)
+    slope, bias = fitted(every, np.array([1.0, 0.0]), (1.0, 0.0), 0.0)
+    if method == "temperature":
+        return Scaling(np.array([slope]), np.array([bias]))
+    whole = fitted(every, np.array([slope, bias]), (1.0, 1.0), _PULL)
+    scales = np.tile(whole, (int(kinds.max(initial=0)) + 1, 1))
+    for kind in range(len(scales)):
+        own = kinds == kind
+        if own.sum() >= _FEWEST:
+            scales[kind] = fitted(own, whole, (1.0, 1.0), _PULL)
+    return Scaling(scales[:, 0], scales[:, 1])
+
+
+def _fit_steps(chances: np.ndarray, happened: np.ndarray) -> Steps:
+    """Return the rising map of least squares; kept off 0 and 1, which no number of items can show."""
+    least = 0.5 / (len(happened) + 1.0)
+    found = IsotonicRegression(y_min=least, y_max=1.0 - least, out_of_bounds="clip").fit(chances, happened)
+    return Steps(np.asarray(found.X_thresholds_), np.asarray(found.y_thresholds_))

@@ -1,0 +1,538 @@
+"""Prediction sets with a guarantee, around any estimator of labels.
+
+    sets = ConformalField(ChainCRF(), confidence_level=0.9).fit(X_train, y_train).conformalize(X_held, y_held)
+    sets.predict_set(X_new)             # for each sequence, at each position the labels that may be right
+
+With m_t(y) the marginals, p(span) the probabilities of entities and p(y | x) that of a labelling, a set holds
+
+    positions       at each position the labels with m_t(y) >= lambda    controlled: share of positions missed
+    labellings      the labellings with -log p(y | x) <= lambda          controlled: whether the true one is missed
+    entities        the spans with p(span) >= lambda                     controlled: share of true entities missed
+    true_entities   the spans with p(span) > lambda                      controlled: share of false ones in the list
+
+each of an item, in expectation over items that are exchangeable with those of the calibration (conformal.py). Which
+scores decide is in events.py.
+
+Cost: that of the answers of the estimator for the calibration items. Fails: TypeError for what is no estimator of
+labels, ValueError where calibration data cannot be used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import warnings
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import scipy.sparse
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import check_is_fitted
+
+from kernelfields.evaluation.entities import span_rules
+from kernelfields.evaluation.model_evaluation import asked_field
+from kernelfields.features.folds import assign_folds
+from kernelfields.fields.reading import plain_label, random_generator
+from kernelfields.formats.model_file import Document
+from kernelfields.inference.answers import Answers
+from kernelfields.inference.choice import refuse_approximate
+from kernelfields.inference.spans import likely_spans
+from kernelfields.models.documents import describe_parameters, rebuild_estimator
+from kernelfields.models.pipelines import describe_model, rebuild_model
+from kernelfields.models.stored import Functions, StoredEstimator
+from kernelfields.numerics.parameters import (
+    attribute,
+    check_count,
+    check_declared,
+    declares_parameters,
+    is_real,
+    one_of,
+    parameter,
+)
+from kernelfields.reports.tables import Result
+from kernelfields.uncertainty.conformal import (
+    event_threshold,
+    least_items,
+    score_quantile,
+    wealth_against_exchangeability,
+)
+from kernelfields.uncertainty.events import (
+    ENTITIES,
+    LABELLINGS,
+    LEAST_SPAN,
+    POSITIONS,
+    TRUE_ENTITIES,
+    Events,
+    answering,
+    doubts_of,
+    find_events,
+    joined,
+    kind_names,
+)
+
+#: Quarters of the lengths of calibration items.
+_QUARTERS = 4
+_ALL: Hashable = "all"
+#: Wealth against exchangeability from which a warning is given: a chance of one in a hundred without any shift.
+_ALARM = 100.0
+#: Shares of the calibration items that are equal to items of the fit: more than chance would have, and too many.
+_SUSPICIOUS, _TOO_MANY = 0.1, 0.5
+
+
+def _check_level(value: object, name: str) -> None:
+    if not is_real(value) or not 0.0 < value < 1.0:
+        raise ValueError(f"{name} must lie between 0 and 1, such as 0.9, got {value!r}")
+
+
+def _check_cv(value: object, name: str) -> None:
+    if isinstance(value, bool | float) or (isinstance(value, str) and value != "cross"):
+        raise ValueError(f"{name} must be None, 'cross', a number of folds or a splitter, got {value!r}")
+
+
+class LabellingSet(NamedTuple):
+    """Labellings of one item with their probabilities, the best first.
+
+    ``everything``: more than are listed belong to the set, which is best taken for all labellings.
+    """
+
+    labellings: list[tuple[Any, float]]
+    everything: bool
+
+
+class SpanSet(NamedTuple):
+    """Spans of one sequence: (label, begin, end, probability); ``everything``: all spans belong to the set."""
+
+    spans: list[tuple[Any, int, int, float]]
+    everything: bool
+
+
+@dataclass(frozen=True)
+class Coverage(Result):
+    """Share of what is controlled that sets hold, mean over items, and the mean size of sets; by label and length.
+
+    ``by_length`` are the items by quarters of the calibration's lengths, the shortest first; NaN where there are none.
+    """
+
+    coverage: float
+    size: float
+    by_label: dict[Any, float]
+    by_length: list[float]
+
+
+@dataclass(frozen=True, eq=False)
+class ShiftTest(Result):
+    """p-values of items in their order, and the wealth of a gambler against exchangeability after each.
+
+    Without a shift the wealth ever reaches c with a probability of at most 1 / c.
+    """
+
+    p_values: np.ndarray
+    wealth: np.ndarray
+
+    @property
+    def largest(self) -> float:
+        """The largest wealth."""
+        return float(self.wealth.max(initial=1.0))
+
+
+@declares_parameters
+class ConformalField(StoredEstimator):
+    """Prediction sets that hold what is true with a stated probability, around an estimator of labels.
+
+    Other questions, as ``predict``, are answered by the fitted estimator.
+
+    Parameters
+    ----------
+    estimator : an estimator of labels, or a pipeline that ends in one; fitted, or to be fitted by :meth:`fit`
+    confidence_level : float, default 0.9
+        What share of the positions (labellings, entities) of a new item its set holds at least, in expectation.
+    target : "positions", "labellings", "entities" or "true_entities", default "positions"
+        What sets hold, see the module. The last bounds the share of false ones among the entities that are listed.
+    groups : None, "label", "length" or "given", default None
+        Hold the level within groups: of positions with the same true label (or entities of a type), of items by
+        quarters of length, or the ``groups`` that are given with the items. A group needs calibration items enough.
+    cv : None, "cross", int or splitter, default None
+        Calibrate by fields of other folds (5 of them by "cross") in :meth:`fit`, for little data: all items train and
+        calibrate. The level then holds as well as these fields stand for the one that predicts, without proof.
+    limit : int, default 1000
+        A set of more labellings is answered by its best ones and ``everything``.
+    scheme : how labels write entities, as in :meth:`ChainCRF.predict_entities`
+    allow_empty : bool, default True
+        Whether the set of a position may be empty: where no label is likely enough. False adds the most probable one.
+    random_state : seed of folds, and of ties in :meth:`test_exchangeability`
+
+    Attributes
+    ----------
+    estimator_ : the fitted estimator
+    thresholds_ : dict, group -> threshold; infinite where there are too few items
+    n_items_ : dict, group -> how many calibration items it has
+    """
+
+    kind = "ConformalField"
+
+    estimator: BaseEstimator | None = parameter(None, first=True)
+    confidence_level: float = parameter(0.9, _check_level)
+    target: str = parameter(POSITIONS, one_of(POSITIONS, LABELLINGS, ENTITIES, TRUE_ENTITIES))
+    groups: str | None = parameter(None, one_of(None, "label", "length", "given"))
+    cv: Any = parameter(None, _check_cv)
+    limit: int = parameter(1000, check_count)
+    scheme: str | None = parameter("auto")
+    allow_empty: bool = parameter(True)
+    random_state: Any = parameter(None)
+
+    estimator_: Any = attribute()
+    thresholds_: dict[Hashable, float] = attribute()
+    n_items_: dict[Hashable, int] = attribute()
+
+    # ---- fit and calibration
+
+    def fit(self, X: Any, y: Any, *, groups: Sequence | None = None, **settings: Any) -> Self:
+        """Fit the estimator; with ``cv`` also calibrate, by folds that keep ``groups`` of items together."""
+        self._check()
+        if self.cv is not None and settings:
+            raise ValueError(f"cv cannot cut {', '.join(settings)} between folds: leave them out, or use cv=None")
+        if self.cv is not None and not isinstance(X, np.ndarray | list | tuple):
+            raise ValueError(f"cv cuts lists of items and arrays with a row for each, got {type(X).__name__}")
+        self.estimator_, self._seen = clone(self.estimator).fit(X, y, **settings), frozenset(_digests(X))
+        for name in ("thresholds_", "n_items_"):
+            self.__dict__.pop(name, None)
+        if self.cv is None:
+            return self
+        seed = int(random_generator(self.random_state).integers(2**31))
+        folds = assign_folds(len(X), 5 if isinstance(self.cv, str) else self.cv, groups, random_state=seed)
+        names, parts, order = self._names(_safe_indexing(X, [0])), [], []
+        for fold in range(int(folds.max()) + 1):
+            train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
+            other = clone(self.estimator).fit(_safe_indexing(X, train), _safe_indexing(y, train))
+            try:
+                events, own = self._events(other, _safe_indexing(X, test), _safe_indexing(y, test))
+            except ValueError as error:
+                raise ValueError(f"fold {fold} of cv cannot be judged by a field of the others: {error}") from error
+            kinds = np.array([names.index(name) for name in own])[events.kinds] if own else events.kinds
+            parts.append(events._replace(kinds=kinds))
+            order += test.tolist()
+        return self._calibrate(joined(parts), names, None if groups is None else [groups[item] for item in order])
+
+    def conformalize(self, X: Any, y: Any, *, groups: Sequence | None = None) -> Self:
+        """Choose thresholds by labelled items that the estimator has not been fitted to.
+
+        Positions of which y does not name the label (None, sets, weights) do not count; the other targets need all of
+        them. ``groups`` holds the group of each item, with ``groups="given"``.
+        """
+        self._check()
+        if not hasattr(self, "estimator_"):
+            try:
+                check_is_fitted(self.estimator)
+            except NotFittedError:
+                raise NotFittedError(
+                    "the estimator is not fitted: call fit(X_train, y_train) before conformalize, or pass a fitted one"
+                ) from None
+            self.estimator_, self._seen = self.estimator, frozenset[str]()
+        self._refuse_seen(X, y)
+        return self._calibrate(*self._events(self.estimator_, X, y), groups)
+
+    def _check(self) -> None:
+        check_declared(self)
+        if self.estimator is None:
+            raise TypeError("estimator must be an estimator of labels, such as ChainCRF(), got None")
+        if self.groups == "label" and self.target == LABELLINGS:
+            raise ValueError("groups='label' is for positions and entities: a labelling has many labels")
+
+    def _refuse_seen(self, X: Any, y: Any) -> None:
+        """Raise ValueError, or warn, if calibration items were in the fit, as far as that can be known."""
+        digests = _digests(X) if self._seen else []
+        share = sum(digest in self._seen for digest in digests) / max(len(digests), 1)
+        advice = "sets would miss more than they promise. Calibrate on items that were held out, or use cv='cross'"
+        if share >= _TOO_MANY:
+            raise ValueError(f"{share:.0%} of the calibration items are equal to items of the fit: {advice}")
+        if share >= _SUSPICIOUS or (not self._seen and self._holds_pivots(X, y)):
+            found = f"{share:.0%} of them are equal to items of the fit" if share else "they hold the basis of the fit"
+            warnings.warn(f"calibration items seem to be training items, {found}: {advice}", UserWarning, stacklevel=3)
+
+    def _holds_pivots(self, X: Any, y: Any) -> bool:
+        """Whether all inputs of the basis, which are training inputs, are among those of some items."""
+        field, X, y = asked_field(self.estimator_, X, y)
+        terms = getattr(getattr(field, "field_", None), "terms", ())
+        term = next((term for term in terms if isinstance(getattr(term.subspace, "pivots", None), np.ndarray)), None)
+        if term is None or not hasattr(field, "_read"):
+            return False
+        rows, pivots = term.clique.view(field._read(X, y)), term.subspace.pivots
+        if not isinstance(rows, np.ndarray) or rows.shape[1:] != pivots.shape[1:] or len(pivots) < 2:
+            return False
+        seen = {row.tobytes() for row in np.ascontiguousarray(rows, dtype=pivots.dtype)}
+        return all(row.tobytes() in seen for row in np.ascontiguousarray(pivots))
+
+    def _events(self, model: Any, X: Any, y: Any) -> tuple[Events, list]:
+        return find_events(model, X, y, self.target, self.scheme, self.groups == "label")
+
+    def _names(self, X: Any) -> list:
+        """Return the names of the kinds of events of the fitted estimator."""
+        return kind_names(answering(self.estimator_, X)[0], self.target, self.scheme)
+
+    def _calibrate(self, events: Events, names: list, given: Sequence | None) -> Self:
+        risk, n_items = 1.0 - self.confidence_level, len(events.lengths)
+        if n_items < 2:
+            raise ValueError(
+                f"calibration needs items that can differ, and there is {n_items}: positions of one sequence or graph "
+                f"are not exchangeable. A level of {self.confidence_level} needs {least_items(risk)} items or more"
+            )
+        self._quarters = np.quantile(events.lengths, np.arange(1, _QUARTERS) / _QUARTERS)
+        self._scores, self._doubts = events.means(), events.doubts
+        by_kind = self.groups == "label"
+        amounts = events.increments(by_kind)
+        cells = np.empty(0) if by_kind else self._item_groups(events.lengths, _taken(given, events.present))
+        self.thresholds_, self.n_items_ = {}, {}
+        for number, name in enumerate(names if by_kind else sorted(set(cells.tolist()), key=str)):
+            own = events.kinds == number if by_kind else cells[events.items] == name
+            self.n_items_[name] = len(np.unique(events.items[own])) if by_kind else int((cells == name).sum())
+            if self.target == LABELLINGS:
+                self.thresholds_[name] = score_quantile(events.scores[own], risk)
+            else:
+                self.thresholds_[name] = event_threshold(events.scores[own], amounts[own], self.n_items_[name], risk)
+        if few := [name for name, count in self.n_items_.items() if count < least_items(risk)]:
+            where = "" if few == [_ALL] else f" of {', '.join(map(repr, few))}"
+            answer = "nothing is listed" if self.target == TRUE_ENTITIES else "sets hold everything"
+            warnings.warn(
+                f"a level of {self.confidence_level} needs {least_items(risk)} calibration items{where}, and there are "
+                f"{min(self.n_items_[name] for name in few)}: {answer} there",
+                UserWarning,
+                stacklevel=3,
+            )
+        return self
+
+    def _item_groups(self, lengths: np.ndarray, given: Sequence | None) -> np.ndarray:
+        """Return the group of each item, (n,)."""
+        if self.groups == "given":
+            if given is None or len(given) != len(lengths):
+                got = "none" if given is None else f"{len(given)} of them"
+                raise ValueError(f"groups='given' needs the group of each of {len(lengths)} items, got {got}")
+            return np.array([plain_label(group) for group in given], dtype=object)
+        if given is not None and self.cv is None:
+            raise ValueError("groups of items are for groups='given'")
+        if self.groups == "length":
+            return np.searchsorted(self._quarters, lengths, side="left").astype(object)
+        return np.full(len(lengths), _ALL, dtype=object)
+
+    def _levels(self, lengths: np.ndarray, given: Sequence | None) -> np.ndarray:
+        """Return the threshold of each item, (n,); infinite, the safe side, for groups without calibration items."""
+        cells = self._item_groups(lengths, given).tolist()
+        if new := sorted({str(cell) for cell in cells if cell not in self.thresholds_}):
+            warnings.warn(
+                f"no calibration item belongs to {', '.join(new)}: the answer there is the safe one, "
+                f"{'nothing' if self.target == TRUE_ENTITIES else 'everything'}",
+                UserWarning,
+                stacklevel=4,
+            )
+        safe = math.inf if self.target == LABELLINGS else -math.inf
+        return np.array([self.thresholds_.get(cell, safe) for cell in cells])
+
+    # ---- answers
+
+    def predict_set(self, X: Any, *, groups: Sequence | None = None) -> list:
+        """Return the set of each item.
+
+        Of positions a list with a tuple of labels for each, the most probable first (of single labels one tuple);
+        of labellings a LabellingSet, of entities a SpanSet.
+        """
+        check_is_fitted(self, "thresholds_")
+        field, batches = answering(self.estimator_, X)
+        find = {POSITIONS: self._label_sets, LABELLINGS: self._labelling_sets}.get(self.target, self._span_sets)
+        found: list = []
+        for batch in batches:
+            lengths = batch.asked.lengths
+            own = None if groups is None else groups[len(found) : len(found) + len(lengths)]
+            found += find(field, batch, _taken(own, lengths > 0))
+        return found
+
+    def _label_sets(self, field: Any, answers: Answers, given: Sequence | None) -> list:
+        marginals, lengths = answers.marginals, np.diff(answers.family.offsets)
+        if self.groups == "label":
+            mask = marginals >= np.array(list(self.thresholds_.values()))
+        else:
+            mask = marginals >= np.repeat(self._levels(lengths, given), lengths)[:, None]
+        if not self.allow_empty and len(mask):
+            mask[np.arange(len(mask)), marginals.argmax(axis=1)] = True
+        names = [plain_label(label) for label in field._label_names()]
+        order = np.argsort(-marginals, axis=1, kind="stable")
+        sets = [
+            tuple(names[label] for label in row if own[label])
+            for row, own in zip(order.tolist(), mask.tolist(), strict=True)
+        ]
+        if field._single:
+            return sets
+        return answers.by_item([sets[begin:end] for begin, end in pairwise(answers.family.offsets.tolist())], [])
+
+    def _labelling_sets(self, field: Any, answers: Answers, given: Sequence | None) -> list[LabellingSet]:
+        refuse_approximate(answers.family, "a set of labellings")
+        levels = self._levels(np.diff(answers.family.offsets), given).tolist()
+        count, more = 1, True
+        while more:
+            ranked, scores = answers.n_best(count)
+            logs = [own - total for own, total in zip(scores, answers.log_partition, strict=True)]
+            full = [len(own) == count and -own[-1] <= level for own, level in zip(logs, levels, strict=True)]
+            more = count < self.limit and any(full)
+            count = min(4 * count, self.limit)
+        sets = [
+            LabellingSet(
+                [
+                    (field._labelling(row), math.exp(log))
+                    for row, log in zip(rows, own.tolist(), strict=True)
+                    if -log <= level
+                ],
+                bool(beyond),
+            )
+            for rows, own, level, beyond in zip(ranked, logs, levels, full, strict=True)
+        ]
+        return answers.by_item(sets, LabellingSet([], False))
+
+    def _span_sets(self, field: Any, answers: Answers, given: Sequence | None) -> list[SpanSet]:
+        if not answers.data.n_positions:
+            return [SpanSet([], False) for _ in answers.asked.lengths]
+        rules, types = span_rules(field.classes_, self.scheme)
+        found, offsets = likely_spans(answers, rules, LEAST_SPAN), answers.family.offsets
+        items = np.searchsorted(offsets, found.starts, side="right") - 1
+        if self.groups == "label":
+            by_type = np.array([self.thresholds_[kind] for kind in types])
+            levels, every = by_type[found.types], np.full(len(offsets) - 1, np.isneginf(by_type).any())
+        else:
+            by_item = self._levels(np.diff(offsets), given)
+            levels, every = by_item[items], np.isneginf(by_item)
+        if self.target == TRUE_ENTITIES:
+            kept, every = -found.probabilities < levels, np.zeros_like(every)
+        else:
+            kept = found.probabilities >= levels
+        sets: list[list] = [[] for _ in every]
+        columns = (column[kept].tolist() for column in (items, *found))
+        for item, start, stop, number, chance in zip(*columns, strict=True):
+            first = int(offsets[item])
+            sets[item].append((types[number], start - first, stop - first, chance))
+        return answers.by_item(map(SpanSet, sets, every.tolist()), SpanSet([], False))
+
+    def coverage(self, X: Any, y: Any, *, groups: Sequence | None = None) -> Coverage:
+        """Return how much of what is controlled the sets of labelled items hold, and how large they are.
+
+        Of ``true_entities``, one minus the controlled share of false ones.
+        """
+        check_is_fitted(self, "thresholds_")
+        events, names = self._events(self.estimator_, X, y)
+        if self.groups == "label":
+            levels = np.array(list(self.thresholds_.values()))[events.kinds]
+        else:
+            levels = self._levels(events.lengths, _taken(groups, events.present))[events.items]
+        lost = events.scores > levels if self.target == LABELLINGS else events.scores < levels
+        losses = np.bincount(events.items, lost * events.increments(), minlength=len(events.lengths))
+        quarters = np.searchsorted(self._quarters, events.lengths, side="left")
+        by_length = [losses[quarters == quarter] for quarter in range(_QUARTERS)]
+        of_kinds = np.unique(events.kinds).tolist() if self.target in (POSITIONS, ENTITIES) else []
+        sets = self.predict_set(X, groups=groups)
+        if self.target != POSITIONS:
+            sets = [own[0] for own in sets]
+        elif sets and not isinstance(sets[0], tuple):
+            sets = [own for item in sets for own in item]
+        return Coverage(
+            1.0 - float(losses.mean()),
+            float(np.mean([len(own) for own in sets])),
+            {names[kind]: 1.0 - float(lost[events.kinds == kind].mean()) for kind in of_kinds},
+            [1.0 - float(own.mean()) if len(own) else math.nan for own in by_length],
+        )
+
+    def test_exchangeability(self, X: Any, y: Any = None) -> ShiftTest:
+        """Return a test of whether items, in their order, go on as those of the calibration do; warns of a shift.
+
+        With labels, items are compared by how well their labels fit; without, by how doubtful their labels are, which
+        finds shifts of the inputs. Guarantees hold for items that are exchangeable with those of the calibration only.
+        """
+        check_is_fitted(self, "thresholds_")
+        if y is None:
+            known, parts = self._doubts, [doubts_of(batch) for batch in answering(self.estimator_, X)[1]]
+            scores = np.concatenate([np.empty(0), *parts])
+        else:
+            known, scores = self._scores, self._events(self.estimator_, X, y)[0].means()
+        found = ShiftTest(*wealth_against_exchangeability(known, scores, random_generator(self.random_state)))
+        if found.largest >= _ALARM:
+            warnings.warn(
+                f"these items are not exchangeable with those of the calibration: the wealth against it reaches "
+                f"{found.largest:.3g}, which without a shift has a chance of 1 in {found.largest:.3g} at most. Sets "
+                "may miss more than they promise: calibrate again on newer items",
+                UserWarning,
+                stacklevel=2,
+            )
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        # Only what is not found here comes this way: other questions are those of the estimator.
+        if name.startswith("_") or "estimator_" not in vars(self):
+            return super().__getattr__(name)
+        return getattr(self.estimator_, name)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "estimator_")
+
+    # ---- files
+
+    def to_document(self) -> Document:
+        """Return the fitted estimator and its thresholds as plain values and arrays."""
+        check_is_fitted(self, "thresholds_")
+        kind, document = describe_model(self.estimator_, "the estimator")
+        names = list(self.thresholds_)
+        return {
+            "parameters": describe_parameters(clone(self).set_params(estimator=None)),
+            "model": {"kind": kind, "document": document},
+            "groups": names,
+            "thresholds": np.array([self.thresholds_[name] for name in names]),
+            "n_items": np.array([self.n_items_[name] for name in names]),
+            "quarters": self._quarters,
+            "scores": self._scores,
+            "doubts": self._doubts,
+        }
+
+    @classmethod
+    def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
+        """Return the estimator that was described; errors of any kind if it is not sound."""
+        model = rebuild_estimator(cls, document["parameters"], callables or {})
+        described = document["model"]
+        model.estimator_ = rebuild_model(described["kind"], described["document"], callables)
+        model.estimator, model._seen = model.estimator_, frozenset[str]()
+        model._check()
+        names, thresholds, counts = document["groups"], document["thresholds"], document["n_items"]
+        if not len(names) == len(thresholds) == len(counts) or np.isnan(thresholds).any():
+            raise ValueError("it must have a threshold for each group")
+        model.thresholds_ = dict(zip(names, np.asarray(thresholds).tolist(), strict=True))
+        model.n_items_ = dict(zip(names, np.asarray(counts).tolist(), strict=True))
+        model._quarters, model._scores, model._doubts = (document[name] for name in ("quarters", "scores", "doubts"))
+        return model
+
+
+def _taken(given: Sequence | None, mask: np.ndarray) -> Sequence | None:
+    """Return the groups of some items; as they are where their number is another, which is refused later."""
+    if given is None or len(given) != len(mask):
+        return given
+    return [group for group, kept in zip(given, mask.tolist(), strict=True) if kept]
+
+
+def _digests(X: Any) -> list[str]:
+    """Return a digest of the content of each item; none of tables."""
+    if not isinstance(X, np.ndarray | list | tuple):
+        return []
+    return [
+        hashlib.blake2b(repr(item if isinstance(item, str) else [*_content(item)]).encode()).hexdigest() for item in X
+    ]
+
+
+def _content(item: Any) -> Iterator[object]:
+    """Yield what an item holds: arrays as bytes, all else as it is written."""
+    if isinstance(item, np.ndarray) and item.dtype != object:
+        yield np.ascontiguousarray(item).tobytes()
+    elif scipy.sparse.issparse(item):
+        own = scipy.sparse.csr_array(item)
+        yield from (own.shape, own.indptr.tobytes(), own.indices.tobytes(), own.data.tobytes())
+    elif isinstance(item, list | tuple):
+        for part in item:
+            yield from _content(part)
+    else:
+        yield item

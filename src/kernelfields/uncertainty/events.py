@@ -1,0 +1,165 @@
+"""At which thresholds the prediction set of an item loses what is true, or lists what is false.
+
+    positions       the marginal of each true label, at positions whose label is known
+    labellings      -log p(y | x) of the true labelling
+    entities        the probability of each true entity
+    true_entities   minus the probability of each span at which the share of false ones among the likelier ones rises
+
+Cost: that of the answers. Fails: ValueError where labels are needed that are not known, or inference is approximate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kernelfields.evaluation.entities import span_rules
+from kernelfields.evaluation.model_evaluation import asked_field
+from kernelfields.fields.evidence import certain
+from kernelfields.fields.reading import plain_label
+from kernelfields.fields.spans import SpanRules, spans_of
+from kernelfields.inference.answers import Answers
+from kernelfields.inference.choice import refuse_approximate
+from kernelfields.inference.spans import likely_spans, span_probabilities
+
+POSITIONS, LABELLINGS, ENTITIES, TRUE_ENTITIES = "positions", "labellings", "entities", "true_entities"
+#: Spans that are less probable are never listed.
+LEAST_SPAN = 1e-3
+
+
+class Events(NamedTuple):
+    """Scores of events, their items and labels (or types of entities), (M,); lengths and doubts of n items, (n,).
+
+    ``present`` (S,) are the items that were asked for and count: they have positions, and labels that are known.
+    """
+
+    scores: np.ndarray
+    items: np.ndarray
+    kinds: np.ndarray
+    lengths: np.ndarray
+    doubts: np.ndarray
+    present: np.ndarray
+    losses: np.ndarray | None = None  # by how much the loss of the item rises; None for an equal share each
+
+    def increments(self, by_kind: bool = False) -> np.ndarray:
+        """Return by how much the loss of an item, or of a kind of it, rises at each event."""
+        if self.losses is not None:
+            return self.losses
+        cells = self.items * (int(self.kinds.max(initial=0)) + 1) + self.kinds if by_kind else self.items
+        _, place, counts = np.unique(cells, return_inverse=True, return_counts=True)
+        return 1.0 / counts[place]
+
+    def means(self) -> np.ndarray:
+        """Return how well or badly the labels of each item fit, (n,): its mean score."""
+        return np.bincount(self.items, self.scores * self._replace(losses=None).increments(), len(self.lengths))
+
+
+def joined(parts: Sequence[Events]) -> Events:
+    """Return the events of batches as those of all items."""
+    first, moved = 0, []
+    for part in parts:
+        moved.append(part._replace(items=part.items + first))
+        first += len(part.lengths)
+    names = ("scores", "items", "kinds", "lengths", "doubts", "present")
+    columns = {name: np.concatenate([getattr(part, name) for part in moved]) for name in names}
+    losses = [part.losses for part in moved if part.losses is not None]
+    return Events(**columns, losses=np.concatenate(losses) if losses else None)
+
+
+def answering(model: Any, X: Any, y: Any = None) -> tuple[Any, Iterator[Answers]]:
+    """Return the field of a model, and its answers for batches of data; TypeError for what labels nothing."""
+    field, X, y = asked_field(model, X, y, labelled=y is not None)
+    if not hasattr(field, "_answers") or not hasattr(field, "_label_names"):
+        raise TypeError(f"prediction sets are those of an estimator of labels, got {type(field).__name__}")
+    return field, field._answers(X, y)
+
+
+def kind_names(field: Any, target: str, scheme: str | None) -> list:
+    """Return the names of the labels of a field, or of the types of its entities."""
+    if target in (ENTITIES, TRUE_ENTITIES):
+        if not hasattr(field, "predict_entities"):
+            raise TypeError(f"target={target!r} is for sequences, and {type(field).__name__} labels none")
+        return span_rules(field.classes_, scheme)[1]
+    return [plain_label(label) for label in field._label_names()]
+
+
+def find_events(model: Any, X: Any, y: Any, target: str, scheme: str | None, by_kind: bool) -> tuple[Events, list]:
+    """Return the events of labelled items, and the names of their kinds."""
+    if y is None:
+        raise ValueError("y is None: calibration needs labels")
+    field, batches = answering(model, X, y)
+    names, parts = kind_names(field, target, scheme), []
+    for batch in batches:
+        if not batch.data.n_positions:
+            continue
+        if target == POSITIONS:
+            parts.append(_positions(batch))
+        elif target == LABELLINGS:
+            parts.append(_labellings(batch))
+        else:
+            parts.append(_spans(batch, span_rules(field.classes_, scheme)[0], target, by_kind))
+    if not parts:
+        raise ValueError("there are no calibration items with positions")
+    return joined(parts), names
+
+
+def doubts_of(answers: Answers) -> np.ndarray:
+    """Return the mean probability that the likeliest label of a position is wrong, of each item, (n,)."""
+    offsets = answers.family.offsets
+    return np.add.reduceat(1.0 - answers.marginals.max(axis=1), offsets[:-1]) / np.diff(offsets)
+
+
+def _of_items(answers: Answers) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return lengths and doubts of items, and which of those that were asked for they are."""
+    return np.diff(answers.family.offsets), doubts_of(answers), answers.asked.lengths > 0
+
+
+def _all_labels(answers: Answers, target: str) -> np.ndarray:
+    """Return the labels (N,); ValueError unless all are known."""
+    if answers.data.evidence is not None:
+        raise ValueError(f"target={target!r} needs all labels of the calibration items, and some are not known")
+    return answers.data.labels
+
+
+def _positions(answers: Answers) -> Events:
+    data, offsets = answers.data, answers.family.offsets
+    known = np.arange(len(data.labels)) if data.evidence is None else np.flatnonzero(certain(data.evidence))
+    items, kinds = np.searchsorted(offsets, known, side="right") - 1, data.labels[known]
+    lengths, doubts, present = _of_items(answers)
+    has = np.bincount(items, minlength=len(lengths)) > 0  # an item of which nothing is known has nothing to lose
+    present[present] = has
+    return Events(
+        answers.marginals[known, kinds], (np.cumsum(has) - 1)[items], kinds, lengths[has], doubts[has], present
+    )
+
+
+def _labellings(answers: Answers) -> Events:
+    refuse_approximate(answers.family, "a set of labellings")
+    _all_labels(answers, LABELLINGS)
+    scores = answers.log_partition - answers.label_scores(answers.data.labelling)
+    items = np.arange(answers.family.n_items)
+    return Events(scores, items, np.zeros_like(items), *_of_items(answers))
+
+
+def _spans(answers: Answers, rules: SpanRules, target: str, by_kind: bool) -> Events:
+    offsets = answers.family.offsets
+    true = spans_of(_all_labels(answers, target), offsets, rules)
+    if target == ENTITIES:
+        items = np.searchsorted(offsets, true[0], side="right") - 1
+        return Events(span_probabilities(answers, rules, *true), items, true[2], *_of_items(answers))
+    found = likely_spans(answers, rules, LEAST_SPAN)
+    right = set(zip(*(column.tolist() for column in true), strict=True))
+    wrong = np.array([span not in right for span in zip(*(c.tolist() for c in found[:3]), strict=True)], dtype=bool)
+    items = np.searchsorted(offsets, found.starts, side="right") - 1
+    cells = items * (len(rules.types) + 1) + (found.types if by_kind else 0)
+    order, losses = np.lexsort((-found.probabilities, cells)), np.zeros(len(items))
+    cuts = np.flatnonzero(np.diff(cells[order])) + 1
+    for begin, end in pairwise([0, *cuts.tolist(), len(order)] if len(order) else []):
+        own = order[begin:end]
+        # The share may fall again: what is controlled is its largest value so far.
+        shares = np.maximum.accumulate(np.cumsum(wrong[own]) / np.arange(1, end - begin + 1))
+        losses[own] = np.diff(shares, prepend=0.0)
+    return Events(-found.probabilities, items, found.types, *_of_items(answers), losses)
