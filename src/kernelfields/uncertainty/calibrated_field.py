@@ -9,7 +9,7 @@ Three things have a probability, and each gets a map of its own, fitted by least
     entities     p(span)       that an entity of the prediction is right: place, length and type
     labellings   p(y | x)      that all labels of an item are right
 
-    "temperature"   exponents 1 / T of all, so that one number sharpens or softens
+    "temperature"   one exponent 1 / T of all marginals; of the odds of entities and labellings also a factor
     "labels"        an exponent and a factor for each label, or type of entity that has enough of them
     "isotonic"      any map that rises, found by least squares; marginals are divided by their sum
 
@@ -49,8 +49,8 @@ from kernelfields.uncertainty.events import answering
 POSITIONS, ENTITIES, LABELLINGS = "positions", "entities", "labellings"
 # Probabilities are kept so far from 0 and 1 that their log-odds exist.
 _CLOSEST = 1e-9
-# A type of entity with fewer events is calibrated together with all others; pulls scales towards those of all.
-_FEWEST, _PULL = 50, 10.0
+# A type of entity with fewer events is calibrated together with all others; how strongly scales are pulled to theirs.
+_FEWEST, _PULL = 50, 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +99,8 @@ class Judged:
     def __init__(self, model: Any, X: Any, y: Any, scheme: str | None):
         field, batches = answering(model, X, y)
         spans = hasattr(field, "predict_entities")
-        rules = span_rules(field.classes_, scheme)[0] if spans else None
+        rules, types = span_rules(field.classes_, scheme) if spans else (None, [])
+        self.n_types = len(types)
         tables, trues = [np.empty((0, len(field._label_names())))], [np.empty(0, dtype=np.int64)]
         nothing = (np.empty(0), np.empty(0, dtype=bool), np.empty(0, dtype=np.int64))
         events: dict[str, list] = {ENTITIES: [nothing], LABELLINGS: [nothing]}
@@ -185,7 +186,8 @@ class CalibratedField(StoredEstimator):
         self.maps_ = {POSITIONS: _fit_rows(judged.table, judged.true, self.method)}
         for name, (chances, happened, kinds) in judged.events.items():
             if len(chances):
-                self.maps_[name] = _fit_events(chances, happened, kinds, self.method)
+                n_kinds = judged.n_types if name == ENTITIES else 1
+                self.maps_[name] = _fit_events(chances, happened, kinds, n_kinds, self.method)
         return self
 
     def predict_marginals(self, X: Any, **settings: Any) -> Any:
@@ -342,32 +344,29 @@ def _fit_rows(table: np.ndarray, true: np.ndarray, method: str) -> Scaling | Ste
     return Scaling(found.x[:n_labels], found.x[n_labels:])
 
 
-def _fit_events(chances: np.ndarray, happened: np.ndarray, kinds: np.ndarray, method: str) -> Scaling | Steps:
+def _fit_events(
+    chances: np.ndarray, happened: np.ndarray, kinds: np.ndarray, n_kinds: int, method: str
+) -> Scaling | Steps:
     """Return the map of probabilities of events (M,) that happened or not."""
     if method == "isotonic":
         return _fit_steps(chances, happened.astype(np.float64))
     odds, signs = _log_odds(chances), np.where(happened, 1.0, -1.0)
 
-    def fitted(own: np.ndarray, start: np.ndarray, free: tuple[float, float], pull: float) -> np.ndarray:
+    def fitted(own: np.ndarray, start: np.ndarray) -> np.ndarray:
         def loss(theta: np.ndarray) -> tuple[float, np.ndarray]:
-            scores = signs[own] * (theta[0] * odds[own] + theta[1])
-            weights, off = -signs[own] * expit(-scores), theta - start
-            gradient = np.array([weights @ odds[own], weights.sum()]) + pull * off
-            return float(np.logaddexp(0.0, -scores).sum() + 0.5 * pull * off @ off), gradient * free
+            scores, off = signs[own] * (theta[0] * odds[own] + theta[1]), theta - start
+            weights = -signs[own] * expit(-scores)
+            gradient = np.array([weights @ odds[own], weights.sum()]) + _PULL * off
+            return float(np.logaddexp(0.0, -scores).sum() + 0.5 * _PULL * off @ off), gradient
 
-        bounds = [(1e-3, 1e3) if free[0] else (start[0],) * 2, (None, None) if free[1] else (start[1],) * 2]
-        return scipy.optimize.minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
+        return scipy.optimize.minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(1e-3, 1e3), (None, None)]).x
 
-    every = np.ones(len(odds), dtype=bool)
-    slope, bias = fitted(every, np.array([1.0, 0.0]), (1.0, 0.0), 0.0)
+    whole = fitted(np.ones(len(odds), dtype=bool), np.array([1.0, 0.0]))
     if method == "temperature":
-        return Scaling(np.array([slope]), np.array([bias]))
-    whole = fitted(every, np.array([slope, bias]), (1.0, 1.0), _PULL)
-    scales = np.tile(whole, (int(kinds.max(initial=0)) + 1, 1))
-    for kind in range(len(scales)):
-        own = kinds == kind
-        if own.sum() >= _FEWEST:
-            scales[kind] = fitted(own, whole, (1.0, 1.0), _PULL)
+        return Scaling(whole[:1], whole[1:])
+    scales = np.tile(whole, (n_kinds, 1))
+    for kind in np.flatnonzero(np.bincount(kinds) >= _FEWEST).tolist():
+        scales[kind] = fitted(kinds == kind, whole)
     return Scaling(scales[:, 0], scales[:, 1])
 
 

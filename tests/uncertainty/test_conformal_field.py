@@ -1,0 +1,367 @@
+"""Prediction sets: the guarantee where the law is known, every estimator and target, groups, shifts, bad input."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import beta
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import make_pipeline
+
+import kernelfields
+from kernelfields import (
+    ChainCRF,
+    ConformalField,
+    FrameCRF,
+    GraphCRF,
+    KernelClassifier,
+    MultiLabelCRF,
+    SegmentCRF,
+    SequenceClassifier,
+    WindowFeatures,
+)
+from kernelfields.compat import CRF
+from kernelfields.uncertainty import control_risk
+from kernelfields.uncertainty.conformal import (
+    event_threshold,
+    least_items,
+    score_quantile,
+    wealth_against_exchangeability,
+)
+
+LINEAR = {"kernel": "linear", "prior_variance": 1.0, "random_state": 0}
+LABELS = np.array(["B-x", "I-x", "O"])
+
+
+def draw(count, seed, noise=0.8):
+    random, X, y = np.random.default_rng(seed), [], []
+    for _ in range(count):
+        numbers = random.integers(3, size=int(random.integers(2, 7)))
+        X.append(np.eye(3)[numbers] + noise * random.normal(size=(len(numbers), 3)))
+        y.append(LABELS[numbers].tolist())
+    return X, y
+
+
+@pytest.fixture(scope="module")
+def crf():
+    return ChainCRF(**LINEAR).fit(*draw(60, 0))
+
+
+# ---- thresholds
+
+
+def test_the_quantile_has_the_coverage_of_the_beta_law():
+    random = np.random.default_rng(0)
+    shares = [score_quantile(random.random(39), 0.1) for _ in range(2000)]  # uniform scores: the threshold is its share
+    rank = 36
+    assert np.mean(shares) == pytest.approx(rank / 40, abs=3 * beta(rank, 40 - rank).std() / np.sqrt(2000))
+    assert np.mean(np.array(shares) <= beta(rank, 40 - rank).ppf(0.3)) == pytest.approx(0.3, abs=0.03)
+    assert score_quantile(random.random(8), 0.1) == math.inf
+    assert least_items(0.1) == 9
+    assert score_quantile(np.arange(9.0), 0.1) == 8.0
+
+
+def test_the_risk_is_controlled_where_the_law_is_known():
+    random, risks = np.random.default_rng(1), []
+    for _ in range(2000):
+        n_items = 20
+        scores, items = random.random(60), np.repeat(np.arange(n_items), 3)
+        level = event_threshold(scores, np.full(60, 1 / 3), n_items, 0.2)
+        risks.append(level)  # a uniform score is below lambda with probability lambda
+        mean = np.bincount(items, (scores < level) / 3).sum()
+        assert (mean + 1) / (n_items + 1) <= 0.2 + 1e-9
+    assert 0.16 < np.mean(risks) <= 0.2
+    assert event_threshold(scores[:6], np.full(6, 1 / 3), 2, 0.2) == -math.inf
+    assert event_threshold(np.empty(0), np.empty(0), 20, 0.2) == math.inf
+
+
+def test_risks_of_losses_of_ones_own():
+    losses = np.array([[0.0, 0.0, 0.5], [0.0, 0.5, 0.5], [0.0, 0.0, 1.0]])
+    assert control_risk([0.1, 0.2, 0.3], losses, 0.4) == 0.2
+    assert control_risk([0.1, 0.2, 0.3], losses, 0.2) == -math.inf
+    with pytest.raises(ValueError, match=r"the loss of item 0 falls between the thresholds 0.2 and 0.3"):
+        control_risk([0.1, 0.2, 0.3], [[0.0, 0.5, 0.4]], 0.9)
+    with pytest.raises(ValueError, match="losses must lie within"):
+        control_risk([0.1, 0.2], [[0.0, 2.0]], 0.9)
+    with pytest.raises(ValueError, match="risk must lie between 0 and 1"):
+        control_risk([0.1], [[0.0]], 1.0)
+    with pytest.raises(ValueError, match="thresholds must rise"):
+        control_risk([0.2, 0.1], [[0.0, 0.1]], 0.5)
+
+
+def test_a_gambler_wins_under_a_shift_only():
+    random = np.random.default_rng(0)
+    wealth = [
+        wealth_against_exchangeability(random.normal(size=50), random.normal(size=100), random)[1] for _ in range(100)
+    ]
+    assert np.mean([path.max() >= 20 for path in wealth]) <= 0.05 + 0.03
+    assert np.mean([path[-1] for path in wealth]) == pytest.approx(1.0, abs=0.5)
+    shifted = wealth_against_exchangeability(random.normal(size=50), random.normal(1.0, size=100), random)[1]
+    assert shifted.max() > 1000
+
+
+# ---- sets
+
+
+def test_sets_of_positions_hold_the_share_that_was_promised(crf):
+    sets = ConformalField(crf, confidence_level=0.8).conformalize(*draw(400, 1))
+    X, y = draw(800, 2)
+    found = sets.coverage(X, y)
+    assert found.coverage == pytest.approx(0.8, abs=0.03)
+    held = [
+        np.mean([label in own for label, own in zip(labels, item, strict=True)])
+        for labels, item in zip(y, sets.predict_set(X), strict=True)
+    ]
+    assert np.mean(held) == pytest.approx(found.coverage)
+    assert set(found.by_label) == set(LABELS)
+    marginals, listed = crf.predict_marginals(X[:3]), sets.predict_set(X[:3])
+    (level,) = sets.thresholds_.values()
+    for rows, item in zip(marginals, listed, strict=True):
+        for row, own in zip(rows, item, strict=True):
+            assert set(own) == set(LABELS[row >= level])
+            assert list(own) == sorted(own, key=lambda label, row=row: -row[LABELS.tolist().index(label)])
+    assert sets.predict(X[:1])[0] == crf.predict(X[:1])[0]  # other questions go to the field
+
+
+def test_labellings_are_all_that_are_likely_enough(crf):
+    sets = ConformalField(crf, confidence_level=0.7, target="labellings").conformalize(*draw(300, 1))
+    X, y = draw(300, 2)
+    (level,) = sets.thresholds_.values()
+    found = sets.predict_set(X)
+    right = []
+    for x, truth, own in zip(X, y, found, strict=True):
+        ranked = crf.predict_nbest([x], 3 ** len(x))[0]
+        expected = [labels.tolist() for labels, log in ranked if -log <= level]
+        assert [labels.tolist() for labels, _ in own.labellings] == expected
+        assert not own.everything
+        right.append(truth in expected)
+    assert np.mean(right) == pytest.approx(0.7, abs=0.08)
+    assert sets.coverage(X, y).coverage == pytest.approx(np.mean(right))
+    few = (
+        ConformalField(crf, confidence_level=0.7, target="labellings", limit=2)
+        .conformalize(*draw(300, 1))
+        .predict_set(X)
+    )
+    assert any(own.everything for own in few)
+    assert all(len(own.labellings) <= 2 for own in few)
+
+
+@pytest.mark.parametrize("target", ["entities", "true_entities"])
+def test_entities_are_found_or_false_ones_kept_out(crf, target):
+    sets = ConformalField(crf, confidence_level=0.8, target=target).conformalize(*draw(400, 1))
+    X, y = draw(400, 2)
+    losses = []
+    for labels, own in zip(y, sets.predict_set(X), strict=True):
+        true = {(span.type, span.start, span.stop) for span in kernelfields.evaluation.entity_spans(labels)}
+        listed = {span[:3] for span in own.spans}
+        lost = true - listed if target == "entities" else listed - true
+        losses.append(len(lost) / max(len(true if target == "entities" else listed), 1))
+    assert np.mean(losses) <= 0.2 + 0.03
+    found = sets.coverage(X, y)
+    if target == "entities":
+        assert found.coverage == pytest.approx(1 - np.mean(losses))
+    else:
+        assert found.coverage <= 1 - np.mean(losses) + 1e-9  # what is controlled is above
+
+
+def test_groups_have_thresholds_of_their_own(crf):
+    X, y = draw(400, 1)
+    by_label = ConformalField(crf, groups="label", confidence_level=0.8).conformalize(X, y)
+    assert set(by_label.thresholds_) == set(LABELS)
+    new = draw(600, 2)
+    assert all(share > 0.75 for share in by_label.coverage(*new).by_label.values())
+    by_length = ConformalField(crf, groups="length", confidence_level=0.8).conformalize(X, y)
+    assert sorted(by_length.thresholds_) == [0, 1, 2, 3]
+    assert all(share > 0.72 for share in by_length.coverage(*new).by_length)
+    halves = ["even" if number % 2 else "odd" for number in range(400)]
+    own = ConformalField(crf, groups="given").conformalize(X, y, groups=halves)
+    assert own.n_items_ == {"even": 200, "odd": 200}
+    with pytest.warns(UserWarning, match="no calibration item belongs to new"):
+        assert own.predict_set(X[:1], groups=["new"]) == [
+            [tuple(LABELS[np.argsort(-row)]) for row in crf.predict_marginals(X[:1])[0]]
+        ]
+    with pytest.raises(ValueError, match="groups='given' needs the group of each of 1 items, got none"):
+        own.predict_set(X[:1])
+    with pytest.raises(ValueError, match="groups of items are for groups='given'"):
+        ConformalField(crf).conformalize(X, y, groups=halves)
+
+
+def graphs(count, seed):
+    X, y = draw(count, seed)
+    return [(x, np.array([[t, t + 1] for t in range(len(x) - 1)]).reshape(-1, 2)) for x in X], y
+
+
+def rows(count, seed):
+    random = np.random.default_rng(seed)
+    numbers = random.integers(3, size=count)
+    return np.eye(3)[numbers] + 0.7 * random.normal(size=(count, 3)), LABELS[numbers]
+
+
+def several(count, seed):
+    X, numbers = rows(count, seed)
+    return X, (numbers[:, None] == LABELS[:2]).astype(int)
+
+
+def plain(count, seed):
+    X, y = draw(count, seed)
+    return X, [[label[0] for label in labels] for labels in y]
+
+
+def frames(count, seed):
+    X, y = draw(count, seed)
+    table = pd.DataFrame(np.concatenate(X), columns=["a", "b", "c"])
+    table["sequence"], table["label"] = np.repeat(range(count), [len(x) for x in X]), np.concatenate(y)
+    return table, None
+
+
+def words(count, seed):
+    X, y = draw(count, seed)
+    return [[{"w": str(np.argmax(row)), "v": row[0]} for row in x] for x in X], y
+
+
+def whole(count, seed):
+    X, y = draw(count, seed)
+    return X, [labels[0] for labels in y]
+
+
+ESTIMATORS = {
+    "chain": (ChainCRF(**LINEAR), draw),
+    "pipeline": (make_pipeline(WindowFeatures(widths=(3,)), ChainCRF(**LINEAR)), draw),
+    "segments": (SegmentCRF(**LINEAR), plain),
+    "graphs": (GraphCRF(**LINEAR), graphs),
+    "several": (MultiLabelCRF(**LINEAR), several),
+    "single": (KernelClassifier(**LINEAR), rows),
+    "whole": (SequenceClassifier("linear", n_states=1, prior_variance=1.0, random_state=0), whole),
+    "compat": (CRF(c2=1.0), words),
+}
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("target", ["positions", "labellings"])
+def test_every_estimator_of_labels_has_sets(name, target, tmp_path):
+    estimator, data = ESTIMATORS[name]
+    X, y = data(40, 0)
+    sets = ConformalField(estimator, target=target, confidence_level=0.8).fit(X, y).conformalize(*data(60, 1))
+    new, truth = data(60, 2)
+    found = sets.predict_set(new)
+    assert len(found) == 60
+    assert 0.6 < sets.coverage(new, truth).coverage <= 1.0
+    if name != "compat":
+        sets.save(tmp_path / "sets")
+        again = kernelfields.load(tmp_path / "sets")
+        assert str(again.predict_set(new)) == str(found)
+        assert again.thresholds_ == sets.thresholds_
+
+
+def test_tables_have_sets():
+    table, _ = frames(40, 0)
+    sets = ConformalField(FrameCRF(ChainCRF(**LINEAR))).fit(table, None)
+    sets.conformalize(frames(60, 1)[0], list(frames(60, 1)[0]["label"]))
+    new = frames(5, 2)[0].drop(columns="label")
+    assert [len(own) for own in sets.predict_set(new)] == new.groupby("sequence").size().tolist()
+
+
+def test_cross_calibration_uses_every_item(crf):
+    X, y = draw(80, 3)
+    sets = ConformalField(ChainCRF(**LINEAR), cv="cross", confidence_level=0.8, random_state=0).fit(X, y)
+    assert sets.n_items_ == {"all": 80}
+    assert sets.coverage(*draw(300, 4)).coverage == pytest.approx(0.8, abs=0.06)
+    assert ConformalField(ChainCRF(**LINEAR), cv=3, target="labellings").fit(X, y).n_items_ == {"all": 80}
+
+
+def test_a_frozen_field_stays_fitted_in_clones(crf):
+    sets = clone(ConformalField(FrozenEstimator(crf))).conformalize(*draw(60, 1))
+    assert sets.thresholds_ == ConformalField(crf).conformalize(*draw(60, 1)).thresholds_
+
+
+def test_a_shift_is_found_with_labels_and_without(crf):
+    sets = ConformalField(crf, random_state=0).conformalize(*draw(200, 1))
+    same = sets.test_exchangeability(*draw(100, 2))
+    assert same.largest < 100
+    shifted = draw(150, 3, noise=2.5)
+    with pytest.warns(UserWarning, match="not exchangeable"):
+        assert sets.test_exchangeability(*shifted).largest > 100
+    far = [x * 0.1 for x in shifted[0]]
+    with pytest.warns(UserWarning, match="calibrate again"):
+        assert sets.test_exchangeability(far).largest > 100
+
+
+# ---- what cannot be
+
+
+def test_partly_known_labels_count_where_they_are_known(crf):
+    X, y = draw(60, 1)
+    partly = [[label if t % 2 == 0 else None for t, label in enumerate(labels)] for labels in y]
+    partly[0] = [None] * len(y[0])
+    sets = ConformalField(crf).conformalize(X, partly)
+    assert sets.n_items_ == {"all": 59}
+    for target in ("labellings", "entities"):
+        with pytest.raises(ValueError, match="needs all labels of the calibration items"):
+            ConformalField(crf, target=target).conformalize(X, partly)
+
+
+def test_items_without_positions_are_left_aside(crf):
+    X, y = draw(30, 1)
+    sets = ConformalField(crf).conformalize([*X, np.empty((0, 3))], [*y, []])
+    assert sets.n_items_ == {"all": 30}
+    assert sets.predict_set([X[0], np.empty((0, 3))])[1] == []
+
+
+def test_too_few_items_get_everything_and_the_number_that_is_needed(crf):
+    with pytest.warns(
+        UserWarning, match="a level of 0.95 needs 19 calibration items, and there are 5: sets hold everything"
+    ):
+        sets = ConformalField(crf, confidence_level=0.95).conformalize(*draw(5, 1))
+    assert {len(own) for item in sets.predict_set(draw(3, 2)[0]) for own in item} == {3}
+    with pytest.warns(UserWarning, match="sets hold everything"):
+        sets = ConformalField(crf, confidence_level=0.95, target="labellings", limit=3).conformalize(*draw(5, 1))
+    assert all(own.everything for own in sets.predict_set(draw(3, 2)[0]))
+    with pytest.warns(UserWarning, match="nothing is listed"):
+        sets = ConformalField(crf, confidence_level=0.95, target="true_entities").conformalize(*draw(5, 1))
+    assert all(own.spans == [] for own in sets.predict_set(draw(3, 2)[0]))
+    with pytest.raises(ValueError, match="positions of one sequence or graph are not exchangeable"):
+        ConformalField(crf).conformalize(*draw(1, 1))
+
+
+def test_training_items_are_refused_where_they_are_seen():
+    X, y = draw(60, 0)
+    sets = ConformalField(ChainCRF(**LINEAR)).fit(X, y)
+    with pytest.raises(ValueError, match="100% of the calibration items are equal to items of the fit"):
+        sets.conformalize(X, y)
+    more = draw(60, 1)
+    with pytest.warns(UserWarning, match="seem to be training items, 17% of them"):
+        sets.conformalize(X[:10] + more[0][:50], y[:10] + more[1][:50])
+    rbf = ChainCRF("rbf", prior_variance=1.0, rank=20, random_state=0).fit(X, y)
+    with pytest.warns(UserWarning, match="they hold the basis of the fit"):
+        ConformalField(rbf).conformalize(X, y)
+
+
+def test_bad_input(crf):
+    X, y = draw(40, 1)
+    with pytest.raises(NotFittedError, match="call fit"):
+        ConformalField(ChainCRF()).conformalize(X, y)
+    with pytest.raises(NotFittedError):
+        ConformalField(crf).predict_set(X)
+    with pytest.raises(TypeError, match="estimator must be an estimator of labels"):
+        ConformalField().fit(X, y)
+    with pytest.raises(ValueError, match="confidence_level must lie between 0 and 1"):
+        ConformalField(crf, confidence_level=90).conformalize(X, y)
+    with pytest.raises(ValueError, match="target must be one of"):
+        ConformalField(crf, target="words").conformalize(X, y)
+    with pytest.raises(ValueError, match="a labelling has many labels"):
+        ConformalField(crf, target="labellings", groups="label").conformalize(X, y)
+    with pytest.raises(ValueError, match="B-z"):
+        ConformalField(crf).conformalize(X, [["B-z"] * len(x) for x in X])
+    with pytest.raises(ValueError, match="calibration needs labels"):
+        ConformalField(crf).conformalize(X, None)
+    with pytest.raises(ValueError, match="cv must be None"):
+        ConformalField(crf, cv="folds").fit(X, y)
+    single = KernelClassifier(**LINEAR).fit(*rows(30, 0))
+    with pytest.raises(TypeError, match="is for sequences"):
+        ConformalField(single, target="entities").conformalize(*rows(30, 1))
+    loopy = GraphCRF(**LINEAR, inference="loopy").fit(*graphs(20, 0))
+    with pytest.raises(ValueError, match="needs exact inference"):
+        ConformalField(loopy, target="labellings").conformalize(*graphs(20, 1))
