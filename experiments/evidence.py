@@ -26,8 +26,8 @@ from benchmarks.shared_data import gpstruct_task, ocr_letters
 from experiments.evidence_page import AT_RANKS, RESULTS, TITLES, page
 from kernelfields import ChainCRF, EdgeCliques
 from kernelfields.kernels.stationary import RBF
+from kernelfields.posterior.evidence.settings import EvidenceSearch
 from kernelfields.selection import ChainCRFCV
-from kernelfields.uncertainty.evidence.settings import EvidenceSearch
 
 N_TRAIN = {"basenp": 150, "chunking": 50, "segmentation": 20, "japanesene": 50}
 #: gammas, prior variances of nodes and of transitions for cross-validation; the middle is where evidence begins.

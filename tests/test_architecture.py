@@ -15,7 +15,7 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 
 _LOWEST = {"numerics", "kernels", "fields", "features", "basis", "inference"}
 _BELOW_MODELS = _LOWEST | {"objective", "solvers", "engines", "formats"}
-_BELOW_ESTIMATORS = _BELOW_MODELS | {"models", "structure", "uncertainty", "family", "density", "reports", "evaluation"}
+_BELOW_ESTIMATORS = _BELOW_MODELS | {"models", "structure", "posterior", "family", "density", "reports", "evaluation"}
 
 #: The rooms each room may import from, besides itself. No room is exempt.
 MAY_IMPORT = {
@@ -33,7 +33,7 @@ MAY_IMPORT = {
     "models": _BELOW_MODELS,
     "reports": {"objective", "solvers"},
     "structure": _BELOW_MODELS | {"models", "reports"},
-    "uncertainty": _BELOW_MODELS | {"models", "reports", "evaluation"},
+    "posterior": _BELOW_MODELS | {"models"},
     "family": {"fields", "inference", "numerics"},
     "density": {"basis", "kernels", "numerics"},
     "evaluation": {"fields", "reports"},
@@ -41,6 +41,8 @@ MAY_IMPORT = {
     "annotators": _BELOW_ESTIMATORS | {"estimators"},
     "selection": _BELOW_ESTIMATORS | {"estimators"},
     "compat": _BELOW_ESTIMATORS | {"estimators"},
+    "uncertainty": _BELOW_ESTIMATORS | {"estimators"},
+    "storage": _BELOW_ESTIMATORS | {"estimators", "annotators", "uncertainty"},
     "serving": {"formats", "features", "kernels", "numerics"},
     "cli": _BELOW_ESTIMATORS | {"estimators", "selection", "serving", "the door"},
 }

@@ -12,7 +12,7 @@ from sklearn.datasets import make_moons
 
 from kernelfields import KernelClassifier, KernelClassifierCV
 from kernelfields.kernels import RBF
-from kernelfields.uncertainty.evidence.settings import EvidenceSearch
+from kernelfields.posterior.evidence.settings import EvidenceSearch
 
 plt.style.use("tableau-colorblind10")
 X, y = make_moons(120, noise=0.35, random_state=0)

@@ -32,8 +32,8 @@ _HOMES = {
     "evaluate": "kernelfields.evaluation",
     "evaluate_model": "kernelfields.evaluation",
     "compare": "kernelfields.evaluation",
-    "load": "kernelfields.models.pipelines",
-    "save": "kernelfields.models.pipelines",
+    "load": "kernelfields.storage",
+    "save": "kernelfields.storage",
     "NodeCliques": "kernelfields.fields",
     "DurationCliques": "kernelfields.fields",
     "EdgeCliques": "kernelfields.fields",
@@ -150,7 +150,6 @@ if TYPE_CHECKING:
     from kernelfields.fields.ties import LabelSymmetry
     from kernelfields.models.expectations import LabelledFeature, LabelShares
     from kernelfields.models.partial import PartialLabels
-    from kernelfields.models.pipelines import load, save
     from kernelfields.selection.field_search_cv import (
         ChainCRFCV,
         FieldSearchCV,
@@ -159,6 +158,7 @@ if TYPE_CHECKING:
         MultiLabelCRFCV,
         SegmentCRFCV,
     )
+    from kernelfields.storage.files import load, save
     from kernelfields.uncertainty.calibrated_field import CalibratedField, calibrate
     from kernelfields.uncertainty.conformal_field import ConformalField
 

@@ -11,7 +11,7 @@ from kernelfields.estimators.pruning import PrunedBy
 from kernelfields.estimators.segment_crf import SegmentCRF
 from kernelfields.estimators.sequence_classifier import SequenceClassifier
 from kernelfields.models.callbacks import Checkpoint, EarlyStopping
-from kernelfields.uncertainty.evidence.settings import EvidenceSearch
+from kernelfields.posterior.evidence.settings import EvidenceSearch
 
 __all__ = [
     "ChainCRF",

@@ -38,9 +38,9 @@ from kernelfields.models.pilot_fit import Choices
 from kernelfields.numerics.parameters import is_auto
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.term import Term
+from kernelfields.posterior.evidence.settings import EvidencePath, EvidenceSearch
 from kernelfields.solvers.loop import Iteration
 from kernelfields.structure.search import StructurePath
-from kernelfields.uncertainty.evidence.settings import EvidencePath, EvidenceSearch
 
 #: Packed data of an estimator, and how it reads them.
 Data = TypeVar("Data", bound=PackedData)

@@ -128,6 +128,14 @@ from kernelfields.numerics.threads import Workers, blas_threads
 from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.term import Term
+from kernelfields.posterior.evidence.settings import EvidencePath, resolve_search
+from kernelfields.posterior.laplace.laplace import Evidence
+from kernelfields.posterior.laplace.samples import (
+    LaplaceSamples,
+    draw_posterior,
+    label_variances,
+    resolve_uncertainty,
+)
 from kernelfields.reports.graph_pictures import LabelledGraph
 from kernelfields.reports.inspection import (
     Explanation,
@@ -137,14 +145,6 @@ from kernelfields.reports.inspection import (
 from kernelfields.reports.sequences import LabelledSequence
 from kernelfields.solvers.choice import check_solver
 from kernelfields.solvers.loop import Iteration, Solution
-from kernelfields.uncertainty.evidence.settings import EvidencePath, resolve_search
-from kernelfields.uncertainty.laplace.laplace import Evidence
-from kernelfields.uncertainty.laplace.samples import (
-    LaplaceSamples,
-    draw_posterior,
-    label_variances,
-    resolve_uncertainty,
-)
 
 if TYPE_CHECKING:
     from kernelfields.reports.progress import FitProgress
@@ -664,7 +664,7 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
             raise ValueError(
                 "optimize chooses a field afresh, and warm_start=True continues the fitted one; leave out one"
             )
-        from kernelfields.uncertainty.evidence.search import maximise_evidence
+        from kernelfields.posterior.evidence.search import maximise_evidence
 
         random = training.options.random
         chosen = maximise_evidence(training.optimize, designs, sample, random=random, announce=training.announce)
@@ -800,7 +800,7 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
             for answers in batches:
                 yield answers.asked, answers.marginals, None if group is None else answers.clique_marginals(group)
             return
-        from kernelfields.uncertainty.laplace.samples import averaged_answers
+        from kernelfields.posterior.laplace.samples import averaged_answers
 
         averaged = averaged_answers(kind, batches, self._field(), self._drawn(), Workers(self.n_jobs), group)
         yield from cast(Iterator[tuple[Data, np.ndarray, list[np.ndarray] | None]], averaged)

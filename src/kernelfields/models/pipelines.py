@@ -1,8 +1,4 @@
-"""Model files of every kind: ``save`` and ``load`` of estimators, and of pipelines that begin with words.
-
-    model = make_pipeline(TextFeatures(), ChainCRF()).fit(words, y)
-    save(model, "names.kfm")
-    load("names.kfm").predict(words)
+"""Descriptions of estimators of every kind, and of pipelines that begin with words.
 
 A pipeline is the descriptions of its transformers, which are registered in ``TRANSFORMERS`` of features/text.py, and
 the document of its last step. Nothing in it names code. A model that ``kernelfields train`` fitted to features of a
@@ -12,39 +8,15 @@ Fails: TypeError naming the step that a file of data cannot hold; ModelFileError
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any
-
 from sklearn.pipeline import Pipeline
 
 from kernelfields.features.text import TRANSFORMERS, describe_transformer, rebuild_transformer
 from kernelfields.formats.model_file import Document
 from kernelfields.formats.model_text import PIPELINE
 from kernelfields.formats.templates import trained_template
-from kernelfields.models.documents import read_document_of, write_document
-from kernelfields.models.stored import Functions, PathLike, StoredEstimator, find_kind, known_kinds
+from kernelfields.models.stored import Functions, StoredEstimator, find_kind
 
 _STEPS = "TextFeatures, OutOfFold, WindowFeatures, and a SequenceUnion of them"
-
-
-def save(model: StoredEstimator | Pipeline, path: PathLike) -> None:
-    """Write a fitted estimator, or a pipeline of transformers and one, to a file of data, atomically."""
-    if isinstance(model, Pipeline):
-        write_document(path, PIPELINE, describe_pipeline(model))
-    elif hasattr(model, "save"):
-        model.save(path)
-    else:
-        raise TypeError(f"model must be an estimator of kernelfields or a Pipeline that ends in one, got {model!r:.60}")
-
-
-def load(path: PathLike, *, callables: Functions | None = None) -> Any:
-    """Return the model of a file, whatever its kind; ``callables`` names functions of kernels that are not data.
-
-    Models of words, which are pipelines and those of ``kernelfields train`` without a template or with one, are
-    returned as a Pipeline that takes words.
-    """
-    kinds = {kind: partial(rebuild_model, kind, callables=callables) for kind in (*known_kinds(), PIPELINE)}
-    return read_document_of(path, kinds)
 
 
 def describe_pipeline(pipeline: Pipeline) -> Document:

@@ -6,7 +6,6 @@ import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from importlib import import_module
 from typing import ClassVar, Self, TypeVar
 
 from sklearn.utils.validation import check_is_fitted
@@ -21,17 +20,6 @@ Functions = Mapping[str, Callable[..., object]]
 Loaded = TypeVar("Loaded", bound="StoredEstimator")
 #: Estimators by their kinds in model files, as far as they were imported.
 _KINDS: dict[str, type[StoredEstimator]] = {}
-# Where the others are written: imported when a file names them.
-_HOMES = {
-    **dict.fromkeys(
-        ("ChainCRF", "RingCRF", "SegmentCRF", "GraphCRF", "MultiLabelCRF", "KernelClassifier", "SequenceClassifier"),
-        "kernelfields.estimators",
-    ),
-    **dict.fromkeys(("FieldClustering", "FrameCRF", "ExponentialFamilyDensity"), "kernelfields.estimators"),
-    "AnnotatedCRF": "kernelfields.annotators",
-    "ConformalField": "kernelfields.uncertainty.conformal_field",
-    "CalibratedField": "kernelfields.uncertainty.calibrated_field",
-}
 
 
 class StoredEstimator(AdvisedEstimator):
@@ -77,14 +65,12 @@ class StoredEstimator(AdvisedEstimator):
 
 
 def known_kinds() -> list[str]:
-    """Return the kinds of estimators that files may hold."""
-    return sorted({*_HOMES, *_KINDS})
+    """Return the kinds of estimators that were imported and that files may hold."""
+    return sorted(_KINDS)
 
 
 def find_kind(name: str) -> type[StoredEstimator]:
     """Return the estimator of a kind; ValueError if there is none."""
-    if name not in _KINDS and name in _HOMES:
-        import_module(_HOMES[name])
     if name not in _KINDS:
         raise ValueError(f"an estimator of the unknown kind {name!r:.60}")
     return _KINDS[name]

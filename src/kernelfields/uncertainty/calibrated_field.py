@@ -31,6 +31,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.isotonic import IsotonicRegression
 from sklearn.utils.validation import check_is_fitted
 
+from kernelfields.estimators.span_questions import SpanQuestions
 from kernelfields.evaluation.calibration import event_calibration_error, temperature_of
 from kernelfields.evaluation.entities import span_rules
 from kernelfields.evaluation.model_evaluation import asked_field
@@ -98,7 +99,7 @@ class Judged:
 
     def __init__(self, model: Any, X: Any, y: Any, scheme: str | None):
         field, batches = answering(model, X, y)
-        spans = hasattr(field, "predict_entities")
+        spans = isinstance(field, SpanQuestions)
         rules, types = span_rules(field.classes_, scheme) if spans else (None, [])
         self.n_types = len(types)
         tables, trues = [np.empty((0, len(field._label_names())))], [np.empty(0, dtype=np.int64)]

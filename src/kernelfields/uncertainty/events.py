@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kernelfields.estimators.questions import LabelQuestions
+from kernelfields.estimators.span_questions import SpanQuestions
 from kernelfields.evaluation.entities import span_rules
 from kernelfields.evaluation.model_evaluation import asked_field
 from kernelfields.fields.evidence import certain
@@ -72,7 +74,7 @@ def joined(parts: Sequence[Events]) -> Events:
 def answering(model: Any, X: Any, y: Any = None) -> tuple[Any, Iterator[Answers]]:
     """Return the field of a model, and its answers for batches of data; TypeError for what labels nothing."""
     field, X, y = asked_field(model, X, y, labelled=y is not None)
-    if not hasattr(field, "_answers") or not hasattr(field, "_label_names"):
+    if not isinstance(field, LabelQuestions):
         raise TypeError(f"prediction sets are those of an estimator of labels, got {type(field).__name__}")
     return field, field._answers(X, y)
 
@@ -80,7 +82,7 @@ def answering(model: Any, X: Any, y: Any = None) -> tuple[Any, Iterator[Answers]
 def kind_names(field: Any, target: str, scheme: str | None) -> list:
     """Return the names of the labels of a field, or of the types of its entities."""
     if target in (ENTITIES, TRUE_ENTITIES):
-        if not hasattr(field, "predict_entities"):
+        if not isinstance(field, SpanQuestions):
             raise TypeError(f"target={target!r} is for sequences, and {type(field).__name__} labels none")
         return span_rules(field.classes_, scheme)[1]
     return [plain_label(label) for label in field._label_names()]

@@ -7,7 +7,7 @@ from kernelfields.basis.subspace import PivotSubspace
 from kernelfields.kernels.dot_product import Polynomial
 from kernelfields.kernels.stationary import RBF
 from kernelfields.objective.term import Term
-from kernelfields.uncertainty.evidence.problem import cut_design, moved_subspace
+from kernelfields.posterior.evidence.problem import cut_design, moved_subspace
 from tests.samples import chain_sample, designs_on, random_chains
 
 

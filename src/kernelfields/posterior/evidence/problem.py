@@ -39,8 +39,8 @@ from kernelfields.objective.curvature import trace_slopes, works_in_blocks
 from kernelfields.objective.designs.design import FeatureOrigin, LocalDesign, left_outside
 from kernelfields.objective.posterior import LogPosterior
 from kernelfields.objective.term import Term
-from kernelfields.uncertainty.evidence.settings import EvidenceSearch
-from kernelfields.uncertainty.laplace.laplace import SEARCHED_MODE, Laplace, mode_of
+from kernelfields.posterior.evidence.settings import EvidenceSearch
+from kernelfields.posterior.laplace.laplace import SEARCHED_MODE, Laplace, mode_of
 
 STEP = 1e-4
 #: Up to this many coefficients Hessians are spelled out where blocks of directions make them cheap.

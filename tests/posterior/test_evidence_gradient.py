@@ -14,8 +14,7 @@ from kernelfields.inference.choice import FamilySpec
 from kernelfields.kernels import Columns
 from kernelfields.kernels.dot_product import Polynomial
 from kernelfields.kernels.stationary import RBF, Matern
-from kernelfields.solvers.loop import minimize
-from kernelfields.uncertainty.evidence.problem import (
+from kernelfields.posterior.evidence.problem import (
     EvidenceProblem,
     KnownMode,
     _carried,
@@ -25,8 +24,9 @@ from kernelfields.uncertainty.evidence.problem import (
     widths_of,
     with_parameters,
 )
-from kernelfields.uncertainty.evidence.settings import EvidenceSearch
-from kernelfields.uncertainty.laplace.laplace import EXACT_MODE, GuidedNewton
+from kernelfields.posterior.evidence.settings import EvidenceSearch
+from kernelfields.posterior.laplace.laplace import EXACT_MODE, GuidedNewton
+from kernelfields.solvers.loop import minimize
 from tests.samples import designs_on
 
 PRECISE = {"tol": 1e-12, "dtype": np.dtype("float64")}

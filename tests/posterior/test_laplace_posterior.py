@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel
 from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, NodeCliques, OrderCliques
 from kernelfields.kernels import Columns
 from kernelfields.kernels.stationary import RBF
-from kernelfields.uncertainty.laplace import samples
+from kernelfields.posterior.laplace import samples
 from tests.samples import labelled_sequences
 
 EXACT = {"rank": None, "basis": "all", "random_state": 0, "dtype": "float64"}

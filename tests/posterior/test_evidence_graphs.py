@@ -7,7 +7,7 @@ from sklearn.base import clone
 from kernelfields import ChainCRF, GraphCRF
 from kernelfields.fields import grid_edges
 from kernelfields.kernels.stationary import RBF
-from kernelfields.uncertainty.evidence.settings import EvidenceSearch
+from kernelfields.posterior.evidence.settings import EvidenceSearch
 
 SHORT = EvidenceSearch(restarts=0, max_evaluations=12)
 

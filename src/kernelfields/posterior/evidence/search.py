@@ -35,7 +35,7 @@ from kernelfields.numerics.threads import blas_threads
 from kernelfields.objective.curvature import works_in_blocks
 from kernelfields.objective.designs.design import Design, LocalDesign
 from kernelfields.objective.posterior import LogPosterior
-from kernelfields.uncertainty.evidence.problem import (
+from kernelfields.posterior.evidence.problem import (
     VARIANCE,
     EvidenceProblem,
     FieldParameter,
@@ -45,8 +45,8 @@ from kernelfields.uncertainty.evidence.problem import (
     variances_of,
     widths_of,
 )
-from kernelfields.uncertainty.evidence.settings import EvidencePath, EvidenceSearch, EvidenceStep
-from kernelfields.uncertainty.laplace.laplace import Evidence, refuse_without_curvature
+from kernelfields.posterior.evidence.settings import EvidencePath, EvidenceSearch, EvidenceStep
+from kernelfields.posterior.laplace.laplace import Evidence, refuse_without_curvature
 
 # The first step changes no parameter by more than this factor's logarithm.
 _FIRST_REACH = 2.0

@@ -46,7 +46,7 @@ from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.design import Design, LocalDesign
 from kernelfields.objective.posterior import LogPosterior
 from kernelfields.objective.term import Data, Term, shared_features
-from kernelfields.uncertainty.laplace.laplace import Evidence, Laplace, mode_of, refuse_without_curvature
+from kernelfields.posterior.laplace.laplace import Evidence, Laplace, mode_of, refuse_without_curvature
 
 # Draws whose objective is compared with the prediction of the Gaussian.
 _CHECKED_DRAWS = 10

@@ -14,10 +14,10 @@ from sklearn.gaussian_process.kernels import ConstantKernel
 from kernelfields import ChainCRF, KernelClassifier
 from kernelfields.kernels import Columns
 from kernelfields.kernels.stationary import RBF
-from kernelfields.uncertainty.evidence import problem as evidence_problem
-from kernelfields.uncertainty.evidence import search as evidence_search
-from kernelfields.uncertainty.evidence.settings import EvidenceSearch
-from kernelfields.uncertainty.laplace.laplace import Laplace
+from kernelfields.posterior.evidence import problem as evidence_problem
+from kernelfields.posterior.evidence import search as evidence_search
+from kernelfields.posterior.evidence.settings import EvidenceSearch
+from kernelfields.posterior.laplace.laplace import Laplace
 from tests.samples import labelled_sequences
 
 SHORT = EvidenceSearch(restarts=0, max_evaluations=12)

@@ -6,7 +6,7 @@ from sklearn.datasets import load_iris, make_moons
 
 from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF
 from kernelfields.kernels.stationary import RBF
-from kernelfields.uncertainty.laplace.samples import probit_marginals, resolve_uncertainty
+from kernelfields.posterior.laplace.samples import probit_marginals, resolve_uncertainty
 from tests.samples import labelled_instances, labelled_sequences
 
 

@@ -7,8 +7,8 @@ from small_laplace_fields import chain_posterior, derivative, mode, single_likel
 from kernelfields.objective.curvature import likelihood_hessian
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.posterior import LogPosterior
-from kernelfields.uncertainty.laplace import laplace as laplace_module
-from kernelfields.uncertainty.laplace.laplace import GuidedNewton, Laplace, mode_of
+from kernelfields.posterior.laplace import laplace as laplace_module
+from kernelfields.posterior.laplace.laplace import GuidedNewton, Laplace, mode_of
 from tests.samples import design_of
 
 

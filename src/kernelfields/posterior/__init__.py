@@ -1,0 +1,1 @@
+"""The posterior around a fit: its Laplace approximation, and the evidence of parameters."""
