@@ -46,6 +46,10 @@ def reason_for(feature: str, subject: str) -> str:
     return REASONS.get((feature, subject), "")
 
 
+# ---- spans and sets
+_enter(("predict_entities",), (*_ROWS, *_GRAPHS, *_WHOLE), "there are no spans where labels have no order")
+_enter(("predict_entities", "ConformalField", "calibrate"), (*_DENSITY, *_CLUSTERS), "there are no labels")
+
 # ---- trees
 _enter(("kernel='forest'",), (*_DENSITY, *_CLUSTERS), "trees are grown on labels, and there are none")
 _enter(("kernel='forest'",), _ANNOTATED, "trees are grown on known labels, and those of annotators may be wrong")

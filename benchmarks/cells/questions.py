@@ -12,7 +12,7 @@ from scipy.special import entr
 from benchmarks.cells.features import feature
 from benchmarks.cells.subjects import Clusters, Compat, Frames, Points, SequenceClusters, Subject
 from benchmarks.cells.verdicts import Inexpressible, check, close, same
-from kernelfields import evaluate_model
+from kernelfields import ConformalField, calibrate, evaluate_model
 from kernelfields.evaluation import feature_importance, fit_temperature
 from kernelfields.reports.report import report_page
 
@@ -71,6 +71,48 @@ def nbest(s: Subject) -> None:
         close([log for _, log in ranked], [log for _, log in expected], words="log-probabilities")
         for (labels, _), (numbers, _) in zip(ranked, expected, strict=True):
             same(s.numbers(np.atleast_1d(np.asarray(labels)).tolist()), numbers.tolist())
+
+
+@feature(_QUESTIONS, "predict_entities")
+def entities(s: Subject) -> None:
+    """Compare the probabilities of runs of one label, and of their alternatives."""
+    for item, found in zip(s.new, s.model.predict_entities(s.X_new, least=1e-9), strict=True):
+        law = s.law(s.model, item)
+        check(bool(found), "no runs of labels")
+        for entity in [other for one in found for other in (one, *one.alternatives)]:
+            inside, number = slice(entity.begin, entity.end), s.classes.index(entity.label)
+            whole = (law.labellings[:, inside] == number).all(axis=1)
+            for beside in (entity.begin - 1, entity.end):
+                whole &= law.labellings[:, beside] != number if 0 <= beside < len(item.x) else True
+            close(entity.probability, law.chances[whole].sum(), words="probability of a run")
+
+
+@feature(_QUESTIONS, "ConformalField")
+def conformal_sets(s: Subject) -> None:
+    """Compare sets of labels with the marginals above the threshold, and sets of labellings with the best ones."""
+    for target in ("positions", "labellings") if s.exact else ("positions",):
+        sets = ConformalField(s.model, confidence_level=0.6, target=target)
+        sets.conformalize(s.X_new, s.truth(s.new))
+        (level,) = sets.thresholds_.values()
+        for item, own in zip(s.new, sets.predict_set(s.X_new), strict=True):
+            law = s.law(s.model, item)
+            if target == "labellings":
+                expected = int((law.logs >= -level - 1e-9).sum())
+                same([len(own.labellings)], [expected], "labellings in a set")
+                continue
+            listed = [own] if isinstance(own, tuple) else own
+            for labels, row in zip(listed, law.marginals(), strict=True):
+                same(sorted(s.numbers(labels)), np.flatnonzero(row >= level - 1e-9).tolist(), "labels in a set")
+
+
+@feature(_QUESTIONS, "calibrate")
+def calibrated(s: Subject) -> None:
+    """Compare calibrated marginals with powers of the marginals."""
+    model = calibrate(s.model, s.X_new, s.truth(s.new))
+    (slope,) = model.maps_["positions"].slopes
+    for table, item in zip(s.marginals(model), s.new, strict=True):
+        powers = s.law(s.model, item).marginals() ** slope
+        close(table, powers / powers.sum(axis=1, keepdims=True), 1e-6, "calibrated marginals")
 
 
 @feature(_QUESTIONS, "sample")

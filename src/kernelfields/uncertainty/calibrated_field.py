@@ -20,7 +20,7 @@ for items of which no label is known.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -31,6 +31,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.isotonic import IsotonicRegression
 from sklearn.utils.validation import check_is_fitted
 
+from kernelfields.estimators.frame_crf import FrameCRF
 from kernelfields.estimators.span_questions import SpanQuestions
 from kernelfields.evaluation.calibration import event_calibration_error, temperature_of
 from kernelfields.evaluation.entities import span_rules
@@ -194,7 +195,12 @@ class CalibratedField(StoredEstimator):
     def predict_marginals(self, X: Any, **settings: Any) -> Any:
         """Return calibrated marginals, in the form of the estimator's."""
         check_is_fitted(self, "maps_")
-        return _mapped(self.estimator_.predict_marginals(X, **settings), self.maps_[POSITIONS].rows)
+        model, rows = self.estimator_, self.maps_[POSITIONS].rows
+        if not isinstance(model, FrameCRF):
+            return _mapped(model.predict_marginals(X, **settings), rows)
+        field, inputs, _ = asked_field(model, X, None, labelled=False)
+        tables = _mapped(field.predict_marginals(inputs, **settings), rows)
+        return model.sequences(X).columns(tables, model.classes_)
 
     def predict_proba(self, X: Any, **settings: Any) -> Any:
         """Return calibrated probabilities of single labels, (n, L)."""
@@ -306,11 +312,13 @@ def _mapped(marginals: Any, rows: Any) -> Any:
         return _mapped(marginals[0], rows), *marginals[1:]
     if isinstance(marginals, np.ndarray) and marginals.ndim == 2:
         return rows(marginals)
-    if isinstance(marginals, Sequence | np.ndarray):
-        return [rows(np.asarray(own)) for own in marginals]
-    raise TypeError(
-        f"calibrated marginals are arrays, and these are {type(marginals).__name__}: use those of estimator_"
-    )
+    if len(marginals) and len(marginals[0]) and isinstance(marginals[0][0], Mapping):  # those of compat.CRF
+        tables = [rows(np.array([[*row.values()] for row in own])) for own in marginals]
+        return [
+            [dict(zip(row, mapped, strict=True)) for row, mapped in zip(own, table.tolist(), strict=True)]
+            for own, table in zip(marginals, tables, strict=True)
+        ]
+    return [rows(np.asarray(own)) for own in marginals]
 
 
 def _log_odds(chances: np.ndarray) -> np.ndarray:

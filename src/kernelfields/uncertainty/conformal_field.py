@@ -75,6 +75,8 @@ from kernelfields.uncertainty.events import (
     kind_names,
 )
 
+# Scores that two roads lead to agree this closely: one at the threshold is in the set by either.
+_ROUNDING = 1e-9
 #: Quarters of the lengths of calibration items.
 _QUARTERS = 4
 _ALL: Hashable = "all"
@@ -369,7 +371,7 @@ class ConformalField(StoredEstimator):
 
     def _labelling_sets(self, field: Any, answers: Answers, given: Sequence | None) -> list[LabellingSet]:
         refuse_approximate(answers.family, "a set of labellings")
-        levels = self._levels(np.diff(answers.family.offsets), given).tolist()
+        levels = (self._levels(np.diff(answers.family.offsets), given) + _ROUNDING).tolist()
         count, more = 1, True
         while more:
             ranked, scores = answers.n_best(count)
@@ -405,7 +407,7 @@ class ConformalField(StoredEstimator):
         if self.target == TRUE_ENTITIES:
             kept, every = -found.probabilities < levels, np.zeros_like(every)
         else:
-            kept = found.probabilities >= levels
+            kept = found.probabilities >= levels - _ROUNDING
         sets: list[list] = [[] for _ in every]
         columns = (column[kept].tolist() for column in (items, *found))
         for item, start, stop, number, chance in zip(*columns, strict=True):
