@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
+from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
 from kernelfields.evaluation.evaluation import Evaluation, evaluate
@@ -91,8 +92,9 @@ def asked_field(model: object, X: object, y: object, *, labelled: bool = True) -
     """
     if isinstance(model, Pipeline):
         return asked_field(model[-1], model[:-1].transform(X) if len(model) > 1 else X, y, labelled=labelled)
-    if (best := getattr(model, "best_estimator_", None)) is not None:
-        return asked_field(best, X, y, labelled=labelled)
+    inner = model.estimator if isinstance(model, FrozenEstimator) else getattr(model, "best_estimator_", None)
+    if inner is not None:
+        return asked_field(inner, X, y, labelled=labelled)
     ask = getattr(model, "_asked_field", None)
     return (model, X, y) if ask is None else ask(X, y, labelled)
 
