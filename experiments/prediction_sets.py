@@ -27,6 +27,7 @@ from experiments.pictures import curves_plot
 from experiments.result_pages import ResultPage
 from experiments.streams import occupancy
 from kernelfields import ChainCRF, KernelClassifier, MultiLabelCRF, NodeCliques, TextFeatures
+from kernelfields.evaluation.model_evaluation import opened
 from kernelfields.uncertainty.conformal import event_threshold, score_quantile
 from kernelfields.uncertainty.events import ENTITIES, LABELLINGS, POSITIONS, find_events
 
@@ -134,6 +135,7 @@ class Pool:
         self.events, self.names = find_events(model, X, y, target, "auto", False)
         self.target, self.n_items = target, len(self.events.lengths)
         if target == POSITIONS:
+            model, X = opened(model, X)
             tables = model.predict_proba(X) if isinstance(model, KernelClassifier) else model.predict_marginals(X)
             self.table = np.concatenate([np.atleast_2d(own) for own in tables])
             self.item = np.repeat(np.arange(self.n_items), self.events.lengths)

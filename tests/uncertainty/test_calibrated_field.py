@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
 
 import kernelfields
-from kernelfields import CalibratedField, ChainCRF, KernelClassifier, MultiLabelCRF, calibrate
+from kernelfields import CalibratedField, ChainCRF, KernelClassifier, MultiLabelCRF, WindowFeatures, calibrate
+from kernelfields.compat import CRF
 from kernelfields.evaluation import fit_temperature
 from kernelfields.evaluation.calibration import event_calibration_error
 from kernelfields.uncertainty.calibrated_field import Scaling, Steps
@@ -75,6 +77,17 @@ def test_single_and_several_labels(method):
     several = MultiLabelCRF(prior_variance=1e4, **LINEAR).fit(X[:30], Y[:30])
     both = calibrate(several, X[30:300], Y[30:300], method=method)
     assert both.reliability(X[300:], Y[300:]).rows[0][3] < 0.08
+
+
+def test_pipelines_tables_and_other_faces(crf):
+    X, y = draw(80, 1)
+    inside = make_pipeline(WindowFeatures(widths=(3,)), ChainCRF(prior_variance=1.0, **LINEAR)).fit(*draw(30, 0))
+    calibrated = calibrate(inside, X, y)
+    np.testing.assert_allclose(calibrated.predict_marginals(X[:1])[0].sum(axis=1), 1.0)
+    assert len(calibrated.predict_entities(X[:2])) == len(calibrated.predict_nbest(X[:2], 2)) == 2
+    words = [[{"w": str(np.argmax(row))} for row in x] for x in X]
+    face = calibrate(CRF(c2=1.0).fit(words[:40], y[:40]), words[40:], y[40:])
+    assert sum(face.predict_marginals(words[:1])[0][0].values()) == pytest.approx(1.0)
 
 
 def test_maps_keep_zeros_and_rise():

@@ -90,13 +90,17 @@ def asked_field(model: object, X: object, y: object, *, labelled: bool = True) -
 
     Where X is a table with a column of labels, that takes the place of a missing y unless ``labelled`` is False.
     """
-    if isinstance(model, Pipeline):
-        return asked_field(model[-1], model[:-1].transform(X) if len(model) > 1 else X, y, labelled=labelled)
-    inner = model.estimator if isinstance(model, FrozenEstimator) else getattr(model, "best_estimator_", None)
-    if inner is not None:
-        return asked_field(inner, X, y, labelled=labelled)
+    model, X = opened(model, X)
     ask = getattr(model, "_asked_field", None)
     return (model, X, y) if ask is None else ask(X, y, labelled)
+
+
+def opened(model: object, X: object) -> tuple[Any, Any]:
+    """Return the estimator inside pipelines, searches and frozen estimators, and inputs as it takes them."""
+    if isinstance(model, Pipeline):
+        return opened(model[-1], model[:-1].transform(X) if len(model) > 1 else X)
+    inner = model.estimator if isinstance(model, FrozenEstimator) else getattr(model, "best_estimator_", None)
+    return (model, X) if inner is None else opened(inner, X)
 
 
 def evaluate_known(

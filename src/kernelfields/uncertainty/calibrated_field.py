@@ -35,7 +35,7 @@ from kernelfields.estimators.frame_crf import FrameCRF
 from kernelfields.estimators.span_questions import SpanQuestions
 from kernelfields.evaluation.calibration import event_calibration_error, temperature_of
 from kernelfields.evaluation.entities import span_rules
-from kernelfields.evaluation.model_evaluation import asked_field
+from kernelfields.evaluation.model_evaluation import asked_field, opened
 from kernelfields.fields.evidence import certain
 from kernelfields.fields.spans import spans_of
 from kernelfields.formats.model_file import Document
@@ -195,7 +195,7 @@ class CalibratedField(StoredEstimator):
     def predict_marginals(self, X: Any, **settings: Any) -> Any:
         """Return calibrated marginals, in the form of the estimator's."""
         check_is_fitted(self, "maps_")
-        model, rows = self.estimator_, self.maps_[POSITIONS].rows
+        (model, X), rows = opened(self.estimator_, X), self.maps_[POSITIONS].rows
         if not isinstance(model, FrameCRF):
             return _mapped(model.predict_marginals(X, **settings), rows)
         field, inputs, _ = asked_field(model, X, None, labelled=False)
@@ -205,15 +205,16 @@ class CalibratedField(StoredEstimator):
     def predict_proba(self, X: Any, **settings: Any) -> Any:
         """Return calibrated probabilities of single labels, (n, L)."""
         check_is_fitted(self, "maps_")
-        return self.maps_[POSITIONS].rows(self.estimator_.predict_proba(X, **settings))
+        model, X = opened(self.estimator_, X)
+        return self.maps_[POSITIONS].rows(model.predict_proba(X, **settings))
 
     def predict_entities(self, X: Any, **settings: Any) -> list[list]:
         """Return entities with calibrated probabilities, their alternatives included."""
         check_is_fitted(self, "maps_")
         settings = {"scheme": self.scheme} | settings
-        found = self.estimator_.predict_entities(X, **settings)
-        classes = asked_field(self.estimator_, X, None, labelled=False)[0].classes_
-        types, ways = span_rules(classes, settings["scheme"])[1], self._map_of(ENTITIES)
+        model, X = opened(self.estimator_, X)
+        found, ways = model.predict_entities(X, **settings), self._map_of(ENTITIES)
+        types = span_rules(np.asarray(model.classes_), settings["scheme"])[1]
 
         def mapped(entity: Any) -> Any:
             kind = np.array([types.index(entity.label)])
@@ -226,7 +227,8 @@ class CalibratedField(StoredEstimator):
         """Return the k best labellings with the logarithms of calibrated probabilities."""
         check_is_fitted(self, "maps_")
         ways, found = self._map_of(LABELLINGS), []
-        for ranked in self.estimator_.predict_nbest(X, k, **settings):
+        model, X = opened(self.estimator_, X)
+        for ranked in model.predict_nbest(X, k, **settings):
             chances = np.exp(np.array([log for _, log in ranked]))
             with np.errstate(divide="ignore"):
                 logs = np.log(ways.events(chances, np.zeros(len(chances), dtype=np.int64)))
