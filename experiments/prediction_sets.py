@@ -186,8 +186,10 @@ def run(name: str, n_splits: int) -> list[dict]:
             row["coverages"] = [own["coverage"] for own in found]
             row["worst_quarter"] = float(np.min(np.mean([own["quarters"] for own in found], axis=0)))
             if target != LABELLINGS:
-                by_label = np.nanmean([own["labels"] for own in found], axis=0)
-                row["worst_label"] = [str(pool.names[int(np.nanargmin(by_label))]), float(np.nanmin(by_label))]
+                shares = np.array([own["labels"] for own in found])
+                by_label = np.nanmean(shares[:, ~np.isnan(shares).all(axis=0)], axis=0)
+                names = np.array(pool.names)[~np.isnan(shares).all(axis=0)]
+                row["worst_label"] = [str(names[by_label.argmin()]), float(by_label.min())]
             if target == POSITIONS:
                 row["size"] = float(np.mean([own["size"] for own in found]))
                 row["size_alone"] = float(np.mean([twin.split(calibrated, level)["size"] for calibrated in splits]))
