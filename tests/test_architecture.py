@@ -44,7 +44,8 @@ MAY_IMPORT = {
     "uncertainty": _BELOW_ESTIMATORS | {"estimators"},
     "storage": _BELOW_ESTIMATORS | {"estimators", "annotators", "uncertainty"},
     "serving": {"formats", "features", "kernels", "numerics"},
-    "cli": _BELOW_ESTIMATORS | {"estimators", "selection", "serving", "the door"},
+    "page": _BELOW_ESTIMATORS | {"estimators"},
+    "cli": _BELOW_ESTIMATORS | {"estimators", "selection", "serving", "page", "the door"},
 }
 #: Packages that may be imported below some folders, or in some files, only.
 GUESTS = {
@@ -57,6 +58,8 @@ GUESTS = {
     "matplotlib": ("reports",),
     "jinja2": ("reports",),
     "typer": ("cli",),
+    "starlette": ("page",),
+    "uvicorn": ("page",),
     "narwhals": ("features/frames.py",),
     "onnx": ("serving",),
     "onnxruntime": (),

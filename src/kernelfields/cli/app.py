@@ -14,6 +14,7 @@ from kernelfields.cli.checkout_scripts import PASSED_ON, bench, reproduce
 from kernelfields.cli.convert import convert, export
 from kernelfields.cli.evaluate import evaluate
 from kernelfields.cli.inspect import certify, inspect
+from kernelfields.cli.label import label
 from kernelfields.cli.messages import CommandGroup
 from kernelfields.cli.predict import predict
 from kernelfields.cli.train import train
@@ -26,7 +27,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (train, predict, evaluate, inspect, certify, convert, export):
+for command in (train, predict, evaluate, inspect, certify, convert, export, label):
     app.command()(command)
 for script in (reproduce, bench):
     app.command(context_settings=PASSED_ON)(script)

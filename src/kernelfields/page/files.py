@@ -1,0 +1,113 @@
+"""Files that are labelled on the page: their items, what is shown of each position, and how labels are written back.
+
+Column files have words, CSV files numbers; the column of labels may be there or not, and unknown labels are written as
+the mark says. The file is replaced when its labels are saved, all at once, and nothing else in it changes.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from kernelfields.formats import ColumnFile, SequenceFile, SequenceFileError, format_of, read_sequences
+from kernelfields.formats.column_files import write_columns
+from kernelfields.formats.text_files import write_whole
+
+#: How unknown labels are written unless told otherwise, and what stands between labels of which one is right.
+UNKNOWN, BETWEEN = "?", "|"
+
+
+@dataclass(frozen=True, eq=False)
+class LabelFile:
+    """A file that was read: ``X`` and ``y`` as estimators take them, words or columns to show."""
+
+    path: Path
+    read: SequenceFile
+    content: bytes
+    words: list | None
+    columns: list[str] | None
+    labelled: bool
+
+    @classmethod
+    def open(cls, path: str, **options: Any) -> LabelFile:
+        """Read a file of words or numbers, with labels or without."""
+        place = Path(path)
+        content = place.read_bytes()
+        settings: dict[str, Any] = {"unknown_label": UNKNOWN, "label_sets": BETWEEN, "labels_required": False}
+        settings |= options
+        if "label" not in settings and settings.get("format", format_of(path)) == "columns" and _one_column(content):
+            settings["label"] = None  # words alone
+        read = read_sequences(path, **settings)
+        words = [list(own) for own in read.words if own is not None] or None
+        columns = None
+        if words is None:
+            width = read.X[0].shape[1] if hasattr(read.X[0], "shape") else 0
+            if not width:
+                raise SequenceFileError(f"{path} has neither words nor columns of numbers to show")
+            columns = [str(name) for name in read.reading.get("features") or range(width)]
+        if not isinstance(read, ColumnFile) and read.format != "csv":
+            raise SequenceFileError(f"{path} is of format {read.format}: the page labels column files and CSV")
+        return cls(place, read, content, words, columns, read.y is not None)
+
+    def written(self, labels: Sequence[Sequence[object]]) -> bytes:
+        """Return the content with labels, None where nothing is known, sets of which one is right."""
+        texts = [[_text(entry) for entry in own] for own in labels]
+        return self._columns(texts) if isinstance(self.read, ColumnFile) else self._table(texts)
+
+    def save(self, content: bytes) -> None:
+        """Replace the file, all at once."""
+        write_whole({str(self.path): content})
+
+    def _columns(self, texts: list[list[str]]) -> bytes:
+        file = self.read
+        assert isinstance(file, ColumnFile)
+        sequences = []
+        for sequence, own in zip(file.sequences, texts, strict=True):
+            column = file.reading["label"] if self.labelled else len(sequence.rows[0])
+            rows = [[*row[:column], text, *row[column + 1 :]] for row, text in zip(sequence.rows, own, strict=True)]
+            sequences.append(replace(sequence, rows=rows))
+        draft = self.path.with_name(self.path.name + ".labels-draft")
+        try:
+            write_columns(str(draft), sequences)
+            return draft.read_bytes()
+        finally:
+            draft.unlink(missing_ok=True)
+
+    def _table(self, texts: list[list[str]]) -> bytes:
+        reading = self.read.reading
+        text = self.content.decode("utf-8-sig")
+        delimiter = reading.get("delimiter") or ","
+        rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
+        header, body = rows[0], [row for row in rows[1:] if row]
+        name = reading.get("label") or "label"
+        column = header.index(name) if name in header else len(header)
+        by_sequence: dict[str, list[list[str]]] = {}
+        place = header.index(reading["sequence"])
+        for row in body:
+            by_sequence.setdefault(row[place], []).append(row)
+        for own, cells in zip(by_sequence.values(), texts, strict=True):
+            for row, cell in zip(own, cells, strict=True):
+                row[column : column + 1] = [cell]
+        out = io.StringIO()
+        writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
+        writer.writerow(header if name in header else [*header, name])
+        writer.writerows(body)
+        return out.getvalue().encode()
+
+
+def _one_column(content: bytes) -> bool:
+    """Whether the first line that is not empty holds one cell."""
+    return next((len(line.split()) == 1 for line in content.splitlines() if line.strip()), False)
+
+
+def _text(entry: object) -> str:
+    """Return what is known of a label as a cell."""
+    if entry is None:
+        return UNKNOWN
+    if isinstance(entry, set | frozenset):
+        return BETWEEN.join(sorted(map(str, entry)))
+    return str(entry)

@@ -1,0 +1,477 @@
+"""Labelling of items with a field beside: what is known, what the field fills in given that, what to do next.
+
+Labels that are known, given or fixed now, are evidence: the rest of an item is decoded given them, exactly, before any
+refit. Every change is an action of the journal; undoing is an action too. Items have versions, so that two pages on one
+labelling cannot overwrite each other: a change that was made from an older version is refused.
+
+A random sample of the items is set aside: it is labelled as all others, never fitted to, and judges each refit. A refit
+runs beside the labelling, from the last estimate, and takes the place of the old model unless the sample likes it less.
+
+Cost of an answer: inference for one item. Fails: ValueError in one sentence for what the page must not do.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import check_is_fitted
+
+from kernelfields.estimators import ChainCRF
+from kernelfields.estimators.span_questions import SpanQuestions
+from kernelfields.evaluation.entities import find_entities
+from kernelfields.evaluation.model_evaluation import opened
+from kernelfields.features.text import TextFeatures
+from kernelfields.fields.evidence import is_partial, single_labels
+from kernelfields.fields.reading import plain_label
+from kernelfields.models.partial import PartialLabels
+from kernelfields.page.files import LabelFile
+from kernelfields.page.journal import Action, Journal, JournalError
+
+#: Labels of which one is right at a position; None where nothing is known.
+Known = frozenset | None
+ORDERS = ("doubtful", "suspicious", "random", "given")
+# The most positions of an answer, the likeliest labels of each, and the labellings to pick from.
+_WINDOW, _SHOWN, _BEST = 2000, 9, 5
+#: Share and most items of the sample that judges refits.
+_ASIDE, _MOST_ASIDE = 0.1, 100
+_ITEMS_AT_ONCE = 256
+
+
+class Conflict(ValueError):
+    """A change that was made from an older version of an item."""
+
+
+class Labelling:
+    """Items, what is known of their labels, and a field that fills in the rest.
+
+    Parameters
+    ----------
+    X : items, as the estimator takes them
+    y : what is known of their labels, None for nothing: labels, None, sets of which one is right
+    estimator : an estimator of sequences, fitted or not, or a pipeline; None for a ChainCRF with defaults
+    classes : the labels there are; None for those of the estimator and of y
+    words : what to show of each position; None to draw the columns of X
+    columns : names of columns
+    file : the file the items come from, which is written when they are saved
+    journal : where actions are kept; None for no journal
+    """
+
+    def __init__(
+        self,
+        X: Sequence,
+        y: Sequence | None = None,
+        estimator: Any = None,
+        *,
+        classes: Sequence | None = None,
+        words: Sequence | None = None,
+        columns: Sequence[str] | None = None,
+        file: LabelFile | None = None,
+        journal: str | Path | None = None,
+        random_state: int = 0,
+    ):
+        self.X, self.words, self.columns, self.file = X, words, columns, file
+        self.lengths = [len(own) if words is not None else np.shape(own)[0] for own in (X if words is None else words)]
+        self.model = _fitted_or_none(estimator)
+        self._unfitted = estimator if estimator is not None else _usual(words is not None)
+        self.given = _known_labels(y, self.lengths)
+        named = {label for own in self.given for entry in own if entry is not None for label in entry}
+        of_model = [] if self.model is None else np.asarray(opened_classes(self.model)).tolist()
+        self.classes = _labels(list(classes or []), of_model, named)
+        self.known: list[list[Known]] = [list(own) for own in self.given]
+        self.versions = [0] * len(self.lengths)
+        self._done: list[tuple[int, list[tuple[int, Known]]]] = []
+        self._lock = threading.RLock()
+        self._answers: dict[int, tuple[int, Any, np.ndarray, np.ndarray]] = {}
+        random = np.random.default_rng(random_state)
+        self.order = random.permutation(len(self.lengths))
+        n_aside = min(_MOST_ASIDE, int(_ASIDE * len(self.lengths)))
+        self.aside = frozenset(self.order[:n_aside].tolist())
+        self._doubts: np.ndarray | None = None
+        self.curve: list[dict[str, float | None]] = []
+        self.status = ""
+        self._refitting: threading.Thread | None = None
+        self.journal = Journal(None if journal is None else Path(journal), b"" if file is None else file.content)
+        for action in self.journal.actions:
+            self._replay(action)
+
+    # ---- changes
+
+    def _replay(self, action: Action) -> None:
+        if not 0 <= action.item < len(self.lengths):
+            raise JournalError(f"the journal names item {action.item}, and there are {len(self.lengths)}")
+        self._apply(action.item, self._checked(action.item, action.changes))
+
+    def _checked(self, item: int, changes: Sequence[tuple[int, list | None]]) -> list[tuple[int, Known]]:
+        checked: list[tuple[int, Known]] = []
+        for position, labels in changes:
+            if not isinstance(position, int) or isinstance(position, bool) or not 0 <= position < self.lengths[item]:
+                raise ValueError(f"item {item} has {self.lengths[item]} positions, and no position {position!r:.40}")
+            if labels is not None and not (isinstance(labels, list) and labels and all(map(_is_label, labels))):
+                raise ValueError("labels of a position must be a list of labels, or null to forget them")
+            checked.append((position, None if labels is None else frozenset(labels)))
+        return checked
+
+    def _apply(self, item: int, changes: list[tuple[int, Known]]) -> None:
+        before = [(position, self.known[item][position]) for position, _ in changes]
+        for position, labels in changes:
+            self.known[item][position] = labels
+            new = sorted(labels - set(self.classes), key=str) if labels else []
+            self.classes += new
+        self._done.append((item, before))
+        self.versions[item] += 1
+
+    def change(self, item: object, version: object, changes: object) -> dict[str, Any]:
+        """Fix, or forget, labels of an item that was seen at a version; it is in the journal when this returns."""
+        with self._lock:
+            number = self._item(item)
+            if version != self.versions[number]:
+                raise Conflict(
+                    f"item {number} was changed elsewhere: version {self.versions[number]}, not {version!r:.20}"
+                )
+            pairs = isinstance(changes, list) and all(isinstance(one, list) and len(one) == 2 for one in changes)
+            if not pairs or not changes:
+                raise ValueError("changes must be a list of pairs [position, labels]")
+            assert isinstance(changes, list)
+            checked = self._checked(number, [(one[0], one[1]) for one in changes])
+            self._write(number, checked)
+            return self.show(number)
+
+    def undo(self) -> dict[str, Any]:
+        """Take back the last change; the item is as it was before it."""
+        with self._lock:
+            if not self._done:
+                raise ValueError("there is nothing to undo")
+            item, before = self._done.pop()
+            self._write(item, before)
+            self._done.pop()  # the undoing itself
+            return self.show(item)
+
+    def _write(self, item: int, changes: list[tuple[int, Known]]) -> None:
+        plain = [(position, None if own is None else sorted(own, key=str)) for position, own in changes]
+        self.journal.append(Action(item, self.versions[item], plain))
+        self._apply(item, changes)
+
+    def save(self) -> str:
+        """Write the labels into the file and begin the journal anew; returns what was written."""
+        with self._lock:
+            if self.file is None:
+                raise ValueError("these items come from no file: take labels() in Python")
+            current = self.file.path.read_bytes() if self.file.path.exists() else None
+            if current != self.file.content:
+                raise ValueError(f"{self.file.path.name} was changed by another program: it is left as it is")
+            content = self.file.written(self.labels())
+            self.journal.saving(content)
+            self.file.save(content)
+            self.file = LabelFile(
+                self.file.path, self.file.read, content, self.file.words, self.file.columns, self.file.labelled
+            )
+            if not self.file.labelled:
+                # A column of labels was added: rows are read again, so that the next time it is replaced.
+                self.file = LabelFile.open(str(self.file.path))
+            self.journal.begin_again(content)
+            self._done.clear()
+            return f"wrote {self.file.path.name}"
+
+    def labels(self) -> list[list]:
+        """Return what is known of all labels: labels, None, and sets of which one is right."""
+        return [[_entry(own) for own in item] for item in self.known]
+
+    # ---- answers
+
+    def _item(self, item: object) -> int:
+        if not isinstance(item, int) or isinstance(item, bool) or not 0 <= item < len(self.lengths):
+            raise ValueError(f"there are items 0 to {len(self.lengths) - 1}, and no item {item!r:.40}")
+        return item
+
+    def _opened(self, item: int) -> tuple[Any, Any]:
+        return opened(self.model, _safe_indexing(self.X, [item]))
+
+    def _evidence(self, field: Any, item: int) -> list[list]:
+        """Return what is known of an item as the field takes it; labels that it has not seen are left open."""
+        seen = set(np.asarray(field.classes_).tolist())
+        kept = [None if own is None else own & seen for own in self.known[item]]
+        return [[_entry(own) if own else None for own in kept]]
+
+    def _decoded(self, item: int) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """Return classes, labels (T,) and marginals (T, L) of an item given what is known; None without a model."""
+        if self.model is None or not self.lengths[item]:
+            return None
+        kept = self._answers.get(item)
+        if kept is None or kept[0] != self.versions[item] or kept[1] is not self.model:
+            field, x = self._opened(item)
+            known = self._evidence(field, item)
+            try:
+                labels, marginals = field.predict(x, known=known)[0], field.predict_marginals(x, known=known)[0]
+            except ValueError:  # what is known breaks a rule of the field: it answers without
+                labels, marginals = field.predict(x)[0], field.predict_marginals(x)[0]
+            kept = (self.versions[item], self.model, np.asarray(labels), np.asarray(marginals))
+            if len(self._answers) > _ITEMS_AT_ONCE:
+                self._answers.clear()
+            self._answers[item] = kept
+            self._field_classes = np.asarray(field.classes_)
+        return self._field_classes, kept[2], kept[3]
+
+    def show(self, item: object, first: int = 0) -> dict[str, Any]:
+        """Return an item for the page, from a position on: labels, where they come from, likeliest ones, inputs."""
+        with self._lock:
+            number = self._item(item)
+            length = self.lengths[number]
+            begin = min(max(int(first), 0), max(length - 1, 0))
+            rows = slice(begin, min(begin + _WINDOW, length))
+            found = self._decoded(number)
+            positions = []
+            order = None if found is None else np.argsort(-found[2][rows], axis=1)[:, :_SHOWN]
+            names = None if found is None else [plain_label(label) for label in found[0]]
+            for place, position in enumerate(range(rows.start, rows.stop)):
+                known, given = self.known[number][position], self.given[number][position]
+                entry: dict[str, Any] = {"label": None, "from": "nothing", "p": None, "top": []}
+                if found is not None and names is not None and order is not None:
+                    chances = found[2][position]
+                    entry["top"] = [[names[k], round(float(chances[k]), 4)] for k in order[place].tolist()]
+                    label = plain_label(found[1][position])
+                    entry |= {"label": label, "from": "predicted", "p": round(float(chances[names.index(label)]), 4)}
+                if known is not None:
+                    if len(known) == 1:
+                        entry |= {"label": next(iter(known)), "p": None}
+                    entry |= {"from": "given" if known == given else "fixed", "set": sorted(map(str, known))}
+                positions.append(entry)
+            shown: dict[str, Any] = {"item": number, "version": self.versions[number], "length": length}
+            shown |= {"first": rows.start, "positions": positions, "aside": number in self.aside}
+            if self.words is not None:
+                shown["words"] = [str(word) for word in self.words[number][rows]]
+            else:
+                values = np.asarray(self.X[number], dtype=np.float64)[rows]
+                shown["columns"] = [[_finite(value) for value in column] for column in values.T.tolist()]
+            return shown
+
+    def best(self, item: object) -> list[dict[str, Any]]:
+        """Return the best labellings of an item given what is known, with their probabilities."""
+        with self._lock:
+            number = self._item(item)
+            if self.model is None:
+                raise ValueError("there is no model yet: label a few items and refit")
+            field, x = self._opened(number)
+            ranked = field.predict_nbest(x, _BEST, known=self._evidence(field, number))[0]
+            return [{"labels": np.asarray(own).tolist(), "p": round(float(np.exp(log)), 4)} for own, log in ranked]
+
+    def explain(self, item: object, position: object) -> dict[str, Any]:
+        """Return what moved the label of a position: features or training inputs, and their contributions."""
+        with self._lock:
+            number = self._item(item)
+            self._checked(number, [(position, None)])  # type: ignore[list-item]  # checked there
+            if self.model is None:
+                raise ValueError("there is no model yet: label a few items and refit")
+            field, x = self._opened(number)
+            found = field.explain(x[0]).to_dict()
+            return {"position": position, **found["positions"][position]}
+
+    # ---- what to do next
+
+    def queue(self, order: str = "given", limit: int = 200) -> list[dict[str, Any]]:
+        """Return items to look at, those with nothing left to do last."""
+        if order not in ORDERS:
+            raise ValueError(f"order must be one of {', '.join(ORDERS)}, got {order!r:.40}")
+        with self._lock:
+            numbers, scores = np.arange(len(self.lengths)), np.zeros(len(self.lengths))
+            left = np.array([sum(own is None for own in item) for item in self.known])
+            if order == "random":
+                numbers = self.order
+            elif order in ("doubtful", "suspicious"):
+                scores = self._scores(order)
+                numbers = np.argsort(-scores, kind="stable")
+            todo = numbers[left[numbers] > 0] if order != "suspicious" else numbers[left[numbers] == 0]
+            rest = np.setdiff1d(numbers, todo, assume_unique=True)
+            listed = [*todo[:limit].tolist(), *rest[: max(0, limit - len(todo))].tolist()]
+            return [
+                {
+                    "item": item,
+                    "left": int(left[item]),
+                    "length": self.lengths[item],
+                    "score": round(float(scores[item]), 4),
+                }
+                for item in listed
+            ]
+
+    def _scores(self, order: str) -> np.ndarray:
+        """Return how doubtful, or suspicious, items are per position; zeros without a model."""
+        if self.model is None:
+            return np.zeros(len(self.lengths))
+        lengths = np.maximum(self.lengths, 1)
+        if order == "doubtful":
+            if self._doubts is None:
+                field, X = opened(self.model, self.X)
+                self._doubts = np.asarray(field.entropy(X)) / lengths
+            return self._doubts
+        scores = np.full(len(self.lengths), -np.inf)
+        whole = [i for i, own in enumerate(self.known) if own and all(e is not None and len(e) == 1 for e in own)]
+        if whole:
+            field, X = opened(self.model, _safe_indexing(self.X, whole))
+            y = [[next(iter(entry)) for entry in self.known[i] if entry is not None] for i in whole]
+            seen = set(np.asarray(field.classes_).tolist())
+            kept = [place for place, own in enumerate(y) if seen.issuperset(own)]
+            logs = field.log_likelihood(_safe_indexing(X, kept), [y[k] for k in kept], per_item=True)
+            chosen = np.array([whole[place] for place in kept], dtype=np.int64)
+            scores[chosen] = -np.asarray(logs) / lengths[chosen]
+        return scores
+
+    def state(self) -> dict[str, Any]:
+        """Return what the page shows beside an item."""
+        with self._lock:
+            known = sum(entry is not None for own in self.known for entry in own)
+            scheme = find_entities("auto", [label for label in self.classes if isinstance(label, str)] or ["-"])
+            return {
+                "name": "items" if self.file is None else self.file.path.name,
+                "items": len(self.lengths),
+                "positions": int(sum(self.lengths)),
+                "known": int(known),
+                "labels": self.classes,
+                "scheme": None if scheme is None else scheme.scheme.name,
+                "words": self.words is not None,
+                "column_names": None if self.columns is None else list(self.columns),
+                "model": self.model is not None,
+                "status": self.status,
+                "refitting": self._refitting is not None,
+                "curve": self.curve,
+                "undo": len(self._done),
+                "saved": not self.journal.actions,
+            }
+
+    # ---- refits
+
+    def refit(self, *, wait: bool = False) -> str:
+        """Fit to what is known, beside the labelling; the new model takes the place of the old if it is no worse."""
+        with self._lock:
+            if self._refitting is not None:
+                raise ValueError("a refit is under way")
+            train = [i for i, own in enumerate(self.known) if i not in self.aside and any(e is not None for e in own)]
+            if not train:
+                raise ValueError("no label of an item that may be trained on is known yet")
+            y = [self.labels()[i] for i in train]
+            judged = [i for i in sorted(self.aside) if self.known[i] and all(e and len(e) == 1 for e in self.known[i])]
+            truth = [[next(iter(entry)) for entry in self.known[i] if entry] for i in judged]
+            new = copy.deepcopy(self.model) if self.model is not None else clone(self._unfitted)
+            self._refitting = threading.Thread(target=self._fit, args=(new, train, y, judged, truth), daemon=True)
+            self.status = f"fitting to {len(train)} items"
+            thread = self._refitting
+        thread.start()
+        if wait:
+            thread.join()
+        return self.status
+
+    def _fit(self, new: Any, train: list[int], y: list, judged: list[int], truth: list) -> None:
+        begin = time.perf_counter()
+        try:
+            field = new[-1] if isinstance(new, Pipeline) else new
+            named = {label for own in y for entry in own if entry is not None for label in _as_set(entry)}
+            if len(named) < 2:
+                raise ValueError("all labels that are known are the same: two different ones make a model")
+            partly = any(map(is_partial, y))
+            if hasattr(field, "partial_labels"):
+                field.set_params(partial_labels=PartialLabels(classes=sorted(named, key=str)) if partly else None)
+            elif partly:
+                raise ValueError(f"{type(field).__name__} needs all labels of the items that it is fitted to")
+            if hasattr(field, "warm_start"):
+                old = set(np.asarray(getattr(field, "classes_", [])).tolist())
+                field.set_params(warm_start=old == named)
+            fitted = new.fit(_safe_indexing(self.X, train), y)
+            share = self._share_right(fitted, judged, truth)
+            with self._lock:
+                last = self.curve[-1]["right"] if self.curve else None
+                point = {"known": float(sum(e is not None for own in y for e in own)), "right": share}
+                point["seconds"] = round(time.perf_counter() - begin, 2)
+                worse = share is not None and last is not None and share < last - 0.02
+                if not worse:
+                    self.model, self._doubts = fitted, None
+                    self._answers.clear()
+                self.curve.append(point)
+                judged_by = "" if share is None else f", {100 * share:.1f} % right on {len(judged)} items set aside"
+                kept = "the old model stays" if worse else "the new model is in place"
+                self.status = f"fitted to {len(train)} items in {point['seconds']} s{judged_by}: {kept}"
+        except Exception as error:  # noqa: BLE001  # shown on the page: a thread has nobody to raise to
+            self.status = f"the refit failed, the old model stays: {error}"
+        finally:
+            self._refitting = None
+
+    def _share_right(self, model: Any, judged: list[int], truth: list) -> float | None:
+        """Return the share of positions that are right among the items set aside; None where none is labelled."""
+        if not judged:
+            return None
+        predicted = model.predict(_safe_indexing(self.X, judged))
+        hits = [a == b for own, labels in zip(truth, predicted, strict=True) for a, b in zip(own, labels, strict=True)]
+        return float(np.mean(hits))
+
+
+def opened_classes(model: Any) -> Any:
+    """Return the labels of the estimator inside a model."""
+    return (model[-1] if isinstance(model, Pipeline) else model).classes_
+
+
+def _usual(words: bool) -> Any:
+    """Return the estimator for words, or for numbers."""
+    return make_pipeline(TextFeatures(), ChainCRF(random_state=0)) if words else ChainCRF(random_state=0)
+
+
+def _fitted_or_none(estimator: Any) -> Any:
+    if estimator is None:
+        return None
+    inner = estimator[-1] if isinstance(estimator, Pipeline) else estimator
+    if not isinstance(inner, SpanQuestions):
+        raise TypeError(f"the page labels sequences, by a ChainCRF or SegmentCRF, got {type(inner).__name__}")
+    try:
+        check_is_fitted(inner)
+    except NotFittedError:
+        return None
+    return estimator
+
+
+def _known_labels(y: Sequence | None, lengths: list[int]) -> list[list[Known]]:
+    if y is None:
+        return [[None] * length for length in lengths]
+    if len(y) != len(lengths):
+        raise ValueError(f"y holds labels of {len(y)} items, and there are {len(lengths)}")
+    found = []
+    for number, (own, length) in enumerate(zip(y, lengths, strict=True)):
+        entries = [None] * length if own is None else list(own)
+        if len(entries) != length:
+            raise ValueError(f"item {number} has {length} positions and {len(entries)} labels")
+        found.append([None if _is_open(entry) else frozenset(_as_set(entry)) for entry in entries])
+    return found
+
+
+def _is_open(entry: Any) -> bool:
+    return not isinstance(entry, set | frozenset) and single_labels([entry])[0] is None
+
+
+def _as_set(entry: Any) -> set:
+    return {plain_label(label) for label in entry} if isinstance(entry, set | frozenset) else {plain_label(entry)}
+
+
+def _entry(own: Known) -> Any:
+    """Return what is known of a label as estimators take it."""
+    if own is None:
+        return None
+    return next(iter(own)) if len(own) == 1 else set(own)
+
+
+def _is_label(value: object) -> bool:
+    return isinstance(value, str | int) and not isinstance(value, bool) and len(str(value)) <= 200
+
+
+def _labels(named: list, of_model: list, of_items: set) -> list:
+    """Return all labels, each once, those that were named first."""
+    found = list(dict.fromkeys([*named, *of_model]))
+    return found + sorted(of_items - set(found), key=str)
+
+
+def _finite(value: float) -> float | None:
+    return round(value, 6) if np.isfinite(value) else None

@@ -1,0 +1,227 @@
+"""The server of the page: one process, this machine only.
+
+    serve(crf, X, y)                     in Python; prints the address with its token
+
+Every request but those for the page's own script and style needs the token of the address, and a Host header that
+names this machine and port: a page of another origin has neither, nor can it send the header that changes need.
+Nothing that the page sends is used as a path. Answers may not be framed, load nothing from elsewhere and run the page's
+own script alone.
+
+Fails: OSError in words where the port is taken; ModuleNotFoundError naming the extra.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import socket
+import threading
+import webbrowser
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernelfields.page.journal import JournalError
+from kernelfields.page.labelling import Conflict, Labelling
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+HOST = "127.0.0.1"
+#: The most bytes of a request.
+_MOST_BYTES = 1_000_000
+_STATIC = Path(__file__).parent / "static"
+_FILES = {"page.js": "text/javascript", "page.css": "text/css"}
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'"
+)
+_HEADERS = {
+    "Content-Security-Policy": _POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+TOKEN_HEADER = "X-Kernelfields-Token"
+
+
+class Refused(Exception):
+    """A request that is not answered: status and one line."""
+
+    def __init__(self, status: int, line: str):
+        super().__init__(line)
+        self.status = status
+
+
+def make_app(labelling: Labelling, token: str, port: int) -> Starlette:
+    """Return the application; ModuleNotFoundError naming the extra where Starlette is missing."""
+    try:
+        from starlette.applications import Starlette
+        from starlette.concurrency import run_in_threadpool
+        from starlette.responses import JSONResponse, Response
+        from starlette.routing import Route
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("the page needs Starlette and uvicorn: pip install 'kernelfields[page]'") from error
+
+    hosts = {f"{name}:{port}" for name in (HOST, "localhost")}
+
+    def checked(request: Request, given: str | None) -> None:
+        if request.headers.get("host", "") not in hosts:
+            raise Refused(403, "this address is not that of the page")
+        origin = request.headers.get("origin")
+        if origin is not None and origin not in {f"http://{host}" for host in hosts}:
+            raise Refused(403, "requests of other pages are not answered")
+        if given is None or not secrets.compare_digest(given.encode(), token.encode()):
+            raise Refused(403, "the token is missing or wrong: open the address that was printed")
+
+    def answer(status: int, content: object) -> Response:
+        return JSONResponse(content, status, headers=_HEADERS)
+
+    async def body_of(request: Request) -> dict[str, Any]:
+        if request.headers.get("content-type", "").partition(";")[0] != "application/json":
+            raise Refused(415, "requests are JSON")
+        raw = b""
+        async for chunk in request.stream():
+            raw += chunk
+            if len(raw) > _MOST_BYTES:
+                raise Refused(413, "the request is too large")
+        try:
+            body = json.loads(raw)
+        except (ValueError, RecursionError):
+            raise Refused(400, "the request is not JSON") from None
+        if not isinstance(body, dict):
+            raise Refused(400, "the request must be an object")
+        return body
+
+    def question(ask: Callable[[dict[str, Any]], object]) -> Callable[[Request], Any]:
+        """Return the handler of a question, which is checked before anything of it is read."""
+
+        async def handle(request: Request) -> Response:
+            try:
+                checked(request, request.headers.get(TOKEN_HEADER))
+                return answer(200, await run_in_threadpool(ask, await body_of(request)))
+            except Refused as refusal:
+                return answer(refusal.status, {"error": str(refusal)})
+            except Conflict as conflict:
+                return answer(409, {"error": str(conflict)})
+            except (ValueError, TypeError, OSError) as error:
+                return answer(400, {"error": str(error)})
+
+        return handle
+
+    async def front(request: Request) -> Response:
+        try:
+            checked(request, request.query_params.get("token"))
+        except Refused as refusal:
+            return Response(str(refusal), refusal.status, headers=_HEADERS, media_type="text/plain")
+        return Response((_STATIC / "page.html").read_bytes(), headers=_HEADERS, media_type="text/html")
+
+    def static(name: str, kind: str) -> Callable[[Request], Any]:
+        async def file(request: Request) -> Response:
+            return Response((_STATIC / name).read_bytes(), headers=_HEADERS, media_type=kind)
+
+        return file
+
+    def number(body: dict[str, Any], name: str, otherwise: int) -> int:
+        value = body.get(name, otherwise)
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise ValueError(f"{name} must be a whole number")
+        return value
+
+    questions: dict[str, Callable[[dict[str, Any]], object]] = {
+        "state": lambda body: labelling.state(),
+        "item": lambda body: labelling.show(body.get("item"), number(body, "first", 0)),
+        "change": lambda body: labelling.change(body.get("item"), body.get("version"), body.get("changes")),
+        "undo": lambda body: labelling.undo(),
+        "best": lambda body: labelling.best(body.get("item")),
+        "explain": lambda body: labelling.explain(body.get("item"), body.get("position")),
+        "queue": lambda body: labelling.queue(str(body.get("order", "given"))),
+        "refit": lambda body: {"status": labelling.refit()},
+        "save": lambda body: {"status": labelling.save()},
+    }
+    routes = [Route("/", front)]
+    routes += [Route(f"/{name}", static(name, kind)) for name, kind in _FILES.items()]
+    routes += [Route(f"/api/{name}", question(ask), methods=["POST"]) for name, ask in questions.items()]
+    return Starlette(routes=routes)
+
+
+class Server:
+    """A page that is being served; ``address`` is for the browser, :meth:`stop` ends it."""
+
+    def __init__(self, labelling: Labelling, port: int = 0, *, log: bool = False):
+        token = secrets.token_urlsafe(24)
+        self.labelling, self._socket = labelling, _bound(port)
+        self.port = int(self._socket.getsockname()[1])
+        app = make_app(labelling, token, self.port)
+        import uvicorn
+
+        self.token, self.address = token, f"http://{HOST}:{self.port}/?token={token}"
+        settings = {"log_level": "info" if log else "error", "access_log": log}
+        self._server = uvicorn.Server(uvicorn.Config(app, lifespan="off", **settings))  # type: ignore[arg-type]
+        self._thread: threading.Thread | None = None
+
+    def run(self) -> None:
+        """Serve until the process is interrupted."""
+        self._server.run(sockets=[self._socket])
+
+    def start(self) -> Server:
+        """Serve in the background."""
+        self._thread = threading.Thread(target=self.run, daemon=True)
+        self._thread.start()
+        while not self._server.started and self._thread.is_alive():
+            self._thread.join(0.01)
+        return self
+
+    def stop(self) -> None:
+        """End the server and let go of the journal."""
+        self._server.should_exit = True
+        if self._thread is not None:
+            self._thread.join()
+        self.labelling.journal.close()
+
+
+def serve(
+    estimator: Any = None,
+    X: Sequence | None = None,
+    y: Sequence | None = None,
+    *,
+    port: int = 0,
+    browser: bool = True,
+    **settings: Any,
+) -> Server:
+    """Open the page on items, in the background; ``settings`` are those of :class:`Labelling`.
+
+    Parameters
+    ----------
+    estimator : an estimator of sequences, fitted or not, or a pipeline; None for a ChainCRF with defaults
+    X, y : items, and what is known of their labels
+    port : the port; 0 for one that is free
+    browser : whether the browser is opened
+
+    ``server.labelling.labels()`` are the labels, ``server.labelling.model`` the model, ``server.stop()`` ends it.
+    """
+    if X is None or not len(X):
+        raise ValueError("X holds no items to label")
+    server = Server(Labelling(X, y, estimator, **settings), port).start()
+    if browser:
+        webbrowser.open(server.address)
+    return server
+
+
+def _bound(port: int) -> socket.socket:
+    """Return a socket of this machine's own address; OSError in words where the port is taken."""
+    bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((HOST, port))
+    except OSError as error:
+        bound.close()
+        raise OSError(f"port {port} of {HOST} cannot be used ({error.strerror}): name another by --port") from error
+    return bound
+
+
+__all__ = ["JournalError", "Server", "make_app", "serve"]

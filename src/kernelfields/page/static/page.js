@@ -1,0 +1,411 @@
+// The page: label, correct, refit. All text is set as text, never as markup.
+
+const token = new URLSearchParams(location.search).get("token");
+const byId = (name) => document.getElementById(name);
+const WINDOW = 400; // positions that are drawn at once
+
+let state = null; // of the labelling
+let shown = null; // the item on the screen
+let cursor = 0; // position in the item
+let mark = null; // other end of a span, null for none
+let queue = [];
+let changed = new Set();
+let first = 0; // first position that is drawn
+
+async function ask(question, body = {}) {
+  const answer = await fetch(`/api/${question}`, {
+    method: "POST",
+    headers: { "Content-Type": "application/json", "X-Kernelfields-Token": token },
+    body: JSON.stringify(body),
+  });
+  const found = await answer.json();
+  if (answer.status === 409) {
+    tell(found.error);
+    await open(shown.item, cursor);
+    throw new Error(found.error);
+  }
+  if (!answer.ok) {
+    tell(found.error);
+    throw new Error(found.error);
+  }
+  tell(null);
+  return found;
+}
+
+function tell(line) {
+  byId("error").hidden = !line;
+  byId("error").textContent = line ?? "";
+}
+
+function element(name, className, text) {
+  const made = document.createElement(name);
+  if (className) made.className = className;
+  if (text !== undefined) made.textContent = text;
+  return made;
+}
+
+// ---- labels and their colours
+
+function kind(label) {
+  const text = String(label);
+  return state.scheme && text.includes("-") ? text.slice(text.indexOf("-") + 1) : text;
+}
+
+function colour(label) {
+  if (label === null || label === "O") return "transparent";
+  let hash = 0;
+  for (const letter of kind(label)) hash = (hash * 31 + letter.codePointAt(0)) % 360;
+  return `hsl(${hash} 60% 50% / 35%)`;
+}
+
+// Labels of a span of a type, as the scheme writes it.
+function written(type, length) {
+  if (!state.scheme) return Array(length).fill(type);
+  if (type === "O") return Array(length).fill("O");
+  const tags = { bio: ["B", "I", "I", "B"], iob1: ["I", "I", "I", "I"], bioes: ["B", "I", "E", "S"], bilou: ["B", "I", "L", "U"] };
+  const [begin, inside, end, single] = tags[state.scheme];
+  if (length === 1) return [`${single}-${type}`];
+  return [`${begin}-${type}`, ...Array(length - 2).fill(`${inside}-${type}`), `${end}-${type}`];
+}
+
+// ---- drawing
+
+function position(t) {
+  return shown.positions[t - shown.first];
+}
+
+function draw() {
+  const box = byId("tokens");
+  const last = Math.min(first + WINDOW, shown.length);
+  const made = [];
+  for (let t = first; t < last; t++) {
+    const own = position(t);
+    const piece = element("span", `token ${own.from}`);
+    piece.dataset.t = t;
+    piece.setAttribute("role", "option");
+    if (t === cursor) piece.classList.add("cursor");
+    if (mark !== null && t >= Math.min(mark, cursor) && t <= Math.max(mark, cursor)) piece.classList.add("marked");
+    if (changed.has(t)) piece.classList.add("changed");
+    const label = own.set && own.set.length > 1 ? own.set.join("|") : own.label;
+    if (shown.words) {
+      piece.append(element("span", "word", shown.words[t - shown.first]));
+      const chip = element("span", "label", label === null ? "" : String(label));
+      chip.style.background = colour(own.label);
+      piece.append(chip);
+    } else {
+      piece.classList.add("strip");
+      piece.style.background = colour(own.label);
+    }
+    piece.title = own.p === null ? `${label ?? "nothing"} (${own.from})` : `${label} ${own.p}`;
+    made.push(piece);
+  }
+  box.replaceChildren(...made);
+  byId("pages").hidden = shown.length <= WINDOW;
+  byId("span").textContent = `${first + 1} to ${last} of ${shown.length}`;
+  byId("where").textContent = `item ${shown.item + 1} of ${state.items}${shown.aside ? ", set aside: it judges refits" : ""}`;
+  drawCandidates("");
+  drawColumns(last);
+  box.querySelector(".cursor")?.scrollIntoView({ block: "nearest" });
+}
+
+function drawCandidates(wanted) {
+  const own = position(cursor);
+  const all = state.labels.map((label) => [label, null]);
+  const likely = own && own.top.length ? own.top : all;
+  const text = wanted.toLowerCase();
+  const found = (text ? all.filter(([label]) => String(label).toLowerCase().includes(text)) : likely).slice(0, 9);
+  byId("candidates").replaceChildren(
+    ...found.map(([label, chance], number) => {
+      const button = element("button");
+      button.append(element("kbd", "", String(number + 1)), document.createTextNode(String(label)));
+      if (chance !== null) button.append(document.createTextNode(` ${chance.toFixed(2)}`));
+      button.dataset.label = JSON.stringify(label);
+      button.addEventListener("click", () => choose(label));
+      return button;
+    }),
+  );
+}
+
+function drawColumns(last) {
+  const canvas = byId("columns");
+  canvas.hidden = !shown.columns;
+  if (!shown.columns) return;
+  const pen = canvas.getContext("2d");
+  pen.clearRect(0, 0, canvas.width, canvas.height);
+  const step = canvas.width / Math.max(last - first, 1);
+  for (let t = first; t < last; t++) {
+    pen.fillStyle = colour(position(t).label);
+    pen.fillRect((t - first) * step, 0, step, canvas.height);
+  }
+  shown.columns.slice(0, 8).forEach((column, number) => {
+    const values = column.slice(first - shown.first, last - shown.first).filter((value) => value !== null);
+    const low = Math.min(...values), high = Math.max(...values);
+    pen.strokeStyle = `hsl(${number * 47} 70% 45%)`;
+    pen.beginPath();
+    for (let t = first; t < last; t++) {
+      const value = column[t - shown.first];
+      if (value === null) continue;
+      const y = canvas.height * (1 - (value - low) / (high - low || 1));
+      pen.lineTo((t - first + 0.5) * step, y);
+    }
+    pen.stroke();
+  });
+  pen.strokeStyle = getComputedStyle(canvas).color;
+  pen.strokeRect((cursor - first) * step, 0, Math.max(step, 1), canvas.height);
+}
+
+function drawState() {
+  byId("name").textContent = state.name;
+  byId("progress").textContent = `${state.known} of ${state.positions} labels known${state.saved ? "" : ", not saved yet"}`;
+  byId("status").textContent = state.status;
+  byId("undo").disabled = !state.undo;
+  const points = state.curve.filter((point) => point.right !== null);
+  const canvas = byId("curve");
+  canvas.hidden = points.length < 2;
+  if (points.length < 2) return;
+  const pen = canvas.getContext("2d");
+  pen.clearRect(0, 0, canvas.width, canvas.height);
+  pen.strokeStyle = "#2156a5";
+  pen.beginPath();
+  const most = points[points.length - 1].known;
+  points.forEach((point) => pen.lineTo((point.known / most) * (canvas.width - 10) + 5, canvas.height - 5 - point.right * (canvas.height - 10)));
+  pen.stroke();
+}
+
+function drawQueue() {
+  byId("queue").replaceChildren(
+    ...queue.map((entry) => {
+      const row = element("li", entry.left ? "" : "done");
+      row.dataset.item = entry.item;
+      if (shown && entry.item === shown.item) row.setAttribute("aria-current", "true");
+      row.append(element("span", "", `item ${entry.item + 1}`), element("span", "", entry.left ? `${entry.left} left` : "done"));
+      row.addEventListener("click", () => open(entry.item));
+      return row;
+    }),
+  );
+}
+
+// ---- what the keys do
+
+async function open(item, at = 0) {
+  cursor = at;
+  first = Math.floor(at / WINDOW) * WINDOW;
+  shown = await ask("item", { item, first });
+  mark = null;
+  changed = new Set();
+  byId("more").replaceChildren();
+  draw();
+  drawQueue();
+}
+
+async function window_(from) {
+  first = Math.max(0, Math.min(from, shown.length - 1));
+  if (first < shown.first || Math.min(first + WINDOW, shown.length) > shown.first + shown.positions.length) {
+    shown = await ask("item", { item: shown.item, first });
+  }
+  draw();
+}
+
+async function move(by, extend) {
+  if (extend && mark === null) mark = cursor;
+  if (!extend) mark = null;
+  cursor = Math.max(0, Math.min(shown.length - 1, cursor + by));
+  if (cursor < first || cursor >= first + WINDOW) await window_(Math.floor(cursor / WINDOW) * WINDOW);
+  else draw();
+}
+
+async function change(changes) {
+  const before = new Map(shown.positions.map((own, k) => [shown.first + k, own.label]));
+  shown = await ask("change", { item: shown.item, version: shown.version, changes });
+  if (first < shown.first || first >= shown.first + shown.positions.length) shown = await ask("item", { item: shown.item, first });
+  const fixed = new Set(changes.map(([t]) => t));
+  changed = new Set(shown.positions.map((own, k) => [shown.first + k, own]).filter(([t, own]) => !fixed.has(t) && before.has(t) && before.get(t) !== own.label).map(([t]) => t));
+  draw();
+  refreshState();
+}
+
+function span() {
+  return mark === null ? [cursor, cursor] : [Math.min(mark, cursor), Math.max(mark, cursor)];
+}
+
+async function choose(label) {
+  const [begin, end] = span();
+  const labels = mark === null ? [label] : written(kind(label), end - begin + 1);
+  await change(labels.map((own, k) => [begin + k, [own]]));
+  mark = null;
+  byId("search").value = "";
+  await move(1, false);
+}
+
+async function accept(whole) {
+  const [begin, end] = whole ? [shown.first, shown.first + shown.positions.length - 1] : span();
+  const changes = [];
+  for (let t = begin; t <= end; t++) if (position(t).from === "predicted") changes.push([t, [position(t).label]]);
+  if (changes.length) await change(changes);
+  if (whole) await next(1);
+  else await move(1, false);
+}
+
+async function forget() {
+  const [begin, end] = span();
+  await change(Array.from({ length: end - begin + 1 }, (_, k) => [begin + k, null]));
+}
+
+async function next(by) {
+  queue = await ask("queue", { order: byId("order").value });
+  const place = queue.findIndex((entry) => entry.item === shown.item);
+  const open_ = queue.filter((entry) => entry.left && entry.item !== shown.item);
+  const other = by > 0 && byId("order").value !== "given" && open_.length ? open_[0] : queue[place + by];
+  if (other) await open(other.item);
+}
+
+async function undo() {
+  shown = await ask("undo");
+  first = Math.floor(cursor / WINDOW) * WINDOW;
+  cursor = Math.min(cursor, shown.length - 1);
+  changed = new Set();
+  draw();
+  drawQueue();
+  refreshState();
+}
+
+async function best() {
+  const found = await ask("best", { item: shown.item });
+  const table = element("table");
+  found.forEach((own) => {
+    const row = element("tr");
+    const button = element("button", "", own.p.toFixed(3));
+    button.addEventListener("click", () => change(own.labels.map((label, t) => [t, [label]])));
+    const cell = element("td");
+    cell.append(button);
+    row.append(cell, element("td", "", own.labels.join(" ")));
+    table.append(row);
+  });
+  byId("more").replaceChildren(table);
+}
+
+async function explain() {
+  const found = await ask("explain", { item: shown.item, position: cursor });
+  const table = element("table");
+  const head = element("tr");
+  head.append(element("th", "", `${found.label} over ${found.other ?? found.against ?? "the next"}`));
+  table.append(head);
+  (found.contributions ?? []).slice(0, 8).forEach((own) => {
+    const row = element("tr");
+    row.append(element("td", "", String(own.name ?? own.kind)), element("td", "", own.amount === null ? "∞" : Number(own.amount).toFixed(3)));
+    table.append(row);
+  });
+  byId("more").replaceChildren(table);
+}
+
+async function refreshState() {
+  state = await ask("state");
+  drawState();
+}
+
+async function refit() {
+  await ask("refit");
+  await refreshState();
+  while (state.refitting) {
+    await new Promise((done) => setTimeout(done, 300));
+    await refreshState();
+  }
+  await open(shown.item, cursor);
+  queue = await ask("queue", { order: byId("order").value });
+  drawQueue();
+}
+
+async function save() {
+  const found = await ask("save");
+  await refreshState();
+  byId("status").textContent = found.status;
+}
+
+const KEYS = {
+  ArrowRight: (event) => move(byId("tokens").matches(":dir(rtl)") ? -1 : 1, event.shiftKey),
+  ArrowLeft: (event) => move(byId("tokens").matches(":dir(rtl)") ? 1 : -1, event.shiftKey),
+  ArrowDown: (event) => move(10, event.shiftKey),
+  ArrowUp: (event) => move(-10, event.shiftKey),
+  Enter: (event) => accept(event.shiftKey),
+  Backspace: forget,
+  Delete: forget,
+  u: undo,
+  n: () => next(1),
+  p: () => next(-1),
+  b: best,
+  e: explain,
+  r: refit,
+  s: save,
+  "/": () => byId("search").focus(),
+};
+
+// Keys wait for those before them: fast typing is never lost.
+let last = Promise.resolve();
+function later(action) {
+  last = last.then(action).catch(() => {});
+  document.body.dataset.busy = "true";
+  last.then(() => { document.body.dataset.busy = "false"; });
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || !shown) return;
+  if (event.target === byId("search")) {
+    if (event.key === "Enter") {
+      const found = byId("candidates").firstElementChild;
+      const typed = byId("search").value.trim();
+      if (found) later(() => choose(JSON.parse(found.dataset.label)));
+      else if (typed) later(() => choose(typed));
+      byId("search").blur();
+    } else if (event.key === "Escape") {
+      byId("search").value = "";
+      byId("search").blur();
+      drawCandidates("");
+    }
+    return;
+  }
+  if (["INPUT", "SELECT", "TEXTAREA"].includes(event.target.tagName)) return;
+  if (/^[1-9]$/.test(event.key)) {
+    const place = Number(event.key) - 1;
+    event.preventDefault();
+    later(() => {
+      const button = byId("candidates").children[place];
+      return button ? choose(JSON.parse(button.dataset.label)) : undefined;
+    });
+    return;
+  }
+  const action = KEYS[event.key];
+  if (!action) return;
+  event.preventDefault();
+  later(() => action(event));
+});
+
+byId("search").addEventListener("input", () => drawCandidates(byId("search").value));
+byId("tokens").addEventListener("mousedown", (event) => {
+  const piece = event.target.closest(".token");
+  if (!piece) return;
+  later(async () => { mark = event.shiftKey ? (mark ?? cursor) : null; cursor = Number(piece.dataset.t); draw(); });
+});
+byId("columns").addEventListener("mousedown", (event) => {
+  const place = (event.clientX - byId("columns").getBoundingClientRect().left) / byId("columns").clientWidth;
+  const at = first + Math.floor(place * Math.min(WINDOW, shown.length - first));
+  later(async () => { mark = at; cursor = at; draw(); });
+});
+byId("columns").addEventListener("mousemove", (event) => {
+  if (!event.buttons || mark === null) return;
+  const place = (event.clientX - byId("columns").getBoundingClientRect().left) / byId("columns").clientWidth;
+  const at = first + Math.floor(place * Math.min(WINDOW, shown.length - first));
+  later(async () => { cursor = Math.max(0, Math.min(shown.length - 1, at)); draw(); });
+});
+byId("order").addEventListener("change", () => later(async () => { queue = await ask("queue", { order: byId("order").value }); drawQueue(); byId("order").blur(); }));
+byId("earlier").addEventListener("click", () => later(() => window_(first - WINDOW)));
+byId("later").addEventListener("click", () => later(() => window_(first + WINDOW)));
+byId("undo").addEventListener("click", () => later(undo));
+byId("refit").addEventListener("click", () => later(refit));
+byId("save").addEventListener("click", () => later(save));
+
+later(async () => {
+  await refreshState();
+  queue = await ask("queue", { order: "given" });
+  drawQueue();
+  if (queue.length) await open(queue[0].item);
+});

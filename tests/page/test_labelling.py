@@ -1,0 +1,217 @@
+"""The labelling behind the page: decoding given what is known, versions, undo, queues, refits, files and journals."""
+
+import json
+
+import numpy as np
+import pytest
+from sentences import city_model, sentences, written
+
+from kernelfields import ChainCRF, KernelClassifier
+from kernelfields.page.files import LabelFile
+from kernelfields.page.journal import Journal, JournalError
+from kernelfields.page.labelling import Conflict, Labelling
+
+
+@pytest.fixture(scope="module")
+def model():
+    return city_model()
+
+
+def labelled(tmp_path, model=None, y=None, count=12):
+    X, _ = sentences(count, seed=1)
+    path = tmp_path / "new.conll"
+    if not path.exists():
+        path.write_text(written(X, y), encoding="utf-8")
+    file = LabelFile.open(str(path))
+    return Labelling(file.words, file.read.y, model, words=file.words, file=file, journal=tmp_path / "new.journal")
+
+
+def test_a_fixed_label_changes_the_rest_at_once(model):
+    X, _ = sentences(12, seed=1)
+    session = Labelling(X, None, model, words=X)
+    item = next(i for i, words in enumerate(X) if "York" in words)
+    place = X[item].index("York")
+    before = session.show(item)["positions"]
+    assert before[place]["label"] == "I-city"
+    assert before[place]["from"] == "predicted"
+    after = session.change(item, 0, [[place, ["O"]]])["positions"]
+    assert (after[place]["label"], after[place]["from"]) == ("O", "fixed")
+    field, x = model[-1], model[:-1].transform(X[item : item + 1])
+    known = [[None if t != place else "O" for t in range(len(X[item]))]]
+    assert [own["label"] for own in after] == list(field.predict(x, known=known)[0])
+    marginals = field.predict_marginals(x, known=known)[0]
+    assert after[place - 1]["top"][0][1] == pytest.approx(marginals[place - 1].max(), abs=1e-4)
+    # One of two labels.
+    session.change(item, 1, [[place, ["O", "I-city"]]])
+    assert session.labels()[item][place] == {"O", "I-city"}
+    assert session.change(item, 2, [[place, None]])["positions"] == before
+
+
+def test_older_versions_are_refused_and_undoing_is_a_change(model):
+    X, _ = sentences(4, seed=1)
+    session = Labelling(X, None, model, words=X)
+    session.change(0, 0, [[0, ["O"]]])
+    with pytest.raises(Conflict, match="item 0 was changed elsewhere: version 1, not 0"):
+        session.change(0, 0, [[1, ["O"]]])
+    session.change(0, 1, [[0, ["B-city"]], [1, ["I-city"]]])
+    assert session.undo()["version"] == 3
+    assert session.labels()[0][:2] == ["O", None]
+    session.undo()
+    assert session.labels()[0][0] is None
+    with pytest.raises(ValueError, match="nothing to undo"):
+        session.undo()
+
+
+def test_from_nothing_to_a_model(tmp_path):
+    X, y = sentences(60, seed=2)
+    session = Labelling(X, None, None, words=X, classes=["B-city", "I-city", "O"])
+    assert session.show(0)["positions"][0] == {"label": None, "from": "nothing", "p": None, "top": []}
+    with pytest.raises(ValueError, match="no model yet"):
+        session.best(0)
+    with pytest.raises(ValueError, match="no label of an item"):
+        session.refit()
+    for item in range(30):
+        session.change(item, 0, [[t, [label]] for t, label in enumerate(y[item])])
+    session.refit(wait=True)
+    assert "the new model is in place" in session.status
+    assert session.show(40)["positions"][0]["from"] == "predicted"
+    for item in session.aside - set(range(30)):
+        session.change(item, 0, [[t, [label]] for t, label in enumerate(y[item])])
+    session.refit(wait=True)
+    assert session.curve[-1]["right"] > 0.9
+    doubtful = [own["item"] for own in session.queue("doubtful")]
+    assert set(doubtful[: len(X) - 30 - len(session.aside)]).isdisjoint(range(30))
+    assert len(session.queue("random")) == len(session.queue("given")) == len(session.queue("suspicious")) == 60
+    assert len(session.best(45)) == 5
+    assert session.explain(45, 0)["contributions"]
+    # Partly known labels are enough for the next fit.
+    session.change(50, 0, [[0, [y[50][0]]]])
+    session.refit(wait=True)
+    assert "failed" not in session.status
+
+
+def test_a_refit_that_fails_leaves_the_model(model):
+    X, _ = sentences(4, seed=1)
+    session = Labelling(X, None, model, words=X)
+    session.change(0, 0, [[0, ["O"]]])
+    session.refit(wait=True)
+    assert session.status.startswith("the refit failed, the old model stays")
+    assert session.model is model
+
+
+def test_numbers_are_shown_as_columns():
+    random = np.random.default_rng(0)
+    X = [np.vstack([random.normal(size=(3, 2)), [[np.nan, 1.0]]]) for _ in range(3)]
+    session = Labelling(X, None, ChainCRF("linear"), columns=["left", "right"])
+    shown = session.show(0)
+    assert len(shown["columns"]) == 2
+    assert shown["columns"][0][3] is None
+    assert "words" not in shown
+    long = Labelling([np.zeros((5000, 1))], None)
+    assert len(long.show(0, first=4000)["positions"]) == 1000
+    assert long.show(0, first=4000)["first"] == 4000
+
+
+def test_labels_are_saved_and_nothing_else_changes(tmp_path, model):
+    session = labelled(tmp_path, model)
+    session.change(0, 0, [[0, ["O"]], [1, ["O", "B-city"]]])
+    assert session.save() == "wrote new.conll"
+    lines = (tmp_path / "new.conll").read_text().splitlines()
+    assert lines[0].endswith("\tO")
+    assert lines[1].endswith("\tB-city|O")
+    assert lines[2].endswith("\t?")
+    again = labelled(tmp_path, model)
+    assert again.labels()[0][:3] == ["O", {"B-city", "O"}, None]
+    again.change(1, 0, [[0, ["O"]]])
+    again.save()
+    assert len((tmp_path / "new.conll").read_text().splitlines()[0].split("\t")) == 2
+    (tmp_path / "new.conll").write_text("other\n")
+    with pytest.raises(ValueError, match="changed by another program: it is left as it is"):
+        again.save()
+
+
+def test_tables_are_saved(tmp_path):
+    path = tmp_path / "rooms.csv"
+    path.write_text("day,speed,label\n1,0.5,\n1,0.7,rest\n2,0.1,?\n")
+    path.write_text("day,speed,label\n1,0.5,?\n1,0.7,rest\n2,0.1,?\n")
+    file = LabelFile.open(str(path), sequence="day")
+    session = Labelling(file.read.X, file.read.y, None, columns=file.columns, file=file)
+    assert session.labels() == [[None, "rest"], [None]]
+    session.change(1, 0, [[0, ["move"]]])
+    session.save()
+    assert path.read_text() == "day,speed,label\n1,0.5,?\n1,0.7,rest\n2,0.1,move\n"
+
+
+def test_the_journal_brings_everything_back(tmp_path, model):
+    session = labelled(tmp_path, model)
+    session.change(0, 0, [[0, ["O"]]])
+    session.change(3, 0, [[1, ["new-label"]]])
+    session.undo()
+    expected = session.labels()
+    session.journal.close()
+    with (tmp_path / "new.journal").open("a") as file:
+        file.write('{"item": 0, "vers')  # cut off: never acknowledged
+    again = labelled(tmp_path, model)
+    assert again.labels() == expected
+    again.change(0, again.versions[0], [[1, ["O"]]])
+    again.journal.close()
+    assert labelled(tmp_path, model).labels()[0][1] == "O"
+
+
+def test_killed_between_the_file_and_its_journal(tmp_path, model):
+    session = labelled(tmp_path, model)
+    session.change(0, 0, [[0, ["O"]]])
+    content = session.file.written(session.labels())
+    session.journal.saving(content)
+    session.file.save(content)  # and here the process ends
+    session.journal.close()
+    again = labelled(tmp_path, model)
+    assert again.labels()[0][0] == "O"
+
+
+def test_other_files_and_damaged_journals_are_refused(tmp_path, model):
+    session = labelled(tmp_path, model)
+    session.change(0, 0, [[0, ["O"]]])
+    session.journal.close()
+    (tmp_path / "new.conll").write_text("other\n\nwords\n")
+    with pytest.raises(JournalError, match=r"the file has changed since new.journal was begun, and its 1 actions"):
+        labelled(tmp_path, model)
+    damaged = tmp_path / "damaged"
+    damaged.write_text('{"journal": 1, "of": ""}\nnot json\n')
+    with pytest.raises(JournalError, match="no journal that can be read"):
+        Journal(damaged, b"")
+    lines = [json.dumps({"journal": 1, "of": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"})]
+    lines.append(json.dumps({"item": 99, "version": 0, "changes": [[0, ["O"]]]}))
+    damaged.write_text("\n".join(lines) + "\n")
+    with pytest.raises(JournalError, match="names item 99"):
+        Labelling([["a"]], None, words=[["a"]], journal=damaged)
+
+
+def test_bad_input(model):
+    X, _ = sentences(3, seed=1)
+    session = Labelling(X, None, model, words=X)
+    for item in (-1, 3, "0", 1.5, True, None):
+        with pytest.raises(ValueError, match="there are items 0 to 2"):
+            session.show(item)
+    for changes in (
+        None,
+        [],
+        [[0]],
+        "x",
+        [[0, "O"]],
+        [[0, []]],
+        [[0, [None]]],
+        [[99, ["O"]]],
+        [["0", ["O"]]],
+        [[0, ["x" * 300]]],
+    ):
+        with pytest.raises(ValueError, match=r"changes must be|labels of a position|no position"):
+            session.change(0, 0, changes)
+    with pytest.raises(ValueError, match="order must be one of"):
+        session.queue("newest")
+    with pytest.raises(ValueError, match="come from no file"):
+        session.save()
+    with pytest.raises(TypeError, match="the page labels sequences"):
+        Labelling(X, None, KernelClassifier(), words=X)
+    with pytest.raises(ValueError, match="y holds labels of 1 items"):
+        Labelling(X, [["O"]], model, words=X)
