@@ -277,8 +277,8 @@ class Labelling:
 
     # ---- what to do next
 
-    def queue(self, order: str = "given", limit: int = 200) -> list[dict[str, Any]]:
-        """Return items to look at, those with nothing left to do last."""
+    def queue(self, order: str = "given", item: int = 0, limit: int = 200) -> list[dict[str, Any]]:
+        """Return items to look at, those with nothing left to do last; as given, those around an item."""
         if order not in ORDERS:
             raise ValueError(f"order must be one of {', '.join(ORDERS)}, got {order!r:.40}")
         with self._lock:
@@ -289,17 +289,15 @@ class Labelling:
             elif order in ("doubtful", "suspicious"):
                 scores = self._scores(order)
                 numbers = np.argsort(-scores, kind="stable")
-            todo = numbers[left[numbers] > 0] if order != "suspicious" else numbers[left[numbers] == 0]
-            rest = np.setdiff1d(numbers, todo, assume_unique=True)
-            listed = [*todo[:limit].tolist(), *rest[: max(0, limit - len(todo))].tolist()]
+            if order == "given":
+                first = max(0, min(self._item(item) - limit // 4, len(numbers) - limit))
+                listed = numbers[first : first + limit]
+            else:
+                last = left[numbers] == 0 if order != "suspicious" else left[numbers] > 0
+                listed = numbers[np.argsort(last, kind="stable")][:limit]
             return [
-                {
-                    "item": item,
-                    "left": int(left[item]),
-                    "length": self.lengths[item],
-                    "score": round(float(scores[item]), 4),
-                }
-                for item in listed
+                {"item": each, "left": int(left[each]), "length": self.lengths[each], "score": _finite(scores[each])}
+                for each in listed.tolist()
             ]
 
     def _scores(self, order: str) -> np.ndarray:
@@ -474,4 +472,4 @@ def _labels(named: list, of_model: list, of_items: set) -> list:
 
 
 def _finite(value: float) -> float | None:
-    return round(value, 6) if np.isfinite(value) else None
+    return round(float(value), 6) if np.isfinite(value) else None

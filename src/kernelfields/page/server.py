@@ -139,7 +139,7 @@ def make_app(labelling: Labelling, token: str, port: int) -> Starlette:
         "undo": lambda body: labelling.undo(),
         "best": lambda body: labelling.best(body.get("item")),
         "explain": lambda body: labelling.explain(body.get("item"), body.get("position")),
-        "queue": lambda body: labelling.queue(str(body.get("order", "given"))),
+        "queue": lambda body: labelling.queue(str(body.get("order", "given")), number(body, "item", 0)),
         "refit": lambda body: {"status": labelling.refit()},
         "save": lambda body: {"status": labelling.save()},
     }
@@ -218,6 +218,7 @@ def _bound(port: int) -> socket.socket:
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind((HOST, port))
+        bound.listen(128)  # so that a browser which is quicker than the server waits
     except OSError as error:
         bound.close()
         raise OSError(f"port {port} of {HOST} cannot be used ({error.strerror}): name another by --port") from error

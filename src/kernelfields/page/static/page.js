@@ -20,8 +20,8 @@ async function ask(question, body = {}) {
   });
   const found = await answer.json();
   if (answer.status === 409) {
-    tell(found.error);
     await open(shown.item, cursor);
+    tell(found.error);
     throw new Error(found.error);
   }
   if (!answer.ok) {
@@ -251,11 +251,20 @@ async function forget() {
   await change(Array.from({ length: end - begin + 1 }, (_, k) => [begin + k, null]));
 }
 
+async function loadQueue() {
+  queue = await ask("queue", { order: byId("order").value, item: shown ? shown.item : 0 });
+  drawQueue();
+}
+
 async function next(by) {
-  queue = await ask("queue", { order: byId("order").value });
+  await loadQueue();
+  if (byId("order").value === "given") {
+    const other = shown.item + by;
+    if (other >= 0 && other < state.items) await open(other);
+    return;
+  }
   const place = queue.findIndex((entry) => entry.item === shown.item);
-  const open_ = queue.filter((entry) => entry.left && entry.item !== shown.item);
-  const other = by > 0 && byId("order").value !== "given" && open_.length ? open_[0] : queue[place + by];
+  const other = by > 0 ? queue.find((entry) => entry.item !== shown.item) : queue[place - 1];
   if (other) await open(other.item);
 }
 
@@ -311,8 +320,7 @@ async function refit() {
     await refreshState();
   }
   await open(shown.item, cursor);
-  queue = await ask("queue", { order: byId("order").value });
-  drawQueue();
+  await loadQueue();
 }
 
 async function save() {
@@ -342,9 +350,10 @@ const KEYS = {
 // Keys wait for those before them: fast typing is never lost.
 let last = Promise.resolve();
 function later(action) {
-  last = last.then(action).catch(() => {});
+  const mine = last.then(action).catch(() => {});
+  last = mine;
   document.body.dataset.busy = "true";
-  last.then(() => { document.body.dataset.busy = "false"; });
+  mine.then(() => { if (mine === last) document.body.dataset.busy = "false"; });
 }
 
 document.addEventListener("keydown", (event) => {
@@ -396,7 +405,7 @@ byId("columns").addEventListener("mousemove", (event) => {
   const at = first + Math.floor(place * Math.min(WINDOW, shown.length - first));
   later(async () => { cursor = Math.max(0, Math.min(shown.length - 1, at)); draw(); });
 });
-byId("order").addEventListener("change", () => later(async () => { queue = await ask("queue", { order: byId("order").value }); drawQueue(); byId("order").blur(); }));
+byId("order").addEventListener("change", () => later(async () => { await loadQueue(); byId("order").blur(); }));
 byId("earlier").addEventListener("click", () => later(() => window_(first - WINDOW)));
 byId("later").addEventListener("click", () => later(() => window_(first + WINDOW)));
 byId("undo").addEventListener("click", () => later(undo));
@@ -405,7 +414,6 @@ byId("save").addEventListener("click", () => later(save));
 
 later(async () => {
   await refreshState();
-  queue = await ask("queue", { order: "given" });
-  drawQueue();
+  await loadQueue();
   if (queue.length) await open(queue[0].item);
 });

@@ -1,0 +1,264 @@
+"""The page in a real browser: from nothing to a model by keyboard, corrections, two tabs, time lines, kills."""
+
+import http.client
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sentences import city_model, sentences, written
+
+from kernelfields.page.files import LabelFile
+from kernelfields.page.labelling import Labelling
+
+playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+pytest.importorskip("uvicorn", reason="the extra page is not installed")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine"),
+]
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--no-first-run",
+]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as tools:
+        running = tools.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def served():
+    from kernelfields.page.server import Server
+
+    servers = []
+
+    def start(labelling):
+        servers.append(Server(labelling).start())
+        return servers[-1].address
+
+    yield start
+    for server in servers:
+        server.stop()
+
+
+def opened(browser, address):
+    page = browser.new_page()
+    page.problems = []
+    page.on("pageerror", lambda error: page.problems.append(str(error)))
+    page.goto(address)
+    ready(page)
+    return page
+
+
+def ready(page):
+    page.wait_for_selector("body[data-busy='false']", timeout=30_000)
+
+
+def press(page, *keys):
+    for key in keys:
+        page.keyboard.press(key)
+    ready(page)
+
+
+def shown(page):
+    return page.evaluate("[...document.querySelectorAll('.token .label')].map((own) => own.textContent)")
+
+
+def test_from_nothing_to_a_model_by_keyboard(browser, served, tmp_path):
+    X, y = sentences(200, seed=2)
+    path = tmp_path / "new.conll"
+    path.write_text(written(X), encoding="utf-8")
+    file = LabelFile.open(str(path))
+    labels = ["B-city", "I-city", "O"]
+    session = Labelling(file.words, None, classes=labels, words=file.words, file=file, journal=tmp_path / "journal")
+    page = opened(browser, served(session))
+    for item in range(25):
+        assert page.inner_text("#where").startswith(f"item {item + 1} of 200")
+        press(page, *[str(labels.index(label) + 1) for label in y[item]], "n")
+    assert session.labels()[:25] == y[:25]
+    press(page, "r")
+    assert "the new model is in place" in page.inner_text("#status")
+    # The rest is predicted: accept what is right, correct what is not.
+    corrected = 0
+    for item in range(25, 200):
+        while wrong := [t for t, pair in enumerate(zip(shown(page), y[item], strict=True)) if pair[0] != pair[1]]:
+            corrected += 1
+            page.locator(".token").nth(wrong[0]).click()
+            press(page, "/")
+            page.keyboard.type(y[item][wrong[0]])
+            press(page, "Enter")
+        press(page, "Shift+Enter")
+    assert session.labels() == y
+    assert corrected < 60
+    press(page, "s")
+    assert "wrote new.conll" in page.inner_text("#status")
+    assert LabelFile.open(str(path)).read.y == y
+    assert page.problems == []
+    page.close()
+
+
+def test_fixing_a_label_shows_what_changed_and_undo_brings_it_back(browser, served):
+    X, _ = sentences(12, seed=1)
+    item = next(i for i, words in enumerate(X) if "York" in words)
+    X = [X[item], ["<b>bold</b>", "&amp;", "שלום"]]
+    session = Labelling(X, None, city_model(), words=X)
+    page = opened(browser, served(session))
+    before = shown(page)
+    for _ in range(X[0].index("York")):
+        press(page, "ArrowRight")
+    press(page, "/")
+    page.keyboard.type("O")
+    press(page, "Enter")
+    assert shown(page)[X[0].index("York")] == "O"
+    press(page, "u")
+    assert shown(page) == before
+    press(page, "b")
+    assert page.locator("#more tr").count() == 5
+    press(page, "e")
+    assert page.locator("#more tr").count() > 1
+    # A span of words becomes an entity of the scheme.
+    press(page, "ArrowLeft", "ArrowLeft", "ArrowLeft", "Shift+ArrowRight")
+    page.keyboard.press("/")
+    page.keyboard.type("B-city")
+    press(page, "Enter")
+    assert session.labels()[0][:2] == ["B-city", "I-city"]
+    press(page, "n")
+    words = page.evaluate("[...document.querySelectorAll('.token .word')].map((own) => own.textContent)")
+    assert words == X[1]  # text is never markup
+    assert page.problems == []
+    page.close()
+
+
+def test_two_tabs_do_not_overwrite_each_other(browser, served):
+    X, _ = sentences(3, seed=1)
+    session = Labelling(X, None, city_model(), words=X)
+    address = served(session)
+    one, two = opened(browser, address), opened(browser, address)
+    press(one, "2")
+    press(two, "3")
+    assert "changed elsewhere" in two.inner_text("#error")
+    assert sum(entry is not None for entry in session.labels()[0]) == 1
+    press(two, "ArrowRight", "1")
+    assert sum(entry is not None for entry in session.labels()[0]) == 2
+    one.close()
+    two.close()
+
+
+def test_time_lines_are_drawn_and_dragged(browser, served):
+    random = np.random.default_rng(0)
+    X = [np.cumsum(random.normal(size=(1200, 2)), axis=0) for _ in range(2)]
+    session = Labelling(X, None, classes=["rest", "move"], columns=["x", "y"])
+    page = opened(browser, served(session))
+    assert page.locator("#columns").is_visible()
+    box = page.locator("#columns").bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.25, box["y"] + 20)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 20, steps=5)
+    page.mouse.up()
+    press(page, "2")
+    fixed = [t for t, entry in enumerate(session.labels()[0]) if entry == "move"]
+    assert fixed == list(range(fixed[0], fixed[-1] + 1))
+    assert 90 <= len(fixed) <= 110  # a quarter of the 400 positions that are drawn
+    page.click("#later")
+    ready(page)
+    assert page.inner_text("#span") == "401 to 800 of 1200"
+    assert page.problems == []
+    page.close()
+
+
+def test_a_thousand_labels_are_searched_as_one_types(browser, served):
+    labels = [f"label{number}" for number in range(1000)]
+    session = Labelling([["a", "b"]], None, classes=labels, words=[["a", "b"]])
+    page = opened(browser, served(session))
+    press(page, "/")
+    page.keyboard.type("label777")
+    press(page, "Enter")
+    assert session.labels()[0][0] == "label777"
+    page.close()
+
+
+SERVER = """
+import sys
+from kernelfields.page.files import LabelFile
+from kernelfields.page.labelling import Labelling
+from kernelfields.page.server import Server
+file = LabelFile.open(sys.argv[1])
+labelling = Labelling(file.words, file.read.y, classes=["a", "b"], words=file.words, file=file, journal=sys.argv[2])
+server = Server(labelling)
+print(server.port, server.token, flush=True)
+server.run()
+"""
+
+
+def asked(address, token, question, body):
+    headers = {"Content-Type": "application/json", "X-Kernelfields-Token": token}
+    request = urllib.request.Request(f"{address}/api/{question}", json.dumps(body).encode(), headers)
+    with urllib.request.urlopen(request) as answer:
+        return json.load(answer)
+
+
+@pytest.mark.parametrize("kills", [int(os.environ.get("KERNELFIELDS_KILLS", "5"))])
+def test_nothing_that_was_acknowledged_is_lost_when_the_server_is_killed(kills, tmp_path):
+    random = np.random.default_rng(0)
+    X, _ = sentences(10, seed=1)
+    path, journal = tmp_path / "new.conll", tmp_path / "journal"
+    path.write_text(written(X), encoding="utf-8")
+    known = {}  # what the server answered that it has
+
+    def reopened():
+        file = LabelFile.open(str(path))
+        return Labelling(file.words, file.read.y, words=file.words, file=file, journal=journal)
+
+    for _ in range(kills):
+        command = [sys.executable, "-c", SERVER, str(path), str(journal)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+            port, token = running.stdout.readline().split()
+            address = f"http://127.0.0.1:{port}"
+            killer = threading.Timer(float(random.uniform(0.0, 0.01)), running.send_signal, [signal.SIGKILL])
+            doubtful, fatal = None, int(random.integers(50))
+            try:
+                for number in range(50):
+                    item, label = int(random.integers(10)), str(random.choice(["a", "b"]))
+                    place = int(random.integers(len(X[item])))
+                    found = asked(address, token, "item", {"item": item})
+                    for t, own in enumerate(found["positions"]):
+                        assert own["label"] == known.get((item, t)), "an action was lost"
+                    if number == fatal:
+                        killer.start()
+                    doubtful = (item, place)  # sent, and not acknowledged yet
+                    body = {"item": item, "version": found["version"], "changes": [[place, [label]]]}
+                    asked(address, token, "change", body)
+                    known[item, place], doubtful = label, None
+                    if random.random() < 0.1:
+                        asked(address, token, "save", {})
+            except urllib.error.HTTPError:
+                raise  # an answer, and not the right one
+            except (urllib.error.URLError, ConnectionError, http.client.HTTPException):
+                assert number >= fatal  # killed
+            running.kill()
+        killer.cancel()
+        session = reopened()
+        if doubtful is not None:  # it may have been written, or not
+            known[doubtful] = session.labels()[doubtful[0]][doubtful[1]]
+        session.journal.close()
+        for (item, place), label in known.items():
+            assert session.labels()[item][place] == label
+    assert len(known) > 5
+    assert sorted(each.name for each in Path(tmp_path).iterdir()) == ["journal", "new.conll"]
