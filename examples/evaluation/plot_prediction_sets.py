@@ -3,8 +3,8 @@ Sets that hold the true digit
 =============================
 
 Probabilities are promises of a model, prediction sets are promises about data. A field reads strips of noisy digits;
-for each digit a set of readings is given that holds the true one nineteen times out of twenty, whatever the model. Where a
-digit is clear the set has one reading, where it is not it has several.
+for each digit a set of readings is given that holds the true one nineteen times out of twenty, whatever the model.
+Where a digit is clear the set has one reading, where it is not it has several.
 """
 
 import matplotlib.pyplot as plt

@@ -19,6 +19,7 @@ column, counted from 0, also of a label that is missing.
 
 from __future__ import annotations
 
+import io
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -272,6 +273,14 @@ def write_columns(
         else:
             for sequence, cells in zip(sequences, appended, strict=True):
                 _write_sequence(file.write, sequence, cells)
+
+
+def columns_text(sequences: Iterable[ColumnSequence]) -> str:
+    """Return what :func:`write_columns` writes."""
+    text = io.StringIO()
+    for sequence in sequences:
+        _write_sequence(text.write, sequence, [()] * len(sequence.rows))
+    return text.getvalue()
 
 
 @dataclass(frozen=True)

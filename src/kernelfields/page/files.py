@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from kernelfields.formats import ColumnFile, SequenceFile, SequenceFileError, format_of, read_sequences
-from kernelfields.formats.column_files import write_columns
-from kernelfields.formats.text_files import write_whole
+from kernelfields.formats.column_files import columns_text
+from kernelfields.formats.text_files import remove_leftovers, write_whole
 
 #: How unknown labels are written unless told otherwise, and what stands between labels of which one is right.
 UNKNOWN, BETWEEN = "?", "|"
@@ -36,6 +36,7 @@ class LabelFile:
     def open(cls, path: str, **options: Any) -> LabelFile:
         """Read a file of words or numbers, with labels or without."""
         place = Path(path)
+        remove_leftovers(path)
         content = place.read_bytes()
         settings: dict[str, Any] = {"unknown_label": UNKNOWN, "label_sets": BETWEEN, "labels_required": False}
         settings |= options
@@ -70,12 +71,7 @@ class LabelFile:
             column = file.reading["label"] if self.labelled else len(sequence.rows[0])
             rows = [[*row[:column], text, *row[column + 1 :]] for row, text in zip(sequence.rows, own, strict=True)]
             sequences.append(replace(sequence, rows=rows))
-        draft = self.path.with_name(self.path.name + ".labels-draft")
-        try:
-            write_columns(str(draft), sequences)
-            return draft.read_bytes()
-        finally:
-            draft.unlink(missing_ok=True)
+        return columns_text(sequences).encode()
 
     def _table(self, texts: list[list[str]]) -> bytes:
         reading = self.read.reading

@@ -161,7 +161,7 @@ class Server:
 
         self.token, self.address = token, f"http://{HOST}:{self.port}/?token={token}"
         settings = {"log_level": "info" if log else "error", "access_log": log}
-        self._server = uvicorn.Server(uvicorn.Config(app, lifespan="off", **settings))  # type: ignore[arg-type]
+        self._server = uvicorn.Server(uvicorn.Config(app, lifespan="off", **settings))
         self._thread: threading.Thread | None = None
 
     def run(self) -> None:
