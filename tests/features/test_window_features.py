@@ -122,5 +122,5 @@ def test_inputs_are_checked():
         WindowFeatures().fit([sp.csr_array(x) for x in X])
     with pytest.raises(ValueError, match="sequence 0 holds nan"):
         WindowFeatures().fit([np.full((3, 2), np.nan)])
-    with pytest.raises(ValueError, match="X has 3 columns, but 2 when windows were fitted"):
+    with pytest.raises(ValueError, match="X has 3 columns, but WindowFeatures was fitted with 2"):
         WindowFeatures().fit(X).transform([np.zeros((4, 3))])
