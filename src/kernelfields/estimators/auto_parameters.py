@@ -5,7 +5,7 @@
     kernel            "linear" for features that are there or not, as those of    the first
                       words; "rbf" for numbers; where columns come to one scale,
                       as those of sensors do, also "laplacian" and, where all
-                      labels are known, "forest"
+                      labels are known, "forest", and the sum of the best two
     prior_variance    powers of ten                                              1
     support, l1       of features that are there or not, beside the variance      "all", 0
     rank              500, 1000           where more positions are there          1000
@@ -15,6 +15,7 @@ Candidates are compared by the likelihood of a part of the data that short fits 
 last one by the share of right labels. A Laplacian kernel adds up differences of columns instead of their squares: it
 can follow a single column while the others differ, as trees can, which suits columns of different kinds. The trees of a
 forest are grown on the part that is learnt from, so that what they make of the part held out is judged as fairly.
+A sum of kernels is tried at the prior variance of the best one: its functions are sums of functions of both kinds.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from kernelfields.inference.choice import FamilySpec
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.models.build import NamedCliques
 from kernelfields.models.fit import DevelopmentSet, FitOptions
-from kernelfields.models.pilot_fit import Choices
+from kernelfields.models.pilot_fit import Choices, Settings
 from kernelfields.numerics.parameters import is_auto
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.term import Term
@@ -156,3 +157,10 @@ def input_candidates(training: Training, kernel_open: bool, tied: bool = False) 
             kernels = [*kernels, "forest"]
         candidates += [{**own, "kernel": kernel} for kernel in kernels] or [own]
     return candidates
+
+
+def sums_of_kernels(ranked: Sequence[Settings]) -> list[dict[str, object]]:
+    """Return the kernel of the best settings plus the next best one, if another came close on the same scale."""
+    best, *others = ranked
+    close = [own["kernel"] for own in others if "kernel" in own and own.get("scale") == best.get("scale")]
+    return [{"kernel": f"{best['kernel']} + {kernel}"} for kernel in close[:1]]

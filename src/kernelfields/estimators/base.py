@@ -38,6 +38,7 @@ from kernelfields.estimators.auto_parameters import (
     Training,
     input_candidates,
     stays_sparse,
+    sums_of_kernels,
 )
 from kernelfields.estimators.inspecting.explanations import (
     Compared,
@@ -541,7 +542,8 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
             return Stage.build(sample, beside, piloted._designs(own, sample)[0], variances_of)
 
         pilot = Pilot(stage_of, parts[1].n_positions, training.announce)
-        best = pilot.improved(pilot.best_of(inputs, path), changes)
+        ranked = pilot.ranked(inputs, path)
+        best = pilot.improved(pilot.improved(ranked[0], sums_of_kernels(ranked)), changes)
         training.piloted = pilot.terms(best)
         field, chosen = Field(training.piloted, scene.spec), dict(best)
         ranks = [term.subspace.rank for term in field.terms if term.has_pivots]

@@ -1,6 +1,6 @@
 """Parameters by pilot fits: short fits on a part of the data, judged by what was held out of them.
 
-    scale, kernel      each of the candidates, along a path of prior variances of its own
+    scale, kernel      each of the candidates, along a path of prior variances of its own; then the sum of the best two
     prior variance     s = 1, 10, 100, ... as long as the log-likelihood of the held-out part rises; else 1/10, ...
     support, l1        the path with the weights that were seen in training, without l1; then, at that variance, all of
                        them with l1, all without, those seen with l1, until one brings enough
@@ -196,9 +196,13 @@ class Pilot:
         least = self.loss(before)
         return self.loss(after) < least * (1.0 - _LEAST_GAIN)
 
-    def best_of(self, candidates: Sequence[Settings], path: bool) -> Settings:
-        """Return the candidate of the least loss, each with the best prior variance if there is a path of them."""
-        return min([self.along_variances(each) if path else each for each in candidates], key=self.loss)
+    def ranked(self, candidates: Sequence[Settings], path: bool) -> list[Settings]:
+        """Return candidates by increasing loss, each with the best prior variance if there is a path of them.
+
+        Those whose loss is far above the least are left out.
+        """
+        found = sorted([self.along_variances(own) if path else own for own in candidates], key=self.loss)
+        return [own for own in found if self.loss(own) <= _HOPELESS * self.loss(found[0])]
 
     def improved(self, settings: Settings, changes: Sequence[Settings]) -> Settings:
         """Return settings with the first of the changes that brings enough, if one does."""
