@@ -29,6 +29,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from kernelfields.engines.engine import Engine, PackedData, Sample, SampleSettings
+from kernelfields.features.leakage import RepeatedLabels
 from kernelfields.features.readers import ChainReader, GraphReader, InputReader, TableReader
 from kernelfields.features.scaling import FEW_COLUMNS
 from kernelfields.inference.choice import FamilySpec
@@ -73,6 +74,8 @@ class Training(Generic[Data, Reader]):
     scaling: Reader | None = None
     #: What was left to the data, and what became of it.
     choices: Choices = field(default_factory=Choices)
+    #: Columns of probabilities that repeat the labels.
+    repeated: RepeatedLabels | None = None
     #: The terms of the pilot fit with the settings that were chosen.
     piloted: Sequence[Term] = ()
 

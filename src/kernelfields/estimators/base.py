@@ -53,7 +53,7 @@ from kernelfields.estimators.inspecting.explanations import (
 )
 from kernelfields.estimators.inspecting.weights import changed_parameters, summarise_term, tabulate_weights
 from kernelfields.estimators.questions import ByItem, LabelQuestions, Seed
-from kernelfields.features.leakage import columns_that_repeat
+from kernelfields.features.leakage import RepeatedLabels, columns_that_repeat
 from kernelfields.features.readers import ChainReader, GraphReader, TableReader
 from kernelfields.features.scaling import uneven_spreads
 from kernelfields.fields.chains import weigh_classes
@@ -228,6 +228,8 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
     feature_names_in_: np.ndarray = attribute()
     _reader: Reader = attribute()
     _certificates: tuple[Certificate, Certificate] | None = attribute()
+    #: Columns of probabilities that repeat the labels of the fit; not kept in files.
+    _repeated: RepeatedLabels | None = attribute()
 
     # Parameters of those estimators that have them.
     kernel: Any = attribute()
@@ -462,20 +464,28 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
                 stacklevel=5,
             )
 
-    def _warn_of_repeated_labels(self, training: Training[Data, Reader]) -> None:
-        """Warn where held-out labels are certain and columns are probabilities that repeat them."""
+    def _find_repeated_labels(self, training: Training[Data, Reader]) -> RepeatedLabels | None:
+        """Return columns that are probabilities and repeat the labels, where held-out labels are certain."""
         scores = [trial.score for trial in training.choices.trials if trial.measure == "log-likelihood"]
         labels = getattr(training.data, "certain_labels", None)
         # Of several labels there are probabilities of each one: their columns have no sum to recognise them by.
         if not scores or max(scores) < -_CERTAIN or labels is None or labels.ndim != 1:
+            return None
+        return columns_that_repeat(training.reader.as_given(training.data.inputs), labels, len(training.classes))
+
+    @staticmethod
+    def _warn_of_repeated_labels(repeated: RepeatedLabels | None, reader: Reader, data: Data) -> None:
+        """Warn where probabilities repeated the labels of the fit, and those of new data are less certain."""
+        if repeated is None or not hasattr(data, "inputs"):
             return
-        columns = columns_that_repeat(training.data.inputs, labels, len(training.classes))
-        if columns is not None:
+        doubt = repeated.larger_doubt(reader.as_given(data.inputs))
+        if doubt is not None:
             warnings.warn(
-                f"columns {columns[0]} to {columns[1] - 1} are probabilities that repeat the labels, and labels held "
-                "out of the fit are certain: if a classifier made them for data that it was fitted to, the field will "
-                "trust it far too much; OutOfFold(classifier) makes them from the other folds",
-                stacklevel=5,
+                f"columns {repeated.first} to {repeated.last - 1} are probabilities that repeat the labels of the fit, "
+                f"with a mean of {1.0 - repeated.doubt:.3f} for the likeliest, and {1.0 - doubt:.3f} in these data: if "
+                "a classifier made them for data that it was fitted to, the field trusts it far too much; "
+                "OutOfFold(classifier) makes them from the other folds",
+                stacklevel=4,
             )
 
     def _settled(self, training: Training[Data, Reader]) -> Self:
@@ -504,7 +514,7 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
             choices = settled._choose_by_pilot_fits(training, parts, inputs, path, changes, "rank" in left)
         settled._take(choices.chosen)
         training.choices = choices
-        self._warn_of_repeated_labels(training)
+        training.repeated = self._find_repeated_labels(training)
         training.scale_columns(bool(choices.chosen.get("scale")))
         return settled
 
@@ -614,6 +624,7 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
         data = self._held_out_data(training)
         if data is None:
             return 0
+        self._warn_of_repeated_labels(training.repeated, training.reader, data)
         sample = training.place(data, training.cliques, training.data.n_positions, solved=False)
         training.development = DevelopmentSet(sample, patience_of(check_callbacks(self.callbacks)))
         return data.n_positions
@@ -678,6 +689,7 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
         certificates = (fitted.span, fitted.rkhs) if fitted.family.exact else None
         field, inference = Field(fitted.terms, training.spec), FittedBy.of(fitted.family)
         self.evidence_path_, self.choices_ = training.evidence_path, training.choices
+        self._repeated = training.repeated
         development = training.development
         self.dev_log_likelihoods_ = None if development is None else np.array(development.scores)
         for later in ("laplace_", "continuation_"):
@@ -724,6 +736,7 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
         if self._reader.is_empty(X) and (y is None or is_empty(y)):
             return
         data = self._read(X, y)
+        self._warn_of_repeated_labels(self.__dict__.get("_repeated"), self._reader, data)
         evidence = None if known is None else self._known_evidence(known, data)
         place = scoring_engine(self.engine, n_values=self._n_values(data), data=data)
         begin = 0
