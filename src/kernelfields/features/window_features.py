@@ -26,6 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelfields.features.readers import shared_columns
 from kernelfields.features.sequencewise import SequenceTransformer
 from kernelfields.features.text import TRANSFORMERS
+from kernelfields.fields.graph_reading import holds_graphs
 from kernelfields.fields.reading import Matrix, open_groups, pack_inputs
 from kernelfields.numerics.parameters import is_sequence, is_whole
 
@@ -111,6 +112,8 @@ class WindowFeatures(SequenceTransformer, auto_wrap_output_keys=None):  # type: 
         """Check the parameters, and learn the number and the names of columns; labels are not read."""
         self._checked()
         sequences = open_groups(X)[0]
+        if holds_graphs(sequences):
+            raise TypeError("X holds graphs, whose nodes have no order: windows are for sequences")
         rows = _dense(pack_inputs(sequences)[0])
         self._learn_columns(rows.shape[1], shared_columns(sequences, "sequence"))
         return self
