@@ -49,7 +49,7 @@ def store_classifier(model: Classifier) -> dict[str, Any]:
             f"a file of data cannot hold a {name}: it can hold {', '.join(_STORES)}. Keep another pipeline by skops or "
             "by a pickle of your own"
         )
-    return {"classes": np.asarray(model.classes_), **store(model)}
+    return {**store(model), "classes": np.asarray(model.classes_)}
 
 
 class StoredClassifier:
