@@ -31,7 +31,9 @@ from scipy.sparse import issparse
 from kernelfields.engines.engine import Engine, PackedData, Sample, SampleSettings
 from kernelfields.features.leakage import RepeatedLabels
 from kernelfields.features.readers import ChainReader, GraphReader, InputReader, TableReader
-from kernelfields.features.scaling import FEW_COLUMNS
+from kernelfields.features.scaling import FEW_COLUMNS, learn_scaling
+from kernelfields.features.window_features import WIDTHS, window_columns
+from kernelfields.fields.chains import Chains
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.models.build import NamedCliques
@@ -49,6 +51,8 @@ Data = TypeVar("Data", bound=PackedData)
 Reader = TypeVar("Reader", bound=ChainReader | GraphReader | TableReader)
 #: Data that are learnt from and data to judge by.
 Parts: TypeAlias = tuple[PackedData, PackedData]
+# WindowFeatures makes ten columns of one.
+_FEW_FOR_WINDOWS = 8
 
 
 @dataclass
@@ -160,6 +164,27 @@ def input_candidates(training: Training, kernel_open: bool, tied: bool = False) 
             kernels = [*kernels, "forest"]
         candidates += [{**own, "kernel": kernel} for kernel in kernels] or [own]
     return candidates
+
+
+def suits_windows(parts: Parts) -> bool:
+    """Whether statistics over windows may add something: sequences are long, columns of numbers few."""
+    train = parts[0]
+    if type(train) is not Chains or issparse(train.inputs) or train.inputs.shape[1] > _FEW_FOR_WINDOWS:
+        return False
+    return float(np.median(train.lengths)) >= max(WIDTHS)
+
+
+def windowed(parts: Parts, scale: bool) -> Parts:
+    """Return parts of the data as WindowFeatures makes them, their columns on one scale or as they are."""
+    train, held_out = (np.asarray(part.inputs, dtype=np.float64) for part in parts)
+    train, held_out = (
+        np.hstack([rows, window_columns(rows, part.offsets)])
+        for rows, part in zip((train, held_out), parts, strict=True)
+    )
+    scaling = learn_scaling(train, parts[0].position_weights, always=True) if scale else None
+    if scaling is not None:
+        train, held_out = scaling(train), scaling(held_out)
+    return replace(parts[0], inputs=train), replace(parts[1], inputs=held_out)
 
 
 def sums_of_kernels(ranked: Sequence[Settings]) -> list[dict[str, object]]:

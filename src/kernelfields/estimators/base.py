@@ -38,7 +38,9 @@ from kernelfields.estimators.auto_parameters import (
     Training,
     input_candidates,
     stays_sparse,
+    suits_windows,
     sums_of_kernels,
+    windowed,
 )
 from kernelfields.estimators.inspecting.explanations import (
     Compared,
@@ -56,6 +58,7 @@ from kernelfields.estimators.questions import ByItem, LabelQuestions, Seed
 from kernelfields.features.leakage import RepeatedLabels, columns_that_repeat
 from kernelfields.features.readers import ChainReader, GraphReader, TableReader
 from kernelfields.features.scaling import uneven_spreads
+from kernelfields.features.window_features import WIDTHS
 from kernelfields.fields.chains import weigh_classes
 from kernelfields.fields.cliques import USUAL_RANK
 from kernelfields.fields.constraints import ConstraintMasks
@@ -541,7 +544,8 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
             piloted._take(settings)
             own = replace(scene, options=replace(training.options, random=np.random.default_rng(0)))
             own.cliques = piloted._cliques(own)
-            train, held_out = own.on_scale(parts, bool(settings.get("scale")))
+            scale = bool(settings.get("scale"))
+            train, held_out = windowed(parts, scale) if "windows" in settings else own.on_scale(parts, scale)
             sample, beside = own.place(train, own.cliques), own.place(held_out, own.cliques, solved=False)
 
             def variances_of(variance: float) -> list[float]:
@@ -563,7 +567,17 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
             chosen["rank"] = USUAL_RANK if full else MOST_RANK
         held_out = training.on_scale(parts, bool(best.get("scale")))[1]
         learnt = self._learn_from_pilot(training, field, held_out)  # type: ignore[arg-type]
-        return Choices(chosen | learnt.chosen, (*pilot.trials, *learnt.trials))
+        advice = ""
+        if "kernel" in best and suits_windows(parts) and self.__dict__.get("window", 1) == 1:
+            around = {**best, "windows": ", ".join(map(str, WIDTHS))}
+            if pilot.gains(best, around):
+                gain = pilot.loss(best) - pilot.loss(around)
+                advice = (
+                    f"a pilot fit with WindowFeatures() in front has {gain:.4f} more: put it into a Pipeline before "
+                    f"{type(self).__name__}"
+                )
+                training.announce(advice)
+        return Choices(chosen | learnt.chosen, (*pilot.trials, *learnt.trials), advice)
 
     def _weight_candidates(self, training: Training[Data, Reader]) -> list[Settings]:
         """Return what may be chosen about the weights of features: first what the other choices are made with."""

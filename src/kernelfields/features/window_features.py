@@ -30,6 +30,8 @@ from kernelfields.fields.graph_reading import holds_graphs
 from kernelfields.fields.reading import Matrix, open_groups, pack_inputs
 from kernelfields.numerics.parameters import is_sequence, is_whole
 
+WIDTHS, USUAL = (5, 15, 45), ("mean", "difference", "range")
+
 
 class _Windows:
     """Positions t - h .. t + h of packed sequences, cut off at their ends."""
@@ -82,6 +84,14 @@ _STATISTICS: dict[str, Callable[[_Windows], np.ndarray]] = {
 }
 
 
+def window_columns(
+    rows: np.ndarray, offsets: np.ndarray, widths: Sequence[int] = WIDTHS, statistics: Sequence[str] = USUAL
+) -> np.ndarray:
+    """Return the statistics of packed sequences over windows, (N, widths statistics d)."""
+    windows = [_Windows(rows, offsets, width // 2) for width in widths]
+    return np.hstack([_STATISTICS[name](own) for own in windows for name in statistics])
+
+
 @TRANSFORMERS.register("windows")
 class WindowFeatures(SequenceTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Add means, differences and ranges over windows to the columns of sequences of numbers.
@@ -100,8 +110,8 @@ class WindowFeatures(SequenceTransformer, auto_wrap_output_keys=None):  # type: 
     def __init__(
         self,
         *,
-        widths: Any = (5, 15, 45),
-        statistics: Sequence[str] = ("mean", "difference", "range"),
+        widths: Any = WIDTHS,
+        statistics: Sequence[str] = USUAL,
         passthrough: bool = True,
     ):
         self.widths = widths
@@ -125,11 +135,8 @@ class WindowFeatures(SequenceTransformer, auto_wrap_output_keys=None):  # type: 
         rows = _dense(packed)
         if not len(rows):
             return [np.zeros((0, len(self.get_feature_names_out()))) for _ in sequences]
-        parts = [rows] if self.passthrough else []
-        for width in widths:
-            windows = _Windows(rows, offsets, width // 2)
-            parts += [_STATISTICS[name](windows) for name in statistics]
-        made = np.hstack(parts)
+        made = window_columns(rows, offsets, widths, statistics)
+        made = np.hstack([rows, made]) if self.passthrough else made
         return [made[first:last] for first, last in pairwise(offsets.tolist())]
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
