@@ -68,14 +68,18 @@ def read_papers() -> Papers:
     with np.load(data_file("cora", "cora.npz"), allow_pickle=False) as archive:
         indices, indptr, edges = archive["indices"], archive["indptr"], archive["edges"]
         topics, part, n_words = archive["label"].astype(int), archive["split"], int(archive["n_features"])
+    counts = sparse.csr_array((np.ones(len(indices)), indices, indptr), shape=(len(topics), n_words))
+    return network(counts, edges, topics, part)
+
+
+def network(counts: sparse.csr_array, edges: np.ndarray, topics: np.ndarray, part: np.ndarray) -> Papers:
+    """Return papers of which words (n, d) are counted, weighed by tf-idf."""
     n_papers = len(topics)
-    counts = sparse.csr_array((np.ones(len(indices)), indices, indptr), shape=(n_papers, n_words))
     links = sparse.coo_array((np.ones(len(edges)), edges.T), shape=(n_papers, n_papers)).tocsr()
     # A loop on each paper: of what its neighbours and itself say, it keeps its own.
     citations = sparse.csr_array(links + links.T + sparse.eye_array(n_papers))
     idf = np.log(n_papers / np.maximum(counts.sum(axis=0), 1.0))
-    words = sparse.csr_array(counts @ sparse.diags_array(idf))
-    return Papers(words, citations, edges, topics, part)
+    return Papers(sparse.csr_array(counts @ sparse.diags_array(idf)), citations, edges, topics, part)
 
 
 @dataclass
@@ -86,22 +90,37 @@ class Candidate:
     probabilities: Callable[[np.ndarray], np.ndarray]
 
 
-def classifiers(gram: np.ndarray, numbers: dict[str, float]) -> Iterator[Candidate]:
+def classifiers(
+    papers: Papers, gram: np.ndarray, numbers: dict[str, float], variances: Iterable[float] = VARIANCES
+) -> Iterator[Candidate]:
     """Yield a kernel, as its values on all papers, with every prior variance."""
-    for variance in VARIANCES:
-        yield Candidate({**numbers, "prior variance": variance}, partial(classified, gram, variance))
+    for variance in variances:
+        yield Candidate({**numbers, "prior variance": variance}, partial(classified, papers, gram, variance))
 
 
-def classified(gram: np.ndarray, variance: float, labelled: np.ndarray) -> np.ndarray:
+def classified(papers: Papers, gram: np.ndarray, variance: float, labelled: np.ndarray) -> np.ndarray:
     """Return the probabilities of a classifier fitted to the labelled papers."""
-    papers = read_papers()
-    model = KernelClassifier(Precomputed(gram), prior_variance=variance, random_state=0)
-    return model.fit(papers.numbers[labelled], papers.topics[labelled]).predict_proba(papers.numbers)
+    return fitted(gram, variance, labelled, papers.topics[labelled])
+
+
+def fitted(
+    gram: np.ndarray, variance: float, rows: np.ndarray, topics: np.ndarray, weights: np.ndarray | None = None
+) -> np.ndarray:
+    """Return the probabilities of all papers after a fit to some rows.
+
+    Features z with z(x) . z(x_i) = k(x, x_i) for the papers i of the fit span all that their kernel functions do, so
+    that the linear field of z is the field of k.
+    """
+    values, vectors = np.linalg.eigh(gram[np.ix_(rows, rows)])
+    kept = values > 1e-10 * values[-1]
+    features = gram[:, rows] @ (vectors[:, kept] / np.sqrt(values[kept]))
+    model = KernelClassifier("linear", prior_variance=variance, scale=False, random_state=0)
+    return model.fit(features[rows], topics, weights).predict_proba(features)
 
 
 def words() -> Iterator[Candidate]:
     """Yield fields of the words alone: the cosine between tf-idf vectors."""
-    yield from classifiers(Cosine()(read_papers().words), {})
+    yield from classifiers(read_papers(), Cosine()(read_papers().words), {})
 
 
 @cache
@@ -114,7 +133,7 @@ def citation_gram(eps: float, power: int) -> np.ndarray:
 def citations() -> Iterator[Candidate]:
     """Yield fields of the citations alone: a Laplacian kernel."""
     for eps, power in product([0.2, 0.1, 0.05, 0.02], [1, 2]):
-        yield from classifiers(citation_gram(eps, power), {"eps": eps, "power": power})
+        yield from classifiers(read_papers(), citation_gram(eps, power), {"eps": eps, "power": power})
 
 
 def bent_words() -> Iterator[Candidate]:
@@ -125,45 +144,52 @@ def bent_words() -> Iterator[Candidate]:
     for own, strength in product([0.0, 1.0], [10.0, 100.0]):
         kernel = Columns(Cosine(), 1) + own * paper
         gram = Normalized(Manifold(kernel, table, graph=papers.citations, strength=strength))(table)
-        yield from classifiers(gram, {"own": own, "strength": strength})
+        yield from classifiers(papers, gram, {"own": own, "strength": strength})
 
 
 @cache
 def smoothed_gram(restart: float) -> np.ndarray:
-    """Return cosines between words mixed over the citations by personalised PageRank, less their mean."""
-    papers = read_papers()
-    mixed = GraphLaplacian(papers.citations, restart / (1 - restart)).smooth(normalize(papers.words))
+    """Return cosines between smoothed words, less their mean."""
+    mixed = smoothed(read_papers(), restart)
     return Cosine()(mixed - mixed.mean(axis=0))
+
+
+def smoothed(papers: Papers, restart: float) -> np.ndarray:
+    """Return words mixed over the citations by personalised PageRank."""
+    return GraphLaplacian(papers.citations, restart / (1 - restart)).smooth(normalize(papers.words))
 
 
 def smoothed_words() -> Iterator[Candidate]:
     """Yield fields of words mixed over the citations."""
     for restart in RESTARTS:
-        yield from classifiers(smoothed_gram(restart), {"restart": restart})
+        yield from classifiers(read_papers(), smoothed_gram(restart), {"restart": restart})
 
 
 def smoothed_and_citations() -> Iterator[Candidate]:
     """Yield fields of both: a sum of kernels."""
     for restart, weight in product([0.1, 0.05], [0.1, 0.3, 1.0]):
         gram = smoothed_gram(restart) + weight * citation_gram(0.1, 2)
-        yield from classifiers(gram, {"restart": restart, "weight of citations": weight})
+        yield from classifiers(read_papers(), gram, {"restart": restart, "weight of citations": weight})
 
 
 def scales_together() -> Iterator[Candidate]:
     """Yield fields of words mixed over few, some and many citations: a sum of kernels."""
-    yield from classifiers(np.mean([smoothed_gram(restart) for restart in (0.3, 0.1, 0.02)], axis=0), {})
+    gram = np.mean([smoothed_gram(restart) for restart in (0.3, 0.1, 0.02)], axis=0)
+    yield from classifiers(read_papers(), gram, {})
 
 
 def self_training() -> Iterator[Candidate]:
     """Yield fields of smoothed words fitted a second and third time, to the papers they are surest of as well."""
     for variance, share, weight in product([3.0, 10.0], [0.1, 0.2], [0.1, 0.5]):
         numbers = {"restart": 0.1, "prior variance": variance, "share": share, "weight": weight}
-        yield Candidate(numbers, partial(self_trained, smoothed_gram(0.1), variance, share, weight))
+        fit = partial(self_trained, read_papers(), smoothed_gram(0.1), variance, share, weight)
+        yield Candidate(numbers, fit)
 
 
-def self_trained(gram: np.ndarray, variance: float, share: float, weight: float, labelled: np.ndarray) -> np.ndarray:
+def self_trained(
+    papers: Papers, gram: np.ndarray, variance: float, share: float, weight: float, labelled: np.ndarray
+) -> np.ndarray:
     """Return probabilities after two rounds; round r adds the surest r * share of each predicted topic."""
-    papers = read_papers()
     rows, targets, weights = labelled, papers.topics[labelled], np.ones(len(labelled))
     unlabelled = np.setdiff1d(papers.numbers.ravel(), labelled)
     probabilities = np.empty(0)
@@ -175,8 +201,7 @@ def self_trained(gram: np.ndarray, variance: float, share: float, weight: float,
             )
             rows, targets = np.r_[labelled, added], np.r_[papers.topics[labelled], guess[added]]
             weights = np.r_[np.ones(len(labelled)), np.full(len(added), weight)]
-        model = KernelClassifier(Precomputed(gram), prior_variance=variance, random_state=0)
-        probabilities = model.fit(papers.numbers[rows], targets, weights).predict_proba(papers.numbers)
+        probabilities = fitted(gram, variance, rows, targets, weights)
     return probabilities
 
 
@@ -189,21 +214,19 @@ def surest(unlabelled: np.ndarray, guess: np.ndarray, sure: np.ndarray, topic: i
 def joined_words() -> Iterator[Candidate]:
     """Yield fields on the one graph: words at nodes, a table of scores for citations, most labels unknown."""
     for variance in [0.1, 0.3, 1.0]:
-        yield Candidate(
-            {"prior variance of citations": variance}, partial(joined, Cosine()(read_papers().words), variance)
-        )
+        fit = partial(joined, read_papers(), Cosine()(read_papers().words), variance)
+        yield Candidate({"prior variance of citations": variance}, fit)
 
 
 def joined_smoothed_words() -> Iterator[Candidate]:
     """Yield such fields with smoothed words at nodes."""
     for variance in [0.001, 0.01, 0.1]:
         numbers = {"restart": 0.1, "prior variance of citations": variance}
-        yield Candidate(numbers, partial(joined, smoothed_gram(0.1), variance))
+        yield Candidate(numbers, partial(joined, read_papers(), smoothed_gram(0.1), variance))
 
 
-def joined(gram: np.ndarray, variance: float, labelled: np.ndarray) -> np.ndarray:
+def joined(papers: Papers, gram: np.ndarray, variance: float, labelled: np.ndarray) -> np.ndarray:
     """Return the marginals of a field on the citations, fitted to what is known of its one graph."""
-    papers = read_papers()
     graph = (papers.numbers, papers.edges)
     known: list[int | None] = [None] * len(papers.topics)
     for paper in labelled.tolist():
@@ -240,18 +263,22 @@ PARTS: dict[str, tuple[str, Callable[[], Iterable[Candidate]]]] = {
 VALIDATED_ONLY = {"joined words", "joined smoothed words"}
 
 
-def share_right(probabilities: np.ndarray, papers: np.ndarray) -> float:
+def share_right(papers: Papers, probabilities: np.ndarray, some: np.ndarray) -> float:
     """Return the accuracy on some papers."""
-    return float(np.mean(probabilities[papers].argmax(axis=1) == read_papers().topics[papers]))
+    return float(np.mean(probabilities[some].argmax(axis=1) == papers.topics[some]))
 
 
-def cross_validated(candidate: Candidate) -> float:
+def cross_validated(papers: Papers, candidate: Candidate, n_repeats: int = 2) -> float:
     """Return the accuracy on held-out labelled papers."""
-    papers = read_papers()
     labelled = papers.of(TRAIN)
-    folds = RepeatedStratifiedKFold(n_splits=5, n_repeats=2, random_state=0).split(labelled, papers.topics[labelled])
+    folds = RepeatedStratifiedKFold(n_splits=5, n_repeats=n_repeats, random_state=0)
     return float(
-        np.mean([share_right(candidate.probabilities(labelled[kept]), labelled[held]) for kept, held in folds])
+        np.mean(
+            [
+                share_right(papers, candidate.probabilities(labelled[kept]), labelled[held])
+                for kept, held in folds.split(labelled, papers.topics[labelled])
+            ]
+        )
     )
 
 
@@ -261,21 +288,20 @@ def run(part: str) -> dict:
     candidates, table = list(PARTS[part][1]()), list[dict[str, Any]]()
     ways = ["validation"] if part in VALIDATED_ONLY else ["validation", "cross_validation"]
     for candidate in candidates:
-        scores = {"validation": share_right(candidate.probabilities(papers.of(TRAIN)), papers.of(VALIDATION))}
+        scores = {"validation": share_right(papers, candidate.probabilities(papers.of(TRAIN)), papers.of(VALIDATION))}
         if "cross_validation" in ways:
-            scores["cross_validation"] = cross_validated(candidate)
+            scores["cross_validation"] = cross_validated(papers, candidate)
         table.append({"numbers": candidate.numbers, **scores})
         print(f"  {candidate.numbers} {scores}", flush=True)
     chosen = {}
     for way in ways:
         best = int(np.argmax([row[way] for row in table]))
-        chosen[way] = {**table[best], "test": tested(candidates[best])}
+        chosen[way] = {**table[best], "test": tested(papers, candidates[best])}
     return {"part": part, "chosen": chosen, "candidates": table, "seconds": time.perf_counter() - begin}
 
 
-def tested(candidate: Candidate) -> dict:
+def tested(papers: Papers, candidate: Candidate) -> dict:
     """Return the accuracy of a candidate on the test papers, with its interval."""
-    papers = read_papers()
     predicted = candidate.probabilities(papers.of(TRAIN))[papers.of(TEST)].argmax(axis=1)
     return evaluate(papers.topics[papers.of(TEST)][:, None], predicted[:, None], random_state=0).accuracy.to_dict()
 
@@ -289,7 +315,7 @@ def run_other_splits(n_splits: int = 20) -> dict:
         numbers = found[part]["chosen"]["validation"]["numbers"]
         chosen = next(each for each in PARTS[part][1]() if each.numbers == numbers)
         accuracies[part] = [
-            share_right(chosen.probabilities(labelled), others)
+            share_right(papers, chosen.probabilities(labelled), others)
             for labelled, others in map(partial(random_split, papers.topics), range(n_splits))
         ]
     return {"part": SPLITS, "accuracies": accuracies, "seconds": time.perf_counter() - begin}

@@ -55,6 +55,19 @@ _enter(("kernel='forest'",), (*_DENSITY, *_CLUSTERS), "trees are grown on labels
 _enter(("kernel='forest'",), _ANNOTATED, "trees are grown on known labels, and those of annotators may be wrong")
 _enter(("kernel='forest'",), _WHOLE, "trees are grown on known labels, and states of a sequence are hidden")
 
+# ---- transformers in front
+_LEARNING, _WINDOWS = ("behind OutOfFold", "behind TunedEncoder"), ("behind WindowFeatures",)
+_enter(_LEARNING, (*_DENSITY, *_CLUSTERS), "a classifier learns labels, and there are none")
+_enter(_LEARNING, _ANNOTATED, "a classifier learns known labels, and those of annotators may be wrong")
+_enter(_LEARNING, _WHOLE, "a classifier of positions learns their labels, and a sequence has one class")
+_enter(_WINDOWS, (*_ROWS, *_DENSITY, "KernelClassifierCV"), "rows have no order")
+_enter(_WINDOWS, _GRAPHS, "nodes of a graph have no order")
+_enter(
+    (*_LEARNING, *_WINDOWS),
+    _COMPAT,
+    "sklearn-crfsuite takes feature dicts, and the transformers make columns: use ChainCRF",
+)
+
 # ---- densities
 _enter(_OF_LABELS, _DENSITY, "a density has points, and no labels")
 _enter(_SOLVERS, _DENSITY, "a density is fitted by Newton steps with the whole Hessian, which is small")

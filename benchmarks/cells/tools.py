@@ -11,15 +11,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
+import kernelfields
 from benchmarks.cells.data_forms import agree, answers
 from benchmarks.cells.features import feature
 from benchmarks.cells.subjects import Frames, Points, Searched, Subject
-from benchmarks.cells.verdicts import check, close, same
-from kernelfields import FieldSearchCV, FrameCRF
+from benchmarks.cells.verdicts import Inexpressible, check, close, same
+from kernelfields import FieldSearchCV, FrameCRF, OutOfFold, WindowFeatures
+from kernelfields.features import TunedEncoder
 from kernelfields.serving import load_chain, to_onnx
 
 _TOOLS = "tools"
@@ -61,6 +64,75 @@ def pipeline(s: Subject) -> None:
         return
     found, expected = (s.labels(each.predict(s.X_new)) for each in (fitted, s.model))
     same(found, expected)
+
+
+@feature(_TOOLS, "behind OutOfFold")
+def behind_out_of_fold(s: Subject) -> None:
+    """Put it behind a classifier whose predictions come from the other folds."""
+    forest = RandomForestClassifier(5, min_samples_leaf=3, random_state=0)
+    _kept(s, _behind(s, OutOfFold(forest, cv=2), s.X, s.X_new))
+
+
+@feature(_TOOLS, "behind WindowFeatures")
+def behind_windows(s: Subject) -> None:
+    """Put it behind means and ranges over windows."""
+    _kept(s, _behind(s, WindowFeatures(widths=3), s.X, s.X_new))
+
+
+@feature(_TOOLS, "behind TunedEncoder", quick=False)
+def behind_encoder(s: Subject) -> None:
+    """Put it behind a tiny encoder of words, with random weights, that is tuned fold by fold."""
+    if s.rows or s.items[0].edges is not None or isinstance(s, Frames):
+        raise Inexpressible("an encoder takes words of sequences")
+    words = [[[_WORDS[int(row.argmax())] for row in item.x] for item in items] for items in (s.items, s.new)]
+    with tempfile.TemporaryDirectory() as folder:
+        _write_encoder(Path(folder))
+        tuned = TunedEncoder(folder, cv=2, epochs=1, device="cpu", cache=None)
+        model = _behind(s, tuned, *words)
+        # An encoder has a folder of its own beside the file of the field.
+        model[0].save(Path(folder) / "tuned")
+        loaded = TunedEncoder.load(Path(folder) / "tuned")
+        same(s.labels(model[-1].predict(loaded.transform(words[1]))), s.labels(model.predict(words[1])))
+
+
+_WORDS = ("the", "cat", "sat")
+
+
+def _write_encoder(folder: Path) -> None:
+    """Write an encoder of one layer with random weights."""
+    import torch
+    import transformers
+
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *_WORDS]
+    (folder / "vocab.txt").write_text("\n".join(pieces), encoding="utf-8")
+    transformers.BertTokenizerFast(vocab=str(folder / "vocab.txt"), model_max_length=16).save_pretrained(folder)
+    torch.manual_seed(0)
+    shape = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    config = transformers.BertConfig(vocab_size=len(pieces), max_position_embeddings=16, **shape)
+    transformers.BertModel(config).save_pretrained(folder)
+
+
+def _behind(s: Subject, transformer: Any, X: Any, X_new: Any) -> Any:
+    """Return a fitted pipeline, after it was compared with a fit to what the transformer makes."""
+    labels, inner = [item.labels for item in s.items], s.make()
+    if isinstance(s, Frames):
+        model: Any = FrameCRF(make_pipeline(transformer, inner.estimator))
+    else:
+        model = make_pipeline(transformer, inner)
+    s.fit_to(model, X, labels, {})
+    if not isinstance(s, Frames):
+        made = clone(transformer)
+        other = s.fit_to(s.make(), made.fit_transform(X, s.y), labels, {})
+        same(s.labels(model.predict(X_new)), s.labels(other.predict(made.transform(X_new))))
+    return model
+
+
+def _kept(s: Subject, model: Any) -> None:
+    """Write a pipeline to a file, read it, and compare."""
+    with tempfile.TemporaryDirectory() as folder:
+        kernelfields.save(model, Path(folder) / "model")
+        loaded = kernelfields.load(Path(folder) / "model")
+    same(s.labels(loaded.predict(s.X_new)), s.labels(model.predict(s.X_new)), "labels after a file")
 
 
 def _folds(s: Subject) -> dict[str, Any]:

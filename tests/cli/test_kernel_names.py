@@ -35,7 +35,10 @@ def test_what_cannot_be_is_named(text, parameters, message):
         named_kernel(text, parameters)
 
 
-@pytest.mark.parametrize("kernel", [RBF(0.1), RBF(), Polynomial(2, gamma=0.5), Matern(nu=0.5), Linear()])
+@pytest.mark.parametrize(
+    "kernel",
+    [RBF(0.1), RBF(), Polynomial(2, gamma=0.5), Matern(nu=0.5), Linear(), Laplacian() + RBF(), Linear() + RBF(0.1)],
+)
 def test_settings_name_the_same_kernel(kernel):
     settings = kernel_settings(kernel)
     assert named_kernel(settings.pop("kernel"), settings) == kernel

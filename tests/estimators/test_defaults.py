@@ -6,9 +6,14 @@ import numpy as np
 import pytest
 import scipy.sparse
 from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer
+from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
 
-from kernelfields import ChainCRF, EdgeCliques, GraphCRF, KernelClassifier, MultiLabelCRF
+from kernelfields import ChainCRF, EdgeCliques, GraphCRF, KernelClassifier, MultiLabelCRF, WindowFeatures
+from kernelfields.estimators.auto_parameters import sums_of_kernels
 from kernelfields.kernels import RBF, Laplacian, Linear
+from kernelfields.models.pilot_fit import Pilot
 
 random = np.random.default_rng(0)
 
@@ -50,6 +55,82 @@ def test_columns_of_different_scales_get_one_scale_and_the_better_of_two_kernels
     assert kernel_of(field) in (RBF(), Laplacian())
     assert field.score(X, y) > 0.85
     assert field._reader.scaling is not None
+
+
+@pytest.mark.slow
+def test_the_sum_of_the_best_two_kernels_is_tried_and_kept_where_it_predicts_better(tmp_path):
+    X, y = load_breast_cancer(return_X_y=True)
+    X, _, y, _ = train_test_split(X, y, test_size=0.4, random_state=0, stratify=y)
+    field = KernelClassifier(random_state=0).fit(X, y)
+    *single, trial = field.choices_.trials
+    assert trial.settings == {"scale": True, "kernel": "rbf + laplacian", "prior_variance": 100.0}
+    assert trial.score > max(other.score for other in single)
+    assert field.choices_.chosen == trial.settings
+    assert f"kernel rbf + laplacian, prior variance 100: held-out log-likelihood {trial.score:.4f}" in str(
+        field.choices_
+    )
+    assert kernel_of(field) == RBF() + Laplacian()
+    field.save(tmp_path / "model")
+    np.testing.assert_array_equal(KernelClassifier.load(tmp_path / "model").predict(X), field.predict(X))
+
+
+def test_sums_are_of_kernels_that_came_close_on_one_scale():
+    losses = {("rbf", True): 1.0, ("laplacian", True): 1.5, ("forest", True): 1.1, ("rbf", False): 1.05}
+    candidates = [{"kernel": kernel, "scale": scale} for kernel, scale in losses]
+
+    class Judged(Pilot):
+        def loss(self, settings):
+            return losses[settings["kernel"], settings["scale"]]
+
+    pilot = Judged(None, 1, print)
+    assert sums_of_kernels(pilot.ranked(candidates, False)) == [{"kernel": "rbf + forest"}]
+    losses["forest", True] = losses["laplacian", True] = 2.5
+    assert sums_of_kernels(pilot.ranked(candidates, False)) == []
+    losses["rbf", False] = 0.9
+    assert sums_of_kernels(pilot.ranked(candidates, False)) == []
+    assert sums_of_kernels([{"scale": True}, {"scale": False}]) == []
+
+
+def swings(n_sequences=8, length=100, n_columns=1):
+    """Noise whose size says which label holds, for ten positions each."""
+    random = np.random.default_rng(0)
+    y = [np.repeat(random.integers(2, size=length // 10), 10) for _ in range(n_sequences)]
+    return [random.normal(size=(length, n_columns)) * (1.0 + labels[:, None]) for labels in y], y
+
+
+@pytest.mark.slow
+def test_windows_are_tried_for_long_sequences_of_few_columns_and_advised_where_they_gain(tmp_path):
+    X, y = swings()
+    field = ChainCRF(random_state=0).fit(X, y)
+    trials = field.choices_.trials
+    around = next(trial for trial in trials if "windows" in trial.settings)
+    before = max(trial.score for trial in trials if trial is not around)
+    assert around.settings["windows"] == "5, 15, 45"
+    words = f"WindowFeatures() in front has {around.score - before:.4f} more: put it into a Pipeline before ChainCRF"
+    assert str(field.choices_).splitlines()[-1] == f"a pilot fit with {words}"
+    assert "windows" not in field.choices_.chosen
+    inside = make_pipeline(WindowFeatures(), ChainCRF(random_state=0)).fit(X, y)
+    assert max(trial.score for trial in inside[-1].choices_.trials) > before
+    assert not [trial for trial in inside[-1].choices_.trials if "windows" in trial.settings]
+    field.save(tmp_path / "model")
+    assert ChainCRF.load(tmp_path / "model").choices_ == field.choices_
+
+
+@pytest.mark.parametrize(
+    ("data", "settings"),
+    [
+        (swings(length=40, n_sequences=20), {}),
+        (swings(n_columns=9), {}),
+        (swings(), {"window": 3}),
+        (swings(), {"kernel": "rbf"}),
+    ],
+    ids=["short", "wide", "window", "kernel"],
+)
+def test_windows_are_not_tried_elsewhere(data, settings):
+    field = ChainCRF(**settings, rank=50, random_state=0).fit(*data)
+    assert field.choices_.trials
+    assert not [trial for trial in field.choices_.trials if "windows" in trial.settings]
+    assert field.choices_.advice == ""
 
 
 def test_the_scale_does_not_matter_where_it_is_taken_out():

@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeClassifier
 
 import kernelfields
-from kernelfields import ChainCRF, FrameCRF, OutOfFold, SoftTargets
+from kernelfields import ChainCRF, ChainCRFCV, FrameCRF, MultiLabelCRF, OutOfFold, SoftTargets
 from kernelfields.features import SequenceUnion
 from kernelfields.features.stored_classifiers import StoredClassifier, store_classifier
 from tests.samples import labelled_sequences
@@ -146,13 +146,33 @@ def test_regressors_and_several_labels():
     assert forest.fit_transform(np.vstack(X), targets).shape == (len(targets), 2)
 
 
-def test_frames():
+def test_frames(tmp_path):
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame(np.vstack(X), columns=["a", "b", "c"][: X[0].shape[1]])
     table["sequence"] = np.repeat(np.arange(len(X)), [len(x) for x in X])
     table["label"] = np.concatenate(Y)
     model = FrameCRF(make_pipeline(OutOfFold(LOGISTIC, cv=3), ChainCRF("linear", prior_variance=1.0)))
     assert (model.fit(table).predict(table) == table["label"]).mean() > 0.5
+    model.save(tmp_path / "frames.kfm")
+    loaded = FrameCRF.load(tmp_path / "frames.kfm")
+    pandas.testing.assert_series_equal(loaded.predict(table), model.predict(table))
+    pandas.testing.assert_series_equal(kernelfields.load(tmp_path / "frames.kfm").predict(table), model.predict(table))
+
+
+def test_files_hold_forests_of_several_labels_and_the_best_of_a_search(tmp_path):
+    rows, targets = np.vstack(X), np.column_stack([np.concatenate(Y) == 0, np.concatenate(Y) == 1]).astype(int)
+    forest = RandomForestClassifier(5, random_state=0)
+    several = make_pipeline(OutOfFold(forest, cv=3), MultiLabelCRF("linear", prior_variance=1.0)).fit(rows, targets)
+    search = ChainCRFCV(kernels=["linear"], prior_variances=[0.1, 1.0], cv=2, halving=False, extend=False)
+    searched = make_pipeline(OutOfFold(LOGISTIC, cv=3), search).fit(X, Y)
+    for model, inputs in ((several, rows), (searched, X)):
+        kernelfields.save(model, tmp_path / "model.kfm")
+        loaded = kernelfields.load(tmp_path / "model.kfm")
+        found, expected = (np.vstack(own[-1].predict_marginals(own[0].transform(inputs))) for own in (loaded, model))
+        np.testing.assert_allclose(found, expected, atol=1e-12)
+    assert isinstance(loaded[-1], ChainCRF)
+    with pytest.raises(TypeError, match="a forest of several labels where each has two values: fit one for each"):
+        store_classifier(RandomForestClassifier(2).fit(rows, np.column_stack([targets[:, 0], np.concatenate(Y)])))
 
 
 @pytest.mark.slow

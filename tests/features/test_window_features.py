@@ -120,7 +120,9 @@ def test_parameters_are_checked(parameters, message):
 def test_inputs_are_checked():
     with pytest.raises(TypeError, match="X is sparse"):
         WindowFeatures().fit([sp.csr_array(x) for x in X])
+    with pytest.raises(TypeError, match="X holds graphs, whose nodes have no order"):
+        WindowFeatures().fit([(x, np.zeros((0, 2), dtype=int)) for x in X])
     with pytest.raises(ValueError, match="sequence 0 holds nan"):
         WindowFeatures().fit([np.full((3, 2), np.nan)])
-    with pytest.raises(ValueError, match="X has 3 columns, but 2 when windows were fitted"):
+    with pytest.raises(ValueError, match="X has 3 columns, but WindowFeatures was fitted with 2"):
         WindowFeatures().fit(X).transform([np.zeros((4, 3))])

@@ -41,6 +41,7 @@ def test_names():
     }
     for name, kernel in expected.items():
         assert resolve_kernel(name) == kernel
+    assert resolve_kernel("linear + rbf+poly") == Linear() + RBF() + Polynomial(3)
     kernel = RBF(0.5)
     assert resolve_kernel(kernel) is kernel
     assert resolve_kernel(gp.RBF(2.0)) == ScikitLearnKernel(gp.RBF(2.0))
@@ -50,6 +51,8 @@ def test_names():
 def test_unknown_kernels_list_the_options():
     with pytest.raises(ValueError, match=r"'linear', 'poly'.*unknown name 'gauss'"):
         resolve_kernel("gauss")
+    with pytest.raises(ValueError, match=r"unknown name 'rbg': did you mean 'rbf'"):
+        resolve_kernel("linear + rbg")
     with pytest.raises(TypeError, match=r"Expected a Kernel.* got 3"):
         resolve_kernel(3)
     with pytest.raises(TypeError, match=r"got the class RBF. Write RBF\(\)"):

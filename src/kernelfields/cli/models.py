@@ -180,8 +180,10 @@ def tokens_for(crf: Field, words: list[str] | None) -> Parameters:
 def named_kernel(text: str, parameters: Mapping[str, object], option: str = "--kernel") -> Kernel:
     """Return the kernel of a name; ``parameters`` that are None keep their defaults."""
     from kernelfields.kernels import resolve_kernel
+    from kernelfields.models.build import parts_of_sum
 
-    parts = [resolve_kernel(name.strip()) for name in text.split("+")]
+    kernel = resolve_kernel(text)
+    parts = parts_of_sum(kernel)
     for name, value in parameters.items():
         if value is None:
             continue
@@ -190,16 +192,18 @@ def named_kernel(text: str, parameters: Mapping[str, object], option: str = "--k
             raise ValueError(f"{SETTINGS[name].names[0]} has no meaning for {option} {text}")
         for part in takers:
             part.set_params(**{name: value})
-    kernel = reduce(lambda first, second: first + second, parts)
     kernel.check_parameters()
     return kernel
 
 
 def kernel_settings(kernel: Kernel) -> Parameters:
-    """Return the settings that name a kernel which is not a sum; rules such as gamma="scale" are the default."""
-    parameters = kernel.get_params(deep=False)
+    """Return the settings that name a kernel, or a sum of kernels; rules such as gamma="scale" are the default."""
+    from kernelfields.models.build import parts_of_sum
+
+    parts = parts_of_sum(kernel)
+    parameters = reduce(lambda first, second: first | second, (part.get_params(deep=False) for part in parts))
     numbers = {name: parameters.get(name) for name in KERNEL_PARAMETERS}
-    return {"kernel": kernel.kind} | {
+    return {"kernel": " + ".join(part.kind for part in parts)} | {
         name: None if isinstance(value, str) else value for name, value in numbers.items()
     }
 

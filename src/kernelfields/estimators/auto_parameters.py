@@ -5,7 +5,7 @@
     kernel            "linear" for features that are there or not, as those of    the first
                       words; "rbf" for numbers; where columns come to one scale,
                       as those of sensors do, also "laplacian" and, where all
-                      labels are known, "forest"
+                      labels are known, "forest", and the sum of the best two
     prior_variance    powers of ten                                              1
     support, l1       of features that are there or not, beside the variance      "all", 0
     rank              500, 1000           where more positions are there          1000
@@ -15,6 +15,7 @@ Candidates are compared by the likelihood of a part of the data that short fits 
 last one by the share of right labels. A Laplacian kernel adds up differences of columns instead of their squares: it
 can follow a single column while the others differ, as trees can, which suits columns of different kinds. The trees of a
 forest are grown on the part that is learnt from, so that what they make of the part held out is judged as fairly.
+A sum of kernels is tried at the prior variance of the best one: its functions are sums of functions of both kinds.
 """
 
 from __future__ import annotations
@@ -28,13 +29,16 @@ import numpy as np
 from scipy.sparse import issparse
 
 from kernelfields.engines.engine import Engine, PackedData, Sample, SampleSettings
+from kernelfields.features.leakage import RepeatedLabels
 from kernelfields.features.readers import ChainReader, GraphReader, InputReader, TableReader
-from kernelfields.features.scaling import FEW_COLUMNS
+from kernelfields.features.scaling import FEW_COLUMNS, learn_scaling
+from kernelfields.features.window_features import WIDTHS, window_columns
+from kernelfields.fields.chains import Chains
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.models.build import NamedCliques
 from kernelfields.models.fit import DevelopmentSet, FitOptions
-from kernelfields.models.pilot_fit import Choices
+from kernelfields.models.pilot_fit import Choices, Settings
 from kernelfields.numerics.parameters import is_auto
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.term import Term
@@ -47,6 +51,8 @@ Data = TypeVar("Data", bound=PackedData)
 Reader = TypeVar("Reader", bound=ChainReader | GraphReader | TableReader)
 #: Data that are learnt from and data to judge by.
 Parts: TypeAlias = tuple[PackedData, PackedData]
+# WindowFeatures makes ten columns of one.
+_FEW_FOR_WINDOWS = 8
 
 
 @dataclass
@@ -72,6 +78,8 @@ class Training(Generic[Data, Reader]):
     scaling: Reader | None = None
     #: What was left to the data, and what became of it.
     choices: Choices = field(default_factory=Choices)
+    #: Columns of probabilities that repeat the labels.
+    repeated: RepeatedLabels | None = None
     #: The terms of the pilot fit with the settings that were chosen.
     piloted: Sequence[Term] = ()
 
@@ -156,3 +164,31 @@ def input_candidates(training: Training, kernel_open: bool, tied: bool = False) 
             kernels = [*kernels, "forest"]
         candidates += [{**own, "kernel": kernel} for kernel in kernels] or [own]
     return candidates
+
+
+def suits_windows(parts: Parts) -> bool:
+    """Whether statistics over windows may add something: sequences are long, columns of numbers few."""
+    train = parts[0]
+    if type(train) is not Chains or issparse(train.inputs) or train.inputs.shape[1] > _FEW_FOR_WINDOWS:
+        return False
+    return float(np.median(train.lengths)) >= max(WIDTHS)
+
+
+def windowed(parts: Parts, scale: bool) -> Parts:
+    """Return parts of the data as WindowFeatures makes them, their columns on one scale or as they are."""
+    train, held_out = (np.asarray(part.inputs, dtype=np.float64) for part in parts)
+    train, held_out = (
+        np.hstack([rows, window_columns(rows, part.offsets)])
+        for rows, part in zip((train, held_out), parts, strict=True)
+    )
+    scaling = learn_scaling(train, parts[0].position_weights, always=True) if scale else None
+    if scaling is not None:
+        train, held_out = scaling(train), scaling(held_out)
+    return replace(parts[0], inputs=train), replace(parts[1], inputs=held_out)
+
+
+def sums_of_kernels(ranked: Sequence[Settings]) -> list[dict[str, object]]:
+    """Return the kernel of the best settings plus the next best one, if another came close on the same scale."""
+    best, *others = ranked
+    close = [own["kernel"] for own in others if "kernel" in own and own.get("scale") == best.get("scale")]
+    return [{"kernel": f"{best['kernel']} + {kernel}"} for kernel in close[:1]]

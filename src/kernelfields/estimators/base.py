@@ -38,6 +38,9 @@ from kernelfields.estimators.auto_parameters import (
     Training,
     input_candidates,
     stays_sparse,
+    suits_windows,
+    sums_of_kernels,
+    windowed,
 )
 from kernelfields.estimators.inspecting.explanations import (
     Compared,
@@ -52,9 +55,10 @@ from kernelfields.estimators.inspecting.explanations import (
 )
 from kernelfields.estimators.inspecting.weights import changed_parameters, summarise_term, tabulate_weights
 from kernelfields.estimators.questions import ByItem, LabelQuestions, Seed
-from kernelfields.features.leakage import columns_that_repeat
+from kernelfields.features.leakage import RepeatedLabels, columns_that_repeat
 from kernelfields.features.readers import ChainReader, GraphReader, TableReader
 from kernelfields.features.scaling import uneven_spreads
+from kernelfields.features.window_features import WIDTHS
 from kernelfields.fields.chains import weigh_classes
 from kernelfields.fields.cliques import USUAL_RANK
 from kernelfields.fields.constraints import ConstraintMasks
@@ -227,6 +231,8 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
     feature_names_in_: np.ndarray = attribute()
     _reader: Reader = attribute()
     _certificates: tuple[Certificate, Certificate] | None = attribute()
+    #: Columns of probabilities that repeat the labels of the fit; not kept in files.
+    _repeated: RepeatedLabels | None = attribute()
 
     # Parameters of those estimators that have them.
     kernel: Any = attribute()
@@ -461,20 +467,28 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
                 stacklevel=5,
             )
 
-    def _warn_of_repeated_labels(self, training: Training[Data, Reader]) -> None:
-        """Warn where held-out labels are certain and columns are probabilities that repeat them."""
+    def _find_repeated_labels(self, training: Training[Data, Reader]) -> RepeatedLabels | None:
+        """Return columns that are probabilities and repeat the labels, where held-out labels are certain."""
         scores = [trial.score for trial in training.choices.trials if trial.measure == "log-likelihood"]
         labels = getattr(training.data, "certain_labels", None)
         # Of several labels there are probabilities of each one: their columns have no sum to recognise them by.
         if not scores or max(scores) < -_CERTAIN or labels is None or labels.ndim != 1:
+            return None
+        return columns_that_repeat(training.reader.as_given(training.data.inputs), labels, len(training.classes))
+
+    @staticmethod
+    def _warn_of_repeated_labels(repeated: RepeatedLabels | None, reader: Reader, data: Data) -> None:
+        """Warn where probabilities repeated the labels of the fit, and those of new data are less certain."""
+        if repeated is None or not hasattr(data, "inputs"):
             return
-        columns = columns_that_repeat(training.data.inputs, labels, len(training.classes))
-        if columns is not None:
+        doubt = repeated.larger_doubt(reader.as_given(data.inputs))
+        if doubt is not None:
             warnings.warn(
-                f"columns {columns[0]} to {columns[1] - 1} are probabilities that repeat the labels, and labels held "
-                "out of the fit are certain: if a classifier made them for data that it was fitted to, the field will "
-                "trust it far too much; OutOfFold(classifier) makes them from the other folds",
-                stacklevel=5,
+                f"columns {repeated.first} to {repeated.last - 1} are probabilities that repeat the labels of the fit, "
+                f"with a mean of {1.0 - repeated.doubt:.3f} for the likeliest, and {1.0 - doubt:.3f} in these data: if "
+                "a classifier made them for data that it was fitted to, the field trusts it far too much; "
+                "OutOfFold(classifier) makes them from the other folds",
+                stacklevel=4,
             )
 
     def _settled(self, training: Training[Data, Reader]) -> Self:
@@ -503,7 +517,7 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
             choices = settled._choose_by_pilot_fits(training, parts, inputs, path, changes, "rank" in left)
         settled._take(choices.chosen)
         training.choices = choices
-        self._warn_of_repeated_labels(training)
+        training.repeated = self._find_repeated_labels(training)
         training.scale_columns(bool(choices.chosen.get("scale")))
         return settled
 
@@ -530,7 +544,8 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
             piloted._take(settings)
             own = replace(scene, options=replace(training.options, random=np.random.default_rng(0)))
             own.cliques = piloted._cliques(own)
-            train, held_out = own.on_scale(parts, bool(settings.get("scale")))
+            scale = bool(settings.get("scale"))
+            train, held_out = windowed(parts, scale) if "windows" in settings else own.on_scale(parts, scale)
             sample, beside = own.place(train, own.cliques), own.place(held_out, own.cliques, solved=False)
 
             def variances_of(variance: float) -> list[float]:
@@ -541,7 +556,8 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
             return Stage.build(sample, beside, piloted._designs(own, sample)[0], variances_of)
 
         pilot = Pilot(stage_of, parts[1].n_positions, training.announce)
-        best = pilot.improved(pilot.best_of(inputs, path), changes)
+        ranked = pilot.ranked(inputs, path)
+        best = pilot.improved(pilot.improved(ranked[0], sums_of_kernels(ranked)), changes)
         training.piloted = pilot.terms(best)
         field, chosen = Field(training.piloted, scene.spec), dict(best)
         ranks = [term.subspace.rank for term in field.terms if term.has_pivots]
@@ -551,7 +567,17 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
             chosen["rank"] = USUAL_RANK if full else MOST_RANK
         held_out = training.on_scale(parts, bool(best.get("scale")))[1]
         learnt = self._learn_from_pilot(training, field, held_out)  # type: ignore[arg-type]
-        return Choices(chosen | learnt.chosen, (*pilot.trials, *learnt.trials))
+        advice = ""
+        if "kernel" in best and suits_windows(parts) and self.__dict__.get("window", 1) == 1:
+            around = {**best, "windows": ", ".join(map(str, WIDTHS))}
+            if pilot.gains(best, around):
+                gain = pilot.loss(best) - pilot.loss(around)
+                advice = (
+                    f"a pilot fit with WindowFeatures() in front has {gain:.4f} more: put it into a Pipeline before "
+                    f"{type(self).__name__}"
+                )
+                training.announce(advice)
+        return Choices(chosen | learnt.chosen, (*pilot.trials, *learnt.trials), advice)
 
     def _weight_candidates(self, training: Training[Data, Reader]) -> list[Settings]:
         """Return what may be chosen about the weights of features: first what the other choices are made with."""
@@ -612,6 +638,7 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
         data = self._held_out_data(training)
         if data is None:
             return 0
+        self._warn_of_repeated_labels(training.repeated, training.reader, data)
         sample = training.place(data, training.cliques, training.data.n_positions, solved=False)
         training.development = DevelopmentSet(sample, patience_of(check_callbacks(self.callbacks)))
         return data.n_positions
@@ -676,6 +703,7 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
         certificates = (fitted.span, fitted.rkhs) if fitted.family.exact else None
         field, inference = Field(fitted.terms, training.spec), FittedBy.of(fitted.family)
         self.evidence_path_, self.choices_ = training.evidence_path, training.choices
+        self._repeated = training.repeated
         development = training.development
         self.dev_log_likelihoods_ = None if development is None else np.array(development.scores)
         for later in ("laplace_", "continuation_"):
@@ -722,6 +750,7 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
         if self._reader.is_empty(X) and (y is None or is_empty(y)):
             return
         data = self._read(X, y)
+        self._warn_of_repeated_labels(self.__dict__.get("_repeated"), self._reader, data)
         evidence = None if known is None else self._known_evidence(known, data)
         place = scoring_engine(self.engine, n_values=self._n_values(data), data=data)
         begin = 0

@@ -128,7 +128,7 @@ class ChainCRF(SequenceField):
     ----------
     kernel : "auto", Kernel, str, callable or scikit-learn kernel, default "auto"
         Kernel on the inputs of the node cliques. "auto" is "linear" for feature dicts, strings and wide sparse inputs,
-        and "rbf" for arrays of numbers. "linear" uses its explicit features; in a sum such as
+        and "rbf" for arrays of numbers. "linear" uses its explicit features; in a sum such as "linear + rbf" or
         ``Linear() + Polynomial(2)`` the linear part stays exact and sparse, and only the rest gets a basis.
     edges : EdgeCliques or None
         The transitions; None for one matrix of scores. ``EdgeCliques(kernel)`` makes transitions depend on the inputs.

@@ -17,11 +17,11 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.estimators.base import FieldEstimator
-from kernelfields.estimators.chain_crf import ChainCRF, RingCRF
-from kernelfields.estimators.segment_crf import SegmentCRF
+from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.features.frames import NUMBER, TEXT, FrameReader, FrameSequences
 from kernelfields.fields.evidence import SoftTargets
 from kernelfields.formats.model_file import Document
+from kernelfields.models.pipelines import describe_model, rebuild_model
 from kernelfields.models.stored import Functions, StoredEstimator
 from kernelfields.numerics.parameters import declares_parameters, parameter
 
@@ -31,8 +31,6 @@ _OF_TABLES = ("predict_nbest", "predict_entities", "predict_boundaries", "sample
 _OF_LABELS = ("log_likelihood", "filled", "laplace", "certify")
 _OF_ONE = ("explain", "show")
 _OF_THE_FIT = ("weights", "summary", "stream", "sample_coefficients")
-# The fields that its model files may hold.
-_KEPT = (ChainCRF, RingCRF, SegmentCRF)
 
 
 @declares_parameters
@@ -163,11 +161,7 @@ class FrameCRF(StoredEstimator):
     def to_document(self) -> Document:
         """Return the fitted field and the names of its columns as plain values and arrays; of a search the best one."""
         field = getattr(self.estimator_, "best_estimator_", self.estimator_)
-        if not isinstance(field, _KEPT):
-            raise ValueError(
-                f"a FrameCRF around a {type(field).__name__} has no model file: save the steps of a pipeline on their "
-                "own, estimator_[-1].save(path) the field"
-            )
+        kind, document = describe_model(field, "the estimator of this FrameCRF")
         names = {"sequence": self.sequence, "label": self.label, "sort": self.sort}
         kinds = self._reader.kinds
         for name in (*names.values(), *kinds):
@@ -175,12 +169,12 @@ class FrameCRF(StoredEstimator):
                 raise ValueError(f"names of columns in a model file are text or whole numbers, got {name!r}")
         columns = [[name, kind] for name, kind in kinds.items()]
         chosen = self.features is not None
-        return {**names, "columns": columns, "chosen": chosen, "kind": field.kind, "field": field.to_document()}
+        return {**names, "columns": columns, "chosen": chosen, "kind": kind, "field": document}
 
     @classmethod
     def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
         """Return the estimator that was described; errors of any kind if it is not sound."""
-        field = {kind.kind: kind for kind in _KEPT}[document["kind"]].from_document(document["field"], callables)
+        field = rebuild_model(document["kind"], document["field"], callables)
         kinds = dict(document["columns"])
         if not kinds or not {*kinds.values()} <= {NUMBER, TEXT}:
             raise ValueError("the columns of features must hold numbers or text")

@@ -6,11 +6,18 @@ the same data repeat their labels too. ``OutOfFold`` makes probabilities that do
 
     P(t, .) >= 0, sum_y P(t, y) = 1, or the logarithms of such columns, clipped or not
     share of positions at which the largest column goes with one label >= 0.98
+    doubt: the mean of 1 - max_y P(t, y)
+
+Labels may also be easy, and probabilities out of fold certain and right. No part of the training data shows the
+difference, as all of them repeat their labels in both cases. New data do: if the task is easy, their probabilities are
+as certain as those of the fit, and if the classifier had learned the labels of the fit, they are less certain.
 
 Cost: O(N' d) for N' positions that are looked at. Inputs are dense; sparse ones hold no probabilities.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse import issparse
@@ -21,23 +28,46 @@ _ROWS_LOOKED_AT = 5000
 _NEARLY_ALL = 0.98
 # Sums of probabilities may differ from one by the rounding of float32, and by so much for each that was clipped.
 _ROUNDING, _CLIPPED = 1e-4, 0.01
+# New probabilities are less certain where their doubt is larger by this and by so many standard errors.
+_MORE_DOUBT, _ERRORS, _FEWEST = 0.02, 3.0, 10
 
 
-def columns_that_repeat(inputs: Matrix, labels: np.ndarray, n_classes: int) -> tuple[int, int] | None:
-    """Return the first of columns that are probabilities and repeat the labels, and the one after them; or None."""
+@dataclass(frozen=True)
+class RepeatedLabels:
+    """Columns ``first`` to ``last`` - 1 of probabilities that repeat the labels of a fit, and their doubt there."""
+
+    first: int
+    last: int
+    logarithms: bool
+    doubt: float
+
+    def larger_doubt(self, inputs: np.ndarray) -> float | None:
+        """Return the doubt of the same columns of new inputs (n, d) if it is clearly larger, else None."""
+        largest = np.asarray(inputs[:, self.first : self.last], dtype=np.float64).max(axis=1)
+        doubts = 1.0 - (np.exp(largest) if self.logarithms else largest)
+        if len(doubts) < _FEWEST:
+            return None
+        found, error = float(doubts.mean()), float(doubts.std()) / len(doubts) ** 0.5
+        return found if found > self.doubt + max(_MORE_DOUBT, _ERRORS * error) else None
+
+
+def columns_that_repeat(inputs: Matrix, labels: np.ndarray, n_classes: int) -> RepeatedLabels | None:
+    """Return the first columns that are probabilities and repeat the labels, or None."""
     if issparse(inputs) or not 2 <= n_classes <= inputs.shape[1]:
         return None
     rows = np.linspace(0, len(labels) - 1, min(len(labels), _ROWS_LOOKED_AT)).astype(np.int64)
     values, labels = np.asarray(inputs[rows], dtype=np.float64), labels[rows]
     with np.errstate(over="ignore"):
         forms = ((values, values >= 0.0, _ROUNDING), (np.exp(values), values <= 0.0, _CLIPPED * n_classes))
-    for chances, possible, excess in forms:
+    for logarithms, (chances, possible, excess) in enumerate(forms):
         sums = np.lib.stride_tricks.sliding_window_view(chances, n_classes, axis=1).sum(axis=2)
         inside = np.lib.stride_tricks.sliding_window_view(possible.all(axis=0), n_classes).all(axis=1)
         whole = inside & (sums >= 1.0 - _ROUNDING).all(axis=0) & (sums <= 1.0 + excess).all(axis=0)
         for first in np.flatnonzero(whole).tolist():
-            largest = chances[:, first : first + n_classes].argmax(axis=1)
-            together = np.bincount(largest * n_classes + labels, minlength=n_classes**2).reshape(n_classes, n_classes)
+            own = chances[:, first : first + n_classes]
+            counts = np.bincount(own.argmax(axis=1) * n_classes + labels, minlength=n_classes**2)
+            together = counts.reshape(n_classes, n_classes)
             if together.max(axis=1).sum() >= _NEARLY_ALL * len(labels) and (together.sum(axis=0) > 0).sum() > 1:
-                return first, first + n_classes
+                doubt = 1.0 - float(own.max(axis=1).mean())
+                return RepeatedLabels(first, first + n_classes, bool(logarithms), doubt)
     return None

@@ -33,7 +33,7 @@ from kernelfields.features.folds import assign_folds, check_training_labels, kno
 from kernelfields.features.readers import is_feature_sequences
 from kernelfields.features.stored_classifiers import StoredClassifier, store_classifier
 from kernelfields.features.text import TRANSFORMERS
-from kernelfields.fields.graph_reading import GRAPHS, is_networkx, read_graphs
+from kernelfields.fields.graph_reading import GRAPHS, holds_graphs, read_graphs
 from kernelfields.fields.reading import SAMPLES, SEQUENCES, Matrix, Nouns, is_empty, open_groups, pack_inputs
 from kernelfields.numerics.windows import check_window, window_view
 
@@ -301,8 +301,7 @@ def _rows_of(X: Any, encoder: FeatureDictEncoder | None) -> _Inputs:
         rows = check_array(X, accept_sparse="csr", ensure_all_finite=False)
         return _Inputs(rows, np.arange(rows.shape[0] + 1), SAMPLES, lambda made: made)
     listed = open_groups(X)[0]
-    first = next(iter(listed), None)
-    if isinstance(first, tuple | Mapping) or is_networkx(first):
+    if holds_graphs(listed):
         rows, offsets, *_ = read_graphs(listed)
         return _Inputs(rows, offsets, GRAPHS, lambda made: [*map(_with_nodes, listed, _cut(made, offsets))])
     rows, offsets = pack_inputs(listed, finite=False)

@@ -226,6 +226,10 @@ class InputReader:
         """Return data whose columns are on the scale of the fit."""
         return data if self.scaling is None else replace(data, inputs=self.scaling(data.inputs))
 
+    def as_given(self, inputs: Matrix) -> Matrix:
+        """Return inputs on the scale they came in."""
+        return inputs if self.scaling is None else self.scaling.undone(inputs)
+
     def unscaled(self) -> Self:
         """Return a copy that leaves columns on the scale they come in."""
         return replace(self, scaling=None)

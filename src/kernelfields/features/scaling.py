@@ -53,6 +53,10 @@ class Scaling:
         centre, spread = (values.astype(inputs.dtype) for values in (self.centre, self.spread))
         return (inputs - centre) / spread
 
+    def undone(self, inputs: Matrix) -> Matrix:
+        """Return scaled inputs (n, d) as they were."""
+        return inputs * self.spread + self.centre
+
     def pooled(self, orbits: np.ndarray) -> Scaling:
         """Return one centre and the largest spread for all columns of an orbit, numbered by ``orbits`` (d,)."""
         centre = np.bincount(orbits, weights=self.centre) / np.bincount(orbits)

@@ -45,7 +45,35 @@ def _sets_its_output(sequencewise: Sequencewise) -> bool:
 
 
 # The output is a list of sequences, which scikit-learn's set_output must not wrap into one data frame.
-class Sequencewise(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+class SequenceTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+    """Base of transformers of sequences whose columns are those of the fit, by number and, for frames, by name."""
+
+    n_features_in_: int
+    _columns: list[str] | None
+
+    def _learn_columns(self, width: int, names: list[str] | None) -> None:
+        self.n_features_in_, self._columns = width, names
+        self.__dict__.pop("feature_names_in_", None)
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
+
+    def _read(self, X: object, finite: bool = True) -> tuple[list, Matrix, np.ndarray]:
+        """Return sequences, their rows and where each begins; ValueError where columns are not those of the fit."""
+        check_is_fitted(self, "n_features_in_")
+        sequences = open_groups(X, columns=self._columns)[0]
+        if is_empty(sequences):
+            return [], np.zeros((0, self.n_features_in_)), np.zeros(1, dtype=np.int64)
+        rows, offsets = pack_inputs(sequences, finite=finite, width=self.n_features_in_)
+        if rows.shape[0]:
+            check_columns([x for x in sequences if not has_no_rows(x)], self._columns, "sequence")
+        if rows.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {rows.shape[1]} columns, but {type(self).__name__} was fitted with {self.n_features_in_}"
+            )
+        return sequences, rows, offsets
+
+
+class Sequencewise(SequenceTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Wrap ``transformer`` so that it works on lists of sequences, for example in a Pipeline.
 
     NaN and infinity reach the transformer, so an imputer can be wrapped too. Attributes after fit:
@@ -68,19 +96,8 @@ class Sequencewise(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
 
     def transform(self, X: object) -> list:
         """Return the transformed sequences as a list."""
-        check_is_fitted(self, "transformer_")
-        sequences = open_groups(X, columns=self._columns)[0]
-        if is_empty(sequences):
-            return []
-        stacked, offsets = pack_inputs(sequences, finite=False, width=self.n_features_in_)
-        if not len(stacked):
-            return list(sequences)
-        check_columns([x for x in sequences if not has_no_rows(x)], self._columns, "sequence")
-        if stacked.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"X has {stacked.shape[1]} features but the transformer was fitted with {self.n_features_in_}"
-            )
-        return self._split(self.transformer_.transform(stacked), offsets)
+        sequences, stacked, offsets = self._read(X, finite=False)
+        return self._split(self.transformer_.transform(stacked), offsets) if stacked.shape[0] else list(sequences)
 
     @available_if(_names_its_columns)
     def get_feature_names_out(self, input_features: Iterable[str] | None = None) -> np.ndarray:
@@ -104,11 +121,7 @@ class Sequencewise(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
             codes, classes = encode_labels(y, lengths=np.diff(offsets))
             labels = classes[codes]
         self.transformer_ = clone(self.transformer)
-        self.n_features_in_ = stacked.shape[1]
-        self._columns = shared_columns(X, "sequence")  # type: ignore[arg-type]  # it was packed as sequences
-        self.__dict__.pop("feature_names_in_", None)
-        if self._columns is not None:
-            self.feature_names_in_ = np.array(self._columns, dtype=object)
+        self._learn_columns(stacked.shape[1], shared_columns(X, "sequence"))  # type: ignore[arg-type]  # it was packed
         return stacked, labels, offsets
 
     def _split(self, rows: Any, offsets: np.ndarray) -> list:

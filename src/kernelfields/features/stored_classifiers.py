@@ -1,7 +1,8 @@
 """Fitted classifiers of scikit-learn as arrays, so that model files can hold them: data, never code.
 
     linear      LogisticRegression, LinearDiscriminantAnalysis      p(k | x) = softmax(W x + b)_k, or sigmoids
-    trees       decision trees, random forests, extra trees          mean over trees of the shares in x's leaf
+    trees       decision trees, random forests, extra trees          mean over trees of the shares in x's leaf, also of
+                                                                     several labels of yes and no
     boosting    HistGradientBoostingClassifier                       softmax or sigmoid of a sum of leaf values
 
 Trees are stored end to end: node j of tree i is node ``roots[i] + j``, inner nodes send x to the left where
@@ -21,7 +22,9 @@ from sklearn.base import BaseEstimator
 
 # Links from scores to probabilities: of all classes at once, of two, or of each class against the rest.
 _SOFTMAX, _SIGMOID, _EACH = "softmax", "sigmoid", "each"
-_LINKS = (_SOFTMAX, _SIGMOID, _EACH)
+# Leaves that hold the share of yes for each of several labels.
+_SHARES = "shares"
+_LINKS = (_SOFTMAX, _SIGMOID, _EACH, _SHARES)
 # scikit-learn compares the inputs of forests in single precision.
 _PRECISIONS = {"trees": np.float32, "boosting": np.float64}
 
@@ -46,7 +49,7 @@ def store_classifier(model: Classifier) -> dict[str, Any]:
             f"a file of data cannot hold a {name}: it can hold {', '.join(_STORES)}. Keep another pipeline by skops or "
             "by a pickle of your own"
         )
-    return {"classes": model.classes_, **store(model)}
+    return {**store(model), "classes": np.asarray(model.classes_)}
 
 
 class StoredClassifier:
@@ -58,12 +61,14 @@ class StoredClassifier:
         if stored["link"] not in _LINKS or stored["kind"] not in ("linear", *_PRECISIONS):
             raise ValueError(f"a stored classifier of the unknown kind {stored['kind']!r}, {stored['link']!r}")
 
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Return probabilities (n, L)."""
+    def predict_proba(self, X: Any) -> Any:
+        """Return probabilities (n, L); a list of (n, 2) for several labels, as scikit-learn does."""
         stored = self.stored
         if stored["kind"] == "linear":
             return _probabilities(np.asarray(X @ stored["weights"] + stored["intercept"]), stored["link"])
         means = _leaf_sums(X, stored) / (stored["n_rounds"] if stored["kind"] == "trees" else 1)
+        if stored["link"] == _SHARES:
+            return [np.column_stack([1.0 - shares, shares]) for shares in means.T]
         if stored["kind"] == "trees":
             return means / means.sum(axis=1, keepdims=True)
         return _probabilities(means + stored["intercept"], stored["link"])
@@ -109,8 +114,9 @@ def _linear(model: BaseEstimator) -> dict[str, Any]:
 
 def _trees(model: BaseEstimator) -> dict[str, Any]:
     trees = [each.tree_ for each in getattr(model, "estimators_", [model])]
-    if trees[0].n_outputs != 1:
-        raise TypeError("a file of data cannot hold a forest of several outputs: fit one for each")
+    several = trees[0].n_outputs > 1
+    if several and set(model.n_classes_) != {2}:
+        raise TypeError("a file of data holds a forest of several labels where each has two values: fit one for each")
     parts = [
         {
             "feature": tree.feature,
@@ -118,12 +124,13 @@ def _trees(model: BaseEstimator) -> dict[str, Any]:
             "children": np.column_stack([tree.children_left, tree.children_right]),
             "leaf": tree.children_left < 0,
             "missing_left": np.asarray(tree.missing_go_to_left, dtype=bool),
-            "values": tree.value[:, 0] / tree.value[:, 0].sum(axis=1, keepdims=True),
+            "values": shares[:, :, 1] if several else shares[:, 0],
         }
         for tree in trees
+        for shares in [tree.value / tree.value.sum(axis=2, keepdims=True)]
     ]
-    n_classes = len(model.classes_)
-    return {"kind": "trees", "link": _SOFTMAX, "n_outputs": n_classes, **_joined(parts, [-1] * len(parts), len(parts))}
+    own = {"kind": "trees", "link": _SHARES if several else _SOFTMAX, "n_outputs": len(model.classes_)}
+    return {**own, **_joined(parts, [-1] * len(parts), len(parts))}
 
 
 def _boosting(model: BaseEstimator) -> dict[str, Any]:

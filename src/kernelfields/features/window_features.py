@@ -21,13 +21,16 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.features.readers import check_columns, shared_columns
+from kernelfields.features.readers import shared_columns
+from kernelfields.features.sequencewise import SequenceTransformer
 from kernelfields.features.text import TRANSFORMERS
-from kernelfields.fields.reading import has_no_rows, is_empty, open_groups, pack_inputs
+from kernelfields.fields.graph_reading import holds_graphs
+from kernelfields.fields.reading import Matrix, open_groups, pack_inputs
 from kernelfields.numerics.parameters import is_sequence, is_whole
+
+WIDTHS, USUAL = (5, 15, 45), ("mean", "difference", "range")
 
 
 class _Windows:
@@ -81,8 +84,16 @@ _STATISTICS: dict[str, Callable[[_Windows], np.ndarray]] = {
 }
 
 
+def window_columns(
+    rows: np.ndarray, offsets: np.ndarray, widths: Sequence[int] = WIDTHS, statistics: Sequence[str] = USUAL
+) -> np.ndarray:
+    """Return the statistics of packed sequences over windows, (N, widths statistics d)."""
+    windows = [_Windows(rows, offsets, width // 2) for width in widths]
+    return np.hstack([_STATISTICS[name](own) for own in windows for name in statistics])
+
+
 @TRANSFORMERS.register("windows")
-class WindowFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+class WindowFeatures(SequenceTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Add means, differences and ranges over windows to the columns of sequences of numbers.
 
     Attributes after fit: ``n_features_in_``, and ``feature_names_in_`` for data frames.
@@ -99,8 +110,8 @@ class WindowFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
     def __init__(
         self,
         *,
-        widths: Any = (5, 15, 45),
-        statistics: Sequence[str] = ("mean", "difference", "range"),
+        widths: Any = WIDTHS,
+        statistics: Sequence[str] = USUAL,
         passthrough: bool = True,
     ):
         self.widths = widths
@@ -111,31 +122,21 @@ class WindowFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
         """Check the parameters, and learn the number and the names of columns; labels are not read."""
         self._checked()
         sequences = open_groups(X)[0]
-        self.n_features_in_ = self._packed(sequences)[0].shape[1]
-        self._columns = shared_columns(sequences, "sequence")
-        self.__dict__.pop("feature_names_in_", None)
-        if self._columns is not None:
-            self.feature_names_in_ = np.array(self._columns, dtype=object)
+        if holds_graphs(sequences):
+            raise TypeError("X holds graphs, whose nodes have no order: windows are for sequences")
+        rows = _dense(pack_inputs(sequences)[0])
+        self._learn_columns(rows.shape[1], shared_columns(sequences, "sequence"))
         return self
 
     def transform(self, X: Any) -> list[np.ndarray]:
         """Return sequences with the columns of the windows."""
-        check_is_fitted(self, "n_features_in_")
+        sequences, packed, offsets = self._read(X)
         widths, statistics = self._checked()
-        sequences = open_groups(X, columns=self._columns)[0]
-        if is_empty(sequences):
-            return []
-        rows, offsets = self._packed(sequences, self.n_features_in_)
+        rows = _dense(packed)
         if not len(rows):
             return [np.zeros((0, len(self.get_feature_names_out()))) for _ in sequences]
-        check_columns([x for x in sequences if not has_no_rows(x)], self._columns, "sequence")
-        if rows.shape[1] != self.n_features_in_:
-            raise ValueError(f"X has {rows.shape[1]} columns, but {self.n_features_in_} when windows were fitted")
-        parts = [rows] if self.passthrough else []
-        for width in widths:
-            windows = _Windows(rows, offsets, width // 2)
-            parts += [_STATISTICS[name](windows) for name in statistics]
-        made = np.hstack(parts)
+        made = window_columns(rows, offsets, widths, statistics)
+        made = np.hstack([rows, made]) if self.passthrough else made
         return [made[first:last] for first, last in pairwise(offsets.tolist())]
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
@@ -161,10 +162,7 @@ class WindowFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
         """Return the transformer that was described."""
         made = cls(**{name: described[name] for name in ("widths", "statistics", "passthrough")})
         made._checked()
-        made.n_features_in_ = int(described["n_features"])
-        made._columns = described["names"]
-        if made._columns is not None:
-            made.feature_names_in_ = np.array(made._columns, dtype=object)
+        made._learn_columns(int(described["n_features"]), described["names"])
         return made
 
     def _checked(self) -> tuple[list[int], list[str]]:
@@ -183,11 +181,8 @@ class WindowFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
                 raise ValueError(f"statistics must be names among {', '.join(_STATISTICS)}, got {name!r}")
         return [int(width) for width in widths], list(names)
 
-    @staticmethod
-    def _packed(sequences: Any, width: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-        rows, offsets = pack_inputs(sequences, width=width)
-        if sp.issparse(rows):
-            raise TypeError(
-                "X is sparse: windows over columns that are mostly zero are for dense arrays; use toarray()"
-            )
-        return np.asarray(rows, dtype=np.float64), offsets
+
+def _dense(rows: Matrix) -> np.ndarray:
+    if sp.issparse(rows):
+        raise TypeError("X is sparse: windows over columns that are mostly zero are for dense arrays; use toarray()")
+    return np.asarray(rows, dtype=np.float64)

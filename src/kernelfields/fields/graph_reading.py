@@ -425,6 +425,12 @@ class AttributedGraph(Protocol):
         """Return the pairs of nodes that edges join, with the attributes of the edge."""
 
 
+def holds_graphs(items: object) -> bool:
+    """Whether the first item is a graph: a tuple (nodes, edges, ...), a mapping, or one of networkx."""
+    first = next(iter(items), None) if isinstance(items, Iterable) else None
+    return isinstance(first, tuple | Mapping) or is_networkx(first)
+
+
 def is_networkx(graph: object) -> TypeGuard[AttributedGraph]:
     """Whether this is a graph with nodes and edges that carry attributes, as those of networkx are."""
     return all(callable(getattr(graph, name, None)) for name in ("nodes", "edges", "is_directed"))

@@ -29,11 +29,13 @@ from kernelfields.numerics.sparse_rows import Rows, is_sparse
 
 # Comparisons of leaves are made for so many pairs of rows at a time.
 _PAIRS = 2**20
+# Leaves are found of so many rows at a time, in all trees.
+_ROWS = 256
 
 
 @register("forest")
 @declares_parameters
-class Forest(PreparedKernel[tuple[np.ndarray, np.ndarray]]):
+class Forest(PreparedKernel[tuple[np.ndarray, ...]]):
     """The share of trees in which two inputs fall into one leaf, for the potentials of single labels.
 
     Parameters
@@ -111,37 +113,42 @@ class Forest(PreparedKernel[tuple[np.ndarray, np.ndarray]]):
             raise ValueError("Forest: trees must have the rows of two later nodes as children of each inner node.")
         return table
 
-    def _prepared(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the trees and the rows of their roots."""
+    def _prepared(self) -> tuple[np.ndarray, ...]:
+        """Return roots, columns, thresholds and children (2 nodes,) of the trees."""
         if self.trees is None:
             raise ValueError("Forest: call resolve(X, labels=...) with labelled inputs first, or give trees.")
         table = self._table()
-        inner = table[:, 0] >= 0
+        column, children = table[:, 0].astype(np.intp), table[:, 2:].astype(np.intp)
         is_root = np.ones(len(table), dtype=bool)
-        is_root[table[inner][:, 2:].astype(np.int64)] = False
-        return table, np.flatnonzero(is_root)
+        is_root[children[column >= 0]] = False
+        return np.flatnonzero(is_root), column, table[:, 1].copy(), children.ravel()
 
     def _leaves(self, X: Rows) -> np.ndarray:
         """Return the leaf of every row in each tree, (n, T)."""
-        table, roots = self._state()
-        column, children = table[:, 0].astype(np.int64), table[:, 2:].astype(np.int64)
+        roots, column, threshold, children = self._state()
         if column.max(initial=-1) >= X.shape[1]:
             raise ValueError(f"Forest: trees compare column {column.max()}, and the inputs have {X.shape[1]} columns.")
         dense = X.toarray() if is_sparse(X) else X
         if not isinstance(dense, np.ndarray):
             raise TypeError("Forest: leaves are found of arrays")
-        rows = dense.astype(np.float32, copy=False)
-        every, leaves = np.arange(len(rows)), np.empty((len(rows), len(roots)), dtype=np.int32)
-        for t, root in enumerate(roots.tolist()):
-            node = np.full(len(rows), root)
-            while (inner := column[node] >= 0).any():
-                right = rows[every, np.maximum(column[node], 0)] > table[node, 1]
-                node = np.where(inner, children[node, right.astype(np.intp)], node)
-            leaves[:, t] = node
+        leaves = np.empty((len(dense), len(roots)), dtype=np.int32)
+        for begin in range(0, len(dense), _ROWS):
+            part = dense[begin : begin + _ROWS].astype(np.float32)
+            # All rows and trees go down together; indices are in range, and mode="clip" leaves out the check of each.
+            found = np.tile(roots, len(part))
+            row = np.repeat(np.arange(len(part)) * part.shape[1], len(roots))
+            moving = np.flatnonzero(column[found] >= 0)
+            while len(moving):
+                node = found.take(moving, mode="clip")
+                values = part.take(row.take(moving, mode="clip") + column.take(node, mode="clip"), mode="clip")
+                node = children.take(2 * node + (values > threshold.take(node, mode="clip")), mode="clip")
+                found[moving] = node
+                moving = moving[column.take(node, mode="clip") >= 0]
+            leaves[begin : begin + _ROWS] = found.reshape(len(part), len(roots))
         return leaves
 
     def _towards(self, Z: Rows) -> Towards:
-        others, n_trees = self._leaves(Z).T.copy(), len(self._state()[1])
+        others, n_trees = self._leaves(Z).T.copy(), len(self._state()[0])
 
         def block(X: Rows) -> np.ndarray:
             leaves, counts = self._leaves(X), np.zeros((X.shape[0], Z.shape[0]), dtype=np.int32)

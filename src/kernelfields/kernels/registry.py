@@ -1,6 +1,7 @@
 """Kernels by name: shorthands for users, and descriptions in model files.
 
     resolve_kernel("rbf")                      -> RBF()
+    resolve_kernel("linear + rbf")             -> Linear() + RBF()
     kernel_from_spec(kernel.spec())            -> an equal kernel
 
 Names are given by the decorator ``register`` beside each class. Descriptions may come from files of unknown origin:
@@ -11,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from difflib import get_close_matches
+from functools import reduce
+from operator import add
 
 import numpy as np
 
@@ -35,7 +38,7 @@ _DEEPEST, _MOST = 200, 1000
 
 
 def resolve_kernel(kernel: object) -> Kernel:
-    """Return the kernel meant by a Kernel, a name, a scikit-learn kernel or a function(X, Z)."""
+    """Return the kernel meant by a Kernel, a name, names joined by +, a scikit-learn kernel or a function(X, Z)."""
     options = (
         f"Expected a Kernel, one of the names {', '.join(map(repr, KERNELS.shorthands))}, an object of "
         "sklearn.gaussian_process.kernels, or a function(X, Z) that returns an (n, m) array"
@@ -43,6 +46,8 @@ def resolve_kernel(kernel: object) -> Kernel:
     if isinstance(kernel, Kernel):
         return kernel
     if isinstance(kernel, str):
+        if "+" in kernel:
+            return reduce(add, (resolve_kernel(name.strip()) for name in kernel.split("+")))
         if kernel not in KERNELS.shorthands:
             close = get_close_matches(kernel.lower(), [*KERNELS.shorthands, *_ELSEWHERE], n=1, cutoff=0.6)
             instead = "".join(f" {_ELSEWHERE.get(name, f'did you mean {name!r}?')}" for name in close)

@@ -1,10 +1,12 @@
 """Parameters by pilot fits: short fits on a part of the data, judged by what was held out of them.
 
-    scale, kernel      each of the candidates, along a path of prior variances of its own
+    scale, kernel      each of the candidates, along a path of prior variances of its own; then the sum of the best two
     prior variance     s = 1, 10, 100, ... as long as the log-likelihood of the held-out part rises; else 1/10, ...
     support, l1        the path with the weights that were seen in training, without l1; then, at that variance, all of
                        them with l1, all without, those seen with l1, until one brings enough
     rank               the largest there is, where the likelihood still rises from half a pilot's rank to the whole
+    windows            of long sequences with few columns: whether WindowFeatures before the field would gain; this is
+                       advice alone, as streams and served models see the columns that a field is given
 
 A variance is the size of the functions that the field expects. One that is too small shrinks rare labels to nothing,
 one that is too large believes every training label, and the right one differs between problems by factors of thousands.
@@ -82,15 +84,17 @@ class Trial:
 class Choices:
     """Parameters that were left to the data: what they are in the fit, and all that was tried on held-out data.
 
-    ``trials`` is empty where there was too little to hold out, or nothing to choose between.
+    ``trials`` is empty where there was too little to hold out, or nothing to choose between. ``advice`` is about what
+    a field cannot choose for itself, empty where there is none.
     """
 
     chosen: dict[str, Any] = field(default_factory=dict)
     trials: tuple[Trial, ...] = ()
+    advice: str = ""
 
     def __str__(self) -> str:
         judged = "chosen on held-out data" if self.trials else "chosen by rule"
-        lines = [f"{judged}: {in_words(self.chosen)}", *map(str, self.trials)]
+        lines = [f"{judged}: {in_words(self.chosen)}", *map(str, self.trials), *([self.advice] if self.advice else [])]
         return "\n".join(lines) if self.chosen else "nothing was left to the data"
 
     def describe(self) -> dict[str, Any]:
@@ -102,7 +106,8 @@ class Choices:
         """Return the choices that were described; none for None."""
         if described is None:
             return cls()
-        return cls(dict(described["chosen"]), tuple(record(Trial, each, "a trial") for each in described["trials"]))
+        trials = tuple(record(Trial, each, "a trial") for each in described["trials"])
+        return cls(dict(described["chosen"]), trials, str(described.get("advice", "")))
 
 
 def in_words(settings: Settings) -> str:
@@ -196,9 +201,13 @@ class Pilot:
         least = self.loss(before)
         return self.loss(after) < least * (1.0 - _LEAST_GAIN)
 
-    def best_of(self, candidates: Sequence[Settings], path: bool) -> Settings:
-        """Return the candidate of the least loss, each with the best prior variance if there is a path of them."""
-        return min([self.along_variances(each) if path else each for each in candidates], key=self.loss)
+    def ranked(self, candidates: Sequence[Settings], path: bool) -> list[Settings]:
+        """Return candidates by increasing loss, each with the best prior variance if there is a path of them.
+
+        Those whose loss is far above the least are left out.
+        """
+        found = sorted([self.along_variances(own) if path else own for own in candidates], key=self.loss)
+        return [own for own in found if self.loss(own) <= _HOPELESS * self.loss(found[0])]
 
     def improved(self, settings: Settings, changes: Sequence[Settings]) -> Settings:
         """Return settings with the first of the changes that brings enough, if one does."""

@@ -20,8 +20,9 @@ _STEPS = "TextFeatures, OutOfFold, WindowFeatures, and a SequenceUnion of them"
 
 
 def describe_pipeline(pipeline: Pipeline) -> Document:
-    """Return a fitted pipeline as plain values and arrays; TypeError naming a step that is none."""
+    """Return a fitted pipeline, of a search the best, as plain values and arrays; TypeError naming another step."""
     *before, (name, last) = pipeline.steps
+    last = getattr(last, "best_estimator_", last)
     steps: list[Document] = []
     for own, step in before:
         if step is None or step == "passthrough":
