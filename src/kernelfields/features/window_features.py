@@ -43,13 +43,21 @@ class _Windows:
         self._first = np.maximum(self._here - half, np.repeat(offsets[:-1], lengths))
         self._last = np.minimum(self._here + half + 1, np.repeat(offsets[1:], lengths))
 
+    def _unit(self, deviations: np.ndarray) -> np.ndarray:
+        """Return a power of two for each column, of which sums of multiples up to the largest number are exact."""
+        largest = np.maximum(np.frexp(np.abs(deviations).max(axis=0))[1], -900)
+        return np.ldexp(1.0, largest - min(52, 62 - len(deviations).bit_length()))
+
     def _means(self, rows: np.ndarray, first: np.ndarray, last: np.ndarray) -> np.ndarray:
         """Return means of rows first .. last - 1; the row itself where there are none."""
-        # Sums of deviations from one level stay small, and so does their rounding.
+        # Sums of whole numbers are exact: equal windows have equal means, wherever they are. The rounding of other sums
+        # depends on all rows before, and trees learn from it where sequences come in an order.
         level = rows.mean(axis=0)
-        sums = np.vstack([np.zeros((1, rows.shape[1])), np.cumsum(rows - level, axis=0)])
-        count = (last - first)[:, None]
-        return np.where(count > 0, level + (sums[last] - sums[first]) / np.maximum(count, 1), rows)
+        unit = self._unit(rows - level)
+        counts = np.rint((rows - level) / unit).astype(np.int64)
+        sums = np.vstack([np.zeros_like(counts[:1]), np.cumsum(counts, axis=0)])
+        size = (last - first)[:, None]
+        return level + unit * np.where(size > 0, (sums[last] - sums[first]) / np.maximum(size, 1), counts)
 
     def mean(self) -> np.ndarray:
         return self._means(self.rows, self._first, self._last)
@@ -61,7 +69,8 @@ class _Windows:
     def deviation(self) -> np.ndarray:
         centred = self.rows - self.rows.mean(axis=0)
         mean = self._means(centred, self._first, self._last)
-        return np.sqrt(np.maximum(self._means(centred**2, self._first, self._last) - mean**2, 0.0))
+        variance = self._means(centred**2, self._first, self._last) - mean**2
+        return np.sqrt(np.where(variance > 4 * self._unit(centred**2), variance, 0.0))
 
     def range(self) -> np.ndarray:
         from scipy.ndimage import maximum_filter1d, minimum_filter1d
