@@ -88,6 +88,8 @@ class Labelling:
         of_model = [] if self.model is None else np.asarray(opened_classes(self.model)).tolist()
         self.classes = _labels(list(classes or []), of_model, named)
         self.known: list[list[Known]] = [list(own) for own in self.given]
+        #: How many labels of each item are not known, (S,).
+        self.left = np.array([own.count(None) for own in self.known], dtype=np.int64)
         self.versions = [0] * len(self.lengths)
         self._done: list[tuple[int, list[tuple[int, Known]]]] = []
         self._lock = threading.RLock()
@@ -127,6 +129,7 @@ class Labelling:
             self.known[item][position] = labels
             new = sorted(labels - set(self.classes), key=str) if labels else []
             self.classes += new
+        self.left[item] = self.known[item].count(None)
         self._done.append((item, before))
         self.versions[item] += 1
 
@@ -283,7 +286,7 @@ class Labelling:
             raise ValueError(f"order must be one of {', '.join(ORDERS)}, got {order!r:.40}")
         with self._lock:
             numbers, scores = np.arange(len(self.lengths)), np.zeros(len(self.lengths))
-            left = np.array([sum(own is None for own in item) for item in self.known])
+            left = self.left
             if order == "random":
                 numbers = self.order
             elif order in ("doubtful", "suspicious"):
@@ -325,13 +328,12 @@ class Labelling:
     def state(self) -> dict[str, Any]:
         """Return what the page shows beside an item."""
         with self._lock:
-            known = sum(entry is not None for own in self.known for entry in own)
             scheme = find_entities("auto", [label for label in self.classes if isinstance(label, str)] or ["-"])
             return {
                 "name": "items" if self.file is None else self.file.path.name,
                 "items": len(self.lengths),
                 "positions": int(sum(self.lengths)),
-                "known": int(known),
+                "known": int(sum(self.lengths) - self.left.sum()),
                 "labels": self.classes,
                 "scheme": None if scheme is None else scheme.scheme.name,
                 "words": self.words is not None,
