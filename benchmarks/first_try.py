@@ -393,12 +393,12 @@ def chosen(model: object) -> str:
     term = next((term for term in terms if term.clique.kernel is not None), None)
     if term is None:
         return ""
-    clique, kernel = term.clique, str(term.clique.kernel).split("(")[0].lower()
-    words = [kernel, f"variance {clique.prior_variance:g}"]
+    decided = getattr(getattr(model, "choices_", None), "chosen", {})
+    clique = term.clique
+    words = [decided.get("kernel", str(clique.kernel).split("(")[0].lower()), f"variance {clique.prior_variance:g}"]
     words += [f"rank {term.subspace.rank}"] if term.has_pivots else []
     words += [f"l1 {clique.l1:g}"] if clique.l1 else []
     words += [f"support {clique.support}"] if clique.support not in (None, "all") else []
-    decided = getattr(getattr(model, "choices_", None), "chosen", {})
     words += [f"{name} {decided[name]}" for name in ("scale", "decode") if name in decided]
     return ", ".join(words)
 
