@@ -26,8 +26,14 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--
 # From the key to the frame in which the answer is drawn.
 TIMED = """async (key) => {
   const begin = performance.now();
+  const done = new Promise((resolve) => {
+    const watcher = new MutationObserver(() => {
+      if (document.body.dataset.busy === "false") { watcher.disconnect(); resolve(); }
+    });
+    watcher.observe(document.body, { attributes: true });
+  });
   document.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
-  while (document.body.dataset.busy !== "false") await new Promise(requestAnimationFrame);
+  await done;
   await new Promise(requestAnimationFrame);
   return performance.now() - begin;
 }"""

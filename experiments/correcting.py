@@ -96,8 +96,8 @@ def write_page() -> None:
         seconds=sum(row["seconds"] for row in rows),
     )
     page.text(
-        "A field is fitted to 200 sentences of CoNLL-2000, 200 words of letters, 100 proteins, and others are corrected "
-        "from left to right. Decoding again after each fix, given what was read so far, changes the rest."
+        "A field is fitted to 200 sentences of CoNLL-2000, 200 words of letters, 100 proteins, and others are "
+        "corrected from left to right. Decoding again after each fix, given what was read so far, changes the rest."
     )
     page.table(
         ["set", "items", "labels, from nothing", "wrong: fixes without decoding", "fixes with decoding", "ratio"],

@@ -108,7 +108,7 @@ def test_numbers_are_shown_as_columns():
     assert shown["columns"][0][3] is None
     assert "words" not in shown
     long = Labelling([np.zeros((5000, 1))], None)
-    assert len(long.show(0, first=4000)["positions"]) == 1000
+    assert len(long.show(0, first=4000)["positions"]) == 400
     assert long.show(0, first=4000)["first"] == 4000
 
 

@@ -33,6 +33,7 @@ from kernelfields.evaluation.model_evaluation import opened
 from kernelfields.features.text import TextFeatures
 from kernelfields.fields.evidence import is_partial, single_labels
 from kernelfields.fields.reading import plain_label
+from kernelfields.inference.answers import Answers
 from kernelfields.models.partial import PartialLabels
 from kernelfields.page.files import LabelFile
 from kernelfields.page.journal import Action, Journal, JournalError
@@ -41,7 +42,7 @@ from kernelfields.page.journal import Action, Journal, JournalError
 Known = frozenset | None
 ORDERS = ("doubtful", "suspicious", "random", "given")
 # The most positions of an answer, the likeliest labels of each, and the labellings to pick from.
-_WINDOW, _SHOWN, _BEST = 2000, 9, 5
+_WINDOW, _SHOWN, _BEST = 400, 9, 5
 #: Share and most items of the sample that judges refits.
 _ASIDE, _MOST_ASIDE = 0.1, 100
 _ITEMS_AT_ONCE = 256
@@ -93,7 +94,7 @@ class Labelling:
         self.versions = [0] * len(self.lengths)
         self._done: list[tuple[int, list[tuple[int, Known]]]] = []
         self._lock = threading.RLock()
-        self._answers: dict[int, tuple[int, Any, np.ndarray, np.ndarray]] = {}
+        self._answers: dict[int, tuple[Any, Any, Answers]] = {}
         random = np.random.default_rng(random_state)
         self.order = random.permutation(len(self.lengths))
         n_aside = min(_MOST_ASIDE, int(_ASIDE * len(self.lengths)))
@@ -133,7 +134,7 @@ class Labelling:
         self._done.append((item, before))
         self.versions[item] += 1
 
-    def change(self, item: object, version: object, changes: object) -> dict[str, Any]:
+    def change(self, item: object, version: object, changes: object, first: int = 0) -> dict[str, Any]:
         """Fix, or forget, labels of an item that was seen at a version; it is in the journal when this returns."""
         with self._lock:
             number = self._item(item)
@@ -147,9 +148,9 @@ class Labelling:
             assert isinstance(changes, list)
             checked = self._checked(number, [(one[0], one[1]) for one in changes])
             self._write(number, checked)
-            return self.show(number)
+            return self.show(number, first)
 
-    def undo(self) -> dict[str, Any]:
+    def undo(self, first: int = 0) -> dict[str, Any]:
         """Take back the last change; the item is as it was before it."""
         with self._lock:
             if not self._done:
@@ -157,7 +158,7 @@ class Labelling:
             item, before = self._done.pop()
             self._write(item, before)
             self._done.pop()  # the undoing itself
-            return self.show(item)
+            return self.show(item, first)
 
     def _write(self, item: int, changes: list[tuple[int, Known]]) -> None:
         plain = [(position, None if own is None else sorted(own, key=str)) for position, own in changes]
@@ -210,19 +211,18 @@ class Labelling:
         if self.model is None or not self.lengths[item]:
             return None
         kept = self._answers.get(item)
-        if kept is None or kept[0] != self.versions[item] or kept[1] is not self.model:
+        if kept is None or kept[0] is not self.model:
             field, x = self._opened(item)
-            known = self._evidence(field, item)
-            try:
-                labels, marginals = field.predict(x, known=known)[0], field.predict_marginals(x, known=known)[0]
-            except ValueError:  # what is known breaks a rule of the field: it answers without
-                labels, marginals = field.predict(x)[0], field.predict_marginals(x)[0]
-            kept = (self.versions[item], self.model, np.asarray(labels), np.asarray(marginals))
             if len(self._answers) > _ITEMS_AT_ONCE:
                 self._answers.clear()
-            self._answers[item] = kept
-            self._field_classes = np.asarray(field.classes_)
-        return self._field_classes, kept[2], kept[3]
+            # Potentials do not depend on what is known: they are computed once for a model.
+            kept = self._answers[item] = (self.model, field, next(iter(field._answers(x))))
+        _, field, answers = kept
+        evidence = field._known_evidence(self._evidence(field, item), answers.data)
+        if not answers.family.given(evidence).impossible().any():  # else what is known breaks a rule of the field
+            answers = answers.given(evidence)
+        classes = field._label_names()
+        return classes, classes[field._predicted_numbers(answers)], answers.marginals
 
     def show(self, item: object, first: int = 0) -> dict[str, Any]:
         """Return an item for the page, from a position on: labels, where they come from, likeliest ones, inputs."""

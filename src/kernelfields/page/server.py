@@ -135,8 +135,10 @@ def make_app(labelling: Labelling, token: str, port: int) -> Starlette:
     questions: dict[str, Callable[[dict[str, Any]], object]] = {
         "state": lambda body: labelling.state(),
         "item": lambda body: labelling.show(body.get("item"), number(body, "first", 0)),
-        "change": lambda body: labelling.change(body.get("item"), body.get("version"), body.get("changes")),
-        "undo": lambda body: labelling.undo(),
+        "change": lambda body: labelling.change(
+            body.get("item"), body.get("version"), body.get("changes"), number(body, "first", 0)
+        ),
+        "undo": lambda body: labelling.undo(number(body, "first", 0)),
         "best": lambda body: labelling.best(body.get("item")),
         "explain": lambda body: labelling.explain(body.get("item"), body.get("position")),
         "queue": lambda body: labelling.queue(str(body.get("order", "given")), number(body, "item", 0)),

@@ -216,8 +216,7 @@ async function move(by, extend) {
 
 async function change(changes) {
   const before = new Map(shown.positions.map((own, k) => [shown.first + k, own.label]));
-  shown = await ask("change", { item: shown.item, version: shown.version, changes });
-  if (first < shown.first || first >= shown.first + shown.positions.length) shown = await ask("item", { item: shown.item, first });
+  shown = await ask("change", { item: shown.item, version: shown.version, changes, first });
   const fixed = new Set(changes.map(([t]) => t));
   changed = new Set(shown.positions.map((own, k) => [shown.first + k, own]).filter(([t, own]) => !fixed.has(t) && before.has(t) && before.get(t) !== own.label).map(([t]) => t));
   draw();
@@ -238,9 +237,16 @@ async function choose(label) {
 }
 
 async function accept(whole) {
-  const [begin, end] = whole ? [shown.first, shown.first + shown.positions.length - 1] : span();
   const changes = [];
-  for (let t = begin; t <= end; t++) if (position(t).from === "predicted") changes.push([t, [position(t).label]]);
+  if (whole) {
+    for (let from = 0; from < shown.length; from += WINDOW) {
+      const part = await ask("item", { item: shown.item, first: from });
+      part.positions.forEach((own, k) => { if (own.from === "predicted") changes.push([part.first + k, [own.label]]); });
+    }
+  } else {
+    const [begin, end] = span();
+    for (let t = begin; t <= end; t++) if (position(t)?.from === "predicted") changes.push([t, [position(t).label]]);
+  }
   if (changes.length) await change(changes);
   if (whole) await next(1);
   else await move(1, false);
@@ -269,9 +275,9 @@ async function next(by) {
 }
 
 async function undo() {
-  shown = await ask("undo");
-  first = Math.floor(cursor / WINDOW) * WINDOW;
-  cursor = Math.min(cursor, shown.length - 1);
+  shown = await ask("undo", { first });
+  first = shown.first;
+  cursor = Math.max(first, Math.min(cursor, first + shown.positions.length - 1));
   changed = new Set();
   draw();
   drawQueue();
