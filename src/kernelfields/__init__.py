@@ -32,6 +32,7 @@ _HOMES = {
     "evaluate": "kernelfields.evaluation",
     "evaluate_model": "kernelfields.evaluation",
     "compare": "kernelfields.evaluation",
+    "find_label_errors": "kernelfields.labelling",
     "load": "kernelfields.storage",
     "save": "kernelfields.storage",
     "NodeCliques": "kernelfields.fields",
@@ -109,6 +110,7 @@ __all__ = [
     "compare",
     "evaluate",
     "evaluate_model",
+    "find_label_errors",
     "load",
     "save",
 ]
@@ -148,6 +150,7 @@ if TYPE_CHECKING:
     from kernelfields.fields.evidence import SoftTargets
     from kernelfields.fields.segments import DurationCliques, SegmentCliques
     from kernelfields.fields.ties import LabelSymmetry
+    from kernelfields.labelling.label_errors import find_label_errors
     from kernelfields.models.expectations import LabelledFeature, LabelShares
     from kernelfields.models.partial import PartialLabels
     from kernelfields.selection.field_search_cv import (
