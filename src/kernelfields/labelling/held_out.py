@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
-from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.estimators.frame_crf import FrameCRF
 from kernelfields.estimators.questions import LabelQuestions
+from kernelfields.evaluation.model_evaluation import asked_field
 from kernelfields.features.folds import assign_folds
 from kernelfields.features.frames import FrameReader
 from kernelfields.fields.evidence import SoftTargets, read_labels
@@ -37,26 +37,15 @@ class HeldOut(NamedTuple):
     answers: Answers
 
 
-def opened(model: Any, X: Any) -> tuple[LabelQuestions, Any]:
+def field_of(model: object, X: object) -> tuple[LabelQuestions, Any]:
     """Return the fitted field inside a model, and X as it takes it."""
-    outer = model
-    while True:
-        if isinstance(model, Pipeline):
-            X, model = (model[:-1].transform(X) if len(model) > 1 else X), model[-1]
-        elif isinstance(model, FrameCRF):
-            X, model = model.sequences(X).X, model.estimator_
-        elif hasattr(model, "best_estimator_"):
-            model = model.best_estimator_
-        elif hasattr(model, "_asked_field"):
-            model, X, _ = model._asked_field(X, None)
-        else:
-            break
-    if not isinstance(model, LabelQuestions):
+    field, inputs, _ = asked_field(model, X, None, labelled=False)
+    if not isinstance(field, LabelQuestions):
         raise TypeError(
             f"estimator must be one of labels of sequences, segments, graphs, instances or samples, or end in one, got "
-            f"{type(outer).__name__}"
+            f"{type(model).__name__}"
         )
-    return model, X
+    return field, inputs
 
 
 def unframed(estimator: Any, X: Any, y: Any) -> tuple[Any, Any, Any]:
@@ -124,7 +113,7 @@ class LabelledItems:
             train = np.setdiff1d(np.arange(self.n_items), test)
             model = self._with_all_classes(clone(estimator), train, number)
             model.fit(taken(self.X, train), taken(self.y, train))
-            field, inputs = opened(model, taken(self.X, test))
+            field, inputs = field_of(model, taken(self.X, test))
             begin = 0
             for answers in field._answers(inputs, taken(self.y, test)):
                 end = begin + len(answers.asked.lengths)
