@@ -33,6 +33,7 @@ _HOMES = {
     "evaluate_model": "kernelfields.evaluation",
     "compare": "kernelfields.evaluation",
     "find_label_errors": "kernelfields.labelling",
+    "rank_for_labelling": "kernelfields.labelling",
     "load": "kernelfields.storage",
     "save": "kernelfields.storage",
     "NodeCliques": "kernelfields.fields",
@@ -112,6 +113,7 @@ __all__ = [
     "evaluate_model",
     "find_label_errors",
     "load",
+    "rank_for_labelling",
     "save",
 ]
 
@@ -151,6 +153,7 @@ if TYPE_CHECKING:
     from kernelfields.fields.segments import DurationCliques, SegmentCliques
     from kernelfields.fields.ties import LabelSymmetry
     from kernelfields.labelling.label_errors import find_label_errors
+    from kernelfields.labelling.ranking import rank_for_labelling
     from kernelfields.models.expectations import LabelledFeature, LabelShares
     from kernelfields.models.partial import PartialLabels
     from kernelfields.selection.field_search_cv import (

@@ -102,6 +102,7 @@ def test_several_labels():
     assert errors.position_scores[11].argmax() == 2
 
 
+@pytest.mark.slow
 def test_pipelines_searches_tables_and_other_faces():
     X, y = sequences(12)
     given = with_error(y)
