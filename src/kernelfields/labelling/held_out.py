@@ -7,7 +7,7 @@ Cost: one fit for each fold. Fails: ValueError naming what cannot be folded, Typ
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import _safe_indexing
 
 from kernelfields.estimators.chain_crf import ChainCRF
+from kernelfields.estimators.field_clustering import FieldClustering
 from kernelfields.estimators.frame_crf import FrameCRF
 from kernelfields.estimators.questions import LabelQuestions
 from kernelfields.evaluation.model_evaluation import asked_field
@@ -74,6 +75,11 @@ class LabelledItems:
         self.n_items = n_items_of(X)
         if y is None or isinstance(y, SoftTargets):
             raise ValueError("y must hold the labels to be checked, got " + ("None" if y is None else "SoftTargets"))
+        if isinstance(y, Mapping) or any(isinstance(own, Mapping) and any(map(is_sequence, own.values())) for own in y):
+            raise TypeError(
+                "y holds labels of several annotators: AnnotatedCRF finds how reliable each is; pass one label for "
+                "each position, such as its consensus_"
+            )
         if n_items_of(y) != self.n_items:
             raise ValueError(f"X has {self.n_items} items and y has labels of {n_items_of(y)}")
         listed_y = read_segments(y)[0] if are_segments(y) else y
@@ -88,6 +94,8 @@ class LabelledItems:
         self.labels: list[np.ndarray] = [np.zeros(0, dtype=np.int64)] * self.n_items
         if not self.table:
             lengths = np.ones(self.n_items, dtype=np.int64) if self.single else np.array([len(own) for own in listed_y])
+            if not lengths.sum():
+                raise ValueError("y has no labels: there is nothing to check")
             codes, evidence, self.classes = read_labels(listed_y, None, lengths, SAMPLES if self.single else SEQUENCES)
             known = (
                 np.ones(len(codes), dtype=bool)
@@ -114,6 +122,8 @@ class LabelledItems:
             model = self._with_all_classes(clone(estimator), train, number)
             model.fit(taken(self.X, train), taken(self.y, train))
             field, inputs = field_of(model, taken(self.X, test))
+            if isinstance(field, FieldClustering):
+                raise TypeError("FieldClustering has no labels that could be wrong: pass an estimator of labels")
             begin = 0
             for answers in field._answers(inputs, taken(self.y, test)):
                 end = begin + len(answers.asked.lengths)

@@ -34,7 +34,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import entr
 
-from kernelfields.basis.panel import PanelCholesky
+from kernelfields.basis.panel import PanelCholesky, select_rows
 from kernelfields.estimators.questions import LabelQuestions, Seed, Tokens
 from kernelfields.fields.reading import random_generator
 from kernelfields.inference.answers import Answers
@@ -47,6 +47,8 @@ from kernelfields.reports.labelling import Candidate, LabellingOrder
 
 #: Items among which a batch is spread, for each item of the batch.
 POOL = 5
+# A batch is chosen in about so many rounds, at least one pivot each.
+_ROUNDS = 32
 # Labels of a smaller probability are not conditioned on: their entropies weigh nothing.
 _IMPOSSIBLE = 1e-12
 
@@ -235,15 +237,24 @@ def _stacked(rows: list) -> Any:
     return sp.csr_array(sp.vstack(rows)) if sp.issparse(rows[0]) else np.concatenate(rows)
 
 
+def _half_left(before: np.ndarray) -> Callable[[int, float], bool]:
+    return lambda row, left: bool(left > 0.5 * before[row])
+
+
 def _spread(kernel: Kernel, inputs: Any, scores: np.ndarray, batch: int) -> list[int]:
     """Return pivots among inputs: the score times the share of k(x, x) that those before leave unexplained."""
     panel = PanelCholesky(kernel, inputs, batch)
-    weights, chosen = np.maximum(scores, np.finfo(np.float64).tiny), list[int]()
-    scale = np.maximum(panel.diagonal, np.finfo(np.float64).tiny)
-    while len(chosen) < batch and not panel.exhausted:
+    tiny = np.finfo(np.float64).tiny
+    weights = np.maximum(scores, tiny) / np.maximum(panel.diagonal, tiny)
+    at_once = max(1, batch // _ROUNDS)
+    while panel.rank < batch and not panel.exhausted:
         outside = panel.outside
-        best = int(outside[np.argmax((weights * panel.residual / scale)[outside])])
-        if panel.extend(np.array([best])):
-            chosen.append(best)
-    rest = [index for index in range(len(scores)) if index not in set(chosen)]
-    return [*chosen, *rest[: batch - len(chosen)]]
+        best = outside[np.argsort(-(weights * panel.residual)[outside], kind="stable")[:at_once]]
+        before, _ = panel.residuals_of(best)
+        # Of several at once, those wait for another round that others of them explain by half.
+        kept, factor = select_rows(panel.residual_block(best), _half_left(before))
+        room = batch - panel.rank
+        panel.append(best[kept[:room]], factor[:room, :room])
+    chosen = panel.pivots.tolist()
+    rest = np.setdiff1d(np.arange(len(scores)), chosen)
+    return [*chosen, *rest[: batch - len(chosen)].tolist()]
