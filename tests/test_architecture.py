@@ -40,12 +40,13 @@ MAY_IMPORT = {
     "estimators": _BELOW_ESTIMATORS,
     "annotators": _BELOW_ESTIMATORS | {"estimators"},
     "selection": _BELOW_ESTIMATORS | {"estimators"},
+    "labelling": _BELOW_ESTIMATORS | {"estimators", "selection"},
     "compat": _BELOW_ESTIMATORS | {"estimators"},
     "uncertainty": _BELOW_ESTIMATORS | {"estimators"},
     "storage": _BELOW_ESTIMATORS | {"estimators", "annotators", "uncertainty"},
     "serving": {"formats", "features", "kernels", "numerics"},
     "page": _BELOW_ESTIMATORS | {"estimators"},
-    "cli": _BELOW_ESTIMATORS | {"estimators", "selection", "serving", "page", "the door"},
+    "cli": _BELOW_ESTIMATORS | {"estimators", "selection", "labelling", "serving", "page", "the door"},
 }
 #: Packages that may be imported below some folders, or in some files, only.
 GUESTS = {

@@ -54,7 +54,17 @@ def anchors(page):
 
 @pytest.mark.parametrize(
     "page",
-    ["choosing", "evaluation_and_plots", "proteins", "recipes", "sensors", "sharp_bits", "single_labels", "ties"],
+    [
+        "choosing",
+        "evaluation_and_plots",
+        "labelling",
+        "proteins",
+        "recipes",
+        "sensors",
+        "sharp_bits",
+        "single_labels",
+        "ties",
+    ],
 )
 def test_tutorials_and_recipes_do_what_they_say(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

@@ -50,6 +50,11 @@ def reason_for(feature: str, subject: str) -> str:
 _enter(("predict_entities",), (*_ROWS, *_GRAPHS, *_WHOLE), "there are no spans where labels have no order")
 _enter(("predict_entities", "ConformalField", "calibrate"), (*_DENSITY, *_CLUSTERS), "there are no labels")
 
+# ---- labels to check, and to ask for
+_enter(("find_label_errors", "rank_for_labelling"), _DENSITY, "there are no labels")
+_enter(("find_label_errors",), _CLUSTERS, "there are no given labels")
+_enter(("find_label_errors",), _ANNOTATED, "labels of annotators are judged by their confusions, see reliability")
+
 # ---- trees
 _enter(("kernel='forest'",), (*_DENSITY, *_CLUSTERS), "trees are grown on labels, and there are none")
 _enter(("kernel='forest'",), _ANNOTATED, "trees are grown on known labels, and those of annotators may be wrong")

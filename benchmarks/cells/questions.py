@@ -12,7 +12,7 @@ from scipy.special import entr
 from benchmarks.cells.features import feature
 from benchmarks.cells.subjects import Clusters, Compat, Frames, Points, SequenceClusters, Subject
 from benchmarks.cells.verdicts import Inexpressible, check, close, same
-from kernelfields import ConformalField, calibrate, evaluate_model
+from kernelfields import ConformalField, calibrate, evaluate_model, find_label_errors, rank_for_labelling
 from kernelfields.evaluation import feature_importance, fit_temperature
 from kernelfields.reports.report import report_page
 
@@ -113,6 +113,40 @@ def calibrated(s: Subject) -> None:
     for table, item in zip(s.marginals(model), s.new, strict=True):
         powers = s.law(s.model, item).marginals() ** slope
         close(table, powers / powers.sum(axis=1, keepdims=True), 1e-6, "calibrated marginals")
+
+
+@feature(_QUESTIONS, "rank_for_labelling")
+def ranked(s: Subject) -> None:
+    """Compare entropies of positions, and of whole items."""
+    order = rank_for_labelling(s.model, s.X_new, positions=True)
+    laws = [s.law(s.model, item) for item in s.new]
+    for law, own in zip(laws, order.scores, strict=True):
+        close(own, entr(law.marginals()).sum(axis=1), words="entropies of positions")
+    if s.exact:
+        whole = rank_for_labelling(s.model, s.X_new, strategy="entropy")
+        close(whole.scores, [law.entropy() for law in laws], words="entropies")
+        same(whole.order, np.argsort(-np.asarray(whole.scores), kind="stable").tolist(), "order")
+
+
+@feature(_QUESTIONS, "find_label_errors", quick=False)
+def label_errors(s: Subject) -> None:
+    """Compare scores out of fold with those of single changed labels, of which they are the largest or larger."""
+    numbers_of_folds = np.arange(len(s.items)) % 5
+    folds = [(np.flatnonzero(numbers_of_folds != own), np.flatnonzero(numbers_of_folds == own)) for own in range(5)]
+    errors = find_label_errors(s.make(), s.X, s.y, cv=folds)
+    for train, test in folds:
+        model = s.fit([s.items[place] for place in train])
+        for place in test:
+            law, numbers = s.law(model, s.items[place]), s.numbers(s.items[place].labels)
+            chances = law.marginals()
+            for t, found in enumerate(errors.position_scores[place]):
+                others = [label for label in range(law.n_labels) if label != numbers[t] and chances[t, label] >= 0.0101]
+                changed = [[*numbers[:t], label, *numbers[t + 1 :]] for label in others]
+                gains = [law.log_chance(other) - law.log_chance(numbers) for other in changed]
+                least = max(gains, default=-np.inf) - np.log(max(law.n_labels - 1, 1))
+                check(found >= least - 1e-4, f"score {found} below {least}")
+                if law.labellings.shape[1] == 1 and least > 0:
+                    close(found, least, 1e-4, "score of a single label")
 
 
 @feature(_QUESTIONS, "sample")

@@ -32,6 +32,8 @@ _HOMES = {
     "evaluate": "kernelfields.evaluation",
     "evaluate_model": "kernelfields.evaluation",
     "compare": "kernelfields.evaluation",
+    "find_label_errors": "kernelfields.labelling",
+    "rank_for_labelling": "kernelfields.labelling",
     "load": "kernelfields.storage",
     "save": "kernelfields.storage",
     "NodeCliques": "kernelfields.fields",
@@ -109,7 +111,9 @@ __all__ = [
     "compare",
     "evaluate",
     "evaluate_model",
+    "find_label_errors",
     "load",
+    "rank_for_labelling",
     "save",
 ]
 
@@ -148,6 +152,8 @@ if TYPE_CHECKING:
     from kernelfields.fields.evidence import SoftTargets
     from kernelfields.fields.segments import DurationCliques, SegmentCliques
     from kernelfields.fields.ties import LabelSymmetry
+    from kernelfields.labelling.label_errors import find_label_errors
+    from kernelfields.labelling.ranking import rank_for_labelling
     from kernelfields.models.expectations import LabelledFeature, LabelShares
     from kernelfields.models.partial import PartialLabels
     from kernelfields.selection.field_search_cv import (

@@ -15,7 +15,10 @@ from kernelfields.cli import checkout_scripts
 from kernelfields.cli.app import app
 from kernelfields.cli.messages import Console, json_text
 
-COMMANDS = ["train", "predict", "evaluate", "inspect", "certify", "convert", "export", "reproduce", "bench"]
+COMMANDS = [
+    *("train", "predict", "evaluate", "inspect", "certify", "check", "rank", "convert", "export"),
+    *("reproduce", "bench"),
+]
 
 
 def test_help_names_every_command_and_a_way_to_begin():

@@ -1,0 +1,139 @@
+"""Labels that may be wrong, ``kernelfields check``, and what to label next, ``kernelfields rank``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from kernelfields.cli.labels import FileFormat, LabelSets, UnknownLabel, usual_mark
+from kernelfields.cli.messages import Console, Jobs, ModelFile, command
+from kernelfields.cli.settings import LARGEST_SEED, SETTINGS, RunSettings, Value, given_settings
+
+# How a file is read, and the field, where there is no model to name them.
+_READING = ("format", "template", "columns", "label_column", "sequence_column", "separator", "arrays")
+_OWN = (*_READING, "unknown_label", "label_sets", "kernel", "prior_variance", "segments", "max_duration", "n_jobs")
+
+
+@command(options=[SETTINGS[name].parameter() for name in _OWN])
+def check(
+    console: Console,
+    file: Annotated[str, typer.Argument(help="Labelled sequences; - is standard input.", metavar="FILE")],
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="A model of train, whose settings read and fit the file.")
+    ] = None,
+    top: Annotated[int, typer.Option("--top", help="How many findings to list.", min=1)] = 50,
+    folds: Annotated[int, typer.Option("--folds", help="Parts that are held out in turn.", min=2)] = 5,
+    seed: Annotated[int, typer.Option("--seed", help="Of the folds.", min=0, max=LARGEST_SEED)] = 0,
+    **options: Value,
+) -> None:
+    """List the labels of a file that are most likely wrong.
+
+    \b
+    Each sequence is judged by a field that was fitted without it. A finding is
+    one label, a boundary, an entity or a whole sequence, with the labels that
+    would fit and a score in nats for each label that changes. Positions whose
+    label is not known are skipped.
+
+    \b
+    Words and labels in columns:
+      kernelfields check train.conll --top 20
+    With the settings of a model, for a program:
+      kernelfields check train.conll -m chunks.safetensors --json
+    """
+    from kernelfields import find_label_errors
+    from kernelfields.cli.models import build_estimator, has_transitions, is_dense, load_model, read_training_file
+    from kernelfields.formats.text_files import input_name
+
+    given = given_settings(options)
+    if model is None:
+        settings = RunSettings(train=file, **given)
+        read = read_training_file(settings)
+        if settings.kernel == "auto" and not is_dense(read.X):
+            settings = replace(settings, kernel="linear")
+    else:
+        marks = {name: given.pop(name, None) for name in ("unknown_label", "label_sets")}
+        file_format, n_jobs = given.pop("format", "auto"), given.pop("n_jobs", None)
+        if given:
+            named = ", ".join(SETTINGS[name].names[0] for name in given)
+            raise ValueError(f"the model names how files are read and fields are fitted: leave out {named}")
+        trained = load_model(model, n_jobs)
+        settings, read = replace(trained.settings, n_jobs=n_jobs), trained.read(file, file_format, **marks)
+    estimator = build_estimator(settings, transitions=has_transitions(read.reading))
+    tokens = read.words if read.words and read.words[0] is not None else None
+    errors = find_label_errors(estimator, read.X, read.y, cv=folds, top=top, tokens=tokens, random_state=seed)
+    places = [read.place(row.whole, row.part).partition(",")[0] for row in errors.rows]
+    shown = [
+        replace(row, token=place if row.token is None else f"{row.token} ({place})")
+        for row, place in zip(errors.rows, places, strict=True)
+    ]
+    document = errors.to_dict()
+    for finding, place in zip(document["findings"], places, strict=True):
+        finding["place"] = place
+    console.result(str(replace(errors, rows=tuple(shown))), document)
+    console.info(f"checked {len(read.X):,} sequences of {input_name(file)}")
+
+
+@command()
+def rank(
+    console: Console,
+    model: ModelFile,
+    file: Annotated[str, typer.Argument(help="Sequences that may be labelled; - is standard input.", metavar="FILE")],
+    strategy: Annotated[
+        str,
+        typer.Option(
+            "--strategy",
+            help="entropy_per_position, entropy, expected_reduction, disagreement or random.",
+            metavar="NAME",
+        ),
+    ] = "entropy_per_position",
+    batch: Annotated[
+        int | None,
+        typer.Option("--batch", help="How many to choose, spread by the kernel; else all.", min=1),
+    ] = None,
+    positions: Annotated[bool, typer.Option("--positions", help="Rank positions inside of sequences.")] = False,
+    spread: Annotated[bool, typer.Option("--spread/--no-spread", help="Whether a batch is spread.")] = True,
+    file_format: FileFormat = "auto",
+    known: Annotated[
+        bool, typer.Option("--known", help="Labels in the file are known: rank the positions that are unknown.")
+    ] = False,
+    unknown_label: UnknownLabel = None,
+    label_sets: LabelSets = None,
+    seed: Annotated[int, typer.Option("--seed", help="Of --strategy random.", min=0, max=LARGEST_SEED)] = 0,
+    n_jobs: Jobs = None,
+) -> None:
+    """List what to label next: the sequences, or positions, that a model is most in doubt about.
+
+    \b
+    Ten sequences that differ from each other:
+      kernelfields rank chunks.safetensors unlabelled.conll --batch 10
+    The words whose labels would help most, in a file with a ? where none is known:
+      kernelfields rank chunks.safetensors half.conll --known --positions --batch 50
+    """
+    from kernelfields import rank_for_labelling
+    from kernelfields.cli.models import check_labels, load_model
+
+    if not known and (unknown_label is not None or label_sets is not None):
+        raise ValueError("--unknown-label and --label-sets are for --known, which takes the labels of the file")
+    trained = load_model(model, n_jobs)
+    if known:
+        reading = trained.reading_of(file, file_format)
+        mark = unknown_label or reading.get("unknown_label") or usual_mark(reading["format"])
+        read = trained.read(file, file_format, unknown_label=mark, label_sets=label_sets)
+        check_labels(read, trained.crf.classes_, file, "--unknown-label names how unknown labels are written")
+    else:
+        read = trained.read(file, file_format, labels_required=False)
+    tokens = read.words if read.words and read.words[0] is not None else None
+    order = rank_for_labelling(
+        trained.crf,
+        read.X,
+        strategy=strategy,
+        batch=batch,
+        known=read.y if known else None,
+        positions=positions,
+        spread=spread,
+        tokens=tokens,
+        random_state=seed,
+    )
+    console.result(str(order), order.to_dict())

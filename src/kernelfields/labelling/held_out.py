@@ -1,0 +1,145 @@
+"""Fields of models around them, and answers of fields for items that were held out of their fit.
+
+A model may be an estimator of labels, a Pipeline that ends in one, a search, a FrameCRF on tables, or the CRF of
+kernelfields.compat. Folds hold out whole sequences, graphs, instances or samples; those with rare labels are spread.
+Cost: one fit for each fold. Fails: ValueError naming what cannot be folded, TypeError for what is no model of labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils import _safe_indexing
+
+from kernelfields.estimators.chain_crf import ChainCRF
+from kernelfields.estimators.field_clustering import FieldClustering
+from kernelfields.estimators.frame_crf import FrameCRF
+from kernelfields.estimators.questions import LabelQuestions
+from kernelfields.evaluation.model_evaluation import asked_field
+from kernelfields.features.folds import assign_folds
+from kernelfields.features.frames import FrameReader
+from kernelfields.fields.evidence import SoftTargets, read_labels
+from kernelfields.fields.reading import SAMPLES, SEQUENCES, Nouns, is_sequence, listed
+from kernelfields.fields.segments import are_segments, read_segments
+from kernelfields.inference.answers import Answers
+from kernelfields.models.partial import PartialLabels
+from kernelfields.numerics.parameters import is_whole
+from kernelfields.selection.folds import spread_folds
+
+
+class HeldOut(NamedTuple):
+    """Items of one batch by their numbers, the field that has not seen them, and its answers about them."""
+
+    items: np.ndarray
+    field: LabelQuestions
+    answers: Answers
+
+
+def field_of(model: object, X: object) -> tuple[LabelQuestions, Any]:
+    """Return the fitted field inside a model, and X as it takes it."""
+    field, inputs, _ = asked_field(model, X, None, labelled=False)
+    if not isinstance(field, LabelQuestions):
+        raise TypeError(
+            f"estimator must be one of labels of sequences, segments, graphs, instances or samples, or end in one, got "
+            f"{type(model).__name__}"
+        )
+    return field, inputs
+
+
+def unframed(estimator: Any, X: Any, y: Any) -> tuple[Any, Any, Any]:
+    """Return an estimator of sequences and the sequences of a table, for a FrameCRF; others as they are."""
+    if not isinstance(estimator, FrameCRF):
+        return estimator, X, y
+    reader = FrameReader(estimator.sequence, estimator.label, estimator.features, estimator.sort)
+    sequences = reader.learn(X, y, partly=True)
+    return (ChainCRF() if estimator.estimator is None else estimator.estimator), sequences.X, sequences.y
+
+
+def n_items_of(X: Any) -> int:
+    """Return the number of sequences, graphs, instances or samples of X."""
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
+def taken(values: Any, items: np.ndarray) -> Any:
+    """Return some items of X or y, in the form in which they were given."""
+    return values.subset(items) if isinstance(values, SoftTargets) else _safe_indexing(values, items)
+
+
+class LabelledItems:
+    """Items with labels: X and y as a user has them, and the labels of each item."""
+
+    def __init__(self, X: Any, y: Any):
+        self.n_items = n_items_of(X)
+        if y is None or isinstance(y, SoftTargets):
+            raise ValueError("y must hold the labels to be checked, got " + ("None" if y is None else "SoftTargets"))
+        if isinstance(y, Mapping) or any(isinstance(own, Mapping) and any(map(is_sequence, own.values())) for own in y):
+            raise TypeError(
+                "y holds labels of several annotators: AnnotatedCRF finds how reliable each is; pass one label for "
+                "each position, such as its consensus_"
+            )
+        if n_items_of(y) != self.n_items:
+            raise ValueError(f"X has {self.n_items} items and y has labels of {n_items_of(y)}")
+        listed_y = read_segments(y)[0] if are_segments(y) else y
+        # Without sequences of labels, y is a list of single ones, or a table of several.
+        self.table = len(getattr(y, "shape", ())) == 2
+        self.single = not self.table and not any(map(is_sequence, listed_y))
+        if not self.single and any(own is None for own in listed_y):
+            place = next(number for number, own in enumerate(listed_y) if own is None)
+            raise ValueError(f"item {place} has no labels: leave out items without any, there is nothing to check")
+        self.X, self.y = X, y
+        self.classes: np.ndarray = np.zeros(0)
+        self.labels: list[np.ndarray] = [np.zeros(0, dtype=np.int64)] * self.n_items
+        if not self.table:
+            lengths = np.ones(self.n_items, dtype=np.int64) if self.single else np.array([len(own) for own in listed_y])
+            if not lengths.sum():
+                raise ValueError("y has no labels: there is nothing to check")
+            codes, evidence, self.classes = read_labels(listed_y, None, lengths, SAMPLES if self.single else SEQUENCES)
+            known = (
+                np.ones(len(codes), dtype=bool)
+                if not isinstance(evidence, np.ndarray)
+                else (evidence > -np.inf).sum(axis=1) == 1
+            )
+            ends = np.cumsum(lengths)[:-1]
+            pairs = zip(np.split(codes, ends), np.split(known, ends), strict=True)
+            self.labels = [own[certain] for own, certain in pairs]
+
+    def folds(self, cv: Any, groups: Any, nouns: Nouns, random: np.random.Generator) -> Iterator[np.ndarray]:
+        """Yield the items that each fold holds out."""
+        if is_whole(cv) and groups is None and not self.table and 2 <= cv <= self.n_items:
+            yield from (test for _, test in spread_folds(self.labels, int(cv), random))
+            return
+        assigned = assign_folds(self.n_items, cv, groups, nouns=nouns, random_state=int(random.integers(2**31)))
+        for fold in range(assigned.max() + 1):
+            yield np.flatnonzero(assigned == fold)
+
+    def held_out(self, estimator: BaseEstimator, folds: Sequence[np.ndarray]) -> Iterator[HeldOut]:
+        """Yield answers about the items of each fold, by an estimator fitted to the others."""
+        for number, test in enumerate(folds):
+            train = np.setdiff1d(np.arange(self.n_items), test)
+            model = self._with_all_classes(clone(estimator), train, number)
+            model.fit(taken(self.X, train), taken(self.y, train))
+            field, inputs = field_of(model, taken(self.X, test))
+            if isinstance(field, FieldClustering):
+                raise TypeError("FieldClustering has no labels that could be wrong: pass an estimator of labels")
+            begin = 0
+            for answers in field._answers(inputs, taken(self.y, test)):
+                end = begin + len(answers.asked.lengths)
+                yield HeldOut(test[begin:end], field, answers)
+                begin = end
+
+    def _with_all_classes(self, estimator: Any, train: np.ndarray, fold: int) -> Any:
+        """Let an estimator have the labels that its training items lack, where it can."""
+        learnt = np.zeros(len(self.classes), dtype=bool)
+        learnt[np.concatenate([self.labels[item] for item in train])] = True
+        if learnt.all():
+            return estimator
+        lacking = f"fold {fold} holds out every item with the label {listed(self.classes[~learnt])}"
+        names = [name for name in estimator.get_params() if name.split("__")[-1] == "partial_labels"]
+        if not names:
+            raise ValueError(f"{lacking}, which its field cannot learn: correct or leave out these items")
+        name = min(names, key=len)
+        partial = clone(estimator.get_params()[name] or PartialLabels())
+        return estimator.set_params(**{name: partial.set_params(classes=self.classes.tolist())})

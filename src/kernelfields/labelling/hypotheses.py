@@ -1,0 +1,318 @@
+"""Hypotheses about wrong labels: other labellings of windows of given labels, and how much more probable they are.
+
+A hypothesis h replaces the given labels y~ of a few positions W by others. Given all labels outside W,
+
+    gain(h) = log p(h_W | x, y~ outside W) - log p(y~_W | x, y~ outside W) = score(y~ with h) - score(y~)
+
+so that no inference is needed, only the scores of two labellings, which every family has (:func:`gains`). In a chain
+the difference is a sum over the changed positions and their steps (:func:`chain_gains`), the same numbers faster.
+
+The hypotheses are the errors that people make. How labels write segments (:class:`SegmentLabels`: entities of a scheme,
+or runs of equal labels) says what they are:
+
+    position    one label is another one
+    boundary    a segment ends, or begins, one position earlier or later
+    segment     a segment has another type, or is none, or one is missing: up to ``LONGEST`` positions outside of
+                entities, or where the best labelling has one inside of a given segment of equal labels
+
+Only labels, and types, of a marginal probability of at least ``LEAST`` at each position are tried. Of labels that have
+no order, those of graphs and of instances with several labels, positions are tried.
+
+A position's score is the best of its hypotheses, each in nats for every label that it changes, less the logarithm of
+how many others of its kind there are (and one more for those of several labels), or of its marginal log-odds:
+
+    score(h) = (gain(h) - log alternatives(h)) / |W| - [kind(h) is not position]
+    score(t) = max( score(h) for h that change t, log((1 - p_t) / p_t) / 2 - 4 ),    p_t = p(y~_t | x)
+
+By the mean and not the sum: the longer a window, the further do even correct labels fall behind others. The constants
+were chosen by errors put into sentences of CoNLL-2000 that no figure is from (experiments/label_errors.py).
+
+Arrays: rows and labels (M,) of all changed positions, offsets (H + 1,) of the hypotheses in them, rows rising within
+each. Cost: O(N L) for marginals, and a few hypotheses a position; ``gains`` one pass over the scores of all items for
+each hypothesis of the item that has most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from kernelfields.evaluation.entities import EntityReader
+from kernelfields.fields.chains import Chains
+from kernelfields.fields.constraints import guess_scheme
+from kernelfields.fields.segments import begins_of, bounds_of
+from kernelfields.inference.answers import Answers
+from kernelfields.inference.chain.family import ChainFamily
+from kernelfields.numerics.sparse_rows import offsets_of
+
+#: Labels that are tried have at least this probability, missing entities at most so many positions.
+LEAST, LONGEST = 0.01, 8
+#: What a change of several labels costs; the weight of marginal log-odds, and what they cost.
+SEVERAL, MARGINAL, MARGINAL_COST = 1.0, 0.5, 4.0
+#: Kinds of hypotheses, by their numbers.
+POSITION, BOUNDARY, SEGMENT = range(3)
+#: Probabilities of given labels are taken to be at least so large.
+_SMALLEST = 1e-300
+
+
+class SegmentLabels:
+    """How labels (L,) write segments: a type for each label, and the labels of a segment's first and last positions.
+
+    ``scheme`` is None where runs of equal labels are the segments: each label is a type. Type 0 is the outside of
+    entities. Labels change where a segment is cut or joined: ``opened`` (L,) at its new first position, ``closed`` at
+    its last, ``joined`` and ``unclosed`` where one goes on across a former border.
+    """
+
+    def __init__(self, classes: Sequence[object]):
+        n_labels, self.scheme = len(classes), guess_scheme(classes)
+        self._reader = None if self.scheme is None else EntityReader(self.scheme, list(classes))
+        same = np.arange(n_labels)
+        self.opened, self.joined, self.closed, self.unclosed = (same.copy() for _ in range(4))
+        if self.scheme is None:
+            self.type_of, self.n_types = same, n_labels
+            self._encoded = {kind: (kind, kind, kind, kind) for kind in range(n_labels)}
+            return
+        parts = [self.scheme.parse(label) for label in classes]
+        kinds = ["", *sorted({kind if tag != "O" else "" for tag, kind in parts} - {""})]
+        # Entities without a type have one of their own.
+        typed = [0 if tag == "O" else kinds.index(kind) if kind else len(kinds) for tag, kind in parts]
+        self.type_of, self.n_types = np.array(typed), max(typed) + 1
+        number = {(tag, kind): place for place, ((tag, _), kind) in enumerate(zip(parts, typed, strict=True))}
+        last, alone = {"bioes": ("E", "S"), "bilou": ("L", "U")}.get(self.scheme.name, ("I", "B"))
+        turns = [("opened", "I", "B"), ("opened", last, alone), ("joined", "B", "I"), ("joined", alone, last)]
+        if last != "I":
+            turns += [("closed", "B", alone), ("closed", "I", last), ("unclosed", alone, "B"), ("unclosed", last, "I")]
+        for name, tag, other in turns:
+            for kind in range(1, self.n_types):
+                if (tag, kind) in number and (other, kind) in number:
+                    getattr(self, name)[number[tag, kind]] = number[other, kind]
+        outside = number.get(("O", 0))
+        self._encoded = {} if outside is None else {0: (outside,) * 4}
+        for kind in range(1, self.n_types):
+            found = [number.get((tag, kind), -1) for tag in (alone, "B", "I", last)]
+            self._encoded[kind] = tuple(found)  # type: ignore[assignment]
+
+    def encode(self, kind: int, length: int) -> np.ndarray | None:
+        """Return the labels of a segment of a type, (length,); None where one that it needs does not occur."""
+        alone, first, inside, last = self._encoded.get(kind, (-1,) * 4)
+        labels = np.full(length, inside)
+        labels[0], labels[-1] = first, last
+        if length == 1:
+            labels[0] = alone
+        return None if (labels < 0).any() else labels
+
+    def begins(self, labels: np.ndarray) -> np.ndarray:
+        """Return a mask of the positions of one sequence that begin a segment, (T,)."""
+        ends = np.array([0, len(labels)])
+        if self._reader is None:
+            return begins_of(labels, ends)
+        begins = begins_of(self.type_of[labels], ends)
+        spans = self._reader.spans(labels, ends)
+        begins[spans.starts] = True
+        return begins
+
+
+@dataclass(frozen=True, eq=False)
+class Hypotheses:
+    """Changes of given labels; see the module. ``kinds`` and ``alternatives`` (H,): how many others there could be."""
+
+    rows: np.ndarray
+    labels: np.ndarray
+    offsets: np.ndarray
+    kinds: np.ndarray
+    alternatives: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.kinds)
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """How many labels each changes, (H,)."""
+        return np.diff(self.offsets)
+
+    def of(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the rows and the new labels of one."""
+        entries = slice(self.offsets[number], self.offsets[number + 1])
+        return self.rows[entries], self.labels[entries]
+
+    def with_positions(self, rows: np.ndarray, labels: np.ndarray) -> Hypotheses:
+        """Return these and, after them, single positions with other labels."""
+        ends = self.offsets[-1] + 1 + np.arange(len(rows))
+        kinds, alternatives = np.full(len(rows), POSITION), np.ones(len(rows))
+        joined = ((self.rows, rows), (self.labels, labels), (self.offsets, ends), (self.kinds, kinds))
+        arrays = [np.concatenate(pair) for pair in (*joined, (self.alternatives, alternatives))]
+        return Hypotheses(*arrays)
+
+
+class _Change(NamedTuple):
+    rows: np.ndarray
+    labels: np.ndarray
+    kind: int
+    alternatives: float
+
+
+class Given(NamedTuple):
+    """Packed labels (N,), which of them are given (N,), marginals (N, L) and the best labelling (N,)."""
+
+    labels: np.ndarray
+    known: np.ndarray
+    marginals: np.ndarray
+    best: np.ndarray
+
+
+def propose(answers: Answers, given: Given, segments: SegmentLabels) -> Hypotheses:
+    """Return the hypotheses about given labels."""
+    changes: list[_Change] = []
+    ordered = isinstance(answers.data, Chains)
+    for begin, end in pairwise(answers.family.offsets.tolist()):
+        own = Given(*(values[begin:end] for values in given))
+        for change in _of_item(own, segments, ordered):
+            changes.append(change._replace(rows=change.rows + begin))
+    rows, labels, kinds, alternatives = zip(*changes, strict=True) if changes else ((),) * 4
+    none = np.zeros(0, dtype=np.int64)
+    return Hypotheses(
+        np.concatenate([none, *rows]),
+        np.concatenate([none, *labels]),
+        offsets_of(np.array([len(own) for own in rows], dtype=np.int64)),
+        np.array(kinds, dtype=np.int64),
+        np.array(alternatives, dtype=np.float64),
+    )
+
+
+def _of_item(given: Given, segments: SegmentLabels, ordered: bool) -> Iterator[_Change]:
+    """Yield the changes of the labels of one item."""
+    labels, known, marginals, _ = given
+    likely = (marginals >= LEAST) & known[:, None]
+    likely[np.arange(len(labels)), labels] = False
+    for row, label in np.argwhere(likely):
+        yield _Change(np.array([row]), np.array([label]), POSITION, marginals.shape[1] - 1)
+    if ordered and len(labels) > 1:
+        yield from _of_segments(given, segments)
+
+
+def _of_segments(given: Given, segments: SegmentLabels) -> Iterator[_Change]:
+    """Yield segments of other types, without type, moved by one position, and those that may be missing."""
+    labels, known, marginals, best = given
+    types, begins = segments.type_of[labels], segments.begins(labels)
+    chances = np.zeros((len(labels), segments.n_types))
+    np.add.at(chances.T, segments.type_of, marginals.T)
+    possible = (chances >= LEAST) & known[:, None]
+    bounds = list(zip(*(ends.tolist() for ends in bounds_of(begins)), strict=True))
+
+    def change(first: int, end: int, kind: int, what: int, joins: int = 0) -> Iterator[_Change]:
+        """Yield a segment in the place of a window; it joins the one before (-1), the one after (1) or none."""
+        encoded = segments.encode(kind, end - first)
+        if encoded is None or not possible[first:end, kind].all():
+            return
+        first_row, changed = max(first - 1, 0), labels[max(first - 1, 0) : end + 1].copy()
+        window = slice(first - first_row, end - first_row)
+        changed[window] = encoded
+        if joins < 0:
+            changed[window.start - 1] = segments.unclosed[changed[window.start - 1]]
+            changed[window.start] = segments.joined[changed[window.start]]
+        elif first and not begins[first]:
+            changed[window.start - 1] = segments.closed[changed[window.start - 1]]
+        if joins > 0:
+            changed[window.stop - 1] = segments.unclosed[changed[window.stop - 1]]
+            changed[window.stop] = segments.joined[changed[window.stop]]
+        elif end < len(labels) and not begins[end]:
+            changed[window.stop] = segments.opened[changed[window.stop]]
+        rows = np.flatnonzero(changed != labels[first_row : end + 1])
+        if len(rows) and known[first_row + rows].all():
+            yield _Change(first_row + rows, changed[rows], what, 4 if what == BOUNDARY else segments.n_types)
+
+    for (first, end), after in zip(bounds, [*bounds[1:], None], strict=True):
+        kind = int(types[first])
+        if segments.scheme is not None and kind == 0:
+            for start in range(first, end):
+                for other in np.flatnonzero(possible[start, 1:]).tolist():
+                    for stop in range(start + 1, min(start + LONGEST, end) + 1):
+                        yield from change(start, stop, other + 1, SEGMENT)
+        else:
+            for other in np.flatnonzero(possible[first:end].all(axis=0)).tolist():
+                if other != kind:
+                    yield from change(first, end, other, SEGMENT)
+        if segments.scheme is None:
+            inner = np.flatnonzero(np.diff(best[first:end])) + first + 1
+            for start, stop in pairwise([first, *inner.tolist(), end]):
+                if best[start] != kind and 1 < stop - start < end - first:
+                    yield from change(start, stop, int(best[start]), SEGMENT)
+        if after is not None:
+            # What is outside of entities may become empty.
+            outside = segments.scheme is not None
+            if end - first > 1 or (outside and kind == 0):
+                yield from change(end - 1, end, int(types[end]), BOUNDARY, joins=1)
+            if after[1] - end > 1 or (outside and types[end] == 0):
+                yield from change(end, end + 1, kind, BOUNDARY, joins=-1)
+
+
+def gains(answers: Answers, labels: np.ndarray, hypotheses: Hypotheses) -> np.ndarray:
+    """Return by how much the score of its item rises with each hypothesis, (H,); minus infinity where forbidden."""
+    family = answers.family
+    items, found = family.position_items[hypotheses.rows[hypotheses.offsets[:-1]]], np.empty(len(hypotheses))
+    base = answers.label_scores(labels)
+    # The first hypothesis of each item at once, then the second of each, and so on.
+    order = np.argsort(items, kind="stable")
+    firsts = np.searchsorted(items[order], items[order])
+    turns = np.empty(len(items), dtype=np.int64)
+    turns[order] = np.arange(len(items)) - firsts
+    for turn in range(turns.max(initial=-1) + 1):
+        own = np.flatnonzero(turns == turn)
+        changed = labels.copy()
+        for number in own.tolist():
+            places = slice(hypotheses.offsets[number], hypotheses.offsets[number + 1])
+            changed[hypotheses.rows[places]] = hypotheses.labels[places]
+        found[own] = answers.label_scores(changed)[items[own]]
+    with np.errstate(invalid="ignore"):
+        return np.nan_to_num(found - base[items], nan=-np.inf, posinf=np.inf, neginf=-np.inf)
+
+
+def chain_gains(answers: Answers, labels: np.ndarray, hypotheses: Hypotheses) -> np.ndarray:
+    """Return what :func:`gains` does, for chains whose neighbours meet: sums over changed positions and their steps."""
+    family, potentials = answers.family, answers.family.with_base(answers.potentials)
+    node, edge, rows, new = potentials.node, potentials.edge, hypotheses.rows, hypotheses.labels
+    tied = len(edge) == 1
+    is_start = np.zeros(len(labels) + 1, dtype=bool)
+    is_start[family.offsets] = True
+    first = np.zeros(len(rows), dtype=bool)
+    first[hypotheses.offsets[:-1]] = True
+    follows = np.zeros(len(rows) + 1, dtype=bool)  # the entry before is the position before, in the same hypothesis
+    follows[1:-1] = (rows[1:] == rows[:-1] + 1) & ~first[1:]
+
+    def step(at: np.ndarray, before: np.ndarray, after: np.ndarray) -> np.ndarray:
+        return edge[0 if tied else at, before, after]
+
+    with np.errstate(invalid="ignore"):
+        gained = node[rows, new] - node[rows, labels[rows]]
+        inner = ~is_start[rows]
+        at, before = rows[inner], labels[rows[inner] - 1]
+        changed_before = np.where(follows[:-1][inner], new[np.flatnonzero(inner) - 1], before)
+        gained[inner] += step(at, changed_before, new[inner]) - step(at, before, labels[at])
+        leaves = ~follows[1:] & ~is_start[rows + 1]
+        at, after = rows[leaves] + 1, labels[rows[leaves] + 1]
+        gained[leaves] += step(at, new[leaves], after) - step(at, labels[at - 1], after)
+        sums = np.add.reduceat(gained, hypotheses.offsets[:-1]) if len(rows) else np.zeros(0)
+    return np.nan_to_num(sums, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
+
+
+def gains_of(answers: Answers, labels: np.ndarray, hypotheses: Hypotheses) -> np.ndarray:
+    """Return by how much the score of its item rises with each hypothesis, (H,)."""
+    fast = type(answers.family) is ChainFamily
+    return (chain_gains if fast else gains)(answers, labels, hypotheses)
+
+
+def score(hypotheses: Hypotheses, gained: np.ndarray) -> np.ndarray:
+    """Return the scores of hypotheses, (H,), for their gains (H,)."""
+    per_label = (gained - np.log(hypotheses.alternatives)) / hypotheses.sizes
+    return per_label - SEVERAL * (hypotheses.kinds != POSITION)
+
+
+def marginal_scores(given: Given) -> np.ndarray:
+    """Return the scores of positions by their marginals alone, (N,)."""
+    likely = np.clip(given.marginals[np.arange(len(given.labels)), given.labels], _SMALLEST, 1.0)
+    with np.errstate(divide="ignore"):
+        return MARGINAL * (np.log1p(-likely) - np.log(likely)) - MARGINAL_COST

@@ -1,0 +1,196 @@
+"""Labels that may be wrong: each is judged by a field that was fitted without its item.
+
+    print(find_label_errors(ChainCRF(), X, y, cv=5, tokens=words, top=20))
+
+hypotheses.py has the scores. Findings do not overlap: of hypotheses that change the same label, the one counts whose
+score, summed over its labels, is the largest. Where more than half of the labels of an item are to be changed, one
+finding proposes all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kernelfields.estimators.questions import LabelQuestions, Seed, Tokens
+from kernelfields.fields.evidence import as_evidence, certain
+from kernelfields.fields.reading import SEQUENCES, plain_label, random_generator
+from kernelfields.labelling.held_out import HeldOut, LabelledItems, unframed
+from kernelfields.labelling.hypotheses import (
+    BOUNDARY,
+    POSITION,
+    Given,
+    Hypotheses,
+    SegmentLabels,
+    gains_of,
+    marginal_scores,
+    propose,
+    score,
+)
+from kernelfields.numerics.parameters import check_count
+from kernelfields.reports.labelling import LabelError, LabelErrors
+
+# Items of fewer labels have no finding for all of them.
+_FEWEST_FOR_WHOLE = 3
+
+
+def find_label_errors(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    cv: Any = 5,
+    groups: Sequence | None = None,
+    top: int | None = None,
+    tokens: Tokens | None = None,
+    random_state: Seed = 0,
+) -> LabelErrors:
+    """Return a table of the labels that are most likely wrong, with the labels that would fit.
+
+    Parameters
+    ----------
+    estimator : estimator of labels, or a Pipeline or search that ends in one; it is cloned, and fitted to each fold
+    X, y : inputs and the labels to be checked, as ``fit`` takes them
+        Positions whose label is not known are skipped; what is known of the others is used.
+    cv : int, splitter or list of (train, test) indices, default 5
+        Folds of whole sequences, graphs, instances or samples; items with rare labels are spread over them.
+    groups : one entry for each item, or None
+        Items of a group are held out together.
+    top : how many findings to list; None for all of a positive score
+    tokens : what to show for each position of each item, such as its word; of single labels, for each item
+    random_state : int, Generator, RandomState or None, default 0
+        For folds of a number ``cv``.
+
+    Returns
+    -------
+    LabelErrors
+        Findings by decreasing score, in nats for each label that is changed. The kind of a finding is "position" (one
+        label), "boundary" (a segment begins or ends elsewhere), "entity" ("segment" where labels follow no scheme: of
+        another type, none, or missing), or the whole sequence. ``position_scores`` and ``item_scores`` are of all.
+    """
+    if top is not None:
+        check_count(top, "top", " or None")
+    estimator, X, y = unframed(estimator, X, y)
+    items = LabelledItems(X, y)
+    random = random_generator(random_state)
+    folds = list(items.folds(cv, groups, getattr(estimator, "_nouns", SEQUENCES), random))
+    findings: list[LabelError] = []
+    scores: list[np.ndarray] = [np.zeros(0)] * items.n_items
+    nouns = ("sequence", "position")
+    for held_out in items.held_out(estimator, folds):
+        nouns = held_out.field._places
+        findings += _findings(held_out, scores, tokens)
+    flat = np.concatenate([np.zeros(0), *scores])
+    if not (n_known := int(np.isfinite(flat).sum())):
+        raise ValueError("y has no label that is known: there is nothing to check")
+    largest = np.array([np.max(own, initial=-np.inf, where=~np.isnan(own)) for own in scores])
+    findings.sort(key=lambda finding: -finding.score)
+    return LabelErrors(tuple(findings[:top]), scores, largest, len(findings), n_known, len(flat) - n_known, nouns)
+
+
+def _findings(held_out: HeldOut, scores: list[np.ndarray], tokens: Tokens | None) -> list[LabelError]:
+    """Return the findings in a batch of items, and set the scores of their positions."""
+    field, answers = held_out.field, held_out.answers
+    items = held_out.items[np.asarray(answers.asked.lengths) > 0]
+    if not len(items):
+        return []
+    data, n_labels = answers.data, answers.family.n_labels
+    labels, known = data.required_labels.reshape(-1), np.ones(data.n_positions, dtype=bool)
+    if data.evidence is not None:
+        evidence = as_evidence(labels, data.evidence, n_labels)
+        known = certain(evidence)
+        # The rest of the labels is the most probable one, given those that are known.
+        labels = np.where(known, labels, answers.given(evidence).best_labels())
+    given = Given(labels, known, answers.marginals, answers.best_labels())
+    names = field._label_names().tolist()
+    segments = SegmentLabels(names)
+    windows = propose(answers, given, segments)
+    tried = _with_marginals(windows, given)
+    own_scores = np.concatenate([score(windows, gains_of(answers, labels, windows)), marginal_scores(given)])
+    largest = np.full(len(labels), -np.inf)
+    np.maximum.at(largest, tried.rows, np.repeat(own_scores, tried.sizes))
+    # Of a label that nothing speaks against, the marginal is one, and its score minus infinity: a number is wanted.
+    largest = np.where(known, np.maximum(largest, np.finfo(np.float64).min), np.nan)
+    offsets = answers.family.offsets
+    for item, own in zip(items.tolist(), np.split(largest, offsets[1:-1]), strict=True):
+        scores[item] = own
+    chosen = [number for number in _apart(tried, own_scores, len(labels)) if known[tried.of(number)[0]].all()]
+    words = {POSITION: "position", BOUNDARY: "boundary"}
+    other = "segment" if segments.scheme is None else "entity"
+    by_item: dict[int, list[int]] = {}
+    for number in chosen:
+        by_item.setdefault(int(answers.family.position_items[tried.of(number)[0][0]]), []).append(number)
+    found: list[LabelError] = []
+    for place, numbers in by_item.items():
+        begin, end = int(offsets[place]), int(offsets[place + 1])
+        n_known, n_changed = known[begin:end].sum(), sum(len(tried.of(number)[0]) for number in numbers)
+        if n_known >= _FEWEST_FOR_WHOLE and n_changed > n_known / 2:
+            windows_of = [(begin, end, field._places[0], numbers)]
+        else:
+            bounds = [tried.of(number)[0][[0, -1]] + [0, 1] for number in numbers]
+            kinds = [words.get(int(tried.kinds[number]), other) for number in numbers]
+            windows_of = [
+                (int(first), int(last), kind, [number])
+                for (first, last), kind, number in zip(bounds, kinds, numbers, strict=True)
+            ]
+        for first, last, kind, changes in windows_of:
+            proposed = labels[first:last].copy()
+            for number in changes:
+                rows, new = tried.of(number)
+                proposed[rows - first] = new
+            pair = _named(names, labels[first:last]), _named(names, proposed)
+            largest_score = float(min(own_scores[changes].max(), np.finfo(np.float64).max))
+            window = first - begin, last - begin
+            found.append(_row(field, int(items[place]), window, kind, pair, largest_score, tokens))
+    return found
+
+
+def _row(
+    field: LabelQuestions,
+    item: int,
+    window: tuple[int, int],
+    kind: str,
+    labels: tuple[tuple, tuple],
+    score: float,
+    tokens: Tokens | None,
+) -> LabelError:
+    """Return the row of a finding, whose labels are those that are given and those that are proposed."""
+    first, last = window
+    if kind == field._places[0]:
+        # All labels of an item: those of an instance have names, of which no single one is meant.
+        return LabelError(item, 0, last, kind, None if tokens is None else _joined(tokens[item]), *labels, score)
+    whole, part, token = field._place_names(item, first, tokens)
+    end = last if isinstance(part, int) else None
+    if tokens is not None and end is not None and last - first > 1:
+        token = _joined(tokens[item][first:last])
+    return LabelError(whole, part, end, kind, token, *labels, score)
+
+
+def _named(names: list, labels: np.ndarray) -> tuple:
+    return tuple(plain_label(names[label]) for label in labels)
+
+
+def _joined(tokens: object) -> str:
+    return " ".join(map(str, tokens)) if isinstance(tokens, list | tuple | np.ndarray) else str(tokens)
+
+
+def _with_marginals(tried: Hypotheses, given: Given) -> Hypotheses:
+    """Return hypotheses and, for each position, that its label is the most probable other one."""
+    others = given.marginals.copy()
+    rows = np.arange(len(others))
+    others[rows, given.labels] = -1.0
+    return tried.with_positions(rows, others.argmax(axis=1))
+
+
+def _apart(tried: Hypotheses, scores: np.ndarray, n_positions: int) -> list[int]:
+    """Return hypotheses of positive scores that change none of the same labels: what changes most nats comes first."""
+    taken, chosen = np.zeros(n_positions, dtype=bool), []
+    likely = np.flatnonzero(scores > 0)
+    for number in likely[np.argsort(-(scores * tried.sizes)[likely], kind="stable")].tolist():
+        rows = tried.of(number)[0]
+        if not taken[rows].any():
+            taken[rows] = True
+            chosen.append(number)
+    return chosen

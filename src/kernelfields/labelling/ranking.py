@@ -1,0 +1,260 @@
+"""What to label next: items, or positions inside them, whose labels a fitted field is most in doubt about.
+
+    order = rank_for_labelling(crf, X_unlabelled, batch=20)
+    X_next = [X_unlabelled[item] for item in order.order]
+
+With Y all labels of an item, T its positions whose label is open, H entropies in nats and I mutual information, all
+given what is known of the labels:
+
+    strategy                 an item                               a position t
+    "entropy"                H(Y | x)                              H(y_t | x)
+    "entropy_per_position"   H(Y | x) / T                          H(y_t | x)
+    "expected_reduction"     mean of its positions                 sum_s I(y_t; y_s) = sum_s H(y_s) - E H(y_s | y_t)
+    "disagreement"           mean of its positions                 share of the k best labellings, weighted by their
+                                                                   probabilities, that differ from the best at t
+    "random"                 a number drawn for each               the same
+
+Entropy of whole items grows with their length, and so does the work to label them. The expected reduction is what a
+label at t removes from the doubt about all positions, its own included (s = t has I = H); it needs an inference for
+each open position of the longest item and each label.
+
+A batch of the most doubtful items is often one item many times. Batches are spread by the kernel: among the most
+doubtful ones, ``POOL`` times as many as the batch has, pivots of an incomplete Cholesky factorisation of k(x, x') are
+taken greedily, next the one of the largest score times the share of k(x, x) that those before leave unexplained. An
+item stands there with its most doubtful position. Cost: O(POOL b^2) kernel values and products for a batch of b.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.special import entr
+
+from kernelfields.basis.panel import PanelCholesky, select_rows
+from kernelfields.estimators.questions import LabelQuestions, Seed, Tokens
+from kernelfields.fields.reading import random_generator
+from kernelfields.inference.answers import Answers
+from kernelfields.inference.choice import refuse_approximate
+from kernelfields.kernels.kernel import Kernel
+from kernelfields.labelling.held_out import field_of
+from kernelfields.numerics.parameters import check_choice, check_count
+from kernelfields.objective.term import Term
+from kernelfields.reports.labelling import Candidate, LabellingOrder
+
+#: Items among which a batch is spread, for each item of the batch.
+POOL = 5
+# A batch is chosen in about so many rounds, at least one pivot each.
+_ROUNDS = 32
+# Labels of a smaller probability are not conditioned on: their entropies weigh nothing.
+_IMPOSSIBLE = 1e-12
+
+
+def _entropies(answers: Answers) -> np.ndarray:
+    refuse_approximate(answers.family, "an entropy of whole items")
+    return answers.entropies()
+
+
+def _position_entropies(answers: Answers, settings: _Settings) -> np.ndarray:
+    return entr(answers.marginals).sum(axis=1)
+
+
+def _expected_reductions(answers: Answers, settings: _Settings) -> np.ndarray:
+    """Return sum_s I(y_t; y_s) of every position t, (N,); zero where a label is certain."""
+    family, marginals = answers.family, answers.marginals
+    items, n_labels = family.position_items, family.n_labels
+    now = np.bincount(items, entr(marginals).sum(axis=1), minlength=family.n_items)
+    reductions = np.zeros(family.n_positions)
+    is_open = np.flatnonzero(marginals.max(axis=1) < 1 - _IMPOSSIBLE)
+    turns = np.arange(len(is_open)) - np.searchsorted(items[is_open], items[is_open])
+    for turn in range(turns.max(initial=-1) + 1):
+        rows = is_open[turns == turn]
+        expected = np.zeros(len(rows))
+        for label in range(n_labels):
+            possible = marginals[rows, label] > _IMPOSSIBLE
+            evidence = np.zeros(marginals.shape)
+            evidence[rows[possible]] = -np.inf
+            evidence[rows[possible], label] = 0.0
+            left = entr(answers.given(evidence).marginals).sum(axis=1)
+            after = np.bincount(items, left, minlength=family.n_items)[items[rows]]
+            expected += np.where(possible, marginals[rows, label] * after, 0.0)
+        reductions[rows] = now[items[rows]] - expected
+    return np.maximum(reductions, 0.0)
+
+
+def _disagreements(answers: Answers, settings: _Settings) -> np.ndarray:
+    """Return the share of the best labellings that differ from the very best at every position, (N,)."""
+    shares = []
+    for labellings, scores in zip(*answers.n_best(settings.n_best), strict=True):
+        ranked = np.asarray(labellings)
+        weights = np.exp(np.asarray(scores) - np.max(scores))
+        shares.append(weights @ (ranked != ranked[0]) / weights.sum())
+    return np.concatenate(shares)
+
+
+def _random(answers: Answers, settings: _Settings) -> np.ndarray:
+    return settings.random.random(answers.family.n_positions)
+
+
+@dataclass
+class _Settings:
+    n_best: int
+    random: np.random.Generator
+
+
+#: Scores of positions by strategy.
+STRATEGIES: dict[str, Callable[[Answers, _Settings], np.ndarray]] = {
+    "entropy": _position_entropies,
+    "entropy_per_position": _position_entropies,
+    "expected_reduction": _expected_reductions,
+    "disagreement": _disagreements,
+    "random": _random,
+}
+
+
+@dataclass
+class _Scored:
+    """Scores of items and positions so far, and the inputs by which a batch is spread."""
+
+    items: list[float] = field(default_factory=list)
+    positions: list[np.ndarray] = field(default_factory=list)
+    is_open: list[np.ndarray] = field(default_factory=list)
+    rows: list[Any] = field(default_factory=list)
+
+
+def rank_for_labelling(
+    estimator: Any,
+    X: Any,
+    *,
+    strategy: str = "entropy_per_position",
+    batch: int | None = None,
+    known: Any = None,
+    positions: bool = False,
+    spread: bool = True,
+    n_best: int = 10,
+    tokens: Tokens | None = None,
+    random_state: Seed = 0,
+) -> LabellingOrder:
+    """Return a table of the items, or positions, in the order in which to label them.
+
+    Parameters
+    ----------
+    estimator : fitted estimator of labels, or a Pipeline or search that ends in one
+    X : inputs that may be labelled, as ``predict`` takes them
+    strategy : "entropy_per_position", "entropy", "expected_reduction", "disagreement" or "random"
+        See the module. Entropies of whole items, and n best labellings, need exact inference; those of positions do
+        not.
+    batch : how many to choose; None ranks all, by their scores alone
+    known : what is known of the labels already, as in ``predict``; positions whose label is known are not ranked
+    positions : bool, default False
+        Rank positions inside of items, one by one, instead of items: ``fit`` takes labels of a few of them.
+    spread : bool, default True
+        Whether a batch is spread by the kernel of the field; False takes the highest scores.
+    n_best : how many labellings "disagreement" compares, default 10
+    tokens : what to show for each position of each item, such as its word; of single labels, for each item
+    random_state : int, Generator, RandomState or None, default 0; for "random"
+    """
+    check_choice(strategy, "strategy", tuple(STRATEGIES))
+    check_count(n_best, "n_best", least=2)
+    if batch is not None:
+        check_count(batch, "batch", " or None")
+    asked, X = field_of(estimator, X)
+    settings, scored = _Settings(int(n_best), random_generator(random_state)), _Scored()
+    term = _term_of(asked) if spread and batch is not None else None
+    for answers in asked._answers(X, known=known):
+        _score(answers, strategy, positions, settings, term, scored)
+    places, values = _open_places(scored, positions)
+    order = np.argsort(-values, kind="stable")
+    rows = [scored.rows[index] for index in order[: POOL * batch]] if scored.rows and batch is not None else []
+    if term is not None and rows and batch is not None and batch < len(order):
+        chosen = _spread(term.subspace.kernel, _stacked(rows), values[order[: len(rows)]], int(batch))
+        order = order[chosen]
+    else:
+        rows = []
+    found = []
+    for index in order[:batch].tolist():
+        item, part = places[index]
+        whole, name, token = asked._place_names(item, part or 0, tokens)
+        n_open = int(scored.is_open[item].sum())
+        if not positions:
+            words = None if tokens is None else tokens[item]
+            token = " ".join(map(str, words)) if isinstance(words, list | tuple | np.ndarray) else words
+        found.append(Candidate(whole, name if positions else None, token, float(values[index]), n_open))
+    scores: Any = scored.positions if positions else np.array(scored.items)
+    return LabellingOrder(tuple(found), scores, strategy, asked._places, positions, bool(rows))
+
+
+def _score(
+    answers: Answers, strategy: str, positions: bool, settings: _Settings, term: Term | None, scored: _Scored
+) -> None:
+    """Add the scores of a batch of items, and the inputs of each, or of each position."""
+    family = answers.family
+    by_position = STRATEGIES[strategy](answers, settings) if family.n_positions else np.zeros(0)
+    is_open = answers.evidence is None or (answers.evidence > -np.inf).sum(axis=1) > 1
+    is_open = np.broadcast_to(is_open, by_position.shape)
+    counts = np.bincount(family.position_items[is_open], minlength=family.n_items)
+    sums: np.ndarray = np.bincount(family.position_items[is_open], by_position[is_open], minlength=family.n_items)
+    if strategy.startswith("entropy") and not positions and family.n_positions:
+        sums = _entropies(answers)
+    divisor = 1.0 if strategy == "entropy" else np.maximum(counts, 1)
+    offsets = family.offsets
+    scored.items += answers.by_item((sums / divisor).tolist(), 0.0)
+    masked = np.where(is_open, by_position, np.nan)
+    scored.positions += answers.by_item(np.split(masked, offsets[1:-1]), np.zeros(0))
+    scored.is_open += answers.by_item(np.split(is_open, offsets[1:-1]), np.zeros(0, dtype=bool))
+    if term is not None and family.n_positions:
+        inputs = term.clique.view(answers.data)
+        doubtful = np.where(is_open, by_position, -1.0)
+        places = np.flatnonzero(is_open)
+        if not positions:
+            tops = np.array([np.argmax(own) for own in np.split(doubtful, offsets[1:-1])])
+            places = (offsets[:-1] + tops)[counts > 0]
+        # The inputs of an instance are those of all its labels.
+        rows = places if inputs.shape[0] == family.n_positions else family.position_items[places]
+        scored.rows += [inputs[[row]] for row in rows.tolist()]
+
+
+def _open_places(scored: _Scored, positions: bool) -> tuple[list[tuple[int, int | None]], np.ndarray]:
+    """Return the items, or positions, that have open labels, and their scores."""
+    if positions:
+        pairs = [(item, int(part)) for item, own in enumerate(scored.is_open) for part in np.flatnonzero(own)]
+        return list(pairs), np.array([scored.positions[item][part] for item, part in pairs])
+    items = [item for item, own in enumerate(scored.is_open) if own.any()]
+    return [(item, None) for item in items], np.array(scored.items)[items]
+
+
+def _term_of(asked: LabelQuestions) -> Term | None:
+    """Return the first term of single labels that sees inputs; None where a field has none."""
+    terms: Iterator[Term] = iter(asked.field_.terms) if hasattr(asked, "field_") else iter(())
+    usable = (term for term in terms if term.labels_per_clique == 1 and not term.tied_everywhere)
+    return next((term for term in usable if term.placement is not None and term.clique.kernel is not None), None)
+
+
+def _stacked(rows: list) -> Any:
+    return sp.csr_array(sp.vstack(rows)) if sp.issparse(rows[0]) else np.concatenate(rows)
+
+
+def _half_left(before: np.ndarray) -> Callable[[int, float], bool]:
+    return lambda row, left: bool(left > 0.5 * before[row])
+
+
+def _spread(kernel: Kernel, inputs: Any, scores: np.ndarray, batch: int) -> list[int]:
+    """Return pivots among inputs: the score times the share of k(x, x) that those before leave unexplained."""
+    panel = PanelCholesky(kernel, inputs, batch)
+    tiny = np.finfo(np.float64).tiny
+    weights = np.maximum(scores, tiny) / np.maximum(panel.diagonal, tiny)
+    at_once = max(1, batch // _ROUNDS)
+    while panel.rank < batch and not panel.exhausted:
+        outside = panel.outside
+        best = outside[np.argsort(-(weights * panel.residual)[outside], kind="stable")[:at_once]]
+        before, _ = panel.residuals_of(best)
+        # Of several at once, those wait for another round that others of them explain by half.
+        kept, factor = select_rows(panel.residual_block(best), _half_left(before))
+        room = batch - panel.rank
+        panel.append(best[kept[:room]], factor[:room, :room])
+    chosen = panel.pivots.tolist()
+    rest = np.setdiff1d(np.arange(len(scores)), chosen)
+    return [*chosen, *rest[: batch - len(chosen)].tolist()]

@@ -1,0 +1,156 @@
+"""Tables of labels that may be wrong, and of what to label next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from kernelfields.reports.page import Shown
+from kernelfields.reports.tables import PlainValues, Table, json_value
+
+
+@dataclass(frozen=True)
+class LabelError:
+    """One finding: labels of ``whole`` from ``part`` to before ``end``, as they are given and as they would fit.
+
+    ``part`` is a position, the name of one of several labels, or "" of single labels; ``end`` is None for these two.
+    """
+
+    whole: int
+    part: Any
+    end: int | None
+    kind: str
+    token: object
+    given: tuple[object, ...]
+    proposed: tuple[object, ...]
+    score: float
+
+
+@dataclass(frozen=True, eq=False)
+class LabelErrors(Shown):
+    """Labels that may be wrong, by decreasing score; ``nouns`` name a sequence and a position.
+
+    sequence   position   kind       given       proposed    score
+    1          0-2        entity     B-NP I-NP   B-VP I-VP   9.31
+    0          7          position   O           B-PP        4.02
+
+    Attributes
+    ----------
+    rows : findings of a positive score, ``top`` or all
+    position_scores : list of (T,) arrays, one for each item: nats in favour of another label, NaN where none is given
+    item_scores : (n,) the largest score of each item, minus infinity of items without labels
+    n_findings, n_known, n_unknown : how many findings there are, and labels that were checked and that were not given
+    """
+
+    rows: tuple[LabelError, ...]
+    position_scores: list[np.ndarray]
+    item_scores: np.ndarray
+    n_findings: int
+    n_known: int
+    n_unknown: int
+    nouns: tuple[str, str] = ("sequence", "position")
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def heading(self) -> str:
+        """Numbers of findings and labels."""
+        unknown = f", {self.n_unknown:,} not given" if self.n_unknown else ""
+        findings = f"{self.n_findings:,} finding{'' if self.n_findings == 1 else 's'}"
+        return f"{findings} in {self.n_known:,} labels{unknown}"
+
+    def parts(self) -> Iterator[str | Table]:
+        """Yield the table; tokens and positions only where there are any."""
+        whole, part = self.nouns
+        names = [whole, part, "kind", "token", "given", "proposed", "score"]
+        rows = []
+        for row in self.rows:
+            several = row.end is not None and row.end - row.part > 1
+            place = f"{row.part}-{row.end - 1}" if several and row.end is not None else row.part
+            words = [" ".join(map(str, labels)) for labels in (row.given, row.proposed)]
+            rows.append([row.whole, place, row.kind, row.token, *words, row.score])
+        empty = {index for index in (1, 3) if all(row[index] in (None, "") for row in rows)}
+        shown = [tuple(cell for index, cell in enumerate(row) if index not in empty) for row in rows]
+        columns = tuple(name for index, name in enumerate(names) if index not in empty) if rows else ()
+        yield Table(columns, shown, self.heading, range(1, len(columns) - 1), {"score": ".2f"}, longest=40)
+
+    def to_rows(self) -> list[PlainValues]:
+        """Return one dict per finding, for ``csv.DictWriter`` or ``pandas.DataFrame``.
+
+        Keys: the nouns for a sequence and a position, end, kind, token, given, proposed (labels from the position to
+        before the end), score.
+        """
+        whole, part = self.nouns
+        names = (whole, part or "position", "end", "kind", "token", "given", "proposed", "score")
+        return [dict(zip(names, vars(row).values(), strict=True)) for row in self.rows]
+
+    def to_dict(self) -> PlainValues:
+        """Return plain values that JSON can hold."""
+        counts = {name: getattr(self, name) for name in ("n_findings", "n_known", "n_unknown")}
+        return {**counts, "findings": json_value(self.to_rows()), "item_scores": json_value(self.item_scores)}
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One item, or one position of it, to be labelled: its number, the position (None for all) and the score."""
+
+    whole: int
+    part: Any
+    token: object
+    score: float
+    n_positions: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class LabellingOrder(Shown):
+    """Items, or positions, in the order in which to label them; ``scores`` (n,) or list of (T,): those of all."""
+
+    rows: tuple[Candidate, ...]
+    scores: np.ndarray | list[np.ndarray]
+    strategy: str
+    nouns: tuple[str, str] = ("sequence", "position")
+    positions: bool = False
+    #: Whether a batch was spread by the kernel.
+    spread: bool = field(default=False)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def order(self) -> list:
+        """The items in their order; where positions are ranked, pairs of an item and a position."""
+        return [(row.whole, row.part) if self.positions else row.whole for row in self.rows]
+
+    @property
+    def heading(self) -> str:
+        """What was ranked, by which strategy, and whether a batch was spread."""
+        what = self.nouns[1] if self.positions else self.nouns[0]
+        spread = ", spread by the kernel" if self.spread else ""
+        return (
+            f"{len(self.rows):,} {what or self.nouns[0]}{'' if len(self.rows) == 1 else 's'} by {self.strategy}{spread}"
+        )
+
+    def parts(self) -> Iterator[str | Table]:
+        """Yield the table; tokens only where there are any."""
+        rows = self.to_rows()
+        empty = "token" if all(row["token"] is None for row in rows) else ""
+        shown = [{name: cell for name, cell in row.items() if name != empty} for row in rows]
+        columns = tuple(shown[0]) if shown else ()
+        yield Table(columns, [tuple(row.values()) for row in shown], self.heading, (), {"score": ".4f"}, longest=40)
+
+    def to_rows(self) -> list[PlainValues]:
+        """Return one dict per item or position: the nouns, token, n_positions of items, score."""
+        whole, part = self.nouns
+        rows: list[PlainValues] = []
+        for row in self.rows:
+            place = {part or "position": row.part} if self.positions else {"n_positions": row.n_positions}
+            rows.append({whole: row.whole, **place, "token": row.token, "score": row.score})
+        return rows
+
+    def to_dict(self) -> PlainValues:
+        """Return plain values that JSON can hold."""
+        return {"strategy": self.strategy, "spread": self.spread, "order": json_value(self.to_rows())}

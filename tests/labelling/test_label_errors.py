@@ -1,0 +1,258 @@
+"""Labels that may be wrong, found out of fold for every estimator of labels."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from kernelfields import (
+    ChainCRF,
+    ExponentialFamilyDensity,
+    FieldSearchCV,
+    FrameCRF,
+    GraphCRF,
+    KernelClassifier,
+    MultiLabelCRF,
+    RingCRF,
+    SegmentCRF,
+    SequenceClassifier,
+    SoftTargets,
+    find_label_errors,
+)
+from kernelfields.compat import CRF
+
+SETTINGS = {"kernel": "linear", "prior_variance": 1.0, "tol": 1e-3, "n_jobs": 1, "random_state": 0}
+CENTRES = np.array([[2.0, 0.0], [0.0, 2.0], [-2.0, -2.0]])
+
+
+def sequences(n_items=24, length=7, seed=0):
+    """Labels that stay for a while, and inputs near the centre of each."""
+    rng = np.random.default_rng(seed)
+    y = [np.repeat(rng.integers(3, size=length), rng.integers(1, 4, size=length))[:length] for _ in range(n_items)]
+    X = [CENTRES[labels] + 0.4 * rng.normal(size=(len(labels), 2)) for labels in y]
+    return X, [np.array(list("abc"))[labels].tolist() for labels in y]
+
+
+def with_error(y, item=5, position=3):
+    given = [list(labels) for labels in y]
+    given[item][position] = {"a": "b", "b": "c", "c": "a"}[y[item][position]]
+    return given
+
+
+@pytest.mark.parametrize("kind", [ChainCRF, RingCRF, SegmentCRF])
+def test_a_wrong_label_in_a_sequence_comes_first(kind):
+    X, y = sequences()
+    settings = SETTINGS | ({"max_duration": 8} if kind is SegmentCRF else {})
+    errors = find_label_errors(kind(**settings), X, with_error(y), cv=3)
+    first = errors.rows[0]
+    assert (first.whole, first.part, first.end) == (5, 3, 4)
+    assert first.proposed == (y[5][3],)
+    assert first.kind in ("position", "boundary", "segment")
+    assert errors.item_scores.argmax() == 5
+    assert errors.position_scores[5].argmax() == 3
+    assert [len(own) for own in errors.position_scores] == [len(labels) for labels in y]
+    assert errors.n_known == sum(map(len, y))
+    assert errors.rows == tuple(sorted(errors.rows, key=lambda row: -row.score))
+
+
+def test_graphs():
+    X, y = sequences()
+    graphs = [(x, np.array([[t, t + 1] for t in range(len(x) - 1)])) for x in X]
+    errors = find_label_errors(GraphCRF(**SETTINGS), graphs, with_error(y), cv=3)
+    assert (errors.rows[0].whole, errors.rows[0].part) == (5, 3)
+    assert errors.nouns[0] == "graph"
+
+
+def test_single_labels():
+    rng = np.random.default_rng(0)
+    y = np.array(list("abc"))[rng.integers(3, size=60)]
+    X = CENTRES[np.searchsorted(list("abc"), y)] + 0.4 * rng.normal(size=(60, 2))
+    given = y.copy()
+    given[7] = "a" if y[7] != "a" else "b"
+    errors = find_label_errors(KernelClassifier(**SETTINGS), X, given, cv=4)
+    assert errors.rows[0].whole == 7
+    assert errors.rows[0].proposed == (y[7],)
+    assert "7" in str(errors)
+    assert errors.rows[0].end is None
+
+
+def test_classes_of_whole_sequences():
+    rng = np.random.default_rng(0)
+    classes = np.arange(18) % 2
+    X = [CENTRES[label] + 0.3 * rng.normal(size=(4, 2)) for label in classes]
+    y = np.array(["x", "y"])[classes]
+    y[3] = "x"
+    errors = find_label_errors(SequenceClassifier("linear", n_states=1, n_jobs=1, random_state=0), X, y, cv=3)
+    assert errors.rows[0].whole == 3
+    assert errors.rows[0].proposed == ("y",)
+
+
+def test_several_labels():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 3))
+    Y = (X > 0).astype(int)
+    Y[11, 2] = 1 - Y[11, 2]
+    X[11] = 2 * np.sign(X[11])
+    errors = find_label_errors(MultiLabelCRF("linear", prior_variance=10.0, n_jobs=1, random_state=0), X, Y, cv=4)
+    assert errors.rows[0].whole == 11
+    assert errors.rows[0].given == (int(Y[11, 2]),)
+    assert errors.position_scores[11].argmax() == 2
+
+
+@pytest.mark.slow
+def test_pipelines_searches_tables_and_other_faces():
+    X, y = sequences(12)
+    given = with_error(y)
+    plain = find_label_errors(ChainCRF(**SETTINGS), X, given, cv=2)
+    piped = find_label_errors(make_pipeline(FunctionTransformer(), ChainCRF(**SETTINGS)), X, given, cv=2)
+    np.testing.assert_allclose(piped.item_scores, plain.item_scores)
+    search = FieldSearchCV(ChainCRF(**SETTINGS), prior_variances=[1.0], cv=2, extend=False, random_state=0)
+    assert find_label_errors(search, X, given, cv=2).rows[0].whole == 5
+    rows = [
+        {"sequence": number, "f0": row[0], "f1": row[1], "label": label}
+        for number, (x, labels) in enumerate(zip(X, given, strict=True))
+        for row, label in zip(x.tolist(), labels, strict=True)
+    ]
+    framed = find_label_errors(FrameCRF(ChainCRF(**SETTINGS)), pd.DataFrame(rows), None, cv=2)
+    np.testing.assert_allclose(framed.item_scores, plain.item_scores)
+    features = [[{"x": float(a), "z": float(b)} for a, b in x] for x in X]
+    assert find_label_errors(CRF(c2=1.0), features, given, cv=2).rows[0].whole == 5
+
+
+def entities(n_items=30, seed=0):
+    rng = np.random.default_rng(seed)
+    y = []
+    for _ in range(n_items):
+        labels = []
+        while len(labels) < 9:
+            kind, length = ["PER", "LOC"][rng.integers(2)], int(rng.integers(1, 4))
+            labels += ["O"] * int(rng.integers(1, 3)) + [f"B-{kind}"] + [f"I-{kind}"] * (length - 1)
+        y.append(labels)
+    names = ["B-LOC", "B-PER", "I-LOC", "I-PER", "O"]
+    centres = 2.5 * rng.normal(size=(5, 6))
+    X = [centres[[names.index(label) for label in labels]] + 0.3 * rng.normal(size=(len(labels), 6)) for labels in y]
+    return X, y
+
+
+def test_kinds_of_findings_in_entities():
+    X, y = entities()
+    given = [list(labels) for labels in y]
+    spans = [
+        next((t, labels[t][2:]) for t in range(len(labels) - 1) if labels[t][0] == "B" and labels[t + 1][0] == "I")
+        for labels in (y[0], y[1])
+    ]
+    (first, kind), (other, _) = spans
+    end = next((t for t in range(first + 1, len(y[0])) if y[0][t][0] != "I"), len(y[0]))
+    swapped = "LOC" if kind == "PER" else "PER"
+    given[0][first:end] = [f"B-{swapped}"] + [f"I-{swapped}"] * (end - first - 1)
+    stop = next((t for t in range(other + 1, len(y[1])) if y[1][t][0] != "I"), len(y[1]))
+    given[1][other:stop] = ["O"] * (stop - other)
+    tokens = [[f"w{number}.{t}" for t in range(len(labels))] for number, labels in enumerate(y)]
+    errors = find_label_errors(ChainCRF(**SETTINGS), X, given, cv=3, tokens=tokens, top=2)
+    assert len(errors) == 2 <= errors.n_findings
+    by_item = {row.whole: row for row in errors.rows}
+    assert by_item[0].kind == by_item[1].kind == "entity"
+    assert (by_item[0].part, by_item[0].end) == (first, end)
+    assert by_item[0].proposed == tuple(y[0][first:end])
+    assert by_item[1].proposed == tuple(y[1][other:stop])
+    assert by_item[0].token.split()[0] == f"w0.{first}"
+    shown = str(errors)
+    assert f"{first}-{end - 1}" in shown
+    assert "entity" in shown
+    row = errors.to_rows()[0]
+    assert list(row) == ["sequence", "position", "end", "kind", "token", "given", "proposed", "score"]
+    assert errors.to_dict()["n_known"] == sum(map(len, y))
+
+
+def test_a_sequence_of_wrong_labels_is_one_finding():
+    X, y = sequences()
+    given = [list(labels) for labels in y]
+    given[4] = [{"a": "b", "b": "c", "c": "a"}[label] for label in y[4]]
+    errors = find_label_errors(ChainCRF(**SETTINGS), X, given, cv=3)
+    row = next(row for row in errors.rows if row.whole == 4)
+    assert row.kind == "sequence"
+    assert (row.part, row.end) == (0, len(y[4]))
+    assert row.proposed == tuple(y[4])
+
+
+def test_positions_that_are_not_known_are_skipped():
+    X, y = sequences()
+    given = with_error(y)
+    given[5][4] = None
+    given[6][0] = {"a", "b"}
+    errors = find_label_errors(ChainCRF(**SETTINGS), X, given, cv=3)
+    assert np.isnan(errors.position_scores[5][4])
+    assert np.isnan(errors.position_scores[6][0])
+    assert errors.n_unknown == 2
+    assert (errors.rows[0].whole, errors.rows[0].part) == (5, 3)
+    assert "2 not given" in errors.heading
+
+
+def test_folds_keep_groups_together_and_may_be_given():
+    X, y = sequences(12)
+    groups = np.repeat(np.arange(4), 3)
+    grouped = find_label_errors(ChainCRF(**SETTINGS), X, with_error(y), cv=4, groups=groups)
+    splits = [(np.flatnonzero(groups != own), np.flatnonzero(groups == own)) for own in range(4)]
+    given = find_label_errors(ChainCRF(**SETTINGS), X, with_error(y), cv=splits)
+    np.testing.assert_allclose(grouped.item_scores, given.item_scores)
+
+
+def test_a_label_of_one_item_alone_is_judged_as_never_learnt():
+    X, y = sequences()
+    y[2][0] = "d"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        errors = find_label_errors(ChainCRF(**SETTINGS), X, y, cv=3)
+    assert errors.rows[0].whole == 2
+    assert errors.rows[0].given[0] == "d"
+    with pytest.raises(ValueError, match="holds out every item with the label 'd'"):
+        find_label_errors(CRF(), [[{"x": 1.0}] * len(labels) for labels in y], y, cv=3)
+
+
+def test_constraints_hold_for_proposals():
+    X, y = entities()
+    given = [list(labels) for labels in y]
+    first = next(t for t, label in enumerate(y[3]) if label[0] == "B")
+    given[3][first] = "B-LOC" if y[3][first] == "B-PER" else "B-PER"
+    if first + 1 < len(y[3]) and given[3][first + 1][0] == "I":
+        given[3][first + 1] = "I" + given[3][first][1:]
+    for t in range(1, len(given[3])):
+        if given[3][t][0] == "I" and given[3][t - 1][2:] != given[3][t][2:]:
+            given[3][t] = "I-" + given[3][t - 1][2:]
+    errors = find_label_errors(ChainCRF(**SETTINGS, constraints="bio"), X, given, cv=3)
+    row = errors.rows[0]
+    assert row.whole == 3
+    assert row.proposed == tuple(y[3][row.part : row.end])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"y": None}, "y must hold the labels to be checked, got None"),
+        ({"cv": 30}, "cv=30 folds of 12 sequences"),
+        ({"cv": 1}, "cv=1 folds of 12 sequences"),
+        ({"top": 0}, "top must be"),
+        ({"groups": [1, 2]}, "groups has 2 entries for 12"),
+    ],
+)
+def test_bad_input(change, message):
+    X, y = sequences(12)
+    settings = {"cv": 2, **change}
+    y = settings.pop("y", y)
+    with pytest.raises(ValueError, match=message):
+        find_label_errors(ChainCRF(**SETTINGS), X, y, **settings)
+
+
+def test_bad_labels():
+    X, y = sequences(8)
+    with pytest.raises(ValueError, match="item 3 has no labels"):
+        find_label_errors(ChainCRF(**SETTINGS), X, [None if number == 3 else own for number, own in enumerate(y)])
+    with pytest.raises(ValueError, match="X has 8 items and y has labels of 7"):
+        find_label_errors(ChainCRF(**SETTINGS), X, y[:-1])
+    with pytest.raises(ValueError, match="SoftTargets"):
+        find_label_errors(ChainCRF(**SETTINGS), X, SoftTargets([], classes=["a", "b"]))
+    with pytest.raises(TypeError, match="estimator must be one of labels"):
+        find_label_errors(ExponentialFamilyDensity(), np.linspace(0, 1, 8)[:, None], np.arange(8) % 2, cv=2)
