@@ -28,7 +28,7 @@ MAY_IMPORT = {
     "objective": {"inference", "basis", "kernels", "fields", "numerics"},
     "solvers": {"objective", "numerics"},
     "engines": _LOWEST | {"objective"},
-    "formats": {"features", "numerics"},
+    "formats": {"features", "fields", "numerics"},
     "layers": {"engines", "inference", "fields", "numerics"},
     "models": _BELOW_MODELS,
     "reports": {"objective", "solvers"},
@@ -64,6 +64,7 @@ GUESTS = {
     "narwhals": ("features/frames.py",),
     "onnx": ("serving",),
     "onnxruntime": (),
+    "spacy": ("formats/spacy_docs.py", "bridges"),
 }
 
 

@@ -22,12 +22,10 @@ from kernelfields.evaluation.label_scores import Counts, check_average, total_f1
 from kernelfields.evaluation.packed_labels import PackedLabels, pack_labels
 from kernelfields.fields.constraints import Scheme, find_scheme, guess_scheme
 from kernelfields.fields.reading import plain_label
-from kernelfields.fields.spans import SpanRules, spans_of
+from kernelfields.fields.spans import SpanRules, rules_of_scheme, spans_of
 
 #: The label of positions that belong to no entity.
 OUTSIDE = "O"
-#: The type of entities whose labels are tags alone.
-UNTYPED = "_"
 
 
 class Span(NamedTuple):
@@ -50,16 +48,9 @@ class EntityReader:
     """Finds entities in codes of labels that follow a scheme; ``types`` are the sorted types of the labels."""
 
     def __init__(self, scheme: Scheme, labels: list):
-        tags, kinds = zip(*(scheme.parse(label) for label in labels), strict=True)
-        named = [None if tag == "O" else kind or UNTYPED for tag, kind in zip(tags, kinds, strict=True)]
         self.scheme = scheme
-        self.types = sorted({kind for kind in named if kind is not None})
-        #: Which labels belong to one entity.
-        self.rules = SpanRules(
-            np.array([-1 if kind is None else self.types.index(kind) for kind in named]),
-            np.array([tag in "BI" for tag in tags]),
-            np.array([tag in "IEL" for tag in tags]),
-        )
+        #: Which labels belong to one entity, and their types.
+        self.rules, self.types = rules_of_scheme(scheme, labels)
 
     def spans(self, codes: np.ndarray, offsets: np.ndarray) -> PackedSpans:
         """Return the entities of the sequences."""

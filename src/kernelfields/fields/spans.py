@@ -11,9 +11,15 @@ Arrays: labels (N,) packed, offsets (S + 1,). Cost: O(N), without loops over pos
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+
+from kernelfields.fields.constraints import Scheme
+
+#: The type of spans whose labels are tags alone.
+UNTYPED = "_"
 
 
 class SpanRules(NamedTuple):
@@ -39,3 +45,24 @@ def spans_of(labels: np.ndarray, offsets: np.ndarray, rules: SpanRules) -> tuple
     inside = types >= 0
     starts = np.flatnonzero(inside & ~goes_on[:-1])
     return starts, np.flatnonzero(inside & ~goes_on[1:]) + 1, types[starts]
+
+
+def rules_of_scheme(scheme: Scheme, labels: Sequence) -> tuple[SpanRules, list[str]]:
+    """Return which labels belong to one span by conlleval's rules, and the sorted types of the labels."""
+    tags, kinds = zip(*(scheme.parse(label) for label in labels), strict=True)
+    named = [None if tag == "O" else kind or UNTYPED for tag, kind in zip(tags, kinds, strict=True)]
+    types = sorted({kind for kind in named if kind is not None})
+    numbers = np.array([-1 if kind is None else types.index(kind) for kind in named])
+    opens, joins = np.array([tag in "BI" for tag in tags]), np.array([tag in "IEL" for tag in tags])
+    return SpanRules(numbers, opens, joins), types
+
+
+def spans_of_scheme(labels: Sequence[str], scheme: Scheme) -> list[tuple[str, int, int]]:
+    """Return type, first position and position after the last of the spans of one sequence."""
+    if not labels:
+        return []
+    classes = sorted(set(labels))
+    rules, types = rules_of_scheme(scheme, classes)
+    codes = np.array([classes.index(label) for label in labels])
+    starts, stops, kinds = (column.tolist() for column in spans_of(codes, np.array([0, len(labels)]), rules))
+    return [(types[kind], start, stop) for kind, start, stop in zip(kinds, starts, stops, strict=True)]

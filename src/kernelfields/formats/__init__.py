@@ -8,6 +8,15 @@ from typing import TYPE_CHECKING
 from kernelfields.numerics.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from kernelfields.formats.annotated_texts import (
+        Document,
+        LabelledSpan,
+        Labelling,
+        labels_of,
+        sequences_of,
+        spans_of,
+    )
+    from kernelfields.formats.annotation_files import Loss, losses, read_documents, write_documents
     from kernelfields.formats.column_files import TEXT_FEATURES, ColumnFile, ColumnSequence, read_columns, write_columns
     from kernelfields.formats.crfsuite_text import read_crfsuite, write_crfsuite
     from kernelfields.formats.model_file import ModelFileError, read_model, write_model
@@ -25,11 +34,16 @@ if TYPE_CHECKING:
     from kernelfields.formats.sequence_tables import read_table, write_table
     from kernelfields.formats.templates import Template
     from kernelfields.formats.text_files import SequenceFileError
+    from kernelfields.formats.tokens import tokenize
 
 __all__ = [
     "TEXT_FEATURES",
     "ColumnFile",
     "ColumnSequence",
+    "Document",
+    "LabelledSpan",
+    "Labelling",
+    "Loss",
     "ModelFileError",
     "Reading",
     "SequenceFile",
@@ -37,17 +51,24 @@ __all__ = [
     "Template",
     "describe_reading",
     "format_of",
+    "labels_of",
+    "losses",
     "partial_labels",
     "read_arrays",
     "read_columns",
     "read_crfsuite",
+    "read_documents",
     "read_model",
     "read_sequences",
     "read_table",
     "rebuild_reading",
+    "sequences_of",
+    "spans_of",
+    "tokenize",
     "write_arrays",
     "write_columns",
     "write_crfsuite",
+    "write_documents",
     "write_model",
     "write_predictions",
     "write_sequences",
@@ -56,6 +77,8 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "annotated_texts": ["Document", "LabelledSpan", "Labelling", "labels_of", "sequences_of", "spans_of"],
+        "annotation_files": ["Loss", "losses", "read_documents", "write_documents"],
         "column_files": ["TEXT_FEATURES", "ColumnFile", "ColumnSequence", "read_columns", "write_columns"],
         "crfsuite_text": ["read_crfsuite", "write_crfsuite"],
         "model_file": ["ModelFileError", "read_model", "write_model"],
@@ -73,5 +96,6 @@ __getattr__, __dir__ = lazy_names(
         "sequence_tables": ["read_table", "write_table"],
         "templates": ["Template"],
         "text_files": ["SequenceFileError"],
+        "tokens": ["tokenize"],
     },
 )

@@ -1,0 +1,384 @@
+"""Annotated documents in memory: the one form that all formats of labelled texts and time lines read and write.
+
+    Document     a text, or a time line of so many seconds; tokens with offsets; labellings; id and metadata
+    Labelling    what one annotator, one tier or one model has labelled: spans, or a label for each token
+    LabelledSpan begin .. end in characters (text[begin:end]) or in seconds, with its label
+
+Labels of tokens may be partial: a label, None (nothing is known), a set of which one is right, or a dict of weights.
+``Document.scheme`` is how labels of tokens write spans: "bio", "iob1", "bioes", "bilou" (fields/constraints.py), or
+"none", where every token that has a label is a span of its own. ``spans_of`` and ``labels_of`` lead from one form to
+the other.
+
+Cost: linear in tokens and spans. Fails: ValueError in one line that names document and span: offsets outside of the
+text, spans that cut a word, spans that overlap where each token has one label.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any, Protocol, TypeAlias
+
+from kernelfields.fields.constraints import find_scheme, guess_scheme
+from kernelfields.fields.spans import spans_of_scheme
+from kernelfields.formats.tokens import Tokenizer, tokenize
+
+#: What is known of the label of a token.
+TokenLabel: TypeAlias = str | frozenset[str] | Mapping[str, float] | None
+#: The scheme of labels that are spans of one token each.
+NO_SCHEME = "none"
+OUTSIDE = "O"
+
+
+@dataclass(frozen=True)
+class LabelledSpan:
+    """A label from ``begin`` to ``end``, its probability if it was predicted, and its id, which relations refer to.
+
+    ``fragments`` are the (begin, end) parts of a span with gaps.
+    """
+
+    label: str
+    begin: float
+    end: float
+    probability: float | None = None
+    id: str | None = None
+    fragments: tuple[tuple[int, int], ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.label!r} [{self.begin}, {self.end}]"
+
+
+@dataclass
+class Labelling:
+    """Labels of one source: ``spans``, or ``labels`` with an entry for each token and maybe ``probabilities``."""
+
+    spans: list[LabelledSpan] | None = None
+    labels: list[TokenLabel] | None = None
+    probabilities: list[float | None] | None = None
+    annotator: str = ""
+    predicted: bool = False
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if (self.spans is None) == (self.labels is None):
+            raise ValueError("a labelling holds either spans or labels of tokens")
+        if self.spans is not None:
+            self.spans = sorted(self.spans, key=lambda span: (span.begin, span.end, span.label))
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether there is nothing but labels: no name, no metadata, no prediction."""
+        return not (self.annotator or self.predicted or self.metadata)
+
+
+@dataclass
+class Document:
+    """A text, or with ``duration`` = (begin, end) a time line in seconds, and what was labelled in it.
+
+    ``tokens`` are (begin, end) in the order of the text, None where it was not cut into words. ``kept`` holds by name
+    what belongs to one format alone, as plain values, so that it can be written there again.
+    """
+
+    text: str = ""
+    tokens: list[tuple[float, float]] | None = None
+    labellings: list[Labelling] = field(default_factory=list)
+    id: str | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+    scheme: str = "bio"
+    duration: tuple[float, float] | None = None
+    kept: dict[str, Any] = field(default_factory=dict, compare=False)
+
+    @property
+    def words(self) -> list[str]:
+        """The words of the text, by the default tokenizer where there are no tokens."""
+        return [self.text[int(begin) : int(end)] for begin, end in tokens_of(self)]
+
+    def add_prediction(self, entities: Iterable[Entity], annotator: str = "kernelfields") -> Document:
+        """Return the document with the entities of ``predict_entities`` as one more labelling."""
+        tokens = tokens_of(self)
+        found = [
+            LabelledSpan(
+                str(entity.label), tokens[entity.begin][0], tokens[entity.end - 1][1], float(entity.probability)
+            )
+            for entity in entities
+        ]
+        return replace(self, labellings=[*self.labellings, Labelling(found, annotator=annotator, predicted=True)])
+
+
+class Entity(Protocol):
+    """An entity of ``predict_entities``."""
+
+    label: Any
+    begin: int
+    end: int
+    probability: float
+
+
+def name_of(document: Document, number: int) -> str:
+    """Return what messages call a document: its number, counted from 1, and its id."""
+    return f"document {number}" + (f" ({document.id})" if document.id is not None else "")
+
+
+def tokens_of(document: Document, tokenizer: Tokenizer | None = None) -> list[tuple[float, float]]:
+    """Return the tokens of a document; those of ``tokenizer``, by default a regular expression, if it has none."""
+    if document.tokens is not None:
+        return document.tokens
+    if document.duration is not None:
+        raise ValueError("a time line has no words: set tokens, the (begin, end) of its frames in seconds")
+    return list(tokenize(document.text, tokenizer))
+
+
+def check_document(document: Document, name: str) -> None:
+    """Raise ValueError, in one line with the name, for offsets that do not fit the text, the tokens or each other."""
+    first, last = (0, len(document.text)) if document.duration is None else document.duration
+    unit = "characters" if document.duration is None else "seconds"
+    for before, after in pairwise(document.tokens or []):
+        if before[0] > after[0] or before[1] > after[1]:
+            raise ValueError(f"{name}: the token {after} comes after {before}; tokens stand in the order of the text")
+    for begin, end in document.tokens or ():
+        if not first <= begin < end <= last:
+            raise ValueError(f"{name}: the token ({begin}, {end}) is not within {first} .. {last} {unit}")
+    if len({labelling.spans is None for labelling in document.labellings}) > 1:
+        raise ValueError(f"{name}: its labellings must all hold spans, or all hold labels of tokens")
+    for labelling in document.labellings:
+        for span in labelling.spans or ():
+            point = document.duration is not None and span.begin == span.end
+            if not span.label:
+                raise ValueError(f"{name}: the span {span} has an empty label")
+            if not (first <= span.begin < span.end <= last or (point and first <= span.begin <= last)):
+                raise ValueError(f"{name}: the span {span} is not within {first} .. {last} {unit}")
+        n_tokens = 0 if document.tokens is None else len(document.tokens)
+        if labelling.labels is not None and len(labelling.labels) != n_tokens:
+            raise ValueError(f"{name}: {len(labelling.labels)} labels for {n_tokens} tokens")
+
+
+# ---- from labels of tokens to spans, and back
+
+
+def scheme_of(sequences: Sequence[Sequence[TokenLabel]]) -> str:
+    """Return the scheme whose form all labels have, "bio" or "iob1" by where entities begin, or "none"."""
+    seen = {one for labels in sequences for label in set(map(_hashable, labels)) for one in _possible(label)}
+    scheme = guess_scheme(seen)
+    if scheme is None:
+        return NO_SCHEME
+    if scheme.name != "bio":
+        return scheme.name
+    begins = {"B": [False, False], "I": [False, False]}  # by tag: whether it has followed another type, and its own
+    for labels in sequences:
+        for before, label in pairwise([None, *labels]):
+            if isinstance(label, str) and label != OUTSIDE:
+                follows = isinstance(before, str) and before != OUTSIDE and before[1:] == label[1:]
+                begins[label[0]][follows] = True
+    return "iob1" if begins["I"][False] and not begins["B"][False] else "bio"
+
+
+def _hashable(label: TokenLabel) -> str | frozenset[str] | None:
+    return frozenset(label) if isinstance(label, Mapping) else label
+
+
+def _possible(label: TokenLabel) -> Iterable[str]:
+    return (label,) if isinstance(label, str) else () if label is None else label
+
+
+def spans_of(
+    document: Document, labelling: Labelling, strict: bool = True, name: str = "the document"
+) -> list[LabelledSpan]:
+    """Return the spans of a labelling, also where it holds labels of tokens.
+
+    With ``strict``, ValueError if the labels cannot be had back from the spans; else labels that are not known are
+    outside of spans.
+    """
+    if labelling.spans is not None:
+        return labelling.spans
+    labels, tokens = labelling.labels or [], tokens_of(document)
+    if document.scheme == NO_SCHEME:
+        chances = labelling.probabilities or [None] * len(labels)
+        found = [
+            LabelledSpan(label, *token, chance)
+            for label, token, chance in zip(labels, tokens, chances, strict=True)
+            if isinstance(label, str)
+        ]
+    else:
+        plain = [label if isinstance(label, str) else OUTSIDE for label in labels]
+        found = [
+            LabelledSpan(kind, tokens[start][0], tokens[stop - 1][1])
+            for kind, start, stop in spans_of_scheme(plain, find_scheme(document.scheme))
+        ]
+    if strict and (back := _labels_from(document, found, name)) != labels:
+        at = next(index for index, pair in enumerate(zip(labels, back, strict=True)) if pair[0] != pair[1])
+        raise ValueError(f"{name}: {_why_lost(labels[at], document.scheme)} cannot be written as spans: token {at + 1}")
+    return found
+
+
+def _why_lost(label: TokenLabel, scheme: str) -> str:
+    if label is None:
+        return "a label that is not known"
+    if not isinstance(label, str):
+        return "a set of labels" if isinstance(label, frozenset) else "weights of labels"
+    return f"the label {label!r}, which breaks the scheme {scheme!r} or begins inside of a word,"
+
+
+def labels_of(document: Document, labelling: Labelling | None = None, name: str = "the document") -> list[TokenLabel]:
+    """Return the label of each token by the scheme of the document, also where a labelling holds spans.
+
+    Without ``labelling``, that of the first annotator, or of the first model where there are none; None for each token
+    of a document without any. A frame of a time line has the label of the span that its middle lies in.
+    """
+    labelling = chosen_labelling(document) if labelling is None else labelling
+    if labelling is None:
+        return [None] * len(tokens_of(document))
+    return labelling.labels if labelling.labels is not None else _labels_from(document, labelling.spans or [], name)
+
+
+def chosen_labelling(document: Document) -> Labelling | None:
+    """Return the first labelling that is not predicted, else the first, else None."""
+    return min(document.labellings, key=lambda labelling: labelling.predicted, default=None)
+
+
+def sequences_of(documents: Sequence[Document]) -> tuple[list[list[str]], list[list[TokenLabel]]]:
+    """Return words X and labels y of documents, as pipelines of ``TextFeatures`` and a field take them."""
+    named = [(document, name_of(document, number)) for number, document in enumerate(documents, start=1)]
+    return [document.words for document in documents], [labels_of(document, name=name) for document, name in named]
+
+
+def _labels_from(document: Document, spans: Sequence[LabelledSpan], name: str) -> list[TokenLabel]:
+    tokens = tokens_of(document)
+    labels: list[TokenLabel] = [None if document.scheme == NO_SCHEME else OUTSIDE] * len(tokens)
+    taken: list[LabelledSpan | None] = [None] * len(tokens)
+    find = token_finder(document)
+    for span in spans:
+        start, stop, problem = find(span)
+        if problem:
+            raise ValueError(f"{name}: the span {span} {problem}")
+        for index in range(start, stop):
+            if (other := taken[index]) is not None:
+                raise ValueError(f"{name}: the spans {other} and {span} overlap; a token has one label")
+            taken[index] = span
+        before = labels[start - 1] if start else None
+        labels[start:stop] = _scheme_labels(span.label, stop - start, document.scheme, before)
+    return labels
+
+
+def _scheme_labels(kind: str, length: int, scheme: str, before: TokenLabel) -> list[str]:
+    """Return the labels of the tokens of one span; ``before`` is the label of the token in front of it."""
+    if scheme == NO_SCHEME:
+        return [kind] * length
+    first, inside, last, single = {
+        "bio": "BIIB",
+        "iob1": "BIIB" if before in (f"B-{kind}", f"I-{kind}") else "IIII",
+        "bioes": "BIES",
+        "bilou": "BILU",
+    }[find_scheme(scheme).name]
+    tags = single if length == 1 else first + inside * (length - 2) + last
+    return [tag if kind == "_" else f"{tag}-{kind}" for tag in tags]
+
+
+def token_finder(document: Document) -> Callable[[LabelledSpan], tuple[int, int, str]]:
+    """Return a function from a span to its first token, the one after its last, and what is wrong with its offsets.
+
+    The tokens are those that the span touches; of a time line, the frames whose middle lies in it.
+    """
+    tokens = tokens_of(document)
+    begins, ends = [token[0] for token in tokens], [token[1] for token in tokens]
+    middles = [(begin + end) / 2 for begin, end in tokens]
+
+    def find(span: LabelledSpan) -> tuple[int, int, str]:
+        if document.duration is not None:
+            return bisect_left(middles, span.begin), bisect_left(middles, span.end), ""
+        start, stop = bisect_right(ends, span.begin), bisect_left(begins, span.end)
+        if start >= stop:
+            return start, start, "holds no word"
+        for index, outer in ((start, begins[start] < span.begin), (stop - 1, ends[stop - 1] > span.end)):
+            if outer:
+                begin, end = tokens[index]
+                return start, stop, f"cuts the word {document.text[int(begin) : int(end)]!r} [{begin}, {end}]"
+        outside = begins[start] != span.begin or ends[stop - 1] != span.end
+        return start, stop, "begins or ends outside of words" if outside else ""
+
+    return find
+
+
+def overlapping(spans: Sequence[LabelledSpan]) -> Iterator[tuple[LabelledSpan, LabelledSpan]]:
+    """Yield pairs of sorted spans of which the second begins before the first has ended, nested ones among them."""
+    longest: LabelledSpan | None = None
+    for span in spans:
+        if longest is not None and span.begin < longest.end:
+            yield longest, span
+        if longest is None or span.end > longest.end:
+            longest = span
+
+
+# ---- what a format has no place for, as one JSON object
+
+
+def extras(document: Document, own: str, *, held: Iterable[str], as_labels: bool = False) -> dict[str, Any]:
+    """Return as plain values what labelling does not change and the format ``own`` does not hold.
+
+    ``held`` names what it holds itself: "id", "metadata", "text", "tokens", "duration", "labelling" (names and metadata
+    of labellings), "unlabelled", "made_ids" (where spans need no ids); ``as_labels``: it writes labels of tokens.
+    """
+    labellings, tokens = document.labellings, document.tokens
+    kept = {name: value for name, value in document.kept.items() if name != own}
+    parts: dict[str, Any] = {"id": document.id, "metadata": document.metadata, "kept": kept, "text": document.text}
+    parts["duration"] = None if document.duration is None else list(document.duration)
+    labelled = any(labelling.labels is not None for labelling in labellings)
+    if labelled or as_labels or document.scheme != "bio":
+        parts["scheme"] = document.scheme
+    parts["labels"] = labelled and not as_labels
+    parts["spans"] = as_labels and bool(labellings) and not labelled
+    parts["unlabelled"] = not labellings
+    if labellings and not labellings[0].is_plain:
+        first = labellings[0]
+        parts["labelling"] = {"annotator": first.annotator, "predicted": first.predicted, "metadata": first.metadata}
+    spans = [span for labelling in labellings for span in labelling.spans or ()]
+    parts["made_ids"] = labelled or (bool(spans) and all(span.id is None for span in spans))
+    found = {name: value for name, value in parts.items() if value and name not in held}
+    if "tokens" not in held and (as_labels or tokens is not None):
+        found["tokens"] = None if tokens is None else [list(token) for token in tokens]
+    return found
+
+
+def with_extras(document: Document, found: Mapping[str, Any]) -> Document:
+    """Return the document with the parts that :func:`extras` has put aside.
+
+    Spans that no longer fit the tokens, because a tool has changed them, stay spans.
+    """
+    simple = {key: found[key] for key in ("id", "metadata", "text", "scheme") if key in found}
+    simple["kept"] = {**document.kept, **found.get("kept", {})}
+    if "tokens" in found:
+        simple["tokens"] = None if found["tokens"] is None else [tuple(token) for token in found["tokens"]]
+    if "duration" in found:
+        simple["duration"] = tuple(found["duration"])
+    document = replace(document, **simple)
+    labellings = [] if found.get("unlabelled") else document.labellings
+    if found.get("made_ids"):
+        labellings = [
+            own if own.spans is None else replace(own, spans=[replace(span, id=None) for span in own.spans])
+            for own in labellings
+        ]
+    if own := found.get("labelling"):
+        labellings = [replace(labelling, **own) for labelling in labellings]
+    document = replace(document, labellings=labellings)
+    if found.get("labels"):
+        return with_labels(document)
+    if found.get("spans"):
+        plain = [replace(own, spans=spans_of(document, own, strict=False), labels=None) for own in labellings]
+        return replace(document, labellings=plain)
+    return document
+
+
+def with_labels(document: Document) -> Document:
+    """Return the document with labels of tokens in the place of spans, or as it is where spans do not fit them."""
+    by_token = []
+    for own in document.labellings:
+        spans = own.spans or []
+        find = token_finder(document)
+        if any(find(span)[2] for span in spans) or any(overlapping(spans)):
+            return document
+        labels = labels_of(document, own)
+        chances = {find(span)[0]: span.probability for span in spans if span.probability is not None}
+        every = [chances.get(index) for index in range(len(labels))] if chances else None
+        by_token.append(replace(own, spans=None, labels=labels, probabilities=every))
+    return replace(document, labellings=by_token)

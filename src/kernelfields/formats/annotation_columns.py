@@ -1,0 +1,353 @@
+"""Documents in column files and in CoNLL-U: a word per line with its label, a document for each sequence.
+
+The text of a document is that of its comment ``# text = ...`` if the words are found in it in their order, else the
+words with spaces between them, none after a word with SpaceAfter=No. The words of a multiword token of CoNLL-U that do
+not stand in the text share its offsets. Comments ``# name = value`` are metadata, ``# sent_id`` or ``# id`` the id.
+All columns and lines are kept and written again, the labels in their place. What the columns cannot hold, such as line
+breaks in the text, stands as JSON in the comment ``# kernelfields = {...}``.
+
+    columns   the label is a column, by default the last
+    conllu    the label is a column, by default UPOS, or ``label="misc:NER"``: NER=B-PER in MISC, where labels of
+              entities from other formats go; NERProbability=0.97 beside it is the probability of the label
+
+``unknown_label`` and ``label_sets`` are how labels that are not known, and sets of labels, are written;
+in CoNLL-U "_" is unknown.
+
+Cost: linear in the rows. Fails: SequenceFileError naming file and line; ValueError for a label that reads as another.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+from kernelfields.formats.annotated_texts import (
+    NO_SCHEME,
+    OUTSIDE,
+    Document,
+    Labelling,
+    TokenLabel,
+    extras,
+    labels_of,
+    name_of,
+    scheme_of,
+    tokens_of,
+    with_extras,
+)
+from kernelfields.formats.annotation_json import OWN
+from kernelfields.formats.column_files import ColumnSequence, LabelledColumns, read_columns, write_columns
+from kernelfields.formats.sequence_files import partial_labels
+from kernelfields.formats.text_files import PathName, SequenceFileError, input_name
+
+_NAMED = re.compile(r"# *([\w.:-]+) *= (.*)")
+_UPOS, _FORM, _MISC, _EMPTY = 3, 1, 9, "_"
+_IN_MISC = "misc:"
+Tokens = list[tuple[float, float]]
+
+
+def read_column_documents(
+    path: PathName,
+    *,
+    label: int | None = -1,
+    separator: str = "auto",
+    comments: bool = True,
+    unknown_label: str | None = None,
+    label_sets: str | None = None,
+) -> list[Document]:
+    """Read a column file; ``label`` is the number of the column of labels, None for none."""
+    sequences = list(read_columns(path, separator=separator, comments=comments))
+    found = LabelledColumns(sequences, input_name(path), label, required=True)
+    y = partial_labels(found.labels(), unknown_label, label_sets)
+    return _documents(path, sequences, "columns", [found.label] * len(sequences), y)
+
+
+def read_conllu_documents(
+    path: PathName, *, label: int | str | None = None, unknown_label: str = _EMPTY, label_sets: str | None = None
+) -> list[Document]:
+    """Read CoNLL-U; ``label`` is the number of a column (UPOS if left out) or "misc:NAME"."""
+    sequences = list(read_columns(path, conllu=True))
+    places: list[int | str | None] = []
+    y = []
+    for sequence in sequences:
+        place = label if label is not None else _own_comment(sequence, input_name(path)).get("place", _UPOS)
+        places.append(place)
+        if isinstance(place, str):
+            y.append([_misc(row).get(_misc_name(place), unknown_label) for row in sequence.rows])
+        else:
+            y += LabelledColumns([sequence], input_name(path), place, required=True).labels() or []
+    return _documents(path, sequences, "conllu", places, partial_labels(y, unknown_label, label_sets))
+
+
+def _documents(
+    path: PathName,
+    sequences: list[ColumnSequence],
+    kind: str,
+    places: Sequence[int | str | None],
+    y: list | None,
+) -> list[Document]:
+    labels = [[frozenset(one) if isinstance(one, set) else one for one in row] for row in y or []]
+    scheme = scheme_of(labels)
+    documents = []
+    for index, (sequence, place) in enumerate(zip(sequences, places, strict=True)):
+        own = _own_comment(sequence, input_name(path))
+        comments = _comments(sequence.kept)
+        text, tokens = _text_of(sequence, kind)
+        kept = {"rows": sequence.rows, "lines": [list(pair) for pair in sequence.kept], "separator": sequence.separator}
+        labellings = []
+        if y is not None and not (kind == "conllu" and all(one is None for one in labels[index])):
+            chances = _chances(sequence, place) if kind == "conllu" else None
+            labellings = [Labelling(labels=labels[index], probabilities=chances)]
+        document = Document(
+            text,
+            tokens,
+            labellings,
+            comments.get(_id_name(comments) or ""),
+            {name: value for name, value in comments.items() if name not in (_id_name(comments), "id", "text", OWN)},
+            scheme,
+            kept={kind: {**kept, "place": place, "declared": "place" in own}},
+        )
+        document = with_extras(document, own)
+        documents.append(replace(document, kept=own.get("kept", {})) if own.get("bare") else document)
+    return documents
+
+
+def _chances(sequence: ColumnSequence, place: int | str | None) -> list[float | None] | None:
+    """Return the probabilities beside labels in MISC; None if there are none."""
+    texts = [_misc(row).get(_chance_name(place)) for row in sequence.rows]
+    return [None if text is None else float(text) for text in texts] if any(texts) else None
+
+
+def _comments(lines: Sequence[tuple[int, str]]) -> dict[str, str]:
+    """Return values of the comments ``# name = value`` in front of a sequence, but for names that occur twice."""
+    found = [match.groups() for row, line in lines if row == 0 and (match := _NAMED.fullmatch(line))]
+    counts = Counter(name for name, _ in found)
+    return {name: value for name, value in found if counts[name] == 1}
+
+
+def _own_comment(sequence: ColumnSequence, name: str) -> dict[str, Any]:
+    text = _comments(sequence.kept).get(OWN)
+    if text is None:
+        return {}
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        line = sequence.lines[0] if sequence.lines else 0
+        raise SequenceFileError(f"{name}, before line {line}: the comment # kernelfields is broken JSON") from error
+    return found if isinstance(found, dict) else {}
+
+
+def _misc_name(label: str) -> str:
+    if not label.startswith(_IN_MISC) or not re.fullmatch(r"[^\s|=]+", label.removeprefix(_IN_MISC)):
+        raise ValueError(f"label must be the number of a column or 'misc:NAME', got {label!r}")
+    return label.removeprefix(_IN_MISC)
+
+
+def _chance_name(place: int | str | None) -> str:
+    return f"{_misc_name(place) if isinstance(place, str) else 'Label'}Probability"
+
+
+def _misc(row: Sequence[str]) -> dict[str, str]:
+    """Return the attributes of MISC; those without a value have None's place taken by an empty text."""
+    pairs = [] if row[_MISC] == _EMPTY else [part.partition("=") for part in row[_MISC].split("|")]
+    return {name: value if equals else "" for name, equals, value in pairs}
+
+
+def _text_of(sequence: ColumnSequence, kind: str) -> tuple[str, Tokens]:
+    """Return the text of a sequence, and the offsets of its words."""
+    conllu = kind == "conllu"
+    words = [row[_FORM if conllu else 0] for row in sequence.rows]
+    whole: dict[int, tuple[str, int]] = {}  # multiword tokens: by the first row, their form and the row after the last
+    glued = [conllu and _misc(row).get("SpaceAfter") == "No" for row in sequence.rows]
+    for row, line in sequence.kept:
+        cells = line.split("\t")
+        if conllu and len(cells) > _MISC and re.fullmatch(r"\d+-\d+", cells[0]):
+            first, last = map(int, cells[0].split("-"))
+            whole[row] = (cells[_FORM], row + last - first + 1)
+            glued[min(row + last - first, len(glued) - 1)] = _misc(cells).get("SpaceAfter") == "No"
+    given = _comments(sequence.kept).get("text")
+    if given is not None and (found := _aligned(words, whole, given)) is not None:
+        return given, found
+    parts, index = [], 0
+    while index < len(words):
+        form, stop = whole.get(index, (words[index], index + 1))
+        parts.append(form + ("" if glued[min(stop, len(words)) - 1] else " "))
+        index = stop
+    text = "".join(parts).rstrip(" ")
+    return text, _aligned(words, whole, text) or []
+
+
+def _aligned(words: Sequence[str], whole: dict[int, tuple[str, int]], text: str) -> Tokens | None:
+    """Return the offsets of words in a text, None if they are not all there is in it, in their order."""
+    found: Tokens = []
+    position, index = 0, 0
+    while index < len(words):
+        form, stop = whole.get(index, (words[index], index + 1))
+        begin = text.find(form, position)
+        if begin < 0 or text[position:begin].strip():
+            return None
+        end = begin + len(form)
+        inside = [] if stop - index == 1 else _aligned(words[index:stop], {}, form)
+        stop = min(stop, len(words))
+        if inside:
+            found += [(begin + first, begin + last) for first, last in inside]
+        else:
+            found += [(begin, end)] * (stop - index)
+        position, index = end, stop
+    return None if text[position:].strip() else found
+
+
+# ---- writing
+
+
+def write_column_documents(
+    path: PathName, documents: Sequence[Document], *, unknown_label: str | None = None, label_sets: str | None = None
+) -> None:
+    """Write a column file: the rows that were read with their labels, else word and label."""
+    _write(path, documents, "columns", (unknown_label, label_sets))
+
+
+def write_conllu_documents(
+    path: PathName, documents: Sequence[Document], *, label: int | str | None = None, label_sets: str | None = None
+) -> None:
+    """Write CoNLL-U: the rows that were read with their labels, else new ones; ``label`` is where labels go."""
+    _write(path, documents, "conllu", (_EMPTY, label_sets), label)
+
+
+def _write(
+    path: PathName,
+    documents: Sequence[Document],
+    kind: str,
+    marks: tuple[str | None, str | None],
+    label: int | str | None = None,
+) -> None:
+    names = [name_of(document, number) for number, document in enumerate(documents, start=1)]
+    y = [labels_of(document, name=name) for document, name in zip(documents, names, strict=True)]
+    kept = [document.kept.get(kind) for document in documents]
+    known = [one for one in kept if one is not None]
+    # Rows that were read are written where all documents have them, and as many columns.
+    same = len({(len(one["rows"][0]), one["separator"], *([one["place"]] * (kind == "columns"))) for one in known}) == 1
+    whole = same and len(known) == len(kept)
+    guessed = scheme_of(y)
+    sequences = []
+    for document, name, labels, own in zip(documents, names, y, kept, strict=True):
+        cells = [_cell(one, *marks, name) for one in labels]
+        read = own if whole and own is not None and len(own["rows"]) == len(cells) else None
+        sequence, place = _sequence(document, kind, name, cells, read, label)
+        declared = read is None or label is not None or read["declared"]
+        _write_comments(document, sequence, kind, place if declared else None, read is None, guessed)
+        sequences.append(sequence)
+    write_columns(path, sequences)
+
+
+def _sequence(
+    document: Document, kind: str, name: str, cells: list[str], kept: dict[str, Any] | None, label: int | str | None
+) -> tuple[ColumnSequence, int | str | None]:
+    """Return the rows of a document with its labels, and where these are."""
+    conllu, tokens, words = kind == "conllu", tokens_of(document), document.words
+    if not words:
+        raise ValueError(f"{name} has no words, and a column file has no place for it")
+    if not conllu and words[0].startswith("-DOCSTART-"):
+        raise ValueError(f"{name} begins with -DOCSTART-, which column files do not take for a word")
+    if kept is not None:
+        rows, place = [list(row) for row in kept["rows"]], kept["place"] if label is None else label
+        lines = [(row, line) for row, line in kept["lines"]]
+        sequence = ColumnSequence(rows, kept=lines, separator=kept["separator"])
+    elif conllu:
+        place = label if label is not None else _UPOS if document.scheme == NO_SCHEME else f"{_IN_MISC}NER"
+        glued = [this[1] == after[0] for this, after in pairwise(tokens)] + [False]
+        misc = ["SpaceAfter=No" if one else _EMPTY for one in glued]
+        numbered = enumerate(zip(words, misc, strict=True), start=1)
+        sequence = ColumnSequence([[str(number), word, *[_EMPTY] * 7, last] for number, (word, last) in numbered])
+    else:
+        sequence, place = ColumnSequence([[word, ""] for word in words]), 1
+    chances = document.labellings[0].probabilities if conllu and document.labellings else None
+    for index, (row, cell) in enumerate(zip(sequence.rows, cells, strict=True)):
+        if isinstance(place, str):
+            _set_misc(row, _misc_name(place), cell, name)
+        elif place is not None:
+            row[place] = cell
+        if conllu:
+            chance = None if chances is None else chances[index]
+            _set_misc(row, _chance_name(place), _EMPTY if chance is None else repr(chance), name)
+    return sequence, place
+
+
+def _cell(label: TokenLabel, unknown: str | None, sets: str | None, name: str) -> str:
+    if label is None:
+        return OUTSIDE if unknown is None else unknown
+    if isinstance(label, str):
+        if label == unknown or (sets is not None and sets in label):
+            raise ValueError(f"{name}: the label {label!r} would be read as unknown or as a set; choose another mark")
+        return label
+    return OUTSIDE if sets is None else sets.join(sorted(label))
+
+
+def _set_misc(row: list[str], attribute: str, cell: str, name: str) -> None:
+    """Set an attribute of MISC, or take it away where the cell is empty; a row without a change stays as it is."""
+    if re.search(r"[|\s]", cell):
+        raise ValueError(f"{name}: the label {cell!r:.60} cannot stand in MISC, which has no spaces and no | in values")
+    found = _misc(row)
+    if found.get(attribute, _EMPTY) == cell:
+        return
+    found = {key: value for key, value in found.items() if key != attribute} | (
+        {} if cell == _EMPTY else {attribute: cell}
+    )
+    row[_MISC] = "|".join(f"{key}={value}" if value else key for key, value in found.items()) or _EMPTY
+
+
+def _write_comments(
+    document: Document,
+    sequence: ColumnSequence,
+    kind: str,
+    place: int | str | None,
+    bare: bool,
+    guessed: str,
+) -> None:
+    """Bring the comments in front of a sequence up to date with id, metadata and text of the document."""
+    given = _comments(sequence.kept)
+    id_name = _id_name(given) or ("sent_id" if kind == "conllu" else "id")
+    values = document.metadata if document.id is None else {**document.metadata, id_name: document.id}
+    wanted = {name: value for name, value in values.items() if given.get(name) == value or _fits_comment(name, value)}
+    held = {"made_ids"} if kind == "columns" else {"made_ids", "unlabelled"}
+    held |= {"metadata"} if set(document.metadata) <= set(wanted) else set()
+    held |= {"id"} if document.id is None or id_name in wanted else set()
+    lines = []
+    for row, line in sequence.kept:
+        match = _NAMED.fullmatch(line) if row == 0 else None
+        name = match[1] if match and match[1] in given else None
+        if name is None or name in ("text", "id") or given[name] == wanted.get(name):
+            lines.append((row, line))
+        elif name in wanted:
+            lines.append((row, f"# {name} = {wanted[name]}"))
+    new = [(0, f"# {name} = {value}") for name, value in wanted.items() if name not in given]
+    sequence.kept = sorted([*lines, *new], key=lambda pair: pair[0])
+    tokens = tokens_of(document)
+    if _text_of(sequence, kind) != (document.text, tokens) and _fits_comment("text", document.text):
+        lines = [pair for pair in sequence.kept if not (pair[0] == 0 and pair[1].startswith("# text = "))]
+        sequence.kept = [(0, f"# text = {document.text}"), *lines]
+    if _text_of(sequence, kind) == (document.text, tokens):
+        held |= {"text"} if document.tokens is None else {"text", "tokens"}
+    found = extras(document, "" if bare else kind, held=held, as_labels=True)
+    if "spans" not in found and guessed == document.scheme:
+        found.pop("scheme", None)  # the labels of the file show it
+    if isinstance(place, str):
+        found["place"] = place
+    if bare and found:
+        found["bare"] = True
+    if found:
+        n_before = sum(row == 0 for row, _ in sequence.kept)
+        sequence.kept.insert(n_before, (0, f"# {OWN} = {json.dumps(found, ensure_ascii=False)}"))
+
+
+def _id_name(comments: Mapping[str, str]) -> str | None:
+    return next((name for name in ("sent_id", "id") if name in comments), None)
+
+
+def _fits_comment(name: str, value: Any) -> bool:
+    plain = isinstance(value, str) and value == value.strip() and value.isprintable()
+    return bool(plain and name != OWN and _NAMED.fullmatch(f"# {name} = {value}") and value)

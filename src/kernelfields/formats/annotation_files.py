@@ -1,0 +1,380 @@
+"""Files of annotated texts and time lines in every format, and what each of them cannot hold.
+
+    format        by the end of the name      what it cannot hold
+    doccano       .jsonl                      several annotators, probabilities, partial labels
+    labelstudio   .json                       partial labels
+    conllu        .conllu                     several annotators, spans that overlap or cut a word, weights of labels
+    columns       .conll .tsv .iob .bio       the same, and probabilities
+    brat          a folder, .ann              several annotators, probabilities, partial labels; ids other than T1
+    spacy         .spacy                      several annotators, sets and weights of labels, gaps and ids of spans
+    textgrid      a folder, .TextGrid         spans that overlap in a tier, probabilities, metadata, ids of spans
+    elan          a folder, .eaf              spans that overlap in a tier, probabilities, times below a millisecond
+    text          by its name alone           labels; texts of several lines: each line is a document
+
+``losses`` lists what some documents would lose in a format. ``write_documents`` refuses to lose anything, before a file
+is touched, unless ``lossy=True``. Times cannot be written where offsets count characters, nor the other way round.
+
+Cost: that of the formats. Fails: ValueError naming what would be lost, or the option that a format does not take.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from inspect import Parameter, signature
+from math import isclose
+from typing import Any, NamedTuple
+
+from kernelfields.formats.annotated_texts import (
+    NO_SCHEME,
+    Document,
+    LabelledSpan,
+    Labelling,
+    check_document,
+    chosen_labelling,
+    name_of,
+    overlapping,
+    spans_of,
+    token_finder,
+    tokens_of,
+)
+from kernelfields.formats.annotation_columns import (
+    read_column_documents,
+    read_conllu_documents,
+    write_column_documents,
+    write_conllu_documents,
+)
+from kernelfields.formats.annotation_json import read_doccano, read_label_studio, write_doccano, write_label_studio
+from kernelfields.formats.brat import read_brat, write_brat
+from kernelfields.formats.spacy_docs import read_spacy, write_spacy
+from kernelfields.formats.text_files import PathName, SequenceFileError, input_name, open_text_output, read_lines
+from kernelfields.formats.time_lines import read_elan, read_textgrid, write_elan, write_textgrid
+from kernelfields.formats.tokens import Tokenizer, tokenize
+
+#: What may be lost, and what is written in its place where losses are allowed.
+_LOSSES = {
+    "labels": "labels",
+    "annotators": "labels of more than one annotator or model; those of the first annotator stay",
+    "probabilities": "probabilities",
+    "forms": "probabilities of tokens where spans are written, or of spans where tokens are",
+    "unknown": "labels that are not known; they become outside",
+    "sets": "sets of labels of which one is right; they become outside",
+    "weights": "weights of labels; they become sets or outside",
+    "scheme": "labels that break their scheme or part a word; they are mended",
+    "overlap": "spans that nest or overlap; the longest stay",
+    "fragments": "gaps inside of spans; they are filled",
+    "words": "spans that do not begin and end with a word; they are widened to whole words",
+    "ids": "ids of spans",
+    "metadata": "ids, metadata, tokens or names",
+    "lines": "texts of several lines; their lines are joined",
+    "precision": "times below a millisecond; they are rounded",
+}
+
+
+class Loss(NamedTuple):
+    """What a format cannot hold: the kind, in how many documents it occurs, and the first of them."""
+
+    kind: str
+    n_documents: int
+    example: str
+
+    def __str__(self) -> str:
+        more = f" and {self.n_documents - 1:,} more" if self.n_documents > 1 else ""
+        return f"{_LOSSES[self.kind]} ({self.example}{more})"
+
+
+@dataclass(frozen=True)
+class AnnotationFormat:
+    """A reader and a writer of documents.
+
+    ``holds`` names what may else be lost, ``span_ids`` is an expression for ids of spans that can be written,
+    ``as_labels`` is for formats with a label for each token, ``units`` is what offsets may count.
+    """
+
+    read: Callable[..., list[Document]]
+    write: Callable[..., None]
+    endings: tuple[str, ...]
+    holds: frozenset[str]
+    span_ids: str = ""
+    as_labels: bool = False
+    units: tuple[str, ...] = ("characters",)
+
+
+def read_plain_text(path: PathName, *, tokenizer: Tokenizer | None = None) -> list[Document]:
+    """Read a text: each line is a document, cut into words by the tokenizer (formats/tokens.py)."""
+    lines = [line for line in read_lines(path) if line.strip()]
+    if tokenizer is None:
+        return [Document(line) for line in lines]
+    return [Document(line, list(tokenize(line, tokenizer))) for line in lines]
+
+
+def write_plain_text(path: PathName, documents: Sequence[Document]) -> None:
+    """Write the text of each document as a line."""
+    with open_text_output(path) as file:
+        file.writelines(document.text + "\n" for document in documents)
+
+
+_EVERYTHING = frozenset(_LOSSES) - {"forms", "ids"}
+_PARTIAL = {"unknown", "sets", "weights", "scheme"}
+#: Formats by name.
+ANNOTATION_FORMATS = {
+    "doccano": AnnotationFormat(
+        read_doccano,
+        write_doccano,
+        (".jsonl",),
+        _EVERYTHING - _PARTIAL - {"annotators", "probabilities", "fragments"},
+        span_ids=".+",
+    ),
+    "labelstudio": AnnotationFormat(
+        read_label_studio,
+        write_label_studio,
+        (".json",),
+        _EVERYTHING - _PARTIAL - {"fragments"},
+        span_ids=".+",
+        units=("characters", "seconds"),
+    ),
+    "conllu": AnnotationFormat(
+        read_conllu_documents,
+        write_conllu_documents,
+        (".conllu",),
+        _EVERYTHING - {"annotators", "sets", "weights", "overlap", "fragments", "words"},
+        as_labels=True,
+    ),
+    "columns": AnnotationFormat(
+        read_column_documents,
+        write_column_documents,
+        (".conll", ".tsv", ".iob", ".bio"),
+        _EVERYTHING - {"annotators", "probabilities", "unknown", "sets", "weights", "overlap", "fragments", "words"},
+        as_labels=True,
+    ),
+    "brat": AnnotationFormat(
+        read_brat, write_brat, (".ann",), _EVERYTHING - _PARTIAL - {"annotators", "probabilities"}, span_ids=r"T\d+"
+    ),
+    "spacy": AnnotationFormat(
+        read_spacy,
+        write_spacy,
+        (".spacy",),
+        _EVERYTHING - {"annotators", "sets", "weights", "scheme", "fragments"},
+    ),
+    "textgrid": AnnotationFormat(
+        read_textgrid,
+        write_textgrid,
+        (".textgrid",),
+        frozenset({"labels", "annotators", "words", "precision", "lines"}),
+        units=("seconds",),
+    ),
+    "elan": AnnotationFormat(
+        read_elan,
+        write_elan,
+        (".eaf",),
+        _EVERYTHING - _PARTIAL - {"probabilities", "overlap", "precision"},
+        span_ids=r"[A-Za-z_][\w.-]*",
+        units=("seconds",),
+    ),
+    "text": AnnotationFormat(read_plain_text, write_plain_text, (), frozenset({"words"})),
+}
+
+
+def annotation_format_of(path: PathName) -> str | None:
+    """Return the format of annotated texts that a name stands for, None if it stands for none."""
+    base = os.path.basename(os.fspath(path).rstrip("/")).lower().removesuffix(".gz")
+    ending = os.path.splitext(base)[1]
+    return next((name for name, kind in ANNOTATION_FORMATS.items() if ending in kind.endings), None)
+
+
+def _format(path: PathName | None, name: str) -> AnnotationFormat:
+    found = annotation_format_of(path) if name == "auto" and path is not None else name
+    if found not in ANNOTATION_FORMATS:
+        known = ", ".join(map(repr, ANNOTATION_FORMATS))
+        raise ValueError(f"format must be one of {known}, got {name!r}" + (f" for {path}" if path else ""))
+    return ANNOTATION_FORMATS[found]
+
+
+def _check_options(function: Callable[..., object], options: dict[str, Any]) -> None:
+    allowed = [each.name for each in signature(function).parameters.values() if each.kind is Parameter.KEYWORD_ONLY]
+    if strange := [name for name in options if name not in allowed]:
+        raise ValueError(f"{function.__name__} takes {', '.join(allowed) or 'no options'}, got {strange[0]}")
+
+
+def read_documents(path: PathName, format: str = "auto", **options: Any) -> list[Document]:  # noqa: A002
+    """Read annotated texts or time lines; "-" is standard input.
+
+    Parameters
+    ----------
+    path : a file, or of brat, textgrid and elan a folder
+    format : "auto" goes by the end of the name
+    options : columns: label, separator, comments, unknown_label, label_sets; conllu: label, unknown_label, label_sets;
+        text: tokenizer
+    """
+    kind = _format(path, format)
+    _check_options(kind.read, options)
+    documents = kind.read(path, **options)
+    for number, document in enumerate(documents, start=1):
+        try:
+            check_document(document, name_of(document, number))
+        except ValueError as error:
+            raise SequenceFileError(f"{input_name(path)}: {error}") from error
+    return documents
+
+
+def write_documents(
+    path: PathName,
+    documents: Sequence[Document],
+    format: str = "auto",  # noqa: A002
+    *,
+    lossy: bool = False,
+    **options: Any,
+) -> list[Loss]:
+    """Write annotated texts or time lines; "-" is standard output. Return what was lost.
+
+    Parameters
+    ----------
+    path : a file, or of brat, textgrid and elan a folder
+    documents : what to write
+    format : "auto" goes by the end of the name
+    lossy : False refuses to lose anything, by an error that lists it; nothing is written then
+    options : columns: unknown_label, label_sets, how partial labels are written; conllu: label, label_sets
+    """
+    kind = _format(path, format)
+    _check_options(kind.write, options)
+    found = _losses(documents, kind, options)
+    if found and not lossy:
+        listed = "; ".join(map(str, found))
+        raise ValueError(f"{os.fspath(path)} would lose {listed}. Nothing was written; allow it with lossy=True")
+    kinds = {loss.kind for loss in found}
+    kind.write(path, [_reduced(document, kind, kinds) for document in documents] if found else documents, **options)
+    return found
+
+
+def losses(documents: Sequence[Document], format: str, **options: Any) -> list[Loss]:  # noqa: A002
+    """Return what the documents would lose in a format, an empty list if nothing; ``options`` as for writing."""
+    kind = _format(None, format)
+    _check_options(kind.write, options)
+    return _losses(documents, kind, options)
+
+
+def _losses(documents: Sequence[Document], kind: AnnotationFormat, options: dict[str, Any]) -> list[Loss]:
+    marks = {"unknown_label": {"unknown"}, "label_sets": {"sets"}}
+    holds = kind.holds.union(*(marks[name] for name in marks if options.get(name)))
+    counts: dict[str, int] = {}
+    examples: dict[str, str] = {}
+    for number, document in enumerate(documents, start=1):
+        name = name_of(document, number)
+        check_document(document, name)
+        if (unit := "characters" if document.duration is None else "seconds") not in kind.units:
+            raise ValueError(f"{name}: its offsets count {unit}, those of the format {kind.units[0]}")
+        found = dict(reversed([*_found(document, kind)]))  # the first example of each kind
+        for one in found.keys() - holds:
+            counts[one] = counts.get(one, 0) + 1
+            examples.setdefault(one, name + (f": {found[one]}" if found[one] else ""))
+    return [Loss(one, counts[one], examples[one]) for one in _LOSSES if one in counts]
+
+
+def _found(document: Document, kind: AnnotationFormat) -> Iterator[tuple[str, str]]:
+    """Yield what a document has that some formats cannot hold, with an example."""
+    labellings = document.labellings
+    if labellings:
+        yield "labels", ""
+    if len(labellings) > 1:
+        yield "annotators", ", ".join(own.annotator or "no name" for own in labellings[:3])
+    if len(document.text.splitlines()) > 1 or not document.text.strip():
+        yield "lines", ""
+    named = any(own.predicted or own.metadata.keys() - {"points"} for own in labellings)
+    if (
+        document.metadata
+        or document.tokens is not None
+        or document.scheme != "bio"
+        or named
+        or (kind.units == ("characters",) and document.id is not None)
+    ):
+        yield "metadata", ""
+    chosen = chosen_labelling(document)
+    for own in labellings if "annotators" in kind.holds or chosen is None else [chosen]:
+        yield from _found_in_labels(document, own, kind)
+        spans = own.spans if own.spans is not None else []
+        yield from (("overlap", f"{first} and {second}") for first, second in overlapping(spans))
+        find = token_finder(document) if document.duration is None else None
+        for span in spans:
+            if span.fragments:
+                yield "fragments", str(span)
+            if span.probability is not None:
+                yield ("forms" if kind.as_labels else "probabilities"), str(span)
+            if span.id is not None and not re.fullmatch(kind.span_ids, span.id):
+                yield "ids", f"{span.id} of {span}"
+            if find is not None and (problem := find(span)[2]):
+                yield "words", f"{span} {problem}"
+            if any(not isclose(time * 1000, round(time * 1000), abs_tol=1e-9) for time in (span.begin, span.end)):
+                yield "precision", str(span)
+
+
+def _found_in_labels(document: Document, own: Labelling, kind: AnnotationFormat) -> Iterator[tuple[str, str]]:
+    """Yield what labels of tokens have that some formats cannot hold."""
+    labels = own.labels or []
+    partial = document.scheme != NO_SCHEME or kind.as_labels
+    names = {type(None): "unknown", frozenset: "sets", str: ""}
+    for index, label in enumerate(labels, start=1):
+        if (name := names.get(type(label), "weights")) and (partial or label is not None):
+            yield name, f"token {index}"
+    if own.probabilities is not None and any(chance is not None for chance in own.probabilities):
+        fits = kind.as_labels or (document.scheme == NO_SCHEME and kind.write is not write_spacy)
+        yield ("probabilities" if fits else "forms"), ""
+    if labels and not kind.as_labels and all(isinstance(label, str) for label in labels):
+        try:
+            spans_of(document, own)
+        except ValueError as error:
+            yield "scheme", str(error).partition(": ")[2]
+
+
+def _reduced(document: Document, kind: AnnotationFormat, lost: set[str]) -> Document:
+    """Return a document without what a format cannot hold."""
+    labellings = list(document.labellings)
+    if "annotators" in lost and (chosen := chosen_labelling(document)) is not None:
+        labellings = [chosen]
+    if "labels" in lost:
+        labellings = []
+    if "lines" in lost:
+        document = replace(document, text=" ".join(document.text.split()), tokens=None)
+    if "metadata" in lost:
+        labellings = [
+            replace(own, spans=spans_of(document, own, strict=False), labels=None, probabilities=None, metadata={})
+            for own in labellings
+        ]
+        document = replace(document, metadata={}, tokens=None if not kind.as_labels else document.tokens)
+    if lost & {"probabilities", "forms"}:
+        labellings = [replace(own, probabilities=None) for own in labellings]
+    reduced = replace(document, labellings=labellings)
+    find = token_finder(reduced) if "words" in lost else None
+    tokens = tokens_of(reduced) if find is not None else []
+
+    def changed(span: LabelledSpan) -> LabelledSpan | None:
+        if "precision" in lost:
+            span = replace(span, begin=round(span.begin, 3), end=round(span.end, 3))
+        if find is not None:
+            start, stop, _ = find(span)
+            if start == stop:
+                return None
+            span = replace(span, begin=tokens[start][0], end=tokens[stop - 1][1])
+        return replace(
+            span,
+            probability=None if lost & {"probabilities", "forms"} else span.probability,
+            id=None if "ids" in lost else span.id,
+            fragments=() if "fragments" in lost else span.fragments,
+        )
+
+    for index, own in enumerate(labellings):
+        if own.spans is not None:
+            spans = [one for span in own.spans if (one := changed(span)) is not None]
+            spans = _longest(spans) if lost & {"overlap", "words"} else spans
+            labellings[index] = replace(own, spans=spans)
+    return replace(reduced, labellings=labellings)
+
+
+def _longest(spans: Sequence[LabelledSpan]) -> list[LabelledSpan]:
+    """Return the longest spans, of equal ones the first, that do not overlap."""
+    chosen: list[LabelledSpan] = []
+    for span in sorted(spans, key=lambda span: (span.begin - span.end, span.begin)):
+        if all(span.end <= other.begin or other.end <= span.begin for other in chosen):
+            chosen.append(span)
+    return chosen

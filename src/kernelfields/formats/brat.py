@@ -1,0 +1,111 @@
+"""Standoff annotation of brat: a text NAME.txt, and NAME.ann with a line for each span.
+
+    T1	PER 0 4	Anna                       id, label and offsets, the text
+    T2	ORG 10 15;16 20	Alpha Beta          parts: a span with a gap, or one that crosses a line
+    R1	lives-in Arg1:T1 Arg2:T2            other lines are kept and written again
+    #0	kernelfields T0	{...}               what labelling does not change and brat has no place for, as JSON
+
+Spans that cross lines are written in a part for each line, as brat itself does, and parts with nothing but spaces
+between them are read as one span. The path is a folder, or a file of one document; ids are names of files.
+
+Fails: SequenceFileError naming file and line; ValueError for labels with spaces, which brat cannot read.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+
+from kernelfields.formats.annotated_texts import (
+    Document,
+    LabelledSpan,
+    Labelling,
+    extras,
+    name_of,
+    spans_of,
+    with_extras,
+)
+from kernelfields.formats.annotation_json import OWN
+from kernelfields.formats.document_folders import document_files, id_of, write_files
+from kernelfields.formats.text_files import PathName, SequenceFileError, read_content, read_lines
+
+_OWN_NOTE = f"#0\t{OWN} T0\t"
+
+
+def read_brat(path: PathName) -> list[Document]:
+    """Read texts with their annotations."""
+    documents = []
+    for text_file in document_files(path, ".txt", also=".ann"):
+        try:
+            text = read_content(text_file).decode("utf-8").removeprefix("\ufeff")
+        except UnicodeDecodeError as error:
+            raise SequenceFileError(f"{text_file}: byte {error.start} is not UTF-8") from error
+        lines = list(read_lines(text_file.with_suffix(".ann"))) if text_file.with_suffix(".ann").exists() else None
+        documents.append(_document(text, lines, id_of(text_file), str(text_file.with_suffix(".ann"))))
+    return documents
+
+
+def _document(text: str, lines: list[str] | None, name: str | None, where: str) -> Document:
+    spans, others, own = [], [], {}
+    for number, line in enumerate(lines or (), start=1):
+        if line.startswith(_OWN_NOTE):
+            try:
+                own = json.loads(line.removeprefix(_OWN_NOTE))
+            except ValueError as error:
+                raise SequenceFileError(f"{where}, line {number}: broken JSON after {OWN}") from error
+        elif line.startswith("T"):
+            spans.append(_span(line, text, f"{where}, line {number}"))
+        elif line.strip():
+            others.append(line)
+    labellings = [] if lines is None else [Labelling(spans)]
+    return with_extras(Document(text, labellings=labellings, id=name, kept={"brat": others} if others else {}), own)
+
+
+def _span(line: str, text: str, where: str) -> LabelledSpan:
+    match = re.fullmatch(r"(T\d+)\t(\S+) (\d+ \d+(?:;\d+ \d+)*)\t(.*)", line)
+    if match is None:
+        raise SequenceFileError(f"{where}: expected 'T1<tab>label begin end<tab>text', got {line!r:.60}")
+    parts = [(int(begin), int(end)) for begin, end in (part.split(" ") for part in match[3].split(";"))]
+    found = " ".join(text[begin:end] for begin, end in parts)
+    if found.split() != match[4].split():
+        raise SequenceFileError(f"{where}: the text at {match[3]} is {found!r:.40}, not {match[4]!r:.40}")
+    joined = [parts[0]]
+    for begin, end in parts[1:]:
+        if text[joined[-1][1] : begin].strip() or begin < joined[-1][1]:
+            joined.append((begin, end))
+        else:
+            joined[-1] = (joined[-1][0], end)
+    begin, end = min(part[0] for part in joined), max(part[1] for part in joined)
+    return LabelledSpan(match[2], begin, end, id=match[1], fragments=tuple(joined) if len(joined) > 1 else ())
+
+
+def write_brat(path: PathName, documents: Sequence[Document]) -> None:
+    """Write a pair of files for each document."""
+    contents = []
+    for number, document in enumerate(documents, start=1):
+        name, spans = name_of(document, number), []
+        for labelling in document.labellings:
+            spans += spans_of(document, labelling, strict=False)
+        taken = {span.id for span in spans}
+        free = (f"T{count}" for count in range(1, len(spans) + len(taken) + 1) if f"T{count}" not in taken)
+        lines = [_line(span, span.id or next(free), document.text, name) for span in spans]
+        lines += document.kept.get("brat", [])
+        if found := extras(document, "brat", held={"id", "text"}):
+            lines.append(_OWN_NOTE + json.dumps(found, ensure_ascii=False))
+        annotations = "".join(line + "\n" for line in lines)
+        contents.append({".txt": document.text.encode("utf-8"), ".ann": annotations.encode("utf-8")})
+    write_files(path, documents, contents, ".ann")
+
+
+def _line(span: LabelledSpan, name: str, text: str, document: str) -> str:
+    if re.search(r"\s", span.label) or not re.fullmatch(r"T\d+", name):
+        raise ValueError(f"{document}: brat has no spaces in labels and ids such as T1, got {span} with id {name!r}")
+    parts = [
+        (begin + match.start(), begin + match.end())
+        for begin, end in span.fragments or ((int(span.begin), int(span.end)),)
+        for match in re.finditer(r"[^\r\n]+", text[begin:end])
+    ]
+    places = ";".join(f"{begin} {end}" for begin, end in parts)
+    shown = " ".join(text[begin:end] for begin, end in parts).replace("\t", " ")
+    return f"{name}\t{span.label} {places}\t{shown}"

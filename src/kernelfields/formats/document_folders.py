@@ -1,0 +1,67 @@
+"""Formats with a file, or a pair of files, for each document: the path is such a file, or a folder of them.
+
+The id of a document is the name of its file without the ending; characters that names of files may not hold are written
+as %2F and so on. Documents without an id are named document-0001 and so on, and have none when they are read again.
+
+Fails: ValueError for two documents of one name; SequenceFileError for a folder without files.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from urllib.parse import quote, unquote
+
+from kernelfields.formats.annotated_texts import Document
+from kernelfields.formats.text_files import STANDARD_STREAM, PathName, SequenceFileError, write_whole
+
+_MADE = re.compile(r"document-\d{4,}")
+_PLAIN = " !#$&'()+,;=@[]{}~"
+
+
+def document_files(path: PathName, ending: str, also: str = "") -> list[Path]:
+    """Return the files of a folder with an ending, sorted, or the one that a path names, maybe by its other ending."""
+    place = Path(path)
+    if path == STANDARD_STREAM:
+        raise SequenceFileError(f"files with {ending} are read from a folder or a file, not from standard input")
+    if place.is_dir():
+        found = sorted(file for file in place.iterdir() if file.suffix.lower() == ending.lower())
+        if not found:
+            raise SequenceFileError(f"{place} holds no files with the ending {ending}")
+        return found
+    return [place.with_suffix(ending) if also and place.suffix.lower() == also else place]
+
+
+def id_of(file: Path) -> str | None:
+    """Return the id of the document in a file."""
+    return None if _MADE.fullmatch(file.stem) else unquote(file.stem)
+
+
+def write_files(
+    path: PathName, documents: Sequence[Document], contents: Sequence[Mapping[str, bytes]], ending: str
+) -> None:
+    """Write the files of documents, by ending, all or none: to one that the path names, or else into a folder."""
+    if path == STANDARD_STREAM:
+        raise ValueError(f"files with {ending} are written to a folder or a file, not to standard output")
+    place = Path(path)
+    if place.suffix.lower() in {one.lower() for content in contents for one in content} and not place.is_dir():
+        if len(documents) != 1:
+            raise ValueError(f"{place} is a file for one document, and there are {len(documents)}: name a folder")
+        write_whole({str(place.with_suffix(one)): content for one, content in contents[0].items()})
+        return
+    names = [
+        f"document-{number:04d}" if document.id is None else quote(document.id, safe=_PLAIN).lstrip(".") or "%2E"
+        for number, document in enumerate(documents, start=1)
+    ]
+    if twice := next((name for name in names if names.count(name) > 1), None) if len(set(names)) < len(names) else None:
+        raise ValueError(f"two documents have the name {twice!r}, and one folder cannot hold both")
+    os.makedirs(place, exist_ok=True)
+    write_whole(
+        {
+            str(place / f"{name}{one}"): content
+            for name, files in zip(names, contents, strict=True)
+            for one, content in files.items()
+        }
+    )

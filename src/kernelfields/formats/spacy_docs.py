@@ -1,0 +1,158 @@
+"""Documents of spaCy: DocBin files (.spacy), behind the extra ``spacy``.
+
+    doc.ents            spans that do not overlap, and labels of tokens that follow a scheme; unknown ones are missing
+    token.tag_          labels of tokens that follow no scheme
+    doc.spans["sc"]     spans that overlap or nest, or have probabilities, which are ``attrs["scores"]``
+    doc.user_data       under "kernelfields", as JSON, what labelling does not change and a Doc has no place for
+
+Spaces that are tokens of spaCy are none here. Where a Doc has no tokens for it, as with a span that cuts one, the words
+of the text are cut there.
+
+Fails: ImportError naming the extra where spaCy is not installed; SequenceFileError for a file that is no DocBin.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from kernelfields.formats.annotated_texts import (
+    NO_SCHEME,
+    Document,
+    LabelledSpan,
+    Labelling,
+    extras,
+    overlapping,
+    spans_of,
+    tokens_of,
+    with_extras,
+    with_labels,
+)
+from kernelfields.formats.annotation_json import OWN
+from kernelfields.formats.text_files import PathName, SequenceFileError, input_name, open_output, read_content
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+    from spacy.vocab import Vocab
+
+#: Where spaCy keeps spans that may overlap.
+GROUP = "sc"
+
+
+def _spacy() -> Any:
+    try:
+        import spacy.tokens
+        import spacy.vocab
+    except ImportError as error:
+        raise ImportError("files of spaCy need the package spacy: pip install 'kernelfields[spacy]'") from error
+    return spacy
+
+
+def read_spacy(path: PathName) -> list[Document]:
+    """Read the documents of a DocBin."""
+    spacy = _spacy()
+    content = read_content(path)
+    try:
+        docs = list(spacy.tokens.DocBin().from_bytes(content).get_docs(spacy.vocab.Vocab()))
+    except Exception as error:  # msgpack, zlib and spaCy each have errors of their own for damage
+        raise SequenceFileError(f"{input_name(path)} is not a DocBin of spaCy ({type(error).__name__})") from error
+    return [document_of_doc(doc) for doc in docs]
+
+
+def write_spacy(path: PathName, documents: Sequence[Document]) -> None:
+    """Write the documents as a DocBin."""
+    spacy = _spacy()
+    vocab = spacy.vocab.Vocab()
+    docs = [doc_of_document(document, vocab) for document in documents]
+    content = spacy.tokens.DocBin(docs=docs, store_user_data=True).to_bytes()
+    with open_output(path) as file:
+        file.write(content)
+
+
+def document_of_doc(doc: Doc) -> Document:
+    """Return a Doc of spaCy as a document: its tokens but for spaces, and its entities, spans or tags."""
+    words = [token for token in doc if not token.is_space]
+    tokens: list[tuple[float, float]] = [(token.idx, token.idx + len(token)) for token in words]
+    own = json.loads(doc.user_data.get(OWN, "{}"))
+    scheme, labellings = "bio", []
+    unknown = {index for index, token in enumerate(words) if token.ent_iob == 0}
+    if GROUP in doc.spans:
+        group = doc.spans[GROUP]
+        scores = group.attrs.get("scores", [None] * len(group))
+        found = [LabelledSpan(s.label_, s.start_char, s.end_char, p) for s, p in zip(group, scores, strict=True)]
+        labellings = [Labelling(found)]
+    elif len(unknown) < len(words):
+        labellings = [Labelling([LabelledSpan(ent.label_, ent.start_char, ent.end_char) for ent in doc.ents])]
+    elif any(token.tag_ for token in words):
+        labellings, scheme = [Labelling(labels=[token.tag_ or None for token in words])], NO_SCHEME
+    document = with_extras(Document(doc.text, tokens, labellings, scheme=scheme), own)
+    if labellings and unknown and scheme != NO_SCHEME and GROUP not in doc.spans:
+        document = with_labels(document)
+        for labelling in document.labellings:
+            known = [None if index in unknown else label for index, label in enumerate(labelling.labels or ())]
+            labelling.labels = known if labelling.labels is not None else None
+    if "tokens" in own and own["tokens"] is None:
+        document = replace(document, tokens=None)
+    return document
+
+
+def doc_of_document(document: Document, vocab: Vocab) -> Doc:
+    """Return a document as a Doc of spaCy."""
+    spacy = _spacy()
+    labelling = document.labellings[0] if document.labellings else None
+    spans = [] if labelling is None else spans_of(document, labelling, strict=False)
+    text, cuts = document.text, {0, len(document.text)}
+    for begin, end in [*tokens_of(document), *((span.begin, span.end) for span in spans)]:
+        cuts |= {int(begin), int(end)}
+    words: list[str] = []
+    spaces: list[bool] = []
+    for begin, end in pairwise(sorted(cuts)):
+        piece = text[begin:end]
+        word = piece.strip()
+        before = piece[: piece.index(word)] if word else piece
+        _add_space(words, spaces, before)
+        if word:
+            words.append(word)
+            spaces.append(False)
+            _add_space(words, spaces, piece[len(before) + len(word) :])
+    doc = spacy.tokens.Doc(vocab, words=words, spaces=spaces)
+    if labelling is not None and labelling.labels is not None and document.scheme == NO_SCHEME:
+        starts = {token.idx: token for token in doc}
+        for (begin, _), label in zip(tokens_of(document), labelling.labels, strict=True):
+            starts[int(begin)].tag_ = label if isinstance(label, str) else ""
+    elif any(overlapping(spans)) or any(span.probability is not None for span in spans):
+        members = [doc.char_span(int(span.begin), int(span.end), label=span.label) for span in spans]
+        scores = [span.probability for span in spans]
+        doc.spans[GROUP] = spacy.tokens.SpanGroup(doc, name=GROUP, attrs={"scores": scores}, spans=members)
+    elif labelling is not None:
+        ents = [doc.char_span(int(span.begin), int(span.end), label=span.label) for span in spans]
+        doc.set_ents(ents, missing=_unknown(document, labelling, doc), default="outside")
+    found = extras(document, "spacy", held={"text", "made_ids"})
+    if found.get("tokens") == [[token.idx, token.idx + len(token)] for token in doc if not token.is_space]:
+        del found["tokens"]
+    if document.tokens is None:
+        found["tokens"] = None
+    doc.user_data[OWN] = json.dumps(found, ensure_ascii=False)
+    return doc
+
+
+def _add_space(words: list[str], spaces: list[bool], text: str) -> None:
+    """Put spaces after the last word: the first of them belongs to it, the others are a token."""
+    if text[:1] == " " and words and not spaces[-1] and not words[-1].isspace():
+        spaces[-1], text = True, text[1:]
+    if text:
+        words.append(text)
+        spaces.append(False)
+
+
+def _unknown(document: Document, labelling: Labelling, doc: Doc) -> list[Any]:
+    """Return the tokens of spaCy whose label is not known."""
+    starts = {
+        int(begin)
+        for (begin, _), label in zip(tokens_of(document), labelling.labels or (), strict=False)
+        if label is None
+    }
+    return [doc[token.i : token.i + 1] for token in doc if token.idx in starts]

@@ -1,0 +1,323 @@
+"""Time lines: Praat's TextGrid and ELAN's .eaf. A tier is a labelling, its name that of the annotator.
+
+    textgrid   tiers of intervals, which do not overlap, or of points (begin = end); intervals without text are gaps.
+               Read in the long and the short form, UTF-8 or UTF-16; written in the long form.
+    elan       tiers of annotations between time slots of whole milliseconds. Annotations that refer to others have
+               their times; slots without a time stand evenly between their neighbours. What the file holds besides, and
+               tiers that did not change, are written as they were read.
+
+The path is a file, or a folder with a file for each document; ids are names of files. XML with a document type, which
+could declare entities, is refused.
+
+Fails: SequenceFileError naming the file and, in a TextGrid, the line.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from kernelfields.formats.annotated_texts import Document, LabelledSpan, Labelling, extras, spans_of, with_extras
+from kernelfields.formats.annotation_json import OWN
+from kernelfields.formats.document_folders import document_files, id_of, write_files
+from kernelfields.formats.text_files import PathName, SequenceFileError, read_content
+
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+_PIECE = re.compile(r'"(?:[^"]|"")*"|\S+')
+_POINTS = "TextTier"
+_NOT_XML = re.compile("[\x00-\x08\x0b-\x1f\ufffe\uffff]")
+_TIER_ATTRIBUTES = ("LINGUISTIC_TYPE_REF", "PARENT_REF", "ANNOTATOR", "PARTICIPANT", "DEFAULT_LOCALE", "LANG_REF")
+
+
+# ---- TextGrid
+
+
+def read_textgrid(path: PathName) -> list[Document]:
+    """Read TextGrids."""
+    return [
+        replace(_textgrid(read_content(file), str(file)), id=id_of(file)) for file in document_files(path, ".TextGrid")
+    ]
+
+
+def _textgrid(content: bytes, where: str) -> Document:
+    encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    try:
+        text = content.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise SequenceFileError(f"{where}: byte {error.start} is not {encoding[:6].upper()}") from error
+    pieces = _values(text)
+
+    def take(kind: type) -> Any:
+        line, value = next(pieces, (text.count("\n") + 1, None))
+        if not isinstance(value, kind):
+            found = "the end of the file" if value is None else repr(value)
+            raise SequenceFileError(f"{where}, line {line}: expected a {_KINDS[kind]} of a TextGrid, got {found:.60}")
+        return value
+
+    if (take(str), take(str)) != ("ooTextFile", "TextGrid"):
+        raise SequenceFileError(f"{where}, line 1: not a TextGrid in text form")
+    duration = (take(float), take(float))
+    n_tiers = int(take(float)) if take(bool) else 0
+    labellings = []
+    for _ in range(n_tiers):
+        points, name = take(str) == _POINTS, take(str)
+        take(float), take(float)
+        spans = []
+        for _ in range(int(take(float))):
+            begin = take(float)
+            end = begin if points else take(float)
+            if label := take(str):
+                spans.append(LabelledSpan(label, begin, end))
+        labellings.append(Labelling(spans, annotator=name, metadata={"points": True} if points else {}))
+    return Document(labellings=labellings, duration=duration)
+
+
+_KINDS = {str: "text", float: "number", bool: "flag"}
+
+
+def _values(text: str) -> Iterator[tuple[int, str | float | bool]]:
+    """Yield line and value of the free-standing texts, numbers and flags; Praat takes all else for comments."""
+    line, last = 1, 0
+    for match in _PIECE.finditer(text):
+        piece = match[0]
+        line, last = line + text.count("\n", last, match.start()), match.start()
+        if piece[0] == '"' and len(piece) > 1:
+            yield line, piece[1:-1].replace('""', '"')
+        elif piece in ("<exists>", "<absent>"):
+            yield line, piece == "<exists>"
+        elif _NUMBER.fullmatch(piece):
+            yield line, float(piece)
+
+
+def write_textgrid(path: PathName, documents: Sequence[Document]) -> None:
+    """Write TextGrids, in the long form."""
+    contents = [{".TextGrid": _textgrid_text(document).encode("utf-8")} for document in documents]
+    write_files(path, documents, contents, ".TextGrid")
+
+
+def _textgrid_text(document: Document) -> str:
+    begin, end = document.duration or (0.0, 0.0)
+    bounds = [f"xmin = {begin!r}", f"xmax = {end!r}"]
+    n_tiers = len(document.labellings)
+    lines = [
+        'File type = "ooTextFile"',
+        'Object class = "TextGrid"',
+        "",
+        *bounds,
+        "tiers? <exists>",
+        f"size = {n_tiers}",
+    ]
+    lines.append("item []:")
+    for number, labelling in enumerate(document.labellings, start=1):
+        spans = spans_of(document, labelling, strict=False)
+        points = bool(labelling.metadata.get("points")) or (bool(spans) and all(s.begin == s.end for s in spans))
+        items = [] if points else _with_gaps(spans, begin, end)
+        kind, member, size = (_POINTS, "points", len(spans)) if points else ("IntervalTier", "intervals", len(items))
+        lines += [
+            f"    item [{number}]:",
+            f'        class = "{kind}"',
+            f"        name = {_quoted(labelling.annotator)}",
+        ]
+        lines += [f"        {bound}" for bound in bounds] + [f"        {member}: size = {size}"]
+        for index, (first, last, label) in enumerate(items, start=1):
+            lines += [f"        intervals [{index}]:", f"            xmin = {first!r}", f"            xmax = {last!r}"]
+            lines.append(f"            text = {_quoted(label)}")
+        for index, span in enumerate(spans if points else (), start=1):
+            lines += [f"        points [{index}]:", f"            number = {float(span.begin)!r}"]
+            lines.append(f"            mark = {_quoted(span.label)}")
+    return "\n".join(lines) + "\n"
+
+
+def _with_gaps(spans: Sequence[LabelledSpan], begin: float, end: float) -> list[tuple[float, float, str]]:
+    found, position = [], float(begin)
+    for span in spans:
+        if span.begin > position:
+            found.append((position, float(span.begin), ""))
+        found.append((float(span.begin), float(span.end), span.label))
+        position = float(span.end)
+    if position < end or not found:
+        found.append((position, float(end), ""))
+    return found
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
+
+
+# ---- ELAN
+
+
+class _Builder(ET.TreeBuilder):
+    """Builds a tree of XML without a document type."""
+
+    def doctype(self, name: str, public: str | None, system: str | None) -> None:
+        """Refuse a document type: its entities could grow without bounds or name other files."""
+        raise ValueError("it declares a document type, which is refused")
+
+
+def _parsed(content: bytes | str, where: str) -> ET.Element:
+    raw = content.encode("utf-8") if isinstance(content, str) else content
+    try:
+        if b"<!DOCTYPE" in raw.replace(b"\0", b""):
+            raise ValueError("it declares a document type, which is refused")
+        return ET.fromstring(raw, ET.XMLParser(target=_Builder()))
+    except (ET.ParseError, ValueError) as error:
+        raise SequenceFileError(f"{where}: broken XML: {error}") from error
+
+
+def read_elan(path: PathName) -> list[Document]:
+    """Read annotations of ELAN."""
+    documents = []
+    for file in document_files(path, ".eaf"):
+        root = _parsed(read_content(file), str(file))
+        if root.tag != "ANNOTATION_DOCUMENT":
+            raise SequenceFileError(f"{file}: not a file of ELAN: its root is {root.tag!r:.40}")
+        labellings, last = _tiers(root, str(file))
+        document = Document(labellings=labellings, duration=(0.0, last), id=id_of(file))
+        own = _own_property(root, str(file))
+        if not own.get("bare"):
+            document.kept["elan"] = ET.tostring(root, encoding="unicode")
+        about = own.get("tiers", {})
+        document.labellings = [replace(tier, **about.get(tier.annotator, {})) for tier in labellings]
+        documents.append(with_extras(document, own))
+    return documents
+
+
+def _own_property(root: ET.Element, where: str) -> dict[str, Any]:
+    text = next((one.text for one in root.findall("HEADER/PROPERTY") if one.get("NAME") == OWN), None)
+    try:
+        return json.loads(text or "{}")
+    except ValueError as error:
+        raise SequenceFileError(f"{where}: broken JSON in the property {OWN}") from error
+
+
+def _tiers(root: ET.Element, where: str) -> tuple[list[Labelling], float]:
+    """Return the tiers as labellings, and the last time."""
+    slots = [(one.get("TIME_SLOT_ID", ""), one.get("TIME_VALUE")) for one in root.findall("TIME_ORDER/TIME_SLOT")]
+    times = dict(zip([name for name, _ in slots], _filled_in([value for _, value in slots], where), strict=True))
+    annotations = {
+        element.get("ANNOTATION_ID", ""): element for element in root.iter() if element.tag.endswith("_ANNOTATION")
+    }
+
+    def bounds(element: ET.Element, depth: int = 0) -> tuple[float, float]:
+        if element.tag == "ALIGNABLE_ANNOTATION":
+            return times[element.get("TIME_SLOT_REF1", "")], times[element.get("TIME_SLOT_REF2", "")]
+        if depth > len(annotations):
+            raise SequenceFileError(f"{where}: annotations refer to each other in a circle")
+        return bounds(annotations[element.get("ANNOTATION_REF", "")], depth + 1)
+
+    labellings = []
+    for tier in root.findall("TIER"):
+        spans = []
+        for element in tier.findall("ANNOTATION/*"):
+            name, label = element.get("ANNOTATION_ID"), element.findtext("ANNOTATION_VALUE") or ""
+            try:
+                begin, end = bounds(element)
+            except KeyError as error:
+                raise SequenceFileError(
+                    f"{where}: the annotation {name!r} refers to {error}, which is missing"
+                ) from error
+            if label:
+                spans.append(LabelledSpan(label, begin, end, id=name))
+        about = {name: value for name, value in tier.attrib.items() if name != "TIER_ID"}
+        about = {} if about == {"LINGUISTIC_TYPE_REF": "default-lt"} else about  # what tiers without any get
+        labellings.append(Labelling(spans, annotator=tier.get("TIER_ID", ""), metadata=about))
+    return labellings, max(times.values(), default=0.0)
+
+
+def _filled_in(values: Sequence[str | None], where: str) -> list[float]:
+    """Return times in seconds; those that are missing stand evenly between their neighbours."""
+    if not all(value is None or value.isdigit() for value in values):
+        raise SequenceFileError(f"{where}: a TIME_VALUE is not a whole number of milliseconds")
+    known = [(index, int(value)) for index, value in enumerate(values) if value is not None]
+    found = []
+    for index, value in enumerate(values):
+        before = (
+            max((pair for pair in known if pair[0] <= index), default=(-1, 0)) if value is None else (index, int(value))
+        )
+        after = min((pair for pair in known if pair[0] >= index), default=before) if value is None else before
+        share = (index - before[0]) / (after[0] - before[0]) if after[0] > before[0] else 0.0
+        found.append((before[1] + share * (after[1] - before[1])) / 1000)
+    return found
+
+
+def write_elan(path: PathName, documents: Sequence[Document]) -> None:
+    """Write annotations of ELAN: into what was read from such a file, or a new one."""
+    write_files(path, documents, [{".eaf": _elan(document)} for document in documents], ".eaf")
+
+
+_NEW_FILE = (
+    '<ANNOTATION_DOCUMENT AUTHOR="" DATE="1970-01-01T00:00:00+00:00" FORMAT="3.0" VERSION="3.0">'
+    '<HEADER MEDIA_FILE="" TIME_UNITS="milliseconds"/><TIME_ORDER/>'
+    '<LINGUISTIC_TYPE LINGUISTIC_TYPE_ID="default-lt" TIME_ALIGNABLE="true" GRAPHIC_REFERENCES="false"/>'
+    "</ANNOTATION_DOCUMENT>"
+)
+
+
+def _elan(document: Document) -> bytes:
+    bare = "elan" not in document.kept
+    root = _parsed(document.kept.get("elan", _NEW_FILE), "the file that was read")
+    old = {labelling.annotator: labelling for labelling in _tiers(root, "the file that was read")[0]}
+    order, header = root.find("TIME_ORDER"), root.find("HEADER")
+    if order is None or header is None:
+        raise ValueError("the file of ELAN that was read has no TIME_ORDER or no HEADER")
+    labellings = dict(zip(_tier_names(document), document.labellings, strict=True))
+    tiers = {tier.get("TIER_ID", ""): tier for tier in root.findall("TIER")}
+    for name in set(tiers) - set(labellings):
+        root.remove(tiers[name])
+    taken = {one.get("ANNOTATION_ID") for one in root.iter()} | {one.get("TIME_SLOT_ID") for one in order}
+    free = (name for number in range(1, 2**62) if (name := f"kf{number}") not in taken)
+    for name, labelling in labellings.items():
+        if labelling == old.get(name):
+            continue
+        tier = tiers.get(name)
+        if tier is None:
+            tier = ET.Element("TIER", {"LINGUISTIC_TYPE_REF": "default-lt", **_attributes(labelling), "TIER_ID": name})
+            root.insert(list(root).index(order) + 1 + len(root.findall("TIER")), tier)
+        for element in list(tier):
+            tier.remove(element)
+        for span in spans_of(document, labelling, strict=False):
+            slots = [next(free), next(free)]
+            for slot, time in zip(slots, (span.begin, span.end), strict=True):
+                ET.SubElement(order, "TIME_SLOT", {"TIME_SLOT_ID": slot, "TIME_VALUE": str(round(time * 1000))})
+            about = {"ANNOTATION_ID": span.id or next(free), "TIME_SLOT_REF1": slots[0], "TIME_SLOT_REF2": slots[1]}
+            holder = ET.SubElement(ET.SubElement(tier, "ANNOTATION"), "ALIGNABLE_ANNOTATION", about)
+            ET.SubElement(holder, "ANNOTATION_VALUE").text = span.label
+    for element in header.findall("PROPERTY"):
+        if element.get("NAME") == OWN:
+            header.remove(element)
+    held = {"id", "labelling", "unlabelled", *([] if bare else ["duration"])}
+    found = extras(document, "elan", held=held)
+    about_tiers = {
+        name: {"annotator": own.annotator, "predicted": own.predicted, "metadata": own.metadata}
+        for name, own in labellings.items()
+        if own.predicted or name != own.annotator or _attributes(own) != own.metadata
+    }
+    found |= {"tiers": about_tiers} if about_tiers else {}
+    if bare or found:
+        ET.SubElement(header, "PROPERTY", {"NAME": OWN}).text = json.dumps({**found, "bare": True} if bare else found)
+    for text in root.itertext():
+        if wrong := _NOT_XML.search(text):
+            raise ValueError(f"XML has no place for the character {wrong[0]!r} of {text!r:.40}")
+    return ET.tostring(root, encoding="utf-8", xml_declaration=True)
+
+
+def _tier_names(document: Document) -> list[str]:
+    """Return a name for the tier of each labelling, all different and none empty."""
+    names: list[str] = []
+    for labelling in document.labellings:
+        name, count = labelling.annotator or "labels", 1
+        while name in names:
+            name, count = f"{labelling.annotator or 'labels'} {count + 1}", count + 1
+        names.append(name)
+    return names
+
+
+def _attributes(labelling: Labelling) -> dict[str, str]:
+    return {
+        name: labelling.metadata[name] for name in _TIER_ATTRIBUTES if isinstance(labelling.metadata.get(name), str)
+    }
