@@ -250,7 +250,7 @@ def write_page() -> None:
         page.text(
             "The order is about twice as good as a random one, and no better than that of marginals. Where listener 2 "
             "is alone, it is nearly always by a mark that the others did not set: marginals, which hold every mark for "
-            "less likely than none, put marks first and are clearly better there. Text alone says little of what is "
+            "less likely than none, put marks first and are clearly better there. Text predicts little of what is "
             "heard."
         )
     if READ:
