@@ -8,7 +8,7 @@ so that no inference is needed, only the scores of two labellings, which every f
 the difference is a sum over the changed positions and their steps (:func:`chain_gains`), the same numbers faster.
 
 The hypotheses are the errors that people make. How labels write segments (:class:`SegmentLabels`: entities of a scheme,
-or runs of equal labels) says what they are:
+or runs of equal labels) decides what they are:
 
     position    one label is another one
     boundary    a segment ends, or begins, one position earlier or later

@@ -122,7 +122,7 @@ class _Scored:
     items: list[float] = field(default_factory=list)
     positions: list[np.ndarray] = field(default_factory=list)
     is_open: list[np.ndarray] = field(default_factory=list)
-    rows: list[Any] = field(default_factory=list)
+    inputs: list[tuple[Any, np.ndarray]] = field(default_factory=list)
 
 
 def rank_for_labelling(
@@ -168,12 +168,10 @@ def rank_for_labelling(
         _score(answers, strategy, positions, settings, term, scored)
     places, values = _open_places(scored, positions)
     order = np.argsort(-values, kind="stable")
-    rows = [scored.rows[index] for index in order[: POOL * batch]] if scored.rows and batch is not None else []
-    if term is not None and rows and batch is not None and batch < len(order):
-        chosen = _spread(term.subspace.kernel, _stacked(rows), values[order[: len(rows)]], int(batch))
-        order = order[chosen]
-    else:
-        rows = []
+    spreads = bool(scored.inputs) and batch is not None and batch < len(order)
+    if term is not None and batch is not None and spreads:
+        doubtful = order[: POOL * batch]
+        order = doubtful[_spread(term.subspace.kernel, _inputs_at(scored.inputs, doubtful), values[doubtful], batch)]
     found = []
     for index in order[:batch].tolist():
         item, part = places[index]
@@ -184,7 +182,7 @@ def rank_for_labelling(
             token = " ".join(map(str, words)) if isinstance(words, list | tuple | np.ndarray) else words
         found.append(Candidate(whole, name if positions else None, token, float(values[index]), n_open))
     scores: Any = scored.positions if positions else np.array(scored.items)
-    return LabellingOrder(tuple(found), scores, strategy, asked._places, positions, bool(rows))
+    return LabellingOrder(tuple(found), scores, strategy, asked._places, positions, spreads)
 
 
 def _score(
@@ -214,7 +212,7 @@ def _score(
             places = (offsets[:-1] + tops)[counts > 0]
         # The inputs of an instance are those of all its labels.
         rows = places if inputs.shape[0] == family.n_positions else family.position_items[places]
-        scored.rows += [inputs[[row]] for row in rows.tolist()]
+        scored.inputs.append((inputs, rows))
 
 
 def _open_places(scored: _Scored, positions: bool) -> tuple[list[tuple[int, int | None]], np.ndarray]:
@@ -233,8 +231,15 @@ def _term_of(asked: LabelQuestions) -> Term | None:
     return next((term for term in usable if term.placement is not None and term.clique.kernel is not None), None)
 
 
-def _stacked(rows: list) -> Any:
-    return sp.csr_array(sp.vstack(rows)) if sp.issparse(rows[0]) else np.concatenate(rows)
+def _inputs_at(parts: list[tuple[Any, np.ndarray]], chosen: np.ndarray) -> Any:
+    """Return rows of the inputs of all batches, by their numbers, in this order."""
+    begins = np.cumsum([0, *(len(rows) for _, rows in parts)])
+    owners = np.searchsorted(begins, chosen, side="right") - 1
+    blocks = [
+        inputs[rows[chosen[owners == own] - begins[own]]] for own, (inputs, rows) in enumerate(parts) if own in owners
+    ]
+    stacked = sp.csr_array(sp.vstack(blocks)) if sp.issparse(blocks[0]) else np.concatenate(blocks)
+    return stacked[np.argsort(np.argsort(owners, kind="stable"))]
 
 
 def _half_left(before: np.ndarray) -> Callable[[int, float], bool]:
