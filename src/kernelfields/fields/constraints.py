@@ -260,7 +260,7 @@ class ConstraintMasks:
 
     def check_lengths(self, lengths: np.ndarray) -> None:
         """Raise ValueError at the first sequence whose length (S,) leaves it no labelling."""
-        if not self.any:
+        if not self.any or not len(lengths):
             return
         allowed = self.label == 0
         steps, ends = (self.edge == 0) & allowed, self.end == 0
