@@ -46,6 +46,7 @@ MAY_IMPORT = {
     "storage": _BELOW_ESTIMATORS | {"estimators", "annotators", "uncertainty"},
     "serving": {"formats", "features", "kernels", "numerics"},
     "page": _BELOW_ESTIMATORS | {"estimators"},
+    "bridges": {"storage"},
     "cli": _BELOW_ESTIMATORS | {"estimators", "selection", "labelling", "serving", "page", "the door"},
 }
 #: Packages that may be imported below some folders, or in some files, only.

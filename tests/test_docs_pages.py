@@ -44,6 +44,7 @@ def test_the_readme_does_what_it_says(capsys):
         "clusters.md",
         "embeddings.md",
         "engines.md",
+        "formats.md",
         "frames.md",
         "graphs.md",
         "many_labels.md",

@@ -85,3 +85,31 @@ def test_standard_output(folder):
 def test_what_cannot_be_converted_is_named(folder, arguments, message):
     assert message in run("convert", *arguments, code=2).stderr
     assert not list(folder.glob("out.*"))
+
+
+def test_annotated_texts_go_to_other_tools_and_back(folder):
+    before = (folder / "train.conll").read_text()
+    run("convert", "train.conll", "train.jsonl", "-q")
+    run("convert", "train.jsonl", "tasks.json", "-q")
+    assert "wrote 20 documents of tasks.json as columns" in run("convert", "tasks.json", "back.conll").stderr
+    assert (folder / "back.conll").read_text() == before
+
+
+def test_losses_are_listed_before_anything_is_written(folder):
+    (folder / "a.jsonl").write_text('{"text": "New York", "label": [[0, 8, "ORG"], [0, 3, "X"]]}\n')
+    shown = run("convert", "a.jsonl", "a.conll", code=2).stderr
+    assert "columns cannot hold spans that nest or overlap" in shown
+    assert "--lossy writes what it can hold" in shown
+    assert not (folder / "a.conll").exists()
+    run("convert", "a.jsonl", "a.conll", "--lossy", "-q")
+    assert "New\tB-ORG\nYork\tI-ORG\n" in (folder / "a.conll").read_text()
+
+
+def test_options_of_annotated_texts(folder):
+    (folder / "a.conll").write_text("the\tD|N\nrun\t?\n\n")
+    run("convert", "a.conll", "a.conllu", "--unknown-label", "?", "--label-sets", "|", "-q")
+    assert "\tD|N\t" in (folder / "a.conllu").read_text()
+    assert "--separator has no meaning between doccano and conllu" in (
+        run("convert", "a.jsonl", "a.conllu", "--separator", "tab", code=2).stderr
+    )
+    assert "for features, convert that again" in run("convert", "a.jsonl", "a.npz", code=2).stderr

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -14,8 +15,10 @@ _TEXTS = {"template": "CRF++ template for column files.", "columns": "Columns of
 _READING = [
     replace(setting, text=_TEXTS.get(setting.name, "As in train."), panel=None, metavar=None, file=None)
     for setting in SETTINGS.values()
-    if setting.part == "reading"
+    if setting.part == "reading" or setting.name in ("unknown_label", "label_sets")
 ]
+#: Formats of sequences that are read as features here; all others hold annotated texts or time lines.
+_OF_SEQUENCES = ("crfsuite", "npz")
 
 
 @command(options=[setting.parameter() for setting in _READING], as_json=False)
@@ -26,12 +29,25 @@ def convert(
         str, typer.Argument(help="What to write; - is standard output.", metavar="OUTPUT", show_default=False)
     ] = "-",
     source: Annotated[
-        str, typer.Option("--from", help="columns, conllu, crfsuite, npz or csv; auto goes by the name.")
+        str,
+        typer.Option(
+            "--from",
+            help="columns, conllu, crfsuite, npz, csv, doccano, labelstudio, brat, spacy, textgrid, elan or text; auto "
+            "goes by the name.",
+        ),
     ] = "auto",
-    target: Annotated[str, typer.Option("--to", help="crfsuite or npz; auto goes by the name.")] = "auto",
+    target: Annotated[
+        str,
+        typer.Option("--to", help="crfsuite, npz, or a format of annotated texts as in --from; auto goes by the name."),
+    ] = "auto",
+    lossy: Annotated[bool, typer.Option("--lossy", help="Go on where the format cannot hold everything.")] = False,
     **reading: Value,
 ) -> None:
-    """Write sequences as CRFsuite's text or as .npz, whatever they were.
+    """Write sequences as CRFsuite's text or as .npz, and annotated texts in the format of another tool.
+
+    \b
+    Between doccano, Label Studio, CoNLL-U, columns, brat, spaCy, Praat's TextGrid
+    and ELAN, whatever a format cannot hold is listed before anything is written.
 
     \b
     Column files become features by their template, or by that of train where
@@ -45,17 +61,73 @@ def convert(
       kernelfields convert room.csv room.npz --sequence-column day
     Through a pipe:
       zcat train.conll.gz | kernelfields convert - - --from columns --to crfsuite
+    For another tool, and back:
+      kernelfields convert train.conll train.jsonl --to doccano
+      kernelfields convert tasks.json train.conll --from labelstudio --lossy
     """
     from kernelfields.cli.models import read_training_file
     from kernelfields.formats import format_of, write_sequences
+    from kernelfields.formats.annotation_files import ANNOTATION_FORMATS, annotation_format_of
     from kernelfields.formats.text_files import input_name
 
+    kinds = [
+        annotation_format_of(path) or "" if kind == "auto" else kind
+        for path, kind in ((file, source), (output, target))
+    ]
+    if kinds[0] not in _OF_SEQUENCES and kinds[1] in ANNOTATION_FORMATS:
+        _convert_documents(console, (file, output), (kinds[0] or source, kinds[1]), lossy, given_settings(reading))
+        return
+    if kinds[0] in ANNOTATION_FORMATS and kinds[0] not in ("columns", "conllu"):
+        raise ValueError(f"{kinds[0]} becomes {_known(ANNOTATION_FORMATS)} by --to; for features, convert that again")
     settings = RunSettings(train=file, format=source, **given_settings(reading))
     if target == "auto":
         target = format_of(output, "--to")
     read = read_training_file(settings, "--from")
     write_sequences(output, read.X, read.y, read.weights, target)
     console.info(f"wrote {len(read.X):,} sequences of {input_name(file)} as {target}")
+
+
+def _known(names: Iterable[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} or {last}"
+
+
+def _convert_documents(
+    console: Console, paths: tuple[str, str], kinds: tuple[str, str], lossy: bool, reading: Mapping[str, Value]
+) -> None:
+    """Write annotated texts or time lines in another format, after a list of what it cannot hold."""
+    from kernelfields.formats.annotation_files import (
+        ANNOTATION_FORMATS,
+        losses,
+        option_names,
+        read_documents,
+        write_documents,
+    )
+    from kernelfields.formats.text_files import input_name
+
+    if kinds[0] not in ANNOTATION_FORMATS:
+        raise ValueError(f"--from must be one of {_known(ANNOTATION_FORMATS)} for --to {kinds[1]}, got {kinds[0]!r}")
+    options: dict[str, Any] = {name: value for name, value in reading.items() if value is not None}
+    if (label := options.pop("label_column", None)) is not None:
+        options["label"] = int(label) if label.removeprefix("-").isdigit() else label
+    taken = [option_names(kinds[0], "read"), option_names(kinds[1], "write")]
+    if strange := sorted(set(options) - set(taken[0]) - set(taken[1])):
+        option = "label_column" if strange[0] == "label" else strange[0]
+        raise ValueError(f"{SETTINGS[option].names[0]} has no meaning between {kinds[0]} and {kinds[1]}")
+    read, write = ({name: options[name] for name in names if name in options} for names in taken)
+    if kinds[0] in ("columns", "conllu"):
+        write.pop("label", None)  # where labels are in the file that is read
+    try:
+        documents = read_documents(paths[0], kinds[0], **read)
+        found = losses(documents, kinds[1], **write)
+        for loss in found:
+            console.warn(f"{kinds[1]} cannot hold {loss}")
+        if found and not lossy:
+            raise ValueError(f"{paths[1]} was not written: {kinds[1]} cannot hold all; --lossy writes what it can hold")
+        write_documents(paths[1], documents, kinds[1], lossy=lossy, **write)
+    except ImportError as error:
+        raise ValueError(str(error)) from error
+    console.info(f"wrote {len(documents):,} documents of {input_name(paths[0])} as {kinds[1]}")
 
 
 @command(as_json=False)

@@ -12,13 +12,14 @@ from functools import partial, wraps
 from typing import Any, Self
 
 import numpy as np
+from sklearn import get_config
 from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.estimators.base import FieldEstimator
 from kernelfields.estimators.chain_crf import ChainCRF
-from kernelfields.features.frames import NUMBER, TEXT, FrameReader, FrameSequences
+from kernelfields.features.frames import NUMBER, TEXT, FrameReader, FrameSequences, in_library
 from kernelfields.fields.evidence import SoftTargets
 from kernelfields.formats.model_file import Document
 from kernelfields.models.pipelines import describe_model, rebuild_model
@@ -133,15 +134,32 @@ class FrameCRF(StoredEstimator):
         row; known labels are kept, and the others filled in given these.
         """
         sequences, given = self._given(X, known)
-        return sequences.column(self._ask("predict", sequences.X, **given, **settings), str(self.label))
+        return self._output(sequences.column(self._ask("predict", sequences.X, **given, **settings), str(self.label)))
 
     def predict_marginals(self, X: object, *, known: object = None, **settings: object) -> object:
         """Return a table with p(y_t | x) for each row, a column per label, named by it; ``known`` as for predict."""
         sequences, given = self._given(X, known)
         answer = self._ask("predict_marginals", sequences.X, **given, **settings)
         if settings.get("cliques") is None:
-            return sequences.columns(answer, self.classes_)
-        return sequences.columns(answer[0], self.classes_), answer[1]
+            return self._output(sequences.columns(answer, self.classes_))
+        return self._output(sequences.columns(answer[0], self.classes_)), answer[1]
+
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """Set the library of the answers: "pandas", "polars", or "default" for that of the table that is given.
+
+        None leaves it as it is. ``sklearn.set_config(transform_output=...)`` sets it where this does not; ``clone``
+        keeps it.
+        """
+        if transform is not None:
+            if transform not in ("default", "pandas", "polars"):
+                raise ValueError(f"transform must be 'default', 'pandas' or 'polars', got {transform!r}")
+            self._sklearn_output_config = {"transform": transform}
+        return self
+
+    def _output(self, answer: Any) -> Any:
+        """Return a column or a table in the library that ``set_output`` names."""
+        own = vars(self).get("_sklearn_output_config", {})
+        return in_library(answer, own.get("transform", get_config()["transform_output"]))
 
     def _given(self, X: object, known: object) -> tuple[FrameSequences, dict[str, object]]:
         """Return the sequences of a table, and the keyword of the estimator for what is known of their labels."""
@@ -201,12 +219,12 @@ class FrameCRF(StoredEstimator):
         sequences, given = self._given(X, known)
         found = self._ask(name, sequences.X, *arguments, **given, **settings)
         if name == "predict_variances":
-            return sequences.columns(found, self.classes_)
+            return self._output(sequences.columns(found, self.classes_))
         if name != "sample":
             return found
         if found and np.ndim(found[0]) > 1:
-            return sequences.columns([draws.T for draws in found], range(len(found[0])))
-        return sequences.column(found, str(self.label))
+            return self._output(sequences.columns([draws.T for draws in found], range(len(found[0]))))
+        return self._output(sequences.column(found, str(self.label)))
 
     def _ask_of_labels(
         self, name: str, X: object, y: object = None, *arguments: object, known: object = None, **settings: object

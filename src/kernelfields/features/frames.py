@@ -313,6 +313,18 @@ def stacked_frames(frame: object, more: object) -> Any:
     return _narwhals().concat(tables).to_native()
 
 
+def in_library(answer: Any, library: str) -> Any:
+    """Return a table or a column as one of "pandas" or "polars"; with "default" it stays as it is."""
+    if library == "default":
+        return answer
+    if library not in ("pandas", "polars"):
+        raise ValueError(f"set_output takes 'default', 'pandas' or 'polars', got {library!r}")
+    table = _narwhals().from_native(answer, allow_series=True)
+    if str(table.implementation) == library:
+        return answer
+    return table.to_pandas() if library == "pandas" else table.to_polars()
+
+
 def _narwhals() -> ModuleType:
     # Its stable face: what these names do will not change under it.
     import narwhals.stable.v2 as narwhals

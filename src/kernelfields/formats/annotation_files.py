@@ -192,8 +192,15 @@ def _format(path: PathName | None, name: str) -> AnnotationFormat:
     return ANNOTATION_FORMATS[found]
 
 
+def option_names(name: str, use: str) -> list[str]:
+    """Return the options of a format for "read" or "write"."""
+    parameters = signature(getattr(_format(None, name), use)).parameters.values()
+    return [each.name for each in parameters if each.kind is Parameter.KEYWORD_ONLY]
+
+
 def _check_options(function: Callable[..., object], options: dict[str, Any]) -> None:
-    allowed = [each.name for each in signature(function).parameters.values() if each.kind is Parameter.KEYWORD_ONLY]
+    parameters = signature(function).parameters.values()
+    allowed = [each.name for each in parameters if each.kind is Parameter.KEYWORD_ONLY]
     if strange := [name for name in options if name not in allowed]:
         raise ValueError(f"{function.__name__} takes {', '.join(allowed) or 'no options'}, got {strange[0]}")
 

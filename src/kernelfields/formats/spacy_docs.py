@@ -74,7 +74,7 @@ def write_spacy(path: PathName, documents: Sequence[Document]) -> None:
 
 def document_of_doc(doc: Doc) -> Document:
     """Return a Doc of spaCy as a document: its tokens but for spaces, and its entities, spans or tags."""
-    words = [token for token in doc if not token.is_space]
+    words = [token for token in doc if not token.text.isspace()]
     tokens: list[tuple[float, float]] = [(token.idx, token.idx + len(token)) for token in words]
     own = json.loads(doc.user_data.get(OWN, "{}"))
     scheme, labellings = "bio", []
@@ -131,7 +131,7 @@ def doc_of_document(document: Document, vocab: Vocab) -> Doc:
         ents = [doc.char_span(int(span.begin), int(span.end), label=span.label) for span in spans]
         doc.set_ents(ents, missing=_unknown(document, labelling, doc), default="outside")
     found = extras(document, "spacy", held={"text", "made_ids"})
-    if found.get("tokens") == [[token.idx, token.idx + len(token)] for token in doc if not token.is_space]:
+    if found.get("tokens") == [[token.idx, token.idx + len(token)] for token in doc if not token.text.isspace()]:
         del found["tokens"]
     if document.tokens is None:
         found["tokens"] = None

@@ -1,0 +1,1 @@
+"""Bridges to other tools: the component of spaCy's pipelines."""

@@ -1,0 +1,257 @@
+"""Single formats of annotated texts: what is read, what is kept, what is refused, and files that are broken."""
+
+import gzip
+import json
+import re
+
+import pytest
+
+from benchmarks.shared_data import DataMissing, data_file
+from kernelfields.formats import (
+    Document,
+    LabelledSpan,
+    Labelling,
+    labels_of,
+    losses,
+    read_documents,
+    sequences_of,
+    tokenize,
+    write_documents,
+)
+
+UD = """# newdoc id = a
+# sent_id = a-1
+# text = Im Zug.
+1-2\tIm\t_\t_\t_\t_\t_\t_\t_\t_
+1\tIn\tin\tADP\tAPPR\t_\t3\tcase\t_\t_
+2\tdem\tder\tDET\tART\tCase=Dat\t3\tdet\t_\t_
+3\tZug\tZug\tNOUN\tNN\t_\t0\troot\t_\tSpaceAfter=No|Gloss=train
+4\t.\t.\tPUNCT\t$.\t_\t3\tpunct\t_\t_
+
+"""
+
+
+def shared(name, file):
+    try:
+        return data_file(name, file)
+    except DataMissing as error:
+        pytest.skip(str(error))
+
+
+def through(folder, documents, name, ending, **options):
+    write_documents(folder / f"x{ending}", documents, name, **options)
+    return read_documents(folder / f"x{ending}", name)
+
+
+def entities(*spans, text="New York University opens", **settings):
+    return Document(text, labellings=[Labelling([LabelledSpan(*span) for span in spans], **settings)])
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Anna's well-known 3.14, 1,000 (a).", ["Anna's", "well-known", "3.14", ",", "1,000", "(", "a", ")", "."]),
+        ("東京に नमस्ते x_y", ["東", "京", "に", "नमस्ते", "x_y"]),
+        ("  ", []),
+    ],
+)
+def test_the_default_tokenizer(text, words):
+    assert [text[begin:end] for begin, end in tokenize(text)] == words
+
+
+def test_tokenizers_of_ones_own():
+    assert list(tokenize("a-b c", r"\S+")) == [(0, 3), (4, 5)]
+    assert list(tokenize("a a b", str.split)) == [(0, 1), (2, 3), (4, 5)]
+    assert list(tokenize("ab", lambda text: [(0, 1), (1, 2)])) == [(0, 1), (1, 2)]
+    with pytest.raises(ValueError, match=r"has found 'z', which is not in the text from 1 on"):
+        list(tokenize("ab", lambda text: ["a", "z"]))
+
+
+def test_conllu_keeps_every_column_and_line(tmp_path):
+    path = tmp_path / "a.conllu"
+    path.write_text(UD, encoding="utf-8")
+    (document,) = read_documents(path)
+    assert (document.text, document.id) == ("Im Zug.", "a-1")
+    assert document.tokens == [(0, 2), (0, 2), (3, 6), (6, 7)]  # the words of a multiword token share its offsets
+    assert labels_of(document) == ["ADP", "DET", "NOUN", "PUNCT"]
+    assert [loss.kind for loss in losses([document], "doccano")] == ["scheme"]  # two labels at one place
+    write_documents(tmp_path / "c.conllu", [document])
+    assert (tmp_path / "c.conllu").read_text(encoding="utf-8") == UD
+
+
+@pytest.mark.parametrize(("kind", "ending"), [("doccano", ".jsonl"), ("labelstudio", ".json"), ("columns", ".conll")])
+def test_conllu_comes_back_from_other_formats_to_the_byte(tmp_path, kind, ending):
+    text = "".join(line + "\n" for line in UD.splitlines() if "-2\t" not in line).replace("Im Zug", "In dem Zug")
+    (tmp_path / "a.conllu").write_text(text, encoding="utf-8")
+    documents = read_documents(tmp_path / "a.conllu")
+    again = through(tmp_path, documents, kind, ending)
+    assert again == documents
+    write_documents(tmp_path / "b.conllu", again)
+    assert (tmp_path / "b.conllu").read_text(encoding="utf-8") == text
+
+
+def test_labels_in_misc(tmp_path):
+    path = tmp_path / "a.conllu"
+    path.write_text(UD.replace("Gloss=train", "Gloss=train|NER=B-X"), encoding="utf-8")
+    (document,) = read_documents(path, label="misc:NER")
+    assert labels_of(document) == [None, None, "B-X", None]
+    document.labellings[0].labels[3] = "O"
+    document.labellings[0].probabilities = [None, None, 0.25, 1.0]
+    write_documents(path, [document])
+    assert "Gloss=train|NER=B-X|NERProbability=0.25\n" in path.read_text(encoding="utf-8")
+    assert read_documents(path, label="misc:NER") == [document]
+
+
+@pytest.mark.parametrize(
+    ("name", "file"), [("conll2000", "test.tsv.gz"), ("ud-english-ewt", "dev.tsv.gz")], ids=["chunks", "tags"]
+)
+@pytest.mark.parametrize(("kind", "ending"), [("doccano", ".jsonl"), ("labelstudio", ".json"), ("conllu", ".conllu")])
+def test_real_column_files_come_back_to_the_byte(tmp_path, name, file, kind, ending):
+    path = shared(name, file)
+    content = gzip.decompress(path.read_bytes()).decode("utf-8")
+    start = "\n\n".join(content.split("\n\n")[:300]) + "\n\n"
+    (tmp_path / "start.tsv").write_text(start, encoding="utf-8")
+    documents = read_documents(tmp_path / "start.tsv")
+    assert losses(documents, kind) == []
+    again = through(tmp_path, documents, kind, ending)
+    assert again == documents
+    write_documents(tmp_path / "again.tsv", again)
+    assert (tmp_path / "again.tsv").read_text(encoding="utf-8") == start
+
+
+def test_spans_that_nest_touch_and_cut_words(tmp_path):
+    nested = entities(("ORG", 0, 19), ("LOC", 0, 8))
+    assert [loss.kind for loss in losses([nested], "columns")] == ["overlap"]
+    with pytest.raises(ValueError, match=r"would lose spans that nest or overlap.*'LOC' \[0, 8\] and 'ORG' \[0, 19\]"):
+        write_documents(tmp_path / "x.conll", [nested])
+    assert not (tmp_path / "x.conll").exists()
+    (kept,) = through(tmp_path, [nested], "columns", ".conll", lossy=True)
+    assert kept.labellings[0].spans == [LabelledSpan("ORG", 0, 19)]
+    touching = entities(("LOC", 0, 3), ("LOC", 4, 8))
+    assert labels_of(touching) == ["B-LOC", "B-LOC", "O", "O"]
+    cut = entities(("LOC", 0, 6))
+    with pytest.raises(ValueError, match=r"document 1 \(d\): the span 'LOC' \[0, 6\] cuts the word 'York' \[4, 8\]"):
+        labels_of(cut, name="document 1 (d)")
+    with pytest.raises(ValueError, match=r"cuts the word 'York'"):
+        write_documents(tmp_path / "x.conll", [cut])
+    with pytest.raises(ValueError, match=r"document 1: the span 'LOC' \[0, 99\] is not within 0 .. 25 characters"):
+        write_documents(tmp_path / "x.jsonl", [entities(("LOC", 0, 99))])
+
+
+def test_units_do_not_mix(tmp_path):
+    with pytest.raises(ValueError, match="document 1: its offsets count characters, those of the format seconds"):
+        write_documents(tmp_path / "x.eaf", [Document("a")], lossy=True)
+
+
+def test_label_studio_offsets_scores_and_what_it_holds_besides(tmp_path):
+    region = {"id": "r1", "from_name": "ner", "to_name": "doc", "type": "labels", "origin": "manual", "meta": {"a": 1}}
+    task = {
+        "id": 7,
+        "data": {"text": "😀 Anna", "source": "s"},
+        "annotations": [
+            {
+                "id": 3,
+                "completed_by": {"id": 2, "email": "a@b.c"},
+                "lead_time": 1.5,
+                "result": [
+                    {**region, "value": {"start": 3, "end": 7, "text": "Anna", "labels": ["PER", "NAME"]}},
+                    {"type": "choices", "value": {"choices": ["good"]}, "from_name": "c", "to_name": "doc"},
+                ],
+            }
+        ],
+        "predictions": [
+            {
+                "model_version": "m",
+                "result": [{**region, "score": 0.5, "value": {"start": 2, "end": 6, "labels": ["PER"]}}],
+            }
+        ],
+        "project": 4,
+    }
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps([task]), encoding="utf-8")
+    (document,) = read_documents(path)
+    given, predicted = document.labellings
+    assert given.spans == [LabelledSpan("NAME", 2, 6, id="r1"), LabelledSpan("PER", 2, 6, id="r1")]  # UTF-16 offsets
+    assert (given.annotator, predicted.annotator, predicted.spans[0].probability) == ("a@b.c", "m", 0.5)
+    write_documents(path, [document])
+    (written,) = json.loads(path.read_text(encoding="utf-8"))
+    assert written["annotations"][0]["result"][1] == task["annotations"][0]["result"][1]
+    assert written["annotations"][0]["completed_by"] == {"id": 2, "email": "a@b.c"}
+    assert written["annotations"][0]["result"][0]["meta"] == {"a": 1}
+    assert (written["project"], written["data"], written["id"]) == (4, task["data"], 7)
+    assert read_documents(path) == [document]
+
+
+def test_brat_keeps_relations_and_writes_parts_of_lines(tmp_path):
+    text = "Anna Maria\nSmith of Oslo"
+    lines = ["T1\tPER 0 10;11 16\tAnna Maria Smith", "T2\tLOC 0 4;20 24\tAnna Oslo", "R1\tin Arg1:T1 Arg2:T2", ""]
+    (tmp_path / "a.txt").write_text(text, encoding="utf-8")
+    (tmp_path / "a.ann").write_text("\n".join(lines), encoding="utf-8")
+    (document,) = read_documents(tmp_path / "a.ann")
+    first, gap = document.labellings[0].spans
+    assert (first.begin, first.end, first.fragments, gap.fragments) == (0, 16, (), ((0, 4), (20, 24)))
+    write_documents(tmp_path / "out", [document], "brat")
+    assert (tmp_path / "out" / "a.ann").read_text(encoding="utf-8") == "\n".join(lines)
+    assert [loss.kind for loss in losses([document], "doccano")] == ["fragments"]
+
+
+def test_elan_keeps_what_it_held(tmp_path):
+    text = (
+        '<?xml version="1.0" encoding="UTF-8"?><ANNOTATION_DOCUMENT><HEADER MEDIA_FILE="a.wav"/><TIME_ORDER>'
+        '<TIME_SLOT TIME_SLOT_ID="t1" TIME_VALUE="0"/><TIME_SLOT TIME_SLOT_ID="t2"/>'
+        '<TIME_SLOT TIME_SLOT_ID="t3" TIME_VALUE="1000"/></TIME_ORDER><TIER TIER_ID="words" LINGUISTIC_TYPE_REF="w">'
+        '<ANNOTATION><ALIGNABLE_ANNOTATION ANNOTATION_ID="a1" TIME_SLOT_REF1="t1" TIME_SLOT_REF2="t2">'
+        "<ANNOTATION_VALUE>one</ANNOTATION_VALUE></ALIGNABLE_ANNOTATION></ANNOTATION></TIER>"
+        '<TIER TIER_ID="tags" PARENT_REF="words" LINGUISTIC_TYPE_REF="w"><ANNOTATION>'
+        '<REF_ANNOTATION ANNOTATION_ID="a2" ANNOTATION_REF="a1"><ANNOTATION_VALUE>NUM</ANNOTATION_VALUE>'
+        "</REF_ANNOTATION></ANNOTATION></TIER><CONTROLLED_VOCABULARY/></ANNOTATION_DOCUMENT>"
+    )
+    (tmp_path / "a.eaf").write_text(text, encoding="utf-8")
+    (document,) = read_documents(tmp_path / "a.eaf")
+    assert [(tier.annotator, tier.spans) for tier in document.labellings] == [
+        ("words", [LabelledSpan("one", 0.0, 0.5, id="a1")]),
+        ("tags", [LabelledSpan("NUM", 0.0, 0.5, id="a2")]),
+    ]
+    document.labellings[0].spans.append(LabelledSpan("two", 0.5, 1.0, id="a3"))
+    write_documents(tmp_path / "a.eaf", [document])
+    written = (tmp_path / "a.eaf").read_text(encoding="utf-8")
+    assert all(part in written for part in ('MEDIA_FILE="a.wav"', "<CONTROLLED_VOCABULARY />", "REF_ANNOTATION", "two"))
+
+
+def test_textgrids_in_the_short_form_and_utf16(tmp_path):
+    short = '"ooTextFile"\n"TextGrid"\n0\n2\n<exists>\n1\n"IntervalTier"\n"w"\n0\n2\n2\n0\n1\n"a ""b"""\n1\n2\n""\n'
+    text = "File type = " + short.replace('"TextGrid"', 'Object class = "TextGrid"')
+    (tmp_path / "a.TextGrid").write_bytes(text.encode("utf-16"))
+    (document,) = read_documents(tmp_path / "a.TextGrid")
+    assert document.labellings == [Labelling([LabelledSpan('a "b"', 0.0, 1.0)], annotator="w")]
+
+
+def test_sequences_for_a_field(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"text": "Anna sings", "label": [[0, 4, "PER"]]}\n{"text": "Hello"}\n')
+    assert sequences_of(read_documents(tmp_path / "a.jsonl")) == (
+        [["Anna", "sings"], ["Hello"]],
+        [["B-PER", "O"], [None]],
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.jsonl", '{"text": "a"}\n{"text": \n', "a.jsonl, line 2, character 10: broken JSON"),
+        ("a.jsonl", '{"text": 3}', "a.jsonl, line 1: 'text' must be of type str, got 3"),
+        ("a.jsonl", '{"text": "ab", "label": ["x"]}', "line 1: a label must be [begin, end, \"label\"], got 'x'"),
+        ("a.jsonl", '{"text": "ab", "label": [[0, 9, "x"]]}', "document 1: the span 'x' [0, 9] is not within 0 .. 2"),
+        ("a.json", "[" * 100000, "a.json: broken JSON: nested too deeply"),
+        ("a.json", '[{"data": {"text": "a"}, "annotations": [{}]}]', "task 1: 'result' must be of type list"),
+        ("a.eaf", '<!DOCTYPE a [<!ENTITY x "y">]><a>&x;</a>', "it declares a document type, which is refused"),
+        ("a.eaf", "<a>", "a.eaf: broken XML"),
+        ("a.TextGrid", "hello", "a.TextGrid, line 1: expected a text of a TextGrid"),
+        ("a.conll", "a\tB-X\nb\n", "a.conll, line 2"),
+        ("a.xyz", "", "format must be one of 'doccano'"),
+    ],
+)
+def test_broken_files_are_one_line_with_the_place(tmp_path, name, content, message):
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    with pytest.raises(ValueError, match=re.escape(message)) as raised:
+        read_documents(tmp_path / name)
+    assert "\n" not in str(raised.value)
