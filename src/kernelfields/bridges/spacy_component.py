@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
+from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from spacy.language import Language
 from spacy.tokens import Doc, Span, SpanGroup
@@ -41,7 +41,7 @@ class FieldComponent:
     least : the least probability of an entity; those below are left out
     """
 
-    def __init__(self, model: Any = None, *, least: float = 0.0):
+    def __init__(self, model: BaseEstimator | None = None, *, least: float = 0.0):
         if not 0.0 <= least <= 1.0:
             raise ValueError(f"least must be a probability from 0 to 1, got {least!r}")
         self._missing = str(model) if isinstance(model, str | Path) and not Path(model).exists() else ""

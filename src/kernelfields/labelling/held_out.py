@@ -49,7 +49,7 @@ def field_of(model: object, X: object) -> tuple[LabelQuestions, Any]:
     return field, inputs
 
 
-def unframed(estimator: Any, X: Any, y: Any) -> tuple[Any, Any, Any]:
+def unframed(estimator: BaseEstimator, X: Any, y: Any) -> tuple[Any, Any, Any]:
     """Return an estimator of sequences and the sequences of a table, for a FrameCRF; others as they are."""
     if not isinstance(estimator, FrameCRF):
         return estimator, X, y
@@ -130,7 +130,7 @@ class LabelledItems:
                 yield HeldOut(test[begin:end], field, answers)
                 begin = end
 
-    def _with_all_classes(self, estimator: Any, train: np.ndarray, fold: int) -> Any:
+    def _with_all_classes(self, estimator: BaseEstimator, train: np.ndarray, fold: int) -> Any:
         """Let an estimator have the labels that its training items lack, where it can."""
         learnt = np.zeros(len(self.classes), dtype=bool)
         learnt[np.concatenate([self.labels[item] for item in train])] = True

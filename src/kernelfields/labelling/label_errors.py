@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from kernelfields.estimators.questions import LabelQuestions, Seed, Tokens
 from kernelfields.fields.evidence import as_evidence, certain
@@ -37,7 +38,7 @@ _FEWEST_FOR_WHOLE = 3
 
 
 def find_label_errors(
-    estimator: Any,
+    estimator: BaseEstimator,
     X: Any,
     y: Any,
     *,

@@ -33,6 +33,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from scipy.special import entr
+from sklearn.base import BaseEstimator
 
 from kernelfields.basis.panel import PanelCholesky, select_rows
 from kernelfields.estimators.questions import LabelQuestions, Seed, Tokens
@@ -126,7 +127,7 @@ class _Scored:
 
 
 def rank_for_labelling(
-    estimator: Any,
+    estimator: BaseEstimator,
     X: Any,
     *,
     strategy: str = "entropy_per_position",

@@ -20,16 +20,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.estimators import ChainCRF
+from kernelfields.estimators.questions import LabelQuestions
 from kernelfields.estimators.span_questions import SpanQuestions
 from kernelfields.evaluation.entities import find_entities
-from kernelfields.evaluation.model_evaluation import opened
+from kernelfields.evaluation.model_evaluation import FittedModel, opened
 from kernelfields.features.text import TextFeatures
 from kernelfields.fields.evidence import is_partial, single_labels
 from kernelfields.fields.reading import plain_label
@@ -71,7 +72,7 @@ class Labelling:
         self,
         X: Sequence,
         y: Sequence | None = None,
-        estimator: Any = None,
+        estimator: BaseEstimator | None = None,
         *,
         classes: Sequence | None = None,
         words: Sequence | None = None,
@@ -200,7 +201,7 @@ class Labelling:
     def _opened(self, item: int) -> tuple[Any, Any]:
         return opened(self.model, _safe_indexing(self.X, [item]))
 
-    def _evidence(self, field: Any, item: int) -> list[list]:
+    def _evidence(self, field: LabelQuestions, item: int) -> list[list]:
         """Return what is known of an item as the field takes it; labels that it has not seen are left open."""
         seen = set(np.asarray(field.classes_).tolist())
         kept = [None if own is None else own & seen for own in self.known[item]]
@@ -402,16 +403,16 @@ class Labelling:
         finally:
             self._refitting = None
 
-    def _share_right(self, model: Any, judged: list[int], truth: list) -> float | None:
+    def _share_right(self, model: FittedModel, judged: list[int], truth: list) -> float | None:
         """Return the share of positions that are right among the items set aside; None where none is labelled."""
         if not judged:
             return None
-        predicted = model.predict(_safe_indexing(self.X, judged))
+        predicted: Any = model.predict(_safe_indexing(self.X, judged))
         hits = [a == b for own, labels in zip(truth, predicted, strict=True) for a, b in zip(own, labels, strict=True)]
         return float(np.mean(hits))
 
 
-def opened_classes(model: Any) -> Any:
+def opened_classes(model: BaseEstimator) -> Any:
     """Return the labels of the estimator inside a model."""
     return (model[-1] if isinstance(model, Pipeline) else model).classes_
 
@@ -421,7 +422,7 @@ def _usual(words: bool) -> Any:
     return make_pipeline(TextFeatures(), ChainCRF(random_state=0)) if words else ChainCRF(random_state=0)
 
 
-def _fitted_or_none(estimator: Any) -> Any:
+def _fitted_or_none(estimator: BaseEstimator | None) -> Any:
     if estimator is None:
         return None
     inner = estimator[-1] if isinstance(estimator, Pipeline) else estimator

@@ -21,6 +21,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sklearn.base import BaseEstimator
+
 from kernelfields.page.journal import JournalError
 from kernelfields.page.labelling import Conflict, Labelling
 
@@ -187,7 +189,7 @@ class Server:
 
 
 def serve(
-    estimator: Any = None,
+    estimator: BaseEstimator | None = None,
     X: Sequence | None = None,
     y: Sequence | None = None,
     *,

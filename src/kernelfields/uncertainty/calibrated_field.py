@@ -98,7 +98,7 @@ class Judged:
     whether they happened, and their kinds, (M,) each.
     """
 
-    def __init__(self, model: Any, X: Any, y: Any, scheme: str | None):
+    def __init__(self, model: object, X: Any, y: Any, scheme: str | None):
         field, batches = answering(model, X, y)
         spans = isinstance(field, SpanQuestions)
         rules, types = span_rules(field.classes_, scheme) if spans else (None, [])
@@ -116,7 +116,7 @@ class Judged:
             if evidence is not None or not batch.family.exact:
                 continue
             events[LABELLINGS].append(_whole_labellings(batch, labels))
-            if rules is not None:
+            if rules is not None and isinstance(field, SpanQuestions):
                 found = field._predicted_spans(batch, rules)
                 right = set(zip(*(c.tolist() for c in spans_of(labels, batch.family.offsets, rules)), strict=True))
                 happened = [span in right for span in zip(*(column.tolist() for column in found), strict=True)]
@@ -293,7 +293,7 @@ class CalibratedField(StoredEstimator):
 
 
 def calibrate(
-    estimator: Any, X: Any, y: Any, *, method: str = "temperature", scheme: str | None = "auto"
+    estimator: BaseEstimator, X: Any, y: Any, *, method: str = "temperature", scheme: str | None = "auto"
 ) -> CalibratedField:
     """Return a fitted estimator with calibrated probabilities, by items that it was not fitted to.
 

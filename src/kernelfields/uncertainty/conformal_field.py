@@ -34,6 +34,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
+from kernelfields.estimators.questions import LabelQuestions
 from kernelfields.evaluation.entities import span_rules
 from kernelfields.evaluation.model_evaluation import asked_field
 from kernelfields.features.folds import assign_folds
@@ -269,7 +270,7 @@ class ConformalField(StoredEstimator):
         seen = {row.tobytes() for row in np.ascontiguousarray(rows, dtype=pivots.dtype)}
         return all(row.tobytes() in seen for row in np.ascontiguousarray(pivots))
 
-    def _events(self, model: Any, X: Any, y: Any) -> tuple[Events, list]:
+    def _events(self, model: object, X: Any, y: Any) -> tuple[Events, list]:
         return find_events(model, X, y, self.target, self.scheme, self.groups == "label")
 
     def _names(self, X: Any) -> list:
@@ -351,7 +352,7 @@ class ConformalField(StoredEstimator):
             found += find(field, batch, _taken(own, lengths > 0))
         return found
 
-    def _label_sets(self, field: Any, answers: Answers, given: Sequence | None) -> list:
+    def _label_sets(self, field: LabelQuestions, answers: Answers, given: Sequence | None) -> list:
         marginals, lengths = answers.marginals, np.diff(answers.family.offsets)
         if self.groups == "label":
             mask = marginals >= np.array(list(self.thresholds_.values()))
@@ -369,7 +370,7 @@ class ConformalField(StoredEstimator):
             return sets
         return answers.by_item([sets[begin:end] for begin, end in pairwise(answers.family.offsets.tolist())], [])
 
-    def _labelling_sets(self, field: Any, answers: Answers, given: Sequence | None) -> list[LabellingSet]:
+    def _labelling_sets(self, field: LabelQuestions, answers: Answers, given: Sequence | None) -> list[LabellingSet]:
         refuse_approximate(answers.family, "a set of labellings")
         levels = (self._levels(np.diff(answers.family.offsets), given) + _ROUNDING).tolist()
         count, more = 1, True
@@ -392,7 +393,7 @@ class ConformalField(StoredEstimator):
         ]
         return answers.by_item(sets, LabellingSet([], False))
 
-    def _span_sets(self, field: Any, answers: Answers, given: Sequence | None) -> list[SpanSet]:
+    def _span_sets(self, field: LabelQuestions, answers: Answers, given: Sequence | None) -> list[SpanSet]:
         if not answers.data.n_positions:
             return [SpanSet([], False) for _ in answers.asked.lengths]
         rules, types = span_rules(field.classes_, self.scheme)

@@ -71,7 +71,7 @@ def joined(parts: Sequence[Events]) -> Events:
     return Events(**columns, losses=np.concatenate(losses) if losses else None)
 
 
-def answering(model: Any, X: Any, y: Any = None) -> tuple[Any, Iterator[Answers]]:
+def answering(model: object, X: Any, y: Any = None) -> tuple[LabelQuestions, Iterator[Answers]]:
     """Return the field of a model, and its answers for batches of data; TypeError for what labels nothing."""
     field, X, y = asked_field(model, X, y, labelled=y is not None)
     if not isinstance(field, LabelQuestions):
@@ -79,7 +79,7 @@ def answering(model: Any, X: Any, y: Any = None) -> tuple[Any, Iterator[Answers]
     return field, field._answers(X, y)
 
 
-def kind_names(field: Any, target: str, scheme: str | None) -> list:
+def kind_names(field: LabelQuestions, target: str, scheme: str | None) -> list:
     """Return the names of the labels of a field, or of the types of its entities."""
     if target in (ENTITIES, TRUE_ENTITIES):
         if not isinstance(field, SpanQuestions):
@@ -88,7 +88,7 @@ def kind_names(field: Any, target: str, scheme: str | None) -> list:
     return [plain_label(label) for label in field._label_names()]
 
 
-def find_events(model: Any, X: Any, y: Any, target: str, scheme: str | None, by_kind: bool) -> tuple[Events, list]:
+def find_events(model: object, X: Any, y: Any, target: str, scheme: str | None, by_kind: bool) -> tuple[Events, list]:
     """Return the events of labelled items, and the names of their kinds."""
     if y is None:
         raise ValueError("y is None: calibration needs labels")
