@@ -23,6 +23,7 @@ from kernelfields import (
     find_label_errors,
 )
 from kernelfields.compat import CRF
+from kernelfields.reports.report import report_page
 
 SETTINGS = {"kernel": "linear", "prior_variance": 1.0, "tol": 1e-3, "n_jobs": 1, "random_state": 0}
 CENTRES = np.array([[2.0, 0.0], [0.0, 2.0], [-2.0, -2.0]])
@@ -256,3 +257,11 @@ def test_bad_labels():
         find_label_errors(ChainCRF(**SETTINGS), X, SoftTargets([], classes=["a", "b"]))
     with pytest.raises(TypeError, match="estimator must be one of labels"):
         find_label_errors(ExponentialFamilyDensity(), np.linspace(0, 1, 8)[:, None], np.arange(8) % 2, cv=2)
+
+
+def test_findings_are_a_section_of_the_report():
+    X, y = sequences()
+    errors = find_label_errors(ChainCRF(**SETTINGS), X, with_error(y), cv=4, top=3)
+    page = report_page("Letters", pictures={"Labels that may be wrong": errors.markup()})
+    assert "Labels that may be wrong" in page
+    assert page.count("<tr") == 1 + len(errors.to_rows())
