@@ -18,8 +18,8 @@ from sklearn.pipeline import make_pipeline
 
 from benchmarks.result_files import merge_results
 from kernelfields import ChainCRF, TextFeatures
-from kernelfields.page.labelling import Labelling
 from kernelfields.page.server import Server
+from kernelfields.page.session import LabellingSession
 
 RESULT, KEYS = "page_speed.json", 40
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
@@ -39,7 +39,7 @@ TIMED = """async (key) => {
 }"""
 
 
-def words() -> Labelling:
+def words() -> LabellingSession:
     """Return a sentence of 50 words with 20 labels, and a linear field."""
     random = np.random.default_rng(0)
     vocabulary = [f"word{number}" for number in range(400)]
@@ -47,16 +47,16 @@ def words() -> Labelling:
     X = [[str(random.choice(vocabulary)) for _ in range(50)] for _ in range(200)]
     y = [[labels[int(word[4:]) % 20] for word in own] for own in X]
     model = make_pipeline(TextFeatures(), ChainCRF("linear", prior_variance=1.0, random_state=0)).fit(X, y)
-    return Labelling(X[:20], None, model, words=X[:20])
+    return LabellingSession(X[:20], None, model, words=X[:20])
 
 
-def readings() -> Labelling:
+def readings() -> LabellingSession:
     """Return sequences of 1,000 positions, and an RBF field of rank 1000."""
     random = np.random.default_rng(0)
     labels = np.repeat(random.integers(4, size=(4, 100)), 10, axis=1)
     X = [np.eye(4)[own] + random.normal(size=(1000, 4)) for own in labels]
     model = ChainCRF("rbf", rank=1000, prior_variance=1.0, random_state=0).fit(X, [own.tolist() for own in labels])
-    return Labelling(X, None, model, columns=["a", "b", "c", "d"])
+    return LabellingSession(X, None, model, columns=["a", "b", "c", "d"])
 
 
 def opened(browser: Browser, address: str) -> tuple[Page, float]:
@@ -81,7 +81,7 @@ def main() -> None:
             server.stop()
         X = [["some", "words", "of", "a", "sentence"]] * 100_000
         begin = time.perf_counter()
-        server = Server(Labelling(X, None, classes=["a", "b"], words=X)).start()
+        server = Server(LabellingSession(X, None, classes=["a", "b"], words=X)).start()
         page, shown = opened(browser, server.address)
         whole = time.perf_counter() - begin
         print(f"100,000 sentences: {whole:.2f} s, of which {shown:.2f} s in the browser")

@@ -19,8 +19,8 @@ sys.path[:0] = [str(ROOT / "tests" / "page")]
 
 from sentences import sentences  # noqa: E402
 
-from kernelfields.page.labelling import Labelling  # noqa: E402
 from kernelfields.page.server import Server  # noqa: E402
+from kernelfields.page.session import LabellingSession  # noqa: E402
 
 IMAGES, LABELS = ROOT / "docs" / "images", ["B-city", "I-city", "O"]
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
@@ -36,7 +36,7 @@ def press(page: Page, *keys: str) -> None:
 def main() -> None:
     """Take the pictures."""
     X, y = sentences(40, seed=2)
-    server = Server(Labelling(X, None, classes=LABELS, words=X)).start()
+    server = Server(LabellingSession(X, None, classes=LABELS, words=X)).start()
     frames: list[Image.Image] = []
     with sync_playwright() as tools:
         browser = tools.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)

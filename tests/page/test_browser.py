@@ -17,7 +17,7 @@ import pytest
 from sentences import city_model, sentences, written
 
 from kernelfields.page.files import LabelFile
-from kernelfields.page.labelling import Labelling
+from kernelfields.page.session import LabellingSession
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
 pytest.importorskip("uvicorn", reason="the extra page is not installed")
@@ -87,7 +87,9 @@ def test_from_nothing_to_a_model_by_keyboard(browser, served, tmp_path):
     path.write_text(written(X), encoding="utf-8")
     file = LabelFile.open(str(path))
     labels = ["B-city", "I-city", "O"]
-    session = Labelling(file.words, None, classes=labels, words=file.words, file=file, journal=tmp_path / "journal")
+    session = LabellingSession(
+        file.words, None, classes=labels, words=file.words, file=file, journal=tmp_path / "journal"
+    )
     page = opened(browser, served(session))
     for item in range(25):
         assert page.inner_text("#where").startswith(f"item {item + 1} of 200")
@@ -118,7 +120,7 @@ def test_fixing_a_label_shows_what_changed_and_undo_brings_it_back(browser, serv
     X, _ = sentences(12, seed=1)
     item = next(i for i, words in enumerate(X) if "York" in words)
     X = [X[item], ["<b>bold</b>", "&amp;", "שלום"]]
-    session = Labelling(X, None, city_model(), words=X)
+    session = LabellingSession(X, None, city_model(), words=X)
     page = opened(browser, served(session))
     before = shown(page)
     for _ in range(X[0].index("York")):
@@ -148,7 +150,7 @@ def test_fixing_a_label_shows_what_changed_and_undo_brings_it_back(browser, serv
 
 def test_two_tabs_do_not_overwrite_each_other(browser, served):
     X, _ = sentences(3, seed=1)
-    session = Labelling(X, None, city_model(), words=X)
+    session = LabellingSession(X, None, city_model(), words=X)
     address = served(session)
     one, two = opened(browser, address), opened(browser, address)
     press(one, "2")
@@ -164,7 +166,7 @@ def test_two_tabs_do_not_overwrite_each_other(browser, served):
 def test_time_lines_are_drawn_and_dragged(browser, served):
     random = np.random.default_rng(0)
     X = [np.cumsum(random.normal(size=(1200, 2)), axis=0) for _ in range(2)]
-    session = Labelling(X, None, classes=["rest", "move"], columns=["x", "y"])
+    session = LabellingSession(X, None, classes=["rest", "move"], columns=["x", "y"])
     page = opened(browser, served(session))
     assert page.locator("#columns").is_visible()
     box = page.locator("#columns").bounding_box()
@@ -185,7 +187,7 @@ def test_time_lines_are_drawn_and_dragged(browser, served):
 
 def test_a_thousand_labels_are_searched_as_one_types(browser, served):
     labels = [f"label{number}" for number in range(1000)]
-    session = Labelling([["a", "b"]], None, classes=labels, words=[["a", "b"]])
+    session = LabellingSession([["a", "b"]], None, classes=labels, words=[["a", "b"]])
     page = opened(browser, served(session))
     press(page, "/")
     page.keyboard.type("label777")
@@ -197,10 +199,11 @@ def test_a_thousand_labels_are_searched_as_one_types(browser, served):
 SERVER = """
 import sys
 from kernelfields.page.files import LabelFile
-from kernelfields.page.labelling import Labelling
+from kernelfields.page.session import LabellingSession
 from kernelfields.page.server import Server
 file = LabelFile.open(sys.argv[1])
-labelling = Labelling(file.words, file.read.y, classes=["a", "b"], words=file.words, file=file, journal=sys.argv[2])
+known = {"classes": ["a", "b"], "words": file.words, "file": file, "journal": sys.argv[2]}
+labelling = LabellingSession(file.words, file.read.y, **known)
 server = Server(labelling)
 print(server.port, server.token, flush=True)
 server.run()
@@ -224,7 +227,7 @@ def test_nothing_that_was_acknowledged_is_lost_when_the_server_is_killed(kills, 
 
     def reopened():
         file = LabelFile.open(str(path))
-        return Labelling(file.words, file.read.y, words=file.words, file=file, journal=journal)
+        return LabellingSession(file.words, file.read.y, words=file.words, file=file, journal=journal)
 
     for _ in range(kills):
         command = [sys.executable, "-c", SERVER, str(path), str(journal)]

@@ -12,8 +12,8 @@ pytest.importorskip("httpx", reason="Starlette's test client needs httpx")
 
 from starlette.testclient import TestClient
 
-from kernelfields.page.labelling import Labelling
 from kernelfields.page.server import TOKEN_HEADER, Server, make_app, serve
+from kernelfields.page.session import LabellingSession
 
 TOKEN, PORT = "secret-token", 8123
 
@@ -26,7 +26,7 @@ def model():
 @pytest.fixture
 def session(model):
     X, _ = sentences(8, seed=1)
-    return Labelling(X, None, model, words=X)
+    return LabellingSession(X, None, model, words=X)
 
 
 @pytest.fixture
@@ -154,7 +154,7 @@ def test_serve_runs_in_the_background_and_a_taken_port_is_named(model):
     try:
         assert urllib.request.urlopen(server.address).status == 200
         with pytest.raises(OSError, match=f"port {server.port} of 127.0.0.1 cannot be used"):
-            Server(Labelling(X, words=X), server.port)
+            Server(LabellingSession(X, words=X), server.port)
     finally:
         server.stop()
     with pytest.raises(ValueError, match="holds no items"):

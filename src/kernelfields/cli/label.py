@@ -45,8 +45,8 @@ def label(
 
     from kernelfields.cli.models import load_model
     from kernelfields.page.files import LabelFile
-    from kernelfields.page.labelling import Labelling
     from kernelfields.page.server import Server
+    from kernelfields.page.session import LabellingSession
 
     trained = None if model is None else load_model(model, n_jobs)
     options = {} if sequence_column is None else {"sequence": sequence_column}
@@ -57,7 +57,7 @@ def label(
     opened = LabelFile.open(file, **options)
     words = opened.words if trained is None else None
     X = opened.read.X if words is None else words
-    labelling = Labelling(
+    labelling = LabellingSession(
         X,
         opened.read.y,
         None if trained is None else trained.crf,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from kernelfields.numerics.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from kernelfields.page.labelling import Labelling
     from kernelfields.page.server import serve
+    from kernelfields.page.session import LabellingSession
 
-__all__ = ["Labelling", "serve"]
-__getattr__, __dir__ = lazy_names(__name__, {"labelling": ["Labelling"], "server": ["serve"]})
+__all__ = ["LabellingSession", "serve"]
+__getattr__, __dir__ = lazy_names(__name__, {"session": ["LabellingSession"], "server": ["serve"]})

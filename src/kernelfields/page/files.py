@@ -17,7 +17,7 @@ from kernelfields.formats import ColumnFile, SequenceFile, SequenceFileError, fo
 from kernelfields.formats.column_files import columns_text
 from kernelfields.formats.text_files import remove_leftovers, write_whole
 
-#: How unknown labels are written unless told otherwise, and what stands between labels of which one is right.
+#: How unknown labels are written by default, and what stands between labels of which one is right.
 UNKNOWN, BETWEEN = "?", "|"
 
 

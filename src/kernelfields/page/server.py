@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from sklearn.base import BaseEstimator
 
 from kernelfields.page.journal import JournalError
-from kernelfields.page.labelling import Conflict, Labelling
+from kernelfields.page.session import Conflict, LabellingSession
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -59,7 +59,7 @@ class Refused(Exception):
         self.status = status
 
 
-def make_app(labelling: Labelling, token: str, port: int) -> Starlette:
+def make_app(labelling: LabellingSession, token: str, port: int) -> Starlette:
     """Return the application; ModuleNotFoundError naming the extra where Starlette is missing."""
     try:
         from starlette.applications import Starlette
@@ -156,7 +156,7 @@ def make_app(labelling: Labelling, token: str, port: int) -> Starlette:
 class Server:
     """A page that is being served; ``address`` is for the browser, :meth:`stop` ends it."""
 
-    def __init__(self, labelling: Labelling, port: int = 0, *, log: bool = False):
+    def __init__(self, labelling: LabellingSession, port: int = 0, *, log: bool = False):
         token = secrets.token_urlsafe(24)
         self.labelling, self._socket = labelling, _bound(port)
         self.port = int(self._socket.getsockname()[1])
@@ -197,7 +197,7 @@ def serve(
     browser: bool = True,
     **settings: Any,
 ) -> Server:
-    """Open the page on items, in the background; ``settings`` are those of :class:`Labelling`.
+    """Open the page on items, in the background; ``settings`` are those of :class:`LabellingSession`.
 
     Parameters
     ----------
@@ -210,7 +210,7 @@ def serve(
     """
     if X is None or not len(X):
         raise ValueError("X holds no items to label")
-    server = Server(Labelling(X, y, estimator, **settings), port).start()
+    server = Server(LabellingSession(X, y, estimator, **settings), port).start()
     if browser:
         webbrowser.open(server.address)
     return server

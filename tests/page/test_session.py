@@ -9,7 +9,7 @@ from sentences import city_model, sentences, written
 from kernelfields import ChainCRF, KernelClassifier
 from kernelfields.page.files import LabelFile
 from kernelfields.page.journal import Journal, JournalError
-from kernelfields.page.labelling import Conflict, Labelling
+from kernelfields.page.session import Conflict, LabellingSession
 
 
 @pytest.fixture(scope="module")
@@ -23,12 +23,14 @@ def labelled(tmp_path, model=None, y=None, count=12):
     if not path.exists():
         path.write_text(written(X, y), encoding="utf-8")
     file = LabelFile.open(str(path))
-    return Labelling(file.words, file.read.y, model, words=file.words, file=file, journal=tmp_path / "new.journal")
+    return LabellingSession(
+        file.words, file.read.y, model, words=file.words, file=file, journal=tmp_path / "new.journal"
+    )
 
 
 def test_a_fixed_label_changes_the_rest_at_once(model):
     X, _ = sentences(12, seed=1)
-    session = Labelling(X, None, model, words=X)
+    session = LabellingSession(X, None, model, words=X)
     item = next(i for i, words in enumerate(X) if "York" in words)
     place = X[item].index("York")
     before = session.show(item)["positions"]
@@ -49,7 +51,7 @@ def test_a_fixed_label_changes_the_rest_at_once(model):
 
 def test_older_versions_are_refused_and_undoing_is_a_change(model):
     X, _ = sentences(4, seed=1)
-    session = Labelling(X, None, model, words=X)
+    session = LabellingSession(X, None, model, words=X)
     session.change(0, 0, [[0, ["O"]]])
     with pytest.raises(Conflict, match="item 0 was changed elsewhere: version 1, not 0"):
         session.change(0, 0, [[1, ["O"]]])
@@ -64,7 +66,7 @@ def test_older_versions_are_refused_and_undoing_is_a_change(model):
 
 def test_from_nothing_to_a_model(tmp_path):
     X, y = sentences(60, seed=2)
-    session = Labelling(X, None, None, words=X, classes=["B-city", "I-city", "O"])
+    session = LabellingSession(X, None, None, words=X, classes=["B-city", "I-city", "O"])
     assert session.show(0)["positions"][0] == {"label": None, "from": "nothing", "p": None, "top": []}
     with pytest.raises(ValueError, match="no model yet"):
         session.best(0)
@@ -92,7 +94,7 @@ def test_from_nothing_to_a_model(tmp_path):
 
 def test_a_refit_that_fails_leaves_the_model(model):
     X, _ = sentences(4, seed=1)
-    session = Labelling(X, None, model, words=X)
+    session = LabellingSession(X, None, model, words=X)
     session.change(0, 0, [[0, ["O"]]])
     session.refit(wait=True)
     assert session.status.startswith("the refit failed, the old model stays")
@@ -102,12 +104,12 @@ def test_a_refit_that_fails_leaves_the_model(model):
 def test_numbers_are_shown_as_columns():
     random = np.random.default_rng(0)
     X = [np.vstack([random.normal(size=(3, 2)), [[np.nan, 1.0]]]) for _ in range(3)]
-    session = Labelling(X, None, ChainCRF("linear"), columns=["left", "right"])
+    session = LabellingSession(X, None, ChainCRF("linear"), columns=["left", "right"])
     shown = session.show(0)
     assert len(shown["columns"]) == 2
     assert shown["columns"][0][3] is None
     assert "words" not in shown
-    long = Labelling([np.zeros((5000, 1))], None)
+    long = LabellingSession([np.zeros((5000, 1))], None)
     assert len(long.show(0, first=4000)["positions"]) == 400
     assert long.show(0, first=4000)["first"] == 4000
 
@@ -135,7 +137,7 @@ def test_tables_are_saved(tmp_path):
     path.write_text("day,speed,label\n1,0.5,\n1,0.7,rest\n2,0.1,?\n")
     path.write_text("day,speed,label\n1,0.5,?\n1,0.7,rest\n2,0.1,?\n")
     file = LabelFile.open(str(path), sequence="day")
-    session = Labelling(file.read.X, file.read.y, None, columns=file.columns, file=file)
+    session = LabellingSession(file.read.X, file.read.y, None, columns=file.columns, file=file)
     assert session.labels() == [[None, "rest"], [None]]
     session.change(1, 0, [[0, ["move"]]])
     session.save()
@@ -184,12 +186,12 @@ def test_other_files_and_damaged_journals_are_refused(tmp_path, model):
     lines.append(json.dumps({"item": 99, "version": 0, "changes": [[0, ["O"]]]}))
     damaged.write_text("\n".join(lines) + "\n")
     with pytest.raises(JournalError, match="names item 99"):
-        Labelling([["a"]], None, words=[["a"]], journal=damaged)
+        LabellingSession([["a"]], None, words=[["a"]], journal=damaged)
 
 
 def test_bad_input(model):
     X, _ = sentences(3, seed=1)
-    session = Labelling(X, None, model, words=X)
+    session = LabellingSession(X, None, model, words=X)
     for item in (-1, 3, "0", 1.5, True, None):
         with pytest.raises(ValueError, match="there are items 0 to 2"):
             session.show(item)
@@ -212,6 +214,6 @@ def test_bad_input(model):
     with pytest.raises(ValueError, match="come from no file"):
         session.save()
     with pytest.raises(TypeError, match="the page labels sequences"):
-        Labelling(X, None, KernelClassifier(), words=X)
+        LabellingSession(X, None, KernelClassifier(), words=X)
     with pytest.raises(ValueError, match="y holds labels of 1 items"):
-        Labelling(X, [["O"]], model, words=X)
+        LabellingSession(X, [["O"]], model, words=X)

@@ -1,4 +1,4 @@
-"""Labelling of items with a field beside: what is known, what the field fills in given that, what to do next.
+"""LabellingSession of items with a field beside: what is known, what the field fills in given that, what to do next.
 
 Labels that are known, given or fixed now, are evidence: the rest of an item is decoded given them, exactly, before any
 refit. Every change is an action of the journal; undoing is an action too. Items have versions, so that two pages on one
@@ -53,7 +53,7 @@ class Conflict(ValueError):
     """A change that was made from an older version of an item."""
 
 
-class Labelling:
+class LabellingSession:
     """Items, what is known of their labels, and a field that fills in the rest.
 
     Parameters
