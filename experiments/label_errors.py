@@ -27,7 +27,7 @@ from benchmarks.templates import chunking
 from experiments.result_pages import ResultPage
 from kernelfields import ChainCRF, TextFeatures, find_label_errors
 from kernelfields.evaluation.entities import Span, entity_spans
-from kernelfields.labelling.held_out import LabelledItems
+from kernelfields.selection.held_out import LabelledItems
 
 RESULTS = "label_errors.json"
 SHARE, N_SENTENCES, N_FOLDS = 0.03, 2000, 4

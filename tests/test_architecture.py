@@ -42,7 +42,7 @@ MAY_IMPORT = {
     "selection": _BELOW_ESTIMATORS | {"estimators"},
     "labelling": _BELOW_ESTIMATORS | {"estimators", "selection"},
     "compat": _BELOW_ESTIMATORS | {"estimators"},
-    "uncertainty": _BELOW_ESTIMATORS | {"estimators"},
+    "uncertainty": _BELOW_ESTIMATORS | {"estimators", "selection"},
     "storage": _BELOW_ESTIMATORS | {"estimators", "annotators", "uncertainty"},
     "serving": {"formats", "features", "kernels", "numerics"},
     "page": _BELOW_ESTIMATORS | {"estimators"},

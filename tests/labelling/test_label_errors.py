@@ -232,7 +232,7 @@ def test_constraints_hold_for_proposals():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"y": None}, "y must hold the labels to be checked, got None"),
+        ({"y": None}, "y must hold labels, got None"),
         ({"cv": 30}, "cv=30 folds of 12 sequences"),
         ({"cv": 1}, "cv=1 folds of 12 sequences"),
         ({"top": 0}, "top must be"),

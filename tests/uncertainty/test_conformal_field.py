@@ -272,6 +272,17 @@ def test_cross_calibration_uses_every_item(crf):
     assert ConformalField(ChainCRF(**LINEAR), cv=3, target="labellings").fit(X, y).n_items_ == {"all": 80}
 
 
+def test_cross_calibration_of_rare_labels_and_of_tables():
+    X, y = draw(40, 3)
+    y[7][0] = "B-rare"  # in one item alone: the field of the other folds has it all the same
+    sets = ConformalField(ChainCRF(**LINEAR), cv=4, groups="label", confidence_level=0.6, random_state=0)
+    with pytest.warns(UserWarning, match="'B-rare', and there are 1: sets hold everything"):
+        sets.fit(X, y)
+    assert sets.n_items_["B-rare"] == 1
+    table, _ = frames(30, 0)
+    assert ConformalField(FrameCRF(ChainCRF(**LINEAR)), cv=3).fit(table, None).n_items_ == {"all": 30}
+
+
 def test_a_frozen_field_stays_fitted_in_clones(crf):
     sets = clone(ConformalField(FrozenEstimator(crf))).conformalize(*draw(60, 1))
     assert sets.thresholds_ == ConformalField(crf).conformalize(*draw(60, 1)).thresholds_

@@ -18,7 +18,6 @@ from sklearn.base import BaseEstimator
 from kernelfields.estimators.questions import LabelQuestions, Seed, Tokens
 from kernelfields.fields.evidence import as_evidence, certain
 from kernelfields.fields.reading import SEQUENCES, plain_label, random_generator
-from kernelfields.labelling.held_out import HeldOut, LabelledItems, unframed
 from kernelfields.labelling.hypotheses import (
     BOUNDARY,
     POSITION,
@@ -32,6 +31,7 @@ from kernelfields.labelling.hypotheses import (
 )
 from kernelfields.numerics.parameters import check_count
 from kernelfields.reports.labelling import LabelError, LabelErrors
+from kernelfields.selection.held_out import HeldOut, LabelledItems, unframed
 
 # Items of fewer labels have no finding for all of them.
 _FEWEST_FOR_WHOLE = 3

@@ -41,10 +41,10 @@ from kernelfields.fields.reading import random_generator
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import refuse_approximate
 from kernelfields.kernels.kernel import Kernel
-from kernelfields.labelling.held_out import field_of
 from kernelfields.numerics.parameters import check_choice, check_count
 from kernelfields.objective.term import Term
 from kernelfields.reports.labelling import Candidate, LabellingOrder
+from kernelfields.selection.held_out import field_of
 
 #: Items among which a batch is spread, for each item of the batch.
 POOL = 5
@@ -162,7 +162,7 @@ def rank_for_labelling(
     check_count(n_best, "n_best", least=2)
     if batch is not None:
         check_count(batch, "batch", " or None")
-    asked, X = field_of(estimator, X)
+    asked, X, _ = field_of(estimator, X)
     settings, scored = _Settings(int(n_best), random_generator(random_state)), _Scored()
     term = _term_of(asked) if spread and batch is not None else None
     for answers in asked._answers(X, known=known):

@@ -31,14 +31,12 @@ import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.estimators.questions import LabelQuestions
 from kernelfields.evaluation.entities import span_rules
 from kernelfields.evaluation.model_evaluation import asked_field
-from kernelfields.features.folds import assign_folds
-from kernelfields.fields.reading import plain_label, random_generator
+from kernelfields.fields.reading import SEQUENCES, plain_label, random_generator
 from kernelfields.formats.model_file import Document
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import refuse_approximate
@@ -56,6 +54,7 @@ from kernelfields.numerics.parameters import (
     parameter,
 )
 from kernelfields.reports.tables import Result
+from kernelfields.selection.held_out import LabelledItems, unframed
 from kernelfields.uncertainty.conformal import (
     event_threshold,
     least_items,
@@ -71,6 +70,7 @@ from kernelfields.uncertainty.events import (
     Events,
     answering,
     doubts_of,
+    events_of,
     find_events,
     joined,
     kind_names,
@@ -199,26 +199,23 @@ class ConformalField(StoredEstimator):
         self._check()
         if self.cv is not None and settings:
             raise ValueError(f"cv cannot cut {', '.join(settings)} between folds: leave them out, or use cv=None")
-        if self.cv is not None and not isinstance(X, np.ndarray | list | tuple):
-            raise ValueError(f"cv cuts lists of items and arrays with a row for each, got {type(X).__name__}")
         self.estimator_, self._seen = clone(self.estimator).fit(X, y, **settings), frozenset(_digests(X))
         for name in ("thresholds_", "n_items_"):
             self.__dict__.pop(name, None)
         if self.cv is None:
             return self
-        seed = int(random_generator(self.random_state).integers(2**31))
-        folds = assign_folds(len(X), 5 if isinstance(self.cv, str) else self.cv, groups, random_state=seed)
-        names, parts, order = self._names(_safe_indexing(X, [0])), [], []
-        for fold in range(int(folds.max()) + 1):
-            train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
-            other = clone(self.estimator).fit(_safe_indexing(X, train), _safe_indexing(y, train))
-            try:
-                events, own = self._events(other, _safe_indexing(X, test), _safe_indexing(y, test))
-            except ValueError as error:
-                raise ValueError(f"fold {fold} of cv cannot be judged by a field of the others: {error}") from error
-            kinds = np.array([names.index(name) for name in own])[events.kinds] if own else events.kinds
-            parts.append(events._replace(kinds=kinds))
-            order += test.tolist()
+        estimator, X, y = unframed(self.estimator, X, y)
+        items = LabelledItems(X, y)
+        nouns, random = getattr(estimator, "_nouns", SEQUENCES), random_generator(self.random_state)
+        folds = list(items.folds(5 if isinstance(self.cv, str) else self.cv, groups, nouns, random))
+        names, parts, order = list[Any](), [], list[int]()
+        for numbers, field, answers in items.held_out(estimator, folds):
+            events = events_of(field, answers, self.target, self.scheme, self.groups == "label")
+            if events is not None:
+                parts.append(events)
+                order += numbers.tolist()
+                # Fields of all folds have all labels.
+                names = kind_names(field, self.target, self.scheme)
         return self._calibrate(joined(parts), names, None if groups is None else [groups[item] for item in order])
 
     def conformalize(self, X: Any, y: Any, *, groups: Sequence | None = None) -> Self:
@@ -272,10 +269,6 @@ class ConformalField(StoredEstimator):
 
     def _events(self, model: object, X: Any, y: Any) -> tuple[Events, list]:
         return find_events(model, X, y, self.target, self.scheme, self.groups == "label")
-
-    def _names(self, X: Any) -> list:
-        """Return the names of the kinds of events of the fitted estimator."""
-        return kind_names(answering(self.estimator_, X)[0], self.target, self.scheme)
 
     def _calibrate(self, events: Events, names: list, given: Sequence | None) -> Self:
         risk, n_items = 1.0 - self.confidence_level, len(events.lengths)

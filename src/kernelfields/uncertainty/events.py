@@ -19,13 +19,13 @@ import numpy as np
 from kernelfields.estimators.questions import LabelQuestions
 from kernelfields.estimators.span_questions import SpanQuestions
 from kernelfields.evaluation.entities import span_rules
-from kernelfields.evaluation.model_evaluation import asked_field
 from kernelfields.fields.evidence import certain
 from kernelfields.fields.reading import plain_label
 from kernelfields.fields.spans import SpanRules, spans_of
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import refuse_approximate
 from kernelfields.inference.spans import likely_spans, span_probabilities
+from kernelfields.selection.held_out import field_of
 
 POSITIONS, LABELLINGS, ENTITIES, TRUE_ENTITIES = "positions", "labellings", "entities", "true_entities"
 #: Spans that are less probable are never listed.
@@ -73,9 +73,7 @@ def joined(parts: Sequence[Events]) -> Events:
 
 def answering(model: object, X: Any, y: Any = None) -> tuple[LabelQuestions, Iterator[Answers]]:
     """Return the field of a model, and its answers for batches of data; TypeError for what labels nothing."""
-    field, X, y = asked_field(model, X, y, labelled=y is not None)
-    if not isinstance(field, LabelQuestions):
-        raise TypeError(f"prediction sets are those of an estimator of labels, got {type(field).__name__}")
+    field, X, y = field_of(model, X, y)
     return field, field._answers(X, y)
 
 
@@ -93,19 +91,23 @@ def find_events(model: object, X: Any, y: Any, target: str, scheme: str | None, 
     if y is None:
         raise ValueError("y is None: calibration needs labels")
     field, batches = answering(model, X, y)
-    names, parts = kind_names(field, target, scheme), []
-    for batch in batches:
-        if not batch.data.n_positions:
-            continue
-        if target == POSITIONS:
-            parts.append(_positions(batch))
-        elif target == LABELLINGS:
-            parts.append(_labellings(batch))
-        else:
-            parts.append(_spans(batch, span_rules(field.classes_, scheme)[0], target, by_kind))
+    found = (events_of(field, batch, target, scheme, by_kind) for batch in batches)
+    parts = [part for part in found if part is not None]
     if not parts:
         raise ValueError("there are no calibration items with positions")
-    return joined(parts), names
+    return joined(parts), kind_names(field, target, scheme)
+
+
+def events_of(field: LabelQuestions, answers: Answers, target: str, scheme: str | None, by_kind: bool) -> Events | None:
+    """Return the events of a batch of labelled items; None where they have no positions."""
+    if not answers.data.n_positions:
+        return None
+    if target == POSITIONS:
+        return _positions(answers)
+    if target == LABELLINGS:
+        return _labellings(answers)
+    kind_names(field, target, scheme)  # refuses what has no spans
+    return _spans(answers, span_rules(field.classes_, scheme)[0], target, by_kind)
 
 
 def doubts_of(answers: Answers) -> np.ndarray:

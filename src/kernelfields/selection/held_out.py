@@ -38,15 +38,15 @@ class HeldOut(NamedTuple):
     answers: Answers
 
 
-def field_of(model: object, X: object) -> tuple[LabelQuestions, Any]:
-    """Return the fitted field inside a model, and X as it takes it."""
-    field, inputs, _ = asked_field(model, X, None, labelled=False)
+def field_of(model: object, X: object, y: object = None) -> tuple[LabelQuestions, Any, Any]:
+    """Return the fitted field inside a model, and X and y as it takes them."""
+    field, inputs, labels = asked_field(model, X, y, labelled=y is not None)
     if not isinstance(field, LabelQuestions):
         raise TypeError(
             f"estimator must be one of labels of sequences, segments, graphs, instances or samples, or end in one, got "
             f"{type(model).__name__}"
         )
-    return field, inputs
+    return field, inputs, labels
 
 
 def unframed(estimator: BaseEstimator, X: Any, y: Any) -> tuple[Any, Any, Any]:
@@ -74,7 +74,7 @@ class LabelledItems:
     def __init__(self, X: Any, y: Any):
         self.n_items = n_items_of(X)
         if y is None or isinstance(y, SoftTargets):
-            raise ValueError("y must hold the labels to be checked, got " + ("None" if y is None else "SoftTargets"))
+            raise ValueError("y must hold labels, got " + ("None" if y is None else "SoftTargets"))
         if isinstance(y, Mapping) or any(isinstance(own, Mapping) and any(map(is_sequence, own.values())) for own in y):
             raise TypeError(
                 "y holds labels of several annotators: AnnotatedCRF finds how reliable each is; pass one label for "
@@ -88,14 +88,14 @@ class LabelledItems:
         self.single = not self.table and not any(map(is_sequence, listed_y))
         if not self.single and any(own is None for own in listed_y):
             place = next(number for number, own in enumerate(listed_y) if own is None)
-            raise ValueError(f"item {place} has no labels: leave out items without any, there is nothing to check")
+            raise ValueError(f"item {place} has no labels: leave out items without any")
         self.X, self.y = X, y
         self.classes: np.ndarray = np.zeros(0)
         self.labels: list[np.ndarray] = [np.zeros(0, dtype=np.int64)] * self.n_items
         if not self.table:
             lengths = np.ones(self.n_items, dtype=np.int64) if self.single else np.array([len(own) for own in listed_y])
             if not lengths.sum():
-                raise ValueError("y has no labels: there is nothing to check")
+                raise ValueError("y has no labels")
             codes, evidence, self.classes = read_labels(listed_y, None, lengths, SAMPLES if self.single else SEQUENCES)
             known = (
                 np.ones(len(codes), dtype=bool)
@@ -121,7 +121,7 @@ class LabelledItems:
             train = np.setdiff1d(np.arange(self.n_items), test)
             model = self._with_all_classes(clone(estimator), train, number)
             model.fit(taken(self.X, train), taken(self.y, train))
-            field, inputs = field_of(model, taken(self.X, test))
+            field, inputs, _ = field_of(model, taken(self.X, test))
             if isinstance(field, FieldClustering):
                 raise TypeError("FieldClustering has no labels that could be wrong: pass an estimator of labels")
             begin = 0
