@@ -90,7 +90,7 @@ def test_tables_searches_and_other_faces_answer_alike(crf):
 
 def test_bad_input(crf):
     X, _ = sentences(1)
-    with pytest.raises(ValueError, match="least must be a probability above 0"):
+    with pytest.raises(ValueError, match="least must be above 0 and at most 1"):
         crf.predict_entities(X, least=0.0)
     with pytest.raises(ValueError, match="unknown scheme"):
         crf.predict_entities(X, scheme="bix")

@@ -45,9 +45,10 @@ def label(
 
     from kernelfields.cli.models import load_model
     from kernelfields.page.files import LabelFile
-    from kernelfields.page.server import Server
+    from kernelfields.page.server import Server, check_installed
     from kernelfields.page.session import LabellingSession
 
+    check_installed()  # before a journal is begun
     trained = None if model is None else load_model(model, n_jobs)
     options = {} if sequence_column is None else {"sequence": sequence_column}
     if trained is not None:

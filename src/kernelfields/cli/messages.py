@@ -153,7 +153,7 @@ def explains_errors(function: Command) -> Command:
             function(*arguments, **options)
         except BrokenPipeError:
             raise  # the reader of the output has closed it: no message
-        except (ValueError, OSError, MemoryError) as error:
+        except (ValueError, OSError, MemoryError, ImportError) as error:  # an extra may be missing
             if options.get("verbose") and not options.get("quiet"):
                 typer.echo(traceback.format_exc(), err=True, nl=False)
             typer.echo(f"error: {_message(error)}", err=True)

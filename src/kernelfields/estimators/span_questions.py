@@ -64,7 +64,7 @@ class SpanQuestions(LabelQuestions[Chains]):
         """
         check_is_fitted(self)
         if not is_real(least) or not 0.0 < least <= 1.0:
-            raise ValueError(f"least must be a probability above 0, got {least!r}")
+            raise ValueError(f"least must be above 0 and at most 1, got {least!r}")
         rules, types = span_rules(self.classes_, scheme)
         found: list[list[Entity]] = []
         for answers in self._answers(X, known=known):

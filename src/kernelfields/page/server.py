@@ -7,7 +7,7 @@ names this machine and port: a page of another origin has neither, nor can it se
 Nothing that the page sends is used as a path. Answers may not be framed, load nothing from elsewhere and run the page's
 own script alone.
 
-Fails: OSError in words where the port is taken; ModuleNotFoundError naming the extra.
+Fails: OSError in words where the port is taken; ImportError naming the extra.
 """
 
 from __future__ import annotations
@@ -59,15 +59,22 @@ class Refused(Exception):
         self.status = status
 
 
-def make_app(labelling: LabellingSession, token: str, port: int) -> Starlette:
-    """Return the application; ModuleNotFoundError naming the extra where Starlette is missing."""
+def check_installed() -> None:
+    """Raise ImportError naming the extra where what serves the page is missing."""
     try:
-        from starlette.applications import Starlette
-        from starlette.concurrency import run_in_threadpool
-        from starlette.responses import JSONResponse, Response
-        from starlette.routing import Route
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("the page needs Starlette and uvicorn: pip install 'kernelfields[page]'") from error
+        import starlette  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise ImportError("the page needs Starlette and uvicorn: pip install 'kernelfields[page]'") from error
+
+
+def make_app(labelling: LabellingSession, token: str, port: int) -> Starlette:
+    """Return the application."""
+    check_installed()
+    from starlette.applications import Starlette
+    from starlette.concurrency import run_in_threadpool
+    from starlette.responses import JSONResponse, Response
+    from starlette.routing import Route
 
     hosts = {f"{name}:{port}" for name in (HOST, "localhost")}
 
@@ -210,6 +217,7 @@ def serve(
     """
     if X is None or not len(X):
         raise ValueError("X holds no items to label")
+    check_installed()
     server = Server(LabellingSession(X, y, estimator, **settings), port).start()
     if browser:
         webbrowser.open(server.address)

@@ -1,0 +1,28 @@
+"""``kernelfields label`` before its page is open: what is wrong is one line, and nothing is left behind."""
+
+import sys
+
+import pytest
+from command_files import run
+
+
+def refused(*arguments):
+    *_, last = run(*arguments, code=2).stderr.splitlines()
+    assert last.startswith("error: ")
+    return last
+
+
+def test_what_is_wrong_is_one_line(tmp_path, monkeypatch):
+    assert "No such file" in refused("label", tmp_path / "nothing.conll", "--no-browser")
+    (tmp_path / "words.conll").write_text("we\nsaw\n")
+    assert "does not exist" in refused("label", tmp_path / "words.conll", "--model", tmp_path / "none", "--no-browser")
+    monkeypatch.setitem(sys.modules, "starlette", None)
+    assert "pip install 'kernelfields[page]'" in refused("label", tmp_path / "words.conll", "--no-browser")
+    assert [each.name for each in tmp_path.iterdir()] == ["words.conll"]
+
+
+def test_a_file_that_changed_under_its_journal_is_one_line(tmp_path):
+    pytest.importorskip("starlette", reason="the extra page is not installed")
+    (tmp_path / "words.conll").write_text("we\nsaw\n")
+    (tmp_path / "words.conll.journal").write_text('{"journal": 1, "of": "another"}\n')
+    assert "move words.conll.journal away" in refused("label", tmp_path / "words.conll", "--no-browser")
