@@ -12,10 +12,16 @@ def refused(*arguments):
     return last
 
 
-def test_what_is_wrong_is_one_line(tmp_path, monkeypatch):
+def test_a_file_or_a_model_that_is_not_there_is_one_line(tmp_path):
+    pytest.importorskip("starlette", reason="the extra page is not installed")
     assert "No such file" in refused("label", tmp_path / "nothing.conll", "--no-browser")
     (tmp_path / "words.conll").write_text("we\nsaw\n")
     assert "does not exist" in refused("label", tmp_path / "words.conll", "--model", tmp_path / "none", "--no-browser")
+    assert [each.name for each in tmp_path.iterdir()] == ["words.conll"]
+
+
+def test_a_missing_extra_is_one_line(tmp_path, monkeypatch):
+    (tmp_path / "words.conll").write_text("we\nsaw\n")
     monkeypatch.setitem(sys.modules, "starlette", None)
     assert "pip install 'kernelfields[page]'" in refused("label", tmp_path / "words.conll", "--no-browser")
     assert [each.name for each in tmp_path.iterdir()] == ["words.conll"]
