@@ -1,12 +1,15 @@
 """Outputs of an encoder tuned on training sentences, for words it was not tuned on: what other experiments read.
 
     python -m experiments.tuned_encoder prominence --model FOLDER --out FOLDER [--device cuda] [--explore]
+    python -m experiments.tuned_encoder preliminary --model FOLDER --out ANOTHER; ... prominence --model ANOTHER ...
     python -m experiments.tuned_encoder chunking --model FOLDER --out FOLDER
 
 *chunking* is ``TunedEncoder`` of kernelfields.features: folds of sentences, outputs are logits of the chunk tags.
 *prominence*: folds of speakers; outputs are logits of three labels, and beside them the logarithm of the real-valued
 prominence and the strength of a boundary, tuned together. Words of the test part get the mean of all folds' outputs;
-its labels are not read. --explore compares settings on a quarter of the training part by its log-likelihood, and the
+its labels are not read. *preliminary* writes an encoder tuned on the 33,047 sentences of preliminary/train, whose
+speakers are in neither part of the release and whose labels were made in another way: a start for *prominence*.
+--explore compares settings on a quarter of the training part by its log-likelihood, and the
 best is used for what is written then.
 """
 
@@ -66,10 +69,19 @@ class Task:
 
 def prominence(part: str) -> Task:
     """Return the sentences of helsinki-prosody/release; speakers are groups."""
-    place = ("helsinki-prosody", "release", f"{part}.tsv.gz")
+    return _prosody("release", part, lambda row: [math.log(number(row[3]) + 0.2), number(row[4])])
+
+
+def preliminary(part: str) -> Task:
+    """Return the sentences of helsinki-prosody/preliminary, which have no real-valued prominence."""
+    return _prosody("preliminary", part, lambda row: [number(row[2])])
+
+
+def _prosody(version: str, part: str, targets: Callable[[list[str]], list[float]]) -> Task:
+    place = ("helsinki-prosody", version, f"{part}.tsv.gz")
     rows, names = token_columns(*place), sequence_identifiers(*place)
     labels = [np.array([-1 if row[1] == "NA" else int(row[1]) for row in sentence]) for sentence in rows]
-    values = [[math.log(number(row[3]) + 0.2), number(row[4])] for sentence in rows for row in sentence]
+    values = [targets(row) for sentence in rows for row in sentence]
     groups = [name.partition("_")[0] for name in names]
     words = [[row[0] for row in sentence] for sentence in rows]
     return Task(words, groups, labels, np.array(values, dtype=np.float32), 3)
@@ -90,15 +102,26 @@ def chunking(part: str) -> Task:
     return Task(words, [str(i) for i in range(len(rows))], labels, values, len(known))
 
 
-TASKS = {"prominence": (prominence, "dev"), "chunking": (chunking, "train")}
+TASKS = {"preliminary": (preliminary, "train"), "prominence": (prominence, "dev"), "chunking": (chunking, "train")}
+
+
+def tuned_encoder(folder: Path, task: Task, settings: TuningSettings, device: str | None) -> tuple[Encoder, Head]:
+    """Return an encoder tuned on a task, with the layer on top of it."""
+    encoder = Encoder.from_folder(folder, device=device)
+    known = np.concatenate(task.labels) >= 0
+    n_outputs = task.n_labels + task.values.shape[1]
+    begin = time.perf_counter()
+
+    def report(step: int, n_steps: int, value: float) -> None:
+        if step % 100 == 0:
+            print(f"step {step} of {n_steps}, loss {value:.3f}, {time.perf_counter() - begin:.0f} s", flush=True)
+
+    return encoder, tune(encoder, task.words, known, n_outputs, task.loss(encoder.device), settings, report=report)
 
 
 def tuned(folder: Path, task: Task, settings: TuningSettings, device: str | None) -> Callable[[Sequence], list]:
     """Return the function from sentences to outputs of an encoder tuned on a task."""
-    encoder = Encoder.from_folder(folder, device=device)
-    known = np.concatenate(task.labels) >= 0
-    n_outputs = task.n_labels + task.values.shape[1]
-    head: Head = tune(encoder, task.words, known, n_outputs, task.loss(encoder.device), settings)
+    encoder, head = tuned_encoder(folder, task, settings, device)
     return lambda words: outputs_of(encoder, head, words)
 
 
@@ -146,12 +169,18 @@ def explore(folder: Path, task: Task, device: str | None, seconds: float) -> Tun
 def written(name: str, folder: Path, settings: TuningSettings, device: str | None, out: Path) -> None:
     """Write outputs for training words by encoders of other folds, and for test words by the mean of all."""
     read, training = TASKS[name]
-    task, test = read(training), read("test")
+    task = read(training)
+    if name == "preliminary":
+        encoder, _ = tuned_encoder(folder, task, settings, device)
+        encoder.model.save_pretrained(out)
+        encoder.tokenizer.save_pretrained(out)
+        return
+    test = read("test")
     if name == "chunking":
-        encoder = TunedEncoder(folder, cv=N_FOLDS, device=device, **asdict(settings))
-        made = encoder.fit_transform(task.words, [labels.tolist() for labels in task.labels])
-        print("accuracy of the folds", np.round(100 * encoder.fold_accuracy_, 2), flush=True)
-        new = encoder.transform(test.words)
+        transformer = TunedEncoder(folder, cv=N_FOLDS, device=device, **asdict(settings))
+        made = transformer.fit_transform(task.words, [labels.tolist() for labels in task.labels])
+        print("accuracy of the folds", np.round(100 * transformer.fold_accuracy_, 2), flush=True)
+        new = transformer.transform(test.words)
     else:
         made, each = [np.empty(0)] * len(task.words), []
         splitter = GroupKFold(N_FOLDS, shuffle=True, random_state=0)
