@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from sentences import city_model, sentences, written
 
+from kernelfields import GraphCRF, KernelClassifier
 from kernelfields.page.files import LabelFile
 from kernelfields.page.session import LabellingSession
 
@@ -193,6 +194,53 @@ def test_a_thousand_labels_are_searched_as_one_types(browser, served):
     page.keyboard.type("label777")
     press(page, "Enter")
     assert session.labels()[0][0] == "label777"
+    page.close()
+
+
+def test_nodes_of_graphs_and_sets_of_labels_in_a_table(browser, served):
+    random = np.random.default_rng(0)
+    X = [(random.normal(size=(4, 2)), [[0, 1], [1, 2], [2, 3]]) for _ in range(3)]
+    y = [np.where(nodes[:, 0] > 0, "warm", "cold").tolist() for nodes, _ in X]
+    model = GraphCRF("linear", prior_variance=1.0).fit(X, y)
+    session = LabellingSession(X, None, model, words=[["north", "east", "south", "west"]] * 3)
+    page = opened(browser, served(session))
+    assert page.locator("#tokens.table .token").count() == 4
+    assert page.inner_text(".token .word >> nth=1") == "east"
+    assert page.inner_text(".token .cell >> nth=0") == "east"  # beside north
+    press(page, "ArrowDown", "2")
+    assert session.labels()[0][1] is not None
+    press(page, "Shift+1", "Shift+2")
+    assert session.labels()[0][2] == {"warm", "cold"}
+    assert "|" in shown(page)[2]
+    press(page, "Shift+1", "Shift+1")  # the one that is left is the likeliest
+    assert session.labels()[0][2] is None
+    assert page.problems == []
+    page.close()
+
+
+def test_single_inputs_go_to_the_next_and_suspicious_ones_come_first(browser, served):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(60, 2))
+    y = np.where(X[:, 0] > 0, "plus", "minus").tolist()
+    wrong = int(np.argmax(X[:, 0]))
+    y[wrong] = "minus"
+    session = LabellingSession(
+        X, y, KernelClassifier("linear", prior_variance=10.0), words=[f"<b>{i}" for i in range(60)]
+    )
+    page = opened(browser, served(session))
+    assert page.inner_text("#text") == "<b>0"
+    page.select_option("#order", "suspicious")
+    ready(page)
+    assert page.inner_text("#queue li >> nth=0").startswith(f"item {wrong + 1}")
+    page.click("#queue li >> nth=0")
+    ready(page)
+    assert page.locator(".token.suspect").count() == 1
+    assert "perhaps plus" in page.get_attribute(".token", "title")
+    press(page, "/")
+    page.keyboard.type("plus")
+    press(page, "Enter")
+    assert session.labels()[wrong] == "plus"
+    assert page.inner_text("#where") != f"item {wrong + 1} of 60"
     page.close()
 
 

@@ -900,7 +900,6 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
         return data
 
     def _predicted_numbers(self, answers: Answers, decode: str | None = None) -> np.ndarray:
-        """Return the numbers of the labels that :meth:`predict` gives, (N,)."""
         return answers.best_labels() if self._asked_jointly(decode) else answers.likeliest_labels()
 
     def _step_words(self, group: str, nodes: list[int], place: int, compared: Compared) -> str:

@@ -64,6 +64,10 @@ class LabelQuestions(ABC, Generic[Data]):
     def _travelling(self) -> Self:
         """Return a copy without what cannot leave this process; one thread of a worker is its share."""
 
+    def _predicted_numbers(self, answers: Answers, decode: str | None = None) -> np.ndarray:
+        """Return the numbers of the labels that :meth:`predict` gives, (N,)."""
+        return answers.likeliest_labels()
+
     def _label_names(self) -> np.ndarray:
         """Return what the columns of marginals stand for, (L,)."""
         return self.classes_

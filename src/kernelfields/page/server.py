@@ -152,6 +152,7 @@ def make_app(labelling: LabellingSession, token: str, port: int) -> Starlette:
         "explain": lambda body: labelling.explain(body.get("item"), body.get("position")),
         "queue": lambda body: labelling.queue(str(body.get("order", "given")), number(body, "item", 0)),
         "refit": lambda body: {"status": labelling.refit()},
+        "check": lambda body: {"status": labelling.check()},
         "save": lambda body: {"status": labelling.save()},
     }
     routes = [Route("/", front)]
@@ -208,14 +209,14 @@ def serve(
 
     Parameters
     ----------
-    estimator : an estimator of sequences, fitted or not, or a pipeline; None for a ChainCRF with defaults
-    X, y : items, and what is known of their labels
+    estimator : an estimator of labels, fitted or not, or a pipeline; None for a ChainCRF with defaults
+    X, y : sequences, graphs, instances or single inputs, and what is known of their labels
     port : the port; 0 for one that is free
     browser : whether the browser is opened
 
     ``server.labelling.labels()`` are the labels, ``server.labelling.model`` the model, ``server.stop()`` ends it.
     """
-    if X is None or not len(X):
+    if X is None or not (X.shape[0] if hasattr(X, "shape") else len(X)):
         raise ValueError("X holds no items to label")
     check_installed()
     server = Server(LabellingSession(X, y, estimator, **settings), port).start()

@@ -15,7 +15,7 @@ from __future__ import annotations
 import copy
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,30 +23,29 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.estimators import ChainCRF
+from kernelfields.estimators import ChainCRF, MultiLabelCRF
 from kernelfields.estimators.questions import LabelQuestions
-from kernelfields.estimators.span_questions import SpanQuestions
 from kernelfields.evaluation.entities import find_entities
 from kernelfields.evaluation.model_evaluation import FittedModel, opened
 from kernelfields.features.text import TextFeatures
-from kernelfields.fields.evidence import is_partial, single_labels
 from kernelfields.fields.reading import plain_label
 from kernelfields.inference.answers import Answers
+from kernelfields.labelling.label_errors import find_label_errors
 from kernelfields.models.partial import PartialLabels
 from kernelfields.page.files import LabelFile
+from kernelfields.page.items import Known, finite, items_of
 from kernelfields.page.journal import Action, Journal, JournalError
 
-#: Labels of which one is right at a position; None where nothing is known.
-Known = frozenset | None
 ORDERS = ("doubtful", "suspicious", "random", "given")
 # The most positions of an answer, the likeliest labels of each, and the labellings to pick from.
 _WINDOW, _SHOWN, _BEST = 400, 9, 5
 #: Share and most items of the sample that judges refits.
 _ASIDE, _MOST_ASIDE = 0.1, 100
 _ITEMS_AT_ONCE = 256
+# Folds of a check for label errors.
+_FOLDS = 5
 
 
 class Conflict(ValueError):
@@ -58,11 +57,11 @@ class LabellingSession:
 
     Parameters
     ----------
-    X : items, as the estimator takes them
+    X : sequences, graphs, instances or single inputs, as the estimator takes them
     y : what is known of their labels, None for nothing: labels, None, sets of which one is right
-    estimator : an estimator of sequences, fitted or not, or a pipeline; None for a ChainCRF with defaults
+    estimator : an estimator of labels, fitted or not, or a pipeline; None for a ChainCRF with defaults
     classes : the labels there are; None for those of the estimator and of y
-    words : what to show of each position; None to draw the columns of X
+    words : what to show of each position, of instances and single inputs a text for each; None for the columns of X
     columns : names of columns
     file : the file the items come from, which is written when they are saved
     journal : where actions are kept; None for no journal
@@ -81,13 +80,14 @@ class LabellingSession:
         journal: str | Path | None = None,
         random_state: int = 0,
     ):
-        self.X, self.words, self.columns, self.file = X, words, columns, file
-        self.lengths = [len(own) if words is not None else np.shape(own)[0] for own in (X if words is None else words)]
+        self.file = file
+        self.items = items_of(None if estimator is None else _inner(estimator), X, y, words, columns)
+        self.lengths = self.items.lengths
         self.model = _fitted_or_none(estimator)
         self._unfitted = estimator if estimator is not None else _usual(words is not None)
-        self.given = _known_labels(y, self.lengths)
+        self.given = self.items.entries(y)
         named = {label for own in self.given for entry in own if entry is not None for label in entry}
-        of_model = [] if self.model is None else np.asarray(opened_classes(self.model)).tolist()
+        of_model = [] if self.model is None else _classes_of(self.model)
         self.classes = _labels(list(classes or []), of_model, named)
         self.known: list[list[Known]] = [list(own) for own in self.given]
         #: How many labels of each item are not known, (S,).
@@ -101,9 +101,11 @@ class LabellingSession:
         n_aside = min(_MOST_ASIDE, int(_ASIDE * len(self.lengths)))
         self.aside = frozenset(self.order[:n_aside].tolist())
         self._doubts: np.ndarray | None = None
+        #: Of items that were checked: the version then, their score, and labels that would fit by position.
+        self._suspects: dict[int, tuple[int, float, dict[int, Any]]] = {}
         self.curve: list[dict[str, float | None]] = []
         self.status = ""
-        self._refitting: threading.Thread | None = None
+        self._working: threading.Thread | None = None
         self.journal = Journal(None if journal is None else Path(journal), b"" if file is None else file.content)
         for action in self.journal.actions:
             self._replay(action)
@@ -187,9 +189,9 @@ class LabellingSession:
             self._done.clear()
             return f"wrote {self.file.path.name}"
 
-    def labels(self) -> list[list]:
-        """Return what is known of all labels: labels, None, and sets of which one is right."""
-        return [[_entry(own) for own in item] for item in self.known]
+    def labels(self) -> Any:
+        """Return what is known of all labels as a y: labels, None, and sets of which one is right."""
+        return self.items.labels(self.known)
 
     # ---- answers
 
@@ -199,13 +201,12 @@ class LabellingSession:
         return item
 
     def _opened(self, item: int) -> tuple[Any, Any]:
-        return opened(self.model, _safe_indexing(self.X, [item]))
+        return opened(self.model, self.items.part([item]))
 
-    def _evidence(self, field: LabelQuestions, item: int) -> list[list]:
+    def _evidence(self, field: LabelQuestions, item: int) -> Any:
         """Return what is known of an item as the field takes it; labels that it has not seen are left open."""
-        seen = set(np.asarray(field.classes_).tolist())
-        kept = [None if own is None else own & seen for own in self.known[item]]
-        return [[_entry(own) if own else None for own in kept]]
+        seen = set(field._label_names().tolist())
+        return self.items.labels([[None if own is None else own & seen or None for own in self.known[item]]])
 
     def _decoded(self, item: int) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
         """Return classes, labels (T,) and marginals (T, L) of an item given what is known; None without a model."""
@@ -234,6 +235,8 @@ class LabellingSession:
             rows = slice(begin, min(begin + _WINDOW, length))
             found = self._decoded(number)
             positions = []
+            version, _, suspects = self._suspects.get(number, (None, 0.0, {}))
+            suspects = suspects if version == self.versions[number] else {}
             order = None if found is None else np.argsort(-found[2][rows], axis=1)[:, :_SHOWN]
             names = None if found is None else [plain_label(label) for label in found[0]]
             for place, position in enumerate(range(rows.start, rows.stop)):
@@ -247,16 +250,13 @@ class LabellingSession:
                 if known is not None:
                     if len(known) == 1:
                         entry |= {"label": next(iter(known)), "p": None}
-                    entry |= {"from": "given" if known == given else "fixed", "set": sorted(map(str, known))}
+                    entry |= {"from": "given" if known == given else "fixed", "set": sorted(known, key=str)}
+                    if position in suspects:
+                        entry["suspect"] = suspects[position]
                 positions.append(entry)
             shown: dict[str, Any] = {"item": number, "version": self.versions[number], "length": length}
             shown |= {"first": rows.start, "positions": positions, "aside": number in self.aside}
-            if self.words is not None:
-                shown["words"] = [str(word) for word in self.words[number][rows]]
-            else:
-                values = np.asarray(self.X[number], dtype=np.float64)[rows]
-                shown["columns"] = [[_finite(value) for value in column] for column in values.T.tolist()]
-            return shown
+            return shown | self.items.show(number, rows)
 
     def best(self, item: object) -> list[dict[str, Any]]:
         """Return the best labellings of an item given what is known, with their probabilities."""
@@ -266,7 +266,7 @@ class LabellingSession:
                 raise ValueError("there is no model yet: label a few items and refit")
             field, x = self._opened(number)
             ranked = field.predict_nbest(x, _BEST, known=self._evidence(field, number))[0]
-            return [{"labels": np.asarray(own).tolist(), "p": round(float(np.exp(log)), 4)} for own, log in ranked]
+            return [{"labels": np.atleast_1d(own).tolist(), "p": round(float(np.exp(log)), 4)} for own, log in ranked]
 
     def explain(self, item: object, position: object) -> dict[str, Any]:
         """Return what moved the label of a position: features or training inputs, and their contributions."""
@@ -297,33 +297,26 @@ class LabellingSession:
                 first = max(0, min(self._item(item) - limit // 4, len(numbers) - limit))
                 listed = numbers[first : first + limit]
             else:
-                last = left[numbers] == 0 if order != "suspicious" else left[numbers] > 0
-                listed = numbers[np.argsort(last, kind="stable")][:limit]
+                last = left[numbers] == 0
+                listed = (numbers if order == "suspicious" else numbers[np.argsort(last, kind="stable")])[:limit]
             return [
-                {"item": each, "left": int(left[each]), "length": self.lengths[each], "score": _finite(scores[each])}
+                {"item": each, "left": int(left[each]), "length": self.lengths[each], "score": finite(scores[each])}
                 for each in listed.tolist()
             ]
 
     def _scores(self, order: str) -> np.ndarray:
-        """Return how doubtful, or suspicious, items are per position; zeros without a model."""
-        if self.model is None:
-            return np.zeros(len(self.lengths))
-        lengths = np.maximum(self.lengths, 1)
+        """Return how doubtful, per position, or suspicious items are; doubts are zero without a model."""
         if order == "doubtful":
+            if self.model is None:
+                return np.zeros(len(self.lengths))
             if self._doubts is None:
-                field, X = opened(self.model, self.X)
-                self._doubts = np.asarray(field.entropy(X)) / lengths
+                field, X = opened(self.model, self.items.X)
+                self._doubts = np.asarray(field.entropy(X)) / np.maximum(self.lengths, 1)
             return self._doubts
         scores = np.full(len(self.lengths), -np.inf)
-        whole = [i for i, own in enumerate(self.known) if own and all(e is not None and len(e) == 1 for e in own)]
-        if whole:
-            field, X = opened(self.model, _safe_indexing(self.X, whole))
-            y = [[next(iter(entry)) for entry in self.known[i] if entry is not None] for i in whole]
-            seen = set(np.asarray(field.classes_).tolist())
-            kept = [place for place, own in enumerate(y) if seen.issuperset(own)]
-            logs = field.log_likelihood(_safe_indexing(X, kept), [y[k] for k in kept], per_item=True)
-            chosen = np.array([whole[place] for place in kept], dtype=np.int64)
-            scores[chosen] = -np.asarray(logs) / lengths[chosen]
+        for item, (version, score, _) in self._suspects.items():
+            if version == self.versions[item]:  # what was changed since has been looked at
+                scores[item] = score
         return scores
 
     def state(self) -> dict[str, Any]:
@@ -337,84 +330,128 @@ class LabellingSession:
                 "known": int(sum(self.lengths) - self.left.sum()),
                 "labels": self.classes,
                 "scheme": None if scheme is None else scheme.scheme.name,
-                "words": self.words is not None,
-                "column_names": None if self.columns is None else list(self.columns),
+                "shape": self.items.shape,
                 "model": self.model is not None,
                 "status": self.status,
-                "refitting": self._refitting is not None,
+                "busy": self._working is not None,
                 "curve": self.curve,
                 "undo": len(self._done),
                 "saved": not self.journal.actions,
             }
 
-    # ---- refits
+    # ---- fits beside the labelling
 
     def refit(self, *, wait: bool = False) -> str:
         """Fit to what is known, beside the labelling; the new model takes the place of the old if it is no worse."""
         with self._lock:
-            if self._refitting is not None:
-                raise ValueError("a refit is under way")
             train = [i for i, own in enumerate(self.known) if i not in self.aside and any(e is not None for e in own)]
             if not train:
                 raise ValueError("no label of an item that may be trained on is known yet")
-            y = [self.labels()[i] for i in train]
             judged = [i for i in sorted(self.aside) if self.known[i] and all(e and len(e) == 1 for e in self.known[i])]
-            truth = [[next(iter(entry)) for entry in self.known[i] if entry] for i in judged]
+            known, truth = ([list(self.known[i]) for i in items] for items in (train, judged))
             new = copy.deepcopy(self.model) if self.model is not None else clone(self._unfitted)
-            self._refitting = threading.Thread(target=self._fit, args=(new, train, y, judged, truth), daemon=True)
-            self.status = f"fitting to {len(train)} items"
-            thread = self._refitting
+            thread = self._begin(f"fitting to {len(train)} items", self._fit, new, train, known, judged, truth)
+        return self._begun(thread, wait)
+
+    def check(self, *, wait: bool = False) -> str:
+        """Look for labels that may be wrong, each by a field fitted without its item, beside the labelling."""
+        with self._lock:
+            items = [i for i, own in enumerate(self.known) if any(e is not None for e in own)]
+            if len(items) < _FOLDS:
+                raise ValueError(f"label errors are found among {_FOLDS} labelled items or more, got {len(items)}")
+            known, versions = [list(self.known[i]) for i in items], [self.versions[i] for i in items]
+            new = clone(self._unfitted if self.model is None else self.model)
+            thread = self._begin(f"checking {len(items)} items", self._check, new, items, known, versions)
+        return self._begun(thread, wait)
+
+    def _begin(self, status: str, work: Callable[..., str], *arguments: Any) -> threading.Thread:
+        """Begin work in a thread of its own, one at a time; what it returns, or raises, becomes the status."""
+        if self._working is not None:
+            raise ValueError("a refit or a check is under way")
+
+        def run() -> None:
+            try:
+                self.status = work(*arguments)
+            except Exception as error:  # noqa: BLE001  # shown on the page: a thread has nobody to raise to
+                self.status = f"{status} failed, all is as it was: {error}"
+            finally:
+                self._working = None
+
+        self.status = status
+        self._working = thread = threading.Thread(target=run, daemon=True)
+        return thread
+
+    def _begun(self, thread: threading.Thread, wait: bool) -> str:
         thread.start()
         if wait:
             thread.join()
         return self.status
 
-    def _fit(self, new: Any, train: list[int], y: list, judged: list[int], truth: list) -> None:
+    def _fit(self, new: Any, train: list[int], known: list, judged: list[int], truth: list) -> str:
         begin = time.perf_counter()
-        try:
-            field = new[-1] if isinstance(new, Pipeline) else new
-            named = {label for own in y for entry in own if entry is not None for label in _as_set(entry)}
-            if len(named) < 2:
-                raise ValueError("all labels that are known are the same: two different ones make a model")
-            partly = any(map(is_partial, y))
-            if hasattr(field, "partial_labels"):
-                field.set_params(partial_labels=PartialLabels(classes=sorted(named, key=str)) if partly else None)
-            elif partly:
-                raise ValueError(f"{type(field).__name__} needs all labels of the items that it is fitted to")
-            if hasattr(field, "warm_start"):
-                old = set(np.asarray(getattr(field, "classes_", [])).tolist())
-                field.set_params(warm_start=old == named)
-            fitted = new.fit(_safe_indexing(self.X, train), y)
-            share = self._share_right(fitted, judged, truth)
-            with self._lock:
-                last = self.curve[-1]["right"] if self.curve else None
-                point = {"known": float(sum(e is not None for own in y for e in own)), "right": share}
-                point["seconds"] = round(time.perf_counter() - begin, 2)
-                worse = share is not None and last is not None and share < last - 0.02
-                if not worse:
-                    self.model, self._doubts = fitted, None
-                    self._answers.clear()
-                self.curve.append(point)
-                judged_by = "" if share is None else f", {100 * share:.1f} % right on {len(judged)} items set aside"
-                kept = "the old model stays" if worse else "the new model is in place"
-                self.status = f"fitted to {len(train)} items in {point['seconds']} s{judged_by}: {kept}"
-        except Exception as error:  # noqa: BLE001  # shown on the page: a thread has nobody to raise to
-            self.status = f"the refit failed, the old model stays: {error}"
-        finally:
-            self._refitting = None
+        fitted = _prepared(new, known).fit(self.items.part(train), self.items.labels(known))
+        share = self._share_right(fitted, judged, truth)
+        with self._lock:
+            last = self.curve[-1]["right"] if self.curve else None
+            point = {"known": float(sum(e is not None for own in known for e in own)), "right": share}
+            point["seconds"] = round(time.perf_counter() - begin, 2)
+            worse = share is not None and last is not None and share < last - 0.02
+            if not worse:
+                self.model, self._doubts = fitted, None
+                self._answers.clear()
+            self.curve.append(point)
+        judged_by = "" if share is None else f", {100 * share:.1f} % right on {len(judged)} items set aside"
+        kept = "the old model stays" if worse else "the new model is in place"
+        return f"fitted to {len(train)} items in {point['seconds']} s{judged_by}: {kept}"
 
     def _share_right(self, model: FittedModel, judged: list[int], truth: list) -> float | None:
         """Return the share of positions that are right among the items set aside; None where none is labelled."""
         if not judged:
             return None
-        predicted: Any = model.predict(_safe_indexing(self.X, judged))
+        predicted = self.items.by_position(model.predict(self.items.part(judged)))
         hits = [a == b for own, labels in zip(truth, predicted, strict=True) for a, b in zip(own, labels, strict=True)]
         return float(np.mean(hits))
 
+    def _check(self, new: Any, items: list[int], known: list, versions: list[int]) -> str:
+        found = find_label_errors(_prepared(new, known), self.items.part(items), self.items.labels(known), cv=_FOLDS)
+        places: list[dict[int, Any]] = [{} for _ in items]
+        for row in found.rows:
+            first = self.items.place(row.part)
+            for position, label in enumerate(row.proposed, start=first):
+                places[row.whole].setdefault(position, plain_label(label))
+        scored = zip(items, versions, found.item_scores.tolist(), places, strict=True)
+        with self._lock:
+            self._suspects = {item: (version, score, own) for item, version, score, own in scored}
+        return f"checked {len(items)} items: {found.n_findings} labels or spans of them may be wrong"
 
-def opened_classes(model: BaseEstimator) -> Any:
-    """Return the labels of the estimator inside a model."""
-    return (model[-1] if isinstance(model, Pipeline) else model).classes_
+
+def _inner(model: BaseEstimator) -> Any:
+    return model[-1] if isinstance(model, Pipeline) else model
+
+
+def _classes_of(model: BaseEstimator) -> list:
+    """Return the labels that a position may have."""
+    field = _inner(model)
+    return [plain_label(label) for label in field._label_names()]
+
+
+def _prepared(model: Any, known: list[list[Known]]) -> Any:
+    """Return an estimator ready to be fitted to what is known: from its last estimate, with partly known labels."""
+    field = _inner(model)
+    named = {label for own in known for entry in own if entry is not None for label in entry}
+    if len(named) < 2:
+        raise ValueError("all labels that are known are the same: two different ones make a model")
+    partly = any(entry is None or len(entry) > 1 for own in known for entry in own)
+    if hasattr(field, "partial_labels"):
+        several = isinstance(field, MultiLabelCRF)
+        partial = PartialLabels() if several else PartialLabels(classes=sorted(named, key=str))
+        field.set_params(partial_labels=partial if partly else None)
+    elif partly:
+        raise ValueError(f"{type(field).__name__} needs all labels of the items that it is fitted to")
+    if hasattr(field, "warm_start"):
+        old = set(_classes_of(field)) if hasattr(field, "classes_") else set()
+        field.set_params(warm_start=old == named)
+    return model
 
 
 def _usual(words: bool) -> Any:
@@ -425,43 +462,11 @@ def _usual(words: bool) -> Any:
 def _fitted_or_none(estimator: BaseEstimator | None) -> Any:
     if estimator is None:
         return None
-    inner = estimator[-1] if isinstance(estimator, Pipeline) else estimator
-    if not isinstance(inner, SpanQuestions):
-        raise TypeError(f"the page labels sequences, by a ChainCRF or SegmentCRF, got {type(inner).__name__}")
     try:
-        check_is_fitted(inner)
+        check_is_fitted(_inner(estimator))
     except NotFittedError:
         return None
     return estimator
-
-
-def _known_labels(y: Sequence | None, lengths: list[int]) -> list[list[Known]]:
-    if y is None:
-        return [[None] * length for length in lengths]
-    if len(y) != len(lengths):
-        raise ValueError(f"y holds labels of {len(y)} items, and there are {len(lengths)}")
-    found = []
-    for number, (own, length) in enumerate(zip(y, lengths, strict=True)):
-        entries = [None] * length if own is None else list(own)
-        if len(entries) != length:
-            raise ValueError(f"item {number} has {length} positions and {len(entries)} labels")
-        found.append([None if _is_open(entry) else frozenset(_as_set(entry)) for entry in entries])
-    return found
-
-
-def _is_open(entry: Any) -> bool:
-    return not isinstance(entry, set | frozenset) and single_labels([entry])[0] is None
-
-
-def _as_set(entry: Any) -> set:
-    return {plain_label(label) for label in entry} if isinstance(entry, set | frozenset) else {plain_label(entry)}
-
-
-def _entry(own: Known) -> Any:
-    """Return what is known of a label as estimators take it."""
-    if own is None:
-        return None
-    return next(iter(own)) if len(own) == 1 else set(own)
 
 
 def _is_label(value: object) -> bool:
@@ -472,7 +477,3 @@ def _labels(named: list, of_model: list, of_items: set) -> list:
     """Return all labels, each once, those that were named first."""
     found = list(dict.fromkeys([*named, *of_model]))
     return found + sorted(of_items - set(found), key=str)
-
-
-def _finite(value: float) -> float | None:
-    return round(float(value), 6) if np.isfinite(value) else None

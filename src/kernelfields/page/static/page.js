@@ -87,8 +87,10 @@ function draw() {
     if (mark !== null && t >= Math.min(mark, cursor) && t <= Math.max(mark, cursor)) piece.classList.add("marked");
     if (changed.has(t)) piece.classList.add("changed");
     const label = own.set && own.set.length > 1 ? own.set.join("|") : own.label;
-    if (shown.words) {
-      piece.append(element("span", "word", shown.words[t - shown.first]));
+    if (own.suspect !== undefined) piece.classList.add("suspect");
+    if (state.shape !== "line") {
+      piece.append(element("span", "word", (shown.words ?? shown.names)[t - shown.first]));
+      for (const cell of shown.cells?.[t - shown.first] ?? []) piece.append(element("span", "cell", String(cell ?? "")));
       const chip = element("span", "label", label === null ? "" : String(label));
       chip.style.background = colour(own.label);
       piece.append(chip);
@@ -97,9 +99,18 @@ function draw() {
       piece.style.background = colour(own.label);
     }
     piece.title = own.p === null ? `${label ?? "nothing"} (${own.from})` : `${label} ${own.p}`;
+    if (own.suspect !== undefined) piece.title += `, perhaps ${own.suspect}`;
     made.push(piece);
   }
+  box.classList.toggle("table", state.shape === "table");
+  if (shown.heads?.length) {
+    const head = element("span", "heads");
+    head.append(element("span", "word"), ...shown.heads.map((name) => element("span", "cell", name)), element("span", "label"));
+    made.unshift(head);
+  }
   box.replaceChildren(...made);
+  byId("text").hidden = !shown.text;
+  byId("text").textContent = shown.text ?? "";
   byId("pages").hidden = shown.length <= WINDOW;
   byId("span").textContent = `${first + 1} to ${last} of ${shown.length}`;
   byId("where").textContent = `item ${shown.item + 1} of ${state.items}${shown.aside ? ", set aside: it judges refits" : ""}`;
@@ -120,7 +131,7 @@ function drawCandidates(wanted) {
       button.append(element("kbd", "", String(number + 1)), document.createTextNode(String(label)));
       if (chance !== null) button.append(document.createTextNode(` ${chance.toFixed(2)}`));
       button.dataset.label = JSON.stringify(label);
-      button.addEventListener("click", () => choose(label));
+      button.addEventListener("click", (event) => later(() => (event.shiftKey ? allow(label) : choose(label))));
       return button;
     }),
   );
@@ -233,7 +244,16 @@ async function choose(label) {
   await change(labels.map((own, k) => [begin + k, [own]]));
   mark = null;
   byId("search").value = "";
-  await move(1, false);
+  if (shown.length === 1) await next(1);
+  else await move(1, false);
+}
+
+// One more of the labels of which one is right, or one fewer.
+async function allow(label) {
+  const own = position(cursor);
+  const possible = new Set(own.set ?? []);
+  if (!possible.delete(label)) possible.add(label);
+  await change([[cursor, possible.size ? [...possible] : null]]);
 }
 
 async function accept(whole) {
@@ -248,7 +268,7 @@ async function accept(whole) {
     for (let t = begin; t <= end; t++) if (position(t)?.from === "predicted") changes.push([t, [position(t).label]]);
   }
   if (changes.length) await change(changes);
-  if (whole) await next(1);
+  if (whole || shown.length === 1) await next(1);
   else await move(1, false);
 }
 
@@ -318,10 +338,11 @@ async function refreshState() {
   drawState();
 }
 
-async function refit() {
-  await ask("refit");
+// A refit, or a check for label errors, beside the labelling.
+async function work(question) {
+  await ask(question);
   await refreshState();
-  while (state.refitting) {
+  while (state.busy) {
     await new Promise((done) => setTimeout(done, 300));
     await refreshState();
   }
@@ -338,8 +359,8 @@ async function save() {
 const KEYS = {
   ArrowRight: (event) => move(byId("tokens").matches(":dir(rtl)") ? -1 : 1, event.shiftKey),
   ArrowLeft: (event) => move(byId("tokens").matches(":dir(rtl)") ? 1 : -1, event.shiftKey),
-  ArrowDown: (event) => move(10, event.shiftKey),
-  ArrowUp: (event) => move(-10, event.shiftKey),
+  ArrowDown: (event) => move(state.shape === "table" ? 1 : 10, event.shiftKey),
+  ArrowUp: (event) => move(state.shape === "table" ? -1 : -10, event.shiftKey),
   Enter: (event) => accept(event.shiftKey),
   Backspace: forget,
   Delete: forget,
@@ -348,7 +369,8 @@ const KEYS = {
   p: () => next(-1),
   b: best,
   e: explain,
-  r: refit,
+  r: () => work("refit"),
+  c: () => work("check"),
   s: save,
   "/": () => byId("search").focus(),
 };
@@ -379,12 +401,12 @@ document.addEventListener("keydown", (event) => {
     return;
   }
   if (["INPUT", "SELECT", "TEXTAREA"].includes(event.target.tagName)) return;
-  if (/^[1-9]$/.test(event.key)) {
-    const place = Number(event.key) - 1;
+  if (/^(Digit|Numpad)[1-9]$/.test(event.code)) {
+    const place = Number(event.code.at(-1)) - 1;
     event.preventDefault();
     later(() => {
       const button = byId("candidates").children[place];
-      return button ? choose(JSON.parse(button.dataset.label)) : undefined;
+      return button ? (event.shiftKey ? allow : choose)(JSON.parse(button.dataset.label)) : undefined;
     });
     return;
   }
@@ -411,11 +433,15 @@ byId("columns").addEventListener("mousemove", (event) => {
   const at = first + Math.floor(place * Math.min(WINDOW, shown.length - first));
   later(async () => { cursor = Math.max(0, Math.min(shown.length - 1, at)); draw(); });
 });
-byId("order").addEventListener("change", () => later(async () => { await loadQueue(); byId("order").blur(); }));
+byId("order").addEventListener("change", () => later(async () => {
+  byId("order").blur();
+  if (byId("order").value === "suspicious") await work("check");
+  await loadQueue();
+}));
 byId("earlier").addEventListener("click", () => later(() => window_(first - WINDOW)));
 byId("later").addEventListener("click", () => later(() => window_(first + WINDOW)));
 byId("undo").addEventListener("click", () => later(undo));
-byId("refit").addEventListener("click", () => later(refit));
+byId("refit").addEventListener("click", () => later(() => work("refit")));
 byId("save").addEventListener("click", () => later(save));
 
 later(async () => {

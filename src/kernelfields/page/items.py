@@ -1,0 +1,243 @@
+"""What is labelled on the page: sequences, graphs, instances of several labels, inputs with one label each.
+
+Items have positions: those of a sequence, the nodes of a graph, the labels of an instance, the one label of an input.
+What is known of them is kept by position, and given to estimators in the form that theirs has. Sequences are shown as
+words or on a time line, everything else as a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import _safe_indexing
+
+from kernelfields.estimators import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, SegmentCRF, SequenceClassifier
+from kernelfields.features.readers import columns_of
+from kernelfields.fields.evidence import single_labels
+from kernelfields.fields.graph_reading import is_networkx, read_graphs
+from kernelfields.fields.reading import plain_label
+
+#: Labels of which one is right at a position; None where nothing is known.
+Known = frozenset | None
+# The most columns of an input that a table shows.
+_CELLS = 8
+
+
+class SequenceItems:
+    """Sequences: words, or numbers on a time line; also the base of the others."""
+
+    def __init__(self, X: Any, words: Sequence | None, columns: Sequence[str] | None):
+        self.X, self.words, self.columns = X, words, columns
+        self.lengths = self._lengths()
+
+    #: How items are drawn where there are no words.
+    drawn = "line"
+
+    def _lengths(self) -> list[int]:
+        if self.words is not None:
+            return [len(own) for own in self.words]
+        return [np.shape(own)[0] for own in self.X]
+
+    @property
+    def shape(self) -> str:
+        """How items are drawn: "words", "line" or "table"."""
+        return "words" if self.drawn == "line" and self.words is not None else self.drawn
+
+    def part(self, items: Sequence[int]) -> Any:
+        """Return inputs of some items, as the estimator takes them."""
+        return _safe_indexing(self.X, list(items))
+
+    def entries(self, y: Any) -> list[list[Known]]:
+        """Return what labels in the form of an estimator say about each position."""
+        if y is None:
+            return [[None] * length for length in self.lengths]
+        if len(y) != len(self.lengths):
+            raise ValueError(f"y holds labels of {len(y)} items, and there are {len(self.lengths)}")
+        found = self.by_position(y)
+        for number, (own, length) in enumerate(zip(found, self.lengths, strict=True)):
+            if own and len(own) != length:
+                raise ValueError(f"item {number} has {length} positions and {len(own)} labels")
+        return [own or [None] * length for own, length in zip(found, self.lengths, strict=True)]
+
+    def by_position(self, y: Any) -> list[list[Known]]:
+        """Return labels in the form of an estimator as a list of what is known for each item; [] for nothing."""
+        return [[] if own is None else list(map(_known, own)) for own in y]
+
+    def labels(self, known: Sequence[Sequence[Known]]) -> Any:
+        """Return what is known of some items in the form that estimators take."""
+        return [[entry_of(own) for own in item] for item in known]
+
+    def place(self, part: Any) -> int:
+        """Return the number of a position that tables of findings name."""
+        return int(part)
+
+    def show(self, item: int, rows: slice) -> dict[str, Any]:
+        """Return what the page draws of positions of an item."""
+        if self.words is not None:
+            return {"words": [str(word) for word in self.words[item][rows]]}
+        values = np.asarray(self.X[item], dtype=np.float64)[rows]
+        return {"columns": [[finite(value) for value in column] for column in values.T.tolist()]}
+
+
+class GraphItems(SequenceItems):
+    """Graphs, as tables of their nodes: names or words, neighbours, and the first columns of their inputs."""
+
+    drawn = "table"
+
+    def _lengths(self) -> list[int]:
+        inputs, self._offsets, groups, _ = read_graphs(self.X)
+        self._inputs, self._members = inputs, [members for _, members, _, _ in groups]
+        return np.diff(self._offsets).tolist()
+
+    def show(self, item: int, rows: slice) -> dict[str, Any]:
+        """Return names, neighbours and inputs of nodes."""
+        begin, end = self._offsets[item] + rows.start, self._offsets[item] + rows.stop
+        names = self.words[item] if self.words is not None else _node_names(self.X[item], self.lengths[item])
+        beside: list[set[int]] = [set() for _ in range(begin, end)]
+        for members in self._members:
+            for own in members[((members >= begin) & (members < end)).any(axis=1)].tolist():
+                for node in own:
+                    if begin <= node < end:
+                        beside[node - begin].update(set(own) - {node})
+        joined = [
+            ", ".join(str(names[other - self._offsets[item]]) for other in sorted(others)[:_CELLS]) for others in beside
+        ]
+        cells = [[text, *own] for text, own in zip(joined, _cells(self._inputs[begin:end]), strict=True)]
+        return {"names": [str(name) for name in names[rows]], "cells": cells, "heads": ["beside", *self._heads()]}
+
+    def _heads(self) -> list[str]:
+        return [str(name) for name in self.columns or range(self._inputs.shape[1])][:_CELLS]
+
+
+class SampleItems(SequenceItems):
+    """Inputs with one label each: rows of a table, or whole sequences."""
+
+    drawn = "table"
+
+    def _lengths(self) -> list[int]:
+        return [1] * _count(self.X)
+
+    def by_position(self, y: Any) -> list[list[Known]]:
+        """Return what is known of the one label of each input."""
+        return [[_known(own)] for own in y]
+
+    def labels(self, known: Sequence[Sequence[Known]]) -> Any:
+        """Return one entry for each input."""
+        return [entry_of(own) for (own,) in known]
+
+    def place(self, part: Any) -> int:
+        """Return the only place there is."""
+        return 0
+
+    def show(self, item: int, rows: slice) -> dict[str, Any]:
+        """Return one row, and the input as a text."""
+        return {"names": ["label"][rows], "cells": [[]][rows], "heads": [], "text": self._text(item)}
+
+    def _text(self, item: int) -> str:
+        """Return an input in one line: its words, or the first of its columns that are not zero."""
+        if self.words is not None:
+            own = self.words[item]
+            return own if isinstance(own, str) else " ".join(map(str, own))
+        row = self.part([item])
+        if not hasattr(row, "shape") or row.ndim != 2:
+            return f"{len(self.X[item])} positions"
+        values = np.asarray(row.toarray() if hasattr(row, "toarray") else row).ravel()
+        heads = columns_of(self.X) if self.columns is None else self.columns
+        names = [str(name) for name in (range(len(values)) if heads is None else heads)]
+        chosen = np.flatnonzero(values != 0)[: 2 * _CELLS]
+        return ", ".join(f"{names[column]} = {values[column]:.4g}" for column in chosen.tolist())
+
+
+class InstanceItems(SampleItems):
+    """Instances of several labels: a row for each label, which is there (1) or not (0)."""
+
+    def __init__(self, X: Any, words: Sequence | None, columns: Sequence[str] | None, names: Sequence, frame: Any):
+        self.names, self._frame = list(names), frame
+        super().__init__(X, words, columns)
+
+    def _lengths(self) -> list[int]:
+        return [len(self.names)] * _count(self.X)
+
+    def by_position(self, y: Any) -> list[list[Known]]:
+        """Return what is known of each label of each instance."""
+        rows = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
+        return [[None if _is_open(own) else frozenset([int(own)]) for own in row] for row in rows.tolist()]
+
+    def labels(self, known: Sequence[Sequence[Known]]) -> Any:
+        """Return a table of 0, 1 and NaN, as a frame if y was one."""
+        rows = [[np.nan if own is None or len(own) > 1 else float(next(iter(own))) for own in item] for item in known]
+        table = np.array(rows).reshape(len(rows), len(self.names))
+        return table if self._frame is None else self._frame(table, columns=self.names)
+
+    def place(self, part: Any) -> int:
+        """Return the number of a label by its name."""
+        return self.names.index(part)
+
+    def show(self, item: int, rows: slice) -> dict[str, Any]:
+        """Return a row for each label, and the input as a text."""
+        names = [str(name) for name in self.names[rows]]
+        return {"names": names, "cells": [[]] * len(names), "heads": [], "text": self._text(item)}
+
+
+def items_of(
+    field: BaseEstimator | None, X: Any, y: Any, words: Sequence | None, columns: Sequence[str] | None
+) -> SequenceItems:
+    """Return the items that an estimator labels, or unfitted will; TypeError for one that labels none of these."""
+    if isinstance(field, MultiLabelCRF):
+        if hasattr(field, "label_names_"):
+            names = field.label_names_.tolist()
+        elif y is not None:
+            heads = columns_of(y)
+            names = list(range(np.shape(y)[1]) if heads is None else heads)
+        else:
+            raise ValueError("y must have a column for each label, NaN where nothing is known, to be labelled")
+        return InstanceItems(X, words, columns, names, type(y) if columns_of(y) is not None else None)
+    if isinstance(field, GraphCRF):
+        return GraphItems(X, words, columns)
+    if isinstance(field, KernelClassifier | SequenceClassifier):
+        return SampleItems(X, words, columns)
+    if field is None or isinstance(field, ChainCRF | SegmentCRF):
+        return SequenceItems(X, words, columns)
+    raise TypeError(
+        "the page labels sequences, graphs, instances and single inputs, by a ChainCRF, SegmentCRF, GraphCRF, "
+        f"MultiLabelCRF, KernelClassifier or SequenceClassifier, got {type(field).__name__}"
+    )
+
+
+def entry_of(own: Known) -> Any:
+    """Return what is known of a label as estimators take it."""
+    if own is None:
+        return None
+    return next(iter(own)) if len(own) == 1 else set(own)
+
+
+def finite(value: float) -> float | None:
+    """Return a number for the page, None for what is no number."""
+    return round(float(value), 6) if np.isfinite(value) else None
+
+
+def _known(entry: Any) -> Known:
+    if _is_open(entry):
+        return None
+    named = entry if isinstance(entry, set | frozenset) else {entry}
+    return frozenset(plain_label(label) for label in named)
+
+
+def _is_open(entry: Any) -> bool:
+    return not isinstance(entry, set | frozenset) and single_labels([entry])[0] is None
+
+
+def _count(X: Any) -> int:
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
+def _cells(rows: Any) -> list[list[float | None]]:
+    dense = rows[:, :_CELLS].toarray() if hasattr(rows, "toarray") else rows[:, :_CELLS]
+    return [[finite(value) for value in row] for row in np.asarray(dense, dtype=np.float64).tolist()]
+
+
+def _node_names(graph: Any, count: int) -> list:
+    return [node for node, _ in graph.nodes(data=True)] if is_networkx(graph) else list(range(count))
