@@ -7,7 +7,9 @@
 principal components of word vectors, all layers, in place of hand-made features. *release*: all of release/dev for
 training, release/test for the test; kernels on vectors alone, then beside the dense features of five words and the
 sparse indicators of experiments/prominence_features.py. --tuned names the folder with the outputs that
-experiments/tuned_encoder.py wrote: models whose name begins with "tuned" see those of five words.
+experiments/tuned_encoder.py wrote: models whose name begins with "tuned" see those of five words. --preliminary names
+the encoder that experiments/tuned_encoder.py tuned on preliminary/train, which has none of the sentences here: models
+whose name begins with "preliminary" see its vectors.
 
 Kernel scale and prior variances are chosen on training data by the log-likelihood: for *figure* by cross-validation in
 each fold, for *release* on the sentences of ten of the forty training speakers, with two labels; three labels take the
@@ -18,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import base64
+import os
 import time
 import zlib
 from itertools import pairwise
@@ -34,7 +37,7 @@ from experiments import prominence_features as features
 from experiments.prominence import N_FOLDS, described, sentences_of
 from experiments.prominence_features import Lexicon, Sentence, WordIndicators
 from experiments.prominence_page import figures
-from experiments.word_vectors import Reduction, word_vectors
+from experiments.word_vectors import ENCODER, Reduction, word_vectors
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques
 from kernelfields.fields.cliques import CliqueSet
 from kernelfields.kernels import Columns
@@ -67,6 +70,8 @@ RELEASE: dict[str, list[dict[str, tuple[Kernel, float]]]] = {
         for family, (kernels, variances) in FAMILIES.items()
     },
     "features, words": [_FEATURES],
+    "preliminary": [{"vectors": each} for each in [(Linear(), 1.0), (Linear(), 10.0), *_VECTORS]],
+    "preliminary, features, words": [{"vectors": each, **_FEATURES} for each in [(Linear(), 1.0), *_VECTORS]],
     "vectors, features, words": [{"vectors": each, **_FEATURES} for each in _VECTORS],
     "tuned": [{"tuned": each} for each in _TUNED],
     "tuned, features, words": [{"tuned": each, **_FEATURES} for each in _TUNED],
@@ -243,9 +248,14 @@ def main() -> None:
     parser.add_argument("--labels", type=int, nargs="+", default=[2, 3], choices=[2, 3])
     parser.add_argument("--models", nargs="+", choices=sorted({*FAMILIES, *RELEASE}))
     parser.add_argument("--tuned", type=Path)
+    parser.add_argument("--preliminary", type=Path)
     parser.add_argument("--table", action="store_true", help="only print what was found")
     arguments = parser.parse_args()
-    wanted = arguments.models or [*FAMILIES, *(name for name in RELEASE if arguments.tuned or "tuned" not in name)]
+    if arguments.preliminary:
+        os.environ[ENCODER] = str(arguments.preliminary)
+    kinds = {"tuned": arguments.tuned, "preliminary": arguments.preliminary}
+    usual = [name for name in RELEASE if kinds.get(name.partition(",")[0], not arguments.preliminary)]
+    wanted = arguments.models or [*FAMILIES, *usual]
     if arguments.table:
         show(["figure", "release 2", "release 3"], [*FAMILIES, *RELEASE])
         return
