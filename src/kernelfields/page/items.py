@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing
 
 from kernelfields.estimators import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, SegmentCRF, SequenceClassifier
-from kernelfields.features.readers import columns_of
+from kernelfields.features.readers import columns_of, is_feature_sequences
 from kernelfields.fields.evidence import single_labels
 from kernelfields.fields.graph_reading import is_networkx, read_graphs
 from kernelfields.fields.reading import plain_label
@@ -30,6 +30,8 @@ class SequenceItems:
     """Sequences: words, or numbers on a time line; also the base of the others."""
 
     def __init__(self, X: Any, words: Sequence | None, columns: Sequence[str] | None):
+        if words is None and self.drawn == "line" and is_feature_sequences(X):
+            words = [[", ".join(list(map(str, own))[:_CELLS]) for own in item] for item in X]
         self.X, self.words, self.columns = X, words, columns
         self.lengths = self._lengths()
 

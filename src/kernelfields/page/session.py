@@ -22,13 +22,15 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.estimators import ChainCRF, MultiLabelCRF
 from kernelfields.estimators.questions import LabelQuestions
 from kernelfields.evaluation.entities import find_entities
-from kernelfields.evaluation.model_evaluation import FittedModel, opened
+from kernelfields.evaluation.model_evaluation import FittedModel, asked_field, opened
 from kernelfields.features.text import TextFeatures
 from kernelfields.fields.reading import plain_label
 from kernelfields.inference.answers import Answers
@@ -37,6 +39,8 @@ from kernelfields.models.partial import PartialLabels
 from kernelfields.page.files import LabelFile
 from kernelfields.page.items import Known, finite, items_of
 from kernelfields.page.journal import Action, Journal, JournalError
+from kernelfields.selection.field_search_cv import FieldSearch
+from kernelfields.selection.held_out import unframed
 
 ORDERS = ("doubtful", "suspicious", "random", "given")
 # The most positions of an answer, the likeliest labels of each, and the labellings to pick from.
@@ -81,7 +85,12 @@ class LabellingSession:
         random_state: int = 0,
     ):
         self.file = file
-        self.items = items_of(None if estimator is None else _inner(estimator), X, y, words, columns)
+        if hasattr(_inner(estimator), "_asked_field"):  # models on tables and of other forms have sequences inside
+            check_is_fitted(estimator)
+            labels = None if y is None else unframed(estimator, X, y)[2]
+            estimator, X, _ = asked_field(estimator, X, None, labelled=False)
+            y = labels
+        self.items = items_of(_inner(estimator), X, y, words, columns)
         self.lengths = self.items.lengths
         self.model = _fitted_or_none(estimator)
         self._unfitted = estimator if estimator is not None else _usual(words is not None)
@@ -425,14 +434,24 @@ class LabellingSession:
         return f"checked {len(items)} items: {found.n_findings} labels or spans of them may be wrong"
 
 
-def _inner(model: BaseEstimator) -> Any:
-    return model[-1] if isinstance(model, Pipeline) else model
+def _inner(model: Any) -> Any:
+    """Return the estimator of labels inside pipelines and searches, the fitted one where there is one."""
+    if isinstance(model, Pipeline):
+        return _inner(model[-1])
+    if hasattr(model, "best_estimator_"):
+        return _inner(model.best_estimator_)
+    return _inner(model.estimator) if isinstance(model, FieldSearch | BaseSearchCV | FrozenEstimator) else model
 
 
 def _classes_of(model: BaseEstimator) -> list:
     """Return the labels that a position may have."""
     field = _inner(model)
     return [plain_label(label) for label in field._label_names()]
+
+
+def _named(model: Any, name: str) -> str:
+    """Return the parameter of a model, or of the estimator inside it, that has a name; empty if there is none."""
+    return min((own for own in model.get_params() if own.split("__")[-1] == name), key=len, default="")
 
 
 def _prepared(model: Any, known: list[list[Known]]) -> Any:
@@ -442,15 +461,18 @@ def _prepared(model: Any, known: list[list[Known]]) -> Any:
     if len(named) < 2:
         raise ValueError("all labels that are known are the same: two different ones make a model")
     partly = any(entry is None or len(entry) > 1 for own in known for entry in own)
-    if hasattr(field, "partial_labels"):
+    settings = {
+        name: min(found, key=len) for name in ("partial_labels", "warm_start") if (found := _named(model, name))
+    }
+    if "partial_labels" in settings:
         several = isinstance(field, MultiLabelCRF)
         partial = PartialLabels() if several else PartialLabels(classes=sorted(named, key=str))
-        field.set_params(partial_labels=partial if partly else None)
+        model.set_params(**{settings["partial_labels"]: partial if partly else None})
     elif partly:
         raise ValueError(f"{type(field).__name__} needs all labels of the items that it is fitted to")
-    if hasattr(field, "warm_start"):
+    if own := _named(model, "warm_start"):
         old = set(_classes_of(field)) if hasattr(field, "classes_") else set()
-        field.set_params(warm_start=old == named)
+        model.set_params(**{own: old == named})
     return model
 
 
