@@ -2,6 +2,7 @@
 
 The id of a document is the name of its file without the ending; characters that names of files may not hold are written
 as %2F and so on. Documents without an id are named document-0001 and so on, and have none when they are read again.
+They are read in the order of their names; where that is another one, a hidden file lists the names in theirs.
 
 Fails: ValueError for two documents of one name; SequenceFileError for a folder without files.
 """
@@ -18,6 +19,7 @@ from kernelfields.formats.annotated_texts import Document
 from kernelfields.formats.text_files import STANDARD_STREAM, PathName, SequenceFileError, write_whole
 
 _MADE = re.compile(r"document-\d{4,}")
+_ORDER = ".kernelfields-order"
 _PLAIN = " !#$&'()+,;=@[]{}~"
 
 
@@ -30,7 +32,9 @@ def document_files(path: PathName, ending: str, also: str = "") -> list[Path]:
         found = sorted(file for file in place.iterdir() if file.suffix.lower() == ending.lower())
         if not found:
             raise SequenceFileError(f"{place} holds no files with the ending {ending}")
-        return found
+        listed = (place / _ORDER).read_text(encoding="utf-8").split("\n") if (place / _ORDER).is_file() else []
+        rank = {name: number for number, name in enumerate(listed)}
+        return sorted(found, key=lambda file: rank.get(file.stem, len(rank)))
     return [place.with_suffix(ending) if also and place.suffix.lower() == also else place]
 
 
@@ -58,10 +62,11 @@ def write_files(
     if twice := next((name for name in names if names.count(name) > 1), None) if len(set(names)) < len(names) else None:
         raise ValueError(f"two documents have the name {twice!r}, and one folder cannot hold both")
     os.makedirs(place, exist_ok=True)
-    write_whole(
-        {
-            str(place / f"{name}{one}"): content
-            for name, files in zip(names, contents, strict=True)
-            for one, content in files.items()
-        }
-    )
+    written = {
+        str(place / f"{name}{one}"): content
+        for name, files in zip(names, contents, strict=True)
+        for one, content in files.items()
+    }
+    if sorted(names, key=lambda name: place / f"{name}{ending}") != names or (place / _ORDER).exists():
+        written[str(place / _ORDER)] = "\n".join(names).encode("utf-8")
+    write_whole(written)

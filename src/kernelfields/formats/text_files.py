@@ -42,6 +42,10 @@ _GZIP = b"\x1f\x8b"
 _ALWAYS_UNPACKED, _MOST_TIMES, _PIECE = 64 * 2**20, 200, 2**20
 _MARK = b"\xef\xbb\xbf"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+#: The name of a draft, with that of its file.
+_DRAFT = re.compile(r"\.(.+)\.[0-9a-f]{16}\.tmp")
+# Of so many files that are written at once the drafts stay locked; a process may open about a thousand.
+_MOST_LOCKED = 100
 
 
 class SequenceFileError(ValueError):
@@ -149,11 +153,14 @@ def write_whole(contents: Mapping[str, bytes]) -> None:
     """Write several files: all of them, or, if one cannot be written, none."""
     with ExitStack() as drafts:
         made: list[tuple[str, _Draft]] = []
+        remove_leftovers(*contents)
         for path, content in contents.items():
             with _naming(path):
-                draft = drafts.enter_context(closing(_Draft(path)))
+                draft = drafts.enter_context(closing(_Draft(path, cleared=True)))
                 draft.file.write(content)
                 draft.finish()
+                if len(contents) > _MOST_LOCKED:
+                    draft.unlock()
                 made.append((path, draft))
         for path, draft in made:
             with _naming(path):
@@ -166,17 +173,21 @@ def check_writable(path: PathName) -> None:
         _Draft(path).close()
 
 
-def remove_leftovers(path: PathName) -> None:
-    """Remove the drafts of a file whose writers were killed."""
-    folder = os.path.dirname(os.path.realpath(path))
-    with suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
-            if _is_draft(entry.name, path):
-                # One that is locked is not removed; one that cannot be does no harm.
-                with suppress(OSError), open(entry.path, "rb") as file:
-                    if fcntl is not None:
-                        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    os.unlink(entry.path)
+def remove_leftovers(*paths: PathName) -> None:
+    """Remove the drafts of files whose writers were killed; folders are listed once."""
+    targets: dict[str, set[str]] = {}
+    for path in paths:
+        folder, name = os.path.split(os.path.realpath(path))
+        targets.setdefault(folder, set()).add(name)
+    for folder, names in targets.items():
+        with suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                if (match := _DRAFT.fullmatch(entry.name)) and match[1] in names:
+                    # One that is locked is not removed; one that cannot be does no harm.
+                    with suppress(OSError), open(entry.path, "rb") as file:
+                        if fcntl is not None:
+                            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        os.unlink(entry.path)
 
 
 def _unpacked(file: BinaryIO, path: PathName) -> bytes:
@@ -225,7 +236,7 @@ def _named(name: str, what_failed: str = "cannot write") -> Iterator[None]:
 class _Draft:
     """A file beside its target, locked while its writer lives."""
 
-    def __init__(self, path: PathName):
+    def __init__(self, path: PathName, *, cleared: bool = False):
         self.target = Path(os.path.realpath(path))
         if not self.target.parent.is_dir():
             raise FileNotFoundError(
@@ -235,7 +246,8 @@ class _Draft:
             raise OSError(errno.EISDIR, "it is a folder", os.fspath(path))
         if self.target.exists() and not self.target.is_file():
             raise OSError(errno.EINVAL, "it is a device or a pipe, expected a file", os.fspath(path))
-        remove_leftovers(self.target)
+        if not cleared:
+            remove_leftovers(self.target)
         self.place, self.file = self._create()
         # A second handle keeps the lock when the file is closed, until it has been moved.
         self._lock: int | None = os.dup(self.file.fileno()) if fcntl is not None else None
@@ -269,6 +281,10 @@ class _Draft:
             self.file.close()
         with suppress(OSError):  # it has been published, or lies where nothing can be removed
             os.unlink(self.place)
+        self.unlock()
+
+    def unlock(self) -> None:
+        """Let go of the lock."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -288,5 +304,5 @@ def _naming(path: PathName) -> Iterator[None]:
 
 def _is_draft(name: str, path: PathName) -> bool:
     """Whether this is the name of a draft of the file that ``path`` leads to."""
-    target = os.path.basename(os.path.realpath(path))
-    return re.fullmatch(rf"\.{re.escape(target)}\.[0-9a-f]{{16}}\.tmp", os.path.basename(name)) is not None
+    match = _DRAFT.fullmatch(os.path.basename(name))
+    return match is not None and match[1] == os.path.basename(os.path.realpath(path))

@@ -457,17 +457,14 @@ def _named(model: Any, name: str) -> str:
 def _prepared(model: Any, known: list[list[Known]]) -> Any:
     """Return an estimator ready to be fitted to what is known: from its last estimate, with partly known labels."""
     field = _inner(model)
-    named = {label for own in known for entry in own if entry is not None for label in entry}
+    named = {label for item in known for entry in item if entry is not None for label in entry}
     if len(named) < 2:
         raise ValueError("all labels that are known are the same: two different ones make a model")
-    partly = any(entry is None or len(entry) > 1 for own in known for entry in own)
-    settings = {
-        name: min(found, key=len) for name in ("partial_labels", "warm_start") if (found := _named(model, name))
-    }
-    if "partial_labels" in settings:
+    partly = any(entry is None or len(entry) > 1 for item in known for entry in item)
+    if own := _named(model, "partial_labels"):
         several = isinstance(field, MultiLabelCRF)
         partial = PartialLabels() if several else PartialLabels(classes=sorted(named, key=str))
-        model.set_params(**{settings["partial_labels"]: partial if partly else None})
+        model.set_params(**{own: partial if partly else None})
     elif partly:
         raise ValueError(f"{type(field).__name__} needs all labels of the items that it is fitted to")
     if own := _named(model, "warm_start"):
