@@ -15,6 +15,7 @@ from kernelfields.formats import (
     losses,
     read_documents,
     sequences_of,
+    text_files,
     tokenize,
     write_documents,
 )
@@ -102,13 +103,37 @@ def test_labels_in_misc(tmp_path):
     assert read_documents(path, label="misc:NER") == [document]
 
 
+@pytest.mark.parametrize(("kind", "ending"), [("brat", ""), ("textgrid", ""), ("elan", "")])
+def test_folders_keep_the_order_of_documents(tmp_path, kind, ending):
+    def named(name):
+        return Document("hello", id=name) if kind == "brat" else Document("", id=name, duration=(0.0, 1.0))
+
+    documents = [named(name) for name in ("b", "a-1", "a", "c")]
+    assert [document.id for document in through(tmp_path, documents, kind, ending)] == ["b", "a-1", "a", "c"]
+    # Written again in another order, and sorted: the folder has it, and nothing of the last one.
+    again = sorted(documents, key=lambda document: document.id)
+    assert [document.id for document in through(tmp_path, again, kind, ending)] == ["a", "a-1", "b", "c"]
+
+
+def test_more_files_than_a_process_may_open(tmp_path, monkeypatch):
+    monkeypatch.setattr(text_files, "_MOST_LOCKED", 3)
+    text_files.write_whole({str(tmp_path / f"{number}.txt"): b"x" for number in range(8)})
+    assert sorted(each.name for each in tmp_path.iterdir()) == [f"{number}.txt" for number in range(8)]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "file"), [("conll2000", "test.tsv.gz"), ("ud-english-ewt", "dev.tsv.gz")], ids=["chunks", "tags"]
 )
-@pytest.mark.parametrize("count", [300, pytest.param(None, marks=pytest.mark.slow, id="all")])
 @pytest.mark.parametrize(
-    ("kind", "ending"),
-    [("doccano", ".jsonl"), ("labelstudio", ".json"), ("conllu", ".conllu"), ("brat", ""), ("spacy", ".spacy")],
+    ("kind", "ending", "count"),
+    [
+        ("doccano", ".jsonl", None),
+        ("labelstudio", ".json", None),
+        ("conllu", ".conllu", None),
+        ("brat", "", 300),  # two files for each sentence
+        ("spacy", ".spacy", None),
+    ],
 )
 def test_real_column_files_come_back_to_the_byte(tmp_path, name, file, kind, ending, count):
     if kind == "spacy":
