@@ -30,7 +30,7 @@ def page() -> None:
         "word's subwords, all seven layers side by side, reduced to principal components (experiments/word_vectors.py)"
         ". *Tuned* is what the same encoder says after it was tuned on training labels, fold by fold, so that no word "
         "of the training part is described by a network that saw its label (experiments/tuned_encoder.py, on a GPU). "
-        "*Preliminary* are vectors of that encoder after one pass over the 33,047 training sentences of the preliminary "
+        "*Preliminary* are vectors of that encoder after one pass over the 33,047 training sentences of a preliminary "
         "release of the corpus, by other speakers and with labels that were made in another way (they agree with the "
         "release on 75 % of the words of its test part): it saw no sentence of the table. "
         "Kernels, prior variances and how to tune were chosen on training data by the log-likelihood."
