@@ -79,7 +79,7 @@ def test_weighted_means_and_variances_of_columns_add_up_over_shards(form, clique
         positions = clique.positions(chains)
         seen = chains.inputs if positions is None else chains.inputs[positions]
         each = chains.position_weights if positions is None else chains.position_weights[positions]
-        shards.append((SimpleNamespace(chains=chains), FORMS[form](seen)))
+        shards.append((SimpleNamespace(data=chains), FORMS[form](seen)))
         weight, columns, low, high = sample_of_shards.column_sums(*shards[-1], clique)
         np.testing.assert_allclose(low, seen.min(axis=0, initial=np.inf))
         np.testing.assert_allclose(high, seen.max(axis=0, initial=-np.inf))
@@ -99,16 +99,16 @@ def small_shard():
     random = np.random.default_rng(2)
     features = sp.csr_array(random.normal(size=(9, 4)) * (random.random((9, 4)) < 0.5))
     chains = Chains(features, np.array([0, 1, 5, 9]), np.arange(9) % 3, None)
-    return SimpleNamespace(chains=chains), features
+    return SimpleNamespace(data=chains), features
 
 
 @pytest.mark.parametrize("clique", [NodeCliques(), EdgeCliques()], ids=["nodes", "edges"])
 def test_pairs_of_features_and_labellings_are_counted_by_their_numbers(clique):
     """The pair of feature f and labelling y is number f L^k + y, and weighs the sum of the feature's values there."""
     shard, features = small_shard()
-    positions = clique.positions(shard.chains)
+    positions = clique.positions(shard.data)
     rows = features.toarray() if positions is None else features.toarray()[positions]
-    labellings, n_outcomes = clique.observed(shard.chains, 3)[1], clique.n_configurations(3)
+    labellings, n_outcomes = clique.observed(shard.data, 3)[1], clique.n_configurations(3)
     weights = {}
     for row, labelling in zip(rows, labellings.tolist(), strict=True):
         for f in np.flatnonzero(row).tolist():
@@ -147,7 +147,7 @@ def test_a_basis_that_is_there_has_the_features_of_the_kernel(clique):
     subspace = PivotSubspace(kernel, pivots, np.linalg.cholesky(kernel(pivots)), np.array([1, 4, 8]))
     inputs = clique.view(chains)
     term = Term(clique, "some", subspace)
-    shard = SimpleNamespace(chains=chains, workers=Workers(1))
+    shard = SimpleNamespace(data=chains, workers=Workers(1))
     settings = SampleSettings(np.dtype(np.float64))
     design = sample_of_shards.shard_sample(shard, FamilySpec("chain", 3), settings).design(term)
     columns = kernel(inputs, pivots)

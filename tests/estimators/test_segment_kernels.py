@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 
 from kernelfields import ChainCRF, EdgeCliques, SegmentCliques, SegmentCRF, SoftTargets
-from kernelfields.engines.dask.engine import Dask
-from kernelfields.engines.torch.engine import Torch
 from kernelfields.evaluation import evaluate_model
 from kernelfields.fields.segments import read_segments
 from kernelfields.models.build import name_cliques
@@ -242,10 +240,10 @@ def test_what_is_refused_of_partly_known_labels():
         SegmentCRF(max_duration=7, repeats=True).fit(X, targets)
 
 
-@pytest.mark.parametrize("engine", ["torch", "dask", Torch(), Dask()])
-def test_other_engines_are_refused(engine):
-    with pytest.raises(ValueError, match="SegmentCRF is fitted by threads of this process: use engine='threads', got"):
-        SegmentCRF(engine=engine).fit(X, Y)
+def test_a_device_is_refused():
+    pytest.importorskip("torch")
+    with pytest.raises(ValueError, match="use engine='threads'"):
+        SegmentCRF(engine="torch").fit(X, Y)
 
 
 def test_collections_are_labelled_but_not_fitted(fitted):

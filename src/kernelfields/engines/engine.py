@@ -94,6 +94,9 @@ class Sample(Protocol):
     def design(self, term: Term, view: Any = None, panel: Any = None) -> Design:
         """Return a term on the data; ``view`` and ``panel`` are those its features come from, where they are known."""
 
+    def shared(self, design: Any, term: Term) -> Any:
+        """Return the features of a design for another term, which sees the same rows."""
+
     def datafit(self, designs: Sequence[Design]) -> Datafit:
         """Return the likelihood of the data in the coefficients of some terms."""
 

@@ -109,7 +109,7 @@ class LocalSample:
         positions = term.clique.positions(self.data)
         known = self._designs.get(id(term.subspace))
         if known is not None and known.term.subspace is term.subspace and panel is None:
-            return replace(known, term=term, positions=positions)
+            return self.shared(known, term)
         n_labels = self.spec.n_labels
         if term.tied_everywhere:
             term = replace(term, support=self._support(term, None))
@@ -124,6 +124,10 @@ class LocalSample:
         design = LocalDesign.of_features(term, features, n_labels, positions=positions, origin=origin)
         self._designs[id(term.subspace)] = design
         return design
+
+    def shared(self, design: LocalDesign, term: Term) -> LocalDesign:
+        """Return the features of a design for another term, which sees the same rows."""
+        return replace(design, term=term, positions=term.clique.positions(self.data))
 
     def _features_of(self, panel: PanelCholesky) -> Features:
         """Return the features of a panel as a design keeps them."""

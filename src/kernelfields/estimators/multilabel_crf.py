@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 from sklearn.utils import Tags
 
 from kernelfields.engines.engine import Sample
-from kernelfields.engines.threads import LocalSample
 from kernelfields.estimators.auto_parameters import Training
 from kernelfields.estimators.base import KernelLike, Start
 from kernelfields.estimators.inspecting.explanations import Compared
@@ -282,7 +281,6 @@ class MultiLabelCRF(TableField[LabelledInstances]):
 
     def _terms(self, sample: Sample, training: InstanceTraining) -> InstanceTerms:
         labels, pairs = self._kinds()
-        assert isinstance(sample, LocalSample)
         return InstanceTerms(sample, training.classes.tolist(), labels, pairs, training.options.random)
 
     def _designs(self, training: InstanceTraining, sample: Sample) -> Start:

@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.engines.choice import answers_collections, is_collection
-from kernelfields.engines.engine import Engine
 from kernelfields.estimators.chain_crf import ChainTraining, SequenceField, clique_set
 from kernelfields.estimators.inspecting.explanations import input_names
 from kernelfields.estimators.inspecting.segments import explain_segments
@@ -134,11 +133,6 @@ class SegmentCRF(SequenceField):
 
     def _cliques(self, training: ChainTraining) -> NamedCliques:
         return name_cliques(self._described_cliques(training.spec.max_duration))
-
-    def _engine(self, data: Chains) -> Engine:
-        if (name := getattr(self.engine, "name", self.engine)) not in ("auto", "threads"):
-            raise ValueError(f"SegmentCRF is fitted by threads of this process: use engine='threads', got {name!r}")
-        return super()._engine(data)
 
     # ---- data
 

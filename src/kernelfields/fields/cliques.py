@@ -87,6 +87,8 @@ class CliqueSet(BaseEstimator):
     one_table: ClassVar[bool] = False
     #: Name of the factors of a graph that the set scores; None for single labels.
     group: ClassVar[str | None] = None
+    #: Whether cliques see rows of the data, rather than one table whatever the data are.
+    sees_data: ClassVar[bool] = True
 
     def filled(self, **values: object) -> Self:
         """Return a copy in which parameters that are left open have the values given, or the usual ones."""

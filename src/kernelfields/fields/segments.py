@@ -61,6 +61,7 @@ class DurationCliques(CliquesEverywhere):
     """
 
     group = DURATION
+    sees_data = False
 
     kernel: Any = "rbf"
     max_duration: int = field(default=1, kw_only=True)

@@ -40,7 +40,6 @@ from kernelfields.basis.orbits import closed_subspace
 from kernelfields.basis.selection import Gradient, resolve_basis, warn_of_no_pivots
 from kernelfields.basis.subspace import ConstantSubspace, ExplicitSubspace, Subspace
 from kernelfields.engines.engine import Sample
-from kernelfields.engines.threads import LocalSample
 from kernelfields.fields.cliques import CliqueSet, GraphFactors, check_window
 from kernelfields.fields.label_cliques import LABEL_CONTRAST, PAIR_CONTRAST, LabelCliques, LabelPairs
 from kernelfields.fields.ties import Permutations, TiedColumns, column_permutations, label_permutations
@@ -48,7 +47,7 @@ from kernelfields.kernels.kernel import Constant, Kernel, Sum
 from kernelfields.kernels.labels import CentredDelta, Delta, resolve_label_kernel
 from kernelfields.kernels.registry import resolve_kernel
 from kernelfields.numerics.parameters import check_count, check_penalty, check_prior_variance, check_support
-from kernelfields.objective.designs.design import Design, LocalDesign
+from kernelfields.objective.designs.design import Design
 from kernelfields.objective.term import Term, label_factor
 from kernelfields.objective.ties import ties_of
 
@@ -317,18 +316,18 @@ class InstanceTerms:
     of its kind. A search for edges begins with ``label_designs()`` and judges ``pair_designs([edge])``.
     """
 
-    sample: LocalSample
+    sample: Sample
     names: Sequence[object]
     labels: Sequence[tuple[str, LabelCliques]]
     pairs: Sequence[tuple[str, LabelPairs]]
     random: np.random.Generator
-    _pair_parts: dict[str, LocalDesign] = field(default_factory=dict)
+    _pair_parts: dict[str, Design] = field(default_factory=dict)
 
-    def designs(self, edges: Sequence[Edge]) -> list[LocalDesign]:
+    def designs(self, edges: Sequence[Edge]) -> list[Design]:
         """Return all terms of a field whose labels meet along some edges."""
         return [*self.label_designs(), *self.pair_designs(edges)]
 
-    def label_designs(self) -> list[LocalDesign]:
+    def label_designs(self) -> list[Design]:
         """Return the terms of single labels: biases, and functions of the inputs on one basis."""
         designs = []
         for kind, clique in self.labels:
@@ -338,7 +337,7 @@ class InstanceTerms:
                     designs.append(self._for(first, f"{name} {label}", label=number))
         return designs
 
-    def pair_designs(self, edges: Sequence[Edge]) -> list[LocalDesign]:
+    def pair_designs(self, edges: Sequence[Edge]) -> list[Design]:
         """Return the terms of pairs of labels: a table each, with an edge kernel functions too."""
         names = pair_names(edges, self.names)
         designs = []
@@ -353,16 +352,14 @@ class InstanceTerms:
                 ]
         return designs
 
-    def _built(self, name: str, clique: CliqueSet, contrast: np.ndarray) -> LocalDesign:
+    def _built(self, name: str, clique: CliqueSet, contrast: np.ndarray) -> Design:
         design = build_design(name, resolved_clique(clique), self.sample, self.random)
-        assert isinstance(design, LocalDesign)
         return replace(design, term=replace(design.term, label_factor=contrast))
 
-    def _for(self, design: LocalDesign, name: str, **own: object) -> LocalDesign:
+    def _for(self, design: Design, name: str, **own: object) -> Design:
         """Return the same features for one label or one pair."""
         clique = copy.copy(design.term.clique).set_params(name=name, **own)
-        term = replace(design.term, clique=clique, name=name)
-        return replace(design, term=term, positions=clique.positions(self.sample.data))
+        return self.sample.shared(design, replace(design.term, clique=clique, name=name))
 
 
 def pair_names(edges: Sequence[Edge], names: Sequence[object]) -> dict[str, Edge]:

@@ -25,6 +25,7 @@ import scipy.sparse
 
 from kernelfields.engines.dask.collections import PAIRED, is_delayed, partitions
 from kernelfields.engines.dask.shards import Shard, ShardGroup
+from kernelfields.engines.engine import PackedData
 from kernelfields.features.dicts import FeatureDictEncoder
 from kernelfields.features.readers import ChainReader, is_feature_sequences, shared_columns
 from kernelfields.fields.chains import Chains, mean_label_weights, weigh_classes
@@ -186,16 +187,16 @@ class ShardedChains:
     lie_with = "dask"
 
 
-def shards_of_chains(client: Client, chains: Chains) -> ShardGroup:
-    """Cut chains into one shard for each worker, by positions, in proportion to their threads."""
+def shards_of(client: Client, data: PackedData) -> ShardGroup:
+    """Cut sequences, graphs or instances into one shard for each worker, by positions, as many as it has threads."""
     threads = client.nthreads()
     ends = np.cumsum(list(threads.values())) / sum(threads.values())
-    cuts = np.searchsorted(chains.offsets, ends * chains.n_positions)
+    cuts = np.searchsorted(data.offsets, ends * data.n_positions)
     futures: list[Future] = []
     first = 0
     for (address, n_threads), last in zip(threads.items(), cuts.tolist(), strict=True):
         if last > first:
-            piece = chains.subset(slice(first, last))
+            piece = data.subset(slice(first, last))
             futures.append(
                 _submit(client, Shard, piece, len(futures), n_threads, workers=[address], allow_other_workers=True)
             )

@@ -1,4 +1,4 @@
-"""The likelihood of chains in shards: sums over the results of Datafit on the workers of a Dask cluster.
+"""The likelihood of data in shards: sums over the results of Datafit on the workers of a Dask cluster.
 
     value, gradient, Hessian product, curvature = sum over shards
 
@@ -20,13 +20,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
 
 from kernelfields.engines.dask.shards import Entry, Recipe, ShardGroup
-from kernelfields.inference.chain.family import ChainFamily
 from kernelfields.inference.family import Potentials
 from kernelfields.objective.coordinates import stride_of, worth_a_gram_matrix
 from kernelfields.objective.datafit import Datafit
@@ -188,19 +188,44 @@ def assess(evaluation: Evaluation | None, direction: Potentials | None) -> tuple
 
 @dataclass(eq=False)
 class RemoteDesign(Design):
-    """A term on chains in shards; ``recipe`` gives each shard its own design."""
+    """A term on data in shards; ``recipe`` gives each shard its own design.
+
+    Designs that share their features in the shards have the same ``table``.
+    """
 
     recipe: Recipe = field(kw_only=True)
+    table: object = field(default_factory=object, kw_only=True)
+
+
+class RemoteFamily(NamedTuple):
+    """What is known of the family of labellings of a shard, or of all of them."""
+
+    n_labels: int
+    n_items: int
+    n_positions: int
+    method: str
+    exact: bool
+    bound: str | None
+    description: str
+    #: Whole Hessians at once, for labels that meet no others, are computed where the features are.
+    single_labels: bool = False
 
 
 class RemoteLikelihood(NamedTuple):
-    """What is known of the likelihood of all shards; ``family`` is that of no sequences, which is inferred alike."""
+    """What is known of the likelihood of a shard, or of all of them."""
 
-    family: ChainFamily
+    family: RemoteFamily
     value_at_zero: float
     convex: bool
-    approximation: str | None = None
-    warnings: Sequence[str] = ()
+    approximation: str | None
+
+    @classmethod
+    def joined(cls, parts: Sequence[RemoteLikelihood]) -> RemoteLikelihood:
+        """Return what is known of all shards; how labels are inferred is that of the first, or the approximate one."""
+        first = next((part for part in parts if part.approximation is not None), parts[0])
+        sizes = {name: sum(getattr(part.family, name) for part in parts) for name in ("n_items", "n_positions")}
+        value, convex = sum(part.value_at_zero for part in parts), all(part.convex for part in parts)
+        return cls(first.family._replace(**sizes), value, convex, first.approximation)
 
 
 class DaskDatafit(Datafit):
@@ -210,19 +235,15 @@ class DaskDatafit(Datafit):
     #: There are no passes that keep nothing per position.
     fused = None
 
-    def __init__(self, group: ShardGroup, datafit: Recipe, designs: Sequence[RemoteDesign], n_labels: int):
-        values, convex = zip(
-            *group.ask(attrgetter("likelihood.value_at_zero", "likelihood.convex"), datafit), strict=True
-        )
-        family = ChainFamily(np.zeros(1, dtype=np.int64), n_labels)
-        super().__init__(RemoteLikelihood(family, float(sum(values)), all(convex)), designs)  # type: ignore[arg-type]
+    def __init__(self, group: ShardGroup, datafit: Recipe, designs: Sequence[RemoteDesign]):
+        super().__init__(RemoteLikelihood.joined(group.ask(known_of, datafit)), designs)  # type: ignore[arg-type]
         self.group, self._datafit = group, datafit
 
     def frozen(self, coefficients: Sequence[np.ndarray]) -> DaskDatafit:
         """Return the convex likelihood of the labels as they are completed at some coefficients."""
         parts = [np.array(part, dtype=np.float64) for part in coefficients]
         recipe = self.group.recipe(Datafit.frozen, self._datafit, parts)
-        frozen = DaskDatafit(self.group, recipe, self.designs, self.family.n_labels)
+        frozen = DaskDatafit(self.group, recipe, self.designs)
         frozen.passes = self.passes
         return frozen
 
@@ -322,11 +343,27 @@ class DaskDatafit(Datafit):
         stride = stride_of(design.stored_values // max(1, design.rank), design.rank)
         return np.sum(self.group.ask(Datafit.feature_gram, self._datafit, index, stride), axis=0)
 
+    @property
+    def warnings(self) -> list[str]:
+        """What approximate inference reported of its last answer in some shard."""
+        if self.likelihood.approximation is None:
+            return []
+        reported = self.group.ask(attrgetter("likelihood.warnings"), self._datafit)
+        return list(dict.fromkeys(chain.from_iterable(reported)))
+
     def _count(self, chosen: Sequence[int]) -> None:
         self.passes += 0.5 * sum(self.designs[index].stored_values for index in chosen) / self._stored_values
 
 
 # What follows runs on the workers.
+
+
+def known_of(datafit: Datafit) -> RemoteLikelihood:
+    """Return what the client has to know of the likelihood of a shard."""
+    likelihood, family = datafit.likelihood, datafit.family
+    sizes = family.n_labels, family.n_items, family.n_positions
+    own = RemoteFamily(*sizes, family.method, family.exact, family.bound, family.description)
+    return RemoteLikelihood(own, float(likelihood.value_at_zero), likelihood.convex, likelihood.approximation)
 
 
 def weights_of(datafit: Datafit, index: int) -> tuple[int, float]:

@@ -8,8 +8,7 @@ from __future__ import annotations
 import importlib.metadata
 from typing import TYPE_CHECKING
 
-from kernelfields.engines.engine import Engine, PackedData, SampleSettings, as_chains
-from kernelfields.fields.chains import Chains
+from kernelfields.engines.engine import Engine, PackedData, SampleSettings
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.numerics.registry import SETTINGS
 
@@ -39,19 +38,13 @@ class Dask(Engine):
         """New data are scored in this process, or with the collection they are in: no cluster is needed."""
 
     def place(self, data: PackedData | ShardedChains, spec: FamilySpec, settings: SampleSettings) -> DaskSample:
-        """Return labelled chains in shards on the workers: those of a collection, or cut from chains given here."""
-        from kernelfields.engines.dask.data import ShardedChains, shards_of_chains
+        """Return labelled data in shards on the workers: those of a collection, or cut from data given here."""
+        from kernelfields.engines.dask.data import ShardedChains, shards_of
         from kernelfields.engines.dask.sample import DaskSample
 
         if isinstance(data, ShardedChains):
             return DaskSample(data.group, data.n_positions, spec, settings)
-        data, spec = as_chains(data, spec)
-        if spec.kind != "chain":
-            raise ValueError(
-                "engine='dask' fits labels of open chains and single labels, which shards hold: use engine='threads'"
-            )
-        assert isinstance(data, Chains)
-        group = shards_of_chains(connected_client(self.client), data)
+        group = shards_of(connected_client(self.client), data)
         return DaskSample(group, data.n_positions, spec, settings)
 
 

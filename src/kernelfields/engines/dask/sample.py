@@ -1,10 +1,14 @@
-"""Labelled chains in shards on the workers of a Dask cluster: views, panels, designs and their likelihood.
+"""Labelled data in shards on the workers of a Dask cluster: views, panels, designs and their likelihood.
 
 Rules such as gamma="scale" read the variance of the inputs. It is added up over the shards, column by column, and
 the kernel is resolved on two rows that have the same means and variances. Pivots are chosen on a
 :class:`~kernelfields.engines.dask.panel.DaskPanel`. Cost: two rounds for the moments where a rule needs them, one
 for a sample that shows whether the kernel is one, two for each panel of pivots. Arrays with a row for each position
 stay in the shards; answers hold a few numbers for each column.
+
+Sequences, graphs and instances are cut between items, and the family of labellings of a shard is that of its items:
+nothing here depends on which labels meet. Where some graphs need approximate inference all are inferred by it, as on
+one machine. Clique sets that see no data, as durations do, have their basis on the client.
 """
 
 from __future__ import annotations
@@ -17,16 +21,18 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from kernelfields.basis.panel import PanelCholesky
 from kernelfields.basis.selection import AllPoints, Basis, Gradient
 from kernelfields.basis.subspace import ExplicitSubspace
 from kernelfields.engines.dask.datafit import DaskDatafit, RemoteDesign
 from kernelfields.engines.dask.panel import DaskPanel, stacked_rows
 from kernelfields.engines.dask.shards import SHARD, Recipe, Shard, ShardGroup, Taken
 from kernelfields.engines.engine import SampleSettings
-from kernelfields.engines.threads import LocalSample
+from kernelfields.engines.threads import LocalSample, LocalView
+from kernelfields.fields.chains import Chains
 from kernelfields.fields.cliques import CliqueSet
 from kernelfields.fields.reading import Matrix
-from kernelfields.inference.choice import FamilySpec
+from kernelfields.inference.choice import FamilySpec, family_of
 from kernelfields.kernels.kernel import Kernel, check_positive_semidefinite
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design, LocalDesign
@@ -39,13 +45,20 @@ _SAMPLE = 200
 
 
 class DaskSample:
-    """Labelled chains in the shards of a group."""
+    """Labelled data in the shards of a group."""
 
     def __init__(self, group: ShardGroup, n_positions: int, spec: FamilySpec, settings: SampleSettings):
         self.group = group
         self.n_positions = n_positions
-        self.spec = spec
+        self.spec = replace(spec, method=self._method(spec))
         self.settings = settings
+
+    def _method(self, spec: FamilySpec) -> Any:
+        """Return how labels are inferred: "auto", or the approximate method that some graphs need."""
+        if spec.kind != "graph" or spec.method != "auto":
+            return spec.method
+        methods = self.group.ask(approximate_method, SHARD, spec)
+        return next((method for method in methods if method is not None), "auto")
 
     def check_basis(self, name: str, basis: Basis) -> None:
         """Raise where pivots would need kernel values between all inputs."""
@@ -56,29 +69,37 @@ class DaskSample:
                 "engine='dask' does not bring together: use basis='random-cholesky', or engine='threads'"
             )
 
-    def view(self, name: str, clique: CliqueSet) -> DaskView:
+    def view(self, name: str, clique: CliqueSet) -> DaskView | LocalView:
         """Return what the cliques of a set see."""
-        return DaskView(self, name, clique)
+        if clique.sees_data:
+            return DaskView(self, name, clique)
+        nothing = Chains(np.empty((0, 0)), np.zeros(1, dtype=np.int64))
+        return LocalView(LocalSample(nothing, self.spec, self.settings), name, clique)
 
     def datafit(self, designs: Sequence[Design]) -> DaskDatafit:
-        """Return the likelihood of the chains in the coefficients of some terms."""
+        """Return the likelihood of the data in the coefficients of some terms."""
         remote = [design for design in designs if isinstance(design, RemoteDesign)]
         sample = self._in_shards(self.settings.dtype)
         recipe = self.group.recipe(shard_datafit, sample, *(design.recipe for design in remote))
-        return DaskDatafit(self.group, recipe, remote, self.spec.n_labels)
+        return DaskDatafit(self.group, recipe, remote)
 
-    def design(self, term: Term, view: DaskView | None = None, panel: DaskPanel | None = None) -> RemoteDesign:
-        """Return a term on the chains; its features are those of ``panel`` where there is one."""
+    def design(
+        self, term: Term, view: DaskView | LocalView | None = None, panel: DaskPanel | PanelCholesky | None = None
+    ) -> RemoteDesign:
+        """Return a term on the data; its features are those of ``panel`` where there is one."""
         group, n_labels = self.group, self.spec.n_labels
         if term.tied_everywhere:
             term = replace(term, support=self._support(term, None))
             recipe = group.recipe(LocalSample.design, self._in_shards(self.settings.dtype), travelling(term))
             return RemoteDesign(term, n_labels, 1, np.dtype(np.float32), 0, recipe=recipe)
-        view = view or self.view(term.name, term.clique)
+        view, rank = view or self.view(term.name, term.clique), term.subspace.rank
+        if not isinstance(view, DaskView):
+            wide, span = np.dtype(np.float64), replace(travelling(term), subspace=term.subspace)
+            recipe, raw = group.recipe(LocalSample.design, self._in_shards(wide), span), not term.has_pivots
+            return RemoteDesign(term, n_labels, rank, wide, view.n_rows * rank, dense_inputs=raw, recipe=recipe)
         if isinstance(term.subspace, ExplicitSubspace):
             return self._explicit_design(term, view)
-        rank = term.subspace.rank
-        if panel is not None:
+        if isinstance(panel, DaskPanel):
             dtype = panel.dtype
             recipe = group.recipe(LocalSample.design, self._in_shards(dtype), travelling(term), None, panel.recipe)
         else:
@@ -88,8 +109,13 @@ class DaskSample:
             recipe = group.recipe(LocalSample.design, self._in_shards(dtype), span)
         return RemoteDesign(term, n_labels, rank, dtype, view.n_rows * rank, recipe=recipe)
 
+    def shared(self, design: RemoteDesign, term: Term) -> RemoteDesign:
+        """Return the features of a design for another term."""
+        recipe = self.group.recipe(with_term, SHARD, design.recipe, travelling(term))
+        return replace(design, term=term, recipe=recipe)
+
     def _in_shards(self, dtype: np.dtype | None) -> Recipe:
-        """Return the recipe of the samples that shards make of their chains, with features of one precision."""
+        """Return the recipe of the samples that shards make of their data, with features of one precision."""
         settings = replace(self.settings, dtype=dtype)
         return self.group.recipe(shard_sample, SHARD, self.spec, settings)
 
@@ -220,7 +246,7 @@ def _check_rules(kernel: Kernel) -> None:
 
 def view_of(shard: Shard, clique: CliqueSet) -> Matrix:
     """Return what the cliques see of the inputs, a row for each."""
-    return clique.view(shard.chains)
+    return clique.view(shard.data)
 
 
 def size_and_first_row(inputs: Matrix) -> tuple[int, Matrix]:
@@ -239,14 +265,15 @@ def permuted_rows(random: np.random.Generator, n_rows: int, size: int) -> tuple[
     return random.bit_generator.state, rows
 
 
-def _clique_weights(shard: Shard, clique: CliqueSet) -> np.ndarray:
-    weights, positions = shard.chains.position_weights, clique.positions(shard.chains)
-    return weights if positions is None else weights[positions]
+def row_weights(shard: Shard, inputs: Matrix, clique: CliqueSet) -> np.ndarray:
+    """Return the weight of every row that the cliques of a set see, (n,)."""
+    weights = clique.weights(shard.data)
+    return np.ones(inputs.shape[0]) if weights is None else weights
 
 
 def column_sums(shard: Shard, inputs: Matrix, clique: CliqueSet) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
     """Return the weight of all rows, weighted sums of the columns, their lowest and their highest values."""
-    weights, width = _clique_weights(shard, clique), inputs.shape[1]
+    weights, width = row_weights(shard, inputs, clique), inputs.shape[1]
     if inputs.shape[0] == 0:
         return 0.0, np.zeros(width), np.full(width, np.inf), np.full(width, -np.inf)
     low, high = inputs.min(axis=0), inputs.max(axis=0)
@@ -258,7 +285,7 @@ def column_sums(shard: Shard, inputs: Matrix, clique: CliqueSet) -> tuple[float,
 
 def column_squares(shard: Shard, inputs: Matrix, clique: CliqueSet, means: np.ndarray) -> np.ndarray:
     """Return weighted sums of squared differences from the means, column by column."""
-    weights = _clique_weights(shard, clique)
+    weights = row_weights(shard, inputs, clique)
     if isinstance(inputs, np.ndarray):
         return weights @ np.square(inputs - means)
     weight_of_value = np.repeat(weights, np.diff(inputs.indptr))
@@ -280,7 +307,7 @@ def observed_pairs(
     shard: Shard, features: Matrix | None, clique: CliqueSet, n_labels: int
 ) -> tuple[int, np.ndarray, np.ndarray]:
     """Return the number of features, the pairs seen as numbers f L^k + labelling, and the weight of each."""
-    rows, labellings = clique.observed(shard.chains, n_labels)
+    rows, labellings = clique.observed(shard.data, n_labels)
     n_outcomes = clique.n_configurations(n_labels)
     if features is None:
         keys, totals = np.unique(labellings, return_counts=True)
@@ -292,18 +319,29 @@ def observed_pairs(
 
 
 def shard_sample(shard: Shard, spec: FamilySpec, settings: SampleSettings) -> LocalSample:
-    """Return the chains of this shard as a sample."""
-    return LocalSample(shard.chains, spec, replace(settings, workers=shard.workers))
+    """Return the data of this shard as a sample."""
+    return LocalSample(shard.data, spec, replace(settings, workers=shard.workers))
+
+
+def approximate_method(shard: Shard, spec: FamilySpec) -> str | None:
+    """Return how the graphs of this shard are inferred if that is approximate; None if it is exact."""
+    family = family_of(shard.data, (), spec)
+    return None if family.exact else family.method
+
+
+def with_term(shard: Shard, design: LocalDesign, term: Term) -> LocalDesign:
+    """Return the features of a design for another term."""
+    return replace(design, term=term, positions=term.clique.positions(shard.data))
 
 
 def explicit_design(
     shard: Shard, features: Matrix, term: Term, n_labels: int, occupied: np.ndarray | None
 ) -> LocalDesign:
     """Return a term with explicit features, of the columns that some shard has."""
-    features, positions = features if occupied is None else features[:, occupied], term.clique.positions(shard.chains)
+    features, positions = features if occupied is None else features[:, occupied], term.clique.positions(shard.data)
     return LocalDesign.of_features(term, features, n_labels, positions=positions, every_column=True)
 
 
 def shard_datafit(sample: LocalSample, *designs: LocalDesign) -> Datafit:
-    """Return the likelihood of the chains of this shard."""
+    """Return the likelihood of the data of this shard."""
     return sample.datafit(designs)

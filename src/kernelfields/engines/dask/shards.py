@@ -1,10 +1,10 @@
 """Shards: partitions on the workers of a Dask cluster, and the client that calls them, also when workers die.
 
-A *shard* holds the chains of one partition and entries: views, panels, features, potentials, beliefs. It is the
-result of a task, so the scheduler makes it again from its partition when its worker dies. Everything else in it is
-a cache, and that is why the state of a task's result may change here: each entry has a *recipe* on the client, a
-function with its arguments, and a shard that lacks an entry is sent the recipe. Arrays with a row for each position
-stay where they are; recipes and answers hold coefficients, pivots and sums.
+A *shard* holds the sequences, graphs or instances of one partition and entries: views, panels, features, potentials,
+beliefs. It is the result of a task, so the scheduler makes it again from its partition when its worker dies. Everything
+else in it is a cache, and that is why the state of a task's result may change here: each entry has a *recipe* on the
+client, a function with its arguments, and a shard that lacks an entry is sent the recipe. Arrays with a row for each
+position stay where they are; recipes and answers hold coefficients, pivots and sums.
 
     Recipe(function, arguments)     arguments: values, other recipes (needed), entries (used if at hand), ``SHARD``
     group.ask(function, recipe)     function(entry) of every shard
@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from kernelfields.fields.chains import Chains
+from kernelfields.engines.engine import PackedData
 from kernelfields.numerics.threads import Workers, blas_threads
 
 if TYPE_CHECKING:
@@ -71,10 +71,10 @@ class Forgotten(Exception):
 
 
 class Shard:
-    """The chains of one partition, ``number`` of them all, and the entries computed from them; see the module."""
+    """The data of one partition, ``number`` of them all, and the entries computed from them; see the module."""
 
-    def __init__(self, chains: Chains, number: int, n_threads: int = 1):
-        self.chains = chains
+    def __init__(self, data: PackedData, number: int, n_threads: int = 1):
+        self.data = data
         self.number = number
         self.n_threads = n_threads
         self._forget()
@@ -87,7 +87,7 @@ class Shard:
 
     def __getstate__(self) -> dict[str, object]:
         # Entries do not travel: the client has their recipes.
-        return {"chains": self.chains, "number": self.number, "n_threads": self.n_threads}
+        return {"data": self.data, "number": self.number, "n_threads": self.n_threads}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
@@ -95,9 +95,9 @@ class Shard:
 
     def __sizeof__(self) -> int:
         # What the scheduler takes into account: the bytes that would travel, not those of the entries.
-        inputs = self.chains.inputs
+        inputs = self.data.inputs
         parts = (inputs,) if isinstance(inputs, np.ndarray) else (inputs.data, inputs.indices, inputs.indptr)
-        return sum(array.nbytes for array in (*parts, self.chains.required_labels, self.chains.offsets))
+        return sum(array.nbytes for array in (*parts, self.data.required_labels, self.data.offsets))
 
     def answer(self, request: Request) -> object:
         """Store new recipes, call the function, drop what is not needed."""
