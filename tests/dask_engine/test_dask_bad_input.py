@@ -1,12 +1,14 @@
 """What cannot work on a cluster says so before the work starts, and what to do about it."""
 
 import importlib.metadata
+import os
 
 import numpy as np
 import pytest
 from dask_fits import on_cluster, sequences
 
 from kernelfields import ChainCRF, EdgeCliques, LabelDictionary
+from kernelfields.engines import Dask, Torch
 from kernelfields.engines.dask import engine as dask_cluster
 from kernelfields.engines.dask.engine import connected_client
 from kernelfields.kernels import RBF, Columns, Manifold
@@ -56,6 +58,41 @@ def test_workers_with_another_version(client, monkeypatch):
     monkeypatch.setattr(client, "run", lambda *_, **__: {"a": own("kernelfields"), "b": ImportError("none")})
     with pytest.raises(RuntimeError, match="2 of 2 Dask workers have another version"):
         connected_client(client)
+
+
+def test_workers_without_torch_or_with_different_versions_of_it(client, monkeypatch):
+    pytest.importorskip("torch")
+    engine = Dask(client, workers=Torch("cpu"))
+    engine.check()
+    with pytest.raises(RuntimeError, match=r"Dask worker tcp://.* cannot keep its share on a device: device='cuda:99'"):
+        Dask(client, workers=Torch("cuda:99")).check()
+    with pytest.raises(TypeError, match="workers must be None, Torch"):
+        Dask(client, workers="cuda").check()
+    found = {"a": "2.1", "b": "2.2"}
+    monkeypatch.setattr("kernelfields.engines.dask.engine._check_versions", lambda client: None)
+    monkeypatch.setattr(client, "run", lambda *_, **__: found)
+    with pytest.raises(RuntimeError, match=r"different versions of torch, 2\.1, 2\.2: worker a has 2\.1"):
+        engine.check()
+    found["b"] = ImportError("engine='torch' needs PyTorch: pip install 'kernelfields[torch]'")
+    with pytest.raises(RuntimeError, match="Dask worker b cannot keep its share on a device: engine='torch' needs"):
+        engine.check()
+    with pytest.raises(ValueError, match="n_devices must be"):
+        Dask.local_devices(0, "cpu")
+
+
+@pytest.mark.slow
+def test_devices_of_this_machine_are_a_cluster():
+    pytest.importorskip("torch")
+    X, y = sequences(20)
+    crf = ChainCRF("rbf", rank=12, random_state=0, tol=1e-6, dtype="float64", prior_variance=1.0)
+    expected = crf.fit(X, y).solution_.value
+    with Dask.local_devices(2, "cpu") as engine:
+        assert len(engine.client.nthreads()) == 2
+        seen = engine.client.run(os.getenv, "CUDA_VISIBLE_DEVICES")
+        assert sorted(seen.values()) == ["0", "1"]
+        crf.set_params(engine=engine).fit(X, y)
+    assert engine.client.status == "closed"
+    assert crf.solution_.value == pytest.approx(expected, rel=2e-6)
 
 
 def test_partitions_that_do_not_fit_together(client):

@@ -2,17 +2,21 @@
 
 import numpy as np
 import pytest
+import scipy.sparse
 from dask_fits import posterior
 
 from benchmarks.fit_parts import parts_of_fit
-from kernelfields import GraphCRF, KernelClassifier, MultiLabelCRF, RingCRF, SegmentCRF
+from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, RingCRF, SegmentCRF
+from kernelfields.engines import Torch
 from kernelfields.fields.cliques import EdgeCliques
 from kernelfields.fields.segments import DurationCliques, SegmentCliques
 from kernelfields.inference.approximate.base import TreeReweighted
 from kernelfields.kernels.stationary import RBF
 
 pytest.importorskip("distributed")
-DaskHere = pytest.importorskip("shards_here").DaskHere
+dask = pytest.importorskip("dask")
+shards_here = pytest.importorskip("shards_here")
+DaskHere = shards_here.DaskHere
 
 SHARED = {"rank": 12, "random_state": 0, "dtype": "float64", "prior_variance": 2.0, "scale": False}
 
@@ -61,6 +65,38 @@ FIELDS = {
 }
 
 
+def cut(items, sizes=(3, 0, 2, None)):
+    """Return a list, or the rows of a table, as Delayed parts, of which one is empty."""
+    ends = np.cumsum([0, *sizes[:-1]]).tolist()
+    return [dask.delayed(items[first:last]) for first, last in zip(ends, [*ends[1:], None], strict=True)]
+
+
+@pytest.fixture
+def collections_here(monkeypatch):
+    """Let collections be read in this process."""
+    monkeypatch.setattr("kernelfields.engines.dask.data.ShardGroup", shards_here.ShardsHere)
+    monkeypatch.setattr("kernelfields.engines.dask.engine.connected_client", lambda client: shards_here.ClientHere())
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_collections_are_read_as_lists_are(collections_here, name):
+    estimator, draw = FIELDS[name]
+    X, y = draw(np.random.default_rng(0))
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, size=len(X))
+    if name == "tree":
+        with pytest.raises(ValueError, match=r"label_graph='tree'.* name the pairs for Dask collections"):
+            parts_of_fit(estimator, cut(X), cut(y), None, DaskHere())
+        return
+    collected = [cut(each) for each in (X, y, weights)]
+    training, sample, designs = parts_of_fit(estimator, *collected, DaskHere())
+    here, there = posterior(*parts_of_fit(estimator, X, y, weights)), posterior(training, sample, designs)
+    assert len(there.datafit.group) == 3
+    assert training.data.n_positions == there.datafit.family.n_positions == here.datafit.family.n_positions
+    theta = np.random.default_rng(2).normal(size=here.size)
+    close(there.at(theta).value, here.at(theta).value, "value")
+    close(there.at(theta).gradient, here.at(theta).gradient, "gradient")
+
+
 def close(left, right, what):
     np.testing.assert_allclose(left, right, rtol=1e-9, atol=1e-9 * max(1.0, np.abs(right).max()), err_msg=what)
 
@@ -92,6 +128,65 @@ def test_shards_answer_as_threads_do(name, known):
         close(frozen[1].gradient, frozen[0].gradient, "gradient of completed labels")
 
 
+ON_DEVICES = {
+    "chain": (ChainCRF("rbf", edges=EdgeCliques(RBF(0.5)), **SHARED), sequences, np.asarray),
+    "sparse": (ChainCRF("linear", **SHARED), sequences, scipy.sparse.csr_array),
+    "single": FIELDS["single"] + (np.asarray,),
+}
+
+
+@pytest.mark.parametrize("name", ON_DEVICES)
+def test_workers_keep_their_shares_on_devices(name):
+    pytest.importorskip("torch")
+    estimator, draw, form = ON_DEVICES[name]
+    random = np.random.default_rng(0)
+    X, y = draw(random)
+    X = X if isinstance(X, np.ndarray) else [form(x) for x in X]
+    engines = "threads", DaskHere(workers=Torch("cpu"))
+    here, there = (posterior(*parts_of_fit(estimator, X, y, engine=engine)) for engine in engines)
+    theta, direction = random.normal(size=(2, here.size))
+    expected, found = here.at(theta), there.at(theta)
+    for index, block in enumerate(here.blocks):
+        pivots = [each.datafit.designs[index].term.subspace for each in (here, there)]
+        if hasattr(pivots[0], "indices"):
+            np.testing.assert_array_equal(pivots[1].indices, pivots[0].indices)
+            close(
+                there.datafit.outside_bound(found.evaluation.residual, index),
+                here.datafit.outside_bound(expected.evaluation.residual, index),
+                block.name,
+            )
+    kinds = there.datafit.group.ask(shards_here.kind_of_table, there.datafit._datafit, 0)
+    assert set(kinds) <= {"TorchTable", "TorchSparseTable"}
+    close(found.value, expected.value, "value")
+    close(found.gradient, expected.gradient, "gradient")
+    close(there.hessian_product(found, direction)[0], here.hessian_product(expected, direction)[0], "Hessian product")
+    close(there.metric, here.metric, "metric")
+    for index in range(len(here.blocks) if form is np.asarray else 0):
+        close(there.curvature_block(found, index), here.curvature_block(expected, index), "curvature")
+    there.datafit.group.lose(2)
+    close(there.at(0.5 * theta).gradient, here.at(0.5 * theta).gradient, "gradient after a loss")
+
+
+def test_gradients_are_added_up_in_a_tree(monkeypatch):
+    """The client gets one gradient, whatever the number of shards; a shard without recipes costs one more request."""
+    estimator, draw = FIELDS["graphs"]
+    X, y = draw(np.random.default_rng(0))
+    there = posterior(*parts_of_fit(estimator, X, y, engine=DaskHere()))
+    point = there.at(np.ones(there.size))
+    expected, group = point.gradient, there.datafit.group
+    monkeypatch.setattr("kernelfields.engines.dask.shards._BRANCHES", 2)
+    asked = []
+    monkeypatch.setattr(group, "ask", lambda *given: asked.append(given) or type(group).ask(group, *given))
+    found = there.datafit.pull_back(point.evaluation.residual)
+    close(np.concatenate([part.ravel() for part in found]) + 0.5 * np.ones(there.size), expected, "one by one")
+    assert not asked
+    group.lose(1)
+    again = there.datafit.pull_back(point.evaluation.residual)
+    assert len(asked) == 1
+    for mine, theirs in zip(again, found, strict=True):
+        close(mine, theirs, "after a loss")
+
+
 def test_graphs_that_need_approximate_inference_have_it_in_every_shard(monkeypatch):
     """A dense graph is too wide for a junction tree: as on one machine, graphs of other shards are inferred alike."""
     monkeypatch.setattr("kernelfields.inference.junction.plan.available_memory", lambda: 1e4)
@@ -106,3 +201,45 @@ def test_graphs_that_need_approximate_inference_have_it_in_every_shard(monkeypat
         assert there.approximation == "trw"
         assert there.datafit.family.exact is False
         assert there.datafit.warnings == []
+
+
+def test_rows_of_arrays_and_data_frames_are_samples(collections_here):
+    array, pandas = pytest.importorskip("dask.array"), pytest.importorskip("pandas")
+    frames = pytest.importorskip("dask.dataframe", exc_type=ImportError)
+    X, Y = table(np.random.default_rng(0), 3)
+    rows, labels = array.from_array(X, chunks=(7, 1)), array.from_array(Y, chunks=(7, 3))
+    several = MultiLabelCRF("linear", **SHARED).set_params(engine=DaskHere()).fit(rows, labels)
+    here = MultiLabelCRF("linear", **SHARED).fit(X, Y)
+    close(several.solution_.value, here.solution_.value, "objective")
+    found = several.predict_proba(rows)
+    assert found.shape == (20, 3)
+    close(found.compute(scheduler="synchronous"), several.predict_proba(X), "probabilities")
+    names = np.array(["no", "yes"])[Y[:, 0]]
+    frame = frames.from_pandas(pandas.DataFrame(X, columns=["a", "b"]).assign(label=names), npartitions=3)
+    single = KernelClassifier("linear", **SHARED).set_params(engine=DaskHere()).fit(frame[["a", "b"]], frame["label"])
+    assert list(single.feature_names_in_) == ["a", "b"]
+    close(single.solution_.value, KernelClassifier("linear", **SHARED).fit(X, names).solution_.value, "objective")
+    found = single.predict(frame[["a", "b"]]).compute(scheduler="synchronous")
+    np.testing.assert_array_equal(found, single.predict(pandas.DataFrame(X, columns=["a", "b"])))
+
+
+def test_what_partitions_hold_is_checked_before_a_fit(collections_here):
+    X, y = graphs(np.random.default_rng(0))
+    untyped = [(x, edges) for x, edges, _ in X]
+    with pytest.raises(ValueError, match="partition 3: factors named 'edge' have no features"):
+        parts_of_fit(FIELDS["graphs"][0], [*cut(X)[:3], *cut(untyped)[3:]], cut(y), None, DaskHere())
+    field = GraphCRF("linear", constraints=[(0, 0)], **SHARED)
+    with pytest.raises(ValueError, match="partition 0: graph 1, node 0: the constraints forbid"):
+        parts_of_fit(field, cut(X), cut(y), None, DaskHere())
+    X, y = sequences(np.random.default_rng(0))
+    with pytest.raises(ValueError, match="max_duration is read off segments of this process"):
+        parts_of_fit(SegmentCRF("linear", **SHARED), cut(X), cut(y), None, DaskHere())
+    X, Y = table(np.random.default_rng(0), 3)
+    with pytest.raises(ValueError, match="label_graph='learn' needs instances of this process"):
+        parts_of_fit(MultiLabelCRF("linear", label_graph="learn", **SHARED), cut(X), cut(Y), None, DaskHere())
+    with pytest.raises(ValueError, match="partition 0: class_weight='balanced' counts labels of this process"):
+        parts_of_fit(MultiLabelCRF("linear", class_weight="balanced", **SHARED), cut(X), cut(Y), None, DaskHere())
+    with pytest.raises(ValueError, match="partition 3: X has 15 rows but y has 14"):
+        parts_of_fit(FIELDS["instances"][0], cut(X), cut(Y[:-1]), None, DaskHere())
+    with pytest.raises(ValueError, match="columns of Y in partition 3 are not those of partition 0"):
+        parts_of_fit(FIELDS["instances"][0], cut(X), [*cut(Y)[:3], cut(Y[:, :2])[3]], None, DaskHere())

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from kernelfields.basis.panel import PanelCholesky
 from kernelfields.basis.subspace import PivotSubspace
 from kernelfields.engines.engine import SampleSettings
+from kernelfields.engines.threads import Threads
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.cliques import EdgeCliques, NodeCliques
 from kernelfields.inference.choice import FamilySpec
@@ -19,7 +20,7 @@ from kernelfields.numerics.threads import Workers
 from kernelfields.objective.term import Term
 
 pytest.importorskip("distributed")
-panel_of_shards = pytest.importorskip("kernelfields.engines.dask.panel")
+panel_of_shards = pytest.importorskip("kernelfields.engines.dask.shard_panel")
 sample_of_shards = pytest.importorskip("kernelfields.engines.dask.sample")
 shards = pytest.importorskip("kernelfields.engines.dask.shards")
 
@@ -149,7 +150,7 @@ def test_a_basis_that_is_there_has_the_features_of_the_kernel(clique):
     term = Term(clique, "some", subspace)
     shard = SimpleNamespace(data=chains, workers=Workers(1))
     settings = SampleSettings(np.dtype(np.float64))
-    design = sample_of_shards.shard_sample(shard, FamilySpec("chain", 3), settings).design(term)
+    design = sample_of_shards.shard_sample(shard, Threads(), FamilySpec("chain", 3), settings).design(term)
     columns = kernel(inputs, pivots)
     gram = columns @ np.linalg.solve(kernel(pivots), columns.T)
     np.testing.assert_allclose(design.features @ design.features.T, gram, atol=1e-12)

@@ -7,6 +7,7 @@ import pytest
 from sklearn.metrics import mutual_info_score
 
 from kernelfields import MultiLabelCRF
+from kernelfields.fields.label_cliques import LabelledInstances
 from kernelfields.inference.choice import plan_labels
 from kernelfields.structure.candidates import label_edges, mutual_information, spanning_tree
 from tests.samples import labelled_instances
@@ -50,14 +51,16 @@ def connects(edges, n_nodes):
 
 
 def test_graphs_by_name():
-    weights, names = np.ones(len(Y)), range(4)
-    assert label_edges("none", Y, weights, names) == []
-    assert len(label_edges("full", Y, weights, names)) == 6
-    assert {(0, 1), (2, 3)} < set(label_edges("tree", Y, weights, names))
-    assert label_edges("auto", Y, weights, names) == label_edges("full", Y, weights, names)
-    wide = np.hstack([Y] * 5)
-    assert len(label_edges("auto", wide, weights, range(20))) == 19
-    assert label_edges(np.array([[3, 1]]), Y, weights, names) == [(1, 3)]
+    instances, names = LabelledInstances.build(np.zeros((len(Y), 1)), 4, {}, Y), range(4)
+    assert label_edges("none", instances, names) == []
+    assert len(label_edges("full", instances, names)) == 6
+    assert {(0, 1), (2, 3)} < set(label_edges("tree", instances, names))
+    assert label_edges("auto", None, names) == label_edges("full", instances, names)
+    wide = LabelledInstances.build(np.zeros((len(Y), 1)), 20, {}, np.hstack([Y] * 5))
+    assert len(label_edges("auto", wide, range(20))) == 19
+    assert label_edges(np.array([[3, 1]]), None, names) == [(1, 3)]
+    with pytest.raises(ValueError, match="is read off labels of this process"):
+        label_edges("tree", None, names)
 
 
 def plan(n_labels, edges, method="auto", tied=True):

@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.engines.engine import Engine
 from kernelfields.engines.threads import Threads
+from kernelfields.features.readers import TableReader
 
 NAMES = ("auto", "threads", "torch", "dask")
 # Values of features from which a device pays for the import of torch and the start of CUDA, some seconds.
@@ -110,7 +111,7 @@ class Travelling(Protocol):
 
 
 def answers_collections(method: Method) -> Method:
-    """Let a method with one answer for each sequence of X take Dask collections of sequences as well.
+    """Let a method with one answer for each item of X take Dask collections of items as well.
 
     The answers are a collection again, computed where the partitions of X are.
     """
@@ -131,6 +132,7 @@ def answers_collections(method: Method) -> Method:
             raise ValueError(
                 "known labels cannot be dealt out to a Dask collection: ask for a partition of it at a time"
             )
-        return map_partitions(partial(getattr(self._travelling(), method.__name__), **chosen), X)
+        table = issubclass(getattr(self, "_reads", object), TableReader)
+        return map_partitions(partial(getattr(self._travelling(), method.__name__), **chosen), X, table)
 
     return answer  # type: ignore[return-value]

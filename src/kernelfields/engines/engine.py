@@ -51,7 +51,8 @@ class SampleSettings:
 
     ``dtype`` is the precision of features, None where the engine may choose it for a fit to the relative gap
     ``tol``. ``n_terms`` terms with features share the memory with those of data of ``beside`` more positions; data
-    that are only looked at, such as a development set, are not ``solved``.
+    that are only looked at, such as a development set, are not ``solved``. With ``every_column``, sparse features keep
+    the columns that no row here has: others elsewhere may have them.
     """
 
     dtype: np.dtype | None = None
@@ -60,6 +61,7 @@ class SampleSettings:
     n_terms: int = 1
     beside: int = 0
     solved: bool = True
+    every_column: bool = False
 
 
 class View(Protocol):

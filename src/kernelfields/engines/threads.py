@@ -121,7 +121,10 @@ class LocalSample:
         else:
             features, origin = self._features(term, term.clique.view(self.data) if view is None else view.inputs)
         term = replace(term, support=self._support(term, features))
-        design = LocalDesign.of_features(term, features, n_labels, positions=positions, origin=origin)
+        every = self.settings.every_column
+        design = LocalDesign.of_features(
+            term, features, n_labels, positions=positions, origin=origin, every_column=every
+        )
         self._designs[id(term.subspace)] = design
         return design
 

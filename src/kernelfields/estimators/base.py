@@ -28,7 +28,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.basis.selection import Basis
-from kernelfields.engines.choice import answers_collections, resolve_engine, scoring_engine
+from kernelfields.engines.choice import answers_collections, is_collection, resolve_engine, scoring_engine
 from kernelfields.engines.engine import Engine, PackedData, Sample, SampleSettings
 from kernelfields.estimators.auto_parameters import (
     Data,
@@ -55,6 +55,7 @@ from kernelfields.estimators.inspecting.explanations import (
 )
 from kernelfields.estimators.inspecting.weights import changed_parameters, summarise_term, tabulate_weights
 from kernelfields.estimators.questions import ByItem, LabelQuestions, Seed
+from kernelfields.features.label_dictionary import refuse_elsewhere
 from kernelfields.features.leakage import RepeatedLabels, columns_that_repeat
 from kernelfields.features.readers import ChainReader, GraphReader, TableReader
 from kernelfields.features.scaling import uneven_spreads
@@ -62,7 +63,7 @@ from kernelfields.features.window_features import WIDTHS
 from kernelfields.fields.chains import weigh_classes
 from kernelfields.fields.cliques import USUAL_RANK
 from kernelfields.fields.constraints import ConstraintMasks
-from kernelfields.fields.evidence import SoftRows, share_right
+from kernelfields.fields.evidence import SoftRows, label_shares, read_labels, seen_labels, share_right
 from kernelfields.fields.ragged import Ragged
 from kernelfields.fields.reading import (
     check_class_weight,
@@ -377,8 +378,11 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
     ) -> Training[Data, Reader]:
         """Return what a fit works on: the data as they are read and scaled, where they go, and how they are fitted."""
         random = random_generator(self.random_state)
-        learn = self._learn_again if self._continues and part_of is None else self._learn
-        reader, data, classes = learn(X, y, sample_weight, part_of)
+        if is_collection(X) or is_collection(y):
+            reader, data, classes = self._learn_collection(X, y, sample_weight)
+        else:
+            learn = self._learn_again if self._continues and part_of is None else self._learn
+            reader, data, classes = learn(X, y, sample_weight, part_of)
         spec, engine = self._family_spec(classes, data), self._engine(data)
         partial = self._partial_settings()
         criteria = partial.criteria(engine, data, reader, classes)
@@ -397,6 +401,46 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
         if self.scale is True:
             training.scale_columns(True)
         return training
+
+    def _learn_collection(self, X: object, y: object, sample_weight: object) -> tuple[Reader, Data, np.ndarray]:
+        """Return what :meth:`_learn` does, of Dask collections: data in shards, which have what a fit uses of data."""
+        refuse_elsewhere(self.__dict__.get("allowed"))
+        from kernelfields.engines.dask.data import read_collection
+        from kernelfields.engines.dask.engine import connected_client
+
+        client = connected_client(getattr(self.engine, "client", None))
+        return read_collection(client, self._travelling(), X, y, sample_weight)  # type: ignore[return-value]
+
+    def _count_labels(self, y: Any, lengths: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return the sorted labels that y names, however many, and what the positions of each weigh."""
+        named: Any = self._partial_settings().classes
+        if named is None:
+            # Given as known, so that a part of the data may hold one class only.
+            named = seen_labels(y, lengths, self._nouns)
+        labels, evidence, classes = read_labels(y, named if len(named) else None, lengths, self._nouns)
+        rows = np.repeat(weights, lengths)
+        if evidence is not None:
+            return classes, rows @ label_shares(evidence)
+        return classes, np.bincount(labels, rows, minlength=len(classes))
+
+    def _reading(self, reader: Reader, classes: np.ndarray, spec: FamilySpec) -> Self:
+        """Return a copy that reads data as those of a fit that is not over yet."""
+        reading = copy.copy(self)
+        reading._reader, reading.classes_, reading.n_features_in_ = reader, classes, reader.n_features
+        if reader.names is not None:
+            reading.feature_names_in_ = np.array(reader.names, dtype=object)
+        reading.field_ = Field([], spec)
+        return reading
+
+    def _read_part(self, X: object, y: object, reader: Reader, classes: np.ndarray, class_weight: Any) -> Data:
+        """Return a part of the data of a fit, as a reader of all of them reads it."""
+        reading = self._reading(reader, classes, self._spec_of_all(classes))
+        reading.class_weight = class_weight
+        return reading._read_fitted(X, y, None)
+
+    def _spec_of_all(self, classes: np.ndarray) -> FamilySpec:
+        """Return the family of data that are elsewhere; ValueError where it depends on them."""
+        return self._family_spec(classes, None)  # type: ignore[arg-type]
 
     def _fit_options(self, data: Data, progress: FitProgress | NoProgress, random: np.random.Generator) -> FitOptions:
         """Return how data are fitted: the solver, when it ends, and who sees its iterations."""
@@ -628,10 +672,7 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
 
     def _read_beside(self, training: Training[Data, Reader], X: object, y: object) -> Data:
         """Return labelled data beside those of a fit that is not over yet."""
-        reading = copy.copy(self)
-        reading._reader, reading.classes_ = training.reader, training.classes
-        reading.field_ = Field([], training.spec)
-        return reading._read(X, y)
+        return self._reading(training.reader, training.classes, training.spec)._read(X, y)
 
     def _place_development(self, training: Training[Data, Reader]) -> int:
         """Put a development set beside the training data, if there is one; return its number of positions."""

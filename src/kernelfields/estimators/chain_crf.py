@@ -8,11 +8,10 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 
-from kernelfields.engines.choice import is_collection
 from kernelfields.estimators.auto_parameters import Training
 from kernelfields.estimators.base import DECODINGS, KernelLike, LabelKernelLike, LabelledField, TiesLike
 from kernelfields.estimators.span_questions import SpanQuestions
-from kernelfields.features.label_dictionary import AllowedLabelsRule, check_rule, readable_again, refuse_elsewhere
+from kernelfields.features.label_dictionary import AllowedLabelsRule, check_rule, readable_again
 from kernelfields.features.readers import ChainReader
 from kernelfields.fields.chains import Chains, weigh_classes
 from kernelfields.fields.cliques import CliqueSet, EdgeCliques, EndCliques, NodeCliques, StartCliques
@@ -256,15 +255,6 @@ class ChainCRF(SequenceField):
     def _learn(
         self, X: object, y: object, sample_weight: object, part_of: tuple[ChainReader, np.ndarray] | None = None
     ) -> tuple[ChainReader, Chains, np.ndarray]:
-        if is_collection(X) or is_collection(y):
-            refuse_elsewhere(self.allowed)
-            from kernelfields.engines.dask.data import read_collection
-            from kernelfields.engines.dask.engine import connected_client
-
-            client = connected_client(getattr(self.engine, "client", None))
-            settings = {"constraints": self.constraints, "class_weight": self.class_weight}
-            # Shards have the properties of chains that a fit uses.
-            return read_collection(client, X, y, sample_weight, **settings)  # type: ignore[return-value]
         if self._continues:
             X, y, classes = readable_again(X), readable_again(y), self.classes_
             reader = self._reader.with_rule(self.allowed, X, y, classes)

@@ -144,6 +144,11 @@ class GraphCRF(LabelledField[Graphs, GraphReader]):
             names = ", ".join(repr(classes[labels[v]].item()) for v in dict.fromkeys(wrong[0]))
             raise ValueError(f"graph {graph}, node {node}: the constraints forbid the labels {names} there")
 
+    def _read_fitted(self, X: object, y: object, sample_weight: object) -> Graphs:
+        graphs = super()._read_fitted(X, y, sample_weight)
+        self._check_allowed(graphs, self.classes_)
+        return graphs
+
     def _read(self, X: object, y: object = None, sample_weight: object = None) -> Graphs:
         return self._reader.read(X, y, sample_weight, self.classes_)
 
@@ -152,7 +157,8 @@ class GraphCRF(LabelledField[Graphs, GraphReader]):
         return FamilySpec(self._family_kind, len(classes), masks, method=self.inference)
 
     def _cliques(self, training: Training[Graphs, GraphReader]) -> NamedCliques:
-        graphs = training.data
+        # Of a collection, data without items have the types of nodes and edges of all.
+        graphs = getattr(training.data, "nothing", training.data)
         if self.cliques is not None:
             return name_cliques(_of_graphs(self.cliques))
         shared: dict[str, Any] = {"basis": self.basis, "rank": self.rank, "support": self.support, "l1": self.l1}

@@ -14,6 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
+from kernelfields.engines.choice import answers_collections
 from kernelfields.estimators.auto_parameters import Data, Training
 from kernelfields.estimators.base import FieldEstimator, KernelLike, LabelKernelLike, LabelledField, TiesLike
 from kernelfields.features.readers import TableReader
@@ -233,6 +234,7 @@ class KernelClassifier(TableField[Graphs]):
             return LabelledField.score(self, X, y, sample_weight)
         return super().score(X, y, sample_weight)
 
+    @answers_collections
     def predict_proba(self, X: object, *, uncertainty: bool | str = False, known: object = None) -> np.ndarray:
         """Return p(y | x), (n, classes), columns as in ``classes_``; parameters as in :meth:`predict_marginals`."""
         return self.predict_marginals(X, uncertainty=uncertainty, known=known)

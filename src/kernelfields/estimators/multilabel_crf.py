@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import Tags
 
+from kernelfields.engines.choice import answers_collections
 from kernelfields.engines.engine import Sample
 from kernelfields.estimators.auto_parameters import Training
 from kernelfields.estimators.base import KernelLike, Start
@@ -179,10 +180,16 @@ class MultiLabelCRF(TableField[LabelledInstances]):
     ) -> tuple[TableReader, LabelledInstances, np.ndarray]:
         return self._reader, self._read_fitted(X, y, sample_weight), self.label_names_
 
-    def _read_beside(self, training: InstanceTraining, X: object, y: object) -> LabelledInstances:
-        reading = copy.copy(self)
-        reading.n_labels_, reading.label_names_ = len(training.classes), training.classes
-        return super(MultiLabelCRF, reading)._read_beside(training, X, y)
+    def _reading(self, reader: TableReader, classes: np.ndarray, spec: FamilySpec) -> Self:
+        reading = super()._reading(reader, classes, spec)
+        reading.n_labels_, reading.label_names_ = len(classes), classes
+        return reading
+
+    def _count_labels(self, y: Any, lengths: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        if isinstance(self.class_weight, str):
+            raise ValueError("class_weight='balanced' counts labels of this process: give a dict for Dask collections")
+        labels, _, columns = read_partial_indicator(y, len(lengths))
+        return np.array(range(labels.shape[1]) if columns is None else columns), None
 
     def _family_spec(self, classes: np.ndarray, data: LabelledInstances) -> FamilySpec:
         if self._continues:
@@ -190,9 +197,7 @@ class MultiLabelCRF(TableField[LabelledInstances]):
         # A search for the pairs of labels that meet begins when the data are placed.
         edges = []
         if resolve_label_search(self.label_graph) is None:
-            table = data.required_labels.reshape(-1, len(classes))
-            known = None if data.evidence is None else informative(data.evidence).reshape(table.shape)
-            edges = label_edges(self.label_graph, table, data.weights, classes.tolist(), known)
+            edges = label_edges(self.label_graph, data, classes.tolist())
         return self._spec_of(edges, classes.tolist())
 
     def _spec_of(self, edges: Sequence[Edge], names: list) -> FamilySpec:
@@ -251,6 +256,10 @@ class MultiLabelCRF(TableField[LabelledInstances]):
         kinds = [part for kind in self._kinds() for name, clique in kind for part in split_sum(name, clique)]
         if search is None:
             return kinds
+        if not isinstance(training.data, LabelledInstances):
+            raise ValueError(
+                "label_graph='learn' needs instances of this process: learn on a part of the data, then name the pairs"
+            )
         names = training.classes.tolist()
 
         def terms_on(instances: LabelledInstances, spec: FamilySpec) -> InstanceTerms:
@@ -319,6 +328,7 @@ class MultiLabelCRF(TableField[LabelledInstances]):
         drawn = np.concatenate([rows.reshape(len(rows), -1, self.n_labels_) for _, rows in parts], axis=1)
         return drawn[0] if single else drawn
 
+    @answers_collections
     def predict(self, X: object, decode: str | None = None, *, known: object = None) -> np.ndarray:
         """Return the labels of each instance, (n, K) of 0 and 1, by the loss that ``decision`` names.
 
@@ -338,6 +348,7 @@ class MultiLabelCRF(TableField[LabelledInstances]):
         threshold = self.threshold_ if decode is None and self._learns_in_pilot else 0.5
         return (answers.marginals[:, 1] > threshold).astype(np.int64)
 
+    @answers_collections
     def predict_proba(self, X: object, *, uncertainty: bool | str = False, known: object = None) -> np.ndarray:
         """Return the probability of each label given the inputs, P(y_k = 1 | x), (n, K).
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.engines.choice import answers_collections, is_collection
+from kernelfields.engines.choice import answers_collections
 from kernelfields.estimators.chain_crf import ChainTraining, SequenceField, clique_set
 from kernelfields.estimators.inspecting.explanations import input_names
 from kernelfields.estimators.inspecting.segments import explain_segments
@@ -155,11 +155,6 @@ class SegmentCRF(SequenceField):
     def _learn(
         self, X: object, y: object, sample_weight: object, part_of: tuple[ChainReader, np.ndarray] | None = None
     ) -> tuple[ChainReader, SegmentedChains, np.ndarray]:
-        if is_collection(X) or is_collection(y):
-            raise ValueError(
-                "SegmentCRF is fitted by threads of this process, engine='threads': X and y must be here, not in Dask "
-                "collections; X.compute() brings them"
-            )
         y, begins = _plain_labels(y)
         reader = ChainReader()
         known = None if part_of is None else part_of[1]
@@ -183,11 +178,15 @@ class SegmentCRF(SequenceField):
             return self.field_.spec
         longest = self.max_duration
         if longest is None:
-            assert isinstance(data, SegmentedChains)
+            if not isinstance(data, SegmentedChains):
+                raise ValueError("max_duration is read off segments of this process: give it for Dask collections")
             begins, ends, _ = data.segments
             longest = min(2 * int((ends - begins).max()), int(data.lengths.max()))
         masks = resolve_constraints(self.constraints, classes)
         return FamilySpec("segments", len(classes), masks, max_duration=int(longest), repeats=bool(self.repeats))
+
+    def _count_labels(self, y: Any, lengths: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        return super()._count_labels(_plain_labels(y)[0], lengths, weights)
 
     def _spec_for(self, classes: np.ndarray) -> FamilySpec:
         masks = resolve_constraints(self.constraints, classes)

@@ -177,6 +177,10 @@ class InputReader:
         """Whether X holds no sequence or graph, so that there is nothing to answer."""
         return is_empty(X)
 
+    def learn_inputs(self, X: object) -> tuple[Matrix, np.ndarray]:
+        """Learn the kind of X; return its rows (N, d) and the offsets of the items (S + 1,)."""
+        raise NotImplementedError(f"{type(self).__name__} must define learn_inputs(X)")
+
     def learn_kind(self, inputs: Matrix) -> None:
         """Learn the width of inputs and whether they are sparse."""
         self.n_features, self.sparse = inputs.shape[1], bool(scipy.sparse.issparse(inputs))
@@ -456,12 +460,22 @@ class GraphReader(InputReader):
             raise ValueError("GraphCRF requires y to be passed, but the target y is None: give an array for each graph")
         graphs, known = Graphs.from_graphs(X, y, sample_weight, classes)
         assert known is not None
+        self._learn_types(X, graphs)
+        return graphs, known
+
+    def learn_inputs(self, X: object) -> tuple[Matrix, np.ndarray]:
+        """Learn the kind of X; return the rows (N, d) of its nodes and the offsets of the graphs (S + 1,)."""
+        graphs, _ = Graphs.from_graphs(X)
+        self._learn_types(X, graphs)
+        return graphs.inputs, graphs.offsets
+
+    def _learn_types(self, X: object, graphs: Graphs) -> None:
+        """Learn the kind of inputs, and the types of nodes and factors."""
         self.learn_kind(graphs.inputs)
         self.node_types = None if graphs.node_types is None else graphs.node_types.names
         tables = given_tables(X)
         self.columns = shared_columns(tables.get(None, ()), "graph")
         self.factors = {kind.name: FactorReader.of(kind, tables.get(kind.name)) for kind in graphs.factors}
-        return graphs, known
 
     def read(
         self, X: object, y: object = None, sample_weight: object = None, classes: np.ndarray | None = None
@@ -525,6 +539,11 @@ class TableReader(InputReader):
         names = getattr(estimator, "feature_names_in_", None)
         self.columns = None if names is None else [str(name) for name in names]
         return inputs, targets
+
+    def learn_inputs(self, X: object) -> tuple[Matrix, np.ndarray]:
+        """Learn the kind of X; return its rows (n, d) and the offsets of the samples (n + 1,)."""
+        inputs, _ = self.learn(BaseEstimator(), X)
+        return inputs, np.arange(inputs.shape[0] + 1)
 
     def read(self, estimator: BaseEstimator, X: object, y: object = _NO_TARGETS) -> tuple[Matrix, np.ndarray]:
         """Return new X (n, d) of the kind and scale of the fit, and y (n,), if it is given, checked."""

@@ -229,6 +229,17 @@ def named_labels(y: Iterable, lengths: np.ndarray, nouns: Nouns = SEQUENCES) -> 
     return np.unique(np.array([plain_label(label) for label in labels])) if labels else np.empty(0)
 
 
+def seen_labels(y: Any, lengths: np.ndarray, nouns: Nouns = SEQUENCES) -> np.ndarray:
+    """Return the sorted labels that y holds, known or partly known, however many; none where they cannot be sorted."""
+    y, rows = _in_sequences(y, lengths, nouns)
+    if any(map(is_partial, y)):
+        return named_labels(y, lengths if rows is None else rows, nouns)
+    try:
+        return np.unique(np.concatenate([np.asarray(labels) for labels in y]))
+    except (TypeError, ValueError):  # whoever reads them has a message for it
+        return np.empty(0)
+
+
 def is_unknown(label: object) -> bool:
     """Whether an entry stands for an unknown label: None, NaN or pandas.NA."""
     if label is None or type(label).__name__ in ("NAType", "NaTType"):

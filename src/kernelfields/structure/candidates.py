@@ -40,6 +40,7 @@ from kernelfields.fields.cliques import (
     SkipCliques,
     StartCliques,
 )
+from kernelfields.fields.evidence import informative
 from kernelfields.fields.label_cliques import LabelledInstances
 from kernelfields.inference.choice import FamilySpec, labels_fit, refuse_approximate
 from kernelfields.models.build import Edge, InstanceTerms, NamedCliques, build_designs, name_cliques, pair_names
@@ -154,14 +155,9 @@ def _split(
     return np.sort(order[held:]), np.sort(order[:held])
 
 
-def label_edges(
-    label_graph: object, Y: np.ndarray, weights: np.ndarray, names: Sequence[object], known: np.ndarray | None = None
-) -> list[Edge]:
-    """Return the pairs j < k of labels that meet, given the parameter and the training labels Y (n, K).
-
-    ``known`` is a mask of those that are, None for all.
-    """
-    n_labels = Y.shape[1]
+def label_edges(label_graph: object, instances: LabelledInstances | None, names: Sequence[object]) -> list[Edge]:
+    """Return the pairs j < k of labels that meet, given the parameter and the instances of a fit, None elsewhere."""
+    n_labels = len(names)
     if isinstance(label_graph, str):
         if label_graph not in GRAPHS:
             raise ValueError(
@@ -173,7 +169,14 @@ def label_edges(
             return []
         if label_graph == "full":
             return list(itertools.combinations(range(n_labels), 2))
-        return spanning_tree(mutual_information(Y, weights, known))
+        if not isinstance(instances, LabelledInstances):
+            raise ValueError(
+                f"label_graph='tree', the usual one of more than {MOST_LABELS_IN_FULL} labels, is read off labels of "
+                "this process: name the pairs for Dask collections, or use label_graph='full' or 'none'"
+            )
+        table = instances.required_labels.reshape(-1, n_labels)
+        known = None if instances.evidence is None else informative(instances.evidence).reshape(table.shape)
+        return spanning_tree(mutual_information(table, instances.weights, known))
     return given_edges(label_graph, list(names))
 
 

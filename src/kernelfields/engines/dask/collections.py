@@ -1,4 +1,4 @@
-"""Dask collections of sequences: bags and lists of Delayed, bags made of Dask arrays and data frames, and answers.
+"""Dask collections: bags and lists of Delayed, rows of arrays and data frames, bags made of these, and answers.
 
     sequences_of_rows(array, lengths)                     (N, d) or (N,) rows, one sequence after the other
     sequences_of_frame(frame, "id", features, "label")    rows with the name of their sequence
@@ -9,8 +9,8 @@ Nothing is read before the bag is, except for the check that no sequence of a fr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame as PandasFrame
 
 #: The error for arguments that do not go together.
-PAIRED = "X and y (and sample_weight) must be Dask bags, or lists of Delayed, with the same partitions"
+PAIRED = "X and y (and sample_weight) must be Dask bags, lists of Delayed, or tables of rows, with the same partitions"
 
 
 def is_delayed(value: object) -> bool:
@@ -40,8 +40,8 @@ def _is_lazy(value: object) -> bool:
     return is_delayed(value) or isinstance(value, Future)
 
 
-def partitions(collection: object, name: str) -> list[Delayed | Future]:
-    """Return one Delayed, or future, for each partition of a bag or list; TypeError for anything else."""
+def partitions(collection: object, name: str, table: bool = False) -> list[Delayed | Future]:
+    """Return one Delayed, or future, for each partition of a bag or list, or of a ``table``; TypeError otherwise."""
     from dask.bag import Bag
 
     if isinstance(collection, list | tuple) and all(map(_is_lazy, collection)):
@@ -51,30 +51,48 @@ def partitions(collection: object, name: str) -> list[Delayed | Future]:
         return collection.to_delayed(optimize_graph=False)
     if not is_delayed(collection):
         raise TypeError(f"{PAIRED}, got {name} of type {type(collection).__name__}")
+    if table and hasattr(collection, "to_delayed"):
+        # Of arrays, a block holds all columns of its rows.
+        if getattr(collection, "ndim", 1) == 2 and hasattr(collection, "rechunk"):
+            collection = collection.rechunk({1: -1})
+        return list(np.ravel(collection.to_delayed()))
     raise TypeError(
         f"{name} is a Dask {type(collection).__name__}: pass a Dask bag with one sequence for each item, or a "
         "list of Delayed; sequences_of_rows and sequences_of_frame make bags of arrays and data frames"
     )
 
 
-def map_partitions(answer: Callable[[list[object]], Iterable[object]], X: object) -> Bag | list[Delayed]:
-    """Return the answers for the sequences of a Dask bag as a bag, for a list of Delayed as a list of Delayed.
+def map_partitions(answer: Callable[[Any], Any], X: Any, table: bool = False) -> Bag | list[Delayed] | Array:
+    """Return the answers for the items of a Dask bag as a bag, for a list of Delayed as a list of Delayed.
 
-    ``answer`` is sent once, as a task that all partitions share. Partitions without sequences have no answers.
+    Those for the rows of a ``table``, an array or a data frame, are an array. ``answer`` is sent once, as a task that
+    all partitions share. Partitions without items have no answers.
     """
     import dask
     import dask.bag
 
     answered, shared = dask.delayed(_answered, pure=False), dask.delayed(answer, traverse=False)
-    parts = [answered(shared, part, number) for number, part in enumerate(partitions(X, "X"))]
-    return parts if isinstance(X, list | tuple) else dask.bag.from_delayed(parts)
+    parts = [answered(shared, part, number) for number, part in enumerate(partitions(X, "X", table))]
+    if isinstance(X, list | tuple):
+        return parts
+    if isinstance(X, dask.bag.Bag):
+        return dask.bag.from_delayed(parts)
+    from dask.array import concatenate, from_delayed
+
+    example = np.asarray(answer(X._meta_nonempty if hasattr(X, "columns") else np.zeros((1, X.shape[1]))))
+    sizes = X.chunks[0] if hasattr(X, "chunks") else [np.nan] * len(parts)
+    blocks = [
+        from_delayed(dask.delayed(np.asarray)(part), (size, *example.shape[1:]), example.dtype)
+        for part, size in zip(parts, sizes, strict=True)
+    ]
+    return concatenate(blocks, allow_unknown_chunksizes=True)
 
 
-def _answered(answer: Callable[[list[object]], Iterable[object]], part: Iterable[object], number: int) -> list[object]:
-    """Task on a worker: return the answers for the sequences of one partition."""
-    sequences = list(part)
+def _answered(answer: Callable[[Any], Any], part: Any, number: int) -> list[object]:
+    """Task on a worker: return the answers for the items of one partition."""
+    items = part if hasattr(part, "shape") else list(part)
     try:
-        return list(answer(sequences)) if sequences else []
+        return list(answer(items)) if (items.shape[0] if hasattr(items, "shape") else len(items)) else []
     except (TypeError, ValueError) as error:
         raise type(error)(f"partition {number}: {error}") from error
 

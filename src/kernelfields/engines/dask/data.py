@@ -1,71 +1,63 @@
-"""Training data of a cluster: chains of the client cut into shards, or Dask collections that never visit it.
+"""Training data of a cluster: data of the client cut into shards, or Dask collections that never visit it.
 
-    lists of arrays             checked and packed by the client, cut by positions into one shard for each worker
-    Dask bags                   one sequence for each item; a partition is a shard
-    lists of Delayed            one list of sequences each; each is a shard
+    lists, tables                  checked and packed by the client, cut by positions into one shard for each worker
+    Dask bags                      one sequence or graph for each item; a partition is a shard
+    Dask arrays and data frames    one row for each sample or instance; a block of rows is a shard
+    lists of Delayed               one list of sequences or graphs, or one table, each; each is a shard
 
-The client gets one summary of each partition of a collection: classes, weights of labels, width and kind of inputs,
-names of features. From these it makes a plan that all shards follow:
+Estimators read partitions as they read data of the client. The client gets one summary of each: classes, weights of
+labels, and the reader of its inputs. From these it makes a reader of all, and every shard is read by that:
 
-    read_partition  ->  summarised, to the client  ->  ShardPlan, to all  ->  planned_shard
+    summarised, to the client  ->  reader and classes of all  ->  planned_shard
 
-Partitions without sequences are dropped. Fails: what is wrong with a sequence is a ValueError or TypeError with the
+Partitions without items are dropped. Fails: what is wrong with a sequence is a ValueError or TypeError with the
 number of its partition, and its number within, before the fit starts.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sized
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import scipy.sparse
 
 from kernelfields.engines.dask.collections import PAIRED, is_delayed, partitions
-from kernelfields.engines.dask.shards import Shard, ShardGroup
+from kernelfields.engines.dask.shards import SHARD, Shard, ShardGroup
 from kernelfields.engines.engine import PackedData
 from kernelfields.features.dicts import FeatureDictEncoder
-from kernelfields.features.readers import ChainReader, is_feature_sequences, shared_columns
-from kernelfields.fields.chains import Chains, mean_label_weights, weigh_classes
-from kernelfields.fields.constraints import ConstraintMasks, resolve_constraints
-from kernelfields.fields.evidence import is_partial, label_shares, named_labels, read_labels
-from kernelfields.fields.reading import Matrix, balanced_weights, check_sample_weight, pack_inputs
-from kernelfields.inference.checks import check_evidence
+from kernelfields.features.readers import GraphReader, InputReader, TableReader
+from kernelfields.fields.reading import Nouns, balanced_weights, check_sample_weight
 
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-_NO_FEATURE = "\0 no feature"
 
+class Estimator(Protocol):
+    """What reads the partitions of a collection."""
 
-@dataclass
-class Partition:
-    """A partition as it was read: packed inputs, or feature dicts still to be encoded; labels; weights."""
+    _reads: type[InputReader]
+    _nouns: Nouns
+    class_weight: Any
 
-    inputs: Matrix | list
-    offsets: np.ndarray
-    labels: list
-    weights: np.ndarray
-    #: Names of the columns, where sequences are data frames.
-    columns: list[str] | None = None
+    def _count_labels(self, y: Any, lengths: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return the sorted labels that y names, and what the positions of each weigh; names of columns, and None."""
+
+    def _read_part(self, X: Any, y: Any, reader: Any, classes: np.ndarray, class_weight: Any) -> PackedData:
+        """Return a part of the data of a fit, as a reader of all of them reads it."""
 
 
 @dataclass
 class PartitionSummary:
-    """Summary of a partition for the client; ``names`` are those of features, None for arrays."""
+    """Summary of a partition for the client; without items there is no reader."""
 
-    n_sequences: int
-    n_positions: int = 0
-    width: int = 0
-    sparse: bool = False
+    n_items: int = 0
+    reader: InputReader | None = None
     dtype: np.dtype = field(default_factory=lambda: np.dtype(np.float64))
-    names: list[str] | None = None
-    columns: list[str] | None = None
     classes: np.ndarray = field(default_factory=lambda: np.empty(0))
-    #: What the positions of each class weigh together.
-    totals: np.ndarray = field(default_factory=lambda: np.empty(0))
+    #: What the positions of each class weigh together; None where classes are the names of columns.
+    totals: np.ndarray | None = None
     weight: float = 0.0
 
 
@@ -73,115 +65,81 @@ class PartitionSummary:
 class ShardPlan:
     """How partitions become shards, from the summaries of all of them."""
 
+    reader: InputReader
     classes: np.ndarray
-    encoder: FeatureDictEncoder | None
     dtype: np.dtype
-    masks: ConstraintMasks
-    class_weights: np.ndarray | None
+    class_weight: Any
     n_threads: int
 
 
-def read_partition(
-    number: int, x: Iterable[Sized], y: Iterable[object], weights: Iterable[float] | None
-) -> Partition | None:
-    """Check and pack the sequences of a partition; None if it has none."""
-    sequences, labels = list(x), list(y)
-    if len(sequences) != len(labels):
-        raise ValueError(
-            f"partition {number}: X has {len(sequences)} sequences but y has {len(labels)}: each needs its labels"
-        )
-    if not sequences:
-        return None
-    try:
-        checked = _checked_weights(weights, len(sequences))
-        if is_feature_sequences(sequences):
-            offsets = np.concatenate([[0], np.cumsum(list(map(len, sequences)))])
-            return Partition(sequences, offsets, labels, checked)
-        inputs, offsets = pack_inputs(sequences)
-        return Partition(inputs, offsets, labels, checked, shared_columns(sequences, "sequence"))
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"partition {number}: {error}") from error
+def _items(values: Any, table: bool) -> Any:
+    """Return the items of a partition: a table as it is, others as a list."""
+    return values if table and hasattr(values, "shape") else list(values)
 
 
-def _checked_weights(weights: Iterable[float] | None, n_sequences: int) -> np.ndarray:
+def _count(items: Any) -> int:
+    return items.shape[0] if hasattr(items, "shape") else len(items)
+
+
+def _checked_weights(weights: Iterable[float] | None, n_items: int, nouns: Nouns) -> np.ndarray:
     given = None if weights is None else list(weights)
-    if given is not None and len(given) == n_sequences and not any(given):
-        return np.zeros(n_sequences)  # other partitions may hold all the weight
-    return check_sample_weight(given, n_sequences)
+    if given is not None and len(given) == n_items and not any(given):
+        return np.zeros(n_items)  # other partitions may hold all the weight
+    return check_sample_weight(given, n_items, nouns)
 
 
-def summarised(number: int, partition: Partition | None) -> PartitionSummary:
+def _named(number: int, error: Exception) -> Exception:
+    return type(error)(f"partition {number}: {error}")
+
+
+def summarised(
+    number: int, estimator: Estimator, x: Iterable, y: Iterable, weights: Iterable[float] | None
+) -> PartitionSummary:
     """Return the summary of a partition."""
-    if partition is None:
-        return PartitionSummary(0)
-    try:
-        classes, totals = _seen_classes(partition)
-        summary = PartitionSummary(
-            len(partition.offsets) - 1,
-            int(partition.offsets[-1]),
-            classes=classes,
-            totals=totals,
-            weight=float(partition.weights.sum()),
-            columns=partition.columns,
+    table, nouns = issubclass(estimator._reads, TableReader), estimator._nouns
+    X, labels = _items(x, table), _items(y, table)
+    n_items = _count(X)
+    if n_items != _count(labels):
+        whole = "row" if table else nouns.whole
+        raise ValueError(
+            f"partition {number}: X has {n_items} {whole}s but y has {_count(labels)}: each needs its labels"
         )
-        if isinstance(partition.inputs, list):
-            return replace(summary, sparse=True, names=_feature_names(partition.inputs))
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"partition {number}: {error}") from error
-    inputs = partition.inputs
-    return replace(summary, width=inputs.shape[1], sparse=scipy.sparse.issparse(inputs), dtype=inputs.dtype)
-
-
-def _feature_names(sequences: list) -> list[str]:
-    # A partition may hold no feature at all where others do, and an encoder has to see one.
-    names = FeatureDictEncoder().fit([*sequences, [{_NO_FEATURE: 1.0}]]).feature_names_
-    return [name for name in names if name != _NO_FEATURE]
-
-
-def _seen_classes(partition: Partition) -> tuple[np.ndarray, np.ndarray]:
-    lengths = np.diff(partition.offsets)
-    partly = any(map(is_partial, partition.labels))
+    if not n_items:
+        return PartitionSummary()
+    reader = estimator._reads()
     try:
-        seen = np.unique(np.concatenate([np.asarray(labels) for labels in partition.labels])) if not partly else None
-    except (TypeError, ValueError):
-        seen = np.empty(0)
-    if seen is None:
-        seen = named_labels(partition.labels, lengths)
-    # Given as known, so that a partition may hold one class only.
-    labels, evidence, classes = read_labels(partition.labels, seen if len(seen) else None, lengths)
-    weights = np.repeat(partition.weights, lengths)
-    if evidence is not None:
-        return classes, weights @ label_shares(evidence)
-    return classes, np.bincount(labels, weights, minlength=len(classes))
+        inputs, offsets = reader.learn_inputs(X)
+        own = _checked_weights(weights, n_items, nouns)
+        classes, totals = estimator._count_labels(labels, np.diff(offsets), own)
+    except (TypeError, ValueError) as error:
+        raise _named(number, error) from error
+    return PartitionSummary(n_items, reader, inputs.dtype, classes, totals, float(own.sum()))
 
 
-def planned_shard(number: int, partition: Partition, place: int, plan: ShardPlan) -> Shard:
+def planned_shard(
+    number: int, place: int, estimator: Estimator, plan: ShardPlan, x: Iterable, y: Iterable, weights: Any
+) -> Shard:
     """Return the shard of a partition, at a place among those that are not empty."""
+    table = issubclass(estimator._reads, TableReader)
+    X, labels = _items(x, table), _items(y, table)
     try:
-        if isinstance(partition.inputs, list):
-            assert plan.encoder is not None, "sequences of features are encoded"
-            inputs, offsets = plan.encoder.transform(partition.inputs)
-        else:
-            inputs, offsets = partition.inputs.astype(plan.dtype, copy=False), partition.offsets
-        labels, evidence, _ = read_labels(partition.labels, plan.classes, np.diff(offsets))
-        if evidence is None:
-            plan.masks.check_labels(labels, offsets, plan.classes)
-        elif plan.masks.any:
-            check_evidence(plan.masks, evidence, offsets)
+        data = estimator._read_part(X, labels, plan.reader, plan.classes, plan.class_weight)
     except (TypeError, ValueError) as error:
-        raise type(error)(f"partition {number}: {error}") from error
-    chains = Chains(inputs, offsets, labels, partition.weights, evidence)
-    if plan.class_weights is not None:
-        chains = replace(chains, weights=chains.weights * mean_label_weights(chains, plan.class_weights))
-    return Shard(chains, place, plan.n_threads)
+        raise _named(number, error) from error
+    weighed = data.weights * _checked_weights(weights, len(data.weights), estimator._nouns)
+    data = replace(data, inputs=data.inputs.astype(plan.dtype, copy=False), weights=weighed)
+    # A sample of weight zero is none: it must not lend the basis a pivot either.
+    return Shard(data.subset(weighed > 0) if table else data, place, plan.n_threads)
 
 
 @dataclass
-class ShardedChains:
-    """Labelled chains of a collection, in shards on the workers where their partitions are."""
+class ShardedData:
+    """Labelled data of a collection, in shards on the workers where their partitions are."""
 
     group: ShardGroup
     n_positions: int
+    #: Data like these without items, which have their types of nodes and of edges.
+    nothing: PackedData
 
     #: The engine that data like these need.
     lie_with = "dask"
@@ -212,102 +170,114 @@ def _submit(client: Client, function: Callable, *arguments: object, **keywords: 
 
 
 def read_collection(
-    client: Client, X: object, y: object, sample_weight: object, *, constraints: Any, class_weight: Any
-) -> tuple[ChainReader, ShardedChains, np.ndarray]:
-    """Put the sequences of collections into shards; return how they are read, the shards and the sorted classes.
-
-    Labels that ``constraints`` forbid are refused; classes have the weights of ``class_weight``.
-    """
-    xs, ys = partitions(X, "X"), partitions(y, "y")
-    ws = [None] * len(xs) if sample_weight is None else partitions(sample_weight, "sample_weight")
+    client: Client, estimator: Estimator, X: object, y: object, sample_weight: object
+) -> tuple[InputReader, ShardedData, np.ndarray]:
+    """Put the items of collections into shards; return how they are read, the shards and the sorted classes."""
+    table = issubclass(estimator._reads, TableReader)
+    xs, ys = partitions(X, "X", table), partitions(y, "y", table)
+    ws = [None] * len(xs) if sample_weight is None else partitions(sample_weight, "sample_weight", table)
     if not len(xs) == len(ys) == len(ws):
         raise ValueError(f"{PAIRED}: X has {len(xs)}, y has {len(ys)}, sample_weight has {len(ws)}")
     values = [*xs, *ys, *ws]
     computed = iter(client.compute([value for value in values if is_delayed(value)]))
     futures = [next(computed) if is_delayed(value) else value for value in values]
-    n_parts = len(xs)
-    parts = [client.submit(read_partition, number, *futures[number::n_parts], pure=False) for number in range(n_parts)]
-    summaries = client.gather(client.map(summarised, range(len(parts)), parts, pure=False))
-    kept = [number for number, summary in enumerate(summaries) if summary.n_sequences]
-    if not kept:
-        raise ValueError(f"all {len(parts)} partitions of X are empty: at least one sequence is needed")
-    found = {number: summaries[number] for number in kept}
+    parts = [futures[number :: len(xs)] for number in range(len(xs))]
+    summaries = client.gather(
+        [client.submit(summarised, number, estimator, *part, pure=False) for number, part in enumerate(parts)]
+    )
+    found = {number: summary for number, summary in enumerate(summaries) if summary.n_items}
+    if not found:
+        raise ValueError(f"all {len(parts)} partitions of X are empty: at least one {estimator._nouns.whole} is needed")
     _check_alike(found)
     classes, totals = _joined_classes(found)
-    masks = resolve_constraints(constraints, classes)
     if not sum(summary.weight for summary in found.values()):
-        raise ValueError("sample_weight is zero for every sequence: nothing is left to fit")
-    encoder, n_features = None, found[kept[0]].width
-    if found[kept[0]].names is not None:
-        # In order of first sight, as one machine would see them.
-        names = dict.fromkeys(name for summary in found.values() for name in summary.names or ())
-        if not names:
-            raise ValueError("X holds no features: every position is empty or all its weights are zero")
-        encoder, n_features = FeatureDictEncoder.from_spec(names), len(names)
+        raise ValueError(f"sample_weight is zero for every {estimator._nouns.whole}: nothing is left to fit")
+    balanced = isinstance(estimator.class_weight, str)
     plan = ShardPlan(
+        _joined_reader([summary.reader for summary in found.values() if summary.reader is not None]),
         classes,
-        encoder,
         np.result_type(*(summary.dtype for summary in found.values())),
-        masks,
-        _class_weights(class_weight, classes, totals),
-        max(1, sum(client.nthreads().values()) // len(kept)),
+        dict(zip(classes.tolist(), balanced_weights(totals), strict=True)) if balanced else estimator.class_weight,
+        max(1, sum(client.nthreads().values()) // len(found)),
     )
     shards = [
-        client.submit(planned_shard, number, parts[number], place, plan, pure=False)
-        for place, number in enumerate(kept)
+        client.submit(planned_shard, number, place, estimator, plan, *parts[number], pure=False)
+        for place, number in enumerate(found)
     ]
-    reader = ChainReader(n_features, found[kept[0]].sparse, found[kept[0]].columns, encoder=encoder)
-    n_positions = sum(summary.n_positions for summary in found.values())
-    return reader, ShardedChains(ShardGroup(client, shards), n_positions), classes
+    group = ShardGroup(client, shards)
+    sizes, nothing = zip(*group.ask(size_and_kind, SHARD), strict=True)
+    return plan.reader, ShardedData(group, sum(sizes), nothing[0]), classes
 
 
 def _check_alike(found: dict[int, PartitionSummary]) -> None:
-    """Raise unless all partitions hold inputs of one kind and width."""
-    first = next(iter(found))
+    """Raise unless all partitions hold inputs of one kind and width, and labels of one kind."""
+    first, one = next(iter(found.items()))
     for number, summary in found.items():
-        kinds = ["feature dicts" if one.names is not None else "arrays" for one in (found[first], summary)]
+        expected, reader = one.reader, summary.reader
+        assert expected is not None, "partitions with items have readers"
+        assert reader is not None, "partitions with items have readers"
+        kinds = ["arrays" if kind.encoder is None else "feature dicts" for kind in (expected, reader)]
         if kinds[0] != kinds[1]:
             raise ValueError(f"partition {number} holds {kinds[1]} but partition {first} holds {kinds[0]}")
-        if summary.names is None and summary.sparse != found[first].sparse:
-            sparse, dense = (number, first) if summary.sparse else (first, number)
+        if reader.sparse != expected.sparse:
+            sparse, dense = (number, first) if reader.sparse else (first, number)
             raise ValueError(
                 f"partition {sparse} is sparse but partition {dense} is dense: make all partitions one kind"
             )
-        if summary.names is None and summary.width != found[first].width:
+        if reader.encoder is None and reader.n_features != expected.n_features:
             raise ValueError(
-                f"partition {number} has {summary.width} features per position but partition {first} has "
-                f"{found[first].width}: all partitions need the same columns"
+                f"partition {number} has {reader.n_features} features per {reader.part} but partition {first} has "
+                f"{expected.n_features}: all partitions need the same columns"
             )
-        if summary.columns != found[first].columns:
+        if reader.columns != expected.columns:
             raise ValueError(
                 f"the columns of partition {number} do not have the names of those of partition {first}: give all "
-                "sequences the same columns in the same order"
+                "partitions the same columns in the same order"
             )
-        strings = [one.classes.dtype.kind == "U" for one in (found[first], summary)]
+        strings = [part.classes.dtype.kind == "U" for part in (one, summary)]
         if strings[0] != strings[1]:
-            names = ["strings" if one else "numbers" for one in strings]
+            names = ["strings" if each else "numbers" for each in strings]
             raise ValueError(
                 f"labels mix strings and numbers: partition {first} has {names[0]}, partition {number} has "
                 f"{names[1]}. Use one kind throughout, for example str(label)."
             )
+        if summary.totals is None and summary.classes.tolist() != one.classes.tolist():
+            raise ValueError(
+                f"the columns of Y in partition {number} are not those of partition {first}: give all partitions the "
+                "same labels in the same order"
+            )
+
+
+def _joined_reader(readers: list[InputReader]) -> InputReader:
+    """Return the reader of all partitions: features and types are those of all, in order of first sight."""
+    first = readers[0]
+    if first.encoder is not None:
+        names = dict.fromkeys(name for reader in readers for name in reader.names or ())
+        first = replace(first, encoder=FeatureDictEncoder.from_spec(names), n_features=len(names))
+    graphs = [reader for reader in readers if isinstance(reader, GraphReader)]
+    if not isinstance(first, GraphReader):
+        return first
+    # Where a partition has none of a type that others have with inputs, nothing is known of these there.
+    kinds = sorted((item for reader in graphs for item in reader.factors.items()), key=lambda item: item[1].n_features)
+    factors = {name: dict(kinds)[name] for reader in graphs for name in reader.factors}
+    types = [reader.node_types for reader in graphs if reader.node_types is not None]
+    return replace(first, factors=factors, node_types=tuple(dict.fromkeys(sum(types, ()))) if types else None)
 
 
 def _joined_classes(found: dict[int, PartitionSummary]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the sorted classes of all partitions and what the positions of each weigh."""
-    classes, places = np.unique(np.concatenate([summary.classes for summary in found.values()]), return_inverse=True)
+    """Return the sorted classes of all partitions, and what the positions of each weigh; names of columns as is."""
+    counted = [(summary.classes, summary.totals) for summary in found.values()]
+    if any(totals is None for _, totals in counted):
+        return counted[0][0], np.empty(0)
+    classes, places = np.unique(np.concatenate([classes for classes, _ in counted]), return_inverse=True)
     if len(classes) < 2:
         raise ValueError(f"y holds one class only, {classes[0].item()!r}: fitting needs at least two labels")
-    totals = np.bincount(places, weights=np.concatenate([summary.totals for summary in found.values()]))
-    return classes, totals
+    return classes, np.bincount(places, weights=np.concatenate([totals for _, totals in counted if totals is not None]))
 
 
-def _class_weights(class_weight: Any, classes: np.ndarray, totals: np.ndarray) -> np.ndarray | None:
-    """Return the weight of each class, (L,); None where all are one."""
-    if class_weight is None:
-        return None
-    if isinstance(class_weight, str):
-        return balanced_weights(totals)
-    n_labels = len(classes)
-    # A sequence of one position for each class: what it weighs is the weight of the class.
-    single = Chains(np.zeros((n_labels, 1)), np.arange(n_labels + 1), np.arange(n_labels))
-    return weigh_classes(single, classes, class_weight).weights
+# What follows runs on the workers.
+
+
+def size_and_kind(shard: Shard) -> tuple[int, PackedData]:
+    """Return the number of positions of a shard, and data like its own without items."""
+    return shard.data.n_positions, shard.data.subset(slice(0, 0))

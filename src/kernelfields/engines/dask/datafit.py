@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -95,7 +95,7 @@ class RemotePotentials:
 
     def dot(self, other: RemotePotentials) -> float:
         """Return the inner product."""
-        return sum(self.group.ask(Potentials.dot, self.recipe, other.recipe))
+        return sum(self.group.ask(called, "dot", self.recipe, other.recipe))
 
     def _combined(self, own: float, step: float, other: RemotePotentials, *, at_once: bool) -> RemotePotentials:
         parts = _combined_parts(own, self.parts, step, other.parts)
@@ -127,7 +127,7 @@ class RemoteGradient:
     def dot(self, direction: RemotePotentials) -> float:
         """Return the inner product with a direction."""
         known = self.slopes.get(direction.recipe.key)
-        return sum(self.group.ask(Potentials.dot, self.recipe, direction.recipe)) if known is None else known
+        return sum(self.group.ask(called, "dot", self.recipe, direction.recipe)) if known is None else known
 
 
 @dataclass
@@ -148,6 +148,11 @@ def _combined_parts(own: float, mine: Parts, step: float, theirs: Parts) -> dict
 
 
 # What follows runs on the workers.
+
+
+def called(method: str, own: Any, *arguments: object) -> Any:
+    """Return what a method of an entry returns, whichever the place where its arrays are."""
+    return getattr(own, method)(*arguments)
 
 
 def product_potentials(datafit: Datafit, parts: Parts) -> Potentials:
@@ -242,7 +247,7 @@ class DaskDatafit(Datafit):
     def frozen(self, coefficients: Sequence[np.ndarray]) -> DaskDatafit:
         """Return the convex likelihood of the labels as they are completed at some coefficients."""
         parts = [np.array(part, dtype=np.float64) for part in coefficients]
-        recipe = self.group.recipe(Datafit.frozen, self._datafit, parts)
+        recipe = self.group.recipe(called, "frozen", self._datafit, parts)
         frozen = DaskDatafit(self.group, recipe, self.designs)
         frozen.passes = self.passes
         return frozen
@@ -262,14 +267,13 @@ class DaskDatafit(Datafit):
     def hessian_response(self, evaluation: RemoteEvaluation, direction: RemotePotentials) -> RemoteGradient:
         """Return the Hessian of the likelihood in the potentials times a direction."""
         arguments = self._datafit, evaluation.recipe, direction.recipe
-        return RemoteGradient(self.group, self.group.recipe(Datafit.hessian_response, *arguments))
+        return RemoteGradient(self.group, self.group.recipe(called, "hessian_response", *arguments))
 
     def pull_back(self, residual: RemoteGradient, only: Sequence[int] | None = None) -> list[np.ndarray]:
         """Turn a gradient in potentials into one in the coefficients of each set (of those in ``only``)."""
         chosen = list(range(len(self.designs)) if only is None else only)
         self._count(chosen)
-        answers = self.group.ask(Datafit.pull_back, self._datafit, residual.recipe, chosen)
-        return [np.sum(parts, axis=0) for parts in zip(*answers, strict=True)]
+        return self.group.total(called, "pull_back", self._datafit, residual.recipe, chosen)
 
     def start_curvature(self, index: int) -> float:
         """Return about how curved the likelihood is in one coordinate of a set, before any label is known."""
@@ -282,13 +286,11 @@ class DaskDatafit(Datafit):
         if design.labels_per_clique != 1 or not design.sparse:
             return None
         self._count([index])
-        diagonals = self.group.ask(Datafit.curvature_diagonal, self._datafit, evaluation.recipe, index)
-        return np.sum([diagonal for diagonal in diagonals if diagonal is not None], axis=0)
+        return self.group.total(called, "curvature_diagonal", self._datafit, evaluation.recipe, index)
 
     def curvature_block(self, evaluation: RemoteEvaluation, index: int) -> np.ndarray:
         """Return eq. 30 without the prior: within-clique covariances of one set, (r q, r q)."""
-        blocks = self.group.ask(Datafit.curvature_block, self._datafit, evaluation.recipe, index)
-        return np.sum(blocks, axis=0)
+        return self.group.total(called, "curvature_block", self._datafit, evaluation.recipe, index)
 
     def label_residuals(self, residual: RemoteGradient, index: int) -> np.ndarray:
         """Refuse: residuals have a row for each position, and those stay in the shards."""
@@ -298,7 +300,7 @@ class DaskDatafit(Datafit):
         """Return a bound on the squared norm of a set's gradient outside the span of its pivots."""
         if not self.designs[index].term.has_pivots:
             return 0.0
-        bounds = self.group.ask(Datafit.outside_bound, self._datafit, residual.recipe, index)
+        bounds = self.group.ask(called, "outside_bound", self._datafit, residual.recipe, index)
         return float(np.sqrt(bounds).sum()) ** 2
 
     def outside_gradient(self, residual: RemoteGradient, index: int) -> float:
@@ -312,7 +314,7 @@ class DaskDatafit(Datafit):
 
     def largest_left_outside(self, index: int) -> float:
         """Return the largest k(x, x) - ||z(x)||^2 of a term over the data; zero where no pivots span it."""
-        return max(self.group.ask(Datafit.largest_left_outside, self._datafit, index))
+        return max(self.group.ask(called, "largest_left_outside", self._datafit, index))
 
     def feature_rounding(self, residual: RemoteGradient, index: int, coefficients: np.ndarray) -> float:
         """Return about how the value would change if a set's features were not rounded."""
@@ -322,7 +324,7 @@ class DaskDatafit(Datafit):
         # The factor behind the dual coefficients is the client's: it need not travel.
         dual = design.term.span.dual_coefficients(coefficients)
         arguments = (self._datafit, residual.recipe, index, coefficients, dual)
-        return float(sum(self.group.ask(Datafit.feature_rounding, *arguments)))
+        return float(sum(self.group.ask(called, "feature_rounding", *arguments)))
 
     def stochastic_descent(self) -> None:
         """Return None: there is no stochastic start on a cluster."""
@@ -341,7 +343,7 @@ class DaskDatafit(Datafit):
         """Return the lower half of about Z^T Z of a term with dense features, (r, r)."""
         design = self.designs[index]
         stride = stride_of(design.stored_values // max(1, design.rank), design.rank)
-        return np.sum(self.group.ask(Datafit.feature_gram, self._datafit, index, stride), axis=0)
+        return self.group.total(called, "feature_gram", self._datafit, index, stride)
 
     @property
     def warnings(self) -> list[str]:

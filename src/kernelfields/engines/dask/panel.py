@@ -19,147 +19,19 @@ Fails: ValueError where the kernel is not positive semi-definite.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import DTypeLike
 
-from kernelfields.basis.panel import _SMALLEST_DIAGONAL, MemoryColumns, PanelCholesky, PivotGrowth
+from kernelfields.basis.panel import PivotGrowth
 from kernelfields.basis.subspace import PivotSubspace
+from kernelfields.engines.dask.shard_panel import ProposedRows, ShardPanel, ShardRows, stacked_rows
 from kernelfields.engines.dask.shards import SHARD, Recipe, Shard, ShardGroup
+from kernelfields.engines.engine import Engine
+from kernelfields.engines.torch.engine import Torch
 from kernelfields.fields.reading import Matrix
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.triangular import forward_substitution
-
-
-@dataclass
-class Standing:
-    """Summary of a shard's panel for the client: sums of residuals, and which is largest."""
-
-    n_rows: int
-    diagonal: float
-    residual: float
-    #: Over the inputs whose residual is above their floor only.
-    outside: float
-    n_outside: int
-    largest: float
-    largest_row: int
-    #: The lowest residual before it was lifted to zero, and the highest floor.
-    lowest: float
-    floor: float
-
-
-@dataclass
-class ProposedRows:
-    """Inputs that may become pivots: numbers, residuals, floors, inputs (b, d) and, with float64 columns, Z."""
-
-    rows: np.ndarray
-    residual: np.ndarray
-    floor: np.ndarray
-    inputs: Matrix
-    features: np.ndarray | None
-
-    @classmethod
-    def joined(cls, parts: list[ProposedRows]) -> ProposedRows:
-        """Return the rows of several shards, one after the other."""
-        features = [part.features for part in parts if part.features is not None]
-        return cls(
-            np.concatenate([part.rows for part in parts]),
-            np.concatenate([part.residual for part in parts]),
-            np.concatenate([part.floor for part in parts]),
-            stacked_rows([part.inputs for part in parts]),
-            np.concatenate(features) if features else None,
-        )
-
-    def at(self, places: np.ndarray) -> ProposedRows:
-        """Return some of the rows, in another order."""
-        features = None if self.features is None else self.features[places]
-        return ProposedRows(self.rows[places], self.residual[places], self.floor[places], self.inputs[places], features)
-
-
-def stacked_rows(parts: list[Matrix]) -> Matrix:
-    """Return rows of one kind, dense or CSR, one below the other."""
-    if scipy.sparse.issparse(parts[0]):
-        return scipy.sparse.csr_array(scipy.sparse.vstack(parts, format="csr"))
-    return np.concatenate(parts)
-
-
-class ShardPanel(PanelCholesky):
-    """The rows of a panel that one shard holds, ``first_row`` the number of the first of them."""
-
-    def __init__(self, kernel: Kernel, inputs: Matrix, capacity: int, dtype: DTypeLike, largest: float, first_row: int):
-        columns = MemoryColumns(inputs.shape[0], capacity, np.dtype(dtype))
-        super().__init__(kernel, inputs, capacity, dtype, columns)
-        self.first_row = first_row
-        self.lowest = 0.0
-        self._pivot_inputs: list[Matrix] = []
-        # The scale of the largest k(x, x) of all shards; the factor is the client's.
-        self.floor = np.maximum(self.floor, _SMALLEST_DIAGONAL * largest)
-        self._factor = np.zeros((0, 0))
-
-    def add_pivots(
-        self, pivots: np.ndarray, inputs: Matrix, wide_features: np.ndarray, local: np.ndarray
-    ) -> ShardPanel:
-        """Add pivots of any shard, given by their inputs and features; return the panel."""
-        self._add_columns(inputs, wide_features, local)
-        self.pivots = np.concatenate([self.pivots, pivots])
-        self._pivot_inputs.append(inputs)
-        self.lowest = float(self.residual.min(initial=0.0))
-        np.maximum(self.residual, 0.0, out=self.residual)
-        self.residual[self.own(pivots)] = 0.0
-        return self
-
-    def without(self, refused: np.ndarray) -> ShardPanel:
-        """Never propose inputs of any shard again, given by their numbers; return the panel."""
-        self.set_aside(self.own(refused))
-        return self
-
-    @property
-    def pivot_inputs(self) -> Matrix:
-        """The inputs of all pivots, (rank, d)."""
-        return stacked_rows(self._pivot_inputs)
-
-    def own(self, numbers: np.ndarray) -> np.ndarray:
-        """Return the rows of this shard among some numbers, counted from its first one."""
-        rows = numbers - self.first_row
-        return rows[(rows >= 0) & (rows < len(self.residual))]
-
-    def proposed(self, rows: np.ndarray) -> ProposedRows:
-        """Return what the client needs of some rows."""
-        features = self.features[rows] if self.dtype == np.float64 else None
-        return ProposedRows(rows + self.first_row, self.residual[rows], self.floor[rows], self.inputs[rows], features)
-
-    def drawn(self, marks: np.ndarray) -> ProposedRows:
-        """Return the inputs that marks along the sum of their residuals fall on."""
-        outside = self.outside
-        places = np.searchsorted(np.cumsum(self.residual[outside]), marks, side="right")
-        # The client's sums are rounded otherwise than the shard's: a mark may fall just beyond the last.
-        return self.proposed(outside[np.minimum(places, len(outside) - 1)])
-
-    def at(self, places: np.ndarray) -> ProposedRows:
-        """Return the inputs at some places in the list of those outside."""
-        return self.proposed(self.outside[places])
-
-    def numbered(self, numbers: np.ndarray) -> ProposedRows:
-        """Return inputs by their numbers among those of all shards."""
-        return self.proposed(numbers - self.first_row)
-
-    def standing(self) -> Standing:
-        """Return the summary of the panel for the client."""
-        residual, outside = self.residual, self.outside
-        largest = int(outside[np.argmax(residual[outside])]) if len(outside) else 0
-        return Standing(
-            n_rows=len(residual),
-            diagonal=float(self.diagonal.sum()),
-            residual=float(residual.sum()),
-            outside=float(residual[outside].sum()),
-            n_outside=len(outside),
-            largest=float(residual[largest]) if len(outside) else -np.inf,
-            largest_row=largest,
-            lowest=self.lowest,
-            floor=float(self.floor.max(initial=0.0)),
-        )
 
 
 def diagonal_range(inputs: Matrix, kernel: Kernel) -> tuple[int, float]:
@@ -168,10 +40,22 @@ def diagonal_range(inputs: Matrix, kernel: Kernel) -> tuple[int, float]:
 
 
 def started_panel(
-    shard: Shard, inputs: Matrix, kernel: Kernel, capacity: int, dtype: np.dtype, largest: float, first_rows: np.ndarray
-) -> ShardPanel:
-    """Return an empty panel."""
-    return ShardPanel(kernel, inputs, capacity, dtype, largest, int(first_rows[shard.number]))
+    shard: Shard,
+    inputs: Matrix,
+    kernel: Kernel,
+    capacity: int,
+    dtype: np.dtype,
+    largest: float,
+    first_rows: np.ndarray,
+    engine: Engine | None = None,
+) -> ShardRows:
+    """Return an empty panel, in memory or on the device of the worker."""
+    settings = kernel, inputs, capacity, dtype, largest, int(first_rows[shard.number])
+    if not isinstance(engine, Torch):
+        return ShardPanel(*settings)
+    from kernelfields.engines.dask.devices import DeviceShardPanel
+
+    return DeviceShardPanel(*settings, engine.resolved_device())
 
 
 class DaskPanel(PivotGrowth):
@@ -180,7 +64,15 @@ class DaskPanel(PivotGrowth):
     ``views`` is the recipe of the shards' inputs, and ``recipe`` that of their present panels.
     """
 
-    def __init__(self, shards: ShardGroup, views: Recipe, kernel: Kernel, capacity: int, dtype: DTypeLike = np.float64):
+    def __init__(
+        self,
+        shards: ShardGroup,
+        views: Recipe,
+        kernel: Kernel,
+        capacity: int,
+        dtype: DTypeLike = np.float64,
+        engine: Engine | None = None,
+    ):
         self.shards = shards
         self.kernel = kernel
         self.dtype = np.dtype(dtype)
@@ -191,7 +83,7 @@ class DaskPanel(PivotGrowth):
         self._inputs: list[Matrix] = []
         self._proposed: ProposedRows | None = None
         self.recipe = shards.recipe(
-            started_panel, SHARD, views, kernel, self.capacity, self.dtype, max(largest), self._first_rows
+            started_panel, SHARD, views, kernel, self.capacity, self.dtype, max(largest), self._first_rows, engine
         )
         self._look()
 
@@ -219,12 +111,12 @@ class DaskPanel(PivotGrowth):
     def outside_at(self, places: np.ndarray) -> np.ndarray:
         """Return the inputs at some places, 0 .. n_outside - 1, in the list of those outside."""
         ends = np.cumsum([standing.n_outside for standing in self._standings])
-        return self._propose(ShardPanel.at, ends, np.asarray(places))
+        return self._propose(ShardRows.at, ends, np.asarray(places))
 
     def drawn_outside(self, uniforms: np.ndarray) -> np.ndarray:
         """Return inputs drawn in proportion to their residual, one for each number in [0, 1)."""
         ends = np.cumsum([standing.outside for standing in self._standings])
-        return self._propose(ShardPanel.drawn, ends, uniforms * ends[-1])
+        return self._propose(ShardRows.drawn, ends, uniforms * ends[-1])
 
     def largest_outside(self) -> np.ndarray:
         """Return the input with the largest residual, (1,)."""
@@ -247,7 +139,7 @@ class DaskPanel(PivotGrowth):
     def set_aside(self, refused: np.ndarray) -> None:
         """Never propose inputs again that lie in the span up to rounding."""
         if len(refused):
-            self.recipe = self.shards.successor(self.recipe, ShardPanel.without, refused)
+            self.recipe = self.shards.successor(self.recipe, ShardRows.without, refused)
             self._look()
 
     def append(self, pivots: np.ndarray, local_factor: np.ndarray) -> None:
@@ -257,7 +149,7 @@ class DaskPanel(PivotGrowth):
         known = self._known(pivots)
         wide_features = self._wide_features(known)
         self.recipe = self.shards.successor(
-            self.recipe, ShardPanel.add_pivots, pivots, known.inputs, wide_features, local_factor
+            self.recipe, ShardRows.add_pivots, pivots, known.inputs, wide_features, local_factor
         )
         begin, end = self.rank, self.rank + len(pivots)
         self._factor[begin:end, :begin] = wide_features
@@ -279,7 +171,7 @@ class DaskPanel(PivotGrowth):
 
     def _look(self) -> None:
         self._proposed = None
-        self._standings = self.shards.ask(ShardPanel.standing, self.recipe)
+        self._standings = self.shards.ask(ShardRows.standing, self.recipe)
 
     def _propose(self, function: Callable[..., ProposedRows], ends: np.ndarray, marks: np.ndarray) -> np.ndarray:
         """Request the rows at each shard's share of some marks along 0 .. ends[-1]; return their numbers."""
@@ -300,7 +192,7 @@ class DaskPanel(PivotGrowth):
         """Return all that is known of some inputs, requested if they were not proposed."""
         if self._proposed is None or not np.all(np.isin(rows, self._proposed.rows)):
             shard = np.searchsorted(self._first_rows, rows, side="right") - 1
-            self._ask_rows(ShardPanel.numbered, shard, rows)
+            self._ask_rows(ShardRows.numbered, shard, rows)
         assert self._proposed is not None
         order = np.argsort(self._proposed.rows, kind="stable")
         return self._proposed.at(order[np.searchsorted(self._proposed.rows[order], rows)])

@@ -24,11 +24,12 @@ import scipy.sparse
 from kernelfields.basis.panel import PanelCholesky
 from kernelfields.basis.selection import AllPoints, Basis, Gradient
 from kernelfields.basis.subspace import ExplicitSubspace
-from kernelfields.engines.dask.datafit import DaskDatafit, RemoteDesign
-from kernelfields.engines.dask.panel import DaskPanel, stacked_rows
+from kernelfields.engines.dask.datafit import DaskDatafit, RemoteDesign, called
+from kernelfields.engines.dask.panel import DaskPanel
+from kernelfields.engines.dask.shard_panel import stacked_rows
 from kernelfields.engines.dask.shards import SHARD, Recipe, Shard, ShardGroup, Taken
-from kernelfields.engines.engine import SampleSettings
-from kernelfields.engines.threads import LocalSample, LocalView
+from kernelfields.engines.engine import Engine, Sample, SampleSettings
+from kernelfields.engines.threads import LocalSample, LocalView, Threads
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.cliques import CliqueSet
 from kernelfields.fields.reading import Matrix
@@ -47,8 +48,16 @@ _SAMPLE = 200
 class DaskSample:
     """Labelled data in the shards of a group."""
 
-    def __init__(self, group: ShardGroup, n_positions: int, spec: FamilySpec, settings: SampleSettings):
+    def __init__(
+        self,
+        group: ShardGroup,
+        n_positions: int,
+        spec: FamilySpec,
+        settings: SampleSettings,
+        engine: Engine | None = None,
+    ):
         self.group = group
+        self.engine = engine or Threads()
         self.n_positions = n_positions
         self.spec = replace(spec, method=self._method(spec))
         self.settings = settings
@@ -90,23 +99,23 @@ class DaskSample:
         group, n_labels = self.group, self.spec.n_labels
         if term.tied_everywhere:
             term = replace(term, support=self._support(term, None))
-            recipe = group.recipe(LocalSample.design, self._in_shards(self.settings.dtype), travelling(term))
+            recipe = group.recipe(called, "design", self._in_shards(self.settings.dtype), travelling(term))
             return RemoteDesign(term, n_labels, 1, np.dtype(np.float32), 0, recipe=recipe)
         view, rank = view or self.view(term.name, term.clique), term.subspace.rank
         if not isinstance(view, DaskView):
             wide, span = np.dtype(np.float64), replace(travelling(term), subspace=term.subspace)
-            recipe, raw = group.recipe(LocalSample.design, self._in_shards(wide), span), not term.has_pivots
+            recipe, raw = group.recipe(called, "design", self._in_shards(wide), span), not term.has_pivots
             return RemoteDesign(term, n_labels, rank, wide, view.n_rows * rank, dense_inputs=raw, recipe=recipe)
         if isinstance(term.subspace, ExplicitSubspace):
             return self._explicit_design(term, view)
         if isinstance(panel, DaskPanel):
             dtype = panel.dtype
-            recipe = group.recipe(LocalSample.design, self._in_shards(dtype), travelling(term), None, panel.recipe)
+            recipe = group.recipe(called, "design", self._in_shards(dtype), travelling(term), None, panel.recipe)
         else:
             dtype = feature_dtype(self.settings.dtype, view.n_rows * rank, self.settings.tol)
             group.ask(check_room, view.recipe, term.name, rank, dtype)
             span = replace(travelling(term), subspace=term.subspace)
-            recipe = group.recipe(LocalSample.design, self._in_shards(dtype), span)
+            recipe = group.recipe(called, "design", self._in_shards(dtype), span)
         return RemoteDesign(term, n_labels, rank, dtype, view.n_rows * rank, recipe=recipe)
 
     def shared(self, design: RemoteDesign, term: Term) -> RemoteDesign:
@@ -116,8 +125,8 @@ class DaskSample:
 
     def _in_shards(self, dtype: np.dtype | None) -> Recipe:
         """Return the recipe of the samples that shards make of their data, with features of one precision."""
-        settings = replace(self.settings, dtype=dtype)
-        return self.group.recipe(shard_sample, SHARD, self.spec, settings)
+        settings = replace(self.settings, dtype=dtype, every_column=True)
+        return self.group.recipe(shard_sample, SHARD, self.engine, self.spec, settings)
 
     def _explicit_design(self, term: Term, view: DaskView) -> RemoteDesign:
         """Return a term whose features are explicit, of the columns that some shard has."""
@@ -142,7 +151,7 @@ class DaskSample:
             dense_inputs=not sparse,
             occupied=occupied,
             n_columns=term.subspace.rank,
-            recipe=group.recipe(explicit_design, SHARD, Taken(features), travelling(term), n_labels, occupied),
+            recipe=group.recipe(explicit_design, self._in_shards(dtype), Taken(features), travelling(term), occupied),
         )
 
     def _support(self, term: Term, features: Recipe | None) -> Support | None:
@@ -210,7 +219,7 @@ class DaskView:
         views = self.recipe
         if precision == np.float64:
             views = group.recipe(methodcaller("astype", np.float64, copy=False), Taken(views))
-        return DaskPanel(group, views, kernel, capacity, precision)
+        return DaskPanel(group, views, kernel, capacity, precision, self._sample.engine)
 
 
 def _bare(clique: CliqueSet) -> CliqueSet:
@@ -318,9 +327,9 @@ def observed_pairs(
     return stored.shape[1], keys, np.bincount(places, weights=stored.data, minlength=len(keys))
 
 
-def shard_sample(shard: Shard, spec: FamilySpec, settings: SampleSettings) -> LocalSample:
-    """Return the data of this shard as a sample."""
-    return LocalSample(shard.data, spec, replace(settings, workers=shard.workers))
+def shard_sample(shard: Shard, engine: Engine, spec: FamilySpec, settings: SampleSettings) -> Sample:
+    """Return the data of this shard as a sample, on the threads or the device of the worker."""
+    return engine.place(shard.data, spec, replace(settings, workers=shard.workers))
 
 
 def approximate_method(shard: Shard, spec: FamilySpec) -> str | None:
@@ -334,14 +343,23 @@ def with_term(shard: Shard, design: LocalDesign, term: Term) -> LocalDesign:
     return replace(design, term=term, positions=term.clique.positions(shard.data))
 
 
-def explicit_design(
-    shard: Shard, features: Matrix, term: Term, n_labels: int, occupied: np.ndarray | None
-) -> LocalDesign:
+class GivenFeatures:
+    """Explicit features that are there already, as a subspace and as what its cliques see."""
+
+    def __init__(self, inputs: Matrix):
+        self.inputs = inputs
+
+    def features(self, inputs: Matrix, dtype: np.dtype) -> Matrix:
+        """Return the inputs, which are the features."""
+        return inputs
+
+
+def explicit_design(sample: LocalSample, features: Matrix, term: Term, occupied: np.ndarray | None) -> LocalDesign:
     """Return a term with explicit features, of the columns that some shard has."""
-    features, positions = features if occupied is None else features[:, occupied], term.clique.positions(shard.data)
-    return LocalDesign.of_features(term, features, n_labels, positions=positions, every_column=True)
+    given = GivenFeatures(features if occupied is None else features[:, occupied])
+    return sample.design(replace(term, subspace=given), given)  # type: ignore[arg-type]
 
 
-def shard_datafit(sample: LocalSample, *designs: LocalDesign) -> Datafit:
+def shard_datafit(sample: Sample, *designs: LocalDesign) -> Datafit:
     """Return the likelihood of the data of this shard."""
     return sample.datafit(designs)

@@ -8,9 +8,11 @@ position stay where they are; recipes and answers hold coefficients, pivots and 
 
     Recipe(function, arguments)     arguments: values, other recipes (needed), entries (used if at hand), ``SHARD``
     group.ask(function, recipe)     function(entry) of every shard
+    group.total(function, recipe)   their sum
 
 A request goes to all shards at once, one round trip: the recipes they have not got, the function to call, the
-entries that are not needed any more. Requests are bound to the worker that has the shard, or Dask might move the shard
+entries that are not needed any more. Arrays that are summed over shards, such as gradients, are added up by the workers
+in a tree, and the client gets one. Requests are bound to the worker that has the shard, or Dask might move the shard
 to an idle one; while waiting, the client checks from time to time whether that worker is still there. A shard on a new
 worker gets all recipes again. Fails: an exception on a worker is raised here as it is; a shard that gets lost again
 and again, and a cluster without workers, are RuntimeErrors.
@@ -21,7 +23,7 @@ from __future__ import annotations
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -143,6 +145,23 @@ def answer(shard: Shard, request: Request) -> tuple[bool, object]:
         return False, None
 
 
+def added(parts: Sequence[Any]) -> Any:
+    """Return the sum of numbers, arrays or lists of them, one from each shard; None where none has one."""
+    if isinstance(parts[0], list | tuple):
+        return [added(each) for each in zip(*parts, strict=True)]
+    there = [part for part in parts if part is not None]
+    return sum(there[1:], start=there[0]) if there else None
+
+
+def added_answers(answers: Sequence[tuple[bool, Any]]) -> tuple[bool, Any]:
+    """Task on a worker: return whether all shards had the recipes they needed, and the sum of their answers."""
+    if not all(known for known, _ in answers):
+        return False, None
+    return True, added([result for _, result in answers])
+
+
+# How many answers are added up at a time, and by the client itself.
+_BRANCHES = 4
 # How often a request is repeated to a shard whose worker died.
 _MOST_ATTEMPTS = 8
 # Seconds after which to check whether the workers are still there.
@@ -218,6 +237,43 @@ class ShardGroup:
     def ask(self, function: Callable[..., Answer], *arguments: object) -> list[Answer]:
         """Return ``function(*arguments)`` of every shard; recipes among arguments become their entries."""
         return self.ask_each(function, [arguments] * len(self))
+
+    def total(self, function: Callable[..., Any], *arguments: object) -> Any:
+        """Return the sum of ``function(*arguments)`` over all shards, added up on the workers in a tree."""
+        if len(self) > _BRANCHES:
+            self._find_holders(range(len(self)))
+            sent = {index: self._submit(index, function, arguments) for index in range(len(self))}
+            level = list(sent.values())
+            while len(level) > _BRANCHES:
+                level = [
+                    self.client.submit(added_answers, level[first : first + _BRANCHES], pure=False)
+                    for first in range(0, len(level), _BRANCHES)
+                ]
+            known, total = self._sum(self.client.submit(added_answers, level, pure=False), sent)
+            if known:
+                self.round_trips += 1
+                return total
+        # A shard had to be made again: its recipes travel with the next request, which is for each by itself.
+        return added(self.ask(function, *arguments))
+
+    def _sum(self, root: Future, sent: dict[int, Future]) -> tuple[bool, Any]:
+        """Wait for the sum of answers; False where a worker has gone."""
+        from distributed import wait
+        from distributed.scheduler import KilledWorker
+
+        while not root.done():
+            with suppress(TimeoutError, CancelledError):
+                wait([root], timeout=_PATIENCE)
+            if not root.done() and self._moved(sent):
+                return False, None
+        try:
+            return root.result(timeout=_PATIENCE)
+        except TimeoutError:
+            if root.status == "error":
+                raise
+        except (KilledWorker, CancelledError):
+            pass
+        return False, None
 
     def ask_each(self, function: Callable[..., Answer], arguments: Sequence[tuple | None]) -> list[Answer]:
         """Return the same with arguments for each shard of its own; shards with None are left out."""
@@ -302,7 +358,7 @@ class ShardGroup:
         """Take a shard for new: send it all its recipes again."""
         self._seen[index] = set()
 
-    def _find_holders(self, indices: Sequence[int]) -> None:
+    def _find_holders(self, indices: Iterable[int]) -> None:
         """Find the workers that have the shards, once these are there."""
         unknown = [index for index in indices if self._holders[index] is None]
         while unknown:

@@ -83,6 +83,13 @@ class Torch(Engine):
         return AnsweredChains(family.offsets, family.n_labels, tied=family.tied, base=family.base, device=device)
 
 
+def device_count(device: str) -> int:
+    """Return how many devices of a kind PyTorch, which is installed, sees: one processor."""
+    import torch
+
+    return torch.cuda.device_count() if torch.device(device).type == "cuda" else 1
+
+
 def cuda_is_there() -> bool:
     """Whether PyTorch, which is installed, sees a CUDA device."""
     import torch
