@@ -209,7 +209,6 @@ def test_bad_annotations(given, message):
         ({"prior": (1.0, 0.0)}, ValueError, "prior must be two numbers above zero"),
         ({"max_steps": 0}, ValueError, "max_steps"),
         ({"estimator": "rbf"}, TypeError, "estimator must be a ChainCRF"),
-        ({"estimator": ChainCRF(engine="dask")}, ValueError, "fitted by threads"),
         ({"estimator": ChainCRF(partial_labels=PartialLabels(entropy_weight=1.0))}, ValueError, "without entropies"),
         ({"estimator": ChainCRF("linear", callbacks=[Checkpoint("nowhere")])}, ValueError, "Checkpoint"),
     ],

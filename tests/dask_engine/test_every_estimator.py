@@ -1,12 +1,15 @@
 """Shards answer as threads do, whichever labels meet and whatever is known of them."""
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse
 from dask_fits import posterior
+from sklearn.exceptions import ConvergenceWarning
 
 from benchmarks.fit_parts import parts_of_fit
-from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, RingCRF, SegmentCRF
+from kernelfields import AnnotatedCRF, ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, RingCRF, SegmentCRF
 from kernelfields.engines import Torch
 from kernelfields.fields.cliques import EdgeCliques
 from kernelfields.fields.segments import DurationCliques, SegmentCliques
@@ -243,3 +246,33 @@ def test_what_partitions_hold_is_checked_before_a_fit(collections_here):
         parts_of_fit(FIELDS["instances"][0], cut(X), cut(Y[:-1]), None, DaskHere())
     with pytest.raises(ValueError, match="columns of Y in partition 3 are not those of partition 0"):
         parts_of_fit(FIELDS["instances"][0], cut(X), [*cut(Y)[:3], cut(Y[:, :2])[3]], None, DaskHere())
+
+
+@pytest.mark.parametrize("cv", [None, 3])
+@pytest.mark.parametrize("kind", ["chains", "samples"])
+def test_labels_of_annotators_are_completed_in_shards(kind, cv):
+    """Shards in which annotators agree on every label have nothing to complete at first, and something later."""
+    random = np.random.default_rng(0)
+    if kind == "chains":
+        X, y = sequences(random)
+        wrong = [np.where(random.random(len(own)) < 0.3, (own + 1) % 3, own) for own in y[:5]]
+        said = [{"a": own.tolist(), "b": other.tolist()} for own, other in zip(y, [*wrong, *y[5:]], strict=True)]
+        field = ChainCRF("rbf", tol=1e-8, **SHARED)
+    else:
+        X, y = table(random)
+        said = {"a": y.tolist(), "b": np.where(random.random(len(y)) < 0.3, (y + 1) % 3, y).tolist()}
+        field = KernelClassifier("rbf", tol=1e-8, **SHARED)
+    fits = []
+    for engine in ("threads", DaskHere()):
+        annotated = AnnotatedCRF(field.set_params(engine=engine), cv=cv, max_steps=3)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            fits.append(annotated.fit(X, said))
+    here, there = fits
+    for name, matrix in here.confusions_.items():
+        np.testing.assert_allclose(there.confusions_[name], matrix, atol=1e-5)
+    assert there.estimator_.solution_.value == pytest.approx(here.estimator_.solution_.value, rel=1e-5)
+    for mine, theirs in zip(there.consensus_, here.consensus_, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    with pytest.raises(ValueError, match="labels of annotators are read in this process"):
+        AnnotatedCRF(field).fit(cut(X), said)

@@ -19,7 +19,7 @@ from kernelfields.annotators.annotations import UNSAID, Annotations, Presumed, a
 from kernelfields.annotators.completion import AnnotatedLabels, CrossFittedLabels
 from kernelfields.annotators.confusions import Confusions, prior_counts
 from kernelfields.annotators.reliability import AnnotatorReliability, AnnotatorTable
-from kernelfields.engines.threads import Threads
+from kernelfields.engines.choice import is_collection
 from kernelfields.estimators.chain_crf import ChainCRF, RingCRF
 from kernelfields.estimators.graph_crf import GraphCRF
 from kernelfields.estimators.kernel_classifier import KernelClassifier
@@ -83,7 +83,7 @@ class AnnotatedCRF(StoredEstimator):
     Parameters
     ----------
     estimator : ChainCRF, GraphCRF, KernelClassifier or None
-        The field; None means ``ChainCRF()``. It is fitted by threads of this process. With ``prior_variance="auto"``
+        The field; None means ``ChainCRF()``. Its engine fits it; "auto" is "threads". With ``prior_variance="auto"``
         the variance is the one under which held-out consensus labels of the start are most likely.
     prior : (right, wrong), default (4.0, 1.0)
         Pseudo-counts of each row of a confusion matrix, of the label itself and of all others together: as many
@@ -137,6 +137,8 @@ class AnnotatedCRF(StoredEstimator):
         ``groups`` holds the document, or the like, of each sequence: folds do not cut them.
         """
         field = self._checked_field()
+        if is_collection(X) or is_collection(y):
+            raise ValueError("labels of annotators are read in this process: pass lists; engine='dask' cuts them up")
         usual = resolve_partial_labels(field.partial_labels)
         if usual.ask_of_unlabelled:
             raise ValueError("annotators are fitted without entropies and expectations: leave them out")
@@ -158,7 +160,7 @@ class AnnotatedCRF(StoredEstimator):
             settings = CrossFittedLabels(confusions, usual, self.max_steps, folds, self.tol)
         given, engine = field.partial_labels, field.engine
         field.partial_labels = settings
-        field.engine = engine if isinstance(engine, Threads) else "threads"
+        field.engine = "threads" if engine == "auto" else engine
         try:
             field.fit(X, Presumed(annotations, start), sample_weight)
         finally:
@@ -218,10 +220,7 @@ class AnnotatedCRF(StoredEstimator):
             raise TypeError(f"estimator must be a ChainCRF, GraphCRF or KernelClassifier, got {given!r}")
         if getattr(given, "warm_start", False):
             raise ValueError("annotators are fitted afresh, with their confusions: leave out warm_start")
-        field, engine = clone(given), given.engine
-        if not isinstance(engine, Threads) and engine not in ("auto", "threads"):
-            raise ValueError(f"annotators are for fields fitted by threads: engine='threads', got engine={engine!r}")
-        return field
+        return clone(given)
 
     @property
     def classes_(self) -> np.ndarray:

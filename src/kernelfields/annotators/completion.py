@@ -35,8 +35,9 @@ import numpy as np
 
 from kernelfields.annotators.confusions import Confusions
 from kernelfields.inference.family import Potentials
+from kernelfields.kernels.arrays import on_host
 from kernelfields.models.partial import FitOptions, FittingSteps, PartialLabels
-from kernelfields.objective.likelihoods.likelihood import Likelihood
+from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.posterior import LogPosterior, Point
 from kernelfields.solvers.loop import Iteration, Keeper, Monitor, Solution
 
@@ -116,9 +117,9 @@ class AnnotatedLabels(PartialLabels):
 
     def _next_point(self, steps: FittingSteps, theta: np.ndarray) -> Point:
         posterior = steps.posterior
-        likelihood, potentials = posterior.datafit.partial_likelihood, posterior.potentials(theta)
+        potentials = posterior.potentials(theta)
         for _ in range(self.updates):
-            self.confusions.update(likelihood.completed(potentials).node)
+            self.confusions.update(on_host(posterior.datafit.completed(potentials).node))
             self._set_evidence(posterior)
         return posterior.at(theta)
 
@@ -133,13 +134,14 @@ class AnnotatedLabels(PartialLabels):
 
     def _complete(self, posterior: LogPosterior, fields: Sequence[np.ndarray], folds: np.ndarray) -> None:
         """Keep the labels of every fold as they are completed by a field of their own."""
-        likelihood = posterior.datafit.partial_likelihood
-        family, rows = likelihood.known_family, folds[likelihood.family.position_items]
-        self.marginals, self.best = np.empty((len(rows), family.n_labels)), np.empty(len(rows), dtype=np.int64)
+        annotations = self.confusions.annotations
+        # Samples are items of one position each, and annotated in one list.
+        rows = folds if len(folds) == len(annotations.codes) else np.repeat(folds, np.diff(annotations.offsets))
+        self.marginals = np.empty((len(rows), len(annotations.classes)))
+        self.best = np.empty(len(rows), dtype=np.int64)
         for fold, theta in enumerate(fields):
-            potentials, own = posterior.potentials(theta), rows == fold
-            self.marginals[own] = family.at(potentials, workers=likelihood.workers).marginals()[own]
-            self.best[own] = family.best(potentials, likelihood.workers)[0][own]
+            marginals, best = posterior.datafit.completed_labels(posterior.potentials(theta))
+            self.marginals[rows == fold], self.best[rows == fold] = marginals[rows == fold], best[rows == fold]
 
 
 class CrossFittedLabels(AnnotatedLabels):
@@ -165,22 +167,18 @@ class CrossFittedLabels(AnnotatedLabels):
         keep: Keeper | None,
     ) -> Solution:
         begin, passes_before = time.perf_counter(), posterior.passes
-        likelihood = posterior.datafit.partial_likelihood
+        datafit = posterior.datafit
         fields = [np.zeros(posterior.size)] * (int(self.folds.max()) + 1)
-        own = [np.where(self.folds == fold, likelihood.weights, 0.0) for fold in range(len(fields))]
-        completed = [likelihood.completed(likelihood.family.zeros(), weights) for weights in own]
+        all_weights, nothing = datafit.item_weights, posterior.potentials(fields[0])
+        own = [np.where(self.folds == fold, all_weights, 0.0) for fold in range(len(fields))]
+        completed = [datafit.completed(nothing, weights) for weights in own]
         targets, reason, done = _total(completed), None, 0
         self.changes = []
         try:
             while reason is None:
                 options.report(self._report(len(fields)))
                 for fold, weights in enumerate(own):
-                    others = Likelihood(
-                        likelihood.family,
-                        targets.moved(-1.0, completed[fold]),
-                        likelihood.weights - weights,
-                        likelihood.workers,
-                    )
+                    others = datafit.fitted_to(targets.moved(-1.0, completed[fold]), all_weights - weights)
                     found = _minimize(posterior, others, options, fields[fold], done)
                     fields[fold], done = found.theta, done + found.iterations
                     if found.reason in ("interrupted", "callback"):
@@ -188,18 +186,19 @@ class CrossFittedLabels(AnnotatedLabels):
                         break
                 self._set_evidence(posterior)
                 completed = [
-                    likelihood.completed(posterior.potentials(theta), weights)
+                    datafit.completed(posterior.potentials(theta), weights)
                     for theta, weights in zip(fields, own, strict=True)
                 ]
-                before, targets = targets, _total(completed)
-                self.confusions.update(targets.node)
-                self.changes.append(float(np.mean(targets.node.argmax(axis=1) != before.node.argmax(axis=1))))
+                before, targets = on_host(targets.node), _total(completed)
+                after = on_host(targets.node)
+                self.confusions.update(after)
+                self.changes.append(float(np.mean(after.argmax(axis=1) != before.argmax(axis=1))))
                 if self.changes[-1] <= self.tol or len(self.changes) >= self.max_steps:
                     break
         except KeyboardInterrupt:
             reason = "interrupted"
         self._complete(posterior, fields, self.folds)
-        likelihood.targets = targets
+        datafit.set_targets(targets)
         options.report("fitting the field to the completed labels")
         objective = posterior.frozen(fields[0])
         last = options if reason is None else replace(options, max_iter=0)
@@ -226,7 +225,7 @@ def _total(parts: Sequence[Potentials]) -> Potentials:
 
 
 def _minimize(
-    posterior: LogPosterior, likelihood: Likelihood, options: FitOptions, start: np.ndarray, done: int
+    posterior: LogPosterior, completed: Datafit, options: FitOptions, start: np.ndarray, done: int
 ) -> Solution:
     """Return the field of completed labels of some items; ``done`` iterations were counted before."""
     watch, datafit = options.watch, posterior.datafit
@@ -234,7 +233,7 @@ def _minimize(
     def watch_all(iteration: Iteration) -> object:
         return watch is not None and watch(replace(iteration, iteration=done + iteration.iteration, tol=None))
 
-    objective = LogPosterior(datafit.completed_by(likelihood))
+    objective = LogPosterior(completed)
     options = replace(options, tol=max(options.tol, _FOLD_TOLERANCE), watch=watch_all)
     found = options.minimize(objective, start)
     datafit.passes = objective.passes

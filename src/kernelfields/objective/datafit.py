@@ -181,6 +181,29 @@ class Datafit:
         if isinstance(self.fused, FusedPasses):
             self.fused.set_evidence(log_weights)
 
+    def set_targets(self, targets: Potentials) -> None:
+        """Put targets in the place of completed labels wherever these are frozen; until there is other evidence."""
+        self.partial_likelihood.targets = targets
+
+    def completed(self, potentials: Potentials, weights: np.ndarray | None = None) -> Potentials:
+        """Return the expected statistics given what is known, of items with some weights (S,), their own for None."""
+        return self.partial_likelihood.completed(potentials, weights)
+
+    def completed_labels(self, potentials: Potentials) -> tuple[np.ndarray, np.ndarray]:
+        """Return the probabilities of labels given what is known, (N, L), and the most probable labelling, (N,)."""
+        likelihood = self.partial_likelihood
+        family, workers = likelihood.known_family, likelihood.workers
+        return on_host(family.at(potentials, workers=workers).marginals()), family.best(potentials, workers)[0]
+
+    def fitted_to(self, targets: Potentials, weights: np.ndarray) -> Datafit:
+        """Return the convex likelihood of targets, of items with some weights (S,)."""
+        return self.completed_by(Likelihood(self.family, targets, weights, self.likelihood.workers))
+
+    @property
+    def item_weights(self) -> np.ndarray:
+        """The weight of every item, (S,)."""
+        return self.likelihood.weights
+
     @property
     def partial_likelihood(self) -> PartialLikelihood:
         """The likelihood, where labels are partly known."""

@@ -18,6 +18,7 @@ takes three: the reach of a direction, value and slope at a step, the gradient t
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -26,12 +27,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kernelfields.engines.dask.shards import Entry, Recipe, ShardGroup
+from kernelfields.engines.dask.shards import Each, Entry, Recipe, ShardGroup
 from kernelfields.inference.family import Potentials
+from kernelfields.kernels.arrays import on_host
 from kernelfields.objective.coordinates import stride_of, worth_a_gram_matrix
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design, has_dense_features
-from kernelfields.objective.likelihoods.likelihood import Evaluation
+from kernelfields.objective.likelihoods.likelihood import Evaluation, PartialLikelihood
 
 #: Coefficients of some terms by number; those of the others are zero.
 Parts = Mapping[int, np.ndarray]
@@ -114,6 +116,27 @@ class RemotePotentials:
     def _become(self, other: RemotePotentials) -> None:
         self.parts, self.recipe = other.parts, other.recipe
         self._direction = self._found = self._largest = None
+
+
+class RemoteTargets:
+    """Expected statistics, or sums of them, in all shards of a group."""
+
+    def __init__(self, group: ShardGroup, recipe: Recipe):
+        self.group = group
+        self.recipe = recipe
+
+    @property
+    def node(self) -> np.ndarray:
+        """Those of single labels, (N, L), brought to the client."""
+        return np.concatenate(self.group.ask(node_of, self.recipe))
+
+    def moved(self, step: float, other: RemoteTargets) -> RemoteTargets:
+        """Return self + step * other."""
+        return RemoteTargets(self.group, self.group.recipe(called, "moved", self.recipe, step, other.recipe))
+
+    def add(self, step: float, other: RemoteTargets) -> None:
+        """Add step * other."""
+        self.recipe = self.moved(step, other).recipe
 
 
 class RemoteGradient:
@@ -241,8 +264,10 @@ class DaskDatafit(Datafit):
     fused = None
 
     def __init__(self, group: ShardGroup, datafit: Recipe, designs: Sequence[RemoteDesign]):
-        super().__init__(RemoteLikelihood.joined(group.ask(known_of, datafit)), designs)  # type: ignore[arg-type]
-        self.group, self._datafit = group, datafit
+        parts = group.ask(known_of, datafit)
+        super().__init__(RemoteLikelihood.joined(parts), designs)  # type: ignore[arg-type]
+        self.group, self._datafit, self._given = group, datafit, datafit
+        self._ends = np.cumsum([(part.family.n_items, part.family.n_positions) for part in parts], axis=0)[:-1].T
 
     def frozen(self, coefficients: Sequence[np.ndarray]) -> DaskDatafit:
         """Return the convex likelihood of the labels as they are completed at some coefficients."""
@@ -251,6 +276,42 @@ class DaskDatafit(Datafit):
         frozen = DaskDatafit(self.group, recipe, self.designs)
         frozen.passes = self.passes
         return frozen
+
+    def set_evidence(self, log_weights: np.ndarray) -> None:
+        """Put other log-weights (N, L) in the place of what is known of labels."""
+        rows = Each(np.split(log_weights, self._ends[1]))
+        self._datafit = self.group.recipe(with_evidence, self._given, rows)
+        self.likelihood = RemoteLikelihood.joined(self.group.ask(known_of, self._datafit))  # type: ignore[assignment]
+
+    def set_targets(self, targets: RemoteTargets) -> None:
+        """Put targets in the place of completed labels wherever these are frozen."""
+        self._datafit = self.group.recipe(with_targets, self._datafit, targets.recipe)
+
+    def completed(self, potentials: RemotePotentials, weights: np.ndarray | None = None) -> RemoteTargets:
+        """Return the expected statistics given what is known, of items with some weights (S,), their own for None."""
+        own = None if weights is None else Each(np.split(weights, self._ends[0]))
+        return RemoteTargets(self.group, self.group.recipe(called, "completed", self._datafit, potentials.recipe, own))
+
+    def completed_labels(self, potentials: RemotePotentials) -> tuple[np.ndarray, np.ndarray]:
+        """Return the probabilities of labels given what is known, (N, L), and the most probable labelling, (N,)."""
+        marginals, best = zip(
+            *self.group.ask(called, "completed_labels", self._datafit, potentials.recipe), strict=True
+        )
+        return np.concatenate(marginals), np.concatenate(best)
+
+    def fitted_to(self, targets: RemoteTargets, weights: np.ndarray) -> DaskDatafit:
+        """Return the convex likelihood of targets, of items with some weights (S,)."""
+        own = Each(np.split(weights, self._ends[0]))
+        fitted = DaskDatafit(
+            self.group, self.group.recipe(called, "fitted_to", self._datafit, targets.recipe, own), self.designs
+        )
+        fitted.passes = self.passes
+        return fitted
+
+    @property
+    def item_weights(self) -> np.ndarray:
+        """The weight of every item, (S,)."""
+        return np.concatenate(self.group.ask(attrgetter("item_weights"), self._datafit))
 
     def potentials(self, coefficients: Sequence[np.ndarray], only: Sequence[int] | None = None) -> RemotePotentials:
         """Return the potentials of the given coefficients; ``only`` names the sets that are not zero."""
@@ -366,6 +427,29 @@ def known_of(datafit: Datafit) -> RemoteLikelihood:
     sizes = family.n_labels, family.n_items, family.n_positions
     own = RemoteFamily(*sizes, family.method, family.exact, family.bound, family.description)
     return RemoteLikelihood(own, float(likelihood.value_at_zero), likelihood.convex, likelihood.approximation)
+
+
+def with_evidence(datafit: Datafit, log_weights: np.ndarray) -> Datafit:
+    """Return the likelihood of what is known of labels, by log-weights (n, L); all may be known in this shard."""
+    own = datafit.likelihood if datafit.likelihood.whole is None else datafit.likelihood.whole
+    other = datafit.with_likelihood(PartialLikelihood(own.family, log_weights, own.weights, own.workers))
+    # Passes that keep nothing per position would be those of the data.
+    other.__dict__["fused"] = None
+    return other
+
+
+def with_targets(datafit: Datafit, targets: Potentials) -> Datafit:
+    """Return the same likelihood with targets in the place of completed labels."""
+    likelihood = copy.copy(datafit.partial_likelihood)
+    likelihood.targets = targets
+    other = datafit.with_likelihood(likelihood)
+    other.__dict__["fused"] = None
+    return other
+
+
+def node_of(targets: Potentials) -> np.ndarray:
+    """Return the statistics of single labels, (n, L)."""
+    return on_host(targets.node)
 
 
 def weights_of(datafit: Datafit, index: int) -> tuple[int, float]:

@@ -6,7 +6,8 @@ else in it is a cache, and that is why the state of a task's result may change h
 client, a function with its arguments, and a shard that lacks an entry is sent the recipe. Arrays with a row for each
 position stay where they are; recipes and answers hold coefficients, pivots and sums.
 
-    Recipe(function, arguments)     arguments: values, other recipes (needed), entries (used if at hand), ``SHARD``
+    Recipe(function, arguments)     arguments: values, other recipes (needed), entries (used if at hand), ``SHARD``,
+                                    ``Each`` for values of which every shard has its own
     group.ask(function, recipe)     function(entry) of every shard
     group.total(function, recipe)   their sum
 
@@ -181,6 +182,13 @@ class Taken:
         self.recipe = recipe
 
 
+class Each:
+    """Arguments of which every shard has its own: arrays cut as the data are."""
+
+    def __init__(self, values: Sequence[object]):
+        self.values = values
+
+
 class Recipe:
     """How shards compute an entry; entries live on the workers for as long as their recipe does here.
 
@@ -304,9 +312,9 @@ class ShardGroup:
         new = [needed[key] for key in sorted(needed) if key not in seen]
         dropped, self._dropped[index] = self._dropped[index], []
         request = Request(
-            [(recipe.key, recipe.function, recipe.arguments, recipe.at_once) for recipe in new],
+            [(recipe.key, recipe.function, _own(recipe.arguments, index), recipe.at_once) for recipe in new],
             function,
-            tuple(map(_entry_for, arguments)),
+            _own(tuple(map(_entry_for, arguments)), index),
             dropped,
             fresh,
         )
@@ -406,6 +414,11 @@ def _entry_for(argument: object) -> object:
     if isinstance(argument, Taken):
         return Entry(argument.recipe.key, taken=True)
     return Entry(argument.key) if isinstance(argument, Recipe) else argument
+
+
+def _own(arguments: tuple, index: int) -> tuple:
+    """Return the arguments of one shard."""
+    return tuple(argument.values[index] if isinstance(argument, Each) else argument for argument in arguments)
 
 
 def _closure(recipes: Sequence[Recipe]) -> dict[int, Recipe]:
