@@ -6,15 +6,28 @@ import numpy as np
 import pytest
 import scipy.sparse
 from dask_fits import posterior
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from benchmarks.fit_parts import parts_of_fit
-from kernelfields import AnnotatedCRF, ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, RingCRF, SegmentCRF
+from kernelfields import (
+    AnnotatedCRF,
+    ChainCRF,
+    GraphCRF,
+    KernelClassifier,
+    LabelledFeature,
+    LabelShares,
+    MultiLabelCRF,
+    PartialLabels,
+    RingCRF,
+    SegmentCRF,
+)
 from kernelfields.engines import Torch
 from kernelfields.fields.cliques import EdgeCliques
 from kernelfields.fields.segments import DurationCliques, SegmentCliques
 from kernelfields.inference.approximate.base import TreeReweighted
 from kernelfields.kernels.stationary import RBF
+from kernelfields.objective.posterior import LogPosterior
 
 pytest.importorskip("distributed")
 dask = pytest.importorskip("dask")
@@ -276,3 +289,44 @@ def test_labels_of_annotators_are_completed_in_shards(kind, cv):
         np.testing.assert_array_equal(mine, theirs)
     with pytest.raises(ValueError, match="labels of annotators are read in this process"):
         AnnotatedCRF(field).fit(cut(X), said)
+
+
+@pytest.mark.parametrize("name", ["ring", "segments", "graphs", "single", "instances"])
+def test_entropies_and_expectations_are_of_all_shards_together(name):
+    estimator, draw = FIELDS[name]
+    random = np.random.default_rng(0)
+    X, y = draw(random)
+    y = gaps(y, random)
+    if isinstance(y, list):
+        y[1] = y[-1] = None
+    shares = {0: 0.5} if name == "instances" else {0: 0.3, 1: 0.7}
+    asked = [LabelShares(shares), LabelledFeature(1, shares, weight=3.0)]
+    partial = PartialLabels(entropy_weight=0.7, expectations=asked)
+    X = np.where(X > 1.0, X, 0.0) if isinstance(X, np.ndarray) else X
+    estimator = clone(estimator).set_params(partial_labels=partial, class_weight=None)
+    posteriors = []
+    for engine in ("threads", DaskHere()):
+        training, sample, designs = parts_of_fit(estimator, X, y, None, engine)
+        posteriors.append(LogPosterior(sample.datafit(designs).with_criteria(training.options.criteria)))
+    here, there = posteriors
+    theta = 0.3 * random.normal(size=here.size)
+    expected, found = here.at(theta), there.at(theta)
+    close(found.value, expected.value, "value")
+    close(found.gradient, expected.gradient, "gradient")
+    close(there.value_at_zero, here.value_at_zero, "value at zero")
+    there.datafit.group.lose(0)
+    frozen = [each.frozen(theta).at(0.5 * theta) for each in posteriors]
+    close(frozen[1].value, frozen[0].value, "value of the tangent")
+    close(frozen[1].gradient, frozen[0].gradient, "gradient of the tangent")
+
+
+def test_a_fit_to_expectations_on_shards_ends_where_that_on_threads_does(collections_here):
+    random = np.random.default_rng(0)
+    X, y = sequences(random)
+    partial = PartialLabels(entropy_weight=0.2, expectations=[LabelShares({0: 0.4})])
+    crf = ChainCRF("linear", partial_labels=partial, tol=1e-6, **SHARED)
+    y = gaps(y, random)
+    values = [crf.set_params(engine=engine).fit(X, y).solution_.value for engine in ("threads", DaskHere())]
+    assert values[1] == pytest.approx(values[0], rel=1e-5)
+    with pytest.raises(ValueError, match="entropies and expectations are asked of data of this process"):
+        crf.fit(cut(X), cut(y))

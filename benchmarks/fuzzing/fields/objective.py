@@ -10,7 +10,6 @@ from benchmarks.fuzzing.fields.drawn import Drawn, Target
 from benchmarks.fuzzing.fields.enumeration import Enumerated, PlainTerm, scored
 from benchmarks.fuzzing.fields.tally import NEAR, Tally
 from kernelfields.estimators.auto_parameters import NoProgress
-from kernelfields.objective.likelihoods.expectations import ExpectationLikelihood
 from kernelfields.objective.posterior import LogPosterior
 
 
@@ -127,7 +126,7 @@ def posterior_of(drawn: Drawn) -> LogPosterior:
     sample = training.place(training.data, training.cliques)
     datafit = sample.datafit([sample.design(term) for term in model.field_.terms])
     if training.options.criteria is not None:
-        datafit = datafit.with_likelihood(ExpectationLikelihood(datafit.likelihood, training.options.criteria))
+        datafit = datafit.with_criteria(training.options.criteria)
     return LogPosterior(datafit)
 
 

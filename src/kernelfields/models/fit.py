@@ -28,8 +28,7 @@ from kernelfields.models.working_set import counted_on, has_working_sets, minimi
 from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design
-from kernelfields.objective.likelihoods.expectations import Criteria, ExpectationLikelihood
-from kernelfields.objective.likelihoods.likelihood import Likelihood, PartialLikelihood
+from kernelfields.objective.likelihoods.expectations import Criteria
 from kernelfields.objective.posterior import LogPosterior, Point
 from kernelfields.objective.term import Term
 from kernelfields.solvers.loop import Iteration, Solution, ends
@@ -200,9 +199,7 @@ def _with_criteria(
     """Return the objective with the criteria for data without labels, and where to start: the fit to labels alone."""
     if needs_hessian(options.solver):
         raise ValueError("entropies and expectations have no Hessian products, which this solver needs: use 'lbfgs'")
-    datafit, labels = posterior.datafit, posterior.datafit.likelihood
-    assert isinstance(labels, Likelihood | PartialLikelihood), "criteria are added once"
-    whole = LogPosterior(datafit.with_likelihood(ExpectationLikelihood(labels, criteria)))
+    whole = LogPosterior(posterior.datafit.with_criteria(criteria))
     if start is not None:
         return whole, start, options
     if not criteria.labelled:

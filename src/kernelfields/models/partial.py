@@ -124,8 +124,12 @@ class PartialLabels(BaseEstimator):
 
     def criteria(self, engine: Engine, data: PackedData, reader: InputReader, classes: np.ndarray) -> Criteria | None:
         """Return the criteria for data without labels, None for none; ValueError if labels could be anything."""
-        if self.ask_of_unlabelled and engine.name != "threads":
-            raise ValueError(f"entropies and expectations are fitted by engine='threads', not by {engine.name!r}")
+        if self.ask_of_unlabelled and engine.name == "torch":
+            raise ValueError("entropies and expectations are fitted by engine='threads' or 'dask', not by 'torch'")
+        if self.ask_of_unlabelled and not hasattr(data, "evidence"):
+            raise ValueError(
+                "entropies and expectations are asked of data of this process: pass lists, which engine='dask' cuts up"
+            )
         evidence = getattr(data, "evidence", None)
         known = evidence is None or bool(informative(evidence).any())
         if not known and not self.expectations:

@@ -34,6 +34,7 @@ from kernelfields.objective.designs.design import (
     shared_scores,
 )
 from kernelfields.objective.designs.tiles import Features, TiledFeatures
+from kernelfields.objective.likelihoods.expectations import Criteria, ExpectationLikelihood
 from kernelfields.objective.likelihoods.fused import FusedPasses, Passes, fused_passes
 from kernelfields.objective.likelihoods.likelihood import Evaluation, Likelihood, Objective, PartialLikelihood
 from kernelfields.objective.stochastic import StochasticDescent, stochastic_descent
@@ -174,6 +175,11 @@ class Datafit:
         other.likelihood = likelihood
         other.__dict__.pop("fused", None)
         return other
+
+    def with_criteria(self, criteria: Criteria) -> Datafit:
+        """Return the same designs with what is asked of data without labels added to their likelihood."""
+        assert isinstance(self.likelihood, Likelihood | PartialLikelihood), "criteria are added once"
+        return self.with_likelihood(ExpectationLikelihood(self.likelihood, criteria))
 
     def set_evidence(self, log_weights: np.ndarray) -> None:
         """Put other log-weights (N, L) in the place of what is known of labels; only where some are not known."""

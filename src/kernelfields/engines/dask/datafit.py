@@ -33,7 +33,8 @@ from kernelfields.kernels.arrays import on_host
 from kernelfields.objective.coordinates import stride_of, worth_a_gram_matrix
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design, has_dense_features
-from kernelfields.objective.likelihoods.likelihood import Evaluation, PartialLikelihood
+from kernelfields.objective.likelihoods.expectations import Criteria, ExpectationLikelihood
+from kernelfields.objective.likelihoods.likelihood import Evaluation, Likelihood, PartialLikelihood
 
 #: Coefficients of some terms by number; those of the others are zero.
 Parts = Mapping[int, np.ndarray]
@@ -42,9 +43,13 @@ Parts = Mapping[int, np.ndarray]
 class RemotePotentials:
     """Potentials of known coefficients, in all shards of a group; ``datafit`` is the recipe of their sums."""
 
-    def __init__(self, group: ShardGroup, datafit: Recipe, parts: Parts, recipe: Recipe | None = None):
+    def __init__(
+        self, group: ShardGroup, datafit: Recipe, parts: Parts, recipe: Recipe | None = None, expects: bool = False
+    ):
         self.group = group
         self.datafit = datafit
+        #: Whether shares of labels are expected, which are known when all shards have added up theirs.
+        self.expects = expects
         self.parts = parts
         self.recipe = recipe or group.recipe(product_potentials, datafit, parts)
         self._direction: RemotePotentials | None = None
@@ -61,6 +66,9 @@ class RemotePotentials:
     def _evaluation(self) -> RemoteEvaluation:
         if self._found is None:
             evaluation = self.group.recipe(evaluate, self.datafit, self.recipe)
+            if self.expects:
+                masses = self.group.total(masses_of, self.datafit, evaluation)
+                evaluation = self.group.recipe(with_terms, self.datafit, self.recipe, evaluation, masses)
             residual = RemoteGradient(self.group, self.group.recipe(attrgetter("residual"), evaluation))
             direction = None if self._direction is None else self._direction.recipe
             answers = self.group.ask(assess, evaluation, direction)
@@ -111,7 +119,7 @@ class RemotePotentials:
             Entry(other.recipe.key, needed=False),
             at_once=at_once,
         )
-        return RemotePotentials(self.group, self.datafit, parts, recipe)
+        return RemotePotentials(self.group, self.datafit, parts, recipe, self.expects)
 
     def _become(self, other: RemotePotentials) -> None:
         self.parts, self.recipe = other.parts, other.recipe
@@ -203,8 +211,36 @@ def combined_potentials(
 
 
 def evaluate(datafit: Datafit, potentials: Potentials) -> Evaluation | None:
-    """Return value, residual and distribution; None where potentials are not finite."""
-    return datafit.evaluate(potentials) if potentials.finite else None
+    """Return value, residual and distribution, of labels alone; None where potentials are not finite."""
+    own = datafit.likelihood.labels if isinstance(datafit.likelihood, ExpectationLikelihood) else datafit
+    return own.evaluate(potentials) if potentials.finite else None
+
+
+def masses_of(datafit: Datafit, labels: Evaluation | None) -> list[np.ndarray]:
+    """Return what the labels of this shard add to the shares that are expected."""
+    assert isinstance(datafit.likelihood, ExpectationLikelihood), "shares are expected"
+    return datafit.likelihood.masses(labels)
+
+
+def with_terms(
+    datafit: Datafit, potentials: Potentials, labels: Evaluation | None, masses: list[np.ndarray]
+) -> Evaluation | None:
+    """Return the evaluation with what is asked beside labels, given the shares of all shards."""
+    assert isinstance(datafit.likelihood, ExpectationLikelihood), "shares are expected"
+    return None if labels is None else datafit.likelihood.with_terms(potentials, labels, masses)
+
+
+def with_criteria(datafit: Datafit, criteria: Criteria) -> Datafit:
+    """Return the likelihood of this shard with its part of what is asked beside labels."""
+    labels = datafit.likelihood
+    assert isinstance(labels, Likelihood | PartialLikelihood), "criteria are added once"
+    return datafit.with_likelihood(ExpectationLikelihood(labels, criteria, is_part=True))
+
+
+def frozen_at(datafit: Datafit, potentials: Potentials, masses: list[np.ndarray]) -> Datafit:
+    """Return the convex likelihood of labels as they are completed at some potentials, and of tangents there."""
+    assert isinstance(datafit.likelihood, ExpectationLikelihood), "shares are expected"
+    return datafit.completed_by(datafit.likelihood.frozen(potentials, masses))
 
 
 def assess(evaluation: Evaluation | None, direction: Potentials | None) -> tuple[float, float]:
@@ -267,15 +303,35 @@ class DaskDatafit(Datafit):
         parts = group.ask(known_of, datafit)
         super().__init__(RemoteLikelihood.joined(parts), designs)  # type: ignore[arg-type]
         self.group, self._datafit, self._given = group, datafit, datafit
+        self._expects = False
         self._ends = np.cumsum([(part.family.n_items, part.family.n_positions) for part in parts], axis=0)[:-1].T
 
     def frozen(self, coefficients: Sequence[np.ndarray]) -> DaskDatafit:
         """Return the convex likelihood of the labels as they are completed at some coefficients."""
         parts = [np.array(part, dtype=np.float64) for part in coefficients]
         recipe = self.group.recipe(called, "frozen", self._datafit, parts)
+        if self._expects:
+            at, masses = self._expected(self.potentials(parts))
+            recipe = self.group.recipe(frozen_at, self._datafit, at, masses)
         frozen = DaskDatafit(self.group, recipe, self.designs)
         frozen.passes = self.passes
         return frozen
+
+    def with_criteria(self, criteria: Criteria) -> DaskDatafit:
+        """Return the same designs with what is asked of data without labels added to their likelihood."""
+        recipe = self.group.recipe(with_criteria, self._datafit, Each(criteria.cut(*self._ends)))
+        whole = DaskDatafit(self.group, recipe, self.designs)
+        whole._expects = True
+        start = whole.potentials([np.zeros(design.shape) for design in self.designs])
+        criteria.check_possible(whole._expected(start)[1])
+        likelihood: Any = whole.likelihood
+        whole.likelihood, whole.passes = likelihood._replace(value_at_zero=whole.evaluate(start).value), self.passes
+        return whole
+
+    def _expected(self, potentials: RemotePotentials) -> tuple[Recipe, list[np.ndarray]]:
+        """Return the recipe of potentials, and the sums over all shards of the shares that are expected there."""
+        labels = self.group.recipe(evaluate, self._datafit, potentials.recipe)
+        return potentials.recipe, self.group.total(masses_of, self._datafit, labels)
 
     def set_evidence(self, log_weights: np.ndarray) -> None:
         """Put other log-weights (N, L) in the place of what is known of labels."""
@@ -319,7 +375,7 @@ class DaskDatafit(Datafit):
         self._count(chosen)
         # Copies: nothing is sent before a number is needed, and solvers change their vectors in place.
         parts = {index: np.array(coefficients[index], dtype=np.float64) for index in chosen}
-        return RemotePotentials(self.group, self._datafit, parts)
+        return RemotePotentials(self.group, self._datafit, parts, expects=self._expects)
 
     def evaluate(self, potentials: RemotePotentials) -> RemoteEvaluation:
         """Return value and residual at the given potentials; no pass over features."""
@@ -424,7 +480,9 @@ class DaskDatafit(Datafit):
 def known_of(datafit: Datafit) -> RemoteLikelihood:
     """Return what the client has to know of the likelihood of a shard."""
     likelihood, family = datafit.likelihood, datafit.family
-    sizes = family.n_labels, family.n_items, family.n_positions
+    # Labels that meet no others are items of their own where some are not known.
+    items = family if likelihood.whole is None else likelihood.whole.family
+    sizes = family.n_labels, items.n_items, family.n_positions
     own = RemoteFamily(*sizes, family.method, family.exact, family.bound, family.description)
     return RemoteLikelihood(own, float(likelihood.value_at_zero), likelihood.convex, likelihood.approximation)
 

@@ -21,7 +21,7 @@ their tangents: a convex likelihood with the same value and gradient there.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -48,26 +48,24 @@ class Expectation:
     rows: np.ndarray | None = None
     name: str = "an expectation"
 
-    def means(self, marginals: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Return the shares that the groups have under marginals (N, L), rows weighed by ``weights`` (N,), (K,)."""
+    def masses(self, marginals: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Return what the groups weigh under marginals (N, L) of rows with weights (N,), and all rows, (K + 1,)."""
         if self.rows is not None:
             marginals, weights = marginals[self.rows], weights[self.rows]
-        return np.bincount(self.groups, weights @ marginals, minlength=len(self.shares)) / weights.sum()
+        return np.append(np.bincount(self.groups, weights @ marginals, minlength=len(self.shares)), weights.sum())
 
-    def divergence(self, means: np.ndarray) -> float:
+    def divergence(self, masses: np.ndarray) -> float:
         """Return weight * KL(shares || means); infinity where a share is asked for that is nowhere."""
         asked = self.shares > 0
         with np.errstate(divide="ignore"):
-            logs = np.log(self.shares[asked]) - np.log(means[asked])
+            logs = np.log(self.shares[asked]) - np.log(masses[:-1][asked] / masses[-1])
         return self.weight * float(self.shares[asked] @ logs)
 
-    def add_slope(self, direction: np.ndarray, means: np.ndarray, weights: np.ndarray) -> None:
+    def add_slope(self, direction: np.ndarray, masses: np.ndarray) -> None:
         """Add d(divergence) / d(marginals), less the weights of the rows, to a direction (N, L)."""
-        slope = np.divide(-self.weight * self.shares, means, out=np.zeros(len(means)), where=means > 0)
-        if self.rows is None:
-            direction += slope[self.groups] / weights.sum()
-        else:
-            direction[self.rows] += slope[self.groups] / weights[self.rows].sum()
+        sizes = masses[:-1]
+        slope = np.divide(-self.weight * self.shares, sizes, out=np.zeros(len(sizes)), where=sizes > 0)
+        direction[slice(None) if self.rows is None else self.rows] += slope[self.groups]
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,13 +79,36 @@ class Criteria:
     expectations: Sequence[Expectation] = ()
     labelled: bool = True
 
+    def cut(self, items: np.ndarray, positions: np.ndarray) -> list[Criteria]:
+        """Return the criteria of consecutive parts of the data, which begin at some items and positions."""
+        entropies = [None] * (len(items) + 1) if self.entropies is None else np.split(self.entropies, items)
+        parts: list[list[Expectation]] = [[] for _ in entropies]
+        for each in self.expectations:
+            first, begins = each.rows, [0, *positions.tolist()]
+            own = [None] * len(begins) if first is None else np.split(first, np.searchsorted(first, positions))
+            for part, rows, begin in zip(parts, own, begins, strict=True):
+                part.append(replace(each, rows=None if rows is None else rows - begin))
+        return [Criteria(own, part, self.labelled) for own, part in zip(entropies, parts, strict=True)]
+
+    def check_possible(self, masses: Sequence[np.ndarray]) -> None:
+        """Raise if constraints leave no place for labels that are asked for; ``masses`` are those of no potentials."""
+        for expectation, own in zip(self.expectations, masses, strict=True):
+            if not np.isfinite(expectation.divergence(own)):
+                raise ValueError(
+                    f"{expectation.name} asks for labels that the constraints forbid at every position it counts"
+                )
+
 
 class ExpectationLikelihood(Objective):
-    """A likelihood of labels, known or partly known, with the terms of some criteria added to it."""
+    """A likelihood of labels, known or partly known, with the terms of some criteria added to it.
+
+    The data may be a part of those that the criteria are about: then ``masses`` are added up over all parts, and each
+    adds its share of the divergences.
+    """
 
     convex = False
 
-    def __init__(self, labels: Likelihood | PartialLikelihood, criteria: Criteria):
+    def __init__(self, labels: Likelihood | PartialLikelihood, criteria: Criteria, *, is_part: bool = False):
         if labels.approximation is not None:
             raise ValueError(
                 "entropies and expectations need exact inference, and these graphs are inferred by "
@@ -96,46 +117,49 @@ class ExpectationLikelihood(Objective):
         # Labels that are not known have entropies and shares as well.
         labels = labels if labels.whole is None else labels.whole
         super().__init__(labels.family, labels.weights, labels.workers)
-        self._labels = labels
+        self.labels = labels
         self._expectations = criteria.expectations
         self._unlabelled = None
         if criteria.entropies is not None:
             self._unlabelled = nothing_observed(self.family, criteria.entropies, self.workers)
         self._row_weights = self.weights[self.family.position_items]
-        self._check_possible()
-
-    def _check_possible(self) -> None:
-        """Raise if constraints leave no place for labels that are asked for."""
-        if not self._expectations:
-            return
-        marginals = self.family.at(self.family.zeros(), workers=self.workers).marginals()
-        for expectation in self._expectations:
-            if not np.isfinite(expectation.divergence(expectation.means(marginals, self._row_weights))):
-                raise ValueError(
-                    f"{expectation.name} asks for labels that the constraints forbid at every position it counts"
-                )
+        self._is_part = is_part
+        if self._expectations and not is_part:
+            criteria.check_possible(self.masses(self.labels.evaluate(self.family.zeros())))
 
     @property
     def value_at_zero(self) -> float:
         """The value where all potentials are zero and all labellings that are allowed equally likely."""
-        return float(self.evaluate(self.family.zeros()).value)
+        return self.labels.value_at_zero if self._is_part else float(self.evaluate(self.family.zeros()).value)
+
+    def masses(self, labels: Evaluation | None) -> list[np.ndarray]:
+        """Return what the groups of each expectation weigh at some point, and all positions; nothing for None."""
+        if labels is None:
+            return [np.zeros(len(expectation.shares) + 1) for expectation in self._expectations]
+        marginals = labels.member.marginals() if self._expectations else None
+        return [expectation.masses(marginals, self._row_weights) for expectation in self._expectations]
 
     def evaluate(self, potentials: Potentials) -> Evaluation:
         """Return value, residual and distributions at the given potentials."""
-        labels = self._labels.evaluate(potentials)
-        value, slope = self._terms(potentials, labels)
-        labels.residual.add(1.0, slope)
-        return Evaluation(labels.value + value, labels.residual, labels.member, labels.known)
+        labels = self.labels.evaluate(potentials)
+        return self.with_terms(potentials, labels, self.masses(labels))
 
-    def _terms(self, potentials: Potentials, labels: Evaluation) -> tuple[float, Potentials]:
+    def with_terms(self, potentials: Potentials, labels: Evaluation, masses: Sequence[np.ndarray]) -> Evaluation:
+        """Return the evaluation of the labels with the terms of the criteria; ``masses`` are those of all data."""
+        value, slope = self._terms(potentials, labels, masses)
+        return Evaluation(labels.value + value, labels.residual.moved(1.0, slope), labels.member, labels.known)
+
+    def _terms(
+        self, potentials: Potentials, labels: Evaluation, masses: Sequence[np.ndarray]
+    ) -> tuple[float, Potentials]:
         """Return value and gradient of what is added to the likelihood of labels."""
         value, slope = 0.0, self.family.zeros()
         if self._expectations:
             direction = self.family.zeros()
-            for expectation in self._expectations:
-                means = expectation.means(labels.member.marginals(), self._row_weights)
-                value += expectation.divergence(means)
-                expectation.add_slope(direction.node, means, self._row_weights)
+            for expectation, mass in zip(self._expectations, masses, strict=True):
+                rows = slice(None) if expectation.rows is None else expectation.rows
+                value += expectation.divergence(mass) * float(self._row_weights[rows].sum() / mass[-1])
+                expectation.add_slope(direction.node, mass)
             slope = labels.member.covariance_product(direction)
         if self._unlabelled is not None:
             unlabelled = self._unlabelled.evaluate(potentials)
@@ -147,9 +171,10 @@ class ExpectationLikelihood(Objective):
         """Raise: third derivatives of log Z are not computed."""
         raise TypeError("with entropies or expectations there are no Hessian products: use solver='lbfgs'")
 
-    def frozen(self, potentials: Potentials) -> Likelihood:
+    def frozen(self, potentials: Potentials, masses: Sequence[np.ndarray] | None = None) -> Likelihood:
         """Return the convex likelihood of labels completed at some potentials, and the tangents of the terms there."""
-        value, slope = self._terms(potentials, self._labels.evaluate(potentials))
-        labels = self._labels.frozen(potentials)
+        here = self.labels.evaluate(potentials)
+        value, slope = self._terms(potentials, here, self.masses(here) if masses is None else masses)
+        labels = self.labels.frozen(potentials)
         assert isinstance(labels, Likelihood)
         return labels.plus(slope, value - slope.dot(potentials))
