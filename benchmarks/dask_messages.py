@@ -4,9 +4,9 @@
 
 Shards without data stand on two local worker processes. A sum over S shards of an array (rank, labels) is timed as
 fits make it, added up by the workers in a tree, and with every array brought to the client; so is a request that is
-answered by one number. Seconds are those of the clock, and the CPU seconds of this process, in which client and scheduler
-are: these do one thing at a time, and other work on the machine does not count. Bytes that reach the client are counted:
-one array, or S of them. The model of a pass with one shard on each of W devices:
+answered by one number. Seconds are those of the clock, and the CPU seconds of this process, in which client and
+scheduler are: these do one thing at a time, and other work on the machine does not count. Bytes that reach the client
+are counted: one array, or S of them. The model of a pass with one shard on each of W devices:
 
     seconds = (products + inference) / W + 2 number(W) + sum(W)
 
@@ -29,6 +29,7 @@ from kernelfields.engines.dask.shards import SHARD, Shard, ShardGroup, added
 from kernelfields.fields.chains import Chains
 
 SIZES = (1, 2, 4, 8, 16, 32, 64)
+KINDS = ("number", "sum", "sum_by_client")
 
 
 def number_of(shard: Shard) -> int:
@@ -87,11 +88,11 @@ def main() -> None:
         row["pass"] = work / row["shards"] + 2 * row["number_cpu"] + row["sum_cpu"]
         row["speed"] = found[0]["pass"] / row["pass"]
         single = 8 * given.rank * given.labels * row["shards"]
+        cells = [f"{1e3 * row[f'{kind}_cpu']:.0f} ms of CPU ({1e3 * row[kind]:.0f} ms)" for kind in KINDS]
         print(
-            f"{row['shards']:3} shards: a number {1e3 * row['number_cpu']:.0f} ms of CPU ({1e3 * row['number']:.0f} ms), "
-            f"a sum {1e3 * row['sum_cpu']:.0f} ms ({1e3 * row['sum']:.0f} ms) and {row['bytes'] / 1e6:.2f} MB to the "
-            f"client, one by one {1e3 * row['sum_by_client_cpu']:.0f} ms ({1e3 * row['sum_by_client']:.0f} ms) and "
-            f"{single / 1e6:.1f} MB; {name}, modelled pass {row['pass']:.3f} s, {row['speed']:.1f} times one device"
+            f"{row['shards']:3} shards: a number {cells[0]}, a sum {cells[1]} and {row['bytes'] / 1e6:.2f} MB to the "
+            f"client, one by one {cells[2]} and {single / 1e6:.1f} MB; {name}, modelled pass {row['pass']:.3f} s, "
+            f"{row['speed']:.1f} times one device"
         )
     write_results("dask_messages.json", {**vars(given), "device": name, "work": work, "rows": found})
 

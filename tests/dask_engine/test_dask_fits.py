@@ -7,6 +7,7 @@ import signal
 import numpy as np
 import pytest
 from dask_fits import fitted, on_cluster, on_threads, posterior, sequences, wait_for_two
+from sklearn.base import clone
 
 from kernelfields import ChainCRF, LabelSymmetry, PartialLabels
 from kernelfields.engines import Dask
@@ -16,6 +17,8 @@ from kernelfields.kernels.dot_product import Linear, Polynomial
 
 distributed = pytest.importorskip("distributed")
 from_sequence = pytest.importorskip("dask.bag").from_sequence
+delayed = pytest.importorskip("dask").delayed
+FIELDS = pytest.importorskip("test_every_estimator").FIELDS
 
 
 @pytest.mark.parametrize("solver", ["lbfgs", "newton-cg", "block-jacobi", "subspace"])
@@ -114,6 +117,34 @@ def test_a_worker_killed_in_the_middle_costs_its_shards_and_nothing_else(client,
     assert found.converged
     assert found.value == pytest.approx(expected, rel=1e-6)
     wait_for_two(client)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["ring", "segments", "graphs", "single", "instances"])
+def test_a_worker_killed_in_a_fit_of_any_kind_changes_nothing(client, name):
+    """Eight partitions, so that gradients are added up by the workers; the fit has seen two iterations."""
+    wait_for_two(client)
+    estimator, draw = FIELDS[name]
+    X, y = draw(np.random.default_rng(0))
+    parts = [[delayed(part) for part in _cut(each, [1] * 7)] for each in (X, y)]
+    killed = []
+
+    def watch(iteration):
+        if iteration.iteration == 2 and not killed:
+            killed.append(next(iter(client.run(os.getpid).values())))
+            os.kill(killed[0], signal.SIGKILL)
+
+    field = clone(estimator).set_params(tol=1e-7, solver="lbfgs", scale=False)
+    expected = field.fit(X, y).solution_.value
+    found = field.set_params(engine=Dask(client), callbacks=[watch]).fit(*parts).solution_
+    assert killed
+    assert found.value == pytest.approx(expected, rel=1e-6)
+    wait_for_two(client)
+
+
+def _cut(items, sizes):
+    ends = np.cumsum([0, *sizes]).tolist()
+    return [items[first:last] for first, last in zip(ends, [*ends[1:], None], strict=True)]
 
 
 def test_a_worker_killed_while_pivots_are_chosen_changes_no_pivot(client):
