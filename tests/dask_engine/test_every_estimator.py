@@ -292,7 +292,7 @@ def test_labels_of_annotators_are_completed_in_shards(kind, cv):
 
 
 @pytest.mark.parametrize("name", ["ring", "segments", "graphs", "single", "instances"])
-def test_entropies_and_expectations_are_of_all_shards_together(name):
+def test_entropies_and_expectations_are_of_all_shards_together(collections_here, name):
     estimator, draw = FIELDS[name]
     random = np.random.default_rng(0)
     X, y = draw(random)
@@ -305,17 +305,19 @@ def test_entropies_and_expectations_are_of_all_shards_together(name):
     X = np.where(X > 1.0, X, 0.0) if isinstance(X, np.ndarray) else X
     estimator = clone(estimator).set_params(partial_labels=partial, class_weight=None)
     posteriors = []
-    for engine in ("threads", DaskHere()):
-        training, sample, designs = parts_of_fit(estimator, X, y, None, engine)
+    for data, engine in (((X, y), "threads"), ((X, y), DaskHere()), ((cut(X), cut(y)), DaskHere())):
+        training, sample, designs = parts_of_fit(estimator, *data, None, engine)
         posteriors.append(LogPosterior(sample.datafit(designs).with_criteria(training.options.criteria)))
-    here, there = posteriors
+    here, there, collected = posteriors
     theta = 0.3 * random.normal(size=here.size)
     expected, found = here.at(theta), there.at(theta)
     close(found.value, expected.value, "value")
     close(found.gradient, expected.gradient, "gradient")
     close(there.value_at_zero, here.value_at_zero, "value at zero")
+    close(collected.at(theta).value, expected.value, "value of a collection")
+    close(collected.at(theta).gradient, expected.gradient, "gradient of a collection")
     there.datafit.group.lose(0)
-    frozen = [each.frozen(theta).at(0.5 * theta) for each in posteriors]
+    frozen = [each.frozen(theta).at(0.5 * theta) for each in (here, there)]
     close(frozen[1].value, frozen[0].value, "value of the tangent")
     close(frozen[1].gradient, frozen[0].gradient, "gradient of the tangent")
 
@@ -328,5 +330,7 @@ def test_a_fit_to_expectations_on_shards_ends_where_that_on_threads_does(collect
     y = gaps(y, random)
     values = [crf.set_params(engine=engine).fit(X, y).solution_.value for engine in ("threads", DaskHere())]
     assert values[1] == pytest.approx(values[0], rel=1e-5)
-    with pytest.raises(ValueError, match="entropies and expectations are asked of data of this process"):
-        crf.fit(cut(X), cut(y))
+    assert crf.fit(cut(X), cut(y)).solution_.value == pytest.approx(values[0], rel=1e-5)
+    crf.set_params(partial_labels=PartialLabels(expectations=[LabelledFeature(0, {0: 0.4})]))
+    with pytest.raises(ValueError, match="counts no position of X"):
+        crf.fit(cut([0.0 * x for x in X]), cut(y))

@@ -10,6 +10,7 @@ are not named share what is left. Where an instance has several yes-or-no labels
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
@@ -64,11 +65,18 @@ class LabelShares(BaseEstimator):
         """Return the positions that count, by number, None for all of them."""
         return None
 
-    def on(self, data: PackedData, reader: InputReader, classes: np.ndarray) -> list[Expectation]:
-        """Return the expectations on some data; ValueError if they do not have the labels."""
+    def on(
+        self, data: PackedData, reader: InputReader, classes: np.ndarray, *, is_part: bool = False
+    ) -> list[Expectation]:
+        """Return the expectations on some data; ValueError if they do not have the labels.
+
+        Of a part of the data, nothing may count; what all of it counts as is known when the parts are added up.
+        """
         rows, places = self.active(data, reader), {label: place for place, label in enumerate(classes.tolist())}
+        weigh = (lambda own: self.weight) if is_part else (lambda own: self._weight_of(data, own))
         if isinstance(data, LabelledInstances):
-            return [self._of_label(data, rows, label, float(share), places) for label, share in self.shares.items()]
+            own = [self._of_label(data, rows, label, float(share), places) for label, share in self.shares.items()]
+            return [replace(each, weight=weigh(each.rows)) for each in own]
         groups = np.full(len(classes), len(self.shares))
         for group, labels in enumerate(self.shares):
             for label in labels if isinstance(labels, tuple) else (labels,):
@@ -86,7 +94,7 @@ class LabelShares(BaseEstimator):
                 "to one, or leave out a label that has the rest"
             )
         shares = np.maximum(shares, 0.0) / np.maximum(shares, 0.0).sum()
-        return [Expectation(groups, shares, self._weight_of(data, rows), rows, self._name)]
+        return [Expectation(groups, shares, weigh(rows), rows, self._name)]
 
     def _of_label(
         self, data: LabelledInstances, rows: np.ndarray | None, label: object, share: float, places: dict
@@ -94,11 +102,12 @@ class LabelShares(BaseEstimator):
         """Return the share of instances that have a label."""
         nodes = data.rows_of_label(place_of(label, places, f"{self._name} names"))
         nodes = nodes if rows is None else nodes[rows]
-        name = f"{self._name} of {label!r}"
-        return Expectation(np.arange(2), np.array([1.0 - share, share]), self._weight_of(data, nodes), nodes, name)
+        return Expectation(np.arange(2), np.array([1.0 - share, share]), None, nodes, f"{self._name} of {label!r}")
 
     def _weight_of(self, data: PackedData, rows: np.ndarray | None) -> float:
         weights = data.position_weights if rows is None else data.position_weights[rows]
+        if rows is not None and not len(rows):
+            raise ValueError(f"{self._name}: the feature is active nowhere in X")
         if not weights.any():
             raise ValueError(f"{self._name} counts positions whose weights are all zero")
         return float(weights.sum()) if self.weight is None else float(self.weight)
@@ -131,10 +140,7 @@ class LabelledFeature(LabelShares):
         # Inputs that are read again, for a warm start, come on their scale.
         scaling = reader.scaling
         zero = scaling(np.zeros((1, reader.n_features)))[0, column] if callable(scaling) else 0.0
-        rows = np.flatnonzero(values != zero)
-        if not len(rows):
-            raise ValueError(f"{self._name}: the feature is active nowhere in X")
-        return rows
+        return np.flatnonzero(values != zero)
 
     def _column(self, reader: InputReader) -> int:
         if is_whole(self.feature):

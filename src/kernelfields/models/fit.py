@@ -28,7 +28,6 @@ from kernelfields.models.working_set import counted_on, has_working_sets, minimi
 from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design
-from kernelfields.objective.likelihoods.expectations import Criteria
 from kernelfields.objective.posterior import LogPosterior, Point
 from kernelfields.objective.term import Term
 from kernelfields.solvers.loop import Iteration, Solution, ends
@@ -194,7 +193,7 @@ def _with_criteria(
     sample: Sample,
     start: Sequence[np.ndarray] | None,
     options: FitOptions,
-    criteria: Criteria,
+    criteria: Any,
 ) -> tuple[LogPosterior, Sequence[np.ndarray] | None, FitOptions]:
     """Return the objective with the criteria for data without labels, and where to start: the fit to labels alone."""
     if needs_hessian(options.solver):

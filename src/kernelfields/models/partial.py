@@ -122,14 +122,14 @@ class PartialLabels(BaseEstimator):
         if self.method == "em":
             raise ValueError("method='em' completes labels, and has no entropies or expectations: use 'direct'")
 
-    def criteria(self, engine: Engine, data: PackedData, reader: InputReader, classes: np.ndarray) -> Criteria | None:
+    def criteria(
+        self, engine: Engine, data: PackedData, reader: InputReader, classes: np.ndarray
+    ) -> Criteria | CriteriaOfParts | None:
         """Return the criteria for data without labels, None for none; ValueError if labels could be anything."""
         if self.ask_of_unlabelled and engine.name == "torch":
             raise ValueError("entropies and expectations are fitted by engine='threads' or 'dask', not by 'torch'")
-        if self.ask_of_unlabelled and not hasattr(data, "evidence"):
-            raise ValueError(
-                "entropies and expectations are asked of data of this process: pass lists, which engine='dask' cuts up"
-            )
+        if not hasattr(data, "evidence"):
+            return CriteriaOfParts(self, reader, classes) if self.ask_of_unlabelled else None
         evidence = getattr(data, "evidence", None)
         known = evidence is None or bool(informative(evidence).any())
         if not known and not self.expectations:
@@ -238,6 +238,25 @@ class PartialLabels(BaseEstimator):
         return "precision" if stuck else None
 
 
+@dataclass(frozen=True, eq=False)
+class CriteriaOfParts:
+    """Criteria of data that are elsewhere, in parts which make their own; something is taken to be known of labels."""
+
+    settings: PartialLabels
+    reader: InputReader
+    classes: np.ndarray
+    labelled: ClassVar[bool] = True
+
+    def of(self, data: PackedData) -> Criteria:
+        """Return the criteria of one part."""
+        settings = self.settings
+        asked = [shares.on(data, self.reader, self.classes, is_part=True) for shares in settings.expectations]
+        entropies = np.zeros(len(data.weights))
+        if settings.entropy_weight and data.evidence is not None:
+            entropies = settings.entropy_weight * settings._uncertain_weights(data)
+        return Criteria(entropies, [part for own in asked for part in own])
+
+
 def resolve_partial_labels(settings: object) -> PartialLabels:
     """Return the settings, usual ones for None; raise if they cannot be used."""
     if settings is None:
@@ -270,7 +289,7 @@ class FitOptions:
     random: np.random.Generator = field(default_factory=np.random.default_rng)
     announce: Callable[[str], None] | None = None
     partial: PartialLabels = field(default_factory=PartialLabels)
-    criteria: Criteria | None = None
+    criteria: Criteria | CriteriaOfParts | None = None
     enough: float = 0.0
 
     def tightened(self, factor: float, **others: Any) -> FitOptions:

@@ -20,20 +20,20 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from kernelfields.engines.dask.shards import Each, Entry, Recipe, ShardGroup
+from kernelfields.engines.dask.shards import SHARD, Each, Entry, Recipe, ShardGroup
 from kernelfields.inference.family import Potentials
 from kernelfields.kernels.arrays import on_host
 from kernelfields.objective.coordinates import stride_of, worth_a_gram_matrix
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design, has_dense_features
-from kernelfields.objective.likelihoods.expectations import Criteria, ExpectationLikelihood
+from kernelfields.objective.likelihoods.expectations import Criteria, Expectation, ExpectationLikelihood
 from kernelfields.objective.likelihoods.likelihood import Evaluation, Likelihood, PartialLikelihood
 
 #: Coefficients of some terms by number; those of the others are zero.
@@ -237,6 +237,11 @@ def with_criteria(datafit: Datafit, criteria: Criteria) -> Datafit:
     return datafit.with_likelihood(ExpectationLikelihood(labels, criteria, is_part=True))
 
 
+def without_rows(criteria: Criteria) -> list[Expectation]:
+    """Return the expectations of a shard without the positions that count."""
+    return [replace(each, rows=None) for each in criteria.expectations]
+
+
 def frozen_at(datafit: Datafit, potentials: Potentials, masses: list[np.ndarray]) -> Datafit:
     """Return the convex likelihood of labels as they are completed at some potentials, and of tangents there."""
     assert isinstance(datafit.likelihood, ExpectationLikelihood), "shares are expected"
@@ -317,9 +322,18 @@ class DaskDatafit(Datafit):
         frozen.passes = self.passes
         return frozen
 
-    def with_criteria(self, criteria: Criteria) -> DaskDatafit:
-        """Return the same designs with what is asked of data without labels added to their likelihood."""
-        recipe = self.group.recipe(with_criteria, self._datafit, Each(criteria.cut(*self._ends)))
+    def with_criteria(self, criteria: Any) -> DaskDatafit:
+        """Return the same designs with what is asked of data without labels added to their likelihood.
+
+        These are Criteria of all data, cut here, or make those of each shard by ``of(data)``.
+        """
+        own: Each | Recipe
+        if isinstance(criteria, Criteria):
+            own = Each(criteria.cut(*self._ends))
+        else:
+            own = self.group.recipe(called, "of", criteria, self.group.recipe(attrgetter("data"), SHARD))
+            criteria = Criteria(expectations=self.group.ask(without_rows, own)[0])
+        recipe = self.group.recipe(with_criteria, self._datafit, own)
         whole = DaskDatafit(self.group, recipe, self.designs)
         whole._expects = True
         start = whole.potentials([np.zeros(design.shape) for design in self.designs])

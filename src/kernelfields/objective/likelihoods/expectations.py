@@ -39,12 +39,13 @@ from kernelfields.objective.likelihoods.likelihood import (
 class Expectation:
     """Shares that groups of labels should have: ``groups`` (L,) numbers the group of each label, ``shares`` (K,).
 
-    ``rows`` are the positions that count, None for all of them; ``name`` is what messages call it.
+    ``rows`` are the positions that count, None for all of them, and ``weight`` what it counts as, None for what they
+    weigh; ``name`` is what messages call it.
     """
 
     groups: np.ndarray
     shares: np.ndarray
-    weight: float
+    weight: float | None
     rows: np.ndarray | None = None
     name: str = "an expectation"
 
@@ -59,12 +60,16 @@ class Expectation:
         asked = self.shares > 0
         with np.errstate(divide="ignore"):
             logs = np.log(self.shares[asked]) - np.log(masses[:-1][asked] / masses[-1])
-        return self.weight * float(self.shares[asked] @ logs)
+        return self.weight_at(masses) * float(self.shares[asked] @ logs)
+
+    def weight_at(self, masses: np.ndarray) -> float:
+        """Return what it counts as: its own weight, or that of the positions that count."""
+        return float(masses[-1]) if self.weight is None else self.weight
 
     def add_slope(self, direction: np.ndarray, masses: np.ndarray) -> None:
         """Add d(divergence) / d(marginals), less the weights of the rows, to a direction (N, L)."""
         sizes = masses[:-1]
-        slope = np.divide(-self.weight * self.shares, sizes, out=np.zeros(len(sizes)), where=sizes > 0)
+        slope = np.divide(-self.weight_at(masses) * self.shares, sizes, out=np.zeros(len(sizes)), where=sizes > 0)
         direction[slice(None) if self.rows is None else self.rows] += slope[self.groups]
 
 
@@ -93,6 +98,8 @@ class Criteria:
     def check_possible(self, masses: Sequence[np.ndarray]) -> None:
         """Raise if constraints leave no place for labels that are asked for; ``masses`` are those of no potentials."""
         for expectation, own in zip(self.expectations, masses, strict=True):
+            if not own[-1]:
+                raise ValueError(f"{expectation.name} counts no position of X, or their weights are all zero")
             if not np.isfinite(expectation.divergence(own)):
                 raise ValueError(
                     f"{expectation.name} asks for labels that the constraints forbid at every position it counts"
