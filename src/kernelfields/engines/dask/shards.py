@@ -167,6 +167,9 @@ _BRANCHES = 4
 _MOST_ATTEMPTS = 8
 # Seconds after which to check whether the workers are still there.
 _PATIENCE = 0.5
+# Seconds for an answer that is there to arrive. Far more than it takes: a client of distributed that gives up on one
+# before the fetch has begun, as it may on a busy machine, cannot fetch anything from then on.
+_LONGEST_FETCH = 10.0
 # Seconds to wait for a worker to come back when none is left.
 _LONGEST_ABSENCE = 60.0
 _DYING = (
@@ -275,7 +278,7 @@ class ShardGroup:
             if not root.done() and self._moved(sent):
                 return False, None
         try:
-            return root.result(timeout=_PATIENCE)
+            return root.result(timeout=_LONGEST_FETCH)
         except TimeoutError:
             if root.status == "error":
                 raise
@@ -338,7 +341,7 @@ class ShardGroup:
                 if not future.done():
                     continue
                 try:
-                    results[index] = future.result(timeout=_PATIENCE)
+                    results[index] = future.result(timeout=_LONGEST_FETCH)
                 except TimeoutError:
                     if future.status == "error":
                         raise

@@ -143,7 +143,9 @@ class ExpectationLikelihood(Objective):
         """Return what the groups of each expectation weigh at some point, and all positions; nothing for None."""
         if labels is None:
             return [np.zeros(len(expectation.shares) + 1) for expectation in self._expectations]
-        marginals = labels.member.marginals() if self._expectations else None
+        if not self._expectations:
+            return []
+        marginals = labels.member.marginals()
         return [expectation.masses(marginals, self._row_weights) for expectation in self._expectations]
 
     def evaluate(self, potentials: Potentials) -> Evaluation:
