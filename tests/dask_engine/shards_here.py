@@ -19,7 +19,7 @@ def carried(value):
 class ClientHere:
     """A client of nobody: what is submitted is done at once; futures are results."""
 
-    def submit(self, function, *arguments, pure=None, workers=None):
+    def submit(self, function, *arguments, **keywords):
         if function is permuted_rows:
             return SimpleNamespace(result=lambda: function(*carried(arguments)))
         # Shards stay where they are, all else travels.
@@ -34,7 +34,7 @@ class ClientHere:
         return futures
 
     def nthreads(self):
-        return {"here": 1}
+        return {"here": 1, "there": 1}
 
 
 class ShardsHere(ShardGroup):

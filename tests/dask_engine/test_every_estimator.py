@@ -21,12 +21,14 @@ from kernelfields import (
     PartialLabels,
     RingCRF,
     SegmentCRF,
+    load,
 )
-from kernelfields.engines import Torch
+from kernelfields.engines import Dask, Torch
 from kernelfields.fields.cliques import EdgeCliques
 from kernelfields.fields.segments import DurationCliques, SegmentCliques
 from kernelfields.inference.approximate.base import TreeReweighted
 from kernelfields.kernels.stationary import RBF
+from kernelfields.models.callbacks import Checkpoint
 from kernelfields.objective.posterior import LogPosterior
 
 pytest.importorskip("distributed")
@@ -334,3 +336,22 @@ def test_a_fit_to_expectations_on_shards_ends_where_that_on_threads_does(collect
     crf.set_params(partial_labels=PartialLabels(expectations=[LabelledFeature(0, {0: 0.4})]))
     with pytest.raises(ValueError, match="counts no position of X"):
         crf.fit(cut([0.0 * x for x in X]), cut(y))
+
+
+@pytest.mark.parametrize("name", ["ring", "segments", "graphs", "single", "instances"])
+def test_an_interrupted_fit_keeps_its_estimate_and_its_file(collections_here, tmp_path, name):
+    estimator, draw = FIELDS[name]
+    X, y = draw(np.random.default_rng(0))
+
+    def interrupt(iteration):
+        if iteration.iteration == 3:
+            raise KeyboardInterrupt
+
+    path = tmp_path / "field.kfm"
+    field = clone(estimator).set_params(engine=Dask(), solver="lbfgs", tol=1e-12)
+    field.set_params(callbacks=[Checkpoint(path, seconds=0), interrupt])
+    with pytest.warns(ConvergenceWarning, match="fit was interrupted after 3 iterations"):
+        field.fit(X, y)
+    assert len(field.field_.terms) == len(field.coef_)
+    for mine, theirs in zip(load(path).predict(X), field.predict(X), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
