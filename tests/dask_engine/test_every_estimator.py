@@ -21,6 +21,7 @@ from kernelfields import (
     PartialLabels,
     RingCRF,
     SegmentCRF,
+    SequenceClassifier,
     load,
 )
 from kernelfields.engines import Dask, Torch
@@ -252,6 +253,8 @@ def test_what_partitions_hold_is_checked_before_a_fit(collections_here):
     X, y = sequences(np.random.default_rng(0))
     with pytest.raises(ValueError, match="max_duration is read off segments of this process"):
         parts_of_fit(SegmentCRF("linear", **SHARED), cut(X), cut(y), None, DaskHere())
+    with pytest.raises(ValueError, match="classes of sequences are read in this process: pass lists"):
+        SequenceClassifier("linear").fit(cut(X), cut(range(len(X))))
     X, Y = table(np.random.default_rng(0), 3)
     with pytest.raises(ValueError, match="label_graph='learn' needs instances of this process"):
         parts_of_fit(MultiLabelCRF("linear", label_graph="learn", **SHARED), cut(X), cut(Y), None, DaskHere())

@@ -25,6 +25,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from kernelfields.engines.choice import is_collection
 from kernelfields.estimators.auto_parameters import NoProgress
 from kernelfields.estimators.base import EngineLike, FieldParameters, KernelLike
 from kernelfields.estimators.chain_crf import ChainCRF, ChainTraining
@@ -427,6 +428,8 @@ class _Classes(NamedTuple):
 
 
 def _read_classes(X: Any, y: Any) -> _Classes:
+    if is_collection(X) or is_collection(y):
+        raise ValueError("classes of sequences are read in this process: pass lists; engine='dask' cuts them up")
     if not is_sequence(X) or not len(X):
         raise ValueError(
             f"X must be a list of sequences, each an array (T, d) or a list of feature dicts, got {X!r:.60}"
