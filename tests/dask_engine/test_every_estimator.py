@@ -222,6 +222,7 @@ def test_graphs_that_need_approximate_inference_have_it_in_every_shard(monkeypat
         assert there.datafit.warnings == []
 
 
+@pytest.mark.slow
 def test_rows_of_arrays_and_data_frames_are_samples(collections_here):
     array, pandas = pytest.importorskip("dask.array"), pytest.importorskip("pandas")
     frames = pytest.importorskip("dask.dataframe", exc_type=ImportError)
