@@ -109,15 +109,6 @@ def test_devices_that_are_not_there(monkeypatch):
         ChainCRF(engine=Torch("cuda:2")).fit(X, y)
 
 
-def test_fields_that_torch_does_not_know():
-    pytest.importorskip("torch")
-    with pytest.raises(ValueError, match="support='observed' is for engine='threads'"):
-        ChainCRF("linear", support="observed", engine=Torch("cpu")).fit(X, y)
-    far = [NodeCliques("linear"), EdgeCliques(), SkipCliques(lag=2)]
-    with pytest.raises(ValueError, match="fits neighbouring labels only"):
-        ChainCRF(cliques=far, engine=Torch("cpu")).fit(X, y)
-
-
 def test_a_field_fitted_with_torch_predicts_and_is_saved_without_it(tmp_path, monkeypatch):
     pytest.importorskip("torch")
     crf = ChainCRF("rbf", rank=10, engine=Torch("cpu"), random_state=0).fit(X, y)

@@ -240,12 +240,6 @@ def test_what_is_refused_of_partly_known_labels():
         SegmentCRF(max_duration=7, repeats=True).fit(X, targets)
 
 
-def test_a_device_is_refused():
-    pytest.importorskip("torch")
-    with pytest.raises(ValueError, match="use engine='threads'"):
-        SegmentCRF(engine="torch").fit(X, Y)
-
-
 def test_collections_are_labelled(fitted):
     dask = pytest.importorskip("dask")
     (labels,) = dask.compute(*fitted.predict([dask.delayed(X[:3])]), scheduler="synchronous")

@@ -238,7 +238,7 @@ class Elsewhere(Engine):
 
 
 def test_other_engines_are_refused():
-    with pytest.raises(ValueError, match="are fitted by engine='threads', not by 'elsewhere'"):
+    with pytest.raises(ValueError, match="are fitted by engine='threads' or 'torch', not by 'elsewhere'"):
         chain(entropy_weight=1.0).set_params(engine=Elsewhere()).fit(X, SOME)
 
 

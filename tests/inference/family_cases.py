@@ -215,7 +215,7 @@ class Problem:
     def at(self, potentials=None, weights=None, **options):
         """The distribution of the family."""
         own = self.put(self.potentials if potentials is None else potentials)
-        return self.family.at(own, self.family.placed_weights(weights), **options)
+        return self.family.at(own, self.family.placed_array(weights), **options)
 
     def enumerated(self, weights=None, potentials=None, log_weights=None):
         """The distribution by enumeration, the measure multiplied by further weights of labels."""

@@ -22,7 +22,7 @@ class OnDevice:
     def __init__(self, node, edge, offsets, weights=None, device="cpu", compiled=None):
         self.device = device
         self.family = TorchChainFamily(offsets, node.shape[1], tied=len(edge) == 1, device=device, compiled=compiled)
-        self.member = self.family.at(self.put(node, edge), self.family.placed_weights(weights))
+        self.member = self.family.at(self.put(node, edge), self.family.placed_array(weights))
 
     def put(self, node, edge):
         return self.family.placed(Potentials(node, {EDGE: edge}))

@@ -97,6 +97,5 @@ def _check_kind(settings: RunSettings) -> None:
             if settings.segments:
                 raise ValueError(f"{option} is for chains, and --segments trains a SegmentCRF: leave out one of them")
             raise ValueError(f"{option} is for --segments, which is not set")
-    if settings.segments and (settings.engine not in ("auto", "threads") or settings.device is not None):
-        option = "--device" if settings.engine in ("auto", "threads") else f"--engine {settings.engine}"
-        raise ValueError(f"{option} is for chains: --segments trains a SegmentCRF, by the threads of this process")
+    if settings.segments and settings.engine == "dask":
+        raise ValueError("--engine dask is for chains: --segments trains a SegmentCRF, which is fitted in one process")

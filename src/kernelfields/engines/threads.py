@@ -96,8 +96,12 @@ class LocalSample:
 
     def datafit(self, designs: Sequence[Design]) -> Datafit:
         """Return the likelihood of the data in the coefficients of some terms."""
-        local = [design for design in designs if isinstance(design, LocalDesign)]
+        local = LocalSample.inferred_here(self, designs)
         return Datafit(likelihood_of(self.data, local, self.spec, self.settings.workers, self._planned), local)
+
+    def inferred_here(self, designs: Sequence[Design]) -> list[LocalDesign]:
+        """Return designs whose scores are arrays of this process, wherever their features are."""
+        return [design for design in designs if isinstance(design, LocalDesign)]
 
     @cached_property
     def _planned(self) -> LabelFamily | None:

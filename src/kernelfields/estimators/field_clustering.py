@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.engines.engine import Engine, Sample
-from kernelfields.engines.threads import Threads
+from kernelfields.engines.threads import LocalSample
 from kernelfields.estimators.auto_parameters import NoProgress, Training, input_candidates
 from kernelfields.estimators.base import EngineLike, FieldEstimator, KernelLike, Start
 from kernelfields.estimators.kernel_classifier import partly_labelled, single_nodes
@@ -107,7 +107,7 @@ class FieldClustering(ClusterMixin, FieldEstimator[Chains | Graphs, ChainReader 
         1 shows where the search is, 2 every iteration.
     callbacks : callables that see each Iteration of each climb; returning True ends the climb. A ``Checkpoint``
         among them writes the model when the search ends.
-    engine : "threads" or Threads, where features are kept
+    engine : "threads" or Threads, "torch" or Torch: where features are kept
 
     Attributes
     ----------
@@ -175,8 +175,9 @@ class FieldClustering(ClusterMixin, FieldEstimator[Chains | Graphs, ChainReader 
             progress.announce,
             training.options.watch,
         )
-        data, spec = training.data, training.spec
-        return find_clusters(designs, data, spec, Workers(self.n_jobs), options), designs  # type: ignore[arg-type]
+        assert isinstance(sample, LocalSample), "other engines are refused"
+        here, workers = sample.inferred_here(designs), Workers(self.n_jobs)
+        return find_clusters(here, training.data, training.spec, workers, options), designs
 
     def _designs(self, training: ClusterTraining, sample: Sample) -> Start:
         designs, _ = super()._designs(training, sample)
@@ -265,10 +266,8 @@ class FieldClustering(ClusterMixin, FieldEstimator[Chains | Graphs, ChainReader 
 
     def _engine(self, data: Chains | Graphs) -> Engine:
         engine = super()._engine(data)
-        if not isinstance(engine, Threads):
-            raise ValueError(
-                f"clusters are found by threads of this process: use engine='threads', got {engine.name!r}"
-            )
+        if engine.name == "dask":
+            raise ValueError("clusters are found in one process: use engine='threads' or 'torch', got 'dask'")
         return engine
 
     @property

@@ -91,8 +91,8 @@ class SegmentCRF(SequenceField):
     decode : "auto", "viterbi" or "posterior", default "auto"
         "auto" and "viterbi": the labels of the most probable segmentation; "posterior": the most probable label of each
         position, which are right more often one by one and may not fit together.
-    engine : "auto", "threads" or Threads
-        Segments are inferred by the threads of this process. Kernels of new data may be computed by another engine.
+    engine : "auto", "threads", "torch", Threads or Torch
+        Where features are kept, and kernels of new data computed. Segments are inferred by threads of this process.
 
     Attributes
     ----------

@@ -535,9 +535,9 @@ class LabelFamily(ABC):
         """Return potentials, or targets, of this process where the family keeps its own."""
         return potentials
 
-    def placed_weights(self, weights: np.ndarray | None) -> np.ndarray | None:
-        """Return weights of items (S,) as :meth:`at` takes them."""
-        return weights
+    def placed_array(self, array: np.ndarray | None) -> Array:
+        """Return an array, such as the weights of items (S,) that :meth:`at` takes, where the family keeps its own."""
+        return array
 
     # ---- labellings
 

@@ -27,6 +27,7 @@ from kernelfields.fields.chains import Chains
 from kernelfields.fields.graphs import Graphs
 from kernelfields.fields.reading import Matrix
 from kernelfields.inference.choice import FamilySpec, family_of
+from kernelfields.numerics.sparse_rows import is_sparse
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import LocalDesign
@@ -156,6 +157,8 @@ def _climb(labelled: LogPosterior, posterior: LogPosterior, options: ClimbOption
 def _node_features(designs: Sequence[LocalDesign]) -> Matrix:
     """Return the features of all terms of single labels beside each other, (N, r)."""
     parts = [design.features for design in designs if design.labels_per_clique == 1 and design.features is not None]
+    # Those on a device are read back for the starts.
+    parts = [part if is_sparse(part) or isinstance(part, np.ndarray) else part[:] for part in parts]
     if len(parts) == 1:
         return parts[0]
     sparse = any(map(scipy.sparse.issparse, parts))

@@ -28,7 +28,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator
 
-from kernelfields.engines.engine import Engine, PackedData
+from kernelfields.engines.engine import PackedData
 from kernelfields.features.frames import stacked_frames
 from kernelfields.features.readers import InputReader, are_feature_rows
 from kernelfields.fields.evidence import certain, informative
@@ -122,12 +122,8 @@ class PartialLabels(BaseEstimator):
         if self.method == "em":
             raise ValueError("method='em' completes labels, and has no entropies or expectations: use 'direct'")
 
-    def criteria(
-        self, engine: Engine, data: PackedData, reader: InputReader, classes: np.ndarray
-    ) -> Criteria | CriteriaOfParts | None:
+    def criteria(self, data: PackedData, reader: InputReader, classes: np.ndarray) -> Criteria | CriteriaOfParts | None:
         """Return the criteria for data without labels, None for none; ValueError if labels could be anything."""
-        if self.ask_of_unlabelled and engine.name == "torch":
-            raise ValueError("entropies and expectations are fitted by engine='threads' or 'dask', not by 'torch'")
         if not hasattr(data, "evidence"):
             return CriteriaOfParts(self, reader, classes) if self.ask_of_unlabelled else None
         evidence = getattr(data, "evidence", None)

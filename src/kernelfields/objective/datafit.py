@@ -256,6 +256,8 @@ class Datafit:
         support, features = design.term.support, design.features
         if support is not None and support.listed:
             return np.diag(weights @ marginals) - (marginals * weights[:, None]).T @ marginals
+        if is_sparse(features):
+            marginals, weights = on_host(marginals), on_host(weights)
         factor = design.labels_like(marginals)
         if features is None:
             means = marginals @ factor
@@ -294,7 +296,8 @@ class Datafit:
     def feature_gram(self, index: int, stride: int | None = None) -> np.ndarray:
         """Return the lower half of Z^T Z of a term with dense features, (r, r), from every ``stride``-th row."""
         features = self.designs[index].features
-        return gram_matrix(features, stride or stride_of(*features.shape))
+        stride = stride or stride_of(*features.shape)
+        return on_host(features.gram(stride)) if hasattr(features, "gram") else gram_matrix(features, stride)
 
 
 def within_clique_curvature(

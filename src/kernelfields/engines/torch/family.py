@@ -81,9 +81,9 @@ class TorchChainFamily(ChainFamily):
         """Return potentials, or targets, of the host on the device."""
         return TorchPotentials(self.tensor(potentials.node), {EDGE: self.tensor(potentials.edge)})
 
-    def placed_weights(self, weights: np.ndarray | None) -> Any:
-        """Return weights of sequences (S,) on the device."""
-        return None if weights is None else self.tensor(weights)
+    def placed_array(self, array: np.ndarray | None) -> Any:
+        """Return an array, such as weights of sequences (S,), on the device."""
+        return None if array is None else self.tensor(array)
 
     @property
     def host(self) -> ChainFamily:
@@ -138,7 +138,7 @@ class TorchChainFamily(ChainFamily):
     def at(
         self, potentials: Potentials, weights: Any = None, workers: Workers | None = None, *, keep: bool = True
     ) -> Member:
-        """Return the distribution at potentials on the device; ``weights`` as ``placed_weights`` gives them."""
+        """Return the distribution at potentials on the device; ``weights`` as ``placed_array`` gives them."""
         return TorchChainMember(self, self.with_base(potentials), self.steps, weights, self.compiled)
 
     def with_base(self, potentials: Potentials) -> Potentials:
@@ -155,6 +155,13 @@ class TorchChainFamily(ChainFamily):
         assert self.base is not None
         position, step = self.base.position, self.base.step
         return None if position is None else self.tensor(position), None if step is None else self.tensor(step)
+
+    def best(self, potentials: Potentials, workers: Workers | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Return the most probable labelling (N,) and its score for each sequence, (S,), on the host."""
+        node, edge = TorchChainFamily.with_base(self, potentials).arrays
+        labels, by_sequence = map(on_host, best_labels(node, edge, self.steps))
+        raise_if_infeasible(by_sequence)
+        return labels, by_sequence
 
     def given(self, log_weights: np.ndarray) -> ChainFamily:
         """Return the family with p0 multiplied by weights of labels (N, L); all labels are kept."""
@@ -254,13 +261,6 @@ class AnsweredChains(TorchChainFamily, DeviceFamily):
         """Return the distribution at potentials, inferred on the device."""
         there = TorchChainMember(self, super().with_base(potentials), self.steps, compiled=self.compiled)
         return HostMember(self, there, potentials, workers or Workers(1))
-
-    def best(self, potentials: Potentials, workers: Workers | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Return the most probable labelling (N,) and its score for each sequence, (S,)."""
-        node, edge = super().with_base(potentials).arrays
-        labels, by_sequence = map(on_host, best_labels(node, edge, self.steps))
-        raise_if_infeasible(by_sequence)
-        return labels, by_sequence
 
     def label_scores(self, potentials: Potentials, labels: np.ndarray) -> np.ndarray:
         """Return the score of a labelling of each sequence, (S,), on the host."""

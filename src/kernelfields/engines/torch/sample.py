@@ -1,7 +1,9 @@
-"""Labelled chains on a device of PyTorch: features, inference and sums.
+"""Labelled data on a device of PyTorch: features, inference and sums.
 
 theta, gradients and all that solvers do with them stay on the host: coefficients (r, q) travel to the device and
-gradients back, potentials and beliefs do not.
+gradients back. Potentials and beliefs do not where the device infers the family, which are chains whose neighbours
+meet; of all other families scores (n, q) come back, threads of this process infer, and residuals (n, q) travel.
+Features of observed pairs alone, and lists of allowed labels, are for compiled loops: they stay here, with inference.
 
 How features are stored, unless ``dtype`` of the fit is float32 or float64:
 
@@ -9,8 +11,7 @@ How features are stored, unless ``dtype`` of the fit is float32 or float64:
                 keep 22 bits of coefficients and residuals, summed in float32 and float64 (tables.py)
     elsewhere   float32; float64 where the tolerance needs it
 
-Inference is float64 everywhere. Fails: ValueError for structures other than chains whose neighbours meet, and for
-supports, which the device's products do not have.
+Inference is float64 everywhere.
 """
 
 from __future__ import annotations
@@ -31,34 +32,25 @@ from kernelfields.engines.torch.panel import TorchPanel
 from kernelfields.engines.torch.rows import subspace_features
 from kernelfields.engines.torch.step_pairs import TorchCoordinates, TorchStepPairs
 from kernelfields.engines.torch.steps import DeviceSteps, StepOrder
-from kernelfields.engines.torch.tables import TorchSparseTable, TorchTable
-from kernelfields.fields.chains import Chains
+from kernelfields.engines.torch.tables import DeviceTable, TorchSparseTable, TorchTable
 from kernelfields.fields.cliques import CliqueSet
 from kernelfields.inference.choice import FamilySpec, reaches_far
 from kernelfields.inference.family import EDGE
-from kernelfields.kernels.arrays import on_host
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.threads import Workers
-from kernelfields.objective.coordinates import DenseSet, stride_of
+from kernelfields.objective.coordinates import DenseSet
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design, FeatureOrigin, LocalDesign
 from kernelfields.objective.designs.memory import check_tables_fit
 from kernelfields.objective.designs.tables import DenseTable, SparseTable
-from kernelfields.objective.likelihoods.likelihood import labelled_objective
+from kernelfields.objective.likelihoods.likelihood import Objective, labelled_objective
 from kernelfields.objective.term import Term
 
 
 class TorchSample(LocalSample):
-    """Labelled chains on a device."""
-
-    data: Chains
+    """Labelled data whose features are on a device."""
 
     def __init__(self, data: PackedData, spec: FamilySpec, settings: SampleSettings, device: torch.device):
-        if spec.kind != "chain":
-            raise ValueError(
-                "engine='torch' fits labels of open chains and single labels, whose passes a device has: use "
-                "engine='threads'"
-            )
         super().__init__(data, spec, settings)
         self.device = device
 
@@ -68,18 +60,18 @@ class TorchSample(LocalSample):
         return TorchPanel(kernel, inputs, capacity, precision, self.device)
 
     def design(self, term: Term, view: LocalView | None = None, panel: PanelCholesky | None = None) -> LocalDesign:
-        """Return a term on the data, its table on the device."""
+        """Return a term on the data, its table on the device unless it has a support."""
         design = super().design(term, view, panel)
-        if design.term.support is not None and design.table is not None:
-            raise ValueError(
-                f"clique set {term.name!r}: support='observed' is for engine='threads', whose loops skip what is "
-                "not there; use support='all' with engine='torch'"
-            )
-        table = design.table
-        if isinstance(table, SparseTable):
-            return replace(design, table=TorchSparseTable(table.features, self.device))
-        if isinstance(table, DenseTable):
-            return replace(design, table=TorchTable(table.features, str(table.dtype), self.device, matrix_units=False))
+        own: TorchTable | TorchSparseTable | None = None
+        if isinstance(design.table, SparseTable):
+            own = TorchSparseTable(design.table.features, self.device)
+        elif isinstance(design.table, DenseTable):
+            features = design.table.features
+            own = TorchTable(features, str(features.dtype), self.device, matrix_units=False)
+        if own is None:
+            return design
+        # Terms of one subspace share the table on the device.
+        design = self._designs[id(design.term.subspace)] = replace(design, table=own)
         return design
 
     def _features(self, term: Term, inputs: Any) -> tuple[Any, FeatureOrigin | None]:
@@ -106,32 +98,50 @@ class TorchSample(LocalSample):
     def _steps(self) -> DeviceSteps:
         return DeviceSteps(StepOrder(self.data.offsets), self.device)
 
-    def datafit(self, designs: Sequence[Design]) -> TorchDatafit:
-        """Return the likelihood of the chains in the coefficients of some terms."""
+    def datafit(self, designs: Sequence[Design]) -> Datafit:
+        """Return the likelihood of the data in the coefficients of some terms, inferred on the device if it can be."""
         local = [design for design in designs if isinstance(design, LocalDesign)]
-        if reaches_far(local):
-            raise ValueError(
-                "engine='torch' fits neighbouring labels only: clique sets of longer reach need engine='threads'"
-            )
-        if self.data.allowed is not None:
-            raise ValueError("allowed is for engine='threads', whose loops skip labels: leave it out or change engine")
-        tied = all(design.tied_everywhere for design in local if design.group == EDGE)
-        family = TorchChainFamily(
+        family = self._device_family(local)
+        if family is not None:
+            check_tables_fit(family)
+            return TorchDatafit(labelled_objective(family, self.data, Workers(1)), local, self.device)
+        hosted = self.inferred_here(local)
+        datafit = super().datafit(hosted)
+        placed = any(isinstance(each.table, DeviceTable) for each in hosted)
+        return TorchDatafit(datafit.likelihood, hosted, self.device) if placed else datafit
+
+    def inferred_here(self, designs: Sequence[Design]) -> list[LocalDesign]:
+        """Return designs whose scores come back to this process; those that share a table still do."""
+        local = super().inferred_here(designs)
+        tables: dict[int, Any] = {id(each.table): each.table for each in local}
+        kept: dict[int, Any] = {
+            key: table.read_back() for key, table in tables.items() if isinstance(table, DeviceTable)
+        }
+        return [replace(each, table=kept.get(id(each.table), each.table)) for each in local]
+
+    def _device_family(self, designs: Sequence[LocalDesign]) -> TorchChainFamily | None:
+        """Return the family of the data where the device infers it, else None."""
+        loops = getattr(self.data, "allowed", None) is not None or any(design.pair_table for design in designs)
+        if self.spec.kind != "chain" or reaches_far(designs) or loops:
+            return None
+        tied = all(design.tied_everywhere for design in designs if design.group == EDGE)
+        return TorchChainFamily(
             self.data.offsets,
             self.spec.n_labels,
             tied=tied,
             base=self.spec.base_measure(self.data),
             steps=self._steps,
         )
-        check_tables_fit(family)
-        return TorchDatafit(labelled_objective(family, self.data, Workers(1)), local)
 
 
 class TorchDatafit(Datafit):
-    """Sums over chains on a device."""
+    """Sums over labelled data whose features are on a device."""
 
-    likelihood: Any
     fused = None
+
+    def __init__(self, likelihood: Objective, designs: Sequence[LocalDesign], device: torch.device):
+        super().__init__(likelihood, designs)
+        self.device = device
 
     def stochastic_descent(self) -> None:
         """There is none: batches on a device are whole passes."""
@@ -139,11 +149,4 @@ class TorchDatafit(Datafit):
     def step_pairs(self, limit: int, metric: np.ndarray, dense: Sequence[DenseSet]) -> TorchStepPairs:
         """Return room on the device for the steps that limited-memory BFGS remembers, in float64."""
         tables: list[Any] = [self.designs[own.index].table for own in dense]
-        return TorchStepPairs(
-            limit, len(metric), TorchCoordinates(metric, dense, tables, self.likelihood.family.device)
-        )
-
-    def feature_gram(self, index: int, stride: int | None = None) -> np.ndarray:
-        """Return Z^T Z of a term with dense features, (r, r), estimated from every ``stride``-th row."""
-        table: Any = self.designs[index].table
-        return on_host(table.gram(stride or stride_of(*table.shape)))
+        return TorchStepPairs(limit, len(metric), TorchCoordinates(metric, dense, tables, self.device))

@@ -10,6 +10,8 @@ Z is stored once, in one of three ways; products are as accurate as float32 (flo
     float32   4       11 bits on CUDA, elsewhere float32      TF32, V and R in two parts     float32
     half      2       11 bits, columns times powers of two    float16, V and R in two parts  float32, by blocks
 
+Tables that are ``read_back`` return Z V as an array: their scores meet a family that is inferred on the host.
+
 A product sums over r, or over up to 16384 rows, in float32 (float64); sums over more rows are added in float64. It
 costs one pass over Z and memory for a block of rows, and blocks shrink when the device has no room
 (engines/torch/rows.py). A sparse Z is a CSR tensor in float64, in both orders.
@@ -32,7 +34,7 @@ import copy
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 import scipy.sparse
@@ -138,7 +140,24 @@ def round_to_tf32(X: torch.Tensor) -> torch.Tensor:
     return (bits & ~0x1FFF).view(torch.float32)
 
 
-class TorchTable:
+class DeviceTable:
+    """What tables on a device share: where their products are."""
+
+    device: torch.device
+    #: Whether products are arrays on the host rather than tensors.
+    on_host = False
+
+    def read_back(self) -> Self:
+        """Return the same table with products on the host."""
+        table = copy.copy(self)
+        table.on_host = True
+        return table
+
+    def _returned(self, product: torch.Tensor) -> Any:
+        return product.cpu().numpy() if self.on_host else product
+
+
+class TorchTable(DeviceTable):
     """A dense Z (n, r) on ``device``, stored as float64, float32 or half.
 
     ``features`` is an array or a tensor; it is shared where storage changes nothing, otherwise copied by blocks of
@@ -231,9 +250,10 @@ class TorchTable:
         """Z as it is stored, columns scaled and perhaps filled up."""
         return self._stored
 
-    def __getitem__(self, rows: np.ndarray) -> np.ndarray:
+    def __getitem__(self, rows: np.ndarray | slice) -> np.ndarray:
         """Return some rows of Z as they are stored, (n, r) float64 on the host."""
-        block = self._stored[tensor_from(rows, self.device), : self.shape[1]].to(torch.float64)
+        chosen = rows if isinstance(rows, slice) else tensor_from(rows, self.device)
+        block = self._stored[chosen, : self.shape[1]].to(torch.float64)
         return (block if self._scale is None else block / self._scale).cpu().numpy()
 
     @property
@@ -272,8 +292,8 @@ class TorchTable:
         sums = sums[: self.shape[1]]
         return float((sums if self._scale is None else sums / self._scale.square()).sum()) / self.shape[1]
 
-    def product(self, coefficients: Array, workers: Workers | None = None) -> torch.Tensor:
-        """Return Z V, (n, q) float64 on the device, for an array or a tensor V (r, q); ``workers`` is not used."""
+    def product(self, coefficients: Array, workers: Workers | None = None) -> Any:
+        """Return Z V, (n, q) float64, for an array or a tensor V (r, q); ``workers`` is not used."""
         V = tensor_from(coefficients, self.device, torch.float64)
         if self._scale is not None:
             V = V / self._scale[:, None]
@@ -288,7 +308,7 @@ class TorchTable:
 
         with self._precision():
             self._by_blocks(multiply, "a product with the features", self._bytes_per_row(V.shape[1]))
-        return out
+        return self._returned(out)
 
     def transposed_product(self, rows: Array, workers: Workers | None = None) -> np.ndarray:
         """Return Z^T R, (r, q) float64 on the host, for a tensor R (n, q); ``workers`` is not used."""
@@ -328,8 +348,9 @@ class TorchTable:
             total /= self._scale[:, None] * self._scale
         return total.mul_(self.shape[0] / max(1, len(rows)))
 
-    def weighted_gram(self, weights: torch.Tensor) -> np.ndarray:
-        """Return Z^T diag(w) Z, (r, r) float64 on the host, for a tensor w (n,), from products in float32."""
+    def weighted_gram(self, weights: Array) -> np.ndarray:
+        """Return Z^T diag(w) Z, (r, r) float64 on the host, for w (n,), from products in float32."""
+        weights = tensor_from(weights, self.device)
         total = torch.zeros((self.shape[1],) * 2, dtype=torch.float64, device=self.device)
         wide = torch.float64 if self.storage == "float64" else torch.float32
 
@@ -344,11 +365,13 @@ class TorchTable:
         return total.cpu().numpy()
 
 
-class TorchSparseTable:
+class TorchSparseTable(DeviceTable):
     """A CSR Z of SciPy and its transpose as CSR tensors on ``device``, in float64."""
 
     def __init__(self, features: scipy.sparse.csr_array, device: Device = None):
         self.device = device_of(device, None)
+        #: Z on the host, which has it as inputs: curvature blocks and sets of weights are made there.
+        self.features = features
         self.shape: tuple[int, int] = features.shape
         self.dtype = np.dtype(np.float64)
         self.stored_values = features.nnz
@@ -368,9 +391,9 @@ class TorchSparseTable:
         )
         return table
 
-    def product(self, coefficients: Array, workers: Workers | None = None) -> torch.Tensor:
-        """Return Z V, (n, q) float64 on the device, for an array or a tensor V (r, q); ``workers`` is not used."""
-        return self._stored @ tensor_from(coefficients, self.device, torch.float64)
+    def product(self, coefficients: Array, workers: Workers | None = None) -> Any:
+        """Return Z V, (n, q) float64, for an array or a tensor V (r, q); ``workers`` is not used."""
+        return self._returned(self._stored @ tensor_from(coefficients, self.device, torch.float64))
 
     def transposed_product(self, rows: Array, workers: Workers | None = None) -> np.ndarray:
         """Return Z^T R, (r, q) float64 on the host, for a tensor R (n, q); ``workers`` is not used."""

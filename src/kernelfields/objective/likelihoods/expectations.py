@@ -26,6 +26,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kernelfields.inference.family import Potentials
+from kernelfields.kernels.arrays import on_host
 from kernelfields.objective.likelihoods.likelihood import (
     Evaluation,
     Likelihood,
@@ -145,7 +146,7 @@ class ExpectationLikelihood(Objective):
             return [np.zeros(len(expectation.shares) + 1) for expectation in self._expectations]
         if not self._expectations:
             return []
-        marginals = labels.member.marginals()
+        marginals = on_host(labels.member.marginals())
         return [expectation.masses(marginals, self._row_weights) for expectation in self._expectations]
 
     def evaluate(self, potentials: Potentials) -> Evaluation:
@@ -164,11 +165,13 @@ class ExpectationLikelihood(Objective):
         """Return value and gradient of what is added to the likelihood of labels."""
         value, slope = 0.0, self.family.zeros()
         if self._expectations:
-            direction = self.family.zeros()
+            slopes = np.zeros((self.family.n_positions, self.n_labels))
             for expectation, mass in zip(self._expectations, masses, strict=True):
                 rows = slice(None) if expectation.rows is None else expectation.rows
                 value += expectation.divergence(mass) * float(self._row_weights[rows].sum() / mass[-1])
-                expectation.add_slope(direction.node, mass)
+                expectation.add_slope(slopes, mass)
+            direction = self.family.zeros()
+            direction.node += self.family.placed_array(slopes)
             slope = labels.member.covariance_product(direction)
         if self._unlabelled is not None:
             unlabelled = self._unlabelled.evaluate(potentials)

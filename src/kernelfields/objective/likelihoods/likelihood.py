@@ -79,7 +79,7 @@ class Objective:
         #: What inference reported of its last answer: sentences such as that it did not converge.
         self.warnings: list[str] = []
         # None stands for weights that are all one, the usual case, where no product is needed.
-        self._item_weights = family.placed_weights(None if np.all(weights == 1.0) else weights)
+        self._item_weights = family.placed_array(None if np.all(weights == 1.0) else weights)
 
     @property
     def n_labels(self) -> int:
@@ -215,7 +215,7 @@ class PartialLikelihood(Objective):
 
     def completed(self, potentials: Potentials, weights: np.ndarray | None = None) -> Potentials:
         """Return the weighted expectations of statistics given what is known; ``weights`` (S,) in place of its own."""
-        chosen = self._item_weights if weights is None else self.family.placed_weights(weights)
+        chosen = self._item_weights if weights is None else self.family.placed_array(weights)
         return self.known_family.at(potentials, chosen, self.workers, keep=False).mean()
 
     def frozen(self, potentials: Potentials) -> Likelihood:
