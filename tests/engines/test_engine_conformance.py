@@ -7,9 +7,11 @@ CUDA device the features themselves are rounded, to 1e-6 and 5e-4 of their size,
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
-from conforming_engines import ENGINES, EXACT, close, engine_named, problem, sequences
+from conforming_engines import DEVICES, ENGINES, ESTIMATORS, EXACT, close, engine_named, problem, problem_of, sequences
 
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques
 from kernelfields.kernels.dot_product import Linear, Polynomial
@@ -133,3 +135,38 @@ def test_fits_end_in_the_same_place(engine, solver):
     assert theirs.rkhs_certificate_.lower_bound == pytest.approx(ours.rkhs_certificate_.lower_bound, rel=1e-4)
     for a, b in zip(ours.predict_marginals(X), theirs.predict_marginals(X), strict=True):
         np.testing.assert_allclose(b, a, atol=1e-4)
+
+
+#: Relative agreement of every estimator on every engine.
+CLOSE = 1e-8
+
+
+@pytest.fixture(scope="module", params=DEVICES)
+def device(request):
+    return engine_named(request.param)
+
+
+@pytest.fixture(scope="module")
+def reference():
+    """Posteriors on threads, each made once."""
+    return cache(lambda name, partly: problem_of(engine_named("threads"), name, partly=partly))
+
+
+@pytest.mark.parametrize("partly", [False, True], ids=["all labels known", "labels partly known"])
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_the_objective_of_every_estimator_agrees(device, reference, name, partly):
+    ours, theirs = reference(name, partly), problem_of(device, name, partly=partly)
+    assert (theirs.convex, theirs.approximation) == (ours.convex, ours.approximation)
+    vector = theta_of(ours, 0)
+    for seed in (1, 2):
+        a, b = ours.at(theta_of(ours, seed)), theirs.at(theta_of(ours, seed))
+        assert b.value == pytest.approx(a.value, rel=CLOSE)
+        np.testing.assert_allclose(b.gradient, a.gradient, rtol=0, atol=CLOSE * np.abs(a.gradient).max())
+    assert theirs.datafit.likelihood.value_at_zero == pytest.approx(ours.datafit.likelihood.value_at_zero, rel=CLOSE)
+    if ours.approximation is not None:
+        return
+    expected, product = ours.hessian_product(a, vector)[0], theirs.hessian_product(b, vector)[0]
+    np.testing.assert_allclose(product, expected, rtol=0, atol=CLOSE * np.abs(expected).max())
+    for index in range(len(ours.blocks)):
+        expected, block = (each.curvature_block(point, index) for each, point in ((ours, a), (theirs, b)))
+        np.testing.assert_allclose(block, expected, rtol=0, atol=CLOSE * np.abs(expected).max())

@@ -149,7 +149,7 @@ class Device(Host):
         return family.placed(potentials)
 
     def take(self, family, potentials):
-        return Potentials(potentials.node.numpy(), {EDGE: potentials.edge.numpy()})
+        return family.host_potentials(potentials)
 
     def by_item(self, family, values):
         return values.numpy()
@@ -525,6 +525,18 @@ def device_family(*, tied):
     return family
 
 
+def one_graph_family(family):
+    def there(items):
+        from kernelfields.engines.torch.graphs import ONE_GRAPH
+
+        plain = replace(items, log_weights=None, allowed=None) if items.masks is None else items
+        host = family(plain)
+        found = ONE_GRAPH[type(host)].of(host, torch.device("cpu"))
+        return found if items.base.position is None else found.given(items.base.position)
+
+    return there
+
+
 def answering_family(items):
     from kernelfields.engines.torch.family import AnsweredChains
 
@@ -588,6 +600,32 @@ if torch is not None:
         "a device": Case(device_family(tied=True), chains(tied=True), layout=Device(), lacks=FITS_ALONE),
         "a device, a table each": Case(
             device_family(tied=False), chains(tied=False), layout=Device(), lacks=FITS_ALONE
+        ),
+        "a device, single labels": Case(
+            one_graph_family(lambda items: SingleFamily(items.n_positions, items.n_labels)),
+            CASES["single labels"].enumeration,
+            POSITIONS,
+            layout=Device(),
+            lengths=(1, 1, 1, 1),
+            lacks=FITS_ALONE,
+        ),
+        "a device, instances": replace(
+            CASES["instances"],
+            family=one_graph_family(CASES["instances"].family),
+            layout=Device(),
+            lacks=FITS_ALONE,
+        ),
+        "a device, a tree": replace(
+            CASES["instances, a tree"],
+            family=one_graph_family(CASES["instances, a tree"].family),
+            layout=Device(),
+            lacks=FITS_ALONE,
+        ),
+        "a device, tables": replace(
+            CASES["tables, tied"],
+            family=one_graph_family(lambda items: graph_family(all_tied(ring), "table")(replace(items, masks=None))),
+            layout=Device(),
+            lacks=FITS_ALONE,
         ),
         "answers of a device": Case(
             answering_family,

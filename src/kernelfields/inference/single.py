@@ -31,14 +31,15 @@ def best_labels_first(node: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]
     return order[:, None], node[order]
 
 
-def _infeasible(item: int) -> ValueError:
+def infeasible_item(item: int) -> ValueError:
+    """Return the error of an item whose labels are all forbidden."""
     return ValueError(f"instance {item}: every label is forbidden, so it has no probabilities")
 
 
 def _refuse_infeasible(family: LabelFamily, node: np.ndarray) -> None:
     """Raise ValueError naming the first item whose labels are all forbidden; only a base measure forbids."""
     if family.base is not None:
-        raise_if_infeasible(node.max(axis=1), _infeasible)
+        raise_if_infeasible(node.max(axis=1), infeasible_item)
 
 
 class SingleMember(Member):

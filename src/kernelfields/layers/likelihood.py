@@ -3,8 +3,8 @@
     log p(y; u) = <Phi(y), u> - g(u),        d g / d u = E Phi,        d <Phi(y), u> / d u = Phi(y)
 
 The gradient of g is the mean of the family, which inference gives at the cost of g, and the gradient of the mean is a
-covariance product: no graph of a recursion is recorded, and functions can be differentiated twice. Chains on a CUDA
-device (``TorchChainFamily``) are inferred there, all other families by the compiled passes of the host, in as many
+covariance product: no graph of a recursion is recorded, and functions can be differentiated twice. Families on a
+device (``TorchFamily``) are inferred there, all other families by the compiled passes of the host, in as many
 threads as PyTorch uses; tensors are copied there and back.
 
 Potentials: float64 tensors, one for each group of cliques in the order of ``family.groups``, with the shapes of
@@ -22,7 +22,7 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from kernelfields.engines.torch.chains import TorchPotentials
-from kernelfields.engines.torch.family import TorchChainFamily
+from kernelfields.engines.torch.family import TorchFamily
 from kernelfields.inference.family import LabelFamily, Member, Potentials
 from kernelfields.numerics.threads import Workers
 
@@ -60,7 +60,7 @@ def label_scores(family: LabelFamily, labels: np.ndarray, *potentials: torch.Ten
 
 def place(family: LabelFamily, array: torch.Tensor) -> torch.Tensor:
     """Return a tensor as float64 where the family infers."""
-    device = family.device if isinstance(family, TorchChainFamily) else torch.device("cpu")
+    device = family.device if isinstance(family, TorchFamily) else torch.device("cpu")
     # In two steps: some devices have no float64.
     return array.to(device).to(torch.float64).contiguous()
 
@@ -68,7 +68,7 @@ def place(family: LabelFamily, array: torch.Tensor) -> torch.Tensor:
 def potentials_of(family: LabelFamily, arrays: tuple[torch.Tensor, ...]) -> Potentials:
     """Return placed tensors as potentials of the family."""
     names = [group.name for group in family.groups[1:]]
-    on_device = isinstance(family, TorchChainFamily)
+    on_device = isinstance(family, TorchFamily)
     node, *tables = (array.detach() if on_device else array.detach().numpy() for array in arrays)
     kind = TorchPotentials if on_device else Potentials
     return kind(node, dict(zip(names, tables, strict=True)))  # type: ignore[arg-type]
@@ -117,7 +117,7 @@ class _WeightedMean(torch.autograd.Function):
         factor, highest = torch.stack([weights.min(), weights.max()]).tolist()
         if factor != highest:
             own, factor = weights.detach().contiguous(), 1.0
-            on_device = isinstance(family, TorchChainFamily)
+            on_device = isinstance(family, TorchFamily)
             member = family.at(potentials_of(family, arrays), own if on_device else own.numpy(), workers())
         ctx.inferred = family, member, factor
         return _tensors(member.mean(), factor)

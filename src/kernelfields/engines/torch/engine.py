@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kernelfields.basis.subspace import Expansion
-from kernelfields.engines.engine import Engine, PackedData, SampleSettings, as_chains
+from kernelfields.engines.engine import Engine, PackedData, SampleSettings
 from kernelfields.fields.reading import Matrix
 from kernelfields.inference.chain.family import ChainFamily, ListFamily
 from kernelfields.inference.choice import FamilySpec
@@ -61,10 +61,10 @@ class Torch(Engine):
         return device
 
     def place(self, data: PackedData, spec: FamilySpec, settings: SampleSettings) -> TorchSample:
-        """Return labelled chains on the device."""
+        """Return labelled data on the device."""
         from kernelfields.engines.torch.sample import TorchSample
 
-        return TorchSample(*as_chains(data, spec), settings, self.resolved_device())
+        return TorchSample(data, spec, settings, self.resolved_device())
 
     def scores(self, expansion: Expansion, inputs: Matrix) -> np.ndarray:
         """Return k(x, B) alpha for each row of inputs, (n, q), computed on the device."""

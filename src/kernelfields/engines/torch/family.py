@@ -1,6 +1,7 @@
-"""Chains on a torch device as a family of labellings: potentials, statistics and inference on tensors.
+"""Families of labellings on a torch device: potentials, statistics and inference on tensors; chains.
 
-The twin of inference/chain/family.py. Potentials, means, marginals and weights are float64 tensors, with rows in the
+:class:`TorchFamily` is what they share, graphs.py has those of one graph for all items. Chains are the twin of
+inference/chain/family.py. Potentials, means, marginals and weights are float64 tensors, with rows in the
 order of the chains; only the value and which sequences left the range of doubles are read back to the host.
 
 New chains: their potentials stay on the device, and labels come back instead of scores.
@@ -48,30 +49,18 @@ from kernelfields.numerics.threads import Workers
 _TABLE_VALUES = 2**25
 
 
-class TorchChainFamily(ChainFamily):
-    """Labellings of chains, inferred on a device.
+class TorchFamily(LabelFamily):
+    """What families on a device share: potentials, statistics and the base measure as float64 tensors.
 
-    ``steps`` is the step-major order of these chains on the device where it is known already; ``compiled`` is that of
-    :class:`TorchChainMember`.
+    It comes before the family of the host that says which labellings there are.
     """
 
-    def __init__(
-        self,
-        offsets: np.ndarray,
-        n_labels: int,
-        *,
-        tied: bool = True,
-        base: BaseMeasure | None = None,
-        device: torch.device | str = "cpu",
-        steps: DeviceSteps | None = None,
-        compiled: bool | None = None,
-    ):
-        super().__init__(offsets, n_labels, tied=tied, base=base)
-        self.steps = DeviceSteps(StepOrder(offsets), device) if steps is None else steps
-        self.device = self.steps.device
-        self.compiled = compiled
-        # The arrays are kept beside their indices, so that no other array can have their id.
-        self._indices: dict[int, tuple[np.ndarray, torch.Tensor]] = {}
+    device: torch.device
+
+    @property
+    def host(self) -> LabelFamily:
+        """The same family on the host."""
+        raise NotImplementedError(f"{type(self).__name__} must define host")
 
     def tensor(self, array: np.ndarray, dtype: torch.dtype = torch.float64) -> torch.Tensor:
         """Return an array as a tensor on the device."""
@@ -79,38 +68,48 @@ class TorchChainFamily(ChainFamily):
 
     def placed(self, potentials: Potentials) -> TorchPotentials:
         """Return potentials, or targets, of the host on the device."""
-        return TorchPotentials(self.tensor(potentials.node), {EDGE: self.tensor(potentials.edge)})
+        tables = {name: self.tensor(table) for name, table in potentials.tables.items()}
+        return TorchPotentials(self.tensor(potentials.node), tables)
+
+    def host_potentials(self, potentials: Potentials) -> Potentials:
+        """Return potentials of the device on the host, base measure not included."""
+        tables = {name: on_host(table) for name, table in potentials.tables.items()}
+        return Potentials(on_host(potentials.node), tables)
 
     def placed_array(self, array: np.ndarray | None) -> Any:
-        """Return an array, such as weights of sequences (S,), on the device."""
+        """Return an array, such as weights of items (S,), on the device."""
         return None if array is None else self.tensor(array)
 
-    @property
-    def host(self) -> ChainFamily:
-        """The same family on the host."""
-        return ChainFamily(self.offsets, self.n_labels, tied=self.tied, base=self.base)
-
     def log_labellings(self) -> np.ndarray:
-        """Return the logarithm of the number of labellings of each sequence, weighted by p0, (S,)."""
+        """Return the logarithm of the number of labellings of each item, weighted by p0, (S,)."""
         return self.host.log_labellings()
 
     def zeros(self) -> TorchPotentials:
         """Return potentials of zero."""
-        n_edges = 1 if self.tied else self.n_positions
-        shapes = (self.n_positions, self.n_labels), (n_edges, self.n_labels, self.n_labels)
-        node, edge = (torch.zeros(shape, dtype=torch.float64, device=self.device) for shape in shapes)
-        return TorchPotentials(node, {EDGE: edge})
+        node, *tables = (
+            torch.zeros((1 if group.tied else group.n_rows, *group.row), dtype=torch.float64, device=self.device)
+            for group in self.groups
+        )
+        return TorchPotentials(node, dict(zip([str(group.name) for group in self.groups[1:]], tables, strict=True)))
 
     def add_scores(self, potentials: Potentials, term: Placed, scores: Any) -> None:
         """Add the scores of a set's cliques, (n, L^k), or one row for all of them; arrays travel to the device."""
-        group, table = self.group(term.group), potentials[term.group]
-        scores = torch.as_tensor(scores, device=self.device).reshape(len(scores), *group.row)
+        group, columns = self.group(term.group), self._columns(term)
+        table = potentials[term.group].view(-1, group.size)
+        scores = torch.as_tensor(scores, device=self.device).flatten(1)
         rows = None if group.tied else self._rows(group, term)
         # What is tied is added everywhere: nothing reads the steps into the start of a sequence.
         if rows is None or (term.tied_everywhere and self._holds_all_cliques(term.group, rows)):
-            table.add_(scores)
+            table[:, columns] += scores
+        elif isinstance(columns, slice):
+            table.index_add_(0, rows, scores.expand(len(rows), group.size).to(table.dtype))
         else:
-            table.index_add_(0, rows, scores.expand(len(rows), *group.row).to(table.dtype))
+            table[rows[:, None], self.tensor(columns, torch.int64)] += scores
+
+    @cached_property
+    def _indices(self) -> dict[int, tuple[np.ndarray, torch.Tensor]]:
+        """Indices on the device; the arrays are kept beside them, so that no other array can have their id."""
+        return {}
 
     def _rows(self, group: Group, term: Placed) -> Any:
         """Return the rows of a group that are the cliques of a set as an index on the device, copied there once."""
@@ -135,19 +134,13 @@ class TorchChainFamily(ChainFamily):
             }
         )
 
-    def at(
-        self, potentials: Potentials, weights: Any = None, workers: Workers | None = None, *, keep: bool = True
-    ) -> Member:
-        """Return the distribution at potentials on the device; ``weights`` as ``placed_array`` gives them."""
-        return TorchChainMember(self, self.with_base(potentials), self.steps, weights, self.compiled)
-
     def with_base(self, potentials: Potentials) -> Potentials:
         """Return potentials plus the logarithm of the base measure."""
         if self.base is None:
             return potentials
-        (node, edge), (position, step) = potentials.arrays, self._log_base
+        node, tables, (position, step) = potentials.node, potentials.tables, self._log_base
         node = node if position is None else node + position
-        return TorchPotentials(node, {EDGE: edge if step is None else edge + step})
+        return TorchPotentials(node, tables if step is None else {**tables, EDGE: tables[EDGE] + step})
 
     @cached_property
     def _log_base(self) -> tuple[torch.Tensor | None, torch.Tensor | None]:
@@ -157,18 +150,56 @@ class TorchChainFamily(ChainFamily):
         return None if position is None else self.tensor(position), None if step is None else self.tensor(step)
 
     def best(self, potentials: Potentials, workers: Workers | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Return the most probable labelling (N,) and its score for each item, (S,), found on the host."""
+        return self.host.best(self.host_potentials(potentials), workers)
+
+    def given(self, log_weights: np.ndarray) -> Any:
+        """Return the family with p0 multiplied by weights of labels (N, L); all labels are kept."""
+        family = LabelFamily.given(self, log_weights)
+        family.__dict__.pop("_log_base", None)
+        return family
+
+
+class TorchChainFamily(TorchFamily, ChainFamily):
+    """Labellings of chains, inferred on a device.
+
+    ``steps`` is the step-major order of these chains on the device where it is known already; ``compiled`` is that of
+    :class:`TorchChainMember`.
+    """
+
+    def __init__(
+        self,
+        offsets: np.ndarray,
+        n_labels: int,
+        *,
+        tied: bool = True,
+        base: BaseMeasure | None = None,
+        device: torch.device | str = "cpu",
+        steps: DeviceSteps | None = None,
+        compiled: bool | None = None,
+    ):
+        super().__init__(offsets, n_labels, tied=tied, base=base)
+        self.steps = DeviceSteps(StepOrder(offsets), device) if steps is None else steps
+        self.device = self.steps.device
+        self.compiled = compiled
+
+    @property
+    def host(self) -> ChainFamily:
+        """The same family on the host."""
+        return ChainFamily(self.offsets, self.n_labels, tied=self.tied, base=self.base)
+
+    def at(
+        self, potentials: Potentials, weights: Any = None, workers: Workers | None = None, *, keep: bool = True
+    ) -> Member:
+        """Return the distribution at potentials on the device; ``weights`` as ``placed_array`` gives them."""
+        return TorchChainMember(self, self.with_base(potentials), self.steps, weights, self.compiled)
+
+    def best(self, potentials: Potentials, workers: Workers | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Return the most probable labelling (N,) and its score for each sequence, (S,), on the host."""
-        node, edge = TorchChainFamily.with_base(self, potentials).arrays
+        node, edge = TorchFamily.with_base(self, potentials).arrays
         labels, by_sequence = map(on_host, best_labels(node, edge, self.steps))
         raise_if_infeasible(by_sequence)
         return labels, by_sequence
-
-    def given(self, log_weights: np.ndarray) -> ChainFamily:
-        """Return the family with p0 multiplied by weights of labels (N, L); all labels are kept."""
-        family = LabelFamily.given(self, log_weights)
-        assert isinstance(family, TorchChainFamily)
-        family.__dict__.pop("_log_base", None)
-        return family
 
 
 def best_labels(
@@ -246,10 +277,6 @@ class AnsweredChains(TorchChainFamily, DeviceFamily):
 
     For other questions the potentials are copied to the host.
     """
-
-    def host_potentials(self, potentials: Potentials) -> Potentials:
-        """Return potentials of the device on the host, base measure not included."""
-        return Potentials(on_host(potentials.node), {EDGE: on_host(potentials.edge)})
 
     def with_base(self, potentials: Potentials) -> Potentials:
         """Return potentials plus the logarithm of the base measure, on the host."""

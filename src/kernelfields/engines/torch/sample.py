@@ -1,9 +1,10 @@
 """Labelled data on a device of PyTorch: features, inference and sums.
 
 theta, gradients and all that solvers do with them stay on the host: coefficients (r, q) travel to the device and
-gradients back. Potentials and beliefs do not where the device infers the family, which are chains whose neighbours
-meet; of all other families scores (n, q) come back, threads of this process infer, and residuals (n, q) travel.
-Features of observed pairs alone, and lists of allowed labels, are for compiled loops: they stay here, with inference.
+gradients back. Potentials and beliefs do not where the device infers the family: chains whose neighbours meet, single
+labels, and several labels of instances in a tree or a table. Of all other families scores (n, q) come back, threads of
+this process infer, and residuals (n, q) travel. Features of observed pairs alone, and lists of allowed labels, are for
+compiled loops: they stay here, with inference.
 
 How features are stored, unless ``dtype`` of the fit is float32 or float64:
 
@@ -27,14 +28,16 @@ import torch
 from kernelfields.basis.panel import PanelCholesky
 from kernelfields.engines.engine import PackedData, SampleSettings
 from kernelfields.engines.threads import LocalSample, LocalView
-from kernelfields.engines.torch.family import TorchChainFamily
+from kernelfields.engines.torch.family import TorchChainFamily, TorchFamily
+from kernelfields.engines.torch.graphs import ONE_GRAPH, OneGraphFamily
 from kernelfields.engines.torch.panel import TorchPanel
 from kernelfields.engines.torch.rows import subspace_features
 from kernelfields.engines.torch.step_pairs import TorchCoordinates, TorchStepPairs
 from kernelfields.engines.torch.steps import DeviceSteps, StepOrder
 from kernelfields.engines.torch.tables import DeviceTable, TorchSparseTable, TorchTable
 from kernelfields.fields.cliques import CliqueSet
-from kernelfields.inference.choice import FamilySpec, reaches_far
+from kernelfields.fields.evidence import SoftRows
+from kernelfields.inference.choice import FamilySpec, family_of, reaches_far
 from kernelfields.inference.family import EDGE
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.threads import Workers
@@ -119,9 +122,19 @@ class TorchSample(LocalSample):
         }
         return [replace(each, table=kept.get(id(each.table), each.table)) for each in local]
 
-    def _device_family(self, designs: Sequence[LocalDesign]) -> TorchChainFamily | None:
+    def _one_graph_family(self, designs: Sequence[LocalDesign]) -> OneGraphFamily | None:
+        """Return the family of single labels, or of several labels of instances, if it is a tree or a table."""
+        family = family_of(self.data, designs, self.spec)
+        kind = ONE_GRAPH.get(type(family))
+        # Labels that meet no others are separate items where some are not known, and so is what is soft.
+        apart = self.spec.kind == "instances" and (len(family.groups) == 1 or isinstance(self.data.evidence, SoftRows))
+        return None if kind is None or apart else kind.of(family, self.device)
+
+    def _device_family(self, designs: Sequence[LocalDesign]) -> TorchFamily | None:
         """Return the family of the data where the device infers it, else None."""
         loops = getattr(self.data, "allowed", None) is not None or any(design.pair_table for design in designs)
+        if self.spec.kind in ("single", "instances") and not loops:
+            return self._one_graph_family(designs)
         if self.spec.kind != "chain" or reaches_far(designs) or loops:
             return None
         tied = all(design.tied_everywhere for design in designs if design.group == EDGE)

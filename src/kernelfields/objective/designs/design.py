@@ -38,7 +38,7 @@ from kernelfields.basis.panel import PanelCholesky
 from kernelfields.basis.subspace import PivotSubspace, row_blocks
 from kernelfields.fields.cliques import CliqueSet
 from kernelfields.inference.family import Array
-from kernelfields.kernels.arrays import on_host
+from kernelfields.kernels.arrays import namespace, on_host
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.sparse_rows import Rows, is_sparse
 from kernelfields.numerics.threads import Workers
@@ -347,7 +347,8 @@ def shared_scores(run: Sequence[LocalDesign], coefficients: Sequence[np.ndarray]
     if len(run) == 1 or table is None:
         return [run[0].scores(coefficients[0], workers)]
     product = table.product(np.hstack(coefficients), workers)
-    parts = np.split(product, np.cumsum([design.shape[1] for design in run])[:-1], axis=1)
+    ends = np.cumsum([design.shape[1] for design in run])
+    parts = [product[:, end - design.shape[1] : end] for design, end in zip(run, ends, strict=True)]
     return [design.in_labels(part) for design, part in zip(run, parts, strict=True)]
 
 
@@ -357,5 +358,5 @@ def shared_pull_back(run: Sequence[LocalDesign], residuals: Sequence[np.ndarray]
     if len(run) == 1 or table is None:
         return [run[0].pull_back(residuals[0], workers)]
     rows = [design.in_coordinates(residual) for design, residual in zip(run, residuals, strict=True)]
-    product = table.transposed_product(np.hstack(rows), workers)
+    product = table.transposed_product(namespace(rows[0]).hstack(rows), workers)
     return np.split(product, np.cumsum([design.shape[1] for design in run])[:-1], axis=1)

@@ -247,7 +247,8 @@ def _objective(
     known = certain(data.evidence)
     if len(family.groups) == 1 and family.base is None and not informative(data.evidence[~known]).any():
         # Where labels meet no others, those that are not known drop out, and the rest is convex.
-        single, rows = SingleFamily(family.n_positions, family.n_labels), weights[family.position_items] * known
+        single = family if family.single_labels else SingleFamily(family.n_positions, family.n_labels)
+        rows = weights[family.position_items] * known
         likelihood = Likelihood(single, single.statistics(data.required_labels, rows), rows, workers)
         likelihood.whole = PartialLikelihood(family, data.evidence, weights, workers)
         return likelihood
