@@ -12,8 +12,17 @@ from functools import cache
 import numpy as np
 import pytest
 from conforming_engines import DEVICES, ENGINES, ESTIMATORS, EXACT, close, engine_named, problem, problem_of, sequences
+from sklearn.base import clone
 
-from kernelfields import ChainCRF, EdgeCliques, NodeCliques
+from kernelfields import (
+    AnnotatedCRF,
+    ChainCRF,
+    EdgeCliques,
+    LabelShares,
+    NodeCliques,
+    PartialLabels,
+    SequenceClassifier,
+)
 from kernelfields.kernels.dot_product import Linear, Polynomial
 from kernelfields.kernels.stationary import RBF
 from kernelfields.objective.posterior import Direction
@@ -170,3 +179,90 @@ def test_the_objective_of_every_estimator_agrees(device, reference, name, partly
     for index in range(len(ours.blocks)):
         expected, block = (each.curvature_block(point, index) for each, point in ((ours, a), (theirs, b)))
         np.testing.assert_allclose(block, expected, rtol=0, atol=CLOSE * np.abs(expected).max())
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    """Estimators fitted by threads, each once."""
+
+    @cache
+    def fit(name):
+        estimator, X, y, _ = ESTIMATORS[name]()
+        return estimator.set_params(engine="threads").fit(X, y)
+
+    return fit
+
+
+def probabilities(model, X):
+    """Return the probabilities of all labels of X, and of their labellings, in one array."""
+    tables = model.predict_proba(X) if hasattr(model, "predict_proba") else model.predict_marginals(X)
+    return np.concatenate([np.ravel(table) for table in tables])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_fits_and_answers_of_every_estimator_agree(device, fitted, name):
+    ours, (estimator, X, y, _) = fitted(name), ESTIMATORS[name]()
+    theirs = estimator.set_params(engine=device).fit(X, y)
+    assert theirs.solution_.value == pytest.approx(ours.solution_.value, rel=CLOSE)
+    np.testing.assert_allclose(probabilities(theirs, X), probabilities(ours, X), rtol=0, atol=1e-4)
+    np.testing.assert_array_equal(
+        np.concatenate(theirs.predict(X), axis=None), np.concatenate(ours.predict(X), axis=None)
+    )
+    # One field answers alike from everywhere.
+    there, here = probabilities(theirs, X), probabilities(theirs.set_params(engine="threads"), X)
+    np.testing.assert_allclose(there, here, rtol=0, atol=CLOSE)
+    if not ours.inference_.exact:
+        return
+    here, there = (theirs.set_params(engine=engine).log_likelihood(X, y) for engine in ("threads", device))
+    assert there == pytest.approx(here, rel=CLOSE)
+    assert theirs.certificate_.lower_bound == pytest.approx(ours.certificate_.lower_bound, rel=1e-6)
+    assert theirs.certify(X, y).lower_bound == pytest.approx(ours.certify(X, y).lower_bound, rel=1e-6)
+    evidences = [each.laplace(X, y, n_samples=2, method="exact", random_state=0).value for each in (ours, theirs)]
+    assert evidences[1] == pytest.approx(evidences[0], rel=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", [{"entropy_weight": 0.1}, {"expectations": [LabelShares({0: 0.4})]}], ids=str)
+def test_entropies_and_expectations_agree(device, settings):
+    models = []
+    for engine in ("threads", device):
+        for name in ("chains", "single labels"):
+            estimator, X, _, some = ESTIMATORS[name]()
+            if name == "chains":
+                some = [None, *some[1:]]
+            estimator.set_params(engine=engine, partial_labels=PartialLabels(**settings), tol=1e-8)
+            models.append((estimator.fit(X, some), X))
+    for (ours, X), (theirs, _) in zip(models[:2], models[2:], strict=True):
+        assert theirs.solution_.value == pytest.approx(ours.solution_.value, rel=1e-6)
+        np.testing.assert_allclose(probabilities(theirs, X), probabilities(ours, X), atol=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cv", [None, 2])
+def test_annotators_agree(device, cv):
+    estimator, X, y, _ = ESTIMATORS["chains"]()
+    said = [np.column_stack([labels, np.where(np.arange(len(labels)) % 4, labels, 0)]) for labels in y]
+    ours, theirs = (
+        AnnotatedCRF(clone(estimator).set_params(engine=engine, tol=1e-7), cv=cv).fit(X, said)
+        for engine in ("threads", device)
+    )
+    np.testing.assert_allclose(probabilities(theirs, X), probabilities(ours, X), atol=1e-3)
+    for a, b in zip(ours.confusions_.values(), theirs.confusions_.values(), strict=True):
+        np.testing.assert_allclose(b, a, atol=1e-3)
+
+
+@pytest.mark.slow
+def test_classes_of_sequences_and_evidence_agree(device):
+    X, y = sequences()
+    classes = [int(labels[0] > 0) for labels in y]
+    settings = {"kernel": RBF(0.3), "rank": 8, "prior_variance": 1.0, "tol": 1e-8, "random_state": 0}
+    ours, theirs = (SequenceClassifier(engine=engine, **settings).fit(X, classes) for engine in ("threads", device))
+    np.testing.assert_allclose(theirs.predict_proba(X), ours.predict_proba(X), atol=1e-4)
+    chosen = [
+        ChainCRF(engine=engine, dtype="float64", **settings).fit(X, y, optimize="evidence")
+        for engine in ("threads", device)
+    ]
+    variances = [[term.prior_variance for term in model.field_.terms] for model in chosen]
+    np.testing.assert_allclose(variances[1], variances[0], rtol=1e-6)
+    np.testing.assert_allclose(probabilities(chosen[1], X), probabilities(chosen[0], X), atol=1e-4)

@@ -51,3 +51,39 @@ def test_lists_of_allowed_labels_hold_in_answers_and_in_fits():
     there = ChainCRF("linear", engine=Torch(device="cpu"), **settings).fit(X, y)
     for ours, theirs in zip(there.predict_marginals(X), host, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-6)
+
+
+FULL = "CUDA out of memory. Tried to allocate 1.00 GiB."
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ("kernelfields.engines.torch.family.TorchChainMember", "inference of 48 positions with 2 labels"),
+        ("kernelfields.engines.torch.sample.subspace_features", "features of 48 inputs at rank 8"),
+        ("kernelfields.engines.torch.tables._csr_tensor", "48 sparse features"),
+    ],
+)
+def test_a_device_without_memory_is_one_line(monkeypatch, place, message):
+    import numpy as np
+    from scipy.sparse import csr_array
+
+    from kernelfields import ChainCRF
+    from kernelfields.engines.torch.engine import Torch
+
+    torch = pytest.importorskip("torch")
+
+    def full(*arguments, **settings):
+        raise torch.OutOfMemoryError(FULL)
+
+    draw = np.random.default_rng(0)
+    X, y = [draw.normal(size=(6, 1)) for _ in range(8)], [[0, 1] * 3 for _ in range(8)]
+    crf = ChainCRF("rbf", rank=8, engine=Torch("cpu"), prior_variance=1.0, scale=False, random_state=0).fit(X, y)
+    monkeypatch.setattr(place, full)
+    if "sparse" in message:
+        crf = ChainCRF("linear", engine=Torch("cpu"), prior_variance=1.0, support="all", scale=False)
+        X = [csr_array(x) for x in X]
+    with pytest.raises(MemoryError) as raised:
+        crf.laplace(X, y) if "rank" in message else crf.fit(X, y)
+    expected = f"no memory is left on cpu for {message}. Use fewer data, a smaller rank, dtype='float32', or engine="
+    assert str(raised.value) == f"{expected}'threads'. PyTorch's message: {FULL}"

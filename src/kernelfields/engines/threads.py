@@ -99,6 +99,10 @@ class LocalSample:
         local = LocalSample.inferred_here(self, designs)
         return Datafit(likelihood_of(self.data, local, self.spec, self.settings.workers, self._planned), local)
 
+    def on_host(self) -> LocalSample:
+        """Return the same data with features in the memory of the host."""
+        return self
+
     def inferred_here(self, designs: Sequence[Design]) -> list[LocalDesign]:
         """Return designs whose scores are arrays of this process, wherever their features are."""
         return [design for design in designs if isinstance(design, LocalDesign)]

@@ -10,7 +10,8 @@ halved until they are a few rows; then it is a MemoryError, since what is missin
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -173,6 +174,20 @@ def subspace_features(subspace: PivotSubspace, inputs: Matrix, device: torch.dev
 def is_out_of_memory(error: RuntimeError) -> bool:
     """Whether an error of PyTorch means that the device, or the processor, has no more memory."""
     return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+
+
+@contextmanager
+def room_for(purpose: str, device: torch.device) -> Iterator[None]:
+    """Turn the error of a device without room into a MemoryError that names what there was no room for."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
+        raise MemoryError(
+            f"no memory is left on {device} for {purpose}. Use fewer data, a smaller rank, dtype='float32', or "
+            f"engine='threads'. PyTorch's message: {error}"
+        ) from error
 
 
 def by_row_blocks(n_rows: int, step: int, work: Callable[[slice], object], purpose: str) -> int:

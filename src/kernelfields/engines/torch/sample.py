@@ -18,6 +18,7 @@ Inference is float64 everywhere.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -31,14 +32,14 @@ from kernelfields.engines.threads import LocalSample, LocalView
 from kernelfields.engines.torch.family import TorchChainFamily, TorchFamily
 from kernelfields.engines.torch.graphs import ONE_GRAPH, OneGraphFamily
 from kernelfields.engines.torch.panel import TorchPanel
-from kernelfields.engines.torch.rows import subspace_features
+from kernelfields.engines.torch.rows import room_for, subspace_features
 from kernelfields.engines.torch.step_pairs import TorchCoordinates, TorchStepPairs
 from kernelfields.engines.torch.steps import DeviceSteps, StepOrder
 from kernelfields.engines.torch.tables import DeviceTable, TorchSparseTable, TorchTable
 from kernelfields.fields.cliques import CliqueSet
 from kernelfields.fields.evidence import SoftRows
 from kernelfields.inference.choice import FamilySpec, family_of, reaches_far
-from kernelfields.inference.family import EDGE
+from kernelfields.inference.family import EDGE, Potentials
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.coordinates import DenseSet
@@ -46,7 +47,7 @@ from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design, FeatureOrigin, LocalDesign
 from kernelfields.objective.designs.memory import check_tables_fit
 from kernelfields.objective.designs.tables import DenseTable, SparseTable
-from kernelfields.objective.likelihoods.likelihood import Objective, labelled_objective
+from kernelfields.objective.likelihoods.likelihood import Evaluation, Objective, labelled_objective
 from kernelfields.objective.term import Term
 
 
@@ -81,7 +82,8 @@ class TorchSample(LocalSample):
         if not term.has_pivots:
             return super()._features(term, inputs)
         inputs, precision = self.precise(inputs, term.subspace.rank)
-        features = subspace_features(term.span, inputs, self.device, precision)
+        with room_for(f"features of {inputs.shape[0]:,} inputs at rank {term.subspace.rank:,}", self.device):
+            features = subspace_features(term.span, inputs, self.device, precision)
         inside = features.to(torch.float64).square().sum(dim=1).cpu().numpy()
         left = np.maximum(term.subspace.kernel.diag(inputs) - inside, 0.0)
         return self._stored(features), FeatureOrigin(term.subspace.kernel, term.span.pivots, inputs, left)
@@ -112,6 +114,10 @@ class TorchSample(LocalSample):
         datafit = super().datafit(hosted)
         placed = any(isinstance(each.table, DeviceTable) for each in hosted)
         return TorchDatafit(datafit.likelihood, hosted, self.device) if placed else datafit
+
+    def on_host(self) -> LocalSample:
+        """Return the same data with features in the memory of the host."""
+        return LocalSample(self.data, self.spec, self.settings)
 
     def inferred_here(self, designs: Sequence[Design]) -> list[LocalDesign]:
         """Return designs whose scores come back to this process; those that share a table still do."""
@@ -155,6 +161,20 @@ class TorchDatafit(Datafit):
     def __init__(self, likelihood: Objective, designs: Sequence[LocalDesign], device: torch.device):
         super().__init__(likelihood, designs)
         self.device = device
+
+    def evaluate(self, potentials: Potentials) -> Evaluation:
+        """Return value, residual and beliefs at the given potentials; MemoryError if the device has no room."""
+        with self._room():
+            return super().evaluate(potentials)
+
+    def hessian_response(self, evaluation: Evaluation, direction: Potentials) -> Potentials:
+        """Return the Hessian of the likelihood in the potentials times a direction."""
+        with self._room():
+            return super().hessian_response(evaluation, direction)
+
+    def _room(self) -> AbstractContextManager[None]:
+        family = self.likelihood.family
+        return room_for(f"inference of {family.n_positions:,} positions with {family.n_labels} labels", self.device)
 
     def stochastic_descent(self) -> None:
         """There is none: batches on a device are whole passes."""

@@ -40,7 +40,14 @@ import numpy as np
 import scipy.sparse
 import torch
 
-from kernelfields.engines.torch.rows import Device, block_bytes, by_row_blocks, device_of, is_out_of_memory
+from kernelfields.engines.torch.rows import (
+    Device,
+    block_bytes,
+    by_row_blocks,
+    device_of,
+    is_out_of_memory,
+    room_for,
+)
 from kernelfields.kernels.tensors import float32_products, tensor_from
 from kernelfields.numerics.threads import Workers
 
@@ -375,8 +382,9 @@ class TorchSparseTable(DeviceTable):
         self.shape: tuple[int, int] = features.shape
         self.dtype = np.dtype(np.float64)
         self.stored_values = features.nnz
-        self._stored = _csr_tensor(features, self.device)
-        self._transposed = _csr_tensor(features.T.tocsr(), self.device)
+        with room_for(f"{features.nnz:,} sparse features", self.device):
+            self._stored = _csr_tensor(features, self.device)
+            self._transposed = _csr_tensor(features.T.tocsr(), self.device)
 
     def mean_square(self) -> float:
         """Return the mean over coordinates of sum_t z_tr^2."""

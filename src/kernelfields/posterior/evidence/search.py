@@ -225,7 +225,7 @@ Bounds = tuple[float, float]
 class ChosenField:
     """Where a search has ended: designs with the best parameters, their mode, and the path."""
 
-    designs: list[LocalDesign]
+    designs: Sequence[Design]
     start: list[np.ndarray]
     evidence: Evidence
     path: EvidencePath
@@ -244,7 +244,10 @@ def maximise_evidence(
     ``designs`` are those of the given parameters, where the search begins.
     """
     begin, seed = time.perf_counter(), int(random.integers(2**31))
-    local = _in_memory(designs)
+    # Features move with their kernels in the memory of the host; the field that is chosen goes back to its place.
+    place, sample = sample, sample.on_host() if isinstance(sample, LocalSample) else sample
+    elsewhere = place is not sample
+    local = _in_memory([sample.design(each.term) if elsewhere and each.panel is None else each for each in designs])
     assert isinstance(sample, LocalSample)
     posterior = LogPosterior(sample.datafit(local))
     refuse_without_curvature(posterior)
@@ -300,7 +303,9 @@ def maximise_evidence(
             ConvergenceWarning,
             stacklevel=4,
         )
-    return ChosenField(climb.best.mode.designs, climb.best.mode.coefficients, climb.best.evidence, climb.path)
+    mode, evidence = climb.best.mode, climb.best.evidence
+    chosen = [place.design(each.term) for each in mode.designs] if elsewhere else mode.designs
+    return ChosenField(chosen, mode.coefficients, evidence, climb.path)
 
 
 def _coarse_top(
