@@ -107,11 +107,11 @@ def table(cells: Cells, engines: list[str], subjects: list[Subject]) -> str:
             ]
             marks.append(f"`{' '.join(MARKS[kind] for kind in worst)}`")
         lines.append(f"| `{subject.name}` | {' | '.join(marks)} |")
-    reasons: dict[tuple[str, str], list[str]] = {}
-    for (engine, subject, question), verdict in cells.items():
+    reasons: dict[tuple[str, str], dict[str, None]] = {}
+    for (engine, name, _), verdict in cells.items():
         if verdict.kind == REFUSED and engine in engines:
-            reasons.setdefault((engine, verdict.reason), []).append(f"{subject}: {question}")
-    lines += ["", *(f"* {engine}, refused ({'; '.join(own)}): {reason}" for (engine, reason), own in reasons.items())]
+            reasons.setdefault((engine, verdict.reason), {})[name] = None
+    lines += ["", *(f"* {engine}, refused ({', '.join(own)}): {reason}" for (engine, reason), own in reasons.items())]
     return "\n".join(lines).strip() + "\n"
 
 

@@ -31,7 +31,7 @@ from kernelfields.inference.family import LabelFamily
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.datafit import Datafit
-from kernelfields.objective.designs.design import Design
+from kernelfields.objective.designs.design import Design, kernel_quadratic_form
 from kernelfields.objective.term import Data, Term
 
 #: Packed sequences, graphs or instances, with their labels where these are known.
@@ -134,6 +134,10 @@ class Engine(BaseEstimator):
     def scores(self, expansion: Expansion, inputs: Matrix) -> np.ndarray:
         """Return k(x, B) alpha of new inputs, (n, q), on the host; ``expansion.placed`` keeps copies elsewhere."""
         return expansion.scores(inputs)
+
+    def quadratic_form(self, kernel: Kernel, inputs: Matrix, residuals: np.ndarray) -> float:
+        """Return tr R^T K R for residuals R (N, q), with the kernel matrix K of N inputs computed here."""
+        return kernel_quadratic_form(kernel, inputs, residuals)
 
     def device_inference(self, family: LabelFamily) -> DeviceFamily | None:
         """Return the family that infers new data where their kernels are computed; None for the host."""

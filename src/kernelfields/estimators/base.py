@@ -1119,8 +1119,9 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
         if scope not in ("rkhs", "span"):
             raise ValueError(f"scope must be 'rkhs' or 'span', got {scope!r}")
         data = self._read_fitted(X, y, sample_weight)
+        place = scoring_engine(self.engine, n_values=self._n_values(data), data=data)
         with blas_threads(self._blas_limit(data.n_positions)):
-            return fitted.certify(data, Workers(self.n_jobs), scope)
+            return fitted.certify(data, Workers(self.n_jobs), scope, place)
 
     # ---- uncertainty
 

@@ -27,7 +27,6 @@ from kernelfields.inference.family import EDGE, LabelFamily, Potentials
 from kernelfields.inference.single import SingleFamily
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.bounds import Certificate
-from kernelfields.objective.designs.design import kernel_quadratic_form
 from kernelfields.objective.likelihoods.likelihood import labelled_objective
 from kernelfields.objective.posterior import penalty, penalty_gap
 from kernelfields.objective.term import Expansions, Scorer, Term
@@ -174,16 +173,18 @@ class Field:
             return values, _GRAPH_VALUES
         return data.lengths, _positions_of_chains(terms, spec.n_labels)
 
-    def certify(self, data: PackedData, workers: Workers, scope: str = "rkhs") -> Certificate:
+    def certify(
+        self, data: PackedData, workers: Workers, scope: str = "rkhs", place: Engine | None = None
+    ) -> Certificate:
         """Return the exact certificate on labelled data over the span or the whole RKHS; see objective/bounds.py.
 
-        Where labels are partly known it is that of the labels as this field completes them. ValueError if inference is
-        approximate.
+        Where labels are partly known it is that of the labels as this field completes them. ``place`` computes kernels,
+        None for here. ValueError if inference is approximate.
         """
         family = self.family(data)
         refuse_approximate(family, "a certificate")
         placements = [term.placement(data) for term in self.terms]
-        potentials = self.potentials(data, family, workers)
+        potentials = self.potentials(data, family, workers, place)
         likelihood = labelled_objective(family, data, workers)
         completed = not likelihood.convex
         if completed:
@@ -194,7 +195,7 @@ class Field:
             rows = family.clique_residuals(evaluation.residual, placement)
             residuals, variance = term.in_coordinates(rows), term.prior_variance
             if term.has_pivots and scope == "rkhs":
-                norm, gradient = _rkhs_norm_and_gradient(term, data, residuals)
+                norm, gradient = _rkhs_norm_and_gradient(term, data, residuals, place or Engine())
                 value += 0.5 * norm / variance
                 parts[term.name] = 0.5 * variance * max(gradient, 0.0)
             else:
@@ -219,7 +220,7 @@ def _positions_of_chains(terms: Sequence[Term], n_labels: int) -> int:
     return limit
 
 
-def _rkhs_norm_and_gradient(term: Term, data: PackedData, residuals: np.ndarray) -> tuple[float, float]:
+def _rkhs_norm_and_gradient(term: Term, data: PackedData, residuals: np.ndarray, place: Engine) -> tuple[float, float]:
     """Return ||f||^2 and the squared norm of the gradient of one term, in the whole RKHS."""
     variance, coefficients, subspace = term.prior_variance, term.known, term.span
     inputs = term.clique.view(data)
@@ -227,7 +228,7 @@ def _rkhs_norm_and_gradient(term: Term, data: PackedData, residuals: np.ndarray)
     norm = float(np.vdot(dual, subspace.kernel(subspace.pivots) @ dual))
     cross = float(np.vdot(subspace.apply(inputs, coefficients), residuals))
     if term.ties is None:
-        quadratic = kernel_quadratic_form(subspace.kernel, inputs, residuals)
+        quadratic = place.quadratic_form(subspace.kernel, inputs, residuals)
     else:
         quadratic = tied_quadratic_form(subspace.kernel, inputs, residuals, term.clique)
     return norm, norm / variance**2 + 2.0 * cross / variance + quadratic

@@ -12,7 +12,9 @@ from kernelfields.fields.reading import Matrix
 from kernelfields.inference.chain.family import ChainFamily, ListFamily
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.family import LabelFamily
+from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.registry import SETTINGS
+from kernelfields.objective.designs.design import kernel_quadratic_form
 
 if TYPE_CHECKING:
     import torch
@@ -71,6 +73,18 @@ class Torch(Engine):
         from kernelfields.engines.torch.rows import device_expansion
 
         return device_expansion(expansion, self.resolved_device()).scores(inputs)
+
+    def quadratic_form(self, kernel: Kernel, inputs: Matrix, residuals: np.ndarray) -> float:
+        """Return tr R^T K R for residuals R (N, q), with the kernel matrix K of N inputs computed on the device."""
+        from kernelfields.engines.torch.rows import DeviceRows
+        from kernelfields.kernels.tensors import tensor_from
+
+        device = self.resolved_device()
+
+        def placed(rows: Matrix, own: np.ndarray) -> tuple:
+            return DeviceRows(rows, device), tensor_from(own, device)
+
+        return kernel_quadratic_form(kernel, inputs, residuals, placed)
 
     def device_inference(self, family: LabelFamily) -> AnsweredChains | None:
         """Return the family of chains whose neighbours meet; None for others, and if no device was named."""

@@ -26,7 +26,7 @@ Z^T (R_1 A_1 .. R_m A_m). The labels of a multi-label field are such designs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, Self
@@ -55,10 +55,13 @@ _SAMPLE = 2000
 _AT_ONCE = 250
 
 
-def kernel_quadratic_form(kernel: Kernel, inputs: Rows, residuals: np.ndarray) -> float:
+def kernel_quadratic_form(
+    kernel: Kernel, inputs: Rows, residuals: np.ndarray, placed: Callable[[Any, np.ndarray], tuple] | None = None
+) -> float:
     """Return tr R^T K R for residuals R (N, q), streaming square blocks of the symmetric K.
 
-    It is the squared norm of the likelihood's gradient in the whole RKHS.
+    It is the squared norm of the likelihood's gradient in the whole RKHS. ``placed`` puts inputs and residuals where
+    the kernel is computed; None for here.
     """
     n_rows = inputs.shape[0]
     active = np.flatnonzero(np.any(residuals != 0.0, axis=1))
@@ -67,11 +70,11 @@ def kernel_quadratic_form(kernel: Kernel, inputs: Rows, residuals: np.ndarray) -
     if len(active) < n_rows:
         inputs, residuals = inputs[active], residuals[active]
     blocks = row_blocks(len(active), min(len(active), 4096))
-    total = 0.0
+    total, (there, own) = 0.0, (inputs, residuals) if placed is None else placed(inputs, residuals)
     for i, rows in enumerate(blocks):
         for columns in blocks[i:]:
-            product = kernel(inputs[rows], inputs[columns]).astype(np.float64, copy=False)
-            part = float(np.einsum("iq,iq->", residuals[rows], product @ residuals[columns]))
+            product = namespace(own).asarray(kernel(there[rows], there[columns]), dtype=own.dtype)
+            part = float((own[rows] * (product @ own[columns])).sum())
             total += part if rows == columns else 2.0 * part
     return max(total, 0.0)
 
