@@ -145,7 +145,6 @@ TRAINING = [
     (["--dev", "words.conll"], "--dev is for chains"),
     (["--search"], "--search is for chains"),
     (["--checkpoint", "x"], "--checkpoint is for chains"),
-    (["--engine", "dask"], "--engine dask is for chains: --segments trains a SegmentCRF, which is fitted in one"),
     (["--constraints", "bilou"], "--constraints bilou forbids B-X after B-X, and a SegmentCRF may have both"),
     (["--max-duration", "0"], "--max-duration must be at least 1"),
     (["--max-duration", "2"], "more than max_duration=2"),

@@ -14,7 +14,6 @@ from kernelfields import (
     PartialLabels,
     SkipCliques,
 )
-from kernelfields.engines.engine import Engine
 from kernelfields.structure.search import StructureSearch
 from tests.samples import as_words, labelled_instances, labelled_sequences
 
@@ -229,17 +228,6 @@ def test_approximate_inference_is_refused():
 def test_solvers_that_need_a_hessian_are_refused():
     with pytest.raises(ValueError, match="use 'lbfgs'"):
         chain(entropy_weight=1.0).set_params(solver="newton").fit(X, SOME)
-
-
-class Elsewhere(Engine):
-    """A place that is not this process."""
-
-    name = "elsewhere"
-
-
-def test_other_engines_are_refused():
-    with pytest.raises(ValueError, match="are fitted by engine='threads' or 'torch', not by 'elsewhere'"):
-        chain(entropy_weight=1.0).set_params(engine=Elsewhere()).fit(X, SOME)
 
 
 def test_what_knows_labels_only_is_refused():

@@ -97,5 +97,3 @@ def _check_kind(settings: RunSettings) -> None:
             if settings.segments:
                 raise ValueError(f"{option} is for chains, and --segments trains a SegmentCRF: leave out one of them")
             raise ValueError(f"{option} is for --segments, which is not set")
-    if settings.segments and settings.engine == "dask":
-        raise ValueError("--engine dask is for chains: --segments trains a SegmentCRF, which is fitted in one process")

@@ -15,7 +15,7 @@ Nothing above a sample depends on where the arrays are.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
@@ -23,7 +23,6 @@ from sklearn.base import BaseEstimator
 
 from kernelfields.basis.selection import Basis
 from kernelfields.basis.subspace import Expansion
-from kernelfields.fields.chains import Chains
 from kernelfields.fields.cliques import CliqueSet
 from kernelfields.fields.reading import Matrix
 from kernelfields.inference.choice import FamilySpec
@@ -36,13 +35,6 @@ from kernelfields.objective.term import Data, Term
 
 #: Packed sequences, graphs or instances, with their labels where these are known.
 PackedData: TypeAlias = Data
-
-
-def as_chains(data: PackedData, spec: FamilySpec) -> tuple[PackedData, FamilySpec]:
-    """Return single labels as chains of one position, for engines whose passes are those of chains; others as is."""
-    if spec.kind != "single":
-        return data, spec
-    return Chains(data.inputs, data.offsets, data.labels, data.weights, data.evidence), replace(spec, kind="chain")
 
 
 @dataclass(frozen=True)

@@ -385,7 +385,7 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
             reader, data, classes = learn(X, y, sample_weight, part_of)
         spec, engine = self._family_spec(classes, data), self._engine(data)
         partial = self._partial_settings()
-        criteria = partial.criteria(engine, data, reader, classes)
+        criteria = partial.criteria(data, reader, classes)
         scaling: Reader | None = None
         if self._scales(data):
             # A fit that continues keeps the scale of its basis, which the reader has applied already.

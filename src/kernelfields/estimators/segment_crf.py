@@ -91,8 +91,8 @@ class SegmentCRF(SequenceField):
     decode : "auto", "viterbi" or "posterior", default "auto"
         "auto" and "viterbi": the labels of the most probable segmentation; "posterior": the most probable label of each
         position, which are right more often one by one and may not fit together.
-    engine : "auto", "threads", "torch", Threads or Torch
-        Where features are kept, and kernels of new data computed. Segments are inferred by threads of this process.
+    engine : as in ChainCRF
+        Where features are kept, and kernels of new data computed. Segments are inferred by threads.
 
     Attributes
     ----------
