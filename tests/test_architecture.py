@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -31,12 +32,12 @@ MAY_IMPORT = {
     "formats": {"features", "fields", "numerics"},
     "layers": {"engines", "inference", "fields", "numerics"},
     "models": _BELOW_MODELS,
-    "reports": {"objective", "solvers"},
+    "reports": {"numerics", "objective", "solvers"},
     "structure": _BELOW_MODELS | {"models", "reports"},
     "posterior": _BELOW_MODELS | {"models"},
     "family": {"fields", "inference", "numerics"},
     "density": {"basis", "kernels", "numerics"},
-    "evaluation": {"fields", "reports"},
+    "evaluation": {"fields", "numerics", "reports"},
     "estimators": _BELOW_ESTIMATORS,
     "annotators": _BELOW_ESTIMATORS | {"estimators"},
     "selection": _BELOW_ESTIMATORS | {"estimators"},
@@ -225,6 +226,30 @@ kernelfields.ChainCRF()
 print(json.dumps(sorted({"numba", "torch", "matplotlib", "jinja2", "networkx"} & set(sys.modules))))
 """
     assert in_a_fresh_process(code) == []
+
+
+def test_importing_an_estimator_loads_nothing_that_only_a_fit_needs():
+    code = """
+import json, sys
+from kernelfields import ChainCRF
+ChainCRF(rank=50).get_params()
+rooms = {name.split(".")[1] for name in sys.modules if name.count(".") == 2 and name.startswith("kernelfields.")}
+print(json.dumps(sorted(rooms)))
+"""
+    assert in_a_fresh_process(code) == ["engines", "estimators", "features", "fields", "models", "numerics"]
+
+
+def test_a_file_may_name_classes_that_nobody_has_used():
+    code = """
+import json, sys
+from kernelfields import ChainCRF
+from kernelfields.models.stored import find_kind
+from kernelfields.numerics.registry import SETTINGS
+print(json.dumps([[name for name in {} if SETTINGS.find(name) is None], find_kind("GraphCRF").__name__]))
+"""
+    registered = re.findall(r'@SETTINGS\.register\("(.+)"\)', "".join(map(Path.read_text, MODULES)))
+    assert len(registered) >= 30
+    assert in_a_fresh_process(code.format(registered)) == [[], "GraphCRF"]
 
 
 def test_importing_changes_no_global_state():

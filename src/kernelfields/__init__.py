@@ -119,7 +119,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from kernelfields.annotators.annotated_crf import AnnotatedCRF
-    from kernelfields.estimators.chain_crf import ChainCRF, RingCRF
+    from kernelfields.estimators.chain_crf import ChainCRF
     from kernelfields.estimators.density import ExponentialFamilyDensity
     from kernelfields.estimators.field_clustering import FieldClustering
     from kernelfields.estimators.frame_crf import FrameCRF
@@ -127,6 +127,7 @@ if TYPE_CHECKING:
     from kernelfields.estimators.kernel_classifier import KernelClassifier
     from kernelfields.estimators.multilabel_crf import MultiLabelCRF
     from kernelfields.estimators.pruning import PrunedBy
+    from kernelfields.estimators.ring_crf import RingCRF
     from kernelfields.estimators.segment_crf import SegmentCRF
     from kernelfields.estimators.sequence_classifier import SequenceClassifier
     from kernelfields.evaluation.comparison import compare

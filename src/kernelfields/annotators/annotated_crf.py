@@ -20,10 +20,11 @@ from kernelfields.annotators.completion import AnnotatedLabels, CrossFittedLabel
 from kernelfields.annotators.confusions import Confusions, prior_counts
 from kernelfields.annotators.reliability import AnnotatorReliability, AnnotatorTable
 from kernelfields.engines.choice import is_collection
-from kernelfields.estimators.chain_crf import ChainCRF, RingCRF
+from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.estimators.graph_crf import GraphCRF
 from kernelfields.estimators.kernel_classifier import KernelClassifier
 from kernelfields.estimators.questions import ByItem
+from kernelfields.estimators.ring_crf import RingCRF
 from kernelfields.fields.reading import SAMPLES, SEQUENCES, check_sample_weight
 from kernelfields.formats.model_file import Document
 from kernelfields.inference.answers import Answers

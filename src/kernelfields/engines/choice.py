@@ -14,13 +14,13 @@ import warnings
 from collections.abc import Callable
 from functools import partial, wraps
 from importlib.util import find_spec
-from typing import Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.engines.engine import Engine
-from kernelfields.engines.threads import Threads
-from kernelfields.features.readers import TableReader
+if TYPE_CHECKING:
+    from kernelfields.engines.engine import Engine
+
 
 NAMES = ("auto", "threads", "torch", "dask")
 # Values of features from which a device pays for the import of torch and the start of CUDA, some seconds.
@@ -34,6 +34,8 @@ def resolve_engine(engine: object, *, n_values: int = 0, data: object = None) ->
 
     ``n_values`` is the number of values of the features. Data that are on an engine name it in ``lie_with``.
     """
+    from kernelfields.engines.threads import Threads
+
     chosen = _named(engine, n_values, getattr(data, "lie_with", None)) or Threads()
     chosen.check()
     return chosen
@@ -49,6 +51,8 @@ def scoring_engine(engine: object, *, n_values: int = 0, data: object = None) ->
 
 def check_engine(engine: object) -> None:
     """Raise ValueError unless ``engine`` is an engine or the name of one, whether it is available or not."""
+    from kernelfields.engines.engine import Engine
+
     if not isinstance(engine, Engine) and not (isinstance(engine, str) and engine in NAMES):
         raise ValueError(f"engine must be one of {', '.join(map(repr, NAMES))}, or an Engine, got {engine!r}")
 
@@ -65,6 +69,8 @@ def engine_here(engine: str | Engine) -> str | Engine:
 
 def _named(engine: object, n_values: int, lie_with: str | None) -> Engine | None:
     """Return the engine of a name, None for threads without settings."""
+    from kernelfields.engines.engine import Engine
+
     check_engine(engine)
     chosen: Engine | None = None
     name = lie_with if engine == "auto" and lie_with is not None else engine
@@ -132,6 +138,8 @@ def answers_collections(method: Method) -> Method:
             raise ValueError(
                 "known labels cannot be dealt out to a Dask collection: ask for a partition of it at a time"
             )
+        from kernelfields.features.readers import TableReader
+
         table = issubclass(getattr(self, "_reads", object), TableReader)
         return map_partitions(partial(getattr(self._travelling(), method.__name__), **chosen), X, table)
 

@@ -1,17 +1,26 @@
-"""Estimators: parameters, validation and assembly in the scikit-learn manner."""
+"""Estimators: parameters, validation and assembly in the scikit-learn manner.
 
-from kernelfields.estimators.chain_crf import ChainCRF, RingCRF
-from kernelfields.estimators.density import ExponentialFamilyDensity
-from kernelfields.estimators.field_clustering import FieldClustering
-from kernelfields.estimators.frame_crf import FrameCRF
-from kernelfields.estimators.graph_crf import GraphCRF
-from kernelfields.estimators.kernel_classifier import KernelClassifier
-from kernelfields.estimators.multilabel_crf import MultiLabelCRF
-from kernelfields.estimators.pruning import PrunedBy
-from kernelfields.estimators.segment_crf import SegmentCRF
-from kernelfields.estimators.sequence_classifier import SequenceClassifier
-from kernelfields.models.callbacks import Checkpoint, EarlyStopping
-from kernelfields.posterior.evidence.settings import EvidenceSearch
+Names load on first use. Classes that model files name are registered by the modules listed at the end.
+"""
+
+from typing import TYPE_CHECKING
+
+from kernelfields.numerics.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from kernelfields.estimators.chain_crf import ChainCRF
+    from kernelfields.estimators.density import ExponentialFamilyDensity
+    from kernelfields.estimators.field_clustering import FieldClustering
+    from kernelfields.estimators.frame_crf import FrameCRF
+    from kernelfields.estimators.graph_crf import GraphCRF
+    from kernelfields.estimators.kernel_classifier import KernelClassifier
+    from kernelfields.estimators.multilabel_crf import MultiLabelCRF
+    from kernelfields.estimators.pruning import PrunedBy
+    from kernelfields.estimators.ring_crf import RingCRF
+    from kernelfields.estimators.segment_crf import SegmentCRF
+    from kernelfields.estimators.sequence_classifier import SequenceClassifier
+    from kernelfields.models.callbacks import Checkpoint, EarlyStopping
+    from kernelfields.posterior.evidence.settings import EvidenceSearch
 
 __all__ = [
     "ChainCRF",
@@ -29,3 +38,26 @@ __all__ = [
     "SegmentCRF",
     "SequenceClassifier",
 ]
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "chain_crf": ["ChainCRF"],
+        "density": ["ExponentialFamilyDensity"],
+        "field_clustering": ["FieldClustering"],
+        "frame_crf": ["FrameCRF"],
+        "graph_crf": ["GraphCRF"],
+        "kernel_classifier": ["KernelClassifier"],
+        "multilabel_crf": ["MultiLabelCRF"],
+        "pruning": ["PrunedBy"],
+        "ring_crf": ["RingCRF"],
+        "segment_crf": ["SegmentCRF"],
+        "sequence_classifier": ["SequenceClassifier"],
+        "kernelfields.models.callbacks": ["Checkpoint", "EarlyStopping"],
+        "kernelfields.posterior.evidence.settings": ["EvidenceSearch"],
+        "kernelfields.engines.dask.engine": [],
+        "kernelfields.engines.torch.engine": [],
+        "kernelfields.models.partial": [],
+        "kernelfields.structure.search": [],
+    },
+    registers=True,
+)

@@ -23,14 +23,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import Generic, TypeAlias, TypeVar
+from typing import Generic, TypeAlias
 
 import numpy as np
 from scipy.sparse import issparse
 
 from kernelfields.engines.engine import Engine, PackedData, Sample, SampleSettings
+from kernelfields.estimators.questions import Data, Reader
 from kernelfields.features.leakage import RepeatedLabels
-from kernelfields.features.readers import ChainReader, GraphReader, InputReader, TableReader
+from kernelfields.features.readers import InputReader
 from kernelfields.features.scaling import FEW_COLUMNS, learn_scaling
 from kernelfields.features.window_features import WIDTHS, window_columns
 from kernelfields.fields.chains import Chains
@@ -46,11 +47,8 @@ from kernelfields.posterior.evidence.settings import EvidencePath, EvidenceSearc
 from kernelfields.solvers.loop import Iteration
 from kernelfields.structure.search import StructurePath
 
-#: Packed data of an estimator, and how it reads them.
-Data = TypeVar("Data", bound=PackedData)
-Reader = TypeVar("Reader", bound=ChainReader | GraphReader | TableReader)
 #: Data that are learnt from and data to judge by.
-Parts: TypeAlias = tuple[PackedData, PackedData]
+Parts: TypeAlias = "tuple[PackedData, PackedData]"
 # WindowFeatures makes ten columns of one.
 _FEW_FOR_WINDOWS = 8
 

@@ -27,39 +27,10 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.basis.selection import Basis
 from kernelfields.engines.choice import answers_collections, is_collection, resolve_engine, scoring_engine
-from kernelfields.engines.engine import Engine, PackedData, Sample, SampleSettings
-from kernelfields.estimators.auto_parameters import (
-    Data,
-    NoProgress,
-    Parts,
-    Reader,
-    Training,
-    input_candidates,
-    stays_sparse,
-    suits_windows,
-    sums_of_kernels,
-    windowed,
-)
-from kernelfields.estimators.inspecting.explanations import (
-    Compared,
-    ExplanationSettings,
-    TrainingInputs,
-    check_one_sequence,
-    checked_tokens,
-    explain_labels,
-    input_names,
-    likeliest_others,
-    one_row,
-)
-from kernelfields.estimators.inspecting.weights import changed_parameters, summarise_term, tabulate_weights
-from kernelfields.estimators.questions import ByItem, LabelQuestions, Seed
+from kernelfields.estimators.questions import ByItem, Data, LabelQuestions, Reader, Seed
 from kernelfields.features.label_dictionary import refuse_elsewhere
-from kernelfields.features.leakage import RepeatedLabels, columns_that_repeat
 from kernelfields.features.readers import ChainReader, GraphReader, TableReader
-from kernelfields.features.scaling import uneven_spreads
-from kernelfields.features.window_features import WIDTHS
 from kernelfields.fields.chains import weigh_classes
 from kernelfields.fields.cliques import USUAL_RANK
 from kernelfields.fields.constraints import ConstraintMasks
@@ -71,48 +42,7 @@ from kernelfields.fields.reading import (
     random_generator,
 )
 from kernelfields.fields.ties import LabelSymmetry, read_ties
-from kernelfields.formats.model_file import Document
-from kernelfields.inference.answers import Answers
-from kernelfields.inference.choice import FamilySpec
-from kernelfields.inference.family import EDGE, warn_of_inference
-from kernelfields.kernels.kernel import Kernel
-from kernelfields.kernels.labels import LabelKernel
-from kernelfields.kernels.registry import has_no_scale, has_one_scale
-from kernelfields.models.build import NamedCliques, build_designs, continued_designs, tied_cliques
-from kernelfields.models.callbacks import Checkpoint, patience_of
-from kernelfields.models.continuation import Continuation, all_classes, fit_continued, with_labels, with_pivots
-from kernelfields.models.documents import (
-    check_widths,
-    checked_classes,
-    describe_parameters,
-    describe_solution,
-    describe_terms,
-    rebuild_certificate,
-    rebuild_estimator,
-    rebuild_solution,
-    rebuild_terms,
-)
-from kernelfields.models.field import Field
-from kernelfields.models.fit import (
-    DevelopmentSet,
-    FieldKeeper,
-    FitOptions,
-    FittedBy,
-    FittedField,
-    fit_field,
-    warn_of_fit,
-    warn_of_solution,
-)
-from kernelfields.models.partial import (
-    NATS_PER_POSITION,
-    USUAL_TOLERANCE,
-    PartialLabels,
-    resolve_partial_labels,
-    with_unlabelled,
-)
-from kernelfields.models.pilot_fit import FALLBACK, MOST_RANK, Choices, Pilot, Settings, Stage, split
 from kernelfields.models.stored import Functions, StoredEstimator
-from kernelfields.models.stored_values import record
 from kernelfields.numerics.parameters import (
     attribute,
     check_callbacks,
@@ -130,39 +60,46 @@ from kernelfields.numerics.parameters import (
     resolve_dtype,
 )
 from kernelfields.numerics.threads import Workers, blas_threads
-from kernelfields.objective.bounds import Certificate
-from kernelfields.objective.designs.design import Design
-from kernelfields.objective.term import Term
-from kernelfields.posterior.evidence.settings import EvidencePath, resolve_search
-from kernelfields.posterior.laplace.laplace import Evidence
-from kernelfields.posterior.laplace.samples import (
-    LaplaceSamples,
-    draw_posterior,
-    label_variances,
-    resolve_uncertainty,
-)
-from kernelfields.reports.graph_pictures import LabelledGraph
-from kernelfields.reports.inspection import (
-    Explanation,
-    ModelSummary,
-    WeightsTable,
-)
-from kernelfields.reports.sequences import LabelledSequence
-from kernelfields.solvers.choice import check_solver
-from kernelfields.solvers.loop import Iteration, Solution
 
 if TYPE_CHECKING:
+    from kernelfields.basis.selection import Basis
+    from kernelfields.engines.engine import Engine, PackedData, Sample, SampleSettings
+    from kernelfields.estimators.auto_parameters import NoProgress, Parts, Training
+    from kernelfields.estimators.inspecting.explanations import Compared, TrainingInputs
+    from kernelfields.features.leakage import RepeatedLabels
+    from kernelfields.formats.model_file import Document
+    from kernelfields.inference.answers import Answers
+    from kernelfields.inference.choice import FamilySpec
+    from kernelfields.kernels.kernel import Kernel
+    from kernelfields.kernels.labels import LabelKernel
+    from kernelfields.models.build import NamedCliques
+    from kernelfields.models.callbacks import Checkpoint
+    from kernelfields.models.continuation import Continuation
+    from kernelfields.models.field import Field
+    from kernelfields.models.fit import FieldKeeper, FitOptions, FittedBy, FittedField
+    from kernelfields.models.partial import PartialLabels
+    from kernelfields.models.pilot_fit import Choices, Settings, Stage
+    from kernelfields.objective.bounds import Certificate
+    from kernelfields.objective.designs.design import Design
+    from kernelfields.objective.term import Term
+    from kernelfields.posterior.evidence.settings import EvidencePath
+    from kernelfields.posterior.laplace.laplace import Evidence
+    from kernelfields.posterior.laplace.samples import LaplaceSamples
+    from kernelfields.reports.graph_pictures import LabelledGraph
+    from kernelfields.reports.inspection import Explanation, ModelSummary, WeightsTable
     from kernelfields.reports.progress import FitProgress
+    from kernelfields.reports.sequences import LabelledSequence
+    from kernelfields.solvers.loop import Iteration, Solution
 
 #: What may be passed where a kernel, a basis, a label kernel, an engine, labels or seeds are expected.
-KernelLike: TypeAlias = Kernel | str | Callable[..., np.ndarray] | BaseEstimator
-BasisLike = Basis | str
-LabelKernelLike = LabelKernel | str | np.ndarray
-EngineLike = Engine | str
-TiesLike = LabelSymmetry | Sequence[LabelSymmetry]
+KernelLike: TypeAlias = "Kernel | str | Callable[..., np.ndarray] | BaseEstimator"
+BasisLike: TypeAlias = "Basis | str"
+LabelKernelLike: TypeAlias = "LabelKernel | str | np.ndarray"
+EngineLike: TypeAlias = "Engine | str"
+TiesLike: TypeAlias = LabelSymmetry | Sequence[LabelSymmetry]
 
 #: Terms on a sample, and the coefficients to start from, None for zero.
-Start: TypeAlias = tuple[list[Design], list[np.ndarray] | None]
+Start: TypeAlias = "tuple[list[Design], list[np.ndarray] | None]"
 
 #: How labels are chosen: the best labelling as a whole, or the most probable label of each position.
 DECODINGS = ("auto", "viterbi", "posterior")
@@ -171,14 +108,18 @@ _MAY_CHANGE = (
     *("solver", "tol", "max_iter", "dtype", "n_jobs", "engine", "random_state", "verbose", "callbacks"),
     *("class_weight", "warm_start", "partial_labels", "decode", "decision", "inference"),
 )
-# Parameters that are left to the data, where these are too few to judge by.
-_FALLBACKS = {"prior_variance": FALLBACK, "rank": USUAL_RANK, "support": "all", "l1": 0.0}
 # Held-out labels are certain where their loss, in nats a position, is below this.
 _CERTAIN = 0.01
 # The penalties of constraints that model files keep.
 _MASKS = ("edge", "start", "end", "label")
 # Below this many feature values, threads of BLAS wait for each other longer than they work.
 _SMALL_PRODUCT = 1_000_000
+
+
+def _check_solver(solver: object, name: str) -> None:
+    from kernelfields.solvers.choice import check_solver
+
+    check_solver(solver)
 
 
 @declares_parameters
@@ -202,6 +143,8 @@ class FieldParameters(StoredEstimator):
     @property
     def _tolerance(self) -> float:
         """The relative gap at which a fit ends, at the latest where ``tol`` is "auto"."""
+        from kernelfields.models.partial import USUAL_TOLERANCE
+
         return USUAL_TOLERANCE if isinstance(self.tol, str) else self.tol
 
     @property
@@ -271,6 +214,8 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
 
     def _family_spec(self, classes: np.ndarray, data: Data) -> FamilySpec:
         """Return what decides the family of labellings: which labels meet, and what they may be."""
+        from kernelfields.inference.choice import FamilySpec
+
         return FamilySpec(self._family_kind, len(classes))
 
     @abstractmethod
@@ -279,6 +224,8 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
 
     def _designs(self, training: Training[Data, Reader], sample: Sample) -> Start:
         """Return the terms of the field on the sample, and the coefficients to start from, None for zero."""
+        from kernelfields.models.build import build_designs, continued_designs, tied_cliques
+
         if self._ties is not None:
             columns = training.reader.tied_columns
             training.cliques = tied_cliques(training.cliques, self._ties, training.classes, columns)
@@ -305,6 +252,8 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
 
     def _partial_settings(self) -> PartialLabels:
         """Return how to fit to labels that are partly known; raise if the settings cannot be used."""
+        from kernelfields.models.partial import resolve_partial_labels
+
         return resolve_partial_labels(getattr(self, "partial_labels", None))
 
     def __sklearn_tags__(self) -> Tags:
@@ -329,6 +278,10 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
         held_out: tuple[object, object] = (None, None),
     ) -> Self:
         """Fit the field; the frame that every ``fit`` shares."""
+        from kernelfields.inference.family import warn_of_inference
+        from kernelfields.models.fit import fit_field, warn_of_fit
+        from kernelfields.posterior.evidence.settings import resolve_search
+
         self._check_parameters()
         search = None if optimize is None else resolve_search(optimize)
         if search is not None:
@@ -361,6 +314,8 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
     @contextmanager
     def _checkpoints(self) -> Iterator[list[Checkpoint]]:
         """Begin the checkpoints among the callbacks; each of them writes the model when a fit has ended."""
+        from kernelfields.models.callbacks import Checkpoint
+
         checkpoints = [watcher for watcher in check_callbacks(self.callbacks) if isinstance(watcher, Checkpoint)]
         for checkpoint in checkpoints:
             checkpoint.begin()
@@ -377,6 +332,8 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
         part_of: tuple[Reader, np.ndarray] | None = None,
     ) -> Training[Data, Reader]:
         """Return what a fit works on: the data as they are read and scaled, where they go, and how they are fitted."""
+        from kernelfields.estimators.auto_parameters import Training
+
         random = random_generator(self.random_state)
         if is_collection(X) or is_collection(y):
             reader, data, classes = self._learn_collection(X, y, sample_weight)
@@ -425,6 +382,8 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
 
     def _reading(self, reader: Reader, classes: np.ndarray, spec: FamilySpec) -> Self:
         """Return a copy that reads data as those of a fit that is not over yet."""
+        from kernelfields.models.field import Field
+
         reading = copy.copy(self)
         reading._reader, reading.classes_, reading.n_features_in_ = reader, classes, reader.n_features
         if reader.names is not None:
@@ -444,6 +403,9 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
 
     def _fit_options(self, data: Data, progress: FitProgress | NoProgress, random: np.random.Generator) -> FitOptions:
         """Return how data are fitted: the solver, when it ends, and who sees its iterations."""
+        from kernelfields.models.fit import FitOptions
+        from kernelfields.models.partial import NATS_PER_POSITION
+
         enough = 0.0
         if isinstance(self.tol, str):
             weights = getattr(data, "position_weights", None)
@@ -487,11 +449,15 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
     @property
     def _first_variance(self) -> float:
         """The prior variance of clique sets that have none of their own: that of the kernel, or of its first part."""
+        from kernelfields.models.pilot_fit import FALLBACK
+
         variances = FALLBACK if is_auto(self.prior_variance) else self.prior_variance
         return variances[0] if isinstance(variances, list | tuple) else variances
 
     def _scales(self, data: Data) -> bool:
         """Whether columns are brought to one scale, always or where they need it; not where data lie on a cluster."""
+        from kernelfields.kernels.registry import has_no_scale
+
         if not hasattr(data, "inputs"):
             if self.scale is True:
                 raise ValueError("scale=True is for data of this process: scale the partitions of a collection before")
@@ -500,6 +466,9 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
 
     def _warn_of_uneven_columns(self, data: Data) -> None:
         """Warn where one column drowns the others in the distances of a kernel whose scale the user has chosen."""
+        from kernelfields.features.scaling import uneven_spreads
+        from kernelfields.kernels.registry import has_one_scale
+
         if not is_auto(self.scale) or not has_one_scale(self.kernel) or not hasattr(data, "inputs"):
             return
         uneven = uneven_spreads(data.inputs, data.position_weights[: data.inputs.shape[0]])
@@ -513,6 +482,8 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
 
     def _find_repeated_labels(self, training: Training[Data, Reader]) -> RepeatedLabels | None:
         """Return columns that are probabilities and repeat the labels, where held-out labels are certain."""
+        from kernelfields.features.leakage import columns_that_repeat
+
         scores = [trial.score for trial in training.choices.trials if trial.measure == "log-likelihood"]
         labels = getattr(training.data, "certain_labels", None)
         # Of several labels there are probabilities of each one: their columns have no sum to recognise them by.
@@ -537,8 +508,13 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
 
     def _settled(self, training: Training[Data, Reader]) -> Self:
         """Return a copy in which what was left to the data is settled, and settle the scale of the data."""
+        from kernelfields.estimators.auto_parameters import input_candidates
+        from kernelfields.models.pilot_fit import FALLBACK, Choices, split
+
         settled = copy.copy(self)
-        left = [name for name in ("kernel", *_FALLBACKS) if is_auto(getattr(self, name, None))]
+        # What is taken where the data are too few to judge by.
+        fallbacks = {"prior_variance": FALLBACK, "rank": USUAL_RANK, "support": "all", "l1": 0.0}
+        left = [name for name in ("kernel", *fallbacks) if is_auto(getattr(self, name, None))]
         if self._continues:
             clique = next(term.clique for term in self.field_.terms if term.clique.kernel is not None)
             settled._take({name: getattr(clique, name) for name in left})
@@ -547,7 +523,7 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
         described = not self._names_cliques() and training.optimize is None
         path = described and "prior_variance" in left
         inputs = input_candidates(training, "kernel" in left, self._ties is not None)
-        settled._take({name: _FALLBACKS[name] for name in left if name in _FALLBACKS} | inputs[0])
+        settled._take({name: fallbacks[name] for name in left if name in fallbacks} | inputs[0])
         if not described:
             inputs = input_candidates(training, False)
         choices = Choices(inputs[0] | ({"prior_variance": FALLBACK} if path else {}))
@@ -580,6 +556,11 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
         rank_left: bool,
     ) -> Choices:
         """Return the settings under which held-out data are most likely, and all that were tried."""
+        from kernelfields.estimators.auto_parameters import NoProgress, suits_windows, sums_of_kernels, windowed
+        from kernelfields.features.window_features import WIDTHS
+        from kernelfields.models.field import Field
+        from kernelfields.models.pilot_fit import MOST_RANK, Choices, Pilot, Stage
+
         scene = replace(training, announce=NoProgress().announce, development=None)
         scene.spec = self._for_pilot()._family_spec(training.classes, training.data)
 
@@ -633,6 +614,8 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
 
     def _for_pilot(self) -> Self:
         """Return a copy for short fits on a part of the data."""
+        from kernelfields.models.pilot_fit import MOST_RANK
+
         piloted = copy.copy(self)
         piloted.rank = min(self._most_rank or MOST_RANK, MOST_RANK)
         piloted.basis = "random-cholesky"
@@ -640,6 +623,8 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
 
     def _learn_from_pilot(self, training: Training[Data, Reader], field: Field, held_out: Data) -> Choices:
         """Return what else is chosen by what a field, fitted to a part of the data, predicts for a part held out."""
+        from kernelfields.models.pilot_fit import Choices
+
         return Choices()
 
     @property
@@ -676,6 +661,9 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
 
     def _place_development(self, training: Training[Data, Reader]) -> int:
         """Put a development set beside the training data, if there is one; return its number of positions."""
+        from kernelfields.models.callbacks import patience_of
+        from kernelfields.models.fit import DevelopmentSet
+
         data = self._held_out_data(training)
         if data is None:
             return 0
@@ -686,6 +674,8 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
 
     def _progress(self) -> FitProgress | NoProgress:
         """Return a context that shows the progress of a fit if ``verbose``."""
+        from kernelfields.estimators.auto_parameters import NoProgress
+
         if not self.verbose:
             return NoProgress()
         from kernelfields.reports.progress import FitProgress
@@ -694,6 +684,8 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
 
     def _n_values(self, data: Data) -> int:
         """Return about how many values the features of data have, where these may be anywhere."""
+        from kernelfields.estimators.auto_parameters import stays_sparse
+
         if not self._runs_anywhere() or stays_sparse(self.kernel, data):
             return 0
         return data.n_positions * min(self._most_rank or data.n_positions, data.n_positions)
@@ -713,6 +705,8 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
         return model
 
     def _sample_settings(self, n_terms: int = 1) -> SampleSettings:
+        from kernelfields.engines.engine import SampleSettings
+
         return SampleSettings(resolve_dtype(self.dtype), self._tolerance, Workers(self.n_jobs), n_terms)
 
     def _blas_limit(self, n_positions: int) -> int | None:
@@ -741,6 +735,9 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
 
     def _set_fitted(self, training: Training[Data, Reader], fitted: FittedField) -> Self:
         """Take what a fit has found for the fitted attributes."""
+        from kernelfields.models.field import Field
+        from kernelfields.models.fit import FittedBy
+
         certificates = (fitted.span, fitted.rkhs) if fitted.family.exact else None
         field, inference = Field(fitted.terms, training.spec), FittedBy.of(fitted.family)
         self.evidence_path_, self.choices_ = training.evidence_path, training.choices
@@ -850,6 +847,8 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
             their variance, which keeps the most probable labels; "sampling" is the mean over drawn coefficients.
         known : as in :meth:`predict`
         """
+        from kernelfields.posterior.laplace.samples import resolve_uncertainty
+
         check_is_fitted(self, "field_")
         kind = resolve_uncertainty(uncertainty, joint=cliques is not None)
         parts = list(self._averaged(X, kind, cliques, known))
@@ -882,6 +881,8 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
 
     def _variances(self, X: object) -> Iterator[tuple[Data, np.ndarray]]:
         """Yield batches with the posterior variances of the potentials of single labels."""
+        from kernelfields.posterior.laplace.samples import label_variances
+
         field, samples = self._field(), self._drawn()
         for batch in field.batches(self._read(X)) if not self._reader.is_empty(X) else ():
             rows = (
@@ -895,6 +896,8 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
 
     def _feature_names(self, term: Term, given: object) -> Sequence[str]:
         """Return the names of the input columns that a term sees: those given, those of the fit, or "x0", "x1", .."""
+        from kernelfields.estimators.inspecting.explanations import input_names
+
         return input_names(self._reader.names, self._reader.n_features, given)
 
     def weights(
@@ -921,12 +924,16 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
         all labels changes no probability, so compare the labels of a feature. Where columns were brought to one scale,
         weights are those of the scaled columns.
         """
+        from kernelfields.estimators.inspecting.weights import tabulate_weights
+
         field = self._field()
         classes, names_of = self.classes_.tolist(), lambda term: self._feature_names(term, feature_names)
         return tabulate_weights(field.terms, field.spec, classes, names_of, top, labels, feature_re)
 
     def _one_item(self, x: object, y: object, caller: str) -> Data:
         """Return one sequence, graph or instance as data, labelled if y is given."""
+        from kernelfields.estimators.inspecting.explanations import check_one_sequence, one_row
+
         if isinstance(self._reader, TableReader):
             data = self._read(one_row(x), None if y is None else np.atleast_1d(np.asarray(y)))
             if len(data.lengths) != 1:
@@ -945,6 +952,8 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
 
     def _step_words(self, group: str, nodes: list[int], place: int, compared: Compared) -> str:
         """Return how an explanation calls the other labels of a clique when the one at ``place`` is exchanged."""
+        from kernelfields.inference.family import EDGE
+
         classes, labels = compared.classes, compared.labels
         names = [
             f"[{classes[labels[v]]}]" if index == place else f"{classes[labels[v]]}" for index, v in enumerate(nodes)
@@ -987,6 +996,14 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
         training : the pair (X, y) of the fit, to list those that contributed most, with their places and labels
         pivots : list so many terms k(x, b) alpha_b of the kernel expansion instead; they may be large and cancel
         """
+        from kernelfields.estimators.inspecting.explanations import (
+            Compared,
+            ExplanationSettings,
+            checked_tokens,
+            explain_labels,
+            likeliest_others,
+        )
+
         field = self._field()
         inputs = None if training is None else self._training_inputs(training)
         settings = ExplanationSettings(top, pivots, neighbours, inputs)
@@ -1011,6 +1028,8 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
         return None
 
     def _training_inputs(self, training: object) -> TrainingInputs:
+        from kernelfields.estimators.inspecting.explanations import TrainingInputs
+
         if not isinstance(training, tuple | list) or len(training) not in (2, 3):
             raise ValueError("training must be the pair (X, y) that the model was fitted to, and weights if it had any")
         data = self._read_fitted(*training, *([None] * (3 - len(training))))
@@ -1018,6 +1037,9 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
 
     def summary(self) -> ModelSummary:
         """Return the fitted field at a glance, to be printed, shown by a notebook or put on a page of a report."""
+        from kernelfields.estimators.inspecting.weights import changed_parameters, summarise_term
+        from kernelfields.reports.inspection import ModelSummary
+
         field = self._field()
         forbidden = np.isneginf(field.spec.step_penalties)
         return ModelSummary(
@@ -1062,6 +1084,9 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
         y : its true labels, to mark those that are wrong; labels that were not in the fit are allowed
         tokens : what to show for each position, such as its word; None for a time line
         """
+        from kernelfields.estimators.inspecting.explanations import check_one_sequence
+        from kernelfields.reports.sequences import LabelledSequence
+
         check_is_fitted(self, "field_")
         check_one_sequence(x, "show")
         labels, marginals = self.predict([x])[0], self.predict_marginals([x])[0]
@@ -1146,6 +1171,8 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
         its prior variance, which is too much where a low rank leaves out what the data determine; "auto" counts what
         is left out beyond the most of any training input. Warns where the posterior is no Gaussian around the mode.
         """
+        from kernelfields.posterior.laplace.samples import draw_posterior
+
         for name, number in (("n_samples", n_samples), ("steps", steps), ("probes", probes)):
             check_count(number, name)
         if not (isinstance(beyond_basis, bool | np.bool_) or beyond_basis == "auto"):
@@ -1190,6 +1217,8 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
 
     def to_document(self) -> Document:
         """Return the fitted estimator as plain values and arrays."""
+        from kernelfields.models.documents import describe_parameters, describe_solution, describe_terms
+
         check_is_fitted(self, "field_")
         certificates = self._certificates
         document = {
@@ -1215,6 +1244,21 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
     @classmethod
     def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
         """Return the estimator that was described; errors of any kind if it is not sound."""
+        from kernelfields.models.continuation import Continuation
+        from kernelfields.models.documents import (
+            check_widths,
+            rebuild_certificate,
+            rebuild_estimator,
+            rebuild_solution,
+            rebuild_terms,
+        )
+        from kernelfields.models.field import Field
+        from kernelfields.models.fit import FittedBy
+        from kernelfields.models.pilot_fit import Choices
+        from kernelfields.models.stored_values import record
+        from kernelfields.posterior.evidence.settings import EvidencePath
+        from kernelfields.posterior.laplace.samples import LaplaceSamples
+
         functions = callables or {}
         classes = cls._rebuilt_classes(document["classes"])
         reader = cls._rebuilt_reader(document["inputs"])
@@ -1244,6 +1288,8 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
 
     @classmethod
     def _rebuilt_classes(cls, described: ArrayLike) -> np.ndarray:
+        from kernelfields.models.documents import checked_classes
+
         return checked_classes(described)
 
     @classmethod
@@ -1259,6 +1305,8 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
     @classmethod
     def _rebuilt_spec(cls, described: Document, classes: np.ndarray) -> FamilySpec:
         """Return what decides the family of labellings, as it was described."""
+        from kernelfields.inference.choice import FamilySpec
+
         masks = None
         if "masks" in described:
             masks = ConstraintMasks(**described["masks"])
@@ -1274,7 +1322,7 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
 class LabelledField(FieldEstimator[Data, Reader]):
     """A field that is fitted to labels: what those of sequences, graphs, instances and single inputs share."""
 
-    solver: object = parameter("auto", lambda value, name: check_solver(value))
+    solver: object = parameter("auto", _check_solver)
     engine: EngineLike = parameter("auto")
     callbacks: Sequence[object] | None = parameter(None, lambda value, name: check_callbacks(value))
     class_weight: Mapping[object, float] | str | None = parameter(None, lambda value, name: check_class_weight(value))
@@ -1317,6 +1365,8 @@ class LabelledField(FieldEstimator[Data, Reader]):
 
     def _with_unlabelled(self, X: Any, y: Any, sample_weight: Any, unlabelled: Any) -> tuple[Any, Any, Any]:
         """Return inputs, labels and weights, with others appended of which no label is known."""
+        from kernelfields.models.partial import with_unlabelled
+
         return with_unlabelled(X, y, sample_weight, unlabelled)
 
     @property
@@ -1361,6 +1411,8 @@ class LabelledField(FieldEstimator[Data, Reader]):
 
     def _all_classes(self, y: Any, classes: ArrayLike | None) -> np.ndarray:
         """Return the classes so far, those of new labels and those that are named."""
+        from kernelfields.models.continuation import all_classes
+
         return all_classes(self.classes_, y, classes)
 
     def _described(self) -> dict[str, str]:
@@ -1373,6 +1425,8 @@ class LabelledField(FieldEstimator[Data, Reader]):
         return described
 
     def _fit_first_batch(self, X: object, y: object, sample_weight: object) -> None:
+        from kernelfields.models.continuation import Continuation
+
         self._check_parameters()
         if self._ties is not None:
             raise ValueError("partial_fit keeps the curvature of labels that share no weights: leave out ties")
@@ -1403,6 +1457,9 @@ class LabelledField(FieldEstimator[Data, Reader]):
 
     def _admit(self, classes: np.ndarray) -> None:
         """Let the field have these classes, the old ones among them."""
+        from kernelfields.models.continuation import with_labels
+        from kernelfields.models.field import Field
+
         if len(classes) == len(self.classes_):
             return
         places, terms = np.searchsorted(classes, self.classes_), self.field_.terms
@@ -1423,6 +1480,11 @@ class LabelledField(FieldEstimator[Data, Reader]):
         return self._read_fitted(X, y, sample_weight)
 
     def _fit_next_batch(self, X: object, y: object, sample_weight: object) -> None:
+        from kernelfields.models.continuation import fit_continued, with_pivots
+        from kernelfields.models.field import Field
+        from kernelfields.models.fit import warn_of_solution
+        from kernelfields.objective.bounds import Certificate
+
         data = self._read_batch(X, y, sample_weight)
         _refuse_unknown(data)
         terms = with_pivots(self.field_.terms, data)

@@ -1,34 +1,22 @@
-"""ChainCRF: a kernel conditional random field on sequences, as a scikit-learn estimator; RingCRF: on closed ones."""
+"""ChainCRF: a kernel conditional random field on sequences, as a scikit-learn estimator."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 
-from kernelfields.estimators.auto_parameters import Training
 from kernelfields.estimators.base import DECODINGS, KernelLike, LabelKernelLike, LabelledField, TiesLike
 from kernelfields.estimators.span_questions import SpanQuestions
 from kernelfields.features.label_dictionary import AllowedLabelsRule, check_rule, readable_again
 from kernelfields.features.readers import ChainReader
 from kernelfields.fields.chains import Chains, weigh_classes
-from kernelfields.fields.cliques import CliqueSet, EdgeCliques, EndCliques, NodeCliques, StartCliques
+from kernelfields.fields.cliques import CliqueSet, EdgeCliques, NodeCliques
 from kernelfields.fields.constraints import guess_scheme, resolve_constraints
 from kernelfields.fields.evidence import LabelEvidence, informative
-from kernelfields.formats.model_file import Document
-from kernelfields.inference.checks import check_labels, check_lengths
-from kernelfields.inference.choice import FamilySpec
-from kernelfields.inference.ring import Rings
-from kernelfields.kernels.registry import resolve_kernel
-from kernelfields.models.build import NamedCliques, name_cliques
-from kernelfields.models.callbacks import patience_of
-from kernelfields.models.field import Field
-from kernelfields.models.fit import FittedField
-from kernelfields.models.pilot_fit import FALLBACK, Choices, Settings, Trial
 from kernelfields.models.stored import Functions
-from kernelfields.models.stream import LabelStream
 from kernelfields.numerics.parameters import (
     Check,
     attribute,
@@ -44,10 +32,20 @@ from kernelfields.numerics.parameters import (
     variances_or_auto,
 )
 from kernelfields.numerics.windows import window_of_inputs
-from kernelfields.structure.candidates import default_candidates, learn_chain_cliques, resolve_search
-from kernelfields.structure.search import StructurePath, StructureSearch
 
-ChainTraining: TypeAlias = Training[Chains, ChainReader]
+if TYPE_CHECKING:
+    from kernelfields.estimators.auto_parameters import Training
+    from kernelfields.formats.model_file import Document
+    from kernelfields.inference.choice import FamilySpec
+    from kernelfields.models.build import NamedCliques
+    from kernelfields.models.field import Field
+    from kernelfields.models.fit import FittedField
+    from kernelfields.models.pilot_fit import Choices, Settings
+    from kernelfields.models.stream import LabelStream
+    from kernelfields.structure.search import StructurePath, StructureSearch
+
+
+ChainTraining: TypeAlias = "Training[Chains, ChainReader]"
 # The l1 penalty that is tried beside none: CRFsuite's usual c1 in tutorials.
 _USUAL_L1 = 0.1
 # Labels that break the constraints have to be right more often by this share of positions.
@@ -91,6 +89,8 @@ class SequenceField(LabelledField[Chains, ChainReader], SpanQuestions):
 
     def _nodes_and_edges(self, **shared: Any) -> list[CliqueSet]:
         """Return the clique sets of positions and of neighbours; ``shared`` are parameters that both have."""
+        from kernelfields.models.pilot_fit import FALLBACK
+
         own = FALLBACK if is_auto(self.prior_variance) else self.prior_variance
         kernel = "rbf" if is_auto(self.kernel) else self.kernel
         edges = EdgeCliques() if self.edges is None else self.edges
@@ -100,6 +100,8 @@ class SequenceField(LabelledField[Chains, ChainReader], SpanQuestions):
         ]
 
     def _read_fitted(self, X: object, y: object, sample_weight: object) -> Chains:
+        from kernelfields.inference.checks import check_labels
+
         data = self._read(X, y, sample_weight).for_fit()
         check_labels(data, self.field_.spec, self.classes_)
         return weigh_classes(data, self.classes_, self.class_weight)
@@ -221,6 +223,9 @@ class ChainCRF(SequenceField):
     structure_path_: StructurePath | None = attribute()
 
     def _check_parameters(self) -> None:
+        from kernelfields.models.build import name_cliques
+        from kernelfields.models.callbacks import patience_of
+
         if isinstance(self.cliques, str) and self.cliques != "learn":
             raise ValueError(f"cliques must be a list of clique sets, 'learn' or None, got {self.cliques!r}")
         if self.ties is not None and self._learns_cliques:
@@ -234,10 +239,14 @@ class ChainCRF(SequenceField):
     @property
     def _learns_cliques(self) -> bool:
         """Whether a search chooses clique sets beside those that the parameters describe."""
+        from kernelfields.structure.search import StructureSearch
+
         return isinstance(self.cliques, str | StructureSearch)
 
     def _described_cliques(self) -> Sequence[CliqueSet]:
         """Return the clique sets that the parameters describe, or those that were given."""
+        from kernelfields.structure.search import StructureSearch
+
         if self.cliques is not None and not isinstance(self.cliques, str | StructureSearch):
             return self.cliques
         support, l1 = "all" if is_auto(self.support) else self.support, 0.0 if is_auto(self.l1) else self.l1
@@ -255,6 +264,9 @@ class ChainCRF(SequenceField):
     def _learn(
         self, X: object, y: object, sample_weight: object, part_of: tuple[ChainReader, np.ndarray] | None = None
     ) -> tuple[ChainReader, Chains, np.ndarray]:
+        from kernelfields.inference.checks import check_labels
+        from kernelfields.models.build import name_cliques
+
         if self._continues:
             X, y, classes = readable_again(X), readable_again(y), self.classes_
             reader = self._reader.with_rule(self.allowed, X, y, classes)
@@ -268,16 +280,22 @@ class ChainCRF(SequenceField):
         return reader, weigh_classes(chains, classes, self.class_weight, warn=True), classes
 
     def _read(self, X: object, y: object = None, sample_weight: object = None) -> Chains:
+        from kernelfields.inference.checks import check_lengths
+
         chains = self._reader.read(X, y, sample_weight, self.classes_)
         check_lengths(chains.filled, self.field_.spec)
         return chains
 
     def _read_known(self, known: object, data: Chains) -> tuple[np.ndarray, LabelEvidence | None]:
+        from kernelfields.inference.checks import check_labels
+
         labels, evidence = super()._read_known(known, data)
         check_labels(replace(data, labels=labels, evidence=evidence).filled, self.field_.spec, self.classes_)
         return labels, evidence
 
     def _fit_first_batch(self, X: object, y: object, sample_weight: object) -> None:
+        from kernelfields.models.build import name_cliques
+
         for name, clique in name_cliques(self._described_cliques()):
             if not np.isfinite(clique.prior_variance):
                 raise ValueError(f"partial_fit needs a Gaussian prior: prior_variance of {name!r} is infinite")
@@ -292,9 +310,13 @@ class ChainCRF(SequenceField):
         return self._family_spec(classes, None)
 
     def _family_spec(self, classes: np.ndarray, data: Chains | None) -> FamilySpec:
+        from kernelfields.inference.choice import FamilySpec
+
         return FamilySpec(self._family_kind, len(classes), resolve_constraints(self.constraints, classes))
 
     def _held_out_data(self, training: ChainTraining) -> Chains | None:
+        from kernelfields.inference.checks import check_labels
+
         chains = super()._held_out_data(training)
         if chains is not None:
             check_labels(chains, training.spec, training.classes)
@@ -304,6 +326,10 @@ class ChainCRF(SequenceField):
         return training.reader.read(X, y, None, training.classes).for_fit()
 
     def _cliques(self, training: ChainTraining) -> NamedCliques:
+        from kernelfields.models.build import name_cliques
+        from kernelfields.structure.candidates import default_candidates, learn_chain_cliques, resolve_search
+        from kernelfields.structure.search import StructureSearch
+
         described = self._described_cliques()
         if not isinstance(self.cliques, str | StructureSearch):
             return name_cliques(described)
@@ -340,6 +366,8 @@ class ChainCRF(SequenceField):
         return piloted
 
     def _weight_candidates(self, training: ChainTraining) -> list[Settings]:
+        from kernelfields.kernels.registry import resolve_kernel
+
         free = self.solver in ("auto", "lbfgs", "sgd+lbfgs") and self.label_kernel == "delta"
         if self.ties is not None or not (training.reader.holds_features and training.data.evidence is None and free):
             return []
@@ -354,6 +382,8 @@ class ChainCRF(SequenceField):
         return [open_ones[-1], *open_ones[:-1]] if open_ones != [{}] else []
 
     def _learn_from_pilot(self, training: ChainTraining, field: Field, held_out: Chains) -> Choices:
+        from kernelfields.models.pilot_fit import Choices, Trial
+
         fits = guess_scheme(training.classes.tolist()) is not None
         if fits or not is_auto(self.decode) or not training.spec.constrained:
             return Choices()
@@ -381,6 +411,8 @@ class ChainCRF(SequenceField):
 
     def stream(self, lag: float = 5, *, decode: str | None = None, every: int = 1) -> LabelStream:
         """Return a LabelStream: ``push`` the positions of a sequence as they come, ``end`` it; see docs/streams.md."""
+        from kernelfields.models.stream import LabelStream
+
         jointly = self._asked_jointly(decode)
         return LabelStream(self._field(), self._reader, self.classes_, lag, every, jointly, self.n_jobs)
 
@@ -394,28 +426,3 @@ class ChainCRF(SequenceField):
         estimator = super().from_document(document, callables)
         estimator.structure_path_ = None
         return estimator
-
-
-class RingReader(ChainReader):
-    """Reads sequences as :class:`ChainReader` does, and closes them."""
-
-    packs = Rings
-
-
-@declares_parameters
-class RingCRF(ChainCRF):
-    """Conditional random field on rings: sequences whose last position is followed by the first.
-
-    Parameters, attributes and answers are those of :class:`ChainCRF`; where a ring is cut open does not change any of
-    them. See inference/ring.py for the field.
-    """
-
-    kind = "RingCRF"
-    _reads = RingReader
-    _family_kind = "ring"
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        for clique in self._described_cliques():
-            if isinstance(clique, StartCliques | EndCliques):
-                raise ValueError(f"a ring has no first and no last label: leave out {clique!r}")

@@ -15,8 +15,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
 from kernelfields.engines.choice import answers_collections
-from kernelfields.estimators.auto_parameters import Data, Training
+from kernelfields.estimators.auto_parameters import Training
 from kernelfields.estimators.base import FieldEstimator, KernelLike, LabelKernelLike, LabelledField, TiesLike
+from kernelfields.estimators.questions import Data
 from kernelfields.features.readers import TableReader
 from kernelfields.fields.chains import weigh_classes
 from kernelfields.fields.cliques import GraphNodes

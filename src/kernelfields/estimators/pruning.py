@@ -14,7 +14,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.estimators.chain_crf import ChainCRF, RingCRF
+from kernelfields.estimators.chain_crf import ChainCRF
+from kernelfields.estimators.ring_crf import RingCRF
 from kernelfields.features.label_dictionary import RULES
 from kernelfields.fields.allowed import AllowedLabels
 from kernelfields.fields.chains import Chains

@@ -14,21 +14,27 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, ClassVar, Generic, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeAlias, TypeVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.engines.choice import answers_collections
-from kernelfields.estimators.auto_parameters import Data
 from kernelfields.fields.evidence import LabelEvidence, as_evidence, read_labels
 from kernelfields.fields.ragged import Ragged, plain_strings
 from kernelfields.fields.reading import SEQUENCES, Nouns, locate, plain_label, random_generator
-from kernelfields.inference.answers import Answers
-from kernelfields.inference.choice import refuse_approximate
 from kernelfields.numerics.parameters import check_count
-from kernelfields.reports.inspection import FilledLabel, FilledLabels, words_for
 
+if TYPE_CHECKING:
+    from kernelfields.engines.engine import PackedData
+    from kernelfields.features.readers import ChainReader, GraphReader, TableReader
+    from kernelfields.inference.answers import Answers
+    from kernelfields.reports.inspection import FilledLabels
+
+
+#: Packed data of an estimator, and how it reads them.
+Data = TypeVar("Data", bound="PackedData")
+Reader = TypeVar("Reader", bound="ChainReader | GraphReader | TableReader")
 #: Seeds of random draws.
 Seed = int | np.random.Generator | np.random.RandomState | None
 #: Answers with one entry for each item: a list of arrays, or one array, as the estimator has it.
@@ -151,6 +157,8 @@ class LabelQuestions(ABC, Generic[Data]):
     @answers_collections
     def entropy(self, X: object, *, known: object = None) -> np.ndarray:
         """Return the entropy of p(y | x) of each item, in nats; ValueError if inference is approximate."""
+        from kernelfields.inference.choice import refuse_approximate
+
         parts = [np.empty(0)]
         for answers in self._answers(X, known=known):
             refuse_approximate(answers.family, "an entropy")
@@ -164,6 +172,8 @@ class LabelQuestions(ABC, Generic[Data]):
 
         Of a y that is partly known, the probability of what is. ValueError if inference is approximate.
         """
+        from kernelfields.inference.choice import refuse_approximate
+
         parts = [np.empty(0)]
         for batch in self._answers(X, y, known):
             refuse_approximate(batch.family, "a log-likelihood")
@@ -182,6 +192,8 @@ class LabelQuestions(ABC, Generic[Data]):
         Sorted by increasing confidence, ``top`` rows or all; ``tokens`` holds what to show for each position of each
         sequence, such as its word, or for each single label.
         """
+        from kernelfields.reports.inspection import FilledLabel, FilledLabels, words_for
+
         if top is not None:
             check_count(top, "top", " or None")
         if y is None:

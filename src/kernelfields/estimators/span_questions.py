@@ -9,20 +9,20 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.engines.choice import answers_collections
 from kernelfields.estimators.questions import ByItem, LabelQuestions
-from kernelfields.evaluation.entities import span_rules
 from kernelfields.fields.chains import Chains
-from kernelfields.fields.spans import SpanRules, spans_of
-from kernelfields.inference.answers import Answers
-from kernelfields.inference.segments.family import SegmentFamily
-from kernelfields.inference.spans import Spans, boundary_probabilities, likely_spans, span_probabilities
 from kernelfields.numerics.parameters import is_real
+
+if TYPE_CHECKING:
+    from kernelfields.fields.spans import SpanRules
+    from kernelfields.inference.answers import Answers
+    from kernelfields.inference.spans import Spans
 
 
 class Entity(NamedTuple):
@@ -62,6 +62,9 @@ class SpanQuestions(LabelQuestions[Chains]):
         least : the least probability of alternatives, spans that overlap an entity
         known : as in :meth:`predict`
         """
+        from kernelfields.evaluation.entities import span_rules
+        from kernelfields.inference.spans import Spans, likely_spans, span_probabilities
+
         check_is_fitted(self)
         if not is_real(least) or not 0.0 < least <= 1.0:
             raise ValueError(f"least must be above 0 and at most 1, got {least!r}")
@@ -84,6 +87,9 @@ class SpanQuestions(LabelQuestions[Chains]):
 
         Spans are as in :meth:`predict_entities`; of labels without a scheme this is where the label changes.
         """
+        from kernelfields.evaluation.entities import span_rules
+        from kernelfields.inference.spans import boundary_probabilities
+
         check_is_fitted(self)
         rules, _ = span_rules(self.classes_, scheme)
         parts = (
@@ -94,6 +100,9 @@ class SpanQuestions(LabelQuestions[Chains]):
 
     def _predicted_spans(self, answers: Answers, rules: SpanRules) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the starts, stops and types of the spans that are predicted."""
+        from kernelfields.fields.spans import spans_of
+        from kernelfields.inference.segments.family import SegmentFamily
+
         family = answers.family
         if not isinstance(family, SegmentFamily):
             return spans_of(self._predicted_numbers(answers), family.offsets, rules)

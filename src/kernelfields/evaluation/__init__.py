@@ -1,22 +1,27 @@
 """Evaluation of predictions: scores of labels and entities, likelihood, calibration, with intervals."""
 
-from kernelfields.evaluation.calibration import (
-    Calibration,
-    ReliabilityCurve,
-    Temperature,
-    brier_score,
-    expected_calibration_error,
-    fit_temperature,
-    marginal_log_loss,
-    reliability_curve,
-)
-from kernelfields.evaluation.comparison import Comparison, Difference, compare
-from kernelfields.evaluation.entities import Span, entity_f1_score, entity_spans
-from kernelfields.evaluation.evaluation import DecodingScores, EntityScores, Evaluation, LogLikelihood, evaluate
-from kernelfields.evaluation.importance import FeatureImportance, feature_importance
-from kernelfields.evaluation.label_scores import Scores, label_f1_score, sequence_accuracy, token_accuracy
-from kernelfields.evaluation.model_evaluation import evaluate_model
-from kernelfields.reports.tables import Estimate
+from typing import TYPE_CHECKING
+
+from kernelfields.numerics.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from kernelfields.evaluation.calibration import (
+        Calibration,
+        ReliabilityCurve,
+        Temperature,
+        brier_score,
+        expected_calibration_error,
+        fit_temperature,
+        marginal_log_loss,
+        reliability_curve,
+    )
+    from kernelfields.evaluation.comparison import Comparison, Difference, compare
+    from kernelfields.evaluation.entities import Span, entity_f1_score, entity_spans
+    from kernelfields.evaluation.evaluation import DecodingScores, EntityScores, Evaluation, LogLikelihood, evaluate
+    from kernelfields.evaluation.importance import FeatureImportance, feature_importance
+    from kernelfields.evaluation.label_scores import Scores, label_f1_score, sequence_accuracy, token_accuracy
+    from kernelfields.evaluation.model_evaluation import evaluate_model
+    from kernelfields.reports.tables import Estimate
 
 __all__ = [
     "Calibration",
@@ -47,3 +52,25 @@ __all__ = [
     "sequence_accuracy",
     "token_accuracy",
 ]
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "calibration": [
+            "Calibration",
+            "ReliabilityCurve",
+            "Temperature",
+            "brier_score",
+            "expected_calibration_error",
+            "fit_temperature",
+            "marginal_log_loss",
+            "reliability_curve",
+        ],
+        "comparison": ["Comparison", "Difference", "compare"],
+        "entities": ["Span", "entity_f1_score", "entity_spans"],
+        "evaluation": ["DecodingScores", "EntityScores", "Evaluation", "LogLikelihood", "evaluate"],
+        "importance": ["FeatureImportance", "feature_importance"],
+        "label_scores": ["Scores", "label_f1_score", "sequence_accuracy", "token_accuracy"],
+        "model_evaluation": ["evaluate_model"],
+        "kernelfields.reports.tables": ["Estimate"],
+    },
+)

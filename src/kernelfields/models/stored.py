@@ -6,14 +6,17 @@ import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
 
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.engines.choice import engine_here
-from kernelfields.formats.model_file import Document
-from kernelfields.models.documents import read_document_of, write_document
 from kernelfields.models.hints import AdvisedEstimator
+from kernelfields.numerics.lazy import load_registering
+
+if TYPE_CHECKING:
+    from kernelfields.formats.model_file import Document
+
 
 PathLike = str | os.PathLike[str]
 Functions = Mapping[str, Callable[..., object]]
@@ -35,6 +38,8 @@ class StoredEstimator(AdvisedEstimator):
 
     def save(self, path: PathLike) -> None:
         """Write the fitted model to one file of data (safetensors), atomically."""
+        from kernelfields.models.documents import write_document
+
         check_is_fitted(self)
         write_document(path, self.kind, self.to_document())
 
@@ -65,17 +70,20 @@ class StoredEstimator(AdvisedEstimator):
 
 
 def known_kinds() -> list[str]:
-    """Return the kinds of estimators that were imported and that files may hold."""
+    """Return the kinds of estimators that files may hold."""
+    load_registering()
     return sorted(_KINDS)
 
 
 def find_kind(name: str) -> type[StoredEstimator]:
     """Return the estimator of a kind; ValueError if there is none."""
-    if name not in _KINDS:
+    if name not in known_kinds():
         raise ValueError(f"an estimator of the unknown kind {name!r:.60}")
     return _KINDS[name]
 
 
 def load_one_of(kinds: Iterable[type[Loaded]], path: PathLike, callables: Functions | None = None) -> Loaded:
     """Return the model of a file, which is one of some classes; parameters as in :meth:`StoredEstimator.load`."""
+    from kernelfields.models.documents import read_document_of
+
     return read_document_of(path, {kind.kind: partial(kind.placed, callables=callables) for kind in kinds})

@@ -22,7 +22,8 @@ Record = TypeVar("Record")
 
 #: Labellings of one clique above which no table of them could be inferred with (512 MiB each).
 MOST_LABELLINGS = 2**26
-_PLAIN = (bool, int, float, str, NoneType)
+# Types of plain parameters, as annotations write them.
+_PLAIN = {"bool": bool, "int": int, "float": float, "str": str, "None": NoneType}
 
 
 def finite_array(array: object, what: str, shape: Sequence[int | None]) -> np.ndarray:
@@ -88,12 +89,12 @@ def record(kind: type[Record], described: object, what: str, *, unknown: Sequenc
 
 def check_plain_parameters(instance: BaseEstimator) -> None:
     """Raise unless parameters that are declared to be numbers, texts or None are such."""
-    # Declared parameters are fields of the class, with the names of the module of their own class.
-    hints = get_type_hints(type(instance) if is_dataclass(instance) else type(instance).__init__)
+    # Annotations are text, whose names need not be loaded.
+    given = type(instance).__init__.__annotations__
+    declared = {entry.name: entry.type for entry in fields(instance)} if is_dataclass(instance) else given
     for name, value in instance.get_params(deep=False).items():
-        if name not in hints or not all(kind in _PLAIN for kind in _alternatives(hints[name])):
-            continue
-        if not _fits(value, hints[name]) or _has_nan(value):
+        kinds = [_PLAIN.get(kind.strip()) for kind in str(declared.get(name, "object")).split("|")]
+        if None not in kinds and (not any(_fits(value, kind) for kind in kinds) or _has_nan(value)):
             raise ValueError(f"the parameter {name} is {value!r:.60}, which is of the wrong type")
 
 

@@ -33,6 +33,7 @@ from typing import ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 
+from kernelfields.numerics.lazy import load_registering
 from kernelfields.numerics.sparse_rows import is_sparse
 
 _DEFAULTS: dict[type, Mapping[str, object]] = {}
@@ -188,6 +189,8 @@ class Registry(Generic[T]):
 
     def find(self, name: object) -> type[T] | None:
         """Return the class of a kind; None if there is none."""
+        if isinstance(name, str) and name not in self._classes:
+            load_registering()
         return self._classes.get(name) if isinstance(name, str) else None
 
     def __contains__(self, value: object) -> bool:

@@ -5,15 +5,20 @@
 matplotlib is loaded when something is drawn, jinja2 when HTML is written, networkx when a graph is laid out.
 """
 
-from kernelfields.reports.curves import plot_convergence, plot_reliability, plot_structure
-from kernelfields.reports.figures import Picture
-from kernelfields.reports.graph_pictures import LabelledGraph
-from kernelfields.reports.heat_maps import plot_heat_map, plot_transitions
-from kernelfields.reports.inspection import Explanation, FilledLabels, ModelSummary, WeightsTable
-from kernelfields.reports.page import Shown
-from kernelfields.reports.report import report_page
-from kernelfields.reports.sequences import LabelledSequence, plot_sequence
-from kernelfields.reports.tables import Estimate, Markup, Table
+from typing import TYPE_CHECKING
+
+from kernelfields.numerics.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from kernelfields.reports.curves import plot_convergence, plot_reliability, plot_structure
+    from kernelfields.reports.figures import Picture
+    from kernelfields.reports.graph_pictures import LabelledGraph
+    from kernelfields.reports.heat_maps import plot_heat_map, plot_transitions
+    from kernelfields.reports.inspection import Explanation, FilledLabels, ModelSummary, WeightsTable
+    from kernelfields.reports.page import Shown
+    from kernelfields.reports.report import report_page
+    from kernelfields.reports.sequences import LabelledSequence, plot_sequence
+    from kernelfields.reports.tables import Estimate, Markup, Table
 
 __all__ = [
     "Estimate",
@@ -35,3 +40,17 @@ __all__ = [
     "plot_transitions",
     "report_page",
 ]
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "curves": ["plot_convergence", "plot_reliability", "plot_structure"],
+        "figures": ["Picture"],
+        "graph_pictures": ["LabelledGraph"],
+        "heat_maps": ["plot_heat_map", "plot_transitions"],
+        "inspection": ["Explanation", "FilledLabels", "ModelSummary", "WeightsTable"],
+        "page": ["Shown"],
+        "report": ["report_page"],
+        "sequences": ["LabelledSequence", "plot_sequence"],
+        "tables": ["Estimate", "Markup", "Table"],
+    },
+)

@@ -1,14 +1,19 @@
 """Choice of kernel, rank and prior variance by cross-validation, for every estimator of labels."""
 
-from kernelfields.selection.field_search_cv import (
-    ChainCRFCV,
-    FieldSearchCV,
-    GraphCRFCV,
-    KernelClassifierCV,
-    MultiLabelCRFCV,
-    SegmentCRFCV,
-)
-from kernelfields.selection.results import SearchTable
+from typing import TYPE_CHECKING
+
+from kernelfields.numerics.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from kernelfields.selection.field_search_cv import (
+        ChainCRFCV,
+        FieldSearchCV,
+        GraphCRFCV,
+        KernelClassifierCV,
+        MultiLabelCRFCV,
+        SegmentCRFCV,
+    )
+    from kernelfields.selection.results import SearchTable
 
 __all__ = [
     "ChainCRFCV",
@@ -19,3 +24,17 @@ __all__ = [
     "SearchTable",
     "SegmentCRFCV",
 ]
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "field_search_cv": [
+            "ChainCRFCV",
+            "FieldSearchCV",
+            "GraphCRFCV",
+            "KernelClassifierCV",
+            "MultiLabelCRFCV",
+            "SegmentCRFCV",
+        ],
+        "results": ["SearchTable"],
+    },
+)

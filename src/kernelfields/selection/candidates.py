@@ -45,7 +45,7 @@ from kernelfields.reports.tables import PlainValues
 
 #: Estimators that can be searched, and what they may have for a kernel: one, or one for each type of node.
 Searched = FieldEstimator | SequenceClassifier
-Kernels: TypeAlias = KernelLike | Mapping[str, KernelLike]
+Kernels: TypeAlias = "KernelLike | Mapping[str, KernelLike]"
 Value = TypeVar("Value")
 
 SCALE_MULTIPLES = (0.1, 0.3, 1.0, 3.0, 10.0)

@@ -24,10 +24,11 @@ from sklearn.utils import Tags, get_tags
 from kernelfields.engines.choice import is_collection
 from kernelfields.estimators.auto_parameters import NoProgress, Training, suitable_kernels, usual_scale
 from kernelfields.estimators.base import FieldEstimator, Seed
-from kernelfields.estimators.chain_crf import ChainCRF, RingCRF
+from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.estimators.graph_crf import GraphCRF
 from kernelfields.estimators.kernel_classifier import KernelClassifier
 from kernelfields.estimators.multilabel_crf import MultiLabelCRF
+from kernelfields.estimators.ring_crf import RingCRF
 from kernelfields.estimators.segment_crf import SegmentCRF
 from kernelfields.estimators.sequence_classifier import SequenceClassifier
 from kernelfields.fields.cliques import USUAL_RANK

@@ -1,0 +1,34 @@
+"""Chains that are closed: their last label meets the first."""
+
+from __future__ import annotations
+
+from kernelfields.estimators.chain_crf import ChainCRF
+from kernelfields.features.readers import ChainReader
+from kernelfields.fields.cliques import EndCliques, StartCliques
+from kernelfields.inference.ring import Rings
+from kernelfields.numerics.parameters import declares_parameters
+
+
+class RingReader(ChainReader):
+    """Reads sequences as :class:`ChainReader` does, and closes them."""
+
+    packs = Rings
+
+
+@declares_parameters
+class RingCRF(ChainCRF):
+    """Conditional random field on rings: sequences whose last position is followed by the first.
+
+    Parameters, attributes and answers are those of :class:`ChainCRF`; where a ring is cut open does not change any of
+    them. See inference/ring.py for the field.
+    """
+
+    kind = "RingCRF"
+    _reads = RingReader
+    _family_kind = "ring"
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        for clique in self._described_cliques():
+            if isinstance(clique, StartCliques | EndCliques):
+                raise ValueError(f"a ring has no first and no last label: leave out {clique!r}")
