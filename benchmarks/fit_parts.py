@@ -6,7 +6,8 @@ import copy
 from typing import Any
 
 from kernelfields.engines.engine import Sample
-from kernelfields.estimators.base import FieldEstimator, Training
+from kernelfields.estimators.auto_parameters import Training
+from kernelfields.estimators.base import FieldEstimator
 from kernelfields.objective.posterior import LogPosterior
 
 

@@ -14,6 +14,7 @@ from command_files import run, sentences, write_columns_file, write_npz_file
 from kernelfields import ChainCRF
 from kernelfields.cli.models import load_model
 from kernelfields.estimators import auto_parameters, base
+from kernelfields.models import build
 
 TIGHT = ["--tol", "1e-9", "--max-iter", "500"]
 
@@ -53,7 +54,7 @@ def test_an_interrupt_before_there_is_an_estimate_writes_nothing(folder, monkeyp
     def interrupt(*arguments, **settings):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(base, "build_designs", interrupt)
+    monkeypatch.setattr(build, "build_designs", interrupt)
     result = run("train", "train.conll", "-q", code=130)
     assert result.stderr == "interrupted; nothing was written\n"
     assert os.listdir(folder) == ["train.conll"]

@@ -560,6 +560,10 @@ CASES = {
     "chains in blocks": Case(
         lambda items: ChainFamily(items.offsets, items.n_labels, base=items.base, at_once=2), chains(tied=True)
     ),
+    "chains in blocks, a table each": Case(
+        lambda items: ChainFamily(items.offsets, items.n_labels, tied=False, base=items.base, at_once=2),
+        chains(tied=False),
+    ),
     "lists": Case(list_family(tied=True), chains(tied=True)),
     "lists, a table each": Case(list_family(tied=False), chains(tied=False)),
     "lists, packed": Case(

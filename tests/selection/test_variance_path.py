@@ -6,10 +6,10 @@ from search_sequences import as_entities, as_feature_dicts, per_token, search_se
 from sklearn.base import clone
 
 from kernelfields import ChainCRF, EdgeCliques
-from kernelfields.estimators import base
 from kernelfields.estimators.auto_parameters import NoProgress
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.stationary import RBF
+from kernelfields.models import build
 from kernelfields.selection import variance_path
 from kernelfields.selection.candidates import Candidate, list_candidates
 from kernelfields.selection.folds import Fold, Items
@@ -82,8 +82,8 @@ def test_features_are_computed_once_and_starts_save_passes(monkeypatch):
         built.extend(name for name, _ in cliques)
         return build_designs(cliques, *arguments)
 
-    build_designs = base.build_designs
-    monkeypatch.setattr(base, "build_designs", counted)
+    build_designs = build.build_designs
+    monkeypatch.setattr(build, "build_designs", counted)
     variances = np.geomspace(0.01, 100.0, 9)
     estimator = ChainCRF(RBF(0.3), rank=15, random_state=0, tol=1e-6, max_iter=500)
     warm = follow(estimator, X, y, prior_variances=variances)
