@@ -1,53 +1,89 @@
 """What a new user waits for: import, the first fit with an empty numba cache, the first fit of a later process.
 
-    python -m benchmarks.first_use
+    python -m benchmarks.first_use [--runs 5] [--old FOLDER]
 
-Each figure is the wall-clock of a fresh process (interpreter start included) on a small problem.
+Each figure is of fresh processes, interpreter start included, on a small problem: the least wall-clock of several runs,
+and the least time of the processor, which a busy machine disturbs less. Bytecode is kept, as that of installed packages
+is. ``estimator_alone`` is the processor time of importing an estimator after ``sklearn.base``. ``--old`` is the ``src``
+of another checkout, whose processes take turns with ours.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
 
-from benchmarks.result_files import write_results
+from benchmarks.result_files import CHECKOUT, write_results
 
-IMPORT = "import kernelfields"
 ESTIMATOR = "from kernelfields import ChainCRF"
+ALONE = f"""
+import time
+import sklearn.base
+begin = time.process_time()
+{ESTIMATOR}
+print(time.process_time() - begin)
+"""
 FIT = """
 import numpy as np
 from kernelfields import ChainCRF
 random = np.random.default_rng(0)
-y = [random.integers(3, size=12) for _ in range(30)]
-X = [np.eye(3)[labels] + random.normal(size=(12, 3)) for labels in y]
+y = [random.integers(3, size={length}) for _ in range(30)]
+X = [np.eye(3)[labels] + random.normal(size=({length}, 3)) for labels in y]
 model = ChainCRF(rank=50, random_state=0).fit(X, y)
 model.predict(X)
 model.predict_marginals(X)
 """
+# Code, and whether it begins with an empty numba cache; longer sequences need the compiler.
+PROCESSES = {
+    "interpreter": ("pass", False),
+    "import_scikit_learn": ("import sklearn.base", False),
+    "import": ("import kernelfields", False),
+    "import_estimator": (ESTIMATOR, False),
+    "estimator_alone": (ALONE, False),
+    "first_fit": (FIT.format(length=12), True),
+    "second_process": (FIT.format(length=12), False),
+    "first_fit_compiled": (FIT.format(length=40), True),
+    "second_process_compiled": (FIT.format(length=40), False),
+}
 
 
-def seconds(code: str, cache: str) -> float:
-    """Return the wall-clock seconds of a fresh process that runs some code."""
-    begin = time.perf_counter()
-    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "NUMBA_CACHE_DIR": cache})
-    return time.perf_counter() - begin
+def seconds(code: str, source: str, bytecode: str, compiled: str) -> tuple[float, float]:
+    """Return seconds of a fresh process that runs some code, wall-clock and of the processor, or what it prints."""
+    settings = {**os.environ, "PYTHONPATH": source, "PYTHONPYCACHEPREFIX": bytecode, "NUMBA_CACHE_DIR": compiled}
+    settings.pop("PYTHONDONTWRITEBYTECODE", None)
+    before, begin = os.times(), time.perf_counter()
+    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, env=settings)
+    wall, after = time.perf_counter() - begin, os.times()
+    if run.stdout:
+        return float(run.stdout), float(run.stdout)
+    used = after.children_user + after.children_system - before.children_user - before.children_system
+    return wall, used
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as cache:
-        row = {
-            "interpreter": seconds("pass", cache),
-            "import_scikit_learn": seconds("import sklearn.base", cache),
-            "import": seconds(IMPORT, cache),
-            "import_estimator": seconds(ESTIMATOR, cache),
-            "first_fit": seconds(FIT, cache),
-            "second_process": seconds(FIT, cache),
-        }
-    for name, value in row.items():
-        print(f"{name:20s} {value:6.2f} s")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=5, help="fresh processes of each kind")
+    parser.add_argument("--old", type=Path, default=None, help="the src folder of another checkout")
+    options = parser.parse_args()
+    sources = {"new": CHECKOUT / "src"} | ({"old": options.old.resolve()} if options.old else {})
+    row = {}
+    for name, (code, empty) in PROCESSES.items():
+        found: dict[str, list[tuple[float, float]]] = {which: [] for which in sources}
+        with tempfile.TemporaryDirectory() as scratch:
+            for run in range(options.runs + 1):
+                for which, source in sources.items():
+                    cache = f"{scratch}/{which}{run if empty else ''}"
+                    found[which].append(seconds(code, str(source), f"{scratch}/bytecode_{which}", cache))
+        # The first process writes bytecode and, where it is kept, the cache.
+        least = {which: [min(values) for values in zip(*runs[1:], strict=True)] for which, runs in found.items()}
+        shown = [f"{which} {wall:6.2f} s, processor {used:6.2f} s" for which, (wall, used) in least.items()]
+        print(f"{name:24s} {'; '.join(shown)}", flush=True)
+        row[name], row[f"{name}_processor"] = least["new"]
     write_results("first_use.json", row)
 
 

@@ -1,10 +1,11 @@
 """Models in production: the NumPy-only reader and onnxruntime against the library, on all test sequences.
 
-    python -m benchmarks.production [equal] [start] [speed] [--models FOLDER] [--starts 9]
+    python -m benchmarks.production [equal] [start] [speed] [--models FOLDER] [--only words] [--starts 9]
 
-Two models: CoNLL-2000 with the usual template, a linear kernel on sparse features, fitted to the training part; OCR
-letters with an RBF kernel of rank 500, fitted to words of folds 1 to 9 and asked about all words. ``--models`` keeps
-them in a folder and takes them from there the next time. For each model the script prints
+Three models: CoNLL-2000 with the usual template, a linear kernel on sparse features, fitted to the training part; the
+same sentences as words and tags, of which a step of the model makes features; OCR letters with an RBF kernel of rank
+500, fitted to words of folds 1 to 9 and asked about all words. ``--models`` keeps them in a folder and takes them from
+there the next time. For each model the script prints
 
     equal       sequences whose labels differ from the library's, and the largest difference of a marginal
     start       seconds of a fresh process from its start to its end, wall-clock and of the processor; of importing,
@@ -32,11 +33,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.pipeline import make_pipeline
 
 from benchmarks.result_files import merge_results
-from benchmarks.shared_data import ocr_letters
+from benchmarks.shared_data import ocr_letters, token_columns
 from benchmarks.templates import chunking
-from kernelfields import ChainCRF
+from kernelfields import ChainCRF, TextFeatures, load, save
 from kernelfields.kernels import RBF
 from kernelfields.serving import load_chain, to_onnx
 
@@ -50,13 +52,14 @@ import json, sys
 model = {load}
 loaded = time.perf_counter()
 x = json.loads(sys.argv[2])
-labels = model.predict([x if isinstance(x[0][0], str) else {array}(x, dtype=float)])
+numbers = isinstance(x[0][0], float)
+labels = model.predict([{array}(x) if numbers else x])
 print(json.dumps([imported - begin, loaded - imported, time.perf_counter() - loaded]))
 """
 STARTS = {
     "library": START.format(
-        imports="import numpy\nfrom kernelfields import ChainCRF",
-        load="ChainCRF.load(sys.argv[1])",
+        imports="import numpy\nfrom kernelfields import load",
+        load="load(sys.argv[1])",
         array="numpy.array",
     ),
     "reader": START.format(
@@ -76,6 +79,20 @@ def chunks(path: Path) -> list:
     return chunking("test")[0]
 
 
+def words(path: Path) -> list:
+    """Fit a linear chain to words and tags of CoNLL-2000, unless the file is there; return those of the test part."""
+    if not path.exists():
+        rows = token_columns("conll2000", "train.tsv.gz")
+        crf = ChainCRF("linear", support="observed", prior_variance=1.0, tol=0.05, max_iter=10)
+        save(fit_quietly(make_pipeline(TextFeatures(), crf), *words_and_chunks(rows)), path)
+    return words_and_chunks(token_columns("conll2000", "test.tsv.gz"))[0]
+
+
+def words_and_chunks(sentences: list) -> tuple[list, list]:
+    """Return words with their tags, and chunk tags."""
+    return [[row[:2] for row in rows] for rows in sentences], [[row[2] for row in rows] for rows in sentences]
+
+
 def letters(path: Path) -> list:
     """Fit an RBF chain of rank 500 to words of OCR letters, unless the file is there; return all words."""
     words, labels, fold = ocr_letters()
@@ -87,7 +104,7 @@ def letters(path: Path) -> list:
     return words
 
 
-def fit_quietly(crf: ChainCRF, X: list, y: list) -> ChainCRF:
+def fit_quietly(crf: Any, X: list, y: list) -> Any:
     """Fit; a fit that is not quite done predicts as fast as any other."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -197,7 +214,7 @@ def with_onnx(models: dict[str, Any], path: Path, outputs: tuple[str, ...]) -> d
 
 def equality(path: Path, X: list, starts: int) -> Iterator[dict[str, Any]]:
     """Yield how far the answers are from those of the library."""
-    models = {"library": ChainCRF.load(path), "reader": load_chain(path)}
+    models = {"library": load(path), "reader": load_chain(path)}
     for row in differences(with_onnx(models, path, ("labels", "marginals")), X):
         print(
             f"  equal   {row['who']:12s} {row['different']} of {row['sequences']:,} sequences ({sum(map(len, X)):,} "
@@ -216,7 +233,7 @@ def starting(path: Path, X: list, starts: int) -> Iterator[dict[str, Any]]:
 
 def answering(path: Path, X: list, starts: int) -> Iterator[dict[str, Any]]:
     """Yield how fast labels are predicted."""
-    models = {"library": ChainCRF.load(path), "reader": load_chain(path)}
+    models = {"library": load(path), "reader": load_chain(path)}
     for who, model in with_onnx(models, path, ("labels",)).items():
         row = speeds(who, model, X)
         together, same = row["together_per_second"], "the same" if row["same_in_threads"] else "OTHER"
@@ -228,6 +245,7 @@ def answering(path: Path, X: list, starts: int) -> Iterator[dict[str, Any]]:
         yield {"who": who, **row}
 
 
+MODELS = {"chunks": chunks, "words": words, "letters": letters}
 PARTS = {"equal": equality, "start": starting, "speed": answering}
 
 
@@ -235,13 +253,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", default=list(PARTS), help=f"some of {', '.join(PARTS)}")
     parser.add_argument("--models", type=Path, default=None, help="a folder that keeps the fitted models")
+    parser.add_argument("--only", nargs="*", default=list(MODELS), help=f"some of {', '.join(MODELS)}")
     parser.add_argument("--starts", type=int, default=9, help="fresh processes of each kind")
     options = parser.parse_args()
     rows = []
     with tempfile.TemporaryDirectory() as scratch:
-        for name, read in (("chunks", chunks), ("letters", letters)):
+        for name in options.only:
             path = (options.models or Path(scratch)) / f"{name}.kfm"
-            X = read(path)
+            X = MODELS[name](path)
             print(f"\n{name}: {len(X):,} sequences, a model of {path.stat().st_size:,} bytes")
             for part in options.parts:
                 rows += [{"model": name, "part": part, **row} for row in PARTS[part](path, X, options.starts)]
