@@ -9,10 +9,21 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 
 #: Functions that import a module by its name.
 DYNAMIC = ("import_module", "__import__", "lazy_names")
+
+
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    """Return the nodes of the syntax tree of a file, the module first."""
+    return _nodes(path.read_text(encoding="utf-8"))
+
+
+@lru_cache(maxsize=1000)
+def _nodes(text: str) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(ast.parse(text)))
 
 
 def module_names(package: Path) -> dict[Path, str]:
@@ -29,7 +40,7 @@ def module_name(path: Path, package: Path) -> str:
 def imported_names(path: Path, package: Path) -> Iterator[str]:
     """Yield the dotted names that a module imports by statements, relative ones resolved."""
     folder = (package.name, *path.relative_to(package).parent.parts)
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -41,7 +52,7 @@ def imported_names(path: Path, package: Path) -> Iterator[str]:
 
 def dynamic_calls(path: Path) -> list[int]:
     """Return the lines on which a module calls a function that imports a module by its name."""
-    calls = (node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call))
+    calls = (node for node in nodes_of(path) if isinstance(node, ast.Call))
     called = ((getattr(call.func, "id", getattr(call.func, "attr", "")), call.lineno) for call in calls)
     return [line for name, line in called if name in DYNAMIC]
 
@@ -51,7 +62,7 @@ def _dynamic_names(path: Path, package: Path) -> Iterator[str]:
     if not dynamic_calls(path):
         return
     folder = ".".join((package.name, *path.relative_to(package).parent.parts))
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes_of(path):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield from (node.value, f"{folder}.{node.value}")
 

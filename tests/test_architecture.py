@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.import_graph import dynamic_calls, imported_names, module_imports, modules_in_circles
+from benchmarks.import_graph import dynamic_calls, imported_names, module_imports, modules_in_circles, nodes_of
 
 SOURCE = Path(__file__).parents[1] / "src" / "kernelfields"
 MODULES = sorted(SOURCE.rglob("*.py"))
@@ -164,7 +164,7 @@ def test_the_check_sees_every_form_of_import(tmp_path):
 
 
 def test_there_are_no_mixins():
-    classes = (node for path in MODULES for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    classes = (node for path in MODULES for node in nodes_of(path))
     assert not [node.name for node in classes if isinstance(node, ast.ClassDef) and "mixin" in node.name.lower()]
 
 
@@ -175,9 +175,9 @@ def test_files_are_nouns_of_the_field():
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_modules_explain_themselves_and_never_print(path):
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    assert ast.get_docstring(tree)
-    calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
+    module, *nodes = nodes_of(path)
+    assert ast.get_docstring(module)
+    calls = (node.func for node in nodes if isinstance(node, ast.Call))
     assert not [call.lineno for call in calls if isinstance(call, ast.Name) and call.id == "print"]
 
 

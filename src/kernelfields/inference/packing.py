@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -39,6 +40,16 @@ LEAST_PREDICTED = 1e-290
 
 # The use of minus infinity in chains, for error messages.
 _CHAINS_FORBID = "forbid a label or a step"
+
+
+class ScaledPasses(NamedTuple):
+    """Arrays of the scaled passes, of chains; chain/scaled_compiled.py has the equations."""
+
+    transfer: np.ndarray  # (E, L, L), exp(w_t - shift_t), E = 1 or N; 0 where forbidden
+    shift: np.ndarray  # (E,), largest entry of w_t, 0 where all are forbidden
+    alpha: np.ndarray  # (N, L), filtered probabilities
+    inverse_predicted: np.ndarray  # (N, L), 1 / c_t, 0 at a start and where c_t is
+    marginals: np.ndarray  # (N, L), p(y_t = b | x)
 
 
 def check_potentials(node: ArrayLike, edge: ArrayLike, offsets: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

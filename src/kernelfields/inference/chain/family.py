@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -48,7 +48,7 @@ from kernelfields.inference.family import (
     RankedLabellings,
 )
 from kernelfields.inference.graphs import GraphPotentials
-from kernelfields.inference.packing import InfeasibleGraph, InfeasibleSequence, exponentials
+from kernelfields.inference.packing import InfeasibleGraph, InfeasibleSequence, ScaledPasses, exponentials
 from kernelfields.numerics.threads import Workers
 
 if TYPE_CHECKING:
@@ -59,16 +59,6 @@ if TYPE_CHECKING:
 _BLOCK_VALUES, _FEWEST_VALUES = 2**15, 2**13
 # Probabilities of steps, and positions, whose entropies are computed and summed at once.
 _ENTROPY_VALUES, _SUMMED_AT_ONCE = 2**16, 2**12
-
-
-class ScaledPasses(NamedTuple):
-    """Arrays of the scaled passes, read and filled by compiled code; scaled_compiled.py has the equations."""
-
-    transfer: np.ndarray  # (E, L, L), exp(w_t - shift_t), E = 1 or N; 0 where forbidden
-    shift: np.ndarray  # (E,), largest entry of w_t, 0 where all are forbidden
-    alpha: np.ndarray  # (N, L), filtered probabilities
-    inverse_predicted: np.ndarray  # (N, L), 1 / c_t, 0 at a start and where c_t is
-    marginals: np.ndarray  # (N, L), p(y_t = b | x)
 
 
 class ChainMember(Member):

@@ -15,7 +15,7 @@ Conditional expectations of a direction's score (du, dw), no exponentials needed
     B_t(a) = 1/future_t(a) sum_b T_{t+1}(a,b) gamma_{t+1}(b) (dw_{t+1}(a,b) + du_{t+1}(b) + B_{t+1}(b))
     E      = sum_b m_T(b) A_T(b),    dm_t = m_t (A_t + B_t - E)
 
-Arrays: (N, L) float64; transfer T (E, L, L) with E = 1 or N; ``ScaledPasses`` of family.py keeps them. Cost O(N L^2)
+Arrays: (N, L) float64; transfer T (E, L, L) with E = 1 or N; ``ScaledPasses`` of packing.py has them. Cost O(N L^2)
 time, O(N L) memory. Arrays to work in come from the caller, and loops over positions call no functions: numba takes
 longer to compile an allocation or a call than a loop, and a new user waits for it. A sequence is flagged as troubled
 where a probability that is not structurally zero leaves the range of doubles; the caller then recomputes it in the

@@ -9,14 +9,10 @@ Cost: O(N L^2), some microseconds for each step.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kernelfields.inference.packing import LEAST_PREDICTED, LEAST_SCALE, TINY
-
-if TYPE_CHECKING:
-    from kernelfields.inference.chain.family import ScaledPasses
+from kernelfields.inference.packing import LEAST_PREDICTED, LEAST_SCALE, TINY, ScaledPasses
 
 # Positions of the longest sequence, and potentials of positions, up to which the compiler does not pay.
 _MOST_STEPS, _MOST_VALUES = 16, 2**13
