@@ -1,6 +1,6 @@
 """What a new user waits for: import, the first fit with an empty numba cache, the first fit of a later process.
 
-    python -m benchmarks.first_use [--runs 5] [--old FOLDER]
+    python -m benchmarks.first_use [--runs 5] [--only second_process ...] [--old FOLDER]
 
 Each figure is of fresh processes, interpreter start included, on a small problem: the least wall-clock of several runs,
 and the least time of the processor, which a busy machine disturbs less. Bytecode is kept, as that of installed packages
@@ -68,11 +68,13 @@ def seconds(code: str, source: str, bytecode: str, compiled: str) -> tuple[float
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=5, help="fresh processes of each kind")
+    parser.add_argument("--only", nargs="*", default=list(PROCESSES), help=f"some of {', '.join(PROCESSES)}")
     parser.add_argument("--old", type=Path, default=None, help="the src folder of another checkout")
     options = parser.parse_args()
     sources = {"new": CHECKOUT / "src"} | ({"old": options.old.resolve()} if options.old else {})
     row = {}
-    for name, (code, empty) in PROCESSES.items():
+    for name in options.only:
+        code, empty = PROCESSES[name]
         found: dict[str, list[tuple[float, float]]] = {which: [] for which in sources}
         with tempfile.TemporaryDirectory() as scratch:
             for run in range(options.runs + 1):
@@ -84,7 +86,8 @@ def main() -> None:
         shown = [f"{which} {wall:6.2f} s, processor {used:6.2f} s" for which, (wall, used) in least.items()]
         print(f"{name:24s} {'; '.join(shown)}", flush=True)
         row[name], row[f"{name}_processor"] = least["new"]
-    write_results("first_use.json", row)
+    if set(options.only) == set(PROCESSES):
+        write_results("first_use.json", row)
 
 
 if __name__ == "__main__":
