@@ -78,6 +78,18 @@ def test_zeros_of_an_elastic_net_are_those_of_the_optimum(prior_variance):
     assert np.mean((reached.theta == 0.0) == zeros) > 0.9
 
 
+def test_an_ascent_that_gains_no_more_far_from_its_end_is_left(monkeypatch):
+    def undone(order, sequences, pairs, penalties, dual, priors, change):
+        dual.gaps[:] = 1.0
+        return 100.0, 0.5
+
+    engine = tagging_posterior().datafit
+    monkeypatch.setattr("kernelfields.objective.stochastic_compiled.ascend", undone)
+    ascent = ascent_of(engine)
+    assert ascent.run(np.random.default_rng(0)) is not None
+    assert ascent.epochs == 2, "of the second epoch over all sequences nothing is left to gain that the first left"
+
+
 def test_the_start_counts_its_epochs_and_nothing_else():
     posterior = tagging_posterior()
     ascent = ascent_of(posterior.datafit)

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from kernelfields.fields.chains import Chains
+from kernelfields.objective.coordinates import Coordinates
 from kernelfields.objective.posterior import LogPosterior
-from kernelfields.solvers.lbfgs import LBFGS
+from kernelfields.solvers.lbfgs import LBFGS, StepPairs
 from kernelfields.solvers.newton import check_memory
 from tests.samples import chain_datafit, design_of
 
@@ -44,6 +45,27 @@ def test_steps_satisfy_the_secant_equation(posterior):
     matrix = np.array([rule.quasi_newton(unit) for unit in np.eye(posterior.size)])
     np.testing.assert_allclose(matrix, matrix.T, atol=1e-12)
     assert np.linalg.eigvalsh(matrix).min() > 0
+
+
+def test_free_coordinates_have_a_quasi_newton_matrix_of_their_own():
+    """It is that of the pairs' parts alone; the other coordinates are scaled like the first matrix of the recursion."""
+    random = np.random.default_rng(2)
+    metric, free = random.uniform(1.0, 3.0, size=8), np.arange(8) % 3 != 1
+    whole = StepPairs(3, Coordinates(metric, (), np.dtype(np.float64)))
+    part = StepPairs(3, Coordinates(metric[free], (), np.dtype(np.float64)))
+    for _ in range(4):
+        s = random.normal(size=8)
+        y = metric * s + 0.1 * random.normal(size=8)
+        whole.add(s, y, s @ y)
+        part.add(s[free], y[free], s[free] @ y[free])
+    vector = random.normal(size=8)
+    found = whole.inverse_product(vector, free)
+    np.testing.assert_allclose(found[free], part.inverse_product(vector[free]), rtol=1e-12)
+    gamma = s[free] @ y[free] / (y[free] @ (y[free] / metric[free]))
+    np.testing.assert_allclose(found[~free], gamma * vector[~free] / metric[~free], rtol=1e-12)
+    np.testing.assert_array_equal(whole.inverse_product(vector, np.ones(8, bool)), whole.inverse_product(vector))
+    none = whole.inverse_product(vector, np.zeros(8, bool))
+    np.testing.assert_allclose(none, vector / metric, rtol=1e-12)
 
 
 @pytest.mark.parametrize(("size", "pairs"), [(10, 40), (10**6, 16), (10**8, 8)])

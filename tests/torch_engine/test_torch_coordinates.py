@@ -45,7 +45,11 @@ def test_pairs_on_a_device_answer_as_those_of_the_host(monkeypatch, device):
         for pairs in (here, there):
             pairs.add(step, change, float(step @ change))
         vector = rng.normal(size=host.size)
-        np.testing.assert_allclose(there.inverse_product(vector), here.inverse_product(vector), rtol=1e-4, atol=1e-4)
+        some = np.ones(host.size, dtype=bool)
+        some[host._dense_sets[0].rows.stop :: 2] = False
+        for free in (None, some):
+            expected = here.inverse_product(vector, free)
+            np.testing.assert_allclose(there.inverse_product(vector, free), expected, rtol=1e-4, atol=1e-4)
 
 
 def test_a_metric_for_which_there_is_no_room_is_left_out(monkeypatch):

@@ -50,8 +50,11 @@ class StepMemory(Protocol):
     def add(self, step: np.ndarray, change: np.ndarray, product: float) -> None:
         """Keep a step s, the change y of the gradient over it, and s . y > 0."""
 
-    def inverse_product(self, vector: np.ndarray) -> np.ndarray:
-        """Return the quasi-Newton inverse Hessian times a vector; there must be a pair."""
+    def inverse_product(self, vector: np.ndarray, free: np.ndarray | None = None) -> np.ndarray:
+        """Return the quasi-Newton inverse Hessian times a vector; there must be a pair.
+
+        With ``free`` (size,), it is that of these coordinates alone; the others are only scaled.
+        """
 
 
 class Datafit:

@@ -51,6 +51,9 @@ _PASSES = 40
 # one thread and batch steps on all, so where these need few passes, without l1, it ends early.
 _CLOSE, _CLOSE_IF_SMOOTH = 1e-3, 0.05
 _MOST_EPOCHS = 60
+# It also ends where that is more than this share and does not fall: under a weak prior, steps that single sequences
+# take may undo each other.
+_FAR = 0.1
 # Epochs over all sequences, before some are left out.
 _FIRST_EPOCHS = 3
 _EVERY = 4
@@ -262,7 +265,7 @@ class DualAscent:
         dual, priors = self.dual, self.priors
         change = np.zeros_like(dual.node)
         close = max(_CLOSE, close) if priors.node_l1 or priors.edge_l1 else _CLOSE_IF_SMOOTH
-        n_sequences = len(descent.visited)
+        n_sequences, before, stalled = len(descent.visited), np.inf, False
         for epoch in range(_MOST_EPOCHS):
             order = random.permutation(descent.visited)
             everyone = epoch < _FIRST_EPOCHS or epoch % _EVERY == 0
@@ -272,9 +275,11 @@ class DualAscent:
             self.epochs += len(order) / n_sequences
             if not np.isfinite(loss) or (epoch == _FIRST_EPOCHS - 1 and step < _SHORTEST_STEP):
                 return None
+            left = dual.gaps.sum()
             if everyone:
                 self.value = loss + self._penalty()
-            if dual.gaps.sum() <= close * self.value:
+                stalled, before = left >= max(before, _FAR * self.value), left
+            if stalled or left <= close * self.value:
                 break
         return self.coefficients()
 

@@ -21,6 +21,8 @@ SOLVERS: dict[str, type] = {
 }
 
 _MEMORY_AFTER_START = 20
+# With l1 the coefficients that are not zero change, and of each pair only their part counts.
+_MEMORY_WITH_L1 = 50
 
 
 def check_solver(solver: object) -> None:
@@ -74,7 +76,7 @@ def _with_l1(solver: object, tol: float, random: np.random.Generator | None) -> 
     if solver == "lbfgs":
         return OrthantLBFGS()
     if solver == "sgd+lbfgs":
-        return OrthantLBFGS(_MEMORY_AFTER_START, StochasticStart(random_state=random, close=tol))
+        return OrthantLBFGS(_MEMORY_WITH_L1, StochasticStart(random_state=random, close=tol))
     raise ValueError(f"with l1 the objective is not smooth, and only solver='lbfgs' minimizes it; got {solver!r}")
 
 

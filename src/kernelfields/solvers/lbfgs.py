@@ -13,13 +13,16 @@ thread; the curvature there then measures the coordinates for L-BFGS. The steps 
 has a Gaussian prior and end by a gap of their own; else, or where that prior is very weak, they are gradient steps
 (objective/stochastic.py). benchmarks/crfsuite_speed.py prints what this saves.
 
-Steps for objectives with an l1 penalty: L-BFGS within one orthant at a time (OWL-QN).
+Steps for objectives with an l1 penalty: L-BFGS within one orthant at a time.
 
-    Andrew and Gao (2007), Scalable training of L1-regularized log-linear models.
+    Andrew and Gao (2007), Scalable training of L1-regularized log-linear models: orthants (OWL-QN).
+    Schmidt (2010), Graphical model structure learning with l1-regularization: two metrics (PSSgb).
 
-Within an orthant the l1 penalty is linear. The direction is the quasi-Newton one of the pseudo-gradient, without
-the coordinates in which it would climb; trial points that leave the orthant are set to zero there. Every trial
-needs its own potentials, half a pass, because projected points lie on no line; the first is nearly always taken.
+Within an orthant the l1 penalty is linear. Among coefficients that are not zero the direction is the quasi-Newton one,
+by the parts of the pairs that belong to them; a coefficient that is zero moves along the pseudo-gradient over gamma D.
+So none of them bends the path of the others, and few pairs are enough. Trial points that leave the orthant are set to
+zero there. Every trial needs its own potentials, half a pass, because projected points lie on no line; the first is
+nearly always taken.
 """
 
 from __future__ import annotations
@@ -46,19 +49,36 @@ class StepPairs:
         """Keep a step s, the change y of the gradient over it, and s . y > 0."""
         self._pairs.append((self._coordinates.of_step(step), self._coordinates.of_gradient(change), product))
 
-    def inverse_product(self, vector: np.ndarray) -> np.ndarray:
-        """Return the quasi-Newton inverse Hessian times a vector; there must be a pair."""
-        vector = self._coordinates.of_gradient(vector)
+    def inverse_product(self, vector: np.ndarray, free: np.ndarray | None = None) -> np.ndarray:
+        """Return the quasi-Newton inverse Hessian times a vector; there must be a pair.
+
+        With ``free`` (size,), it is that of these coordinates alone; the others are only scaled.
+        """
+        whole = self._coordinates.of_gradient(vector)
+        pairs, part = list(self._pairs), whole
+        if free is not None and not free.all():
+            places = np.flatnonzero(free)
+            part = whole[places]
+            parts = ((s[places], y[places]) for s, y, _ in self._pairs)
+            pairs = [(s, y, sy) for s, y in parts if is_curved(s, y, sy := dot(s, y))]
         weights = []
-        for s, y, sy in reversed(self._pairs):
-            weight = dot(s, vector) / sy
-            add_scaled(vector, -weight, y)
+        for s, y, sy in reversed(pairs):
+            weight = dot(s, part) / sy
+            add_scaled(part, -weight, y)
             weights.append(weight)
-        s, y, sy = self._pairs[-1]
-        vector *= sy / dot(y, y)
-        for (s, y, sy), weight in zip(self._pairs, reversed(weights), strict=True):
-            add_scaled(vector, weight - dot(y, vector) / sy, s)
-        return self._coordinates.direction(vector)
+        scale = pairs[-1][2] / dot(pairs[-1][1], pairs[-1][1]) if pairs else 1.0
+        part *= scale
+        for (s, y, sy), weight in zip(pairs, reversed(weights), strict=True):
+            add_scaled(part, weight - dot(y, part) / sy, s)
+        if part is not whole:
+            whole *= scale
+            whole[places] = part
+        return self._coordinates.direction(whole)
+
+
+def is_curved(step: np.ndarray, change: np.ndarray, product: float) -> bool:
+    """Whether the gradient changes along a step, in any unit; ``product`` is that of both."""
+    return product > 1e-10 * np.sqrt(dot(step, step) * dot(change, change))
 
 
 # With millions of coefficients, a hundred pairs would outweigh the data; fewer cost some more iterations.
@@ -150,15 +170,15 @@ class LBFGS:
         """Return minus the quasi-Newton inverse Hessian times the gradient."""
         return Direction(self.quasi_newton(-point.gradient))
 
-    def quasi_newton(self, vector: np.ndarray) -> np.ndarray:
-        """Return the quasi-Newton inverse Hessian times a vector."""
-        return vector / self._metric if self._pairs is None else self._pairs.inverse_product(vector)
+    def quasi_newton(self, vector: np.ndarray, free: np.ndarray | None = None) -> np.ndarray:
+        """Return the quasi-Newton inverse Hessian times a vector, that of the ``free`` coordinates if some are not."""
+        return vector / self._metric if self._pairs is None else self._pairs.inverse_product(vector, free)
 
     def learn(self, before: Point, after: Point) -> None:
         """Keep the step and the change of gradient."""
         s, y = after.theta - before.theta, after.gradient - before.gradient
         sy = dot(s, y)
-        if sy > 1e-10 * np.sqrt(dot(s, s) * dot(y, y)):  # curvature in any unit
+        if is_curved(s, y, sy):
             if self._pairs is None:
                 posterior = after.posterior
                 elsewhere = posterior.step_pairs(self._limit, self._metric)
@@ -172,7 +192,7 @@ ROUNDING = 1e-13
 
 
 class OrthantLBFGS(LBFGS):
-    """L-BFGS on the smooth part, kept to descent directions of the whole objective."""
+    """L-BFGS on the coefficients that are not zero, steepest descent on the others, one orthant at a time."""
 
     name = "owl-qn"
 
@@ -184,11 +204,8 @@ class OrthantLBFGS(LBFGS):
         return start
 
     def direction(self, point: Point, relative_gap: float) -> Direction:
-        """Return the quasi-Newton direction, zero where it disagrees with the steepest one."""
-        steepest = point.steepest
-        direction = self.quasi_newton(-steepest)
-        direction[direction * steepest >= 0.0] = 0.0
-        return Direction(direction)
+        """Return the quasi-Newton direction of coefficients that are not zero, the steepest one of the others."""
+        return Direction(self.quasi_newton(-point.steepest, (point.theta != 0.0) | (point.posterior.l1 == 0.0)))
 
     def advance(self, point: Point, direction: Direction) -> tuple[Point | None, float]:
         """Make one projected step; the point is None when none improves the value at this precision."""
@@ -201,13 +218,12 @@ class OrthantLBFGS(LBFGS):
         for _ in range(MAX_TRIALS):
             theta = point.theta + step * direction.theta
             theta[(theta * orthant < 0.0) & held] = 0.0
+            # What walls cut off may have been what made a long step a descent.
             promised = dot(steepest, theta - point.theta)
-            if not promised < 0.0:
-                return None, 0.0
-            trial = posterior.trial(theta, near=point)
+            trial = posterior.trial(theta, near=point) if promised < 0.0 else None
             if trial is not None and trial.value <= point.value + SUFFICIENT_DECREASE * promised:
                 return posterior.complete(trial), step
-            if abs(promised) < allowance:
+            if -step * slope < allowance:
                 return None, 0.0
             step = _shorter(step, slope, np.inf if trial is None else trial.value - point.value)
         return None, 0.0

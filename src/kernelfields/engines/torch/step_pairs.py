@@ -117,21 +117,33 @@ class TorchStepPairs:
         self._squared[:known, place] = self._squared[place, :known] = squared
         self._mixed[place, place] = product
 
-    def inverse_product(self, vector: np.ndarray) -> np.ndarray:
-        """Return the quasi-Newton inverse Hessian times a vector; there must be a pair."""
+    def inverse_product(self, vector: np.ndarray, free: np.ndarray | None = None) -> np.ndarray:
+        """Return the quasi-Newton inverse Hessian times a vector; there must be a pair.
+
+        With ``free`` (size,), it is that of these coordinates alone; the others are only scaled.
+        """
         order, known, coordinates = self._order, len(self._order), self._coordinates
         v = coordinates.of_gradient(coordinates.tensor(vector))
         steps, changes = self._steps[:known], self._changes[:known]
+        mixed, squared = self._mixed, self._squared
+        if free is not None and not free.all():
+            inside = coordinates.tensor(free)
+            steps, changes = steps * inside, changes * inside
+            mixed, squared = ((left @ changes.T).cpu().numpy() for left in (steps, changes))
+            lengths = (steps * steps).sum(dim=1).cpu().numpy() * np.diagonal(squared)
+            order = [place for place in order if mixed[place, place] > 1e-10 * np.sqrt(lengths[place])]
+            if not order:
+                return coordinates.direction(v).cpu().numpy()
         products = torch.stack([steps @ v, changes @ v]).cpu().numpy()[:, order]
-        mixed, squared = (products_of[np.ix_(order, order)] for products_of in (self._mixed, self._squared))
+        mixed, squared = (products_of[np.ix_(order, order)] for products_of in (mixed, squared))
         curvatures = np.diagonal(mixed)
-        first = np.zeros(known)
-        for i in reversed(range(known)):
+        first = np.zeros(len(order))
+        for i in reversed(range(len(order))):
             first[i] = (products[0, i] - mixed[i, i + 1 :] @ first[i + 1 :]) / curvatures[i]
         gamma = curvatures[-1] / squared[-1, -1]
         middle = gamma * (products[1] - squared @ first)
-        second = np.zeros(known)
-        for i in range(known):
+        second = np.zeros(len(order))
+        for i in range(len(order)):
             second[i] = first[i] - (middle[i] + mixed[:i, i] @ second[:i]) / curvatures[i]
         weights = np.zeros((2, known))
         weights[:, order] = first, second
