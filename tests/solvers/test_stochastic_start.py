@@ -246,6 +246,25 @@ def test_solvers_that_need_a_prior_say_so(solver):
     assert resolve_solver(solver, tagging_posterior(1.0), 1e-3) is not None
 
 
+@pytest.mark.parametrize("kind", [LBFGS, OrthantLBFGS])
+def test_the_first_step_from_a_stochastic_start_moves_potentials_by_a_nat_at_most(kind):
+    posterior = tagging_posterior(20.0, l1=0.5 if kind is OrthantLBFGS else 0.0)
+    rule = kind(start=StochasticStart(random_state=0))
+    rule.prepare(posterior)
+    assert posterior.fused
+    start = posterior.at(rule.first_point(posterior))
+    direction = rule.direction(start, 1.0).theta
+    guess = -start.steepest / posterior.metric
+    assert direction @ start.steepest < 0
+    furthest = posterior.largest_potential(guess)
+    np.testing.assert_allclose(direction, guess / max(1.0, furthest), rtol=1e-9)
+    # One that is long enough to be cut.
+    start.gradient *= 100.0
+    start.__dict__.pop("steepest", None)
+    again = rule.direction(start, 1.0).theta
+    np.testing.assert_allclose(posterior.largest_potential(again), 1.0, rtol=1e-9)
+
+
 def test_names_tell_the_start():
     start = StochasticStart()
     assert LBFGS().name == "lbfgs"

@@ -85,6 +85,8 @@ def is_curved(step: np.ndarray, change: np.ndarray, product: float) -> bool:
 _HISTORY_BYTES = 256 * 2**20
 _FEWEST_PAIRS = 8
 _GRADIENT_EPOCHS = 4
+# Nats by which the first step from a stochastic start may move a potential.
+_NEARBY = 1.0
 
 
 class StochasticStart:
@@ -168,7 +170,16 @@ class LBFGS:
 
     def direction(self, point: Point, relative_gap: float) -> Direction:
         """Return minus the quasi-Newton inverse Hessian times the gradient."""
-        return Direction(self.quasi_newton(-point.gradient))
+        return self._within_reach(point, self.quasi_newton(-point.gradient))
+
+    def _within_reach(self, point: Point, direction: np.ndarray) -> Direction:
+        """Return a direction; the first one of all, from a stochastic start, no longer than the start is near.
+
+        Its length is a guess, and trials far off are dear: their probabilities underflow.
+        """
+        if self._pairs is None and point.posterior.fused and np.any(point.theta):
+            direction *= min(1.0, _NEARBY / max(point.posterior.largest_potential(direction), _NEARBY))
+        return Direction(direction)
 
     def quasi_newton(self, vector: np.ndarray, free: np.ndarray | None = None) -> np.ndarray:
         """Return the quasi-Newton inverse Hessian times a vector, that of the ``free`` coordinates if some are not."""
@@ -205,7 +216,8 @@ class OrthantLBFGS(LBFGS):
 
     def direction(self, point: Point, relative_gap: float) -> Direction:
         """Return the quasi-Newton direction of coefficients that are not zero, the steepest one of the others."""
-        return Direction(self.quasi_newton(-point.steepest, (point.theta != 0.0) | (point.posterior.l1 == 0.0)))
+        free = (point.theta != 0.0) | (point.posterior.l1 == 0.0)
+        return self._within_reach(point, self.quasi_newton(-point.steepest, free))
 
     def advance(self, point: Point, direction: Direction) -> tuple[Point | None, float]:
         """Make one projected step; the point is None when none improves the value at this precision."""
