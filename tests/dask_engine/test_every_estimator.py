@@ -120,15 +120,20 @@ def close(left, right, what):
     np.testing.assert_allclose(left, right, rtol=1e-9, atol=1e-9 * max(1.0, np.abs(right).max()), err_msg=what)
 
 
+@pytest.mark.parametrize("place", ["threads", "device"])
 @pytest.mark.parametrize("known", ["all", "some"])
 @pytest.mark.parametrize("name", FIELDS)
-def test_shards_answer_as_threads_do(name, known):
+def test_shards_answer_as_threads_do(name, known, place):
+    if place == "device":
+        pytest.importorskip("torch")
+    workers = Torch("cpu") if place == "device" else None
     estimator, draw = FIELDS[name]
     random = np.random.default_rng(0)
     X, y = draw(random)
     weights = random.uniform(0.5, 2.0, size=len(X)) if known == "all" else None
     y = y if known == "all" else gaps(y, random)
-    here, there = (posterior(*parts_of_fit(estimator, X, y, weights, engine)) for engine in ("threads", DaskHere()))
+    engines = "threads", DaskHere(workers=workers)
+    here, there = (posterior(*parts_of_fit(estimator, X, y, weights, engine)) for engine in engines)
     assert [block.shape for block in here.blocks] == [block.shape for block in there.blocks]
     theta, direction = 0.3 * random.normal(size=(2, here.size))
     expected, found = here.at(theta), there.at(theta)
