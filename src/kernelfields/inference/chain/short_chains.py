@@ -43,6 +43,7 @@ class ShortChains:
         small = offsets[-1] * n_labels <= _MOST_VALUES and np.diff(offsets).max(initial=0) <= _MOST_STEPS
         return cls(offsets) if small else None
 
+    @np.errstate(divide="ignore", invalid="ignore", over="ignore")  # what is no number is found below
     def forward_backward(self, node: np.ndarray, passes: ScaledPasses, log_partition: np.ndarray) -> bool:
         """Fill the arrays for potentials without minus infinity; False where doubles do not do."""
         transfer, scores = self._tables(passes.transfer), node[self.order]
