@@ -42,6 +42,7 @@ def walked(package: Path, call: Callable[[], object]) -> dict[str, set[str]]:
         if event == "call" and code.co_filename.startswith(folder) and code.co_name != "<module>":
             seen.setdefault(code.co_filename[len(folder) :], set()).add(code.co_qualname)
 
+    call()  # so that modules which are loaded with the first call do not count
     threading.setprofile(note)
     sys.setprofile(note)
     try:
