@@ -19,7 +19,8 @@ def dot(left: np.ndarray, right: np.ndarray) -> float:
     """Return the inner product of two arrays of the same shape, in float64."""
     left, right = np.ravel(left), np.ravel(right)
     if left.size <= _SHORT:
-        return float(np.dot(left.astype(np.float64, copy=False), right.astype(np.float64, copy=False)))
+        with np.errstate(invalid="ignore", over="ignore"):  # as in the compiled sum: what is no number is a result
+            return float(np.dot(left.astype(np.float64, copy=False), right.astype(np.float64, copy=False)))
     from kernelfields.numerics.vectors_compiled import sum_of_products
 
     return float(sum_of_products(left, right))
@@ -28,7 +29,8 @@ def dot(left: np.ndarray, right: np.ndarray) -> float:
 def add_scaled(target: np.ndarray, weight: float, source: np.ndarray) -> None:
     """Add weight * source to target in place; both are contiguous, of one shape and precision."""
     if target.size <= _SHORT:
-        target += target.dtype.type(weight) * source
+        with np.errstate(invalid="ignore", over="ignore"):
+            target += target.dtype.type(weight) * source
         return
     from kernelfields.numerics.vectors_compiled import add_in_place
 
