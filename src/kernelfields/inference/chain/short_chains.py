@@ -40,7 +40,7 @@ class ShortChains:
     @classmethod
     def of(cls, offsets: np.ndarray, n_labels: int) -> ShortChains | None:
         """Return the steps of chains that are few and short, None for others."""
-        small = offsets[-1] * n_labels <= _MOST_VALUES and np.diff(offsets).max(initial=0) <= _MOST_STEPS
+        small = 0 < offsets[-1] * n_labels <= _MOST_VALUES and np.diff(offsets).max(initial=0) <= _MOST_STEPS
         return cls(offsets) if small else None
 
     @np.errstate(divide="ignore", invalid="ignore", over="ignore")  # what is no number is found below

@@ -285,8 +285,8 @@ def soft_targets(family: LabelFamily, soft: SoftRows, weights: np.ndarray) -> Po
         shares = np.divide(pairs, single, out=np.ones_like(pairs), where=single > 0)
         with np.errstate(divide="ignore"):
             potentials.tables[EDGE] = np.log(shares)
-    member = family.given(logs).at(potentials, weights)
-    if (lost := np.flatnonzero(np.abs(member.log_partition) > _LOST)).size:
+    member = family.given(logs).at(potentials, family.placed_array(weights))
+    if (lost := np.flatnonzero(np.abs(np.asarray(member.log_partition)) > _LOST)).size:
         raise ValueError(f"sequence or graph {lost[0]}: targets give mass to labellings that are forbidden")
     mean = member.mean()
     if soft.edge is not None and family.group(EDGE).tied:
