@@ -252,21 +252,6 @@ print(json.dumps([[name for name in {} if SETTINGS.find(name) is None], find_kin
     assert in_a_fresh_process(code.format(registered)) == [[], "GraphCRF"]
 
 
-def test_a_small_fit_loads_no_compiler():
-    code = """
-import json, sys
-import numpy as np
-from kernelfields import ChainCRF
-random = np.random.default_rng(0)
-y = [random.integers(3, size=12) for _ in range(30)]
-X = [np.eye(3)[labels] + random.normal(size=(12, 3)) for labels in y]
-crf = ChainCRF(rank=50, random_state=0).fit(X, y)
-crf.predict(X), crf.predict_marginals(X), crf.score(X, y)
-print(json.dumps(sorted({"numba", "torch", "matplotlib", "jinja2", "rich"} & set(sys.modules))))
-"""
-    assert in_a_fresh_process(code) == []
-
-
 def test_importing_changes_no_global_state():
     code = """
 import json, numpy as np

@@ -4,19 +4,11 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from kernelfields.inference.chain import short_chains
-from kernelfields.inference.chain.family import ChainFamily
 from kernelfields.numerics.threads import Workers
 from tests.arrays import infer_chains
 from tests.oracles.chains import enumerate_chain
 from tests.oracles.log_domain import reference_beliefs, reference_hessian_product
 from tests.samples import chain_potentials
-
-
-@pytest.fixture(autouse=True, params=["compiled", "in NumPy"])
-def passes(request, monkeypatch):
-    """Chains of up to so many positions are inferred without the compiler."""
-    monkeypatch.setattr(short_chains, "_MOST_STEPS", 0 if request.param == "compiled" else 100)
 
 
 def weighted_sums(marginals, pairs, position_weights, tied):
@@ -243,17 +235,3 @@ def test_hundreds_of_nats_and_forbidden_labels_leave_no_trace_of_rounding(seed):
         beliefs.hessian_product(*directions), reference_hessian_product(twin, *directions, offsets), strict=True
     ):
         np.testing.assert_allclose(ours, theirs, atol=1e-9)
-
-
-def test_short_chains_are_inferred_in_numpy_unless_something_is_as_good_as_impossible():
-    rng = np.random.default_rng(0)
-    node, edge, offsets = rng.normal(size=(30, 3)), rng.normal(size=(1, 3, 3)), np.array([0, 1, 18, 18 + 4, 30])
-    short = short_chains._MOST_STEPS > 0
-    assert (infer_chains(node, edge, offsets).member._short is not None) == short
-    assert infer_chains(node * 1000.0, edge, offsets).member._short is None
-    assert infer_chains(np.where(node > 2.0, -np.inf, node), edge, offsets).member._short is None
-    family = ChainFamily(offsets, 3)
-    assert (family.short_chains is not None) == short
-    assert family.part(0, 2).short_chains is None
-    assert ChainFamily(np.array([0, 101]), 3).short_chains is None
-    assert ChainFamily(np.arange(5000), 3).short_chains is None

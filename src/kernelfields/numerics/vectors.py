@@ -2,7 +2,7 @@
 
 BLAS hands vectors of ten thousand numbers to several threads and waits for all of them: on a machine with other
 work to do, that wait is longer than the sum by orders of magnitude. Solvers make hundreds of these small steps per
-pass. Sums are accumulated in float64 whatever the vectors hold. The compiler loads with the first vector that is long.
+pass. Sums are accumulated in float64 whatever the vectors hold. The compiler loads with the first call.
 """
 
 from __future__ import annotations
@@ -11,27 +11,16 @@ from collections.abc import Callable
 
 import numpy as np
 
-# Numbers that BLAS leaves to one thread; the compiler does not pay for so few.
-_SHORT = 2**13
-
 
 def dot(left: np.ndarray, right: np.ndarray) -> float:
     """Return the inner product of two arrays of the same shape, in float64."""
-    left, right = np.ravel(left), np.ravel(right)
-    if left.size <= _SHORT:
-        with np.errstate(invalid="ignore", over="ignore"):  # as in the compiled sum: what is no number is a result
-            return float(np.dot(left.astype(np.float64, copy=False), right.astype(np.float64, copy=False)))
     from kernelfields.numerics.vectors_compiled import sum_of_products
 
-    return float(sum_of_products(left, right))
+    return float(sum_of_products(np.ravel(left), np.ravel(right)))
 
 
 def add_scaled(target: np.ndarray, weight: float, source: np.ndarray) -> None:
     """Add weight * source to target in place; both are contiguous, of one shape and precision."""
-    if target.size <= _SHORT:
-        with np.errstate(invalid="ignore", over="ignore"):
-            target += target.dtype.type(weight) * source
-        return
     from kernelfields.numerics.vectors_compiled import add_in_place
 
     add_in_place(target.reshape(-1), target.dtype.type(weight), source.reshape(-1))

@@ -36,7 +36,6 @@ from kernelfields.inference.chain.lists import (
     likeliest,
     worth_lists,
 )
-from kernelfields.inference.chain.short_chains import ShortChains
 from kernelfields.inference.family import (
     EDGE,
     BaseMeasure,
@@ -67,29 +66,22 @@ class ChainMember(Member):
     family: ChainFamily
 
     def __init__(self, family: ChainFamily, potentials: Potentials, weights: np.ndarray | None, workers: Workers):
+        from kernelfields.inference.chain.scaled_compiled import forward_backward
+
         super().__init__(family, potentials, np.empty(family.n_items), weights)
         self._workers, self._runs = workers, workers.runs(family.offsets, family.n_labels)
         node, edge = potentials.node, potentials.edge
         transfer, shift = exponentials(edge)
-        sums = edge.sum(axis=(1, 2))
         if len(edge) == len(node):
-            # Nothing steps into a start, whatever stands there, NaN included.
-            transfer[family.offsets[:-1]] = sums[family.offsets[:-1]] = 0.0
+            transfer[family.offsets[:-1]] = 0.0  # nothing steps into a start, whatever stands there, NaN included
         self._passes = ScaledPasses(transfer, shift, *(np.zeros(node.shape) for _ in range(3)))
         # Sums are minus infinity exactly where an entry is: potentials are never plus infinity here.
-        has_forbidden = not (np.isfinite(sums.sum()) and np.isfinite(node.sum()))
-        #: Sequences whose probabilities leave the range of doubles.
-        self._rescued: RescuedItems | None = None
-        self._short = None if has_forbidden else family.short_chains
-        if self._short is not None and self._short.forward_backward(node, self._passes, self.log_partition):
-            return
-        from kernelfields.inference.chain.scaled_compiled import forward_backward
-
-        self._short, troubled = None, np.zeros(family.n_items, dtype=np.bool_)
+        has_forbidden = not (np.isfinite(edge.sum()) and np.isfinite(node.sum()))
+        troubled = np.zeros(family.n_items, dtype=np.bool_)
         shared = family.offsets, node, has_forbidden, self._passes, self.log_partition, troubled
         workers.each(lambda first, last: forward_backward(first, last, *shared, _work_space(node)), self._runs)
-        if troubled.any():
-            self._rescued = self._rescue(np.flatnonzero(troubled))
+        #: Sequences whose probabilities leave the range of doubles.
+        self._rescued = self._rescue(np.flatnonzero(troubled)) if troubled.any() else None
 
     def _rescue(self, sequences: np.ndarray) -> RescuedItems:
         """Infer some sequences in logarithms and blank their scaled quantities."""
@@ -163,8 +155,14 @@ class ChainMember(Member):
         transfer, alpha = passes.transfer, passes.alpha
         if d_edge.shape != transfer.shape:
             raise ValueError(f"edge direction has shape {d_edge.shape}, expected {transfer.shape}")
+        from kernelfields.inference.chain.scaled_compiled import score_expectations
+
         moved = transfer * d_edge
-        past, ahead, d_marginals = self._score_expectations(d_node, moved)
+        past, ahead, d_marginals = np.empty_like(d_node), np.empty_like(d_node), np.empty_like(d_node)
+        shared = self.family.offsets, d_node, moved, passes, past, ahead, d_marginals
+        self._workers.each(
+            lambda first, last: score_expectations(first, last, *shared, _work_space(d_node)), self._runs
+        )
         gamma = passes.marginals * passes.inverse_predicted
         if self._tied:
             gamma = self._weighted_rows(gamma)
@@ -185,19 +183,6 @@ class ChainMember(Member):
             node[self._rescued.rows], more = self._rescued.responses(d_node, [d_edge])
             self._rescued.add([edge], more)
         return Potentials(node, {EDGE: edge})
-
-    def _score_expectations(self, d_node: np.ndarray, moved: np.ndarray) -> Sequence[np.ndarray]:
-        """Return past, ahead and d_marginals of scaled_compiled.py, (N, L) each."""
-        if self._short is not None:
-            return self._short.score_expectations(d_node, moved, self._passes)
-        from kernelfields.inference.chain.scaled_compiled import score_expectations
-
-        filled = [np.empty_like(d_node) for _ in range(3)]
-        shared = self.family.offsets, d_node, moved, self._passes, *filled
-        self._workers.each(
-            lambda first, last: score_expectations(first, last, *shared, _work_space(d_node)), self._runs
-        )
-        return filled
 
     def entropy(self) -> np.ndarray:
         """Return the entropy of each sequence, (S,): of its first label, and of each label given the one before."""
@@ -325,11 +310,6 @@ class ChainFamily(LabelFamily):
         self.tied = tied
         self._at_once = at_once
         self._known_blocks: tuple[int, list[tuple[int, int, ChainFamily]]] | None = None
-
-    @cached_property
-    def short_chains(self) -> ShortChains | None:
-        """The steps of chains that are few and short, and no block of more."""
-        return ShortChains.of(self.offsets, self.n_labels) if self._at_once is None else None
 
     def clique_members(self, group: str) -> np.ndarray:
         """Return the neighbouring positions of each step, (M, 2)."""
