@@ -2,7 +2,7 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kernelfields.fields.reading import check_sample_weight, encode_labels
@@ -13,8 +13,10 @@ LABELS = st.one_of(
 )
 
 
+@pytest.mark.filterwarnings("ignore:y holds -1 beside:UserWarning")
 @settings(max_examples=60, deadline=None)
 @given(LABELS)
+@example([[0, 1, -1]])
 def test_codes_and_classes_rebuild_the_labels(y):
     flat = [label for sequence in y for label in sequence]
     if len(set(flat)) < 2:
