@@ -19,6 +19,7 @@ from kernelfields.features.readers import columns_of, is_feature_sequences
 from kernelfields.fields.evidence import single_labels
 from kernelfields.fields.graph_reading import is_networkx, read_graphs
 from kernelfields.fields.reading import plain_label
+from kernelfields.selection.held_out import n_items_of
 
 #: Labels of which one is right at a position; None where nothing is known.
 Known = frozenset | None
@@ -120,7 +121,7 @@ class SampleItems(SequenceItems):
     drawn = "table"
 
     def _lengths(self) -> list[int]:
-        return [1] * _count(self.X)
+        return [1] * n_items_of(self.X)
 
     def by_position(self, y: Any) -> list[list[Known]]:
         """Return what is known of the one label of each input."""
@@ -161,7 +162,7 @@ class InstanceItems(SampleItems):
         super().__init__(X, words, columns)
 
     def _lengths(self) -> list[int]:
-        return [len(self.names)] * _count(self.X)
+        return [len(self.names)] * n_items_of(self.X)
 
     def by_position(self, y: Any) -> list[list[Known]]:
         """Return what is known of each label of each instance."""
@@ -230,10 +231,6 @@ def _known(entry: Any) -> Known:
 
 def _is_open(entry: Any) -> bool:
     return not isinstance(entry, set | frozenset) and single_labels([entry])[0] is None
-
-
-def _count(X: Any) -> int:
-    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
 
 
 def _cells(rows: Any) -> list[list[float | None]]:

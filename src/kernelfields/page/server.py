@@ -25,6 +25,7 @@ from sklearn.base import BaseEstimator
 
 from kernelfields.page.journal import JournalError
 from kernelfields.page.session import Conflict, LabellingSession
+from kernelfields.selection.held_out import n_items_of
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -216,7 +217,7 @@ def serve(
 
     ``server.labelling.labels()`` are the labels, ``server.labelling.model`` the model, ``server.stop()`` ends it.
     """
-    if X is None or not (X.shape[0] if hasattr(X, "shape") else len(X)):
+    if X is None or not n_items_of(X):
         raise ValueError("X holds no items to label")
     check_installed()
     server = Server(LabellingSession(X, y, estimator, **settings), port).start()

@@ -40,7 +40,7 @@ from kernelfields.page.files import LabelFile
 from kernelfields.page.items import Known, finite, items_of
 from kernelfields.page.journal import Action, Journal, JournalError
 from kernelfields.selection.field_search_cv import FieldSearch
-from kernelfields.selection.held_out import unframed
+from kernelfields.selection.held_out import parameter_named, unframed
 
 ORDERS = ("doubtful", "suspicious", "random", "given")
 # The most positions of an answer, the likeliest labels of each, and the labellings to pick from.
@@ -449,11 +449,6 @@ def _classes_of(model: BaseEstimator) -> list:
     return [plain_label(label) for label in field._label_names()]
 
 
-def _named(model: Any, name: str) -> str:
-    """Return the parameter of a model, or of the estimator inside it, that has a name; empty if there is none."""
-    return min((own for own in model.get_params() if own.split("__")[-1] == name), key=len, default="")
-
-
 def _prepared(model: Any, known: list[list[Known]]) -> Any:
     """Return an estimator ready to be fitted to what is known: from its last estimate, with partly known labels."""
     field = _inner(model)
@@ -461,13 +456,13 @@ def _prepared(model: Any, known: list[list[Known]]) -> Any:
     if len(named) < 2:
         raise ValueError("all labels that are known are the same: two different ones make a model")
     partly = any(entry is None or len(entry) > 1 for item in known for entry in item)
-    if own := _named(model, "partial_labels"):
+    if own := parameter_named(model, "partial_labels"):
         several = isinstance(field, MultiLabelCRF)
         partial = PartialLabels() if several else PartialLabels(classes=sorted(named, key=str))
         model.set_params(**{own: partial if partly else None})
     elif partly:
         raise ValueError(f"{type(field).__name__} needs all labels of the items that it is fitted to")
-    if own := _named(model, "warm_start"):
+    if own := parameter_named(model, "warm_start"):
         old = set(_classes_of(field)) if hasattr(field, "classes_") else set()
         model.set_params(**{own: old == named})
     return model

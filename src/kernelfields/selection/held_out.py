@@ -58,6 +58,11 @@ def unframed(estimator: BaseEstimator, X: Any, y: Any) -> tuple[Any, Any, Any]:
     return (ChainCRF() if estimator.estimator is None else estimator.estimator), sequences.X, sequences.y
 
 
+def parameter_named(model: BaseEstimator, name: str) -> str:
+    """Return the parameter of a model, or of the estimator inside it, that has a name; empty if there is none."""
+    return min((own for own in model.get_params() if own.split("__")[-1] == name), key=len, default="")
+
+
 def n_items_of(X: Any) -> int:
     """Return the number of sequences, graphs, instances or samples of X."""
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
@@ -137,9 +142,7 @@ class LabelledItems:
         if learnt.all():
             return estimator
         lacking = f"fold {fold} holds out every item with the label {listed(self.classes[~learnt])}"
-        names = [name for name in estimator.get_params() if name.split("__")[-1] == "partial_labels"]
-        if not names:
+        if not (name := parameter_named(estimator, "partial_labels")):
             raise ValueError(f"{lacking}, which its field cannot learn: correct or leave out these items")
-        name = min(names, key=len)
         partial = clone(estimator.get_params()[name] or PartialLabels())
         return estimator.set_params(**{name: partial.set_params(classes=self.classes.tolist())})
