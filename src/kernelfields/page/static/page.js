@@ -189,7 +189,9 @@ function drawQueue() {
       const row = element("li", entry.left ? "" : "done");
       row.dataset.item = entry.item;
       if (shown && entry.item === shown.item) row.setAttribute("aria-current", "true");
-      row.append(element("span", "", `item ${entry.item + 1}`), element("span", "", entry.left ? `${entry.left} left` : "done"));
+      // What a look may bring: nats of doubt per position, or in favour of another label.
+      const score = entry.score ? ` · ${entry.score.toFixed(2)}` : "";
+      row.append(element("span", "", `item ${entry.item + 1}`), element("span", "", (entry.left ? `${entry.left} left` : "done") + score));
       row.addEventListener("click", () => open(entry.item));
       return row;
     }),
