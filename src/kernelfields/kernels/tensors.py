@@ -72,7 +72,12 @@ def as_rows(X: torch.Tensor, name: str = "X") -> torch.Tensor:
 
 def on_host(X: torch.Tensor) -> np.ndarray:
     """Return X as a NumPy array."""
-    return X.detach().cpu().numpy()
+    if X.device.type == "cpu":
+        return X.detach().numpy()
+    # NumPy's memory comes in large pages, which a copy from a device fills several times faster.
+    array = np.empty(X.shape, dtype=str(X.dtype).removeprefix("torch."))
+    torch.from_numpy(array).copy_(X.detach())
+    return array
 
 
 converted = torch.Tensor.to

@@ -2,16 +2,17 @@
 
     node (N, L), edge (1, L, L) or (N, L, L), float64, rows in the order of the chains
 
-The passes work in step-major order (steps.py): rows are gathered into it before a pass, and back after it, which costs
-little beside the pass. Which sequences leave the range of doubles is read back once, at the end of a pass; those are
-inferred again on the host, by inference/chain/family.py. On a CUDA device tied transitions run in one compiled kernel
-where Triton is installed. Numbers of potentials that leave the device (``dot``, ``largest``, ``finite``) are gathered
+The plain passes work in step-major order (steps.py): rows are gathered into it before a pass, and back after it. On a
+CUDA device with Triton, tied transitions run in one compiled kernel, in the order of the chains. Which sequences leave
+the range of doubles is read back once, at the end of a pass; those are inferred again on the host, by
+inference/chain/family.py. Numbers of potentials that leave the device (``dot``, ``largest``, ``finite``) are gathered
 there and read once for all arrays.
 Fails: ValueError naming the sequence when every labelling is forbidden.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache, cached_property
 from importlib.util import find_spec
 from types import ModuleType
@@ -21,16 +22,13 @@ import numpy as np
 import torch
 
 from kernelfields.engines.torch import passes
-from kernelfields.engines.torch.steps import DeviceSteps
+from kernelfields.engines.torch.steps import DeviceSteps, linked
 from kernelfields.inference.chain.family import ChainFamily
 from kernelfields.inference.family import EDGE, Member, Potentials
 from kernelfields.inference.packing import InfeasibleSequence
 from kernelfields.kernels.arrays import on_host
 from kernelfields.numerics.sparse_rows import entries_of
 
-# Steps with more rows than this keep a device busy by themselves: with 50,000 rows a step plain products were a
-# tenth faster than compiled passes, with 200 rows thirty times slower (benchmarks/torch_inference.py).
-_ROWS_OF_A_STEP = 4096
 # A kernel holds the transfer matrices in registers.
 _MOST_COMPILED = 64
 
@@ -93,9 +91,9 @@ class Rescued(NamedTuple):
 
 
 class TorchChainMember(Member):
-    """Marginals of chains on a device and what covariance products need, which is kept in step-major order.
+    """Marginals of chains on a device and what covariance products need, kept in the order of the passes.
 
-    ``weights`` (S,) are a tensor. ``compiled`` runs the recursions in Triton kernels; None does where that is faster.
+    ``weights`` (S,) are a tensor. ``compiled`` runs the recursions in Triton kernels; None does where there are such.
     """
 
     def __init__(
@@ -110,12 +108,11 @@ class TorchChainMember(Member):
         check_chain_arrays(node, edge, steps)
         self._steps, self._tied = steps, edge.shape[0] == 1
         if compiled is None:
-            few = len(node) < _ROWS_OF_A_STEP * steps.order.n_steps
-            compiled = node.is_cuda and few and self._tied and node.shape[1] <= _MOST_COMPILED and _has_triton()
+            compiled = node.is_cuda and self._tied and node.shape[1] <= _MOST_COMPILED and _has_triton()
         elif compiled and not self._tied:
             raise ValueError("the compiled passes are for one transition matrix that serves all positions")
         self.compiled = compiled
-        self._row_weights = None if weights is None else weights[steps.items]
+        self._row_weights = None if weights is None else self._given(weights[steps.items])
         transfer = edge.clone() if self._tied else edge[steps.permutation]
         top = transfer.amax(dim=(1, 2))
         shift = torch.where(torch.isfinite(top), top, 0.0)
@@ -123,7 +120,7 @@ class TorchChainMember(Member):
         if len(transfer) == len(node):
             transfer[: steps.order.n_sequences] = 0.0  # nothing steps into a start, whatever is there, NaN included
         self._alpha, self._inverse_predicted, self._marginals = (torch.empty_like(node) for _ in range(3))
-        ordered = node[steps.permutation]
+        ordered = self._ordered(node)
         log_partition, low = _passes(compiled).forward_backward(
             ordered, transfer, shift, steps, self._alpha, self._inverse_predicted, self._marginals
         )
@@ -132,7 +129,8 @@ class TorchChainMember(Member):
         any_low, any_troubled = torch.stack([low.any(), troubled.any()]).tolist()
         if any_low:
             there = edge if self._tied else edge[steps.permutation]
-            troubled |= passes.underflown(ordered, there, self._alpha, steps)
+            rows = (ordered, self._alpha) if not compiled else (each[steps.permutation] for each in (node, self._alpha))
+            troubled |= passes.underflown(*rows, there, steps)
         found = np.flatnonzero(troubled.cpu().numpy()) if any_low or any_troubled else np.empty(0, dtype=np.int64)
         #: Sequences whose probabilities leave the range of doubles.
         self.rescued = self._rescue(np.sort(steps.order.sequences[found])) if len(found) else None
@@ -141,7 +139,8 @@ class TorchChainMember(Member):
         """Infer some sequences on the host and blank their scaled quantities."""
         (node, edge), order, weights = self.potentials.arrays, self._steps.order, self.weights
         positions, offsets = entries_of(order.offsets, sequences)
-        places, rows = (torch.as_tensor(each, device=node.device) for each in (positions, order.inverse[positions]))
+        of_passes = positions if self.compiled else order.inverse[positions]
+        places, rows = (torch.as_tensor(each, device=node.device) for each in (positions, of_passes))
         tables = edge if self._tied else edge[places]
         potentials = Potentials(node[places].cpu().numpy(), {EDGE: tables.cpu().numpy()})
         own = None if weights is None else on_host(weights)[sequences]
@@ -156,6 +155,23 @@ class TorchChainMember(Member):
             scaled.index_fill_(0, rows, 0.0)
         return rescued
 
+    def _ordered(self, rows: torch.Tensor) -> torch.Tensor:
+        """Return rows in the order of the chains in that of the passes."""
+        return rows if self.compiled else rows[self._steps.permutation]
+
+    def _given(self, rows: torch.Tensor) -> torch.Tensor:
+        """Return rows in step-major order in that of the passes."""
+        return rows[self._steps.inverse] if self.compiled else rows
+
+    def _returned(self, rows: torch.Tensor) -> torch.Tensor:
+        """Return a copy of rows in the order of the chains."""
+        return rows.clone() if self.compiled else rows[self._steps.inverse]
+
+    @cached_property
+    def _links(self) -> Sequence[tuple[int, int, int]]:
+        # In the order of the chains the end of one comes before the start of the next, where gamma is zero.
+        return [(0, 1, len(self._alpha) - 1)] if self.compiled else self._steps.order.links
+
     def _row_weighted(self, rows: torch.Tensor) -> torch.Tensor:
         if self._row_weights is None:
             return rows
@@ -165,18 +181,17 @@ class TorchChainMember(Member):
         return self._marginals * self._inverse_predicted
 
     def _in_given_order(self, node: torch.Tensor, edge: torch.Tensor) -> TorchPotentials:
-        inverse = self._steps.inverse
-        return TorchPotentials(node[inverse], {EDGE: edge if self._tied else edge[inverse]})
+        return TorchPotentials(self._returned(node), {EDGE: edge if self._tied else self._returned(edge)})
 
     def marginals(self, group: str | None = None) -> Any:
         """Return p(y_t), (N, L), or p(y_{t-1} = a, y_t = b), (N, L, L), zero at the start of each sequence."""
-        return (self._marginals if group is None else self._step_marginals())[self._steps.inverse]
+        return self._returned(self._marginals if group is None else self._step_marginals())
 
     def _step_marginals(self) -> torch.Tensor:
         gamma = self._gamma()
         n_positions, n_labels = gamma.shape
         marginals = gamma.new_zeros(n_positions, n_labels, n_labels)
-        for before, after, count in self._steps.order.links:
+        for before, after, count in self._links:
             rows = slice(after, after + count)
             torch.mul(self._alpha[before : before + count, :, None], gamma[rows, None, :], out=marginals[rows])
         marginals *= self._transfer
@@ -197,7 +212,7 @@ class TorchChainMember(Member):
     @cached_property
     def _summed_steps(self) -> torch.Tensor:
         """The sum_t weight_t alpha_{t-1} gamma_t^T, (L, L): expected steps before the transfer."""
-        return self._steps.linked(self._alpha, self._row_weighted(self._gamma()))
+        return linked(self._alpha, self._row_weighted(self._gamma()), self._links)
 
     def covariance_product(self, direction: Potentials) -> TorchPotentials:
         """Return the Hessian of the weighted log partition times the direction, shaped like it."""
@@ -205,7 +220,7 @@ class TorchChainMember(Member):
         for name, given, wanted in (("node", d_node, self._alpha), ("edge", d_edge, self._transfer)):
             if given.shape != wanted.shape:
                 raise ValueError(f"{name} direction has shape {tuple(given.shape)}, expected {tuple(wanted.shape)}")
-        d_node = d_node[self._steps.permutation]
+        d_node = self._ordered(d_node)
         d_edge = d_edge if self._tied else d_edge[self._steps.permutation]
         moved = self._transfer * d_edge
         past, ahead, d_marginals = _passes(self.compiled).score_expectations(
@@ -213,8 +228,8 @@ class TorchChainMember(Member):
         )
         if self._tied:
             gamma = self._row_weighted(self._gamma())
-            edge = self._steps.linked(past.mul_(self._alpha), gamma)
-            edge += self._steps.linked(self._alpha, ahead.mul_(gamma))
+            edge = linked(past.mul_(self._alpha), gamma, self._links)
+            edge += linked(self._alpha, ahead.mul_(gamma), self._links)
             edge = self._transfer * edge + moved * self._summed_steps
         else:
             edge = self._row_weighted(self._moved_pairs(past, ahead, d_edge))
@@ -226,7 +241,7 @@ class TorchChainMember(Member):
     def _moved_pairs(self, past: torch.Tensor, ahead: torch.Tensor, d_edge: torch.Tensor) -> torch.Tensor:
         """Return X_t(a, b) (A_{t-1}(a) + dw_t(a, b) + du_t(b) + B_t(b) - E), (N, L, L)."""
         gamma, edge = self._gamma(), torch.zeros_like(d_edge)
-        for before, after, count in self._steps.order.links:
+        for before, after, count in self._links:
             rows, earlier = slice(after, after + count), slice(before, before + count)
             part = torch.add(d_edge[rows], past[earlier, :, None], out=edge[rows])
             part += ahead[rows, None, :]

@@ -5,10 +5,10 @@
     tree     m_v(a) = log sum_b exp(w(a, b) + u_v(b) + sum of m_c(b) over children c)   from leaves to roots
     table    g = log sum_ab E(a) W(a, b) F(b)      labellings of two halves, as in inference/table.py
 
-A family writes g alone, as operations on tensors; its gradient, the mean, and Hessian products are derivatives by
-PyTorch, in blocks of items whose temporaries stay within what suits the device. Sums are in logarithms, or are made
-again in logarithms where they leave the range of doubles. Twins of inference/single.py, tree/family.py and table.py,
-which answer what a fit does not ask.
+Trees and tables write g alone, as operations on tensors; its gradient, the mean, and Hessian products are derivatives
+by PyTorch, in blocks of items whose temporaries stay within what suits the device. Sums are in logarithms, or are
+made again in logarithms where they leave the range of doubles. Twins of inference/single.py, tree/family.py and
+table.py, which answer what a fit does not ask.
 
 Cost: that of g, two to four times over. Fails: ValueError naming the item whose labellings are all forbidden.
 """
@@ -57,8 +57,9 @@ class OneGraphMember(Member):
 
     def __init__(self, family: OneGraphFamily, potentials: Potentials, weights: torch.Tensor | None):
         log_partition = torch.empty(family.n_items, dtype=torch.float64, device=family.device)
-        self._gradient = _derivative(family, potentials, weights, log_partition)
-        raise_if_infeasible(on_host(log_partition), family.infeasible)
+        self._gradient = family.derivative(potentials, weights, log_partition)
+        if bool(torch.isneginf(log_partition).any()):
+            raise_if_infeasible(on_host(log_partition), family.infeasible)
         super().__init__(family, potentials, log_partition, weights)
 
     def mean(self) -> TorchPotentials:
@@ -74,40 +75,11 @@ class OneGraphMember(Member):
             tied = potentials.tables[group]
             own = tied.expand(self.family.group(group).n_rows, *tied.shape[1:])
             potentials = TorchPotentials(potentials.node, {**potentials.tables, group: own})
-        return _derivative(self.family, potentials, None)[group]
+        return self.family.derivative(potentials, None)[group]
 
     def covariance_product(self, direction: Potentials) -> TorchPotentials:
         """Return the Hessian of the weighted log partition times the direction."""
-        return _derivative(self.family, self.potentials, self.weights, direction=direction)
-
-
-def _derivative(
-    family: OneGraphFamily,
-    potentials: Potentials,
-    weights: Any,
-    log_partition: torch.Tensor | None = None,
-    direction: Potentials | None = None,
-) -> TorchPotentials:
-    """Return the gradient of the weighted log partition, or its Hessian product with a direction, block by block."""
-    tables = {name: torch.zeros_like(table) for name, table in potentials.tables.items()}
-    found = TorchPotentials(torch.zeros_like(potentials.node), tables)
-    for items in family.blocks(potentials):
-        inputs = [array.detach().requires_grad_() for array in family.batch(potentials, items)]
-        own = inputs[0].new_ones(len(inputs[0])) if weights is None else weights[items]
-        with torch.enable_grad():
-            g = family.log_partition_of(inputs[0], inputs[1:])
-            slopes = torch.autograd.grad(
-                g, inputs, own, create_graph=direction is not None, allow_unused=True, materialize_grads=True
-            )
-            if direction is not None:
-                pairs = zip(slopes, family.batch(direction, items), strict=True)
-                along = sum((slope * moved).sum() for slope, moved in pairs)
-                slopes = torch.autograd.grad(along, inputs, allow_unused=True, materialize_grads=True)
-        if log_partition is not None:
-            log_partition[items] = g.detach()
-        for into, slope in zip(family.batch(found, items), slopes, strict=True):
-            into += slope
-    return found
+        return self.family.derivative(self.potentials, self.weights, direction=direction)
 
 
 class OneGraphFamily(TorchFamily):
@@ -139,6 +111,37 @@ class OneGraphFamily(TorchFamily):
     def log_partition_of(self, node: torch.Tensor, tables: Sequence[torch.Tensor]) -> torch.Tensor:
         """Return g of some items, (S,), for potentials as :meth:`batch` gives them."""
         raise NotImplementedError(f"{type(self).__name__} must define log_partition_of(node, tables)")
+
+    def derivative(
+        self,
+        potentials: Potentials,
+        weights: Any,
+        log_partition: torch.Tensor | None = None,
+        direction: Potentials | None = None,
+    ) -> TorchPotentials:
+        """Return the gradient of the weighted log partition, or its Hessian product with a direction, block by block.
+
+        ``log_partition`` (S,) is filled where it is given.
+        """
+        tables = {name: torch.zeros_like(table) for name, table in potentials.tables.items()}
+        found = TorchPotentials(torch.zeros_like(potentials.node), tables)
+        for items in self.blocks(potentials):
+            inputs = [array.detach().requires_grad_() for array in self.batch(potentials, items)]
+            own = inputs[0].new_ones(len(inputs[0])) if weights is None else weights[items]
+            with torch.enable_grad():
+                g = self.log_partition_of(inputs[0], inputs[1:])
+                slopes = torch.autograd.grad(
+                    g, inputs, own, create_graph=direction is not None, allow_unused=True, materialize_grads=True
+                )
+                if direction is not None:
+                    pairs = zip(slopes, self.batch(direction, items), strict=True)
+                    along = sum((slope * moved).sum() for slope, moved in pairs)
+                    slopes = torch.autograd.grad(along, inputs, allow_unused=True, materialize_grads=True)
+            if log_partition is not None:
+                log_partition[items] = g.detach()
+            for into, slope in zip(self.batch(found, items), slopes, strict=True):
+                into += slope
+        return found
 
     def n_values(self, tied: bool) -> int:
         """Return how many numbers g of one item needs, where one table serves the factors of all items or not."""
@@ -173,9 +176,22 @@ class TorchSingleFamily(OneGraphFamily, SingleFamily):
     host_kind = SingleFamily
     infeasible = staticmethod(infeasible_item)
 
-    def log_partition_of(self, node: torch.Tensor, tables: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Return the logarithm of the sum over labels."""
-        return log_sums(node[:, 0], 1)
+    def derivative(
+        self,
+        potentials: Potentials,
+        weights: Any,
+        log_partition: torch.Tensor | None = None,
+        direction: Potentials | None = None,
+    ) -> TorchPotentials:
+        """Return probabilities p, or p (d - <p, d>) for a direction d: known in closed form."""
+        node = potentials.node
+        probabilities = node.softmax(dim=1)
+        if log_partition is not None:
+            torch.logsumexp(node, dim=1, out=log_partition)
+        if direction is not None:
+            along = direction.node
+            probabilities *= along - (probabilities * along).sum(dim=1, keepdim=True)
+        return TorchPotentials(probabilities if weights is None else probabilities * weights[:, None], {})
 
 
 class TorchTreeFamily(OneGraphFamily, TreeFamily):

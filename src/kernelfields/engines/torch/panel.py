@@ -8,9 +8,10 @@ residual d and the floor (N,) in float64, copied once per panel of pivots, and b
 
 Policy, floors and order are those of the panel in memory: with float64 columns the same seed gives the same pivots
 where candidates do not tie to within rounding. (They do in the first panel of ``extend`` if k(x, x) varies, since
-floors are multiples of k(x, x): the same pivots then may come in another order.) Products of float32 columns are as
-accurate as float32, on CUDA by matrix units (triton_kernels.py); columns and residuals then agree with those of the
-kernel to about 1e-5 of the largest k(x, x).
+floors are multiples of k(x, x): the same pivots then may come in another order.) Beside float32 columns, candidates
+that are all well above their floors are taken in the order given, and the host sees nothing of them. Products of
+float32 columns are as accurate as float32, on CUDA by matrix units (triton_kernels.py); columns and residuals then
+agree with those of the kernel to about 1e-5 of the largest k(x, x).
 
 Cost O(N r^2) in matrix products on blocks of rows whose temporaries stay within ``block_bytes``; if the device has
 no room for them, smaller ones are tried (rows.py). Too little memory for Z itself is a MemoryError at once.
@@ -23,7 +24,6 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 import torch
 from numpy.typing import DTypeLike
 
@@ -36,6 +36,8 @@ from kernelfields.kernels.tensors import float32_products, tensor_from
 
 # Arrays as long as a block of new columns that a step holds at once, counted in float64.
 _TEMPORARIES = 5
+# Candidates so many times above their floors are taken as they come: their factor is far from ill-conditioned.
+_WELL_ABOVE = 100.0
 
 
 def _product_of(columns: torch.Tensor) -> Callable[[torch.Tensor, torch.Tensor, torch.Tensor], None]:
@@ -127,7 +129,7 @@ class TorchPanel(PanelCholesky):
     def factor(self) -> np.ndarray:
         """The pivots' own rows of Z in float64, (rank, rank) lower: a copy on the host."""
         if self._keeps_factor:
-            return np.ascontiguousarray(on_host(self._wide_factor[: self.rank, : self.rank]))
+            return on_host(self._wide_factor[: self.rank, : self.rank].contiguous())
         return np.tril(on_host(self.features[self._index(self.pivots)]))
 
     def _index(self, rows: np.ndarray) -> torch.Tensor:
@@ -135,9 +137,24 @@ class TorchPanel(PanelCholesky):
 
     def residual_block(self, rows: np.ndarray) -> np.ndarray:
         """Return the residual K - Z Z^T among some of the inputs, in float64 on the host."""
-        inputs, features = self.rows[rows].to(torch.float64), self._device_features(rows)
-        block = self.kernel(inputs, inputs).to(torch.float64) - features @ features.T
-        return on_host(block)
+        return on_host(self._device_block(rows, self._device_features(rows)))
+
+    def _device_block(self, rows: np.ndarray, features: torch.Tensor) -> torch.Tensor:
+        """Return the same on the device, for the features z(x) of the inputs."""
+        inputs = self.rows[rows].to(torch.float64)
+        return self.kernel(inputs, inputs).to(torch.float64) - features @ features.T
+
+    def extend(self, candidates: np.ndarray) -> int:
+        """Add the candidates that are not in the span yet; return how many."""
+        candidates = np.asarray(candidates, dtype=np.int64)[: self.capacity - self.rank]
+        if self._keeps_factor and len(candidates) > 1:
+            features = self._device_features(candidates)
+            factor, failed = torch.linalg.cholesky_ex(self._device_block(candidates, features))
+            lowest = _WELL_ABOVE * tensor_from(self.floor[candidates], self.device)
+            if bool((failed == 0) & (factor.diagonal().square() > lowest).all()):
+                self._append(candidates, features, factor)
+                return len(candidates)
+        return super().extend(candidates)
 
     def _device_features(self, rows: np.ndarray) -> torch.Tensor:
         """Return z(x) of a few inputs in float64, (n, rank), on the device."""
@@ -152,36 +169,43 @@ class TorchPanel(PanelCholesky):
 
     def append(self, pivots: np.ndarray, local_factor: np.ndarray) -> None:
         """Add pivots whose residual block has the lower Cholesky factor ``local_factor``."""
-        if len(pivots) == 0:
-            return
+        if len(pivots) > 0:
+            factor = tensor_from(local_factor, self.device, torch.float64)
+            self._append(pivots, self._device_features(pivots), factor)
+
+    def _append(self, pivots: np.ndarray, wide_features: torch.Tensor, local_factor: torch.Tensor) -> None:
         begin, end = self.rank, self.rank + len(pivots)
-        inputs, wide_features = self.rows[pivots], self._device_features(pivots)
+        inputs = self.rows[pivots]
         decrease = self._fill_columns(inputs, wide_features, local_factor)
         if not np.all(np.isfinite(decrease)):
             raise ValueError(f"{self.kernel!r} returned values that are not finite")
         self._pivot_rows[begin:end] = inputs
         if self._keeps_factor:
             self._wide_factor[begin:end, :begin] = wide_features
-            self._wide_factor[begin:end, begin:end] = tensor_from(local_factor, self.device)
+            self._wide_factor[begin:end, begin:end] = local_factor
         self.residual -= decrease
         self._add(pivots)
 
-    def _fill_columns(self, inputs: torch.Tensor, wide_features: torch.Tensor, local_factor: np.ndarray) -> np.ndarray:
+    def _fill_columns(
+        self, inputs: torch.Tensor, wide_features: torch.Tensor, local_factor: torch.Tensor
+    ) -> np.ndarray:
         """Write the columns of new pivots, block by block, and return the row sums of their squares."""
         size, n_rows = len(inputs), self.rows.shape[0]
         begin, end = self.rank, self.rank + size
         dtype = self._tensor.dtype
-        inverse = scipy.linalg.solve_triangular(local_factor, np.eye(size), lower=True, check_finite=False)
-        right = tensor_from(inverse, self.device, dtype).T
+        identity = torch.eye(size, dtype=torch.float64, device=self.device)
+        # Negative: the one product there is takes its result away.
+        inverse = torch.linalg.solve_triangular(-local_factor, identity, upper=False).to(dtype)
         narrow = wide_features.to(dtype).contiguous()
         decrease = torch.empty(n_rows, dtype=torch.float64, device=self.device)
 
         def fill(rows: slice) -> None:
             block = self.kernel(self.rows[rows], inputs).to(dtype).contiguous()
             subtract_product(block, self._tensor[rows, :begin], narrow)
-            columns = block @ right
+            columns = torch.zeros_like(block)
+            subtract_product(columns, block, inverse)
             self._tensor[rows, begin:end] = columns
-            decrease[rows] = columns.to(torch.float64).square_().sum(dim=1)
+            decrease[rows] = torch.linalg.vector_norm(columns, dim=1, dtype=torch.float64).square_()
 
         subtract_product = _product_of(self._tensor)
         step = min(self._step, self._rows_at_once(size))

@@ -70,7 +70,7 @@ def _normalise(rows: torch.Tensor, scale: torch.Tensor) -> None:
     rows /= scale[:, None]
 
 
-def underflown(node: torch.Tensor, edge: torch.Tensor, alpha: torch.Tensor, steps: DeviceSteps) -> torch.Tensor:
+def underflown(node: torch.Tensor, alpha: torch.Tensor, edge: torch.Tensor, steps: DeviceSteps) -> torch.Tensor:
     """Return which sequences, by rank, (S,), have a tiny probability that is not structurally zero."""
     reachable = node > -torch.inf
     for here, before in steps.pairs:

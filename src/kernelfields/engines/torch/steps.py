@@ -19,6 +19,7 @@ nothing back. No sum depends on which thread was first. Fails: ValueError for of
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
 
@@ -105,11 +106,10 @@ class DeviceSteps:
         self.inverse, self.permutation = self._tensor(order.inverse), self._tensor(order.permutation)
         #: Rank and number of the sequence of every row, (N,).
         self.ranks, self.items = self._tensor(order.ranks), self._tensor(order.sequences[order.ranks])
-        #: Rank of every sequence, (S,); by rank, the row of its last position and its length.
+        #: Rank of every sequence, (S,); by rank, the row of its last position, its length and its first position.
         self.sequence_ranks = self._tensor(np.argsort(order.sequences))
         self.ends, self.lengths = self._tensor(order.ends), self._tensor(order.lengths)
-        #: First row of every step, and N, (T + 1,).
-        self.begins = self._tensor(order.begins)
+        self.starts = self._tensor(order.offsets[order.sequences])
         #: Rows of step t and the rows before them, for t = 1, 2, ...
         self.pairs = [
             (slice(first, last), slice(before, before + last - first))
@@ -133,19 +133,20 @@ class DeviceSteps:
             flags[: here.stop - here.start].logical_or_(rows[here])
         return flags
 
-    def linked(self, before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
-        """Return the sum over all neighbours of before_{t-1}^T after_t, (L, L), for arrays (N, L)."""
-        n_labels = before.shape[1]
-        total = before.new_zeros(n_labels, n_labels)
-        for first, second, count in self.order.links:
-            whole = count - count % _BLOCK_ROWS
-            if whole:
-                left = before[first : first + whole].view(-1, _BLOCK_ROWS, n_labels)
-                right = after[second : second + whole].view(-1, _BLOCK_ROWS, n_labels)
-                total += torch.bmm(left.transpose(1, 2), right).sum(dim=0)
-            if whole < count:
-                total.addmm_(before[first + whole : first + count].T, after[second + whole : second + count])
-        return total
+
+def linked(before: torch.Tensor, after: torch.Tensor, links: Sequence[tuple[int, int, int]]) -> torch.Tensor:
+    """Return the sum of before_{t-1}^T after_t over runs of neighbours, (L, L), for arrays (N, L)."""
+    n_labels = before.shape[1]
+    total = before.new_zeros(n_labels, n_labels)
+    for first, second, count in links:
+        whole = count - count % _BLOCK_ROWS
+        if whole:
+            left = before[first : first + whole].view(-1, _BLOCK_ROWS, n_labels)
+            right = after[second : second + whole].view(-1, _BLOCK_ROWS, n_labels)
+            total += torch.bmm(left.transpose(1, 2), right).sum(dim=0)
+        if whole < count:
+            total.addmm_(before[first + whole : first + count].T, after[second + whole : second + count])
+    return total
 
 
 def forward_product(

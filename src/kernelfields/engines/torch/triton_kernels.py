@@ -1,10 +1,10 @@
 """Triton kernels for CUDA devices: the scaled passes of passes.py for tied transitions, and products in float32.
 
-Passes: one program computes one sequence, forward and back, with the transfer matrix in registers: two launches
-whatever the length, where the plain twin needs some for each step. Labels are padded to a power of two; padded ones
-have probability zero and are never stored. Positions are in step-major order, so neighbouring programs read
-neighbouring rows. Arrays: float64, (N, L), contiguous; transfer (1, L, L). Cost O(N L^2), a program for each of the S
-sequences.
+Passes: a program computes a block of sequences, forward and back, step by step with one small product each: two
+launches whatever the length, where the plain twin needs some for each step. Rows are in the order of the chains, so
+nothing is gathered; programs have sequences of about one length, the longest first. Labels are padded to a power of
+two; padded ones have probability zero and are never stored. Arrays: float64, (N, L), contiguous; transfer (1, L, L).
+Cost O(N L^2).
 
 Products: block <- block - A B^T in float32 with the matrix units of a device, about as accurate as float32 itself.
 
@@ -29,8 +29,8 @@ from kernelfields.kernels.tensors import float32_products
 
 _TINY, _LEAST_SCALE = tl.constexpr(TINY), tl.constexpr(LEAST_SCALE)
 _NO_SAY = tl.constexpr(NO_SAY)
-# Matrix entries held by one warp of 32 threads: 32 doubles each.
-_ENTRIES_PER_WARP = 1024
+# Entries of the block of rows, sequences times labels, that a program holds; a product has at least so many rows.
+_BLOCK_ENTRIES, _LEAST_SIDE = 1024, 16
 #: Columns of A that are cut at once.
 _DEPTH = 2048
 _WIDTH = 1024
@@ -45,7 +45,7 @@ def _matrix(pointer, labels, n_labels):
 
 @triton.jit
 def _transposed(pointer, labels, n_labels):
-    """Load T(a, b) as (b, a): sums over the first axis stay within a thread, those over the second do not."""
+    """Load T(a, b) as (b, a)."""
     inside = (labels[:, None] < n_labels) & (labels[None, :] < n_labels)
     return tl.load(pointer + labels[None, :] * n_labels + labels[:, None], mask=inside, other=0.0)
 
@@ -55,63 +55,75 @@ def _forward_backward(
     node,
     transfer,
     shift,
-    begins,
+    starts,
     lengths,
     alpha,
     inverse_predicted,
     marginals,
     log_partition,
     low,
+    n_sequences,
     n_labels,
     width: tl.constexpr,
+    at_once: tl.constexpr,
 ):
-    sequence = tl.program_id(0).to(tl.int64)
-    length = tl.load(lengths + sequence)
+    rank = tl.program_id(0) * at_once + tl.arange(0, at_once)
+    there = rank < n_sequences
+    length = tl.load(lengths + rank, mask=there, other=0)
+    start = tl.load(starts + rank, mask=there, other=0)
+    longest = tl.load(lengths + tl.program_id(0) * at_once)
     labels = tl.arange(0, width)
     inside = labels < n_labels
     steps = _matrix(transfer, labels, n_labels)
     shift_per_step = tl.load(shift)
 
-    row = sequence * n_labels + labels
-    scores = tl.load(node + row, mask=inside, other=-float("inf"))
-    top = tl.max(scores, axis=0)
-    current = tl.exp(scores - top)
-    scale = tl.sum(current, axis=0)
-    current = current / scale
+    row = start[:, None] * n_labels + labels[None, :]
+    here = there[:, None] & inside[None, :]
+    scores = tl.load(node + row, mask=here, other=-float("inf"))
+    top = tl.max(scores, axis=1)
+    current = tl.exp(scores - top[:, None])
+    scale = tl.sum(current, axis=1)
+    current = current / scale[:, None]
     total = tl.log(scale) + top
     fine = scale > _LEAST_SCALE
-    lowest = tl.min(tl.where(inside, current, 1.0), axis=0)
-    tl.store(alpha + row, current, mask=inside)
-    tl.store(inverse_predicted + row, tl.zeros_like(current), mask=inside)
-    for t in range(1, length):
-        row = (tl.load(begins + t) + sequence) * n_labels + labels
-        scores = tl.load(node + row, mask=inside, other=-float("inf"))
-        predicted = tl.sum(steps * current[:, None], axis=0)
-        top = tl.max(scores, axis=0)
-        current = predicted * tl.exp(scores - top)
-        scale = tl.sum(current, axis=0)
-        current = current / scale
-        total += tl.log(scale) + top + shift_per_step
-        fine = fine & (scale > _LEAST_SCALE)
-        lowest = tl.minimum(lowest, tl.min(tl.where(inside, current, 1.0), axis=0))
-        tl.store(alpha + row, current, mask=inside)
-        tl.store(inverse_predicted + row, tl.where(predicted > 0.0, 1.0 / predicted, 0.0), mask=inside)
+    lowest = tl.min(tl.where(inside[None, :], current, 1.0), axis=1)
+    tl.store(alpha + row, current, mask=here)
+    tl.store(inverse_predicted + row, tl.zeros_like(current), mask=here)
+    for t in range(1, longest):
+        active = t < length
+        here = active[:, None] & inside[None, :]
+        row = (start[:, None] + t) * n_labels + labels[None, :]
+        scores = tl.load(node + row, mask=here, other=-float("inf"))
+        predicted = tl.dot(current, steps)
+        top = tl.max(scores, axis=1)
+        moved = predicted * tl.exp(scores - top[:, None])
+        scale = tl.sum(moved, axis=1)
+        moved = moved / scale[:, None]
+        current = tl.where(active[:, None], moved, current)
+        total = tl.where(active, total + (tl.log(scale) + top + shift_per_step), total)
+        fine = fine & ((scale > _LEAST_SCALE) | (t >= length))
+        lowest = tl.minimum(lowest, tl.min(tl.where(here, current, 1.0), axis=1))
+        tl.store(alpha + row, current, mask=here)
+        tl.store(inverse_predicted + row, tl.where(predicted > 0.0, 1.0 / predicted, 0.0), mask=here)
     # What other threads of this program stored is read below.
     tl.debug_barrier()
 
     steps = _transposed(transfer, labels, n_labels)
-    tl.store(marginals + row, current, mask=inside)
-    for back in range(1, length):
-        t = length - back
-        row = (tl.load(begins + t) + sequence) * n_labels + labels
-        gamma = current * tl.load(inverse_predicted + row, mask=inside, other=0.0)
-        future = tl.sum(steps * gamma[:, None], axis=0)
-        row = (tl.load(begins + t - 1) + sequence) * n_labels + labels
-        current = tl.load(alpha + row, mask=inside, other=0.0) * future
-        fine = fine & (tl.sum(current, axis=0) < float("inf"))
-        tl.store(marginals + row, current, mask=inside)
-    tl.store(log_partition + sequence, tl.where(fine, total, float("nan")))
-    tl.store(low + sequence, lowest < _TINY)
+    row = (start[:, None] + length[:, None] - 1) * n_labels + labels[None, :]
+    tl.store(marginals + row, current, mask=there[:, None] & inside[None, :])
+    for back in range(1, longest):
+        t = longest - back
+        active = t < length
+        here = active[:, None] & inside[None, :]
+        row = (start[:, None] + t) * n_labels + labels[None, :]
+        gamma = current * tl.load(inverse_predicted + row, mask=here, other=0.0)
+        future = tl.dot(gamma, steps)
+        row -= n_labels
+        current = tl.where(active[:, None], tl.load(alpha + row, mask=here, other=0.0) * future, current)
+        fine = fine & ((tl.sum(current, axis=1) < float("inf")) | (t >= length))
+        tl.store(marginals + row, current, mask=here)
+    tl.store(log_partition + rank, tl.where(fine, total, float("nan")), mask=there)
+    tl.store(low + rank, lowest < _TINY, mask=there)
 
 
 @triton.jit
@@ -119,7 +131,7 @@ def _score_expectations(
     d_node,
     transfer,
     transfer_times_d_edge,
-    begins,
+    starts,
     lengths,
     alpha,
     inverse_predicted,
@@ -127,58 +139,73 @@ def _score_expectations(
     past,
     ahead,
     d_marginals,
+    n_sequences,
     n_labels,
     width: tl.constexpr,
+    at_once: tl.constexpr,
 ):
-    sequence = tl.program_id(0).to(tl.int64)
-    length = tl.load(lengths + sequence)
+    rank = tl.program_id(0) * at_once + tl.arange(0, at_once)
+    there = rank < n_sequences
+    length = tl.load(lengths + rank, mask=there, other=0)
+    start = tl.load(starts + rank, mask=there, other=0)
+    longest = tl.load(lengths + tl.program_id(0) * at_once)
     labels = tl.arange(0, width)
     inside = labels < n_labels
     steps = _matrix(transfer, labels, n_labels)
     moved = _matrix(transfer_times_d_edge, labels, n_labels)
 
-    row = sequence * n_labels + labels
-    before = tl.load(d_node + row, mask=inside, other=0.0)
-    tl.store(past + row, before, mask=inside)
-    for t in range(1, length):
-        filtered = tl.load(alpha + row, mask=inside, other=0.0)
-        weighted = filtered * before
-        expected = tl.sum(steps * weighted[:, None] + moved * filtered[:, None], axis=0)
-        row = (tl.load(begins + t) + sequence) * n_labels + labels
-        inverse = tl.load(inverse_predicted + row, mask=inside, other=0.0)
-        before = tl.load(d_node + row, mask=inside, other=0.0) + expected * inverse
-        tl.store(past + row, before, mask=inside)
+    row = start[:, None] * n_labels + labels[None, :]
+    here = there[:, None] & inside[None, :]
+    before = tl.load(d_node + row, mask=here, other=0.0)
+    filtered = tl.load(alpha + row, mask=here, other=0.0)
+    tl.store(past + row, before, mask=here)
+    for t in range(1, longest):
+        active = t < length
+        here = active[:, None] & inside[None, :]
+        expected = tl.dot(filtered * before, steps) + tl.dot(filtered, moved)
+        row = (start[:, None] + t) * n_labels + labels[None, :]
+        inverse = tl.load(inverse_predicted + row, mask=here, other=0.0)
+        reached = tl.load(d_node + row, mask=here, other=0.0) + expected * inverse
+        before = tl.where(active[:, None], reached, before)
+        filtered = tl.where(active[:, None], tl.load(alpha + row, mask=here, other=0.0), filtered)
+        tl.store(past + row, before, mask=here)
     # What other threads of this program stored is read below.
     tl.debug_barrier()
 
     steps = _transposed(transfer, labels, n_labels)
     moved = _transposed(transfer_times_d_edge, labels, n_labels)
-    probabilities = tl.load(marginals + row, mask=inside, other=0.0)
-    direction = tl.load(d_node + row, mask=inside, other=0.0)
-    mean = tl.sum(probabilities * before, axis=0)
+    row = (start[:, None] + length[:, None] - 1) * n_labels + labels[None, :]
+    here = there[:, None] & inside[None, :]
+    probabilities = tl.load(marginals + row, mask=here, other=0.0)
+    direction = tl.load(d_node + row, mask=here, other=0.0)
+    mean = tl.sum(probabilities * before, axis=1)
     after = tl.zeros_like(before)
-    tl.store(d_marginals + row, probabilities * (before - mean), mask=inside)
-    tl.store(ahead + row, direction - mean, mask=inside)
-    for back in range(1, length):
-        gamma = probabilities * tl.load(inverse_predicted + row, mask=inside, other=0.0)
-        weighted = gamma * (direction + after)
-        expected = tl.sum(steps * weighted[:, None] + moved * gamma[:, None], axis=0)
-        row = (tl.load(begins + length - back - 1) + sequence) * n_labels + labels
-        probabilities = tl.load(marginals + row, mask=inside, other=0.0)
-        direction = tl.load(d_node + row, mask=inside, other=0.0)
-        filtered = tl.load(alpha + row, mask=inside, other=0.0)
-        counts = probabilities >= _NO_SAY
-        after = tl.where(counts, expected * (filtered / tl.where(counts, probabilities, 1.0)), 0.0)
-        before = tl.load(past + row, mask=inside, other=0.0)
-        tl.store(d_marginals + row, probabilities * (before + after - mean), mask=inside)
-        tl.store(ahead + row, direction + after - mean, mask=inside)
+    tl.store(d_marginals + row, probabilities * (before - mean[:, None]), mask=here)
+    tl.store(ahead + row, direction - mean[:, None], mask=here)
+    for back in range(1, longest):
+        t = longest - back
+        active = t < length
+        here = active[:, None] & inside[None, :]
+        row = (start[:, None] + t) * n_labels + labels[None, :]
+        gamma = probabilities * tl.load(inverse_predicted + row, mask=here, other=0.0)
+        expected = tl.dot(gamma * (direction + after), steps) + tl.dot(gamma, moved)
+        row -= n_labels
+        earlier = tl.load(marginals + row, mask=here, other=0.0)
+        counts = earlier >= _NO_SAY
+        ratio = tl.load(alpha + row, mask=here, other=0.0) / tl.where(counts, earlier, 1.0)
+        after = tl.where(active[:, None], tl.where(counts, expected * ratio, 0.0), after)
+        probabilities = tl.where(active[:, None], earlier, probabilities)
+        direction = tl.where(active[:, None], tl.load(d_node + row, mask=here, other=0.0), direction)
+        before = tl.load(past + row, mask=here, other=0.0)
+        tl.store(d_marginals + row, probabilities * (before + after - mean[:, None]), mask=here)
+        tl.store(ahead + row, direction + after - mean[:, None], mask=here)
 
 
-def _shape(n_labels: int, matrices: int) -> dict[str, int]:
-    """Padded width, and as many warps as hold the matrices."""
-    width = triton.next_power_of_2(n_labels)
-    warps = max(1, min(16, matrices * width * width // _ENTRIES_PER_WARP))
-    return {"width": width, "num_warps": warps, "enable_fp_fusion": True}
+def _shape(n_labels: int) -> dict[str, int]:
+    """Padded width, how many sequences a program has, and its warps."""
+    width = max(_LEAST_SIDE, triton.next_power_of_2(n_labels))
+    at_once = max(_LEAST_SIDE, _BLOCK_ENTRIES // width)
+    return {"width": width, "at_once": at_once, "num_warps": 4}
 
 
 def forward_backward(
@@ -196,19 +223,21 @@ def forward_backward(
     low = torch.zeros(n_sequences, dtype=torch.bool, device=node.device)
     if n_sequences:
         with torch.cuda.device_of(node):
-            _forward_backward[(n_sequences,)](
+            shape = _shape(n_labels)
+            _forward_backward[(triton.cdiv(n_sequences, shape["at_once"]),)](
                 node,
                 transfer,
                 shift,
-                steps.begins,
+                steps.starts,
                 steps.lengths,
                 alpha,
                 inverse_predicted,
                 marginals,
                 log_partition,
                 low,
+                n_sequences,
                 n_labels,
-                **_shape(n_labels, 1),
+                **shape,
             )
     return log_partition, low
 
@@ -224,13 +253,14 @@ def score_expectations(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return past = A, ahead = du + B - E and d_marginals = dm, (N, L) each."""
     past, ahead, d_marginals = (torch.empty_like(d_node) for _ in range(3))
-    if steps.order.n_sequences:
+    n_sequences, shape = steps.order.n_sequences, _shape(d_node.shape[1])
+    if n_sequences:
         with torch.cuda.device_of(d_node):
-            _score_expectations[(steps.order.n_sequences,)](
+            _score_expectations[(triton.cdiv(n_sequences, shape["at_once"]),)](
                 d_node.contiguous(),
                 transfer,
                 transfer_times_d_edge.contiguous(),
-                steps.begins,
+                steps.starts,
                 steps.lengths,
                 alpha,
                 inverse_predicted,
@@ -238,8 +268,9 @@ def score_expectations(
                 past,
                 ahead,
                 d_marginals,
+                n_sequences,
                 d_node.shape[1],
-                **_shape(d_node.shape[1], 2),
+                **shape,
             )
     return past, ahead, d_marginals
 
