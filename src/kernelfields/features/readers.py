@@ -62,6 +62,8 @@ def columns_of(table: object) -> Iterable[object] | None:
 
 def column_names(table: object) -> list[str] | None:
     """Return the names of the columns of a table; None where it has none, or none that are strings."""
+    if type(table) is np.ndarray:
+        return None
     columns = columns_of(table)
     if columns is None:
         return None

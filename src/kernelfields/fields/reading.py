@@ -35,6 +35,7 @@ import scipy.sparse as sp
 
 from kernelfields.numerics.parameters import is_real, is_sequence
 from kernelfields.numerics.sparse_rows import offsets_of
+from kernelfields.numerics.threads import Workers
 
 #: Rows of inputs: a dense array or CSR.
 Matrix: TypeAlias = np.ndarray | sp.csr_array
@@ -138,6 +139,8 @@ def is_listing(values: object) -> TypeGuard[Any]:
     Arrays of numbers and sparse matrices are sequences as well, but hold no names. A table of strings looks like
     names, but its meaning is mostly in its columns.
     """
+    if type(values) is np.ndarray:  # as most are, and there may be millions
+        return values.dtype.kind == "O"
     return is_sequence(values) and getattr(values, "dtype", np.dtype(object)) == np.dtype(object)
 
 
@@ -167,37 +170,39 @@ def has_no_rows(item: object) -> bool:
 
 
 def stack_tables(
-    items: list, nouns: Nouns = SEQUENCES, numbers: Iterable[int] | None = None, *, finite: bool = True
+    items: list, nouns: Nouns = SEQUENCES, numbers: Sequence[int] | None = None, *, finite: bool = True
 ) -> tuple[Matrix, np.ndarray]:
     """Stack tables (rows, features) with at least one row each, as ``pack_inputs`` does with those of sequences.
 
     ``numbers`` holds the number by which messages call each table; None counts them from 0.
     """
-    names = [nouns.name(number) for number in (range(len(items)) if numbers is None else numbers)]
+
+    def name(place: int) -> str:
+        return nouns.name(place if numbers is None else numbers[place])
+
     sparse = sp.issparse(items[0])
     arrays = []
-    for item, name in zip(items, names, strict=True):
+    for place, item in enumerate(items):
+        if not sparse and type(item) is np.ndarray and item.ndim == 2 and item.dtype.kind == "f":
+            arrays.append(item)  # as most tables are: nothing to look at
+            continue
         if sp.issparse(item) != sparse:
             kinds = ("dense", "sparse") if sparse else ("sparse", "dense")
             raise ValueError(
-                f"{name} is {kinds[0]} but {names[0]} is {kinds[1]}: make all {nouns.whole}s one kind, "
+                f"{name(place)} is {kinds[0]} but {name(0)} is {kinds[1]}: make all {nouns.whole}s one kind, "
                 "scipy.sparse.csr_array(x) or x.toarray()"
             )
-        arrays.append(_numeric_table(item, name, nouns))
+        arrays.append(_numeric_table(item, name(place), nouns))
     lengths = np.array([array.shape[0] for array in arrays], dtype=np.int64)
     widths = np.array([array.shape[1] for array in arrays])
-    _check_shapes(lengths, widths, names, nouns)
+    _check_shapes(lengths, widths, name, nouns)
     offsets = offsets_of(lengths)
-    single = all(array.dtype in (np.float32, np.float16) for array in arrays)
+    single = {array.dtype for array in arrays} <= {np.dtype(np.float32), np.dtype(np.float16)}
     dtype = np.float32 if single else np.float64
     shape = (int(offsets[-1]), int(widths[0]))
-    if sparse:
-        inputs = _stack_sparse(arrays, shape, dtype)
-    else:
-        # Written into a fresh array: concatenate alone would keep the column order of Fortran inputs.
-        inputs = np.concatenate(arrays, out=np.empty(shape, dtype), casting="same_kind")
+    inputs = _stack_sparse(arrays, shape, dtype) if sparse else _stack_dense(arrays, offsets, shape, dtype)
     if finite:
-        _check_finite(inputs, offsets, names)
+        _check_finite(inputs, offsets, name)
     return inputs, offsets
 
 
@@ -232,8 +237,6 @@ def list_wholes(X: object, expected: str, nouns: Nouns) -> list:
 
 
 def _numeric_table(item: object, name: str, nouns: Nouns) -> Matrix:
-    if type(item) is np.ndarray and item.ndim == 2 and item.dtype.kind == "f":
-        return item  # as most tables are: nothing to look at
     array: Any = item
     if sp.issparse(item):
         array = array.tocsr() if array.ndim == 2 else array
@@ -266,16 +269,28 @@ def _numeric_table(item: object, name: str, nouns: Nouns) -> Matrix:
     return array
 
 
-def _check_shapes(lengths: np.ndarray, widths: np.ndarray, names: list[str], nouns: Nouns) -> None:
+def _check_shapes(lengths: np.ndarray, widths: np.ndarray, name: Callable[[int], str], nouns: Nouns) -> None:
     if (empty := np.flatnonzero(lengths == 0)).size:
-        raise ValueError(f"{names[empty[0]]} has no rows: remove empty {nouns.whole}s from X and y")
+        raise ValueError(f"{name(empty[0])} has no rows: remove empty {nouns.whole}s from X and y")
     if (other := np.flatnonzero(widths != widths[0])).size:
         raise ValueError(
-            f"{names[other[0]]} has {widths[other[0]]} features but {names[0]} has {widths[0]}: "
+            f"{name(other[0])} has {widths[other[0]]} features but {name(0)} has {widths[0]}: "
             f"all {nouns.whole}s need the same columns"
         )
     if widths[0] == 0:
-        raise ValueError(f"{names[0]} has no features: at least one column is needed; use a column of ones for none")
+        raise ValueError(f"{name(0)} has no features: at least one column is needed; use a column of ones for none")
+
+
+def _stack_dense(arrays: list, offsets: np.ndarray, shape: tuple[int, int], dtype: type) -> np.ndarray:
+    # Written into a fresh array: concatenate alone would keep the column order of Fortran inputs.
+    inputs: np.ndarray = np.empty(shape, dtype)
+    workers = Workers()
+
+    def copy(first: int, last: int) -> None:
+        np.concatenate(arrays[first:last], out=inputs[offsets[first] : offsets[last]], casting="same_kind")
+
+    workers.each(copy, workers.weighted_pieces(offsets, shape[1]))
+    return inputs
 
 
 def _stack_sparse(arrays: list, shape: tuple[int, int], dtype: type) -> Matrix:
@@ -292,9 +307,17 @@ def _stack_sparse(arrays: list, shape: tuple[int, int], dtype: type) -> Matrix:
     return stacked
 
 
-def _check_finite(inputs: Matrix, offsets: np.ndarray, names: list[str]) -> None:
+def _check_finite(inputs: Matrix, offsets: np.ndarray, name: Callable[[int], str]) -> None:
     values = inputs if isinstance(inputs, np.ndarray) else inputs.data
-    if not values.size or (np.isfinite(values.min()) and np.isfinite(values.max())):
+    workers, wrong = Workers(), []
+
+    def look(first: int, last: int) -> None:
+        own = values[first:last]
+        if own.size and not (np.isfinite(own.min()) and np.isfinite(own.max())):
+            wrong.append(first)
+
+    workers.each(look, workers.pieces(len(values), values.size))
+    if not wrong:
         return
     entry = int(np.flatnonzero(~np.isfinite(values))[0])
     if isinstance(inputs, np.ndarray):
@@ -303,7 +326,7 @@ def _check_finite(inputs: Matrix, offsets: np.ndarray, names: list[str]) -> None
         row, column = locate(inputs.indptr, entry)[0], int(inputs.indices[entry])
     sequence, position = locate(offsets, row)
     raise ValueError(
-        f"{names[sequence]} holds {values.flat[entry]} in row {position}, column {column}: inputs must be finite. "
+        f"{name(sequence)} holds {values.flat[entry]} in row {position}, column {column}: inputs must be finite. "
         "Impute or drop it."
     )
 
@@ -328,7 +351,10 @@ def encode_labels(
         raise TypeError(f"{_expected(nouns)}, got {type(y).__name__}")
     items = list(y)
     check_number(len(items), lengths, nouns)
-    arrays = [_label_array(item, f"{nouns.name(index)} of y", nouns) for index, item in enumerate(items)]
+    arrays = [
+        item if _is_plain(item) else _label_array(item, f"{nouns.name(index)} of y", nouns)
+        for index, item in enumerate(items)
+    ]
     offsets = label_offsets([len(array) for array in arrays], lengths, nouns)
     filled = [index for index, array in enumerate(arrays) if len(array)]
     if not filled and classes is not None:
@@ -431,9 +457,14 @@ def _expected(nouns: Nouns) -> str:
     return f"y must be a list with one list or array of labels per {nouns.whole}"
 
 
+def _is_plain(item: object) -> bool:
+    """Whether labels are an array as it should be."""
+    return type(item) is np.ndarray and item.ndim == 1 and item.dtype.kind in "biufU"
+
+
 def _label_array(item: object, where: str, nouns: Nouns) -> np.ndarray:
-    if type(item) is np.ndarray and item.ndim == 1 and item.dtype.kind in "biufU":
-        return item
+    if _is_plain(item):
+        return item  # type: ignore[return-value]
     refuse_tensor(item, where)
     if isinstance(item, Iterable) and not isinstance(item, str | bytes | Mapping | list | tuple | np.ndarray):
         item = np.asarray(item) if hasattr(item, "__array__") else list(item)

@@ -129,8 +129,8 @@ class TorchChainMember(Member):
         any_low, any_troubled = torch.stack([low.any(), troubled.any()]).tolist()
         if any_low:
             there = edge if self._tied else edge[steps.permutation]
-            rows = (ordered, self._alpha) if not compiled else (each[steps.permutation] for each in (node, self._alpha))
-            troubled |= passes.underflown(*rows, there, steps)
+            rows, alpha = node[steps.permutation] if compiled else ordered, self._alpha
+            troubled |= passes.underflown(rows, alpha[steps.permutation] if compiled else alpha, there, steps)
         found = np.flatnonzero(troubled.cpu().numpy()) if any_low or any_troubled else np.empty(0, dtype=np.int64)
         #: Sequences whose probabilities leave the range of doubles.
         self.rescued = self._rescue(np.sort(steps.order.sequences[found])) if len(found) else None
