@@ -31,6 +31,8 @@ ENGINES = [
     "features recomputed",
     "torch on the processor",
     "torch on CUDA",
+    "torch with features on the host",
+    "torch with features recomputed",
     "dask",
 ]
 #: Relative agreement in float64.
@@ -49,6 +51,8 @@ def engine_named(name):
     torch = pytest.importorskip("torch")
     from kernelfields.engines.torch.engine import Torch
 
+    if name.startswith("torch with"):
+        return torch_elsewhere(name.split()[-1])
     if name == "torch on CUDA" and not torch.cuda.is_available():
         pytest.skip("no CUDA device")
     return Torch("cuda" if name == "torch on CUDA" else "cpu")
@@ -71,6 +75,22 @@ def close(engine):
     if client is not None:
         client.close()
         client.cluster.close()
+
+
+def torch_elsewhere(keep):
+    """Return the torch engine with features kept in one way, however little memory they would take."""
+    import torch
+
+    from kernelfields.engines.torch.engine import Torch
+    from kernelfields.engines.torch.memory import DevicePlan
+
+    class TorchElsewhere(Torch):
+        def place(self, data, spec, settings):
+            sample = super().place(data, spec, settings)
+            sample._plan = lambda inputs, rank, precision: DevicePlan(keep, inputs.shape[0])
+            return sample
+
+    return TorchElsewhere("cuda" if torch.cuda.is_available() else "cpu")
 
 
 class ThreadsElsewhere(Threads):
@@ -109,7 +129,12 @@ def problem(engine, cliques):
 # ---- every estimator
 
 #: Engines on which every estimator is fitted, beside threads.
-DEVICES = ["torch on the processor", "torch on CUDA"]
+DEVICES = [
+    "torch on the processor",
+    "torch on CUDA",
+    "torch with features on the host",
+    "torch with features recomputed",
+]
 KERNEL = {"kernel": RBF(0.3), "rank": 8}
 TIGHT = {"prior_variance": 1.0, "dtype": "float64", "tol": 1e-10, "max_iter": 3000, "n_jobs": 1, "random_state": 0}
 NODES = NodeCliques(RBF(0.3), rank=8)

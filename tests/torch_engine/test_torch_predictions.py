@@ -60,7 +60,7 @@ FULL = "CUDA out of memory. Tried to allocate 1.00 GiB."
     ("place", "message"),
     [
         ("kernelfields.engines.torch.family.TorchChainMember", "inference of 48 positions with 2 labels"),
-        ("kernelfields.engines.torch.sample.subspace_features", "features of 48 inputs at rank 8"),
+        ("kernelfields.engines.torch.sample.SubspaceRows", "features of 48 inputs at rank 8"),
         ("kernelfields.engines.torch.tables._csr_tensor", "48 sparse features"),
     ],
 )

@@ -35,5 +35,5 @@ class DeviceShardPanel(ShardRows, TorchPanel):
 
     def _add_columns(self, inputs: Matrix, wide_features: np.ndarray, local_factor: np.ndarray) -> None:
         rows = DeviceRows(inputs, self.device)[:]
-        features = tensor_from(wide_features, self.device, self._wide_factor.dtype)
-        self.residual -= self._fill_columns(rows, features, local_factor)
+        wide = (tensor_from(each, self.device, self._wide_factor.dtype) for each in (wide_features, local_factor))
+        self.residual -= self._fill_columns(rows, *wide)

@@ -15,6 +15,7 @@ from kernelfields.inference.family import LabelFamily
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.registry import SETTINGS
 from kernelfields.objective.designs.design import kernel_quadratic_form
+from kernelfields.objective.designs.memory import parse_memory
 
 if TYPE_CHECKING:
     import torch
@@ -25,15 +26,21 @@ if TYPE_CHECKING:
 
 @SETTINGS.register("torch")
 class Torch(Engine):
-    """A device of PyTorch: "cuda", "cuda:1", "cpu"; None for CUDA where there is one, else the processor."""
+    """A device of PyTorch: "cuda", "cuda:1", "cpu"; None for CUDA where there is one, else the processor.
+
+    ``memory``, a number of bytes or text such as "40GB", is what a fit may take of the device, None for what is free
+    there; features that do not fit are kept in the memory of the host, or recomputed (engines/torch/memory.py).
+    """
 
     name = "torch"
 
-    def __init__(self, device: str | torch.device | None = None):
+    def __init__(self, device: str | torch.device | None = None, memory: str | float | None = None):
         self.device = device
+        self.memory = memory
 
     def check(self) -> None:
-        """Raise if torch is not installed or has no such device."""
+        """Raise if torch is not installed or has no such device, or if the budget cannot be read."""
+        parse_memory(self.memory)
         self.resolved_device()
 
     def resolved_device(self) -> torch.device:
@@ -66,7 +73,7 @@ class Torch(Engine):
         """Return labelled data on the device."""
         from kernelfields.engines.torch.sample import TorchSample
 
-        return TorchSample(data, spec, settings, self.resolved_device())
+        return TorchSample(data, spec, settings, self.resolved_device(), parse_memory(self.memory))
 
     def scores(self, expansion: Expansion, inputs: Matrix) -> np.ndarray:
         """Return k(x, B) alpha for each row of inputs, (n, q), computed on the device."""

@@ -154,21 +154,37 @@ def _dual_there(expansion: Expansion, device: torch.device) -> torch.Tensor:
     return tensor_from(expansion.dual, device, torch.float64)
 
 
-def subspace_features(subspace: PivotSubspace, inputs: Matrix, device: torch.device, dtype: np.dtype) -> torch.Tensor:
-    """Return the features R^-1 k(B, x) of a subspace that is there already, (n, r) in ``dtype`` on the device."""
-    n_rows, rank = inputs.shape[0], subspace.rank
-    kept = torch.float64 if dtype == np.float64 else torch.float32
-    features = torch.empty((n_rows, rank), dtype=kept, device=device)
-    factor = tensor_from(np.asarray(subspace.factor), device, torch.float64)
-    rows_there, pivots_there = DeviceRows(inputs, device), DeviceRows(subspace.pivots, device)[:]
+class SubspaceRows:
+    """Features R^-1 k(B, x) of inputs in a subspace that is there already, computed when they are read.
 
-    def fill(rows: slice) -> None:
-        values: Any = subspace.kernel(pivots_there, rows_there[rows])
-        features[rows] = torch.linalg.solve_triangular(factor, values.to(torch.float64), upper=False).T.to(kept)
+    ``rows[a:b]`` is a tensor (b - a, r) on the device; ``largest`` bounds its magnitudes.
+    """
 
-    step = block_bytes(device) // (40 * max(1, rank) + rows_there.dense_bytes)
-    by_row_blocks(n_rows, step, fill, f"features of new inputs at rank {rank:,}")
-    return features
+    def __init__(self, subspace: PivotSubspace, inputs: Matrix, device: torch.device, dtype: np.dtype):
+        self.shape = (inputs.shape[0], subspace.rank)
+        self.kernel, self.device = subspace.kernel, device
+        self.inputs, self.pivots = DeviceRows(inputs, device), DeviceRows(subspace.pivots, device)[:]
+        self.factor = tensor_from(np.asarray(subspace.factor), device, torch.float64)
+        self._dtype = torch.float64 if dtype == np.float64 else torch.float32
+        #: k(x, x) of every input, and ||z(x)||^2 of those that were read, on the host.
+        self.diagonal = np.asarray(subspace.kernel.diag(inputs), dtype=np.float64)
+        self.squared_norms = np.zeros(self.shape[0])
+        self.largest = float(np.sqrt(self.diagonal.max(initial=0.0)))
+
+    @property
+    def at_once(self) -> int:
+        """How many rows suit the device."""
+        return max(1, block_bytes(self.device) // (40 * max(1, self.shape[1]) + self.inputs.dense_bytes))
+
+    def kernel_rows(self, rows: slice | np.ndarray) -> torch.Tensor:
+        """Return k(x, B) of some inputs, (n, r) in float64."""
+        values: Any = self.kernel(self.inputs[rows], self.pivots)
+        return values.to(torch.float64)
+
+    def __getitem__(self, rows: slice | np.ndarray) -> torch.Tensor:
+        features = torch.linalg.solve_triangular(self.factor, self.kernel_rows(rows).T, upper=False).T
+        self.squared_norms[rows] = features.square().sum(dim=1).cpu().numpy()
+        return features.to(self._dtype)
 
 
 def is_out_of_memory(error: RuntimeError) -> bool:

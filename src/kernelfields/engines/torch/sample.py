@@ -12,7 +12,7 @@ How features are stored, unless ``dtype`` of the fit is float32 or float64:
                 keep 22 bits of coefficients and residuals, summed in float32 and float64 (tables.py)
     elsewhere   float32; float64 where the tolerance needs it
 
-Inference is float64 everywhere.
+Features that the device has no room for are kept elsewhere, or nowhere (memory.py). Inference is float64 everywhere.
 """
 
 from __future__ import annotations
@@ -31,11 +31,19 @@ from kernelfields.engines.engine import PackedData, SampleSettings
 from kernelfields.engines.threads import LocalSample, LocalView
 from kernelfields.engines.torch.family import TorchChainFamily, TorchFamily
 from kernelfields.engines.torch.graphs import ONE_GRAPH, OneGraphFamily
+from kernelfields.engines.torch.memory import DevicePlan, PartPanel, device_budget, fit_bytes, plan_features
 from kernelfields.engines.torch.panel import TorchPanel
-from kernelfields.engines.torch.rows import room_for, subspace_features
+from kernelfields.engines.torch.rows import SubspaceRows, room_for
 from kernelfields.engines.torch.step_pairs import TorchCoordinates, TorchStepPairs
 from kernelfields.engines.torch.steps import DeviceSteps, StepOrder
-from kernelfields.engines.torch.tables import DeviceTable, TorchSparseTable, TorchTable
+from kernelfields.engines.torch.tables import (
+    STORAGES,
+    DeviceTable,
+    HostTable,
+    RecomputedTable,
+    TorchSparseTable,
+    TorchTable,
+)
 from kernelfields.fields.cliques import CliqueSet
 from kernelfields.fields.evidence import SoftRows
 from kernelfields.inference.choice import FamilySpec, family_of, reaches_far
@@ -54,17 +62,57 @@ from kernelfields.objective.term import Term
 class TorchSample(LocalSample):
     """Labelled data whose features are on a device."""
 
-    def __init__(self, data: PackedData, spec: FamilySpec, settings: SampleSettings, device: torch.device):
+    def __init__(
+        self,
+        data: PackedData,
+        spec: FamilySpec,
+        settings: SampleSettings,
+        device: torch.device,
+        memory: int | None = None,
+    ):
         super().__init__(data, spec, settings)
         self.device = device
+        #: Bytes that features and all that a fit needs beside them may take on the device; None for what is free.
+        self._memory = memory
 
     def panel(self, name: str, clique: CliqueSet, kernel: Kernel, inputs: Any, capacity: int) -> TorchPanel:
         """Return a panel of inputs whose columns grow on the device."""
         inputs, precision = self.precise(inputs, capacity)
-        return TorchPanel(kernel, inputs, capacity, precision, self.device)
+        plan = self._plan(inputs, capacity, precision)
+        if plan.keep == "panel":
+            return TorchPanel(kernel, inputs, capacity, precision, self.device)
+        return PartPanel(kernel, inputs, capacity, precision, self.device, plan.part)
+
+    def _plan(self, inputs: Any, rank: int, precision: np.dtype) -> DevicePlan:
+        """Return how the features of inputs are kept."""
+        budget = device_budget(self.device) if self._memory is None else self._memory
+        n_rows, n_columns = inputs.shape
+        rank = min(rank, n_rows)
+        values = n_rows * n_columns if isinstance(inputs, np.ndarray) else 2 * inputs.nnz
+        other = fit_bytes(self.data.n_positions, self.spec.n_labels, rank, values * inputs.dtype.itemsize)
+        stored = STORAGES[self._storage(precision == np.float64)].itemsize
+        return plan_features(
+            n_rows,
+            rank,
+            panel_bytes=precision.itemsize,
+            stored_bytes=stored,
+            other_bytes=other,
+            budget=None if budget is None else budget // self.settings.n_terms,
+        )
+
+    def _storage(self, double: bool) -> str:
+        """Return how features are stored that are computed in float64, or in float32."""
+        if double:
+            return "float64"
+        # What a user sets is float32, not what fits matrix units.
+        return "half" if self.settings.dtype is None and self.device.type == "cuda" else "float32"
 
     def design(self, term: Term, view: LocalView | None = None, panel: PanelCholesky | None = None) -> LocalDesign:
         """Return a term on the data, its table on the device unless it has a support."""
+        if isinstance(panel, PartPanel):
+            # Of some inputs only: the features of all of them are computed from its pivots.
+            panel.release()
+            panel = None
         design = super().design(term, view, panel)
         own: TorchTable | TorchSparseTable | None = None
         if isinstance(design.table, SparseTable):
@@ -82,22 +130,26 @@ class TorchSample(LocalSample):
         if not term.has_pivots:
             return super()._features(term, inputs)
         inputs, precision = self.precise(inputs, term.subspace.rank)
+        plan = self._plan(inputs, term.subspace.rank, precision)
+        storage, units = self._storage(precision == np.float64), False if self.settings.dtype is not None else None
         with room_for(f"features of {inputs.shape[0]:,} inputs at rank {term.subspace.rank:,}", self.device):
-            features = subspace_features(term.span, inputs, self.device, precision)
-        inside = features.to(torch.float64).square().sum(dim=1).cpu().numpy()
-        left = np.maximum(term.subspace.kernel.diag(inputs) - inside, 0.0)
-        return self._stored(features), FeatureOrigin(term.subspace.kernel, term.span.pivots, inputs, left)
+            rows = SubspaceRows(term.span, inputs, self.device, precision)
+            table: TorchTable | RecomputedTable
+            if plan.keep == "recomputed":
+                table = RecomputedTable(rows)
+            elif plan.keep == "host":
+                table = HostTable(rows, storage, matrix_units=units)
+            else:
+                table = TorchTable(rows, storage, self.device, matrix_units=units)
+        inside = table.squared_norms if isinstance(table, RecomputedTable) else rows.squared_norms
+        left = np.maximum(rows.diagonal - inside, 0.0)
+        return table, FeatureOrigin(term.subspace.kernel, term.span.pivots, inputs, left)
 
     def _features_of(self, panel: PanelCholesky) -> Any:
-        return self._stored(panel.features)
-
-    def _stored(self, features: torch.Tensor) -> TorchTable:
-        """Return the table of features (n, r) on the device; see the module for how it is stored."""
-        chosen = self.settings.dtype is not None  # float32 where a user sets it, not what fits matrix units
-        storage = "float64" if features.dtype == torch.float64 else "float32"
-        if not chosen and storage == "float32" and self.device.type == "cuda":
-            storage = "half"
-        return TorchTable(features, storage, matrix_units=False if chosen else None)
+        """Return the table of the features of a panel on the device; see the module for how it is stored."""
+        features: torch.Tensor = panel.features
+        storage = self._storage(features.dtype == torch.float64)
+        return TorchTable(features, storage, matrix_units=None if self.settings.dtype is None else False)
 
     @cached_property
     def _steps(self) -> DeviceSteps:

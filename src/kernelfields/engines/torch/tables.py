@@ -10,6 +10,11 @@ Z is stored once, in one of three ways; products are as accurate as float32 (flo
     float32   4       11 bits on CUDA, elsewhere float32      TF32, V and R in two parts     float32
     half      2       11 bits, columns times powers of two    float16, V and R in two parts  float32, by blocks
 
+A table that does not fit may be kept in pinned memory of the host, from which blocks come while the last one is
+multiplied (:class:`HostTable`), or nowhere: kernel rows are then computed in every product (:class:`RecomputedTable`),
+
+    product(V) = k(X, B) (R^-T V),      transposed_product(G) = R^-1 (k(B, X) G)        in float64
+
 Tables that are ``read_back`` return Z V as an array: their scores meet a family that is inferred on the host.
 
 A product sums over r, or over up to 16384 rows, in float32 (float64); sums over more rows are added in float64. It
@@ -34,6 +39,7 @@ import copy
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import cached_property
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -42,6 +48,7 @@ import torch
 
 from kernelfields.engines.torch.rows import (
     Device,
+    SubspaceRows,
     block_bytes,
     by_row_blocks,
     device_of,
@@ -167,15 +174,16 @@ class DeviceTable:
 class TorchTable(DeviceTable):
     """A dense Z (n, r) on ``device``, stored as float64, float32 or half.
 
-    ``features`` is an array or a tensor; it is shared where storage changes nothing, otherwise copied by blocks of
-    rows. With ``matrix_units`` Z and the thin operands are rounded and split for TF32 or float16; None means on CUDA.
-    ``dtype`` is the precision of the products in terms of NumPy. Blocks have at most ``block_rows`` rows; products of
-    ``summed_rows`` are summed before float64 takes over, which leaves enough batches to keep all of a device busy.
+    ``features`` is an array, a tensor or :class:`SubspaceRows`; it is shared where storage changes nothing, otherwise
+    copied by blocks of rows. With ``matrix_units`` Z and the thin operands are rounded and split for TF32 or float16;
+    None means on CUDA. ``dtype`` is the precision of the products in terms of NumPy. Blocks have at most
+    ``block_rows`` rows; products of ``summed_rows`` are summed before float64 takes over, which leaves enough batches
+    to keep all of a device busy.
     """
 
     def __init__(
         self,
-        features: np.ndarray | torch.Tensor,
+        features: np.ndarray | torch.Tensor | SubspaceRows,
         storage: str = "float32",
         device: Device = None,
         *,
@@ -209,30 +217,39 @@ class TorchTable(DeviceTable):
                 f"Use a smaller rank or storage='half'. PyTorch's message: {error}"
             ) from error
 
-    def _store(self, features: np.ndarray | torch.Tensor) -> torch.Tensor:
-        n_rows, rank = self.shape
-        dtype = STORAGES[self.storage]
-        rounded = self._units or self.storage == "half"
-        if not rounded:
-            return tensor_from(features, self.device, dtype)
+    def _room(self, width: int) -> torch.Tensor:
+        """Return room for features (n, width) as they are stored."""
+        return torch.empty((self.shape[0], width), dtype=STORAGES[self.storage], device=self.device)
+
+    def _store(self, features: np.ndarray | torch.Tensor | SubspaceRows) -> torch.Tensor:
+        rank, computed = self.shape[1], isinstance(features, SubspaceRows)
+        if not isinstance(features, SubspaceRows) and not self._units and self.storage != "half":
+            return tensor_from(features, self.device, STORAGES[self.storage])
 
         def given(rows: slice) -> torch.Tensor:
             return tensor_from(features[rows], self.device)
 
         width = rank
         if self.storage == "half":
-            width, self._scale = rounded_up(rank), self._column_scale(given)
-        stored = torch.empty((n_rows, width), dtype=dtype, device=self.device)
+            width = rounded_up(rank)
+            if isinstance(features, SubspaceRows):
+                # A bound for all columns: the range of float16 leaves room for those that are smaller.
+                above = torch.full((1, rank), features.largest, dtype=torch.float64, device=self.device)
+                self._scale = 2.0**_LARGEST_EXPONENT / power_of_two_above(above, dim=0)
+            else:
+                self._scale = self._column_scale(given)
+        stored = self._room(width)
         stored[:, rank:] = 0
 
         def fill(rows: slice) -> None:
             block = given(rows)
             if self._scale is not None:
-                stored[rows, :rank] = block * self._scale.to(block.dtype)
-            else:
-                stored[rows, :rank] = round_to_tf32(block.to(torch.float32))
+                block = block * self._scale.to(block.dtype)
+            elif self._units:
+                block = round_to_tf32(block.to(torch.float32))
+            stored[rows, :rank] = block.to(stored.dtype)
 
-        self._by_blocks(fill, "the copy of the features", 24 * rank)
+        self._by_blocks(fill, "the copy of the features", (48 if computed else 24) * rank)
         return stored
 
     def _column_scale(self, given: Callable[[slice], torch.Tensor]) -> torch.Tensor:
@@ -259,8 +276,8 @@ class TorchTable(DeviceTable):
 
     def __getitem__(self, rows: np.ndarray | slice) -> np.ndarray:
         """Return some rows of Z as they are stored, (n, r) float64 on the host."""
-        chosen = rows if isinstance(rows, slice) else tensor_from(rows, self.device)
-        block = self._stored[chosen, : self.shape[1]].to(torch.float64)
+        chosen = rows if isinstance(rows, slice) else tensor_from(rows, self._stored.device)
+        block = self._stored[chosen, : self.shape[1]].to(self.device, torch.float64)
         return (block if self._scale is None else block / self._scale).cpu().numpy()
 
     @property
@@ -346,7 +363,7 @@ class TorchTable(DeviceTable):
         rows = self._stored[::stride]
         total = torch.zeros((rows.shape[1],) * 2, dtype=torch.float64, device=self.device)
         for begin in range(0, len(rows), self._summed_rows):
-            block = rows[begin : begin + self._summed_rows]
+            block = rows[begin : begin + self._summed_rows].to(self.device)
             if self.storage == "half" and self.device.type != "cuda":
                 block = block.to(torch.float32)
             total.add_(self._multiplied(block.T, block))
@@ -369,6 +386,112 @@ class TorchTable(DeviceTable):
             self._by_blocks(add, "a Gram matrix of the features", 16 * self.shape[1])
         if self._scale is not None:
             total /= self._scale[:, None] * self._scale
+        return total.cpu().numpy()
+
+
+class HostTable(TorchTable):
+    """A dense Z in the memory of the host, pinned where the device is CUDA; its products are on ``device``."""
+
+    def __init__(self, features: SubspaceRows, storage: str = "float32", *, matrix_units: bool | None = None):
+        #: The block that is on its way: its rows, itself, and the event of its arrival.
+        self._ahead: tuple[slice, torch.Tensor, torch.cuda.Event] | None = None
+        super().__init__(features, storage, features.device, matrix_units=matrix_units)
+
+    def _room(self, width: int) -> torch.Tensor:
+        shape, dtype = (self.shape[0], width), STORAGES[self.storage]
+        return torch.empty(shape, dtype=dtype, pin_memory=self.device.type == "cuda")
+
+    @cached_property
+    def _copies(self) -> torch.cuda.Stream:
+        return torch.cuda.Stream(self.device)
+
+    def _sent(self, rows: slice) -> tuple[slice, torch.Tensor, torch.cuda.Event]:
+        """Begin to copy some rows to the device."""
+        with torch.cuda.stream(self._copies):
+            block = self._stored[rows].to(self.device, non_blocking=True)
+            return rows, block, self._copies.record_event()
+
+    def _factor(self, rows: slice) -> torch.Tensor:
+        if self.device.type != "cuda":
+            return super()._factor(rows)
+        there = self._ahead if self._ahead is not None and self._ahead[0] == rows else self._sent(rows)
+        following = slice(rows.stop, min(2 * rows.stop - rows.start, self.shape[0]))
+        self._ahead = self._sent(following) if following.start < following.stop else None
+        stream, (_, block, arrived) = torch.cuda.current_stream(self.device), there
+        stream.wait_event(arrived)
+        block.record_stream(stream)
+        return block.to(torch.float32) if self._converted else block
+
+
+class RecomputedTable(DeviceTable):
+    """A Z that is kept nowhere: the rows of its kernel are computed in every product, which is in float64."""
+
+    storage = "recomputed"
+
+    def __init__(self, features: SubspaceRows):
+        self.device, self.shape, self.dtype = features.device, features.shape, np.dtype(np.float64)
+        self.stored_values = self.shape[0] * self.shape[1]
+        self._rows = features
+
+    def __getitem__(self, rows: np.ndarray | slice) -> np.ndarray:
+        """Return some rows of Z, (n, r) float64 on the host."""
+        return self._rows[rows].to(torch.float64).cpu().numpy()
+
+    def _by_blocks(self, work: Callable[[slice], object]) -> None:
+        by_row_blocks(self.shape[0], self._rows.at_once, work, "features that are computed in every pass")
+
+    def _of_pivots(self, values: torch.Tensor, *, transposed: bool) -> torch.Tensor:
+        """Return R^-1, or R^-T, times values (r, q)."""
+        factor = self._rows.factor
+        return torch.linalg.solve_triangular(factor.T if transposed else factor, values, upper=transposed)
+
+    @cached_property
+    def squared_norms(self) -> np.ndarray:
+        """||z(x)||^2 of every row, on the host; a pass."""
+        self._by_blocks(self._rows.__getitem__)
+        return self._rows.squared_norms
+
+    def mean_square(self) -> float:
+        """Return the mean over coordinates of sum_t z_tr^2."""
+        return float(self.squared_norms.sum()) / self.shape[1]
+
+    def product(self, coefficients: Array, workers: Workers | None = None) -> Any:
+        """Return Z V, (n, q) float64, for an array or a tensor V (r, q); ``workers`` is not used."""
+        dual = self._of_pivots(tensor_from(coefficients, self.device, torch.float64), transposed=True)
+        out = torch.empty((self.shape[0], dual.shape[1]), dtype=torch.float64, device=self.device)
+
+        def multiply(rows: slice) -> None:
+            out[rows] = self._rows.kernel_rows(rows) @ dual
+
+        self._by_blocks(multiply)
+        return self._returned(out)
+
+    def transposed_product(self, rows: Array, workers: Workers | None = None) -> np.ndarray:
+        """Return Z^T R, (r, q) float64 on the host, for R (n, q); ``workers`` is not used."""
+        R = tensor_from(rows, self.device, torch.float64)
+        total = torch.zeros((self.shape[1], R.shape[1]), dtype=torch.float64, device=self.device)
+        self._by_blocks(lambda some: total.add_(self._rows.kernel_rows(some).T @ R[some]))
+        return self._of_pivots(total, transposed=False).cpu().numpy()
+
+    def gram(self, stride: int = 1) -> torch.Tensor:
+        """Return Z^T Z, (r, r) float64 on the device, from every ``stride``-th row."""
+        chosen = np.arange(0, self.shape[0], stride)
+        total = torch.zeros((self.shape[1],) * 2, dtype=torch.float64, device=self.device)
+        for begin in range(0, len(chosen), self._rows.at_once):
+            block = self._rows[chosen[begin : begin + self._rows.at_once]].to(torch.float64)
+            total.addmm_(block.T, block)
+        return total.mul_(self.shape[0] / max(1, len(chosen)))
+
+    def weighted_gram(self, weights: Array) -> np.ndarray:
+        """Return Z^T diag(w) Z, (r, r) float64 on the host, for w (n,)."""
+        weights = tensor_from(weights, self.device, torch.float64)
+        total = torch.zeros((self.shape[1],) * 2, dtype=torch.float64, device=self.device)
+
+        def add(rows: slice) -> None:
+            block = self._rows[rows].to(torch.float64)
+            total.addmm_((block * weights[rows, None]).T, block)
+
+        self._by_blocks(add)
         return total.cpu().numpy()
 
 
