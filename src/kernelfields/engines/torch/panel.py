@@ -195,7 +195,7 @@ class TorchPanel(PanelCholesky):
         dtype = self._tensor.dtype
         identity = torch.eye(size, dtype=torch.float64, device=self.device)
         # Negative: the one product there is takes its result away.
-        inverse = torch.linalg.solve_triangular(-local_factor, identity, upper=False).to(dtype)
+        inverse = torch.linalg.solve_triangular(-local_factor, identity, upper=False).to(dtype).contiguous()
         narrow = wide_features.to(dtype).contiguous()
         decrease = torch.empty(n_rows, dtype=torch.float64, device=self.device)
 
