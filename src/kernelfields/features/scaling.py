@@ -35,6 +35,8 @@ _RANGE_OF_DEVIATIONS = 8.0
 # A column is nearly constant where one value has this share of the weight, found among so many rows.
 _NEARLY_ALL = 0.95
 _ROWS_LOOKED_AT = 1000
+# Rows that are looked at before a warning.
+_ROWS_WARNED_OF = 100_000
 # Differences of so many units in the last place are rounding.
 _ROUNDING = 32.0
 # A column that spreads so many times as far as the usual one leaves nothing of the others in a distance.
@@ -100,10 +102,14 @@ def spreads(inputs: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 def uneven_spreads(inputs: Matrix, weights: np.ndarray) -> tuple[float, float] | None:
-    """Return the usual spread of a column and the largest, where the latter drowns the others; else None."""
+    """Return the usual spread of a column and the largest, where the latter drowns the others; else None.
+
+    Of very many rows some are looked at.
+    """
     if not isinstance(inputs, np.ndarray) or inputs.shape[1] == 0:
         return None
-    spread = spreads(inputs, weights)[1]
+    step = -(-inputs.shape[0] // _ROWS_WARNED_OF)
+    spread = spreads(inputs[::step], weights[::step])[1]
     varying = np.sort(spread[spread > 0])
     usual = varying[(len(varying) - 1) // 2] if len(varying) else 0.0
     return (float(usual), float(varying[-1])) if len(varying) and varying[-1] > _DROWNING * usual else None

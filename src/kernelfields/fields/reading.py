@@ -169,6 +169,10 @@ def has_no_rows(item: object) -> bool:
     return (shape[0] if shape else len(item) if isinstance(item, Sized) else 1) == 0
 
 
+# Bytes of tables that are not copied where they lie one behind the other.
+_LARGE = 64 * 2**20
+
+
 def stack_tables(
     items: list, nouns: Nouns = SEQUENCES, numbers: Sequence[int] | None = None, *, finite: bool = True
 ) -> tuple[Matrix, np.ndarray]:
@@ -282,15 +286,28 @@ def _check_shapes(lengths: np.ndarray, widths: np.ndarray, name: Callable[[int],
 
 
 def _stack_dense(arrays: list, offsets: np.ndarray, shape: tuple[int, int], dtype: type) -> np.ndarray:
+    large = shape[0] * shape[1] * np.dtype(dtype).itemsize >= _LARGE
+    there = _as_they_lie(arrays, offsets, shape, np.dtype(dtype)) if large else None
+    if there is not None:
+        return there
     # Written into a fresh array: concatenate alone would keep the column order of Fortran inputs.
-    inputs: np.ndarray = np.empty(shape, dtype)
-    workers = Workers()
+    return np.concatenate(arrays, out=np.empty(shape, dtype), casting="same_kind")
 
-    def copy(first: int, last: int) -> None:
-        np.concatenate(arrays[first:last], out=inputs[offsets[first] : offsets[last]], casting="same_kind")
 
-    workers.each(copy, workers.weighted_pieces(offsets, shape[1]))
-    return inputs
+def _as_they_lie(arrays: list, offsets: np.ndarray, shape: tuple[int, int], dtype: np.dtype) -> np.ndarray | None:
+    """Return the rows of arrays that lie one behind the other in one array, not to be written to; else None."""
+    base, strides = arrays[0].base, (shape[1] * dtype.itemsize, dtype.itemsize)
+    if not isinstance(base, np.ndarray) or base.dtype != dtype or not base.flags.c_contiguous:
+        return None
+    if any(array.base is not base or array.strides != strides for array in arrays):
+        return None
+    starts = np.array([array.__array_interface__["data"][0] for array in arrays])
+    if not np.array_equal(starts - starts[0], offsets[:-1] * strides[0]):
+        return None
+    begin = starts[0] - base.__array_interface__["data"][0]
+    rows: np.ndarray = np.ndarray(shape, dtype, base, int(begin))
+    rows.flags.writeable = False
+    return rows
 
 
 def _stack_sparse(arrays: list, shape: tuple[int, int], dtype: type) -> Matrix:

@@ -141,9 +141,9 @@ class TorchSample(LocalSample):
                 table = HostTable(rows, storage, matrix_units=units)
             else:
                 table = TorchTable(rows, storage, self.device, matrix_units=units)
-        inside = table.squared_norms if isinstance(table, RecomputedTable) else rows.squared_norms
-        left = np.maximum(rows.diagonal - inside, 0.0)
-        return table, FeatureOrigin(term.subspace.kernel, term.span.pivots, inputs, left)
+        if isinstance(table, RecomputedTable):
+            table.mean_square()  # a pass, in which all rows are read
+        return table, FeatureOrigin(term.subspace.kernel, term.span.pivots, inputs, rows.left)
 
     def _features_of(self, panel: PanelCholesky) -> Any:
         """Return the table of the features of a panel on the device; see the module for how it is stored."""
