@@ -89,11 +89,16 @@ def _forward_backward(
     lowest = tl.min(tl.where(inside[None, :], current, 1.0), axis=1)
     tl.store(alpha + row, current, mask=here)
     tl.store(inverse_predicted + row, tl.zeros_like(current), mask=here)
+    # Rows are read a step ahead, so that nothing waits for memory.
+    here = (length > 1)[:, None] & inside[None, :]
+    following = tl.load(node + row + n_labels, mask=here, other=-float("inf"))
     for t in range(1, longest):
         active = t < length
         here = active[:, None] & inside[None, :]
         row = (start[:, None] + t) * n_labels + labels[None, :]
-        scores = tl.load(node + row, mask=here, other=-float("inf"))
+        scores = following
+        then = (t + 1 < length)[:, None] & inside[None, :]
+        following = tl.load(node + row + n_labels, mask=then, other=-float("inf"))
         predicted = tl.dot(current, steps)
         top = tl.max(scores, axis=1)
         moved = predicted * tl.exp(scores - top[:, None])
@@ -111,15 +116,22 @@ def _forward_backward(
     steps = _transposed(transfer, labels, n_labels)
     row = (start[:, None] + length[:, None] - 1) * n_labels + labels[None, :]
     tl.store(marginals + row, current, mask=there[:, None] & inside[None, :])
+    row = (start[:, None] + longest - 1) * n_labels + labels[None, :]
+    here = (longest <= length)[:, None] & (longest > 1) & inside[None, :]
+    inverse = tl.load(inverse_predicted + row, mask=here, other=0.0)
+    before = tl.load(alpha + row - n_labels, mask=here, other=0.0)
     for back in range(1, longest):
         t = longest - back
         active = t < length
         here = active[:, None] & inside[None, :]
-        row = (start[:, None] + t) * n_labels + labels[None, :]
-        gamma = current * tl.load(inverse_predicted + row, mask=here, other=0.0)
+        row = (start[:, None] + t - 1) * n_labels + labels[None, :]
+        gamma = current * inverse
+        filtered = before
+        then = (t - 1 < length)[:, None] & (t > 1) & inside[None, :]
+        inverse = tl.load(inverse_predicted + row, mask=then, other=0.0)
+        before = tl.load(alpha + row - n_labels, mask=then, other=0.0)
         future = tl.dot(gamma, steps)
-        row -= n_labels
-        current = tl.where(active[:, None], tl.load(alpha + row, mask=here, other=0.0) * future, current)
+        current = tl.where(active[:, None], filtered * future, current)
         fine = fine & ((tl.sum(current, axis=1) < float("inf")) | (t >= length))
         tl.store(marginals + row, current, mask=here)
     tl.store(log_partition + rank, tl.where(fine, total, float("nan")), mask=there)
