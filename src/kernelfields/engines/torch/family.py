@@ -19,7 +19,7 @@ Fails: ValueError naming the sequence when every labelling is forbidden.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -157,6 +157,27 @@ class TorchFamily(LabelFamily):
         """Return the family with p0 multiplied by weights of labels (N, L); all labels are kept."""
         family = LabelFamily.given(self, log_weights)
         family.__dict__.pop("_log_base", None)
+        return family
+
+
+class HostedFamily(TorchFamily):
+    """A family of the host, of class ``host_kind``, put on a device as it is by ``of``."""
+
+    host_kind: ClassVar[type[LabelFamily]]
+
+    @classmethod
+    def of(cls, host: LabelFamily, device: torch.device) -> Self:
+        """Return the family of the host on a device."""
+        family = cls.__new__(cls)
+        family.__dict__.update(host.__dict__)
+        family.device = torch.empty(0, device=device).device
+        return family
+
+    @property
+    def host(self) -> LabelFamily:
+        """The same family on the host."""
+        family = self.host_kind.__new__(self.host_kind)
+        family.__dict__.update(self.__dict__)
         return family
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property, reduce
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -25,7 +25,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import breadth_first_order
 
 from kernelfields.engines.torch.chains import TorchPotentials
-from kernelfields.engines.torch.family import TorchFamily
+from kernelfields.engines.torch.family import HostedFamily
 from kernelfields.engines.torch.rows import block_bytes
 from kernelfields.inference.family import LabelFamily, Member, Potentials
 from kernelfields.inference.packing import InfeasibleGraph, raise_if_infeasible
@@ -82,26 +82,10 @@ class OneGraphMember(Member):
         return self.family.derivative(self.potentials, self.weights, direction=direction)
 
 
-class OneGraphFamily(TorchFamily):
-    """Labellings of items that all have one graph, inferred on a device; ``of`` takes the family of the host."""
+class OneGraphFamily(HostedFamily):
+    """Labellings of items that all have one graph, inferred on a device."""
 
-    host_kind: ClassVar[type[LabelFamily]]
     infeasible: ClassVar[Any] = InfeasibleGraph
-
-    @classmethod
-    def of(cls, host: LabelFamily, device: torch.device) -> Self:
-        """Return the family of the host on a device."""
-        family = cls.__new__(cls)
-        family.__dict__.update(host.__dict__)
-        family.device = torch.empty(0, device=device).device
-        return family
-
-    @property
-    def host(self) -> LabelFamily:
-        """The same family on the host."""
-        family = self.host_kind.__new__(self.host_kind)
-        family.__dict__.update(self.__dict__)
-        return family
 
     @cached_property
     def graph(self) -> LabelTableRows:

@@ -2,9 +2,9 @@
 
 theta, gradients and all that solvers do with them stay on the host: coefficients (r, q) travel to the device and
 gradients back. Potentials and beliefs do not where the device infers the family: chains whose neighbours meet, single
-labels, and several labels of instances in a tree or a table. Of all other families scores (n, q) come back, threads of
-this process infer, and residuals (n, q) travel. Features of observed pairs alone, and lists of allowed labels, are for
-compiled loops: they stay here, with inference.
+labels, several labels of instances in a tree or a table, and loopy belief propagation on graphs. Of all other
+families scores (n, q) come back, threads of this process infer, and residuals (n, q) travel. Features of observed
+pairs alone, and lists of allowed labels, are for compiled loops: they stay here, with inference.
 
 How features are stored, unless ``dtype`` of the fit is float32 or float64:
 
@@ -31,6 +31,7 @@ from kernelfields.engines.engine import PackedData, SampleSettings
 from kernelfields.engines.threads import LocalSample, LocalView
 from kernelfields.engines.torch.family import TorchChainFamily, TorchFamily
 from kernelfields.engines.torch.graphs import ONE_GRAPH, OneGraphFamily
+from kernelfields.engines.torch.loopy import TorchLoopyFamily
 from kernelfields.engines.torch.memory import DevicePlan, PartPanel, device_budget, fit_bytes, plan_features
 from kernelfields.engines.torch.panel import TorchPanel
 from kernelfields.engines.torch.rows import SubspaceRows, room_for
@@ -46,6 +47,7 @@ from kernelfields.engines.torch.tables import (
 )
 from kernelfields.fields.cliques import CliqueSet
 from kernelfields.fields.evidence import SoftRows
+from kernelfields.inference.approximate.belief_propagation import PropagationFamily
 from kernelfields.inference.choice import FamilySpec, family_of, reaches_far
 from kernelfields.inference.family import EDGE, Potentials
 from kernelfields.kernels.kernel import Kernel
@@ -188,11 +190,19 @@ class TorchSample(LocalSample):
         apart = self.spec.kind == "instances" and (len(family.groups) == 1 or isinstance(self.data.evidence, SoftRows))
         return None if kind is None or apart else kind.of(family, self.device)
 
+    def _loopy_family(self, designs: Sequence[LocalDesign]) -> TorchLoopyFamily | None:
+        """Return the family of graphs where it is loopy belief propagation."""
+        family = family_of(self.data, designs, self.spec, planned=self._planned)
+        loopy = isinstance(family, PropagationFamily) and not family.reweighted
+        return TorchLoopyFamily.of(family, self.device) if loopy else None
+
     def _device_family(self, designs: Sequence[LocalDesign]) -> TorchFamily | None:
         """Return the family of the data where the device infers it, else None."""
         loops = getattr(self.data, "allowed", None) is not None or any(design.pair_table for design in designs)
         if self.spec.kind in ("single", "instances") and not loops:
             return self._one_graph_family(designs)
+        if self.spec.kind == "graph" and not loops:
+            return self._loopy_family(designs)
         if self.spec.kind != "chain" or reaches_far(designs) or loops:
             return None
         tied = all(design.tied_everywhere for design in designs if design.group == EDGE)

@@ -506,8 +506,8 @@ class TorchSparseTable(DeviceTable):
         self.dtype = np.dtype(np.float64)
         self.stored_values = features.nnz
         with room_for(f"{features.nnz:,} sparse features", self.device):
-            self._stored = _csr_tensor(features, self.device)
-            self._transposed = _csr_tensor(features.T.tocsr(), self.device)
+            self._stored = csr_tensor(features, self.device)
+            self._transposed = csr_tensor(features.T.tocsr(), self.device)
 
     def mean_square(self) -> float:
         """Return the mean over coordinates of sum_t z_tr^2."""
@@ -531,7 +531,8 @@ class TorchSparseTable(DeviceTable):
         return (self._transposed @ tensor_from(rows, self.device, torch.float64)).cpu().numpy()
 
 
-def _csr_tensor(matrix: scipy.sparse.csr_array, device: torch.device) -> torch.Tensor:
+def csr_tensor(matrix: scipy.sparse.csr_array, device: torch.device) -> torch.Tensor:
+    """Return a CSR matrix of SciPy as a tensor in float64 on a device."""
     index = np.int32 if max(matrix.nnz, *matrix.shape) < 2**31 else np.int64
     starts, columns = (tensor_from(numbers.astype(index), device) for numbers in (matrix.indptr, matrix.indices))
     return _csr(starts, columns, tensor_from(matrix.data, device, torch.float64), matrix.shape)
