@@ -7,10 +7,11 @@ engine beside ``infer_chains``, a second-order chain through junction trees, and
 propagation on a grid of 300 x 300 nodes with 11 labels and one with half the rows. Potentials are standard normal.
 The fastest of a few repetitions counts, after one that is not counted; planning is timed once.
 
-    python -m benchmarks.graph_speed --threads
+    python -m benchmarks.graph_speed --threads 1 2
 
-One grid of 300 x 300 nodes alone: seconds until junction trees are refused as too wide, and ten sweeps of belief
-propagation with one thread and with two, in turns; the ratio is that of the fastest of each.
+One grid of 300 x 300 nodes alone: seconds until junction trees are refused as too wide, and a fixed number of sweeps of
+belief propagation, mean field, Gibbs sampling and max-product decoding with these numbers of threads, in turns; the
+ratios are those of the fastest of each. Answers must not depend on the number.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from benchmarks.result_files import write_results
-from kernelfields.inference.approximate.base import LoopyBelief, TreeReweighted
+from kernelfields.inference.approximate.base import Gibbs, LoopyBelief, MeanField, TreeReweighted
 from kernelfields.inference.chain.family import ChainFamily
 from kernelfields.inference.choice import plan_inference
 from kernelfields.inference.family import EDGE, Potentials
@@ -142,41 +144,57 @@ def refusal_seconds(height: int, width: int, n_labels: int) -> tuple[float, floa
     return min(seconds)
 
 
-def thread_seconds(method: LoopyBelief | TreeReweighted, height: int, width: int, n_labels: int) -> dict[int, float]:
-    """Return seconds for a fixed number of sweeps over one grid, by the number of threads."""
-    offsets, members = grid(height, width)
-    best: dict[int, float] = {}
+#: What is asked of one large graph: the method, and whether it decodes.
+SWEEPS: dict[str, tuple[Any, bool]] = {
+    "loopy, 10 sweeps": (LoopyBelief(max_iter=10, tolerance=0.0, warm_start=False), False),
+    "trw, 10 sweeps": (TreeReweighted(max_iter=10, tolerance=0.0, warm_start=False), False),
+    "mean field, 20 sweeps": (MeanField(max_iter=20, tolerance=0.0, starts=1), False),
+    "Gibbs, 2 x 50 sweeps": (Gibbs(chains=2, burn_in=10, sweeps=40), False),
+    "max-product": (TreeReweighted(), True),
+}
+
+
+def thread_seconds(name: str, threads: list[int], height: int, width: int, n_labels: int) -> dict[int, float]:
+    """Return the fewest of two seconds for an answer on one grid, by the number of threads."""
+    method, decodes = SWEEPS[name]
+    plan = plan_inference(*grid(height, width), n_labels, method)
+    potentials = normal_potentials(np.random.default_rng(0), plan, tied=True)
+    small = plan_inference(*grid(100, 100), n_labels, method)
+    workers = {n_threads: Workers(n_threads) for n_threads in threads}
+    seconds: dict[int, list[float]] = {n_threads: [] for n_threads in threads}
     results = []
-    for n_threads in 3 * (1, 2):
-        plan = plan_inference(offsets, members, n_labels, method)
-        potentials = normal_potentials(np.random.default_rng(0), plan, tied=True)
-        workers = Workers(n_threads)
+
+    def answer(plan: GraphFamily, potentials: Potentials, workers: Workers) -> np.ndarray:
+        return plan.best(potentials, workers)[0] if decodes else plan.at(potentials, workers=workers).marginals()
+
+    answer(small, normal_potentials(np.random.default_rng(0), small, tied=True), workers[threads[0]])  # compiles
+    for n_threads in 2 * threads:
         start = time.perf_counter()
-        results.append(plan.at(potentials, workers=workers).marginals())
-        best[n_threads] = min(best.get(n_threads, np.inf), time.perf_counter() - start)
+        results.append(answer(plan, potentials, workers[n_threads]))
+        seconds[n_threads].append(time.perf_counter() - start)
     assert all((each == results[0]).all() for each in results), "the number of threads changes nothing"
-    return best
+    return {n_threads: min(each) for n_threads, each in seconds.items()}
 
 
-def print_threads() -> None:
+def print_threads(threads: list[int]) -> None:
     """Print how one large graph is refused and swept."""
     wall, work = refusal_seconds(300, 300, 11)
     print(f"grid 300 x 300, 11 labels: refused for junction trees in {wall:.3f} s ({work:.3f} s of processors)")
     rows = []
-    for method in (LoopyBelief, TreeReweighted):
-        options = method(max_iter=10, tolerance=0.0, warm_start=False)
-        seconds = thread_seconds(options, 300, 300, 11)
-        ratio = seconds[1] / seconds[2]
-        print(f"{method.__name__:15s} one thread {seconds[1]:.2f} s, two {seconds[2]:.2f} s: {ratio:.2f} times as fast")
-        rows.append({"method": method.__name__, "seconds": seconds, "ratio": ratio})
+    for name in SWEEPS:
+        seconds = thread_seconds(name, threads, 300, 300, 11)
+        ratios = {n_threads: seconds[threads[0]] / each for n_threads, each in seconds.items()}
+        shown = [f"{n_threads}: {each:.2f} s ({ratios[n_threads]:.2f} x)" for n_threads, each in seconds.items()]
+        print(f"{name:22s} by threads  {',  '.join(shown)}", flush=True)
+        rows.append({"method": name, "seconds": seconds, "ratios": ratios})
     write_results("graph_threads.json", [{"refusal": wall, "refusal_work": work, "sweeps": rows}])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", action="store_true", help="one large graph with one thread and with two")
-    if parser.parse_args().threads:
-        print_threads()
+    parser.add_argument("--threads", type=int, nargs="+", help="one large graph with these numbers of threads")
+    if threads := parser.parse_args().threads:
+        print_threads(threads)
         return
     rng = np.random.default_rng(0)
     rows = []

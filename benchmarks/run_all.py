@@ -20,7 +20,7 @@ SCRIPTS = [
     ["benchmarks.search_speed"],
     ["benchmarks.prediction_speed"],
     ["benchmarks.graph_speed"],
-    ["benchmarks.graph_speed", "--threads"],
+    ["benchmarks.graph_speed", "--threads", "1", "2"],
     ["benchmarks.label_graph"],
     ["benchmarks.graph_fit"],
     ["benchmarks.resume_after_kill"],

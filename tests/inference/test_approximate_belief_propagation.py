@@ -5,10 +5,12 @@ import pytest
 
 from kernelfields.inference.approximate.base import OPTIONS, LoopyBelief, TreeReweighted
 from kernelfields.inference.approximate.belief_propagation import PropagationFamily
+from kernelfields.inference.approximate.gibbs import GibbsFamily
+from kernelfields.inference.approximate.mean_field import MeanFieldFamily
 from kernelfields.inference.choice import plan_inference
 from kernelfields.inference.pair_graph import PairGraphs, cut_apart, growth_order
 from kernelfields.numerics.threads import Workers
-from tests.arrays import decode_graphs, infer_graphs
+from tests.arrays import decode_graphs, graph_potentials, infer_graphs, sample_graphs
 from tests.oracles.graphs import GraphEnumeration
 
 METHODS = ["trw", "loopy"]
@@ -257,20 +259,25 @@ def test_options_can_be_searched_over():
 
 
 @pytest.mark.parametrize("shuffled", [False, True])
-def test_parts_of_a_large_graph_meet_in_the_separator_alone(shuffled):
+def test_parts_of_one_level_of_a_large_graph_do_not_meet(shuffled):
     pairs, n_nodes = np.concatenate(grid(40, 12)[1]), 480
     order = np.arange(n_nodes)
     if shuffled:
         names = np.random.default_rng(0).permutation(n_nodes)
         pairs = names[pairs]
         order = growth_order(np.array([0, n_nodes]), *np.sort(pairs, axis=1).T)
-    cut, ranges = cut_apart(order, *pairs.T, n_ranges=4)
+    cut, levels = cut_apart(order, *pairs.T, n_ranges=4)
+    ranges = [part for level in levels for part in level]
+    assert len(levels[2]) == (2 if shuffled else 4)
+    assert len(levels[1]) > 1, "most of the separator is cut, too"
     np.testing.assert_array_equal(np.sort(cut), np.arange(n_nodes))
     assert [first for first, _ in ranges] == [0, *(last for _, last in ranges[:-1])]
     assert ranges[-1][1] == n_nodes
-    place, owner = np.argsort(cut), np.repeat(np.arange(len(ranges)), [last - first for first, last in ranges])
+    sizes = [last - first for first, last in ranges]
+    place, owner = np.argsort(cut), np.repeat(np.arange(len(ranges)), sizes)
+    level = np.repeat(np.repeat(np.arange(3), [len(each) for each in levels]), sizes)
     first, second = np.sort(place[pairs], axis=1).T
-    assert np.all((owner[first] == owner[second]) | (owner[first] == 0))
+    assert np.all((owner[first] == owner[second]) | (level[first] < level[second]))
     assert set(second.tolist()) == set(range(1, n_nodes)), "every node but the first follows a neighbour"
 
 
@@ -281,32 +288,53 @@ def test_a_graph_without_small_separators_stays_whole():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["trw", "loopy"])
-def test_a_graph_in_parts_is_swept_to_the_same_marginals_with_any_number_of_threads(method):
+@pytest.mark.parametrize(
+    ("method", "family"),
+    [
+        ("trw", PropagationFamily),
+        ("loopy", PropagationFamily),
+        ("mean-field", MeanFieldFamily),
+        ("gibbs", GibbsFamily),
+    ],
+)
+def test_a_graph_in_parts_is_swept_to_the_same_answers_with_any_number_of_threads(method, family):
     rng = np.random.default_rng(1)
     small, large = (np.concatenate(grid(*size)[1]) for size in ((3, 2), (40, 10)))
     members = [np.concatenate([small, 6 + large, 406 + small])]
     offsets = np.array([0, 6, 406, 412])
     node, factors = rng.normal(size=(412, 3)), [rng.normal(size=(1, 3, 3))]
-    whole = infer_graphs(plan_inference(offsets, members, 3, method), node, factors)
     results = []
     for n_jobs in (1, 2, 3):
-        plan = PropagationFamily(offsets, members, 3, OPTIONS[method](), least_parted=400)
-        assert list(plan.pairs.parts) == [1]
-        beliefs = infer_graphs(plan, node, factors, workers=Workers(n_jobs))
+        plan = family(offsets, members, 3, OPTIONS[method](), least_parted=400)
+        assert list(plan.parts) == [1]
+        workers = Workers(n_jobs, least_work=0)
+        beliefs = infer_graphs(plan, node, factors, workers=workers)
+        labels, scores = decode_graphs(plan, node, factors, workers)
+        draws = sample_graphs(plan, node, factors, 3, 0)
         assert beliefs.diagnostics["converged"].all()
-        results.append([beliefs.log_partition, *beliefs.gradient()[1], beliefs.node_marginals])
+        results.append([*beliefs.gradient()[1], beliefs.log_partition, beliefs.node_marginals, labels, scores, draws])
     for ours in results[1:]:
-        np.testing.assert_array_equal(ours[0], results[0][0])
-        np.testing.assert_array_equal(ours[2], results[0][2])
-        np.testing.assert_allclose(ours[1], results[0][1], rtol=1e-12)
-    if method == "loopy":  # with trees of its own order a bound is another one
-        np.testing.assert_allclose(results[0][0], whole.log_partition, rtol=1e-6)
-        np.testing.assert_allclose(results[0][2], whole.node_marginals, atol=1e-4)
-    else:
-        exact = infer_graphs(plan_inference(offsets, members, 3, "junction"), node, factors).log_partition
-        assert np.all(results[0][0] >= exact - 1e-9)
-        np.testing.assert_allclose(results[0][0], whole.log_partition, rtol=0.02)
+        np.testing.assert_allclose(ours[0], results[0][0], rtol=1e-12)
+        for mine, first in zip(ours[1:], results[0][1:], strict=True):
+            np.testing.assert_array_equal(mine, first)
+    exact = infer_graphs(plan_inference(offsets, members, 3, "junction"), node, factors)
+    whole = infer_graphs(plan_inference(offsets, members, 3, method), node, factors)
+    _, log_partition, marginals, labels, scores, _ = results[0]
+    best = decode_graphs(exact.family, node, factors)[1]
+    own = graph_potentials(plan, node, [np.repeat(factors[0], len(members[0]), axis=0)])
+    np.testing.assert_allclose(scores, plan.label_scores(own, labels))
+    assert np.all(scores <= best + 1e-9)
+    np.testing.assert_allclose(scores, best, rtol=0.02)
+    if method == "gibbs":
+        errors = np.maximum(beliefs.diagnostics["standard_errors"], 1e-3)
+        assert np.abs((marginals - exact.node_marginals) / errors).max() < 6
+        return
+    sign = {"trw": 1, "loopy": 0, "mean-field": -1}[method]
+    assert np.all(sign * (log_partition - exact.log_partition) >= -1e-9)
+    # A bound with trees, or maxima, of its own order is another one.
+    np.testing.assert_allclose(log_partition, whole.log_partition, rtol=0.02 if sign else 1e-6)
+    if not sign:
+        np.testing.assert_allclose(marginals, whole.node_marginals, atol=1e-4)
 
 
 def test_a_large_forest_in_parts_is_exact():
@@ -316,7 +344,7 @@ def test_a_large_forest_in_parts_is_exact():
     exact = infer_graphs(plan_inference([0, 200], [pairs], 2, "tree"), node, factors)
     for method in ("trw", "loopy"):
         plan = PropagationFamily(np.array([0, 200]), [pairs], 2, OPTIONS[method](), least_parted=100)
-        assert len(plan.pairs.parts[0]) > 2
+        assert len(plan.parts[0][-1]) > 2
         ours = infer_graphs(plan, node, factors, workers=Workers(2))
         np.testing.assert_allclose(ours.log_partition, exact.log_partition, rtol=1e-10)
         np.testing.assert_allclose(ours.node_marginals, exact.node_marginals, atol=1e-9)

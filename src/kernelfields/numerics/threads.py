@@ -22,6 +22,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import reduce
 from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 from threadpoolctl import LibController, ThreadpoolController
@@ -32,6 +33,8 @@ _SMALL_PRODUCT = 1_000_000
 _RUNS_PER_THREAD = 4
 # Matrix products want long runs: a product packs its other operand once per run.
 _PIECES_PER_THREAD = 2
+
+Result = TypeVar("Result")
 
 
 def available_cores() -> int:
@@ -92,32 +95,27 @@ class Workers:
             return [(0, n_rows)]
         return even_runs(ends, min(n_rows, self.n_threads * _RUNS_PER_THREAD))
 
-    def each(self, function: Callable[[int, int], object], runs: list[tuple[int, int]]) -> None:
-        """Call ``function(first, last)`` for every run; return when all are done."""
+    def each(self, function: Callable[[int, int], Result], runs: list[tuple[int, int]]) -> list[Result]:
+        """Call ``function(first, last)`` for every run; return what they return when all are done."""
         if len(runs) == 1 or self.n_threads == 1:
-            for first, last in runs:
-                function(first, last)
-            return
+            return [function(first, last) for first, last in runs]
         if self._pool is None or self._process != os.getpid():  # a fork has the pool, but none of its threads
             self._process = os.getpid()
             self._pool = ThreadPoolExecutor(self.n_threads, thread_name_prefix="kernelfields")
         futures = [self._pool.submit(function, first, last) for first, last in runs]
         try:
-            for future in futures:
-                future.result()
+            return [future.result() for future in futures]
         finally:
             # After an interrupt the threads still write to shared arrays: let them end first.
             wait(futures)
 
+    def in_turn(self, function: Callable[[int, int], Result], levels: list[list[tuple[int, int]]]) -> list[Result]:
+        """Call the function for the runs of each level side by side, one level after the other."""
+        return [result for runs in levels for result in self.each(function, runs)]
+
     def sum(self, part: Callable[[int, int], np.ndarray], runs: list[tuple[int, int]]) -> np.ndarray:
         """Return the sum of part(first, last) over runs, in order: no digit depends on which thread was first."""
-        parts: dict[int, np.ndarray] = {}
-
-        def run(first: int, last: int) -> None:
-            parts[first] = part(first, last)
-
-        self.each(run, runs)
-        return reduce(np.add, [parts[first] for first, _ in runs])
+        return reduce(np.add, self.each(part, runs))
 
     def __getstate__(self) -> dict:
         return {**self.__dict__, "_pool": None}

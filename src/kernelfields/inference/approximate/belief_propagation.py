@@ -11,7 +11,7 @@ upper bound whether or not the sweeps have converged, and ``gradient`` is its ex
 At convergence the messages minimise the bound, which is then a convex function of the potentials. Both methods are
 exact on forests. Decoding takes maxima in place of sums, with the weights of trees in both.
 
-Graphs are shared out among threads, and so are the parts of a large graph (pair_graph.py), except in decoding.
+Graphs are shared out among threads, and so are the parts of a large graph (pair_graph.py).
 
 Arrays as in inference/graphs.py; factors of two nodes only. Cost: O(P L^2) per sweep for P pairs; memory O(P L)
 for messages and one exponentiated table per different table. Fails: ValueError for larger factors, and naming a
@@ -19,8 +19,6 @@ graph in which forbidden labels leave a node without any.
 """
 
 from __future__ import annotations
-
-from itertools import pairwise
 
 import numpy as np
 
@@ -83,7 +81,6 @@ class PropagationFamily(ApproximateFamily):
     options: TreeReweighted | LoopyBelief
 
     def __init__(self, offsets, members, n_labels, options, *, least_parted=LEAST_PARTED):
-        super().__init__(offsets, members, n_labels, options)
         self.reweighted = isinstance(options, TreeReweighted)
         self.method = "trw" if self.reweighted else "loopy"
         self.bound = "upper" if self.reweighted else None
@@ -94,6 +91,7 @@ class PropagationFamily(ApproximateFamily):
                     'use "mean-field" or "gibbs", or "junction" where the graphs are narrow'
                 )
         self.pairs = PairGraphs(offsets, members, least_parted)
+        super().__init__(offsets, members, n_labels, options, parts=(self.pairs.graph.order, self.pairs.parts))
         what = (
             "tree-reweighted belief propagation: the log partition function from above"
             if self.reweighted
@@ -104,7 +102,7 @@ class PropagationFamily(ApproximateFamily):
         self._messages: np.ndarray | None = None
 
     def _member(self, checked: GraphPotentials, workers: Workers) -> PropagatedMember:
-        from kernelfields.inference.approximate.messages_compiled import propagate, tree_marginals
+        from kernelfields.inference.approximate.messages_compiled import PartedSweeps, propagate, tree_marginals
 
         node, options, graph = checked.node, self.options, self._graph
         tables = self.pairs.tables(checked.tables, checked.tied, graph)
@@ -121,11 +119,9 @@ class PropagationFamily(ApproximateFamily):
             if self.reweighted:
                 tree_marginals(*graph.offsets[[first, last]], graph, tables, down, beliefs, marginals)
 
-        workers.each(run, self._whole_runs(workers))
-        for g, ranges in self.pairs.parts.items():
-            from kernelfields.inference.approximate.messages_compiled import PartedSweeps
-
-            sweeps = PartedSweeps(graph, bool(graph.forest[g]), ranges, tables, node, messages, workers)
+        workers.each(run, self.without_parts(self._runs(workers)))
+        for g, levels in self.parts.items():
+            sweeps = PartedSweeps(graph, bool(graph.forest[g]), levels, tables, node, messages, workers)
             report[g] = sweeps.propagate(*limits)
             if self.reweighted:
                 sweeps.tree_marginals()
@@ -141,7 +137,7 @@ class PropagationFamily(ApproximateFamily):
 
     def _decode(self, checked: GraphPotentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
         """Take the best labelling found by tree-reweighted max-product sweeps, which is exact on forests, and climb."""
-        from kernelfields.inference.approximate.messages_compiled import best_labels
+        from kernelfields.inference.approximate.messages_compiled import PartedSweeps, best_labels
 
         node, graph = checked.node, self.pairs.graph
         tables = self.pairs.tables(checked.tables, checked.tied, graph)
@@ -152,18 +148,13 @@ class PropagationFamily(ApproximateFamily):
             lambda first, last: best_labels(
                 first, last, graph, tables, *_DECODING_LIMITS, node, messages, trial, labels, bounds
             ),
-            self._runs(workers),
+            self.without_parts(self._runs(workers)),
         )
+        for g, levels in self.parts.items():
+            sweeps = PartedSweeps(graph, bool(graph.forest[g]), levels, tables, node, messages, workers, maximise=True)
+            bounds[g] = sweeps.best_labels(*_DECODING_LIMITS, labels)
         raise_if_infeasible(bounds, InfeasibleGraph)
         return self.climb(checked, labels, workers)
-
-    def _whole_runs(self, workers: Workers) -> list[tuple[int, int]]:
-        """Return runs of graphs as below, without those that are swept in parts."""
-        runs = []
-        for first, last in self._runs(workers):
-            cuts = [first - 1, *(g for g in self.pairs.parts if first <= g < last), last]
-            runs += [(before + 1, after) for before, after in pairwise(cuts) if before + 1 < after]
-        return runs
 
     def _runs(self, workers: Workers) -> list[tuple[int, int]]:
         return workers.weighted_pieces(self._graph.up_start[self.offsets] + self.offsets, 100 * self.n_labels**2)

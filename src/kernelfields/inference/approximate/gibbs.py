@@ -18,13 +18,15 @@ allowed labelling was found.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import partial
+from itertools import product
 
 import numpy as np
 
-from kernelfields.inference.approximate.base import NO_SUMS, ApproximateFamily, Gibbs, SweepSums
+from kernelfields.inference.approximate.base import ApproximateFamily, Gibbs, SweepSums
 from kernelfields.inference.graphs import Diagnostics, GraphMember, GraphPotentials
 from kernelfields.inference.packing import in_shapes
+from kernelfields.inference.pair_graph import LEAST_PARTED
 from kernelfields.numerics.threads import Workers
 
 _BATCHES = 20
@@ -49,8 +51,8 @@ class GibbsFamily(ApproximateFamily):
     method = "gibbs"
     options: Gibbs
 
-    def __init__(self, offsets: np.ndarray, members: Sequence[np.ndarray], n_labels: int, options: Gibbs):
-        super().__init__(offsets, members, n_labels, options)
+    def __init__(self, offsets, members, n_labels, options, *, least_parted=LEAST_PARTED):
+        super().__init__(offsets, members, n_labels, options, least_parted=least_parted)
         self.description = (
             f"Gibbs sampling: {options.chains} chains of {options.sweeps} sweeps after {options.burn_in}; "
             "marginals with standard errors, no log partition function"
@@ -95,42 +97,64 @@ class _Chains:
 
     def run(self) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
         """Return marginals (N, L), those of factors end to end, and diagnostics."""
-        family, n_chains = self.family, self.options.chains
+        family, n_chains, workers = self.family, self.options.chains, self.workers
         entry_start = np.concatenate([[0], np.cumsum(family.n_labels ** np.diff(self.arranged[0].start))])
         separate = n_chains * entry_start[-1] * 8 <= _SEPARATE
         entries = np.zeros((n_chains if separate else 1, entry_start[-1]))
-        sums, squares, batches = (np.zeros((n_chains, 2, family.n_positions, family.n_labels)) for _ in range(3))
-        runs = family.sweep_runs(self.workers, self.batch)
+        shape = family.n_positions, family.n_labels
+        sums, squares, batches = (np.zeros((n_chains, 2, *shape)) for _ in range(3))
+        fresh = np.zeros((n_chains, *shape))
+        runs = family.sweep_runs(workers, self.batch)
         jobs = [(chain, first, last) for chain in range(n_chains) for first, last in runs]
 
+        def follow(chain: int, first: int, last: int) -> None:
+            place = chain * separate
+            self._follow(chain, first, last, fresh, sums, squares, batches, entry_start, entries[place])
+
         def work(begin: int, end: int) -> None:
-            for chain, first, last in jobs[begin:end]:
-                self._follow(chain, first, last, sums, squares, batches, entry_start, entries[chain * separate])
+            for job in jobs[begin:end]:
+                follow(*job)
 
         # Chains that share their sums of entries take turns; others run side by side.
-        turn = len(jobs) if separate else len(runs)
+        turn = max(1, len(jobs) if separate else len(runs))
         for begin in range(0, len(jobs), turn):
-            self.workers.each(work, [(i, i + 1) for i in range(begin, begin + turn)])
-        total = n_chains * self.n_batches * self.batch
-        marginals, diagnostics = self._summary(sums, squares, batches)
-        return marginals, entries.sum(axis=0) / total, diagnostics
+            workers.each(work, [(i, i + 1) for i in range(begin, begin + turn)])
+        for g, chain in product(family.parts, range(n_chains)):
+            follow(chain, g, g + 1)
+        names, found = ("marginals", "standard_errors", "r_hat", "effective_size"), np.empty((4, *shape))
 
-    def _follow(self, chain, first, last, sums, squares, batches, entry_start, entries):
+        def summarise(first: int, last: int) -> None:
+            rows = np.s_[..., first:last, :]
+            found[rows] = self._summary(sums[rows], squares[rows], batches[rows])
+
+        def average(first: int, last: int) -> None:
+            entries[0, first:last] = entries[:, first:last].sum(axis=0) / (n_chains * self.n_batches * self.batch)
+
+        workers.each(summarise, workers.pieces(family.n_positions, sums.size))
+        workers.each(average, workers.pieces(entries.shape[1], entries.size))
+        diagnostics = dict(zip(names, found, strict=True))
+        return diagnostics.pop("marginals"), entries[0], diagnostics
+
+    def _follow(self, chain, first, last, fresh, sums, squares, batches, entry_start, entries):
         """Run one chain on graphs first..last-1 and fill its rows of sums, squares and squared batch means."""
-        from kernelfields.inference.approximate.sweeps_compiled import sample_sweeps
+        from kernelfields.inference.approximate.sweeps_compiled import close_batch
 
+        family, workers, options = self.family, self.workers, self.options
         fixed = *self.arranged, self.labels[chain], self.states[chain]
-        rows = slice(self.family.offsets[first], self.family.offsets[last])
-        sample_sweeps(first, last, *fixed, self.options.burn_in, NO_SUMS)
+        begin, end = family.offsets[[first, last]].tolist()
+        # A run of graphs is in a thread already; the parts of one are not.
+        pieces = workers.pieces(end - begin, sums.size) if first in family.parts else [(0, end - begin)]
+        rows = [(begin + a, begin + b) for a, b in pieces]
+        family.sample_graphs(first, last, workers, fixed, options.burn_in)
         for number in range(self.n_batches):
             half = 2 * number // self.n_batches
-            before = sums[chain, half, rows].copy()
-            added = SweepSums(sums[chain, half], squares[chain, half], entry_start, entries)
-            sample_sweeps(first, last, *fixed, self.batch, added)
-            batches[chain, half, rows] += np.square((sums[chain, half, rows] - before) / self.batch)
+            added = SweepSums(fresh[chain], squares[chain, half], entry_start, entries)
+            family.sample_graphs(first, last, workers, fixed, self.batch, added)
+            totals = self.batch, fresh[chain], sums[chain, half], batches[chain, half]
+            workers.each(partial(close_batch, *totals), rows)
 
     def _summary(self, sums, squares, batches):
-        """Return marginals (N, L) and diagnostics from sums by half chain, (C, 2, N, L) each."""
+        """Return marginals (N, L), standard errors, R-hat, effective sizes from sums by half chain, (C, 2, N, L)."""
         n = self.batch * self.n_batches // 2
         means = sums / n
         marginals = means.mean(axis=(0, 1))
@@ -147,4 +171,4 @@ class _Chains:
         still = within <= floor
         r_hat[still] = np.where(between[still] <= floor, 1.0, np.inf)
         size[spread <= floor] = 2.0 * n * self.options.chains
-        return marginals, {"standard_errors": errors, "r_hat": r_hat, "effective_size": size}
+        return marginals, errors, r_hat, size

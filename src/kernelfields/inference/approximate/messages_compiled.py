@@ -29,46 +29,44 @@ Arrays: node (N, L); graph, tables and messages are ``PairGraph``, ``PairTables`
 pair_graph.py. Cost: O(L^2) multiplications and L logarithms per message, O(P L^2) per sweep over P pairs and for
 their marginals. A sweep upward returns minus infinity for a graph in which a node has no label left.
 
-Sweeps of belief propagation over one large graph, its parts side by side in threads; pair_graph.py makes the parts.
-
-The messages are those of messages_compiled.py, and so is every number but for the order of the nodes: the separator
-sends first downward and last upward, the parts in between, in any order. Cost: as there, divided by the threads but
-for the separator.
+``PartedSweeps`` visits one large graph in levels, the ranges of each side by side in threads (pair_graph.py): the same
+messages in another order of the nodes. Cost: the same, divided by the threads but for the trunk.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numba import njit
 
-from kernelfields.inference.pair_graph import Messages, PairGraph, PairTables, Ranges
+from kernelfields.inference.pair_graph import Levels, Messages, PairGraph, PairTables
 from kernelfields.inference.sums_compiled import REORDER, collect, copy_row
 from kernelfields.numerics.threads import Workers
 
 
 class PartedSweeps:
-    """Sweeps over one graph in ranges; the same messages as those of messages_compiled.py in the same order."""
+    """Sweeps over one graph in levels of ranges; log-sums, or maxima where ``maximise``."""
 
     def __init__(
         self,
         graph: PairGraph,
         forest: bool,
-        ranges: Ranges,
+        levels: Levels,
         tables: PairTables,
         node: np.ndarray,
         messages: Messages,
         workers: Workers,
+        maximise: bool = False,
     ):
         self._graph, self._tables, self._node, self._messages = graph, tables, node, messages
-        self._separator, self._others = ranges[0], ranges[1:]
-        self._first, self._last = ranges[0][0], ranges[-1][1]
-        self._forest, self._workers = forest, workers
+        self._levels, self._n_nodes = levels, levels[-1][-1][1] - levels[0][0][0]
+        self._forest, self._workers, self._maximise = forest, workers, maximise
 
     def propagate(self, bounded: bool, tolerance: float, damping: float, max_iter: int) -> tuple:
-        """Sweep until marginals rest, as ``propagate`` of messages_compiled.py; return what it reports."""
+        """Sweep until marginals rest, as ``propagate`` below; return what it reports."""
         value = self._up()
         change, converged, sweeps, moved = np.inf, False, 0, True
         kept, milestone = damping if bounded else 0.0, np.inf
@@ -92,41 +90,49 @@ class PartedSweeps:
         def run(first: int, last: int) -> None:
             tree_marginals(first, last, self._graph, self._tables, messages.down, messages.beliefs, messages.chances)
 
-        run(*self._separator)
-        self._workers.each(run, self._others)
+        self._workers.in_turn(run, self._levels)
+
+    def best_labels(self, tolerance: float, max_iter: int, labels: np.ndarray) -> float:
+        """Label the graph, as ``best_labels`` below; return the bound."""
+        trial, nodes = np.zeros_like(labels), self._graph.order[self._levels[0][0][0] :][: self._n_nodes]
+        bound, score, sweeps, idle, moved = self._up(), -np.inf, 0, 0, True
+        while bound > -np.inf:
+            reached = self._label(trial)
+            if reached > score or sweeps == 0:
+                score, labels[nodes] = reached, trial[nodes]
+            slack = ROUNDING * (1.0 + abs(bound)) * self._n_nodes
+            if self._forest or score >= bound - slack or sweeps >= max_iter or idle >= _IDLE or not moved:
+                break
+            sweeps += 1
+            fresh, _, moved = self._descend(0.0, bound)
+            idle = idle + 1 if bound - fresh < tolerance * (1.0 + abs(bound)) else 0
+            bound = fresh
+        return bound
+
+    def _label(self, labels: np.ndarray) -> float:
+        graph, tables, node, up = self._graph, self._tables, self._node, self._messages.up
+        return math.fsum(
+            self._workers.in_turn(
+                lambda first, last: label_range(first, last, graph, tables, node, up, labels), self._levels
+            )
+        )
 
     def _up(self) -> float:
         """Renew messages upward; return the value, -inf if the graph is infeasible."""
-        shares, feasible = np.empty(self._last - self._first), []
-
-        def run(first: int, last: int) -> None:
-            part = shares[first - self._first : last - self._first]
-            feasible.append(up_range(first, last, self._graph, self._tables, False, self._node, self._messages, part))
-
-        self._workers.each(run, self._others)
-        if all(feasible):
-            run(*self._separator)
-        return summed(shares) if all(feasible) else -np.inf
+        fixed = self._graph, self._tables, self._maximise, self._node, self._messages
+        return math.fsum(self._workers.in_turn(lambda first, last: up_range(first, last, *fixed), self._levels[::-1]))
 
     def _down(self, damping: float) -> float:
         """Renew messages downward; return the largest change of a node's softmax."""
-        changes: list[float] = []
-
-        def run(first: int, last: int) -> None:
-            changes.append(
-                down_range(first, last, self._graph, self._tables, False, damping, self._node, self._messages)
-            )
-
-        run(*self._separator)
-        self._workers.each(run, self._others)
-        return max(changes)
+        fixed = self._graph, self._tables, self._maximise, damping, self._node, self._messages
+        return max(self._workers.in_turn(lambda first, last: down_range(first, last, *fixed), self._levels))
 
     def _descend(self, damping: float, value: float) -> tuple[float, float, bool]:
-        """Sweep down and up so that the bound does not rise; see ``descend`` of messages_compiled.py."""
+        """Sweep down and up so that the bound does not rise; see ``descend`` below."""
         messages = self._messages
         self._each(copy_messages, messages.down, messages.saved)
         change, fresh = self._down(damping), self._up()
-        slack = ROUNDING * (1.0 + abs(value)) * (self._last - self._first)
+        slack = ROUNDING * (1.0 + abs(value)) * self._n_nodes
         halvings = 0
         while fresh > value + slack and halvings < HALVINGS:
             halvings += 1
@@ -139,9 +145,7 @@ class PartedSweeps:
 
     def _each(self, function: Callable[..., None], source: np.ndarray, target: np.ndarray) -> None:
         """Run a function over the pairs of all ranges."""
-        self._workers.each(
-            lambda first, last: function(first, last, self._graph, source, target), [self._separator, *self._others]
-        )
+        self._workers.in_turn(lambda first, last: function(first, last, self._graph, source, target), self._levels)
 
 
 # A sum above this has lost nothing to underflow.
@@ -181,13 +185,34 @@ def _sums(matrix, along_rows, weights, out):
 
 
 @njit(nogil=True, cache=True)
-def _log_sum(matrix, along_rows, column, power, maximise, values):
-    """log sum_x exp(power matrix[x, column] + values[x]), or the maximum."""
+def _maxima(matrix, along_rows, power, values, out):
+    """out(y) = max_x power matrix[x, y] + values[x], or with matrix[y, x] where not along_rows."""
+    size = len(values)
+    if along_rows:
+        for b in range(size):
+            out[b] = -np.inf
+        for a in range(size):
+            value, row = values[a], matrix[a]
+            for b in range(size):
+                entry = power * row[b] + value
+                out[b] = entry if entry > out[b] else out[b]
+    else:
+        for a in range(size):
+            top, row = -np.inf, matrix[a]
+            for b in range(size):
+                entry = power * row[b] + values[b]
+                top = entry if entry > top else top
+            out[a] = top
+
+
+@njit(nogil=True, cache=True)
+def _log_sum(matrix, along_rows, column, power, values):
+    """log sum_x exp(power matrix[x, column] + values[x])."""
     top = -np.inf
     for x in range(len(values)):
         entry = matrix[x, column] if along_rows else matrix[column, x]
         top = max(top, power * entry + values[x])
-    if top == -np.inf or maximise:
+    if top == -np.inf:
         return top
     total = 0.0
     for x in range(len(values)):
@@ -210,15 +235,19 @@ def exclude(belief, message, out):
 def _send_logarithms(logs, rho, along_rows, maximise, belief, reply, cavity, out, linear):
     """The same as ``send``, in logarithms throughout."""
     top = exclude(belief, reply, cavity)
+    if maximise:
+        _maxima(logs, along_rows, 1.0 / rho, cavity, out)
     peak = -np.inf
     for x in range(len(out)):
-        out[x] = _log_sum(logs, along_rows, x, 1.0 / rho, maximise, cavity)
+        if not maximise:
+            out[x] = _log_sum(logs, along_rows, x, 1.0 / rho, cavity)
         peak = max(peak, out[x])
     if top == -np.inf or peak == -np.inf:
         return -np.inf
     for x in range(len(out)):
         out[x] -= peak
-        linear[x] = np.exp(out[x])
+        if not maximise:
+            linear[x] = np.exp(out[x])
     return peak
 
 
@@ -262,14 +291,17 @@ def send(graph, tables, e, along_rows, maximise, belief, chances, offset, replie
             if not excluded:
                 exclude(belief, reply, cavity)
                 excluded = True
-            out[x] = _log_sum(logs, along_rows, x, 1.0 / rho, maximise, cavity) - constant
+            out[x] = _log_sum(logs, along_rows, x, 1.0 / rho, cavity) - constant
             linear[x] = np.exp(out[x])
     return constant
 
 
 @njit(**_INLINE)
-def gather(graph, v, node, up, down, belief, chances):
-    """Fill belief = B_v and chances = its softmax; return (maximum, log-sum), -inf where no label is left."""
+def gather(graph, v, maximise, node, up, down, belief, chances):
+    """Fill belief = B_v and chances = its softmax; return (maximum, log-sum), -inf where no label is left.
+
+    With ``maximise`` nobody reads the softmax, and it is left.
+    """
     size = len(belief)
     for x in range(size):
         belief[x] = node[v, x]
@@ -285,7 +317,7 @@ def gather(graph, v, node, up, down, belief, chances):
     top = -np.inf
     for x in range(size):
         top = max(top, belief[x])
-    if top == -np.inf:
+    if top == -np.inf or maximise:
         return top, top
     mass = 0.0
     for x in range(size):
@@ -326,48 +358,32 @@ def draw_back(first, last, graph, source, target):
 
 
 @njit(nogil=True, cache=True)
-def summed(shares):
-    """Return the sum, last first and corrected for rounding: values are compared from sweep to sweep."""
-    sums = np.zeros(2)
-    for k in range(len(shares) - 1, -1, -1):
-        collect(shares[k], sums)
-    return sums[0] + sums[1]
+def up_range(first, last, graph, tables, maximise, node, messages):
+    """Renew what nodes at positions first..last-1 send upward, their beliefs and the softmax of these.
 
-
-@njit(nogil=True, cache=True)
-def sweep_up(graph, g, tables, maximise, node, messages):
-    """Renew messages upward, beliefs and their softmax in graph g; return the value, -inf if it is infeasible."""
-    first, last = graph.offsets[g], graph.offsets[g + 1]
-    shares = np.empty(last - first)
-    return summed(shares) if up_range(first, last, graph, tables, maximise, node, messages, shares) else -np.inf
-
-
-@njit(nogil=True, cache=True)
-def up_range(first, last, graph, tables, maximise, node, messages, shares):
-    """Renew what nodes at positions first..last-1 send upward, and their beliefs; fill their shares of the value.
-
-    Return whether every node has a label left.
+    Return their share of the value, -inf where a node has no label left. The sum is corrected for rounding: values
+    are compared from sweep to sweep.
     """
     up, down, beliefs, chances = messages.up, messages.down, messages.beliefs, messages.chances
-    scratch = np.empty((2, node.shape[1]))
+    scratch, sums = np.empty((2, node.shape[1])), np.zeros(2)
     for k in range(last - 1, first - 1, -1):
         v = graph.order[k]
         belief, chance = beliefs[v], chances[v]
-        top, offset = gather(graph, v, node, up[0], down[0], belief, chance)
+        top, offset = gather(graph, v, maximise, node, up[0], down[0], belief, chance)
         if top == -np.inf:
-            return False
+            return -np.inf
         share, local = 1.0, 0.0
         for e in range(graph.up_start[v], graph.up_start[v + 1]):
             rho = graph.rho[e]
             share -= rho
             constant = send(graph, tables, e, tables.flipped[e], maximise, belief, chance, offset, down, up, scratch)
             if constant == -np.inf:
-                return False
+                return -np.inf
             local += rho * constant
         if abs(share) > 1e-9:
-            local += share * (top if maximise else offset)
-        shares[k - first] = local
-    return True
+            local += share * offset
+        collect(local, sums)
+    return sums[0] + sums[1]
 
 
 @njit(nogil=True, cache=True)
@@ -375,12 +391,12 @@ def down_range(first, last, graph, tables, maximise, damping, node, messages):
     """Renew what nodes at positions first..last-1 send downward; return the largest change of their softmax."""
     up, down, chances = messages.up, messages.down, messages.chances
     size = node.shape[1]
-    belief, chance, before = np.empty(size), np.empty(size), np.empty(size)
+    belief, chance, before = np.empty(size), np.zeros(size), np.empty(size)
     scratch = np.empty((2, size))
     change = 0.0
     for k in range(first, last):
         v = graph.order[k]
-        top, offset = gather(graph, v, node, up[0], down[0], belief, chance)
+        top, offset = gather(graph, v, maximise, node, up[0], down[0], belief, chance)
         if top == -np.inf:
             return np.inf
         for x in range(size):
@@ -407,7 +423,7 @@ def descend(graph, g, tables, maximise, damping, node, messages, value):
     first, last = graph.offsets[g], graph.offsets[g + 1]
     copy_messages(first, last, graph, down, saved)
     change = down_range(first, last, graph, tables, maximise, damping, node, messages)
-    fresh = sweep_up(graph, g, tables, maximise, node, messages)
+    fresh = up_range(first, last, graph, tables, maximise, node, messages)
     slack = ROUNDING * (1.0 + abs(value)) * (last - first)
     halvings = 0
     while fresh > value + slack and halvings < HALVINGS:
@@ -416,7 +432,7 @@ def descend(graph, g, tables, maximise, damping, node, messages, value):
             copy_messages(first, last, graph, saved, down)
         else:
             draw_back(first, last, graph, saved, down)
-        fresh = sweep_up(graph, g, tables, maximise, node, messages)
+        fresh = up_range(first, last, graph, tables, maximise, node, messages)
     return fresh, change, halvings < HALVINGS
 
 
@@ -429,7 +445,8 @@ def propagate(first, last, graph, tables, bounded, tolerance, damping, max_iter,
     """
     maximise = np.bool_(False)  # not a literal: all functions below would be compiled once more for each of its values
     for g in range(first, last):
-        value = sweep_up(graph, g, tables, maximise, node, messages)
+        begin, end = graph.offsets[g], graph.offsets[g + 1]
+        value = up_range(begin, end, graph, tables, maximise, node, messages)
         change, converged, sweeps, moved = np.inf, False, 0, True
         kept, milestone = damping if bounded else 0.0, np.inf
         while value > -np.inf and moved and not converged and sweeps < max_iter:
@@ -437,9 +454,8 @@ def propagate(first, last, graph, tables, bounded, tolerance, damping, max_iter,
             if bounded:
                 value, change, moved = descend(graph, g, tables, maximise, kept, node, messages, value)
             else:
-                begin, end = graph.offsets[g], graph.offsets[g + 1]
                 change = down_range(begin, end, graph, tables, maximise, kept, node, messages)
-                value = sweep_up(graph, g, tables, maximise, node, messages)
+                value = up_range(begin, end, graph, tables, maximise, node, messages)
             change /= 1.0 - kept
             if graph.forest[g]:
                 change = 0.0
@@ -525,12 +541,12 @@ def pair_marginals(first, last, pairs, graph, tables, down, beliefs, marginals, 
 
 
 @njit(nogil=True, cache=True)
-def _label(graph, g, tables, node, up, labels):
-    """Label graph g node by node, given the labels of parents and what children say; return the score."""
+def label_range(first, last, graph, tables, node, up, labels):
+    """Label nodes at positions first..last-1 given the labels of parents and what children say; return their score."""
     size = node.shape[1]
     local, ahead = np.empty(size), np.empty(size)
     score = 0.0
-    for k in range(graph.offsets[g], graph.offsets[g + 1]):
+    for k in range(first, last):
         v = graph.order[k]
         for x in range(size):
             local[x] = node[v, x]
@@ -557,16 +573,17 @@ def best_labels(first, last, graph, tables, tolerance, max_iter, node, messages,
     """Label graphs first..last-1 by max-product sweeps; bounds (S,) lie above the best scores."""
     maximise = np.bool_(True)  # not a literal, as in ``propagate``
     for g in range(first, last):
-        rows = slice(graph.offsets[g], graph.offsets[g + 1])
-        bound = sweep_up(graph, g, tables, maximise, node, messages)
+        begin, end = graph.offsets[g], graph.offsets[g + 1]
+        rows = slice(begin, end)
+        bound = up_range(begin, end, graph, tables, maximise, node, messages)
         score, sweeps, idle, moved = -np.inf, 0, 0, True
         labels[rows] = 0
         while bound > -np.inf:
-            reached = _label(graph, g, tables, node, messages.up, trial)
+            reached = label_range(begin, end, graph, tables, node, messages.up, trial)
             if reached > score or sweeps == 0:
                 score = reached
                 copy_row(trial[rows], labels[rows])
-            slack = ROUNDING * (1.0 + abs(bound)) * (graph.offsets[g + 1] - graph.offsets[g])
+            slack = ROUNDING * (1.0 + abs(bound)) * (end - begin)
             if graph.forest[g] or score >= bound - slack or sweeps >= max_iter or idle >= _IDLE or not moved:
                 break
             sweeps += 1

@@ -2,7 +2,9 @@
 
 Arrays: incidence as in base.py, tables (all entries,), node (N, L), labels (N,). A forbidden entry is
 counted, not added, so that a labelling that breaks fewer rules can be preferred among those of score -inf.
-Random numbers come from one 64-bit state per graph (splitmix64): the same on any number of threads.
+Functions named by a range visit the nodes at positions first..last-1 once; ranges of one level of a large graph run
+side by side. Random numbers come from one 64-bit state per graph, or range (splitmix64): the same on any number of
+threads.
 
 Coordinate ascent of mean field and its lower bound, compiled; see mean_field.py.
 
@@ -49,43 +51,52 @@ def ascend(first, last, incidence, node, tables, tolerance, max_iter, q, report)
 
     report (S, 4) gets bound, sweeps, change, converged.
     """
-    n_labels = node.shape[1]
-    scores = np.empty(n_labels)
     for g in range(first, last):
+        begin, end = incidence.offsets[g], incidence.offsets[g + 1]
         sweeps, change = 0, np.inf
         while change > tolerance and sweeps < max_iter:
             sweeps += 1
-            change = 0.0
-            for v in range(incidence.offsets[g], incidence.offsets[g + 1]):
-                for b in range(n_labels):
-                    scores[b] = node[v, b]
-                for k in range(incidence.node_start[v], incidence.node_start[v + 1]):
-                    _add_expected(incidence, incidence.factor_of[k], incidence.place_of[k], n_labels, tables, q, scores)
-                top, total = -np.inf, 0.0
-                for b in range(n_labels):
-                    top = max(top, scores[b])
-                if top == -np.inf:
-                    continue  # every label meets a forbidden combination that has probability: leave it
-                for b in range(n_labels):
-                    scores[b] = np.exp(scores[b] - top)
-                    total += scores[b]
-                for b in range(n_labels):
-                    fresh = scores[b] / total
-                    change = max(change, abs(fresh - q[v, b]))
-                    q[v, b] = fresh
-        report[g, 0] = _bound(g, incidence, node, tables, q)
+            change = ascend_range(begin, end, incidence, node, tables, q)
+        report[g, 0] = bound_range(begin, end, incidence, node, tables, q)
         report[g, 1] = sweeps
         report[g, 2] = change
         report[g, 3] = change <= tolerance
 
 
 @njit(nogil=True, cache=True)
-def _bound(g, incidence, node, tables, q):
-    """E_q score + entropy of q: a lower bound on log Z for any q."""
+def ascend_range(first, last, incidence, node, tables, q):
+    """Renew q node by node; return the largest change."""
+    n_labels = node.shape[1]
+    scores, change = np.empty(n_labels), 0.0
+    for i in range(first, last):
+        v = incidence.order[i]
+        for b in range(n_labels):
+            scores[b] = node[v, b]
+        for k in range(incidence.node_start[v], incidence.node_start[v + 1]):
+            _add_expected(incidence, incidence.factor_of[k], incidence.place_of[k], n_labels, tables, q, scores)
+        top, total = -np.inf, 0.0
+        for b in range(n_labels):
+            top = max(top, scores[b])
+        if top == -np.inf:
+            continue  # every label meets a forbidden combination that has probability: leave it
+        for b in range(n_labels):
+            scores[b] = np.exp(scores[b] - top)
+            total += scores[b]
+        for b in range(n_labels):
+            fresh = scores[b] / total
+            change = max(change, abs(fresh - q[v, b]))
+            q[v, b] = fresh
+    return change
+
+
+@njit(nogil=True, cache=True)
+def bound_range(first, last, incidence, node, tables, q):
+    """Return the share of nodes in E_q score + entropy of q: a lower bound on log Z for any q."""
     n_labels = node.shape[1]
     expected = np.empty(n_labels)
     total = 0.0
-    for v in range(incidence.offsets[g], incidence.offsets[g + 1]):
+    for i in range(first, last):
+        v = incidence.order[i]
         for b in range(n_labels):
             expected[b] = node[v, b]
         for k in range(incidence.node_start[v], incidence.node_start[v + 1]):
@@ -101,7 +112,7 @@ def _bound(g, incidence, node, tables, q):
 _SEARCH_SWEEPS = 1000
 _ROUND = 50
 _LARGEST_PENALTY = 5.0
-_MOST_CLIMBING_SWEEPS = 1000
+MOST_CLIMBING_SWEEPS = 1000
 
 
 @njit(nogil=True, cache=True)
@@ -153,40 +164,54 @@ def label_scores(v, incidence, node, tables, labels, scores, broken):
 @njit(nogil=True, cache=True)
 def iterated_modes(first, last, incidence, node, tables, labels):
     """Give each node its best label, the others held, until nothing changes; breaking fewer rules comes first."""
-    n_labels = node.shape[1]
-    scores, broken = np.empty(n_labels), np.empty(n_labels, np.int64)
     for g in range(first, last):
-        for _ in range(_MOST_CLIMBING_SWEEPS):
-            moved = False
-            for v in range(incidence.offsets[g], incidence.offsets[g + 1]):
-                label_scores(v, incidence, node, tables, labels, scores, broken)
-                best = labels[v]
-                for b in range(n_labels):
-                    # A gain that is only rounding could go round in circles.
-                    gain = scores[b] - scores[best]
-                    better = gain > 1e-12 * (1.0 + abs(scores[best]))
-                    if broken[b] < broken[best] or (broken[b] == broken[best] and better):
-                        best = b
-                if best != labels[v]:
-                    labels[v] = best
-                    moved = True
-            if not moved:
+        for _ in range(MOST_CLIMBING_SWEEPS):
+            if not mode_range(incidence.offsets[g], incidence.offsets[g + 1], incidence, node, tables, labels):
                 break
+
+
+@njit(nogil=True, cache=True)
+def mode_range(first, last, incidence, node, tables, labels):
+    """Give each node its best label, the others held; return whether one changed."""
+    n_labels = node.shape[1]
+    scores, broken = np.empty(n_labels), np.empty(n_labels)
+    moved = False
+    for i in range(first, last):
+        v = incidence.order[i]
+        label_scores(v, incidence, node, tables, labels, scores, broken)
+        best = labels[v]
+        for b in range(n_labels):
+            # A gain that is only rounding could go round in circles.
+            gain = scores[b] - scores[best]
+            better = gain > 1e-12 * (1.0 + abs(scores[best]))
+            if broken[b] < broken[best] or (broken[b] == broken[best] and better):
+                best = b
+        if best != labels[v]:
+            labels[v] = best
+            moved = True
+    return moved
 
 
 @njit(nogil=True, cache=True)
 def labelling_scores(first, last, incidence, node, tables, labels, scores):
     """Fill scores (S,) of the labelling."""
-    n_labels = node.shape[1]
     for g in range(first, last):
-        total = 0.0
-        for v in range(incidence.offsets[g], incidence.offsets[g + 1]):
-            total += node[v, labels[v]]
-            for k in range(incidence.node_start[v], incidence.node_start[v + 1]):
-                if incidence.place_of[k] == 0:  # each factor once, at its first node
-                    begin, stride = locate(incidence, incidence.factor_of[k], 0, labels, n_labels)
-                    total += tables[begin + labels[v] * stride]
-        scores[g] = total
+        scores[g] = score_range(incidence.offsets[g], incidence.offsets[g + 1], incidence, node, tables, labels)
+
+
+@njit(nogil=True, cache=True)
+def score_range(first, last, incidence, node, tables, labels):
+    """Return the share of nodes in the score of a labelling."""
+    n_labels = node.shape[1]
+    total = 0.0
+    for i in range(first, last):
+        v = incidence.order[i]
+        total += node[v, labels[v]]
+        for k in range(incidence.node_start[v], incidence.node_start[v + 1]):
+            if incidence.place_of[k] == 0:  # each factor once, at its first node
+                begin, stride = locate(incidence, incidence.factor_of[k], 0, labels, n_labels)
+                total += tables[begin + labels[v] * stride]
+    return total
 
 
 @njit(nogil=True, cache=True)
@@ -221,7 +246,7 @@ def draw(v, incidence, node, tables, labels, penalty, weight, state, scores, bro
 def penalised_search(first, last, incidence, node, tables, labels, scores):
     """Look for an allowed labelling of graphs whose score is -inf: Gibbs sweeps that see broken rules only."""
     n_labels = node.shape[1]
-    local, broken, chances = np.empty(n_labels), np.empty(n_labels, np.int64), np.empty(n_labels)
+    local, broken, chances = np.empty(n_labels), np.empty(n_labels), np.empty(n_labels)
     state = np.empty(1, np.uint64)
     for g in range(first, last):
         state[0] = g
@@ -239,28 +264,48 @@ def penalised_search(first, last, incidence, node, tables, labels, scores):
 
 @njit(nogil=True, cache=True)
 def sample_sweeps(first, last, incidence, node, tables, labels, states, n_sweeps, sums):
-    """Sweep graphs first..last-1 n_sweeps times, starting from labels; add conditional distributions to ``sums``.
+    """Sweep graphs first..last-1 n_sweeps times, starting from labels; see below."""
+    scratch = np.empty((3, node.shape[1]))
+    for g in range(first, last):
+        begin, end = incidence.offsets[g], incidence.offsets[g + 1]
+        for _ in range(n_sweeps):
+            sample_range(begin, end, incidence, node, tables, labels, states, sums, scratch)
 
-    Those are ``SweepSums`` of nodes, squares and entries, or without nodes: then nothing is added. Each member of a
-    factor gives its share of the estimate of the factor's entries when it is drawn, the others held.
+
+@njit(nogil=True, cache=True)
+def sample_range(first, last, incidence, node, tables, labels, states, sums, scratch):
+    """Draw every node anew, the others held; add conditional distributions to ``sums``; scratch is (3, L).
+
+    The random state is the one at the first position. Sums are ``SweepSums`` of nodes, squares and entries, or without
+    nodes: then nothing is added. Each member of a factor gives its share of the estimate of the factor's entries when
+    it is drawn, the others held.
     """
     totals, squares, entry_start, entries = sums.node, sums.squares, sums.entry_start, sums.entries
     n_labels = node.shape[1]
-    scores, broken, chances = np.empty(n_labels), np.empty(n_labels, np.int64), np.empty(n_labels)
-    for g in range(first, last):
-        state = states[g : g + 1]
-        for _ in range(n_sweeps):
-            for v in range(incidence.offsets[g], incidence.offsets[g + 1]):
-                draw(v, incidence, node, tables, labels, np.inf, 1.0, state, scores, broken, chances)
-                if len(totals) == 0:
-                    continue
-                for b in range(n_labels):
-                    totals[v, b] += chances[b]
-                    squares[v, b] += chances[b] * chances[b]
-                for k in range(incidence.node_start[v], incidence.node_start[v + 1]):
-                    f = incidence.factor_of[k]
-                    at, stride = locate(incidence, f, incidence.place_of[k], labels, n_labels)
-                    at += entry_start[f] - incidence.table_start[f]
-                    share = 1.0 / (incidence.start[f + 1] - incidence.start[f])
-                    for b in range(n_labels):
-                        entries[at + b * stride] += share * chances[b]
+    scores, broken, chances = scratch[0], scratch[1], scratch[2]
+    state = states[first : first + 1]
+    for i in range(first, last):
+        v = incidence.order[i]
+        draw(v, incidence, node, tables, labels, np.inf, 1.0, state, scores, broken, chances)
+        if len(totals) == 0:
+            continue
+        for b in range(n_labels):
+            totals[v, b] += chances[b]
+            squares[v, b] += chances[b] * chances[b]
+        for k in range(incidence.node_start[v], incidence.node_start[v + 1]):
+            f = incidence.factor_of[k]
+            at, stride = locate(incidence, f, incidence.place_of[k], labels, n_labels)
+            at += entry_start[f] - incidence.table_start[f]
+            share = 1.0 / (incidence.start[f + 1] - incidence.start[f])
+            for b in range(n_labels):
+                entries[at + b * stride] += share * chances[b]
+
+
+@njit(nogil=True, cache=True)
+def close_batch(size, fresh, sums, batches, first, last):
+    """Add the sums of a batch of sweeps for nodes first..last-1 to sums, squares of means to batches; begin anew."""
+    for v in range(first, last):
+        for b in range(fresh.shape[1]):
+            sums[v, b] += fresh[v, b]
+            batches[v, b] += (fresh[v, b] / size) ** 2
+            fresh[v, b] = 0.0
