@@ -149,7 +149,7 @@ SWEEPS: dict[str, tuple[Any, bool]] = {
     "loopy, 10 sweeps": (LoopyBelief(max_iter=10, tolerance=0.0, warm_start=False), False),
     "trw, 10 sweeps": (TreeReweighted(max_iter=10, tolerance=0.0, warm_start=False), False),
     "mean field, 20 sweeps": (MeanField(max_iter=20, tolerance=0.0, starts=1), False),
-    "Gibbs, 2 x 50 sweeps": (Gibbs(chains=2, burn_in=10, sweeps=40), False),
+    "Gibbs, 2 x 25 sweeps": (Gibbs(chains=2, burn_in=5, sweeps=20), False),
     "max-product": (TreeReweighted(), True),
 }
 
