@@ -6,6 +6,10 @@ Each figure is of fresh processes, interpreter start included, on a small proble
 and the least time of the processor, which a busy machine disturbs less. Bytecode is kept, as that of installed packages
 is. ``estimator_alone`` is the processor time of importing an estimator after ``sklearn.base``. ``--old`` is the ``src``
 of another checkout, whose processes take turns with ours.
+
+    python -m benchmarks.first_use --functions
+
+Processor seconds of compiling each function in the first fit with an empty cache, without those that it calls.
 """
 
 from __future__ import annotations
@@ -37,6 +41,22 @@ X = [np.eye(3)[labels] + random.normal(size=({length}, 3)) for labels in y]
 model = ChainCRF(rank=50, random_state=0).fit(X, y)
 model.predict(X)
 model.predict_marginals(X)
+"""
+LISTENER = """
+import time
+from collections import Counter
+from numba.core import event
+own, calls = Counter(), []
+class Compiled(event.Listener):
+    def on_start(self, found):
+        calls.append([time.process_time(), 0.0])
+    def on_end(self, found):
+        begin, inner = calls.pop()
+        whole = time.process_time() - begin
+        own[found.data["dispatcher"].py_func.__name__] += whole - inner
+        if calls:
+            calls[-1][1] += whole
+event.register("numba:compile", Compiled())
 """
 # Code, and whether it begins with an empty numba cache; longer sequences need the compiler.
 PROCESSES = {
@@ -70,7 +90,14 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5, help="fresh processes of each kind")
     parser.add_argument("--only", nargs="*", default=list(PROCESSES), help=f"some of {', '.join(PROCESSES)}")
     parser.add_argument("--old", type=Path, default=None, help="the src folder of another checkout")
+    parser.add_argument("--functions", action="store_true", help="seconds of compiling each function")
     options = parser.parse_args()
+    if options.functions:
+        code = f"{LISTENER}{FIT.format(length=12)}for name in own: print(f'{{own[name]:5.2f}} s {{name}}')"
+        with tempfile.TemporaryDirectory() as scratch:
+            settings = {**os.environ, "PYTHONPATH": str(CHECKOUT / "src"), "NUMBA_CACHE_DIR": scratch}
+            subprocess.run([sys.executable, "-c", code], check=True, env=settings)
+        return
     sources = {"new": CHECKOUT / "src"} | ({"old": options.old.resolve()} if options.old else {})
     row = {}
     for name in options.only:
