@@ -1,5 +1,7 @@
 """Stochastic ascent of the dual: its coefficients belong to its marginals, and end near the optimum."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -63,6 +65,26 @@ def test_the_ascent_ends_near_the_optimum(monkeypatch, field, constraints):
     assert reached <= 1.01 * best
     assert ascent.value == pytest.approx(reached, rel=0.05)
     assert 3 <= ascent.epochs <= 60
+
+
+@pytest.mark.parametrize(
+    ("field", "constraints"), [("every pair", "none"), ("contrasts", "none"), ("observed", "steps")]
+)
+def test_of_partial_labels_the_gradient_vanishes_where_the_ascent_ends(monkeypatch, field, constraints):
+    monkeypatch.setattr(module, "_CLOSE_IF_PARTIAL", 1e-6)
+    masks = MASKS[constraints]
+    chains = sparse_chains() if constraints == "none" else allowed_chains(masks)
+    random = np.random.default_rng(1)
+    evidence = np.log(random.uniform(0.2, 1.0, size=(chains.n_positions, L)))
+    known = random.random(chains.n_positions) < 0.4
+    evidence[known] = np.where(np.eye(L)[chains.labels[known]] > 0, 0.0, -np.inf)
+    chains = replace(chains, evidence=evidence)
+    posterior = LogPosterior(engine_of(chains, FIELDS[field](chains), masks))
+    ascent = ascent_of(posterior.datafit)
+    reached = posterior.at(posterior.flatten(ascent.run(np.random.default_rng(0))))
+    assert reached.value < 0.9 * posterior.value_at_zero
+    assert sum(posterior.gap_parts(reached).values()) < 1e-3 * reached.value
+    assert ascent.value == pytest.approx(reached.value, rel=0.01)
 
 
 @pytest.mark.parametrize("prior_variance", [1.0, 20.0])

@@ -16,7 +16,8 @@ optimum mu_i are the marginals these give. A visit to a sequence infers it and m
 (objective/stochastic_compiled.py), so there is no rate to find; zeros of an elastic net are exact all along. Unlike
 that of gradient steps, whose rate must cool, the error falls by a constant factor per epoch, the mean step or so:
 benchmarks/crfsuite_speed.py prints what that saves. Sequences that are explained already are visited every fourth
-epoch only. Memory: one float32 per position and label, and per sequence and transition.
+epoch only. Where labels are partly known, y_i are their marginals given that, and move as mu_i do. Memory: one
+float32 per position and label, two where labels are partly known, and one per sequence and transition.
 
     Shalev-Shwartz and Zhang (2014), Accelerated proximal stochastic dual coordinate ascent.
     Le Priol, Piche and Lacoste-Julien (2018), Adaptive stochastic dual coordinate ascent for conditional random fields.
@@ -30,6 +31,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import softmax
 
 from kernelfields.fields.chains import Chains, labelled_runs
 from kernelfields.fields.constraints import ConstraintMasks, resolve_constraints
@@ -48,8 +50,9 @@ _MOST_DOUBLINGS = 12
 # So many passes over lists of allowed labels an epoch may cost.
 _PASSES = 40
 # The ascent ends where what sequences could gain is this share of the value; batch steps go on from there. It runs on
-# one thread and batch steps on all, so where these need few passes, without l1, it ends early.
-_CLOSE, _CLOSE_IF_SMOOTH = 1e-3, 0.05
+# one thread and batch steps on all, so where these need few passes, without l1, it ends early; later where labels are
+# partly known, as these need more of them.
+_CLOSE, _CLOSE_IF_SMOOTH, _CLOSE_IF_PARTIAL = 1e-3, 0.05, 0.01
 _MOST_EPOCHS = 60
 # It also ends where that is more than this share and does not fall: under a weak prior, steps that single sequences
 # take may undo each other.
@@ -99,6 +102,8 @@ class StochasticDescent:
         self._decay = tuple(
             1.0 / (design.term.prior_variance * n_sequences) if design is not None else 0.0 for design in (node, edge)
         )
+        #: The descent whose dual is climbed: of all sequences, where this one is of runs of known labels.
+        self.whole = self
         # A prior that hardly decays leaves the cooling to the number of sequences seen.
         self._least_cooling = 0.1 / n_sequences
 
@@ -145,8 +150,9 @@ class StochasticDescent:
         lists = nothing if chains.allowed is None else (chains.allowed.begin, chains.allowed.labels)
         columns = features.indices.astype(np.int32 if features.shape[1] <= _MOST_INT32 else np.int64, copy=False)
         rows = features.indptr.astype(np.int64, copy=False), columns, features.data
+        evidence = chains.evidence if isinstance(chains.evidence, np.ndarray) else np.empty((0, 0))
         return (
-            SparseChains(chains.offsets, chains.required_labels, chains.weights, *rows, *lists),
+            SparseChains(chains.offsets, chains.required_labels, chains.weights, *rows, *lists, evidence),
             WeightedPairs(support.begin.astype(np.int64, copy=False), support.outcomes, self._before, self._after),
             Penalties(masks.edge, masks.start, masks.end, masks.label),
         )
@@ -218,10 +224,15 @@ def stochastic_descent(
         return None
     if chains.evidence is None:
         return StochasticDescent(chains, node, edge, n_labels, None if base is None else base.masks)
-    # Where labels are partly known, the runs of those that are known come near enough to start from. They may begin
-    # and end anywhere, and so are free of constraints.
+    # Where labels are partly known, gradient steps are on the runs of those that are known. They may begin and end
+    # anywhere, and so are free of constraints.
     runs = labelled_runs(chains)
-    return StochasticDescent(runs, node, edge, n_labels, None) if runs.weights.any() else None
+    if not runs.weights.any():
+        return None
+    descent = StochasticDescent(runs, node, edge, n_labels, None)
+    if isinstance(likelihood, PartialLikelihood):
+        descent.whole = StochasticDescent(chains, node, edge, n_labels, None if base is None else base.masks)
+    return descent
 
 
 def _all_contrasts(factor: np.ndarray | None) -> bool:
@@ -242,11 +253,17 @@ class DualAscent:
 
         self._descent = descent
         chains, (n_pairs, n_edges) = descent.chains, descent.sizes
-        marginals = np.zeros((chains.n_positions, descent.n_labels), dtype=np.float32)
-        marginals[np.arange(chains.n_positions), chains.labels] = 1.0
         step_sums = np.zeros((chains.n_sequences, n_edges), dtype=np.float32)
-        np.add.at(step_sums, descent.observed_steps(), 1.0)
-        self.dual = Dual(np.zeros(n_pairs), np.zeros(n_edges), marginals, step_sums, np.zeros(chains.n_sequences))
+        if chains.evidence is None:
+            marginals = np.zeros((chains.n_positions, descent.n_labels), dtype=np.float32)
+            marginals[np.arange(chains.n_positions), chains.labels] = 1.0
+            np.add.at(step_sums, descent.observed_steps(), 1.0)
+            targets = marginals[:0]
+        else:
+            marginals = softmax(chains.evidence, axis=1).astype(np.float32)
+            targets = marginals.copy()
+        zeros = np.zeros(n_pairs), np.zeros(n_edges)
+        self.dual = Dual(*zeros, marginals, step_sums, np.zeros(chains.n_sequences), targets)
         node, edge = descent.terms[0], descent.terms[-1]
         self.priors = Priors(node.prior_variance, node.l1, edge.prior_variance, edge.l1)
         #: Epochs made, parts of one where sequences were left out.
@@ -264,7 +281,10 @@ class DualAscent:
         descent = self._descent
         dual, priors = self.dual, self.priors
         change = np.zeros_like(dual.node)
-        close = max(_CLOSE, close) if priors.node_l1 or priors.edge_l1 else _CLOSE_IF_SMOOTH
+        if priors.node_l1 or priors.edge_l1:
+            close = max(_CLOSE, close)
+        else:
+            close = _CLOSE_IF_SMOOTH if descent.chains.evidence is None else _CLOSE_IF_PARTIAL
         n_sequences, before, stalled = len(descent.visited), np.inf, False
         for epoch in range(_MOST_EPOCHS):
             order = random.permutation(descent.visited)
@@ -305,9 +325,11 @@ def _soft(values: np.ndarray, l1: float) -> np.ndarray:
 
 def dual_ascent(descent: StochasticDescent) -> DualAscent | None:
     """Return the ascent of the dual of a descent's objective; None where there is none, or it needs much memory."""
+    descent = descent.whole
     for term in descent.terms:
         if not np.isfinite(term.prior_variance) or (term.l1 > 0.0 and term.label_factor is not None):
             return None
     chains, (_, n_edges) = descent.chains, descent.sizes
-    n_bytes = 4 * (chains.n_positions * descent.n_labels + chains.n_sequences * n_edges)
+    n_tables = 1 if chains.evidence is None else 2
+    n_bytes = 4 * (n_tables * chains.n_positions * descent.n_labels + chains.n_sequences * n_edges)
     return DualAscent(descent) if n_bytes <= _MOST_BYTES else None

@@ -16,7 +16,11 @@ The decay of node coefficients is one running factor, ``scale``: the coefficient
     a = 2 F / (2 F + q),   F = weight sum (mu - p)^2 / (mu + p),   q = s ||weight Z_i^T (mu_i - p_i)||^2
 
 Entropy is gained about as F (1 - (1 - a)^2), F being near the divergence of mu_i from p_i, and a^2 q / 2 lost at most.
-Only coefficients that are not zero before or after count in q.
+Only coefficients that are not zero before or after count in q. Where labels are partly known, y_i is what they are
+given that: marginals t_i of their own, which move with mu_i, so that F and q are of t_i - mu_i. At a fixed point the
+gradient of the objective vanishes, convex or not (dual coordinate ascent without a dual).
+
+    Shalev-Shwartz (2016), SDCA without duality, regularization, and individual convexity.
 """
 
 from __future__ import annotations
@@ -32,7 +36,8 @@ _REORDER = {"reassoc", "contract", "nsz"}
 class SparseChains(NamedTuple):
     """Packed sequences with sparse features: offsets (S + 1,), labels (N,), weights (S,), and the CSR rows (N, r).
 
-    ``first`` and ``allowed`` are the lists of fields/allowed.py, empty where all labels are allowed.
+    ``first`` and ``allowed`` are the lists of fields/allowed.py, empty where all labels are allowed; ``evidence``
+    (N, L) has log-weights of labels that are partly known, and is empty where they are known.
     """
 
     offsets: np.ndarray
@@ -43,6 +48,7 @@ class SparseChains(NamedTuple):
     values: np.ndarray
     first: np.ndarray
     allowed: np.ndarray
+    evidence: np.ndarray
 
 
 class WeightedPairs(NamedTuple):
@@ -82,13 +88,17 @@ class Priors(NamedTuple):
 
 
 class Dual(NamedTuple):
-    """d of nodes (P,) and edges (E,), mu of positions (N, L), of steps summed (S, E), and what is left of F (S,)."""
+    """d of nodes (P,) and edges (E,), mu of positions (N, L), of steps summed (S, E), and what is left of F (S,).
+
+    ``targets`` (N, L) are t; sums of steps are of mu - t. Where labels are known, there are none.
+    """
 
     node: np.ndarray
     edge: np.ndarray
     marginals: np.ndarray
     step_sums: np.ndarray
     gaps: np.ndarray
+    targets: np.ndarray
 
 
 class Room(NamedTuple):
@@ -123,16 +133,16 @@ def _room(order, offsets, n_labels):
 
 
 @njit(nogil=True, cache=True, fastmath=_REORDER)
-def _forward(room, labels, penalties):
-    """Fill alpha from scores (n, L) and steps; return the loss, infinite where doubles do not hold it."""
+def _forward(room, length, penalties):
+    """Fill alpha from scores (n, L) and steps; return log Z, infinite where doubles do not hold it."""
     scores, alpha, predicted, transfer = room.scores, room.alpha, room.predicted, room.transfer
-    length, n_labels = len(labels), len(predicted)
+    n_labels = len(predicted)
     for a in range(n_labels):
         for b in range(n_labels):
             transfer[a, b] = np.exp(room.steps[a, b] + penalties.edge[a, b])
-    loss = 0.0
+    log_partition = 0.0
     for t in range(length):
-        row, label = scores[t], labels[t]
+        row = scores[t]
         for b in range(n_labels):
             row[b] += penalties.label[b]
         if t == length - 1:
@@ -143,14 +153,12 @@ def _forward(room, labels, penalties):
                 row[b] += penalties.start[b]
                 predicted[b] = 1.0
         else:
-            loss -= room.steps[labels[t - 1], label]
             for b in range(n_labels):
                 predicted[b] = 0.0
             for a in range(n_labels):
                 share = alpha[t - 1, a]
                 for b in range(n_labels):
                     predicted[b] += share * transfer[a, b]
-        loss -= row[label]
         # Scores of labels that cannot be here have no meaning.
         top = -np.inf
         for b in range(n_labels):
@@ -165,8 +173,19 @@ def _forward(room, labels, penalties):
         for b in range(n_labels):
             alpha[t, b] /= mass
             room.inverse[t, b] = 1.0 / predicted[b] if predicted[b] > 1e-280 else 0.0
-        loss += np.log(mass) + top
-    return loss
+        log_partition += np.log(mass) + top
+    return log_partition
+
+
+@njit(nogil=True, cache=True)
+def _score(room, labels):
+    """Return the score of labels; after the forward pass, minus infinity where they are forbidden."""
+    total = 0.0
+    for t in range(len(labels)):
+        total += room.scores[t, labels[t]]
+        if t > 0:
+            total += room.steps[labels[t - 1], labels[t]]
+    return total
 
 
 @njit(nogil=True, cache=True, fastmath=_REORDER)
@@ -201,7 +220,7 @@ def descend(order, sequences, pairs, penalties, node, edge, scale, n_steps, sche
 
     With ``moving`` False nothing is changed, and the loss is that of the present coefficients.
     """
-    offsets, labels, weights, indptr, indices, values, first, allowed = sequences
+    offsets, labels, weights, indptr, indices, values, first, allowed, _ = sequences
     begin, outcomes, before, after = pairs
     n_labels = len(penalties.label)
     room = _room(order, offsets, n_labels)
@@ -223,7 +242,7 @@ def descend(order, sequences, pairs, penalties, node, edge, scale, n_steps, sche
                     row[outcomes[p]] += value * node[p]
             for b in range(n_labels):
                 row[b] *= scale
-        loss = _forward(room, labels[start : start + length], penalties)
+        loss = _forward(room, length, penalties) - _score(room, labels[start : start + length])
         if loss == np.inf:
             total = np.inf
             continue
@@ -277,10 +296,11 @@ def ascend(order, sequences, pairs, penalties, dual, priors, change):
 
     ``change`` (P,) is zero, and is again after: room for the change that one sequence would make in d.
     """
-    offsets, labels, weights, indptr, indices, values, first, allowed = sequences
+    offsets, labels, weights, indptr, indices, values, first, allowed, evidence = sequences
     begin, outcomes, before, after = pairs
     n_labels = len(penalties.label)
-    room = _room(order, offsets, n_labels)
+    partial = len(evidence) > 0
+    room, given = _room(order, offsets, n_labels), _room(order[: len(order) * partial], offsets, n_labels)
     scores, marginals, expected = room.scores, room.marginals, room.expected
     node, edge = dual.node, dual.edge
     variance, l1 = priors.node_variance, priors.node_l1
@@ -301,18 +321,32 @@ def ascend(order, sequences, pairs, penalties, dual, priors, change):
                 f, value = indices[k], values[k] * variance
                 for p in range(begin[f], begin[f + 1]):
                     row[outcomes[p]] += value * _soft(node[p], l1)
-        loss = _forward(room, labels[start : start + length], penalties)
-        if loss == np.inf:
+        loss = _forward(room, length, penalties)
+        if partial:
+            given.steps[:] = room.steps
+            for t in range(length):
+                for b in range(n_labels):
+                    given.scores[t, b] = scores[t, b] + evidence[start + t, b]
+            loss = loss - _forward(given, length, penalties) if loss < np.inf else loss
+        else:
+            loss -= _score(room, labels[start : start + length])
+        if not abs(loss) < np.inf:
             total = np.inf
             continue
         total += weight * loss
         _backward(room, length)
+        if partial:
+            _backward(given, length)
+            expected -= given.expected
         gap, n_met = 0.0, 0
         for t in range(length):
             row, kept = marginals[t], dual.marginals[start + t]
             for b in range(n_labels):
-                away = kept[b] - row[b]
-                gap += away * away / (kept[b] + row[b] + 1e-12)
+                away, both = kept[b] - row[b], kept[b] + row[b] + 1e-12
+                if partial:
+                    target = given.marginals[t, b] = dual.targets[start + t, b] - given.marginals[t, b]
+                    away -= target
+                gap += away * away / both
                 row[b] = away
             for k in range(indptr[start + t], indptr[start + t + 1]):
                 f, value = indices[k], weight * values[k]
@@ -345,5 +379,9 @@ def ascend(order, sequences, pairs, penalties, dual, priors, change):
             dual.step_sums[s, p] += step * (expected[before[p], after[p]] - dual.step_sums[s, p])
         for t in range(length):
             for b in range(n_labels):
-                dual.marginals[start + t, b] -= step * marginals[t, b]
+                away = marginals[t, b]
+                if partial:
+                    away += given.marginals[t, b]
+                    dual.targets[start + t, b] -= step * given.marginals[t, b]
+                dual.marginals[start + t, b] -= step * away
     return total, steps / max(1, len(order))
