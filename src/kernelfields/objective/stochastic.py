@@ -147,12 +147,12 @@ class StochasticDescent:
 
         chains, features, support, masks = self.chains, self._features, self._support, self._masks
         nothing = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32)
-        lists = nothing if chains.allowed is None else (chains.allowed.begin, chains.allowed.labels)
+        begin, labels = nothing if chains.allowed is None else (chains.allowed.begin, chains.allowed.labels)
         columns = features.indices.astype(np.int32 if features.shape[1] <= _MOST_INT32 else np.int64, copy=False)
         rows = features.indptr.astype(np.int64, copy=False), columns, features.data
         evidence = chains.evidence if isinstance(chains.evidence, np.ndarray) else np.empty((0, 0))
         return (
-            SparseChains(chains.offsets, chains.required_labels, chains.weights, *rows, *lists, evidence),
+            SparseChains(chains.offsets, chains.required_labels, chains.weights, *rows, begin, labels, evidence),
             WeightedPairs(support.begin.astype(np.int64, copy=False), support.outcomes, self._before, self._after),
             Penalties(masks.edge, masks.start, masks.end, masks.label),
         )

@@ -47,6 +47,11 @@ class _Squares(NamedTuple):
     past: np.ndarray  # (T, L), V
     ahead: np.ndarray  # (L,), W of the position at hand
     moved_ahead: np.ndarray  # (L,), W of the one before
+    own: np.ndarray  # (L,), (d_t - E x_t)^2
+    steps: np.ndarray  # (L, L), e^2
+    along: np.ndarray  # (T, L, L), e(a, b) (d_t(b) - E x_t)
+    cross: np.ndarray  # (T, L, L), F_{t-1}(a) (d_t(b) - E x_t + e(a, b))
+    met: np.ndarray  # (L, L), F_{t-1}(a) B_t(b)
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
@@ -80,49 +85,75 @@ def _add_steps(backward, shares, edge, kind, first, rows):
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
-def _past_squares(t, begin, shares, columns, past):
-    """Fill V_t."""
-    node, edge, kind, first, forward, means, _ = columns
-    n_labels, n_columns = forward.shape[1], forward.shape[2]
-    mean = means[t - begin]
-    for a in range(n_labels):
-        source, total = node[t, a], 0.0
-        if t == begin:
-            row = forward[0, a]
-            for k in range(n_columns):
-                total += row[k] * row[k]
-        else:
-            for b in range(n_labels):
-                before, score, square = forward[t - begin - 1, b], edge[b, a], 0.0
-                for k in range(n_columns):
-                    centred = source[first + k] - mean[k]
-                    if kind == GIVEN_STEPS:
-                        centred += score[first + k]
-                    square += centred * (centred + 2.0 * before[k])
-                total += shares[a, b] * (past[t - begin - 1, b] + square)
-        past[t - begin, a] = total
+def _centre(t, columns, mean, centred):
+    """Fill d_t(b) - E x_t, (L, C)."""
+    for b in range(centred.shape[0]):
+        source, row = columns.node[t, b], centred[b]
+        for k in range(len(row)):
+            row[k] = source[columns.first + k] - mean[k]
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
-def _step_squares(t, begin, weight, steps, shares, columns, squares, variance, edge_third):
-    """Add to the third cumulants of the step into t, and to W_{t-1}."""
-    node, edge, kind, first, forward, means, backward = columns
-    past, ahead, moved_ahead = squares
-    n_labels, n_columns = forward.shape[1], forward.shape[2]
-    mean = means[t - begin]
-    for b in range(n_labels):
-        source, after = node[t, b], backward[b]
-        for a in range(n_labels):
-            before, score, square, cross = forward[t - begin - 1, a], edge[a, b], 0.0, 0.0
+def _step_products(columns, before, centred, here, there):
+    """Add e(a, b) . centred(b) to ``here`` and e(a, b) . before(a) to ``there``, (L, L) each."""
+    n_labels, n_columns = centred.shape
+    for a in range(n_labels):
+        left = before[a]
+        for b in range(n_labels):
+            right, score, one, other = centred[b], columns.edge[a, b, columns.first :], 0.0, 0.0
             for k in range(n_columns):
-                centred = source[first + k] - mean[k]
-                if kind == GIVEN_STEPS:
-                    centred += score[first + k]
-                square += centred * (centred + 2.0 * after[k])
-                cross += before[k] * (centred + after[k])
-            spread = past[t - begin - 1, a] + ahead[b] + square + 2.0 * cross - variance
+                one += score[k] * right[k]
+                other += score[k] * left[k]
+            here[a, b] += one
+            there[a, b] += other
+
+
+@njit(nogil=True, cache=True, fastmath=REORDER)
+def _past_squares(t, begin, shares, columns, centred, squares):
+    """Fill V_t, and the products that W_{t-1} needs as well."""
+    past = squares.past
+    for a in range(len(centred)):
+        row = columns.forward[0, a] if t == begin else centred[a]
+        squares.own[a] = _dot(row, row)
+        past[t - begin, a] = squares.own[a] if t == begin else 0.0
+    if t == begin:
+        return
+    before, cross, along = columns.forward[t - begin - 1], squares.cross[t - begin], squares.along[t - begin]
+    np.dot(before, centred.T, cross)
+    along[:] = 0.0
+    if columns.kind == GIVEN_STEPS:
+        _step_products(columns, before, centred, along, cross)
+    # c (c + 2 before) for c = centred + e, summed over directions.
+    for a in range(len(centred)):
+        for b in range(len(centred)):
+            square = squares.own[a] + squares.steps[b, a] + 2.0 * (along[b, a] + cross[b, a])
+            past[t - begin, a] += shares[a, b] * (past[t - begin - 1, b] + square)
+
+
+@njit(nogil=True, cache=True, fastmath=REORDER)
+def _step_squares(t, begin, weight, steps, shares, columns, centred, squares, variance, edge_third):
+    """Add to the third cumulants of the step into t, and to W_{t-1}."""
+    backward, before = columns.backward, columns.forward[t - begin - 1]
+    past, ahead, cross, along = squares.past[t - begin - 1], squares.ahead, squares.cross[t - begin], squares.along
+    np.dot(before, backward.T, squares.met)
+    for b in range(len(centred)):
+        own = _dot(centred[b], centred[b]) + 2.0 * _dot(centred[b], backward[b])
+        for a in range(len(centred)):
+            square = own + squares.steps[a, b] + 2.0 * along[t - begin, a, b]
+            if columns.kind == GIVEN_STEPS:
+                square += 2.0 * _dot(backward[b], columns.edge[a, b, columns.first :])
+            spread = past[a] + ahead[b] + square + 2.0 * (cross[a, b] + squares.met[a, b]) - variance
             edge_third[a, b] += weight * steps[t, a, b] * spread
-            moved_ahead[a] += shares[a, b] * (ahead[b] + square)
+            squares.moved_ahead[a] += shares[a, b] * (ahead[b] + square)
+
+
+@njit(nogil=True, cache=True, fastmath=REORDER)
+def _dot(left, right):
+    """Return the product of a row with the beginning of another."""
+    total = 0.0
+    for k in range(len(left)):
+        total += left[k] * right[k]
+    return total
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
@@ -140,15 +171,26 @@ def score_moments(
     past = np.zeros((longest, n_labels))
     ahead = np.zeros(n_labels)
     moved_ahead = np.zeros(n_labels)
-    expected = _Squares(past, ahead, moved_ahead)
-    shares = np.zeros((n_labels, n_labels))
+    shares, step_squares, met = (
+        np.zeros((n_labels, n_labels)),
+        np.zeros((n_labels, n_labels)),
+        np.zeros((n_labels, n_labels)),
+    )
+    kept = longest if squares else 0
+    along, cross = np.zeros((kept, n_labels, n_labels)), np.zeros((kept, n_labels, n_labels))
+    expected = _Squares(past, ahead, moved_ahead, np.zeros(n_labels), step_squares, along, cross, met)
     for first in range(0, n_columns, _COLUMNS):
         width = min(_COLUMNS, n_columns - first)
         forward = np.empty((longest, n_labels, width))
         means = np.empty((longest, width))
         backward = np.empty((n_labels, width))
         moved = np.empty((n_labels, width))
+        centred = np.empty((n_labels, width))
         columns = _Columns(node, edge, kind, first, forward, means, backward)
+        if squares and kind == GIVEN_STEPS:
+            for a in range(n_labels):
+                for b in range(n_labels):
+                    step_squares[a, b] = _dot(edge[a, b, first : first + width], edge[a, b, first : first + width])
         for s in range(len(offsets) - 1):
             begin, end, weight = offsets[s], offsets[s + 1], weights[s]
             for t in range(begin, end):
@@ -171,7 +213,8 @@ def score_moments(
                     for k in range(width):
                         row[k] -= mean[k]
                 if squares:
-                    _past_squares(t, begin, shares, columns, past)
+                    _centre(t, columns, mean, centred)
+                    _past_squares(t, begin, shares, columns, centred, expected)
             variance = 0.0
             for a in range(n_labels):
                 variance += marginals[end - 1, a] * past[end - 1 - begin, a]
@@ -181,16 +224,14 @@ def score_moments(
                 here, mean = forward[t - begin], means[t - begin]
                 if squares:
                     for a in range(n_labels):
-                        row, behind, cross = here[a], backward[a], 0.0
-                        for k in range(width):
-                            cross += row[k] * behind[k]
-                        spread = past[t - begin, a] + 2.0 * cross + ahead[a] - variance
+                        spread = past[t - begin, a] + 2.0 * _dot(here[a], backward[a]) + ahead[a] - variance
                         node_third[t, a] += weight * marginals[t, a] * spread
                     moved_ahead[:] = 0.0
                 if t > begin:
                     _shares(t, True, marginals, steps, shares)
                     if squares:
-                        _step_squares(t, begin, weight, steps, shares, columns, expected, variance, edge_third)
+                        _centre(t, columns, mean, centred)
+                        _step_squares(t, begin, weight, steps, shares, columns, centred, expected, variance, edge_third)
                 # Responses go where directions were; x~_t + B_t takes the place of B_t, for the step before.
                 for a in range(n_labels):
                     row, behind, out, share = here[a], backward[a], node[t, a], weight * marginals[t, a]
