@@ -14,12 +14,14 @@ from kernelfields.basis.panel import PanelCholesky
 from kernelfields.basis.selection import Basis
 from kernelfields.basis.subspace import PivotSubspace
 from kernelfields.engines.engine import Engine, PackedData, SampleSettings
+from kernelfields.fields.chains import Chains
 from kernelfields.fields.cliques import CliqueSet
 from kernelfields.fields.reading import Matrix
 from kernelfields.inference.choice import FamilySpec, family_of
 from kernelfields.inference.family import LabelFamily
 from kernelfields.kernels.kernel import Kernel, check_positive_semidefinite
 from kernelfields.numerics.registry import SETTINGS
+from kernelfields.numerics.sparse_rows import entries_of
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design, FeatureOrigin, LocalDesign, left_outside
 from kernelfields.objective.designs.memory import (
@@ -98,6 +100,26 @@ class LocalSample:
         """Return the likelihood of the data in the coefficients of some terms."""
         local = LocalSample.inferred_here(self, designs)
         return Datafit(likelihood_of(self.data, local, self.spec, self.settings.workers, self._planned), local)
+
+    def share(self, designs: Sequence[Design], stride: int) -> tuple[LocalSample, list[LocalDesign]] | None:
+        """Return every ``stride``-th sequence, of so many times the weight, with features that are there already.
+
+        None unless the data are chains whose features are in memory, dense, or those of plain transitions.
+        """
+        if type(self) is not LocalSample or self._budget is not None or not isinstance(self.data, Chains):
+            return None
+        data = self.data.subset(slice(None, None, stride))
+        rows, _ = entries_of(self.data.offsets, np.arange(0, self.data.n_sequences, stride))
+        chosen: list[LocalDesign] = []
+        for design in designs:
+            if not isinstance(design, LocalDesign) or design.panel is not None:
+                return None
+            if not design.term.tied_everywhere:
+                if design.positions is not None or not isinstance(design.features, np.ndarray):
+                    return None
+                design = LocalDesign.of_features(design.term, design.features[rows], design.n_labels, positions=None)
+            chosen.append(replace(design, positions=design.term.clique.positions(data)))
+        return LocalSample(replace(data, weights=stride * data.weights), self.spec, self.settings), chosen
 
     def on_host(self) -> LocalSample:
         """Return the same data with features in the memory of the host."""

@@ -22,6 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from kernelfields.basis.selection import resolve_basis
 from kernelfields.engines.engine import Sample
+from kernelfields.engines.threads import LocalSample
 from kernelfields.inference.family import LabelFamily
 from kernelfields.models.partial import FitOptions, PartialLabels, needs_hessian
 from kernelfields.models.working_set import counted_on, has_working_sets, minimize_in_working_sets, watched_on
@@ -30,10 +31,16 @@ from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.posterior import LogPosterior, Point
 from kernelfields.objective.term import Term
+from kernelfields.solvers.choice import choose
+from kernelfields.solvers.lbfgs import LBFGS
 from kernelfields.solvers.loop import Iteration, Solution, ends
 
 # The RKHS gap is at least the span gap at the last point, which is a few times the gap of the bundle.
 _INNER_TOLERANCE = 0.1
+# Where there are so many positions, and so many for each feature, a fit to a share of the sequences comes first, to a
+# loose tolerance: it costs few passes, and its end and its steps save more (benchmarks/fit_speed.py).
+_LEAST_POSITIONS, _POSITIONS_PER_FEATURE = 10_000, 10
+_SHARE, _LOOSER = 4, 10.0
 
 
 @dataclass
@@ -236,9 +243,34 @@ def _solve(
     keeper = None if keep is None else keep_present
     if has_working_sets(posterior) and monitor is None and keeper is None:
         return minimize_in_working_sets(posterior, sample, options, theta)
+    if theta is None and monitor is None and keeper is None and (found := _start_on_share(posterior, sample, options)):
+        return found
     if posterior.convex:
         return options.minimize(posterior, theta, monitor, keeper)
     return options.partial.minimize(posterior, options, theta, monitor, keeper)
+
+
+def _start_on_share(posterior: LogPosterior, sample: Sample, options: FitOptions) -> Solution | None:
+    """Return a solution from the one on every fourth sequence, and the steps there; None where that saves little."""
+    rank = max(block.shape[0] for block in posterior.blocks)
+    small = sample.n_positions < max(_LEAST_POSITIONS, _POSITIONS_PER_FEATURE * rank)
+    if small or options.solver != "auto" or not (posterior.convex and posterior.has_squares_only):
+        return None
+    if choose(posterior) != "lbfgs" or not isinstance(sample, LocalSample):
+        return None
+    share = sample.share(posterior.datafit.designs, _SHARE)
+    if share is None:
+        return None
+    options.report(f"fitting to every {_SHARE}th sequence, then to all")
+    part, rule = LogPosterior(share[0].datafit(share[1])), LBFGS()
+    loose = replace(options.tightened(_LOOSER), solver=rule, watch=None)
+    found = loose.minimize(part, None)
+    before = replace(found.history[-1], iteration=0, passes=found.passes / _SHARE)
+    watch = _interrupt if found.reason == "interrupted" else watched_on(before, options.watch, rounds=False)
+    del share, part
+    solution = replace(options, solver=LBFGS(pairs=rule.learnt), watch=watch).minimize(posterior, found.theta)
+    history = [counted_on(before, iteration) for iteration in solution.history]
+    return replace(solution, history=history, passes=history[-1].passes, seconds=history[-1].seconds)
 
 
 def _unfinished(posterior: LogPosterior, solution: Solution) -> FittedField:

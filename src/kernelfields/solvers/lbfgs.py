@@ -125,13 +125,17 @@ class LBFGS:
 
     ``start``, a :class:`StochasticStart`, is where to begin; None means zero. The
     name begins with "sgd+" once it was of use: some fields have no stochastic start, and some fits begin elsewhere.
+    ``pairs`` are steps of a fit to a share of the same data, to go on with.
     """
 
     name = "lbfgs"
 
-    def __init__(self, memory: int | None = None, start: StochasticStart | None = None):
+    def __init__(
+        self, memory: int | None = None, start: StochasticStart | None = None, pairs: StepMemory | None = None
+    ):
         self.memory = memory
         self.start = start
+        self.pairs = pairs
         if start is not None:
             self.name = f"sgd+{self.name}"
         self._limit = 0
@@ -152,7 +156,12 @@ class LBFGS:
         affordable = _HISTORY_BYTES // max(1, 2 * posterior.size * self._dtype.itemsize)
         wanted = posterior.datafit.usual_pairs if self.memory is None else self.memory
         self._limit = min(wanted, max(_FEWEST_PAIRS, affordable))
-        self._pairs = None
+        self._pairs = self.pairs
+
+    @property
+    def learnt(self) -> StepMemory | None:
+        """The steps so far."""
+        return self._pairs
 
     def first_point(self, posterior: LogPosterior) -> np.ndarray:
         """Return where to start unless the caller gives a start."""
