@@ -50,6 +50,7 @@ def test_the_readme_does_what_it_says(capsys):
         "many_labels.md",
         "partial_fit.md",
         "partial_labels.md",
+        "performance.md",
         "production.md",
         "segments.md",
         "streams.md",
