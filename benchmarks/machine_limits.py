@@ -4,8 +4,8 @@
 
 Rates of the machine come first, on one thread: float32 and float64 products of square matrices, a product as narrow as
 25 labels, copies, sums of random entries of a table. Then the parts of a pass by rank, positions and labels: synthetic
-features and chains of ten positions. Then a sparse pass, on 2,000 sentences of CoNLL-2000 if they are there. All seconds
-are those of the processor, the least of some repeats. --page writes the tables into docs/performance.md.
+features and chains of ten positions. Then a sparse pass, on 2,000 sentences of CoNLL-2000 if they are there. All
+seconds are those of the processor, the least of some repeats. --page writes the tables into docs/performance.md.
 """
 
 from __future__ import annotations
