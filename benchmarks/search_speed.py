@@ -103,7 +103,7 @@ def price(words: tuple[list, list], rank: int, repeats: int) -> None:
     left = int(np.count_nonzero(sizes == sizes.max()))
     row = {"rank": rank, "left": left, "seconds": seconds, "single": single, "ratio": seconds / (5 * single * left)}
     print(
-        f"12 candidates, 5 folds, rank {rank}: {seconds:.1f} s, one fit {single:.2f} s, {left} candidates on all words: "
+        f"12 candidates, 5 folds, rank {rank}: {seconds:.1f} s, one fit {single:.2f} s, {left} on all words: "
         f"{row['ratio']:.2f} times as long as {5 * left} such fits"
     )
     merge_results("search_price.json", [row], ("rank",))
