@@ -30,16 +30,6 @@ def test_the_end_is_the_same_in_fewer_steps_over_all(words, monkeypatch):
     assert 1.0 < shared.solution_.history[0].passes < shared.solution_.passes
 
 
-def test_it_is_the_same_on_a_device(words, monkeypatch):
-    pytest.importorskip("torch")
-    from kernelfields.engines import Torch
-
-    ours, theirs = (fitted(words, monkeypatch, 100, engine=engine) for engine in (Torch("cpu"), "threads"))
-    assert ours.solution_.iterations == pytest.approx(theirs.solution_.iterations, abs=3)
-    assert ours.solution_.value == pytest.approx(theirs.solution_.value, rel=2e-5)
-    assert ours.solution_.history[0].passes > 1.0
-
-
 def test_other_solvers_begin_with_all_data(words, monkeypatch):
     with pytest.warns(UserWarning, match="max_iter"):
         crf = fitted(words, monkeypatch, 100, max_iter=2, solver="lbfgs")

@@ -106,7 +106,7 @@ class LocalSample:
 
         None unless the data are chains whose features are in memory, dense, or those of plain transitions.
         """
-        if self._budget is not None or not isinstance(self.data, Chains):
+        if type(self) is not LocalSample or self._budget is not None or not isinstance(self.data, Chains):
             return None
         data = self.data.subset(slice(None, None, stride))
         rows, _ = entries_of(self.data.offsets, np.arange(0, self.data.n_sequences, stride))
@@ -115,22 +115,11 @@ class LocalSample:
             if not isinstance(design, LocalDesign) or design.panel is not None:
                 return None
             if not design.term.tied_everywhere:
-                part = None if design.positions is not None else self._rows_of(design, rows)
-                if part is None:
+                if design.positions is not None or not isinstance(design.features, np.ndarray):
                     return None
-                design = part
+                design = LocalDesign.of_features(design.term, design.features[rows], design.n_labels, positions=None)
             chosen.append(replace(design, positions=design.term.clique.positions(data)))
-        return self._beside(replace(data, weights=stride * data.weights)), chosen
-
-    def _rows_of(self, design: LocalDesign, rows: np.ndarray) -> LocalDesign | None:
-        """Return a design of some rows of its features, if these are dense and in memory."""
-        if not isinstance(design.features, np.ndarray):
-            return None
-        return LocalDesign.of_features(design.term, design.features[rows], design.n_labels, positions=None)
-
-    def _beside(self, data: PackedData) -> LocalSample:
-        """Return other data in the same place."""
-        return LocalSample(data, self.spec, self.settings)
+        return LocalSample(replace(data, weights=stride * data.weights), self.spec, self.settings), chosen
 
     def on_host(self) -> LocalSample:
         """Return the same data with features in the memory of the host."""

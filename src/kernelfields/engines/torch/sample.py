@@ -60,9 +60,6 @@ from kernelfields.objective.designs.tables import DenseTable, SparseTable
 from kernelfields.objective.likelihoods.likelihood import Evaluation, Objective, labelled_objective
 from kernelfields.objective.term import Term
 
-# Bytes that a copy of a share of the features may take.
-_LARGEST_SHARE = 24 * 2**30
-
 
 class TorchSample(LocalSample):
     """Labelled data whose features are on a device."""
@@ -175,16 +172,6 @@ class TorchSample(LocalSample):
     def on_host(self) -> LocalSample:
         """Return the same data with features in the memory of the host."""
         return LocalSample(self.data, self.spec, self.settings)
-
-    def _rows_of(self, design: LocalDesign, rows: np.ndarray) -> LocalDesign | None:
-        """Return a design of some rows of its features, if these are dense and on the device."""
-        if type(design.table) is not TorchTable or len(rows) * design.table.stored[:1].nbytes > _LARGEST_SHARE:
-            return None
-        return replace(design, table=design.table.of_rows(rows), origin=None)
-
-    def _beside(self, data: PackedData) -> TorchSample:
-        """Return other data on the same device."""
-        return TorchSample(data, self.spec, self.settings, self.device, self._memory)
 
     def inferred_here(self, designs: Sequence[Design]) -> list[LocalDesign]:
         """Return designs whose scores come back to this process; those that share a table still do."""

@@ -269,14 +269,6 @@ class TorchTable(DeviceTable):
         step = min(self._block_rows, block_bytes(self.device) // max(1, bytes_per_row))
         by_row_blocks(self.shape[0], step, work, purpose)
 
-    def of_rows(self, rows: np.ndarray) -> TorchTable:
-        """Return a table of some rows, copied."""
-        table = copy.copy(self)
-        table._stored = self._stored[tensor_from(rows, self._stored.device)]
-        table.shape = (len(rows), self.shape[1])
-        table.stored_values = len(rows) * self.shape[1]
-        return table
-
     @property
     def stored(self) -> torch.Tensor:
         """Z as it is stored, columns scaled and perhaps filled up."""
