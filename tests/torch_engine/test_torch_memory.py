@@ -92,6 +92,17 @@ def test_tables_elsewhere_multiply_as_those_on_the_device(device, storage):
         np.testing.assert_allclose(table.weighted_gram(weights), here.weighted_gram(weights), atol=300 * tolerance)
 
 
+def test_a_host_that_pins_no_memory_has_features_recomputed(monkeypatch):
+    def no_room(table, width):
+        raise RuntimeError("CUDA error: out of memory")
+
+    X, y = labelled()
+    monkeypatch.setattr(HostTable, "_room", no_room)
+    settings = {"rank": 30, "dtype": "float64", "random_state": 0, "engine": Torch("cpu", memory=1000)}
+    crf = ChainCRF(RBF(0.3), **settings).fit(X, y)
+    assert crf.score(X, y) > 0.6
+
+
 def test_what_needs_all_columns_is_refused_in_words():
     X, y = labelled()
     crf = ChainCRF(RBF(0.3), basis="gradient", rank=30, engine=Torch("cpu", memory=1000), random_state=0)

@@ -212,7 +212,8 @@ class SubspaceRows:
 
 def is_out_of_memory(error: RuntimeError) -> bool:
     """Whether an error of PyTorch means that the device, or the processor, has no more memory."""
-    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+    words = ("can't allocate memory", "CUDA error: out of memory")
+    return isinstance(error, torch.OutOfMemoryError) or any(each in str(error) for each in words)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ Features that the device has no room for are kept elsewhere, or nowhere (memory.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -87,20 +88,21 @@ class TorchSample(LocalSample):
 
     def _plan(self, inputs: Any, rank: int, precision: np.dtype) -> DevicePlan:
         """Return how the features of inputs are kept."""
-        budget = device_budget(self.device) if self._memory is None else self._memory
         n_rows, n_columns = inputs.shape
         rank = min(rank, n_rows)
         values = n_rows * n_columns if isinstance(inputs, np.ndarray) else 2 * inputs.nnz
         other = fit_bytes(self.data.n_positions, self.spec.n_labels, rank, values * inputs.dtype.itemsize)
         stored = STORAGES[self._storage(precision == np.float64)].itemsize
-        return plan_features(
-            n_rows,
-            rank,
-            panel_bytes=precision.itemsize,
-            stored_bytes=stored,
-            other_bytes=other,
-            budget=None if budget is None else budget // self.settings.n_terms,
-        )
+        sizes = {"panel_bytes": precision.itemsize, "stored_bytes": stored, "other_bytes": other}
+        plan = plan_features(n_rows, rank, **sizes, budget=self._budget_of_a_term())
+        if plan.keep != "panel" and self._memory is None:
+            gc.collect()  # what an earlier fit has left may be in circles
+            plan = plan_features(n_rows, rank, **sizes, budget=self._budget_of_a_term())
+        return plan
+
+    def _budget_of_a_term(self) -> int | None:
+        budget = device_budget(self.device) if self._memory is None else self._memory
+        return None if budget is None else budget // self.settings.n_terms
 
     def _storage(self, double: bool) -> str:
         """Return how features are stored that are computed in float64, or in float32."""
@@ -136,16 +138,23 @@ class TorchSample(LocalSample):
         storage, units = self._storage(precision == np.float64), False if self.settings.dtype is not None else None
         with room_for(f"features of {inputs.shape[0]:,} inputs at rank {term.subspace.rank:,}", self.device):
             rows = SubspaceRows(term.span, inputs, self.device, precision)
-            table: TorchTable | RecomputedTable
-            if plan.keep == "recomputed":
-                table = RecomputedTable(rows)
-            elif plan.keep == "host":
-                table = HostTable(rows, storage, matrix_units=units)
-            else:
-                table = TorchTable(rows, storage, self.device, matrix_units=units)
+            table = self._table_of(rows, plan.keep, storage, units)
         if isinstance(table, RecomputedTable):
             table.mean_square()  # a pass, in which all rows are read
         return table, FeatureOrigin(term.subspace.kernel, term.span.pivots, inputs, rows.left)
+
+    def _table_of(
+        self, rows: SubspaceRows, keep: str, storage: str, units: bool | None
+    ) -> TorchTable | RecomputedTable:
+        """Return the table of features that are computed; nowhere, if the host cannot pin memory for them."""
+        if keep in ("panel", "device"):
+            return TorchTable(rows, storage, self.device, matrix_units=units)
+        if keep == "host":
+            try:
+                return HostTable(rows, storage, matrix_units=units)
+            except MemoryError:
+                return RecomputedTable(rows)
+        return RecomputedTable(rows)
 
     def _features_of(self, panel: PanelCholesky) -> Any:
         """Return the table of the features of a panel on the device; see the module for how it is stored."""
