@@ -103,6 +103,17 @@ def test_a_host_that_pins_no_memory_has_features_recomputed(monkeypatch):
     assert crf.score(X, y) > 0.6
 
 
+def test_a_device_that_is_lost_ends_the_fit_in_one_line(monkeypatch):
+    def lost(*arguments):
+        raise RuntimeError("CUDA error: unspecified launch failure\nand more")
+
+    X, y = labelled()
+    monkeypatch.setattr("kernelfields.engines.torch.passes.forward_backward", lost)
+    with pytest.raises(RuntimeError, match="cpu was lost during inference of .*: fit again") as caught:
+        ChainCRF(RBF(0.3), rank=5, engine=Torch("cpu")).fit(X, y)
+    assert "\n" not in str(caught.value)
+
+
 def test_what_needs_all_columns_is_refused_in_words():
     X, y = labelled()
     crf = ChainCRF(RBF(0.3), basis="gradient", rank=30, engine=Torch("cpu", memory=1000), random_state=0)

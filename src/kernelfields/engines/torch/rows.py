@@ -218,12 +218,20 @@ def is_out_of_memory(error: RuntimeError) -> bool:
 
 @contextmanager
 def room_for(purpose: str, device: torch.device) -> Iterator[None]:
-    """Turn the error of a device without room into a MemoryError that names what there was no room for."""
+    """Turn the error of a device without room into a MemoryError that names what there was no room for.
+
+    A device that is lost is a RuntimeError in one line.
+    """
     try:
         yield
     except RuntimeError as error:
         if not is_out_of_memory(error):
-            raise
+            if "CUDA error" not in str(error):
+                raise
+            said = str(error).splitlines()[0]
+            raise RuntimeError(
+                f"{device} was lost during {purpose} ({said}): fit again, or use engine='threads'"
+            ) from error
         raise MemoryError(
             f"no memory is left on {device} for {purpose}. Use fewer data, a smaller rank, dtype='float32', or "
             f"engine='threads'. PyTorch's message: {error}"
