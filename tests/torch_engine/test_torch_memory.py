@@ -109,7 +109,7 @@ def test_a_device_that_is_lost_ends_the_fit_in_one_line(monkeypatch):
 
     X, y = labelled()
     monkeypatch.setattr("kernelfields.engines.torch.passes.forward_backward", lost)
-    with pytest.raises(RuntimeError, match="cpu was lost during inference of .*: fit again") as caught:
+    with pytest.raises(RuntimeError, match=r"cpu was lost during inference of .*: fit again") as caught:
         ChainCRF(RBF(0.3), rank=5, engine=Torch("cpu")).fit(X, y)
     assert "\n" not in str(caught.value)
 
