@@ -102,6 +102,14 @@ def fit_of(kind: str, client: Any, arguments: argparse.Namespace) -> tuple[Solut
     return estimator.solution_, time.perf_counter() - begin
 
 
+def _wait_for_two(client: Any) -> None:
+    """Wait until both workers are there; a busy machine may fail to start one in time."""
+    try:
+        client.wait_for_workers(2, timeout=60)
+    except TimeoutError:
+        client.restart(timeout=120)
+
+
 def killed_fits(kind: str, client: Any, arguments: argparse.Namespace, random: np.random.Generator) -> list[dict]:
     """Return one row for each fit of a kind that lost a worker."""
     fit_of(kind, client, arguments)  # compile on the workers before the clock starts
@@ -109,7 +117,7 @@ def killed_fits(kind: str, client: Any, arguments: argparse.Namespace, random: n
     print(f"{kind}, quiet: {duration:.1f} s, {quiet.iterations} iterations, value {quiet.value:.8f}", flush=True)
     rows: list[dict] = []
     while len(rows) < arguments.kills:
-        client.wait_for_workers(2)
+        _wait_for_two(client)
         pid = int(random.choice(sorted(client.run(os.getpid).values())))
         killer = Killer(pid, float(random.uniform(0.0, duration)))
         killer.start()
