@@ -39,15 +39,26 @@ from kernelfields.solvers.loop import SLOPE_REDUCTION
 
 
 class StepPairs:
-    """The last ``limit`` pairs, in coordinates in which D is the identity."""
+    """The last ``limit`` pairs, in coordinates in which D is the identity.
+
+    They have one place for all: vectors that come and go would leave holes in memory that nothing else fits into.
+    """
 
     def __init__(self, limit: int, coordinates: Coordinates):
         self._coordinates = coordinates
+        self._limit, self._added = limit, 0
+        self._room = np.empty((limit, 2, 0))
         self._pairs: deque[tuple[np.ndarray, np.ndarray, float]] = deque(maxlen=limit)
 
     def add(self, step: np.ndarray, change: np.ndarray, product: float) -> None:
         """Keep a step s, the change y of the gradient over it, and s . y > 0."""
-        self._pairs.append((self._coordinates.of_step(step), self._coordinates.of_gradient(change), product))
+        s = self._coordinates.of_step(step)
+        if not self._added:
+            self._room = np.empty((self._limit, 2, len(s)), dtype=s.dtype)
+        place = self._room[self._added % self._limit]
+        place[0], place[1] = s, self._coordinates.of_gradient(change)
+        self._pairs.append((place[0], place[1], product))
+        self._added += 1
 
     def inverse_product(self, vector: np.ndarray, free: np.ndarray | None = None) -> np.ndarray:
         """Return the quasi-Newton inverse Hessian times a vector; there must be a pair.
@@ -150,11 +161,12 @@ class LBFGS:
         self.name = type(self).name
         # Where every trial costs a pass, a second one must be worth it.
         self.slope_reduction = 0.9 if posterior.fused else SLOPE_REDUCTION
-        # Pairs of a fused fit would be most of its memory.
-        self._dtype = np.dtype("float32") if posterior.fused else posterior.dtype
         self._metric = posterior.metric
-        affordable = _HISTORY_BYTES // max(1, 2 * posterior.size * self._dtype.itemsize)
         wanted = posterior.datafit.usual_pairs if self.memory is None else self.memory
+        # Pairs of a fused fit, or of one with many coefficients, would be most of its memory.
+        large = 2 * wanted * posterior.size * posterior.dtype.itemsize > _HISTORY_BYTES
+        self._dtype = np.dtype("float32") if posterior.fused or large else posterior.dtype
+        affordable = _HISTORY_BYTES // max(1, 2 * posterior.size * self._dtype.itemsize)
         self._limit = min(wanted, max(_FEWEST_PAIRS, affordable))
         self._pairs = self.pairs
 

@@ -96,6 +96,8 @@ COARSEST = 3e-2
 #: With an l1 penalty the bound is loose long after the value has settled. Where a gap may be enough, a fit also ends
 #: when so many iterations bring less than a tenth of it and 1 % of the value.
 SETTLED_AFTER = 10
+# Bytes of a cut from which on fewer are kept.
+_LARGE_CUT = 16 * 2**20
 SUFFICIENT_DECREASE = 1e-4
 SLOPE_REDUCTION = 0.4
 MAX_TRIALS = 40
@@ -308,12 +310,13 @@ def minimize(
 
 
 def _lower_bound(posterior: LogPosterior, tol: float, enough: float) -> LowerBound | MixedBound | StationaryBound:
-    """Return a bound for the penalty at hand; with few cuts where each is as large as a share of the data."""
+    """Return a bound for the penalty at hand; with few cuts where each is as large as a share of the data, or large."""
     if not posterior.convex:
         return StationaryBound()
     if not posterior.has_squares_only:
         return MixedBound()
-    return LowerBound(size=5 if posterior.fused else 10, wanted=tol, enough=enough)
+    few = posterior.fused or 8 * posterior.size > _LARGE_CUT
+    return LowerBound(size=5 if few else 10, wanted=tol, enough=enough)
 
 
 def _first_point(posterior: LogPosterior, rule: DirectionRule) -> np.ndarray:
