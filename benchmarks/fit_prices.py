@@ -12,6 +12,7 @@ process held before the fit began: reading, features of words, and code that a s
     text-all    the same with all pairs
     small       letters, fold 1, cubic kernel, rank 2000: memory of the fit as a multiple of that of its features, too
     large       letters, nine folds
+    large-rbf   the same with an RBF kernel, tol = 1e-3
     full        2,000 sentences of CoNLL-2000, observed pairs, variance 1.5, tol = 1e-3
     partial     the same with 30 % of the labels
     full-10     2,000 sentences of CoNLL-2000, all pairs, the variance chosen for the next, usual tolerance
@@ -58,10 +59,11 @@ def references(support: str = "observed", l1: float = 0.0) -> Fit:
     return crf, TextFeatures().fit(texts).transform(texts), labels
 
 
-def letters(folds: list[int]) -> Fit:
+def letters(folds: list[int], name: str = "cubic", **settings: object) -> Fit:
     """Return a field of letters, and the words of some folds."""
-    kernel, variance = FIELDS["cubic"]
-    return ChainCRF(kernel, prior_variance=variance, rank=2000, max_iter=500, random_state=0), *words(folds)
+    kernel, variance = FIELDS[name]
+    crf = ChainCRF(kernel, prior_variance=variance, rank=2000, max_iter=500, random_state=0, **settings)
+    return crf, *words(folds)
 
 
 def chunks(share: float, **settings: object) -> Fit:
@@ -80,6 +82,7 @@ PARTS: dict[str, Callable[[], Fit]] = {
     "text-all": lambda: references("all"),
     "small": lambda: letters([1]),
     "large": lambda: letters(list(range(1, 10))),
+    "large-rbf": lambda: letters(list(range(1, 10)), "rbf", tol=1e-3),
     "full": lambda: chunks(1.0),
     "partial": lambda: chunks(0.3),
     "full-10": lambda: chunks(1.0, prior_variance=10.0),

@@ -70,7 +70,7 @@ def test_free_coordinates_have_a_quasi_newton_matrix_of_their_own():
 
 @pytest.mark.parametrize(("size", "pairs"), [(10, 40), (10**6, 33), (10**8, 8)])
 def test_steps_that_are_kept_take_256_mebibytes_at_most_but_eight_are_kept(size, pairs):
-    """Two vectors of float32 for each step, where doubles would take more: 8 million bytes for a million coefficients."""
+    """Two vectors of float32 for each step, if doubles take more: 8 million bytes for a million coefficients."""
     large = SimpleNamespace(
         prefer_fused_passes=lambda: None,
         fused=False,
