@@ -71,10 +71,10 @@ def ask(question: str, engine: Any, subject: Subject) -> Verdict:
 
 
 def _compare(subject: Subject) -> None:
-    """Compare a fit with that by threads."""
+    """Compare a fit with that by threads, to 1e-3: loopy beliefs and labels of annotators end within that."""
     there = subject.model
     with fitted_by(Threads()):
-        agree(subject, there, other=type(subject)().model, tolerance=1e-4)
+        agree(subject, there, other=type(subject)().model, tolerance=1e-3)
 
 
 def run(engines: list[str], subjects: list[Subject]) -> Cells:
