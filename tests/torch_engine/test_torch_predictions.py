@@ -61,7 +61,7 @@ FULL = "CUDA out of memory. Tried to allocate 1.00 GiB."
     [
         ("kernelfields.engines.torch.family.TorchChainMember", "inference of 48 positions with 2 labels"),
         ("kernelfields.engines.torch.sample.SubspaceRows", "features of 48 inputs at rank 8"),
-        ("kernelfields.engines.torch.tables._csr_tensor", "48 sparse features"),
+        ("kernelfields.engines.torch.tables.csr_tensor", "48 sparse features"),
     ],
 )
 def test_a_device_without_memory_is_one_line(monkeypatch, place, message):
