@@ -142,6 +142,25 @@ def test_a_worker_killed_in_a_fit_of_any_kind_changes_nothing(client, name):
     wait_for_two(client)
 
 
+@pytest.mark.slow
+def test_the_only_worker_may_die_and_come_back():
+    crf = ChainCRF("rbf", rank=25, random_state=0, tol=1e-8, dtype="float64", solver="lbfgs", max_iter=500)
+    X, y = sequences()
+    expected = crf.fit(X, y).solution_.value
+    killed = []
+
+    def watch(iteration):
+        if iteration.iteration == 2 and not killed:
+            killed.append(next(iter(alone.run(os.getpid).values())))
+            os.kill(killed[0], signal.SIGKILL)
+
+    cluster = distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0", memory_limit=0)
+    with cluster, distributed.Client(cluster) as alone:
+        found = crf.set_params(engine=Dask(alone), callbacks=[watch]).fit(X, y).solution_
+    assert killed
+    assert found.value == pytest.approx(expected, rel=1e-6)
+
+
 def _cut(items, sizes):
     ends = np.cumsum([0, *sizes]).tolist()
     return [items[first:last] for first, last in zip(ends, [*ends[1:], None], strict=True)]
