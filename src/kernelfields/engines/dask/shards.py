@@ -378,8 +378,8 @@ class ShardGroup:
             for index in unknown:
                 holders = found.get(self.futures[index].key) or (None,)
                 self._holders[index] = holders[0]
-            # A worker was preferred, so that shards are dealt out evenly. Dask would make a lost shard nowhere else if there
-            # was a moment without any worker: from here on any will do.
+            # A worker was preferred, so that shards are dealt out evenly. After a moment without any worker, Dask would
+            # make a lost shard nowhere else: from here on any will do.
             found_here = [self.futures[index].key for index in unknown if self._holders[index] is not None]
             anywhere: dict[str, list[str]] = {str(key): [] for key in found_here}
             self.client.sync(self.client.scheduler.set_restrictions, worker=anywhere)
