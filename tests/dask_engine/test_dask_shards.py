@@ -3,6 +3,7 @@
 import gc
 import pickle
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -38,6 +39,8 @@ class LostAnswer(Done):
 class HereClient:
     """Runs every task at once; ``travel`` replaces a shard by what would arrive elsewhere."""
 
+    scheduler = SimpleNamespace(set_restrictions="set_restrictions")
+
     def __init__(self, n_shards):
         chains = Chains(np.zeros((2, 1)), np.array([0, 2]), np.zeros(2, dtype=np.int64))
         self.futures = [Done(f"shard{number}", Shard(chains, number)) for number in range(n_shards)]
@@ -51,6 +54,10 @@ class HereClient:
 
     def who_has(self, futures):
         return {future.key: (self.worker,) for future in futures}
+
+    def sync(self, function, worker):
+        assert function == "set_restrictions"
+        assert worker.keys() <= {future.key for future in self.futures}
 
     def nthreads(self):
         return {"here": 1}
