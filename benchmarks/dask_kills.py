@@ -15,6 +15,8 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -102,28 +104,33 @@ def fit_of(kind: str, client: Any, arguments: argparse.Namespace) -> tuple[Solut
     return estimator.solution_, time.perf_counter() - begin
 
 
-def _wait_for_two(client: Any) -> None:
-    """Wait until both workers are there; a busy machine may fail to start one in time."""
-    try:
-        client.wait_for_workers(2, timeout=60)
-    except TimeoutError:
-        client.restart(timeout=120)
+@contextmanager
+def two_workers() -> Iterator[Any]:
+    """Return the client of a new cluster: one that has lost many workers may start no more."""
+    import distributed
+
+    cluster = distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", memory_limit=0
+    )
+    with cluster, distributed.Client(cluster) as client:
+        yield client
 
 
-def killed_fits(kind: str, client: Any, arguments: argparse.Namespace, random: np.random.Generator) -> list[dict]:
+def killed_fits(kind: str, arguments: argparse.Namespace, random: np.random.Generator) -> list[dict]:
     """Return one row for each fit of a kind that lost a worker."""
-    fit_of(kind, client, arguments)  # compile on the workers before the clock starts
-    quiet, duration = fit_of(kind, client, arguments)
+    with two_workers() as client:
+        fit_of(kind, client, arguments)  # compile on the workers before the clock starts
+        quiet, duration = fit_of(kind, client, arguments)
     print(f"{kind}, quiet: {duration:.1f} s, {quiet.iterations} iterations, value {quiet.value:.8f}", flush=True)
     rows: list[dict] = []
     while len(rows) < arguments.kills:
-        _wait_for_two(client)
-        pid = int(random.choice(sorted(client.run(os.getpid).values())))
-        killer = Killer(pid, float(random.uniform(0.0, duration)))
-        killer.start()
-        solution, seconds = fit_of(kind, client, arguments)
-        killer.over.set()
-        killer.join()
+        with two_workers() as client:
+            pid = int(random.choice(sorted(client.run(os.getpid).values())))
+            killer = Killer(pid, float(random.uniform(0.0, duration)))
+            killer.start()
+            solution, seconds = fit_of(kind, client, arguments)
+            killer.over.set()
+            killer.join()
         if not killer.struck:
             continue
         difference = abs(solution.value / quiet.value - 1.0)
@@ -145,8 +152,6 @@ def killed_fits(kind: str, client: Any, arguments: argparse.Namespace, random: n
 
 def main() -> None:
     """Fit, kill, print, write benchmarks/results/dask_kills.json."""
-    import distributed
-
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--kinds", nargs="*", default=list(KINDS))
@@ -156,12 +161,8 @@ def main() -> None:
     arguments = parser.parse_args()
     random = np.random.default_rng(arguments.seed)
     rows: list[dict] = []
-    cluster = distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", memory_limit=0
-    )
-    with cluster, distributed.Client(cluster) as client:
-        for kind in arguments.kinds:
-            rows += killed_fits(kind, client, arguments, random)
+    for kind in arguments.kinds:
+        rows += killed_fits(kind, arguments, random)
     merge_results("dask_kills.json", rows, ("kind", "killed_after"))
 
 
