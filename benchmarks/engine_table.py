@@ -46,6 +46,8 @@ GROUPS = {
     "answers": ("predict", "marginals", "predict_nbest", "sample", "log_likelihood", "known=", "explain"),
     "after the fit": ("certificate_", "certify", "laplace", "optimize='evidence'", "save, load"),
 }
+#: Probabilities agree to 1e-4, but where a fit has no gap to close: loopy beliefs, and labels of annotators.
+TOLERANCES = {"GraphCRF loopy": 1e-3, "AnnotatedCRF": 1e-3}
 #: Estimators without an engine.
 LEFT_OUT = ("ExponentialFamilyDensity", "compat.CRF")
 Cells = dict[tuple[str, str, str], Verdict]
@@ -71,10 +73,10 @@ def ask(question: str, engine: Any, subject: Subject) -> Verdict:
 
 
 def _compare(subject: Subject) -> None:
-    """Compare a fit with that by threads, to 1e-3: loopy beliefs and labels of annotators end within that."""
+    """Compare a fit with that by threads."""
     there = subject.model
     with fitted_by(Threads()):
-        agree(subject, there, other=type(subject)().model, tolerance=1e-3)
+        agree(subject, there, other=type(subject)().model, tolerance=TOLERANCES.get(subject.name, 1e-4))
 
 
 def run(engines: list[str], subjects: list[Subject]) -> Cells:

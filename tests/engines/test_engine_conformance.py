@@ -114,8 +114,7 @@ def test_what_lies_outside_the_span_agrees(pair):
             datafit.outside_bound(residual, index)
             for datafit, residual in zip((reference.datafit, posterior.datafit), residuals, strict=True)
         ]
-        # The bound has roots of residuals, which rounding leaves at 1e-16 where they should be zero.
-        assert bounds[1] == pytest.approx(bounds[0], rel=1e-7, abs=1e-10)
+        assert bounds[1] == pytest.approx(bounds[0], rel=1e-8, abs=1e-10)
         assert (bounds[0] == 0.0) == (each.origin is None)
 
 

@@ -7,6 +7,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kernelfields import ChainCRF
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.reading import pack_inputs
 
@@ -184,3 +185,48 @@ def test_many_short_sequences_are_quick(sparse):
     inputs, _ = pack_inputs(X)
     assert inputs.shape[0] == 150_000
     assert time.perf_counter() - began < 3.0  # takes about 0.1 s; the bound only catches quadratic work
+
+
+@pytest.fixture
+def large_from_the_first_byte(monkeypatch):
+    monkeypatch.setattr("kernelfields.fields.reading._LARGE", 0)
+
+
+def test_large_sequences_that_lie_one_behind_the_other_are_not_copied(large_from_the_first_byte):
+    whole = np.arange(36.0).reshape(12, 3)
+    inputs, offsets = pack_inputs(np.split(whole, [2, 7, 11])[1:])
+    assert np.shares_memory(inputs, whole)
+    assert not inputs.flags.writeable
+    np.testing.assert_array_equal(inputs, whole[2:])
+    np.testing.assert_array_equal(offsets, [0, 5, 9, 10])
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        lambda whole: [whole[4:], whole[:4]],
+        lambda whole: [whole[:4], whole[5:]],
+        lambda whole: [whole[:8], whole[4:]],
+        lambda whole: [whole[:4, :2], whole[4:, :2]],
+        lambda whole: [whole[:4], whole[4:].copy()],
+        lambda whole: [whole[:4].astype(np.float32), whole[4:].astype(np.float32)],
+        lambda whole: list(np.asfortranarray(whole).reshape(3, 4, 3, order="F")),
+        lambda whole: [whole[::2][:3], whole[::2][3:]],
+    ],
+)
+def test_large_sequences_that_lie_otherwise_are(large_from_the_first_byte, parts):
+    given = parts(np.arange(36.0).reshape(12, 3))
+    inputs, _ = pack_inputs(given)
+    assert not np.shares_memory(inputs, given[0])
+    np.testing.assert_array_equal(inputs, np.concatenate(given))
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "poly"])
+def test_nothing_writes_to_inputs_that_are_not_copied(large_from_the_first_byte, kernel):
+    random = np.random.default_rng(0)
+    whole = random.normal(size=(60, 3))
+    X, y = np.split(whole, 12), np.split((whole[:, 0] > 0).astype(int), 12)
+    before = whole.copy()
+    crf = ChainCRF(kernel, rank=10, random_state=0).fit(X, y)
+    assert crf.score(X, y) > 0.8
+    np.testing.assert_array_equal(whole, before)

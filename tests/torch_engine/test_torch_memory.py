@@ -7,9 +7,9 @@ torch = pytest.importorskip("torch")
 
 from kernelfields import ChainCRF, KernelClassifier  # noqa: E402
 from kernelfields.engines.torch.engine import Torch  # noqa: E402
-from kernelfields.engines.torch.memory import PartPanel, plan_features  # noqa: E402
+from kernelfields.engines.torch.memory import PartPanel, plan_on_device  # noqa: E402
 from kernelfields.engines.torch.rows import SubspaceRows  # noqa: E402
-from kernelfields.engines.torch.tables import HostTable, RecomputedTable, TorchTable  # noqa: E402
+from kernelfields.engines.torch.tables import TorchHostTable, TorchRecomputedTable, TorchTable  # noqa: E402
 from kernelfields.kernels.stationary import RBF  # noqa: E402
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA"))]
@@ -24,7 +24,7 @@ def labelled(n_sequences=40, seed=0):
 def planned(budget, monkeypatch=None, n_rows=10_000, rank=100, free=10**12):
     if monkeypatch is not None:
         monkeypatch.setattr("kernelfields.engines.torch.memory.available_memory", lambda: free)
-    return plan_features(n_rows, rank, panel_bytes=4, stored_bytes=2, other_bytes=10**6, budget=budget)
+    return plan_on_device(n_rows, rank, panel_bytes=4, stored_bytes=2, other_bytes=10**6, budget=budget)
 
 
 def test_features_go_where_there_is_room_for_them(monkeypatch):
@@ -76,7 +76,7 @@ def test_tables_elsewhere_multiply_as_those_on_the_device(device, storage):
     panel = PartPanel(RBF(0.4), inputs, 40, np.float64, torch.device(device), 300)
     panel.extend(np.arange(40))
     rows = SubspaceRows(panel.subspace(), inputs, torch.device(device), np.dtype(np.float64))
-    here, there, nowhere = TorchTable(rows, storage, device), HostTable(rows, storage), RecomputedTable(rows)
+    here, there, nowhere = TorchTable(rows, storage, device), TorchHostTable(rows, storage), TorchRecomputedTable(rows)
     V, R = random.normal(size=(panel.rank, 3)), random.normal(size=(300, 3))
     accuracy = {"float64": 1e-11, "float32": 2e-3, "half": 2e-3}[storage]
     for table, tolerance in ((there, 1e-12), (nowhere, accuracy)):
@@ -97,7 +97,7 @@ def test_a_host_that_pins_no_memory_has_features_recomputed(monkeypatch):
         raise RuntimeError("CUDA error: out of memory")
 
     X, y = labelled()
-    monkeypatch.setattr(HostTable, "_room", no_room)
+    monkeypatch.setattr(TorchHostTable, "_room", no_room)
     settings = {"rank": 30, "dtype": "float64", "random_state": 0, "engine": Torch("cpu", memory=1000)}
     crf = ChainCRF(RBF(0.3), **settings).fit(X, y)
     assert crf.score(X, y) > 0.6

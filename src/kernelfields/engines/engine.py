@@ -91,6 +91,9 @@ class Sample(Protocol):
     def shared(self, design: Any, term: Term) -> Any:
         """Return the features of a design for another term, which sees the same rows."""
 
+    def share(self, designs: Sequence[Design], stride: int) -> tuple[Any, list[Any]] | None:
+        """Return every ``stride``-th item, of so many times the weight, and designs; None where that saves nothing."""
+
     def datafit(self, designs: Sequence[Design]) -> Datafit:
         """Return the likelihood of the data in the coefficients of some terms."""
 

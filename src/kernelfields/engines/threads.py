@@ -106,7 +106,7 @@ class LocalSample:
 
         None unless the data are chains whose features are in memory, dense, or those of plain transitions.
         """
-        if type(self) is not LocalSample or self._budget is not None or not isinstance(self.data, Chains):
+        if self._budget is not None or not isinstance(self.data, Chains):
             return None
         data = self.data.subset(slice(None, None, stride))
         rows, _ = entries_of(self.data.offsets, np.arange(0, self.data.n_sequences, stride))

@@ -18,10 +18,7 @@ import numpy as np
 import torch
 
 from kernelfields.kernels.rows import MEDIAN_SAMPLE, check_matrix, not_real, row_blocks
-from kernelfields.numerics.threads import Workers
 
-# Threads that copy from a device, from so many bytes on.
-_COPYING, _LARGE_COPY = 4, 64 * 2**20
 _HOST_ENTRIES = 2**21
 _DEVICE_ENTRIES = 2**26
 
@@ -77,21 +74,9 @@ def on_host(X: torch.Tensor) -> np.ndarray:
     """Return X as a NumPy array."""
     if X.device.type == "cpu":
         return X.detach().numpy()
-    # NumPy's memory comes in large pages, which a copy from a device fills several times faster.
-    X, array = X.detach(), np.empty(X.shape, dtype=str(X.dtype).removeprefix("torch."))
-    target, here, workers = torch.from_numpy(array), torch.cuda.current_stream(X.device), Workers(_COPYING)
-
-    def copy(first: int, last: int) -> None:
-        # Copies of one stream come one after the other, and the processor moves most of the bytes.
-        stream = torch.cuda.Stream(X.device)
-        stream.wait_stream(here)
-        with torch.cuda.stream(stream):
-            target[first:last].copy_(X[first:last])
-
-    if X.ndim == 0 or X.nbytes < _LARGE_COPY:
-        target.copy_(X)
-    else:
-        workers.each(copy, workers.pieces(len(X), X.numel()))
+    # NumPy's memory comes in large pages, which a copy from a device fills faster.
+    array = np.empty(X.shape, dtype=str(X.dtype).removeprefix("torch."))
+    torch.from_numpy(array).copy_(X.detach())
     return array
 
 

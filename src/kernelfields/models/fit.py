@@ -22,7 +22,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from kernelfields.basis.selection import resolve_basis
 from kernelfields.engines.engine import Sample
-from kernelfields.engines.threads import LocalSample
 from kernelfields.inference.family import LabelFamily
 from kernelfields.models.partial import FitOptions, PartialLabels, needs_hessian
 from kernelfields.models.working_set import counted_on, has_working_sets, minimize_in_working_sets, watched_on
@@ -256,9 +255,7 @@ def _start_on_share(posterior: LogPosterior, sample: Sample, options: FitOptions
     small = sample.n_positions < max(_LEAST_POSITIONS, _POSITIONS_PER_FEATURE * rank)
     if small or options.solver != "auto" or not (posterior.convex and posterior.has_squares_only):
         return None
-    if choose(posterior) != "lbfgs" or not isinstance(sample, LocalSample):
-        return None
-    share = sample.share(posterior.datafit.designs, _SHARE)
+    share = sample.share(posterior.datafit.designs, _SHARE) if choose(posterior) == "lbfgs" else None
     if share is None:
         return None
     options.report(f"fitting to every {_SHARE}th sequence, then to all")

@@ -118,6 +118,9 @@ class DaskSample:
             recipe = group.recipe(called, "design", self._in_shards(dtype), span)
         return RemoteDesign(term, n_labels, rank, dtype, view.n_rows * rank, recipe=recipe)
 
+    def share(self, designs: Sequence[Design], stride: int) -> None:
+        """There is none: features stay in the shards where they were made."""
+
     def shared(self, design: RemoteDesign, term: Term) -> RemoteDesign:
         """Return the features of a design for another term."""
         recipe = self.group.recipe(with_term, SHARD, design.recipe, travelling(term))

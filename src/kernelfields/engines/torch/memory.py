@@ -44,7 +44,7 @@ class DevicePlan:
     part: int
 
 
-def plan_features(
+def plan_on_device(
     n_rows: int, rank: int, *, panel_bytes: int, stored_bytes: int, other_bytes: int, budget: int | None
 ) -> DevicePlan:
     """Return how to keep features (n_rows, rank) within ``budget`` bytes of a device; None for no limit.

@@ -33,7 +33,7 @@ from kernelfields.engines.threads import LocalSample, LocalView
 from kernelfields.engines.torch.family import TorchChainFamily, TorchFamily
 from kernelfields.engines.torch.graphs import ONE_GRAPH, OneGraphFamily
 from kernelfields.engines.torch.loopy import TorchLoopyFamily
-from kernelfields.engines.torch.memory import DevicePlan, PartPanel, device_budget, fit_bytes, plan_features
+from kernelfields.engines.torch.memory import DevicePlan, PartPanel, device_budget, fit_bytes, plan_on_device
 from kernelfields.engines.torch.panel import TorchPanel
 from kernelfields.engines.torch.rows import SubspaceRows, room_for
 from kernelfields.engines.torch.step_pairs import TorchCoordinates, TorchStepPairs
@@ -41,8 +41,8 @@ from kernelfields.engines.torch.steps import DeviceSteps, StepOrder
 from kernelfields.engines.torch.tables import (
     STORAGES,
     DeviceTable,
-    HostTable,
-    RecomputedTable,
+    TorchHostTable,
+    TorchRecomputedTable,
     TorchSparseTable,
     TorchTable,
 )
@@ -94,10 +94,10 @@ class TorchSample(LocalSample):
         other = fit_bytes(self.data.n_positions, self.spec.n_labels, rank, values * inputs.dtype.itemsize)
         stored = STORAGES[self._storage(precision == np.float64)].itemsize
         sizes = {"panel_bytes": precision.itemsize, "stored_bytes": stored, "other_bytes": other}
-        plan = plan_features(n_rows, rank, **sizes, budget=self._budget_of_a_term())
+        plan = plan_on_device(n_rows, rank, **sizes, budget=self._budget_of_a_term())
         if plan.keep != "panel" and self._memory is None:
             gc.collect()  # what an earlier fit has left may be in circles
-            plan = plan_features(n_rows, rank, **sizes, budget=self._budget_of_a_term())
+            plan = plan_on_device(n_rows, rank, **sizes, budget=self._budget_of_a_term())
         return plan
 
     def _budget_of_a_term(self) -> int | None:
@@ -114,9 +114,7 @@ class TorchSample(LocalSample):
     def design(self, term: Term, view: LocalView | None = None, panel: PanelCholesky | None = None) -> LocalDesign:
         """Return a term on the data, its table on the device unless it has a support."""
         if isinstance(panel, PartPanel):
-            # Of some inputs only: the features of all of them are computed from its pivots.
-            panel.release()
-            panel = None
+            return self._design_of_part(term, view, panel)
         design = super().design(term, view, panel)
         own: TorchTable | TorchSparseTable | None = None
         if isinstance(design.table, SparseTable):
@@ -130,6 +128,14 @@ class TorchSample(LocalSample):
         design = self._designs[id(design.term.subspace)] = replace(design, table=own)
         return design
 
+    def _design_of_part(self, term: Term, view: LocalView | None, panel: PartPanel) -> LocalDesign:
+        """Return a term whose pivots were chosen in a panel of some inputs: its features are computed from them."""
+        panel.release()
+        design = self.design(term, view)
+        assert design.origin is not None
+        design.origin.residual_diagonal[panel.candidates[panel.pivots]] = 0.0
+        return design
+
     def _features(self, term: Term, inputs: Any) -> tuple[Any, FeatureOrigin | None]:
         if not term.has_pivots:
             return super()._features(term, inputs)
@@ -139,22 +145,22 @@ class TorchSample(LocalSample):
         with room_for(f"features of {inputs.shape[0]:,} inputs at rank {term.subspace.rank:,}", self.device):
             rows = SubspaceRows(term.span, inputs, self.device, precision)
             table = self._table_of(rows, plan.keep, storage, units)
-        if isinstance(table, RecomputedTable):
+        if isinstance(table, TorchRecomputedTable):
             table.mean_square()  # a pass, in which all rows are read
         return table, FeatureOrigin(term.subspace.kernel, term.span.pivots, inputs, rows.left)
 
     def _table_of(
         self, rows: SubspaceRows, keep: str, storage: str, units: bool | None
-    ) -> TorchTable | RecomputedTable:
+    ) -> TorchTable | TorchRecomputedTable:
         """Return the table of features that are computed; nowhere, if the host cannot pin memory for them."""
         if keep in ("panel", "device"):
             return TorchTable(rows, storage, self.device, matrix_units=units)
         if keep == "host":
             try:
-                return HostTable(rows, storage, matrix_units=units)
+                return TorchHostTable(rows, storage, matrix_units=units)
             except MemoryError:
-                return RecomputedTable(rows)
-        return RecomputedTable(rows)
+                return TorchRecomputedTable(rows)
+        return TorchRecomputedTable(rows)
 
     def _features_of(self, panel: PanelCholesky) -> Any:
         """Return the table of the features of a panel on the device; see the module for how it is stored."""
@@ -177,6 +183,9 @@ class TorchSample(LocalSample):
         datafit = super().datafit(hosted)
         placed = any(isinstance(each.table, DeviceTable) for each in hosted)
         return TorchDatafit(datafit.likelihood, hosted, self.device) if placed else datafit
+
+    def share(self, designs: Sequence[Design], stride: int) -> None:
+        """There is none: on an H200 a second metric cost more than the passes that it saved."""
 
     def on_host(self) -> LocalSample:
         """Return the same data with features in the memory of the host."""

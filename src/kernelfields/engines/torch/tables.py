@@ -11,7 +11,7 @@ Z is stored once, in one of three ways; products are as accurate as float32 (flo
     half      2       11 bits, columns times powers of two    float16, V and R in two parts  float32, by blocks
 
 A table that does not fit may be kept in pinned memory of the host, from which blocks come while the last one is
-multiplied (:class:`HostTable`), or nowhere: kernel rows are then computed in every product (:class:`RecomputedTable`),
+multiplied (:class:`TorchHostTable`), or nowhere (:class:`TorchRecomputedTable`), with kernel rows in every product,
 
     product(V) = k(X, B) (R^-T V),      transposed_product(G) = R^-1 (k(B, X) G)        in float64
 
@@ -389,7 +389,7 @@ class TorchTable(DeviceTable):
         return total.cpu().numpy()
 
 
-class HostTable(TorchTable):
+class TorchHostTable(TorchTable):
     """A dense Z in the memory of the host, pinned where the device is CUDA; its products are on ``device``."""
 
     def __init__(self, features: SubspaceRows, storage: str = "float32", *, matrix_units: bool | None = None):
@@ -423,7 +423,7 @@ class HostTable(TorchTable):
         return block.to(torch.float32) if self._converted else block
 
 
-class RecomputedTable(DeviceTable):
+class TorchRecomputedTable(DeviceTable):
     """A Z that is kept nowhere: the rows of its kernel are computed in every product, which is in float64."""
 
     storage = "recomputed"
