@@ -45,7 +45,7 @@ MAY_IMPORT = {
     "compat": _BELOW_ESTIMATORS | {"estimators"},
     "uncertainty": _BELOW_ESTIMATORS | {"estimators", "selection"},
     "storage": _BELOW_ESTIMATORS | {"estimators", "annotators", "uncertainty"},
-    "serving": {"formats", "features", "kernels", "numerics"},
+    "serving": {"formats", "features", "inference", "kernels", "numerics"},
     "page": _BELOW_ESTIMATORS | {"estimators", "selection", "labelling"},
     "bridges": {"storage"},
     "cli": _BELOW_ESTIMATORS | {"estimators", "selection", "labelling", "serving", "page", "the door"},
@@ -224,6 +224,19 @@ for name in kernelfields.__all__:
     getattr(kernelfields, name)
 kernelfields.ChainCRF()
 print(json.dumps(sorted({"numba", "torch", "matplotlib", "jinja2", "networkx"} & set(sys.modules))))
+"""
+    assert in_a_fresh_process(code) == []
+
+
+def test_a_fit_of_a_few_short_sequences_loads_no_compiler():
+    code = """
+import json, sys
+import numpy as np
+from kernelfields import ChainCRF
+X, y = [np.eye(3), np.eye(3)[:2]], [["a", "b", "c"], ["a", "b"]]
+model = ChainCRF(rank=3, random_state=0).fit(X, y)
+model.predict(X), model.predict_marginals(X), model.score(X, y)
+print(json.dumps(sorted({"numba", "llvmlite"} & set(sys.modules))))
 """
     assert in_a_fresh_process(code) == []
 

@@ -557,6 +557,13 @@ CASES = {
     "chains, a table each": Case(
         lambda items: ChainFamily(items.offsets, items.n_labels, tied=False, base=items.base), chains(tied=False)
     ),
+    "chains in NumPy": Case(
+        lambda items: ChainFamily(items.offsets, items.n_labels, base=items.base, in_numpy=True), chains(tied=True)
+    ),
+    "chains in NumPy, a table each": Case(
+        lambda items: ChainFamily(items.offsets, items.n_labels, tied=False, base=items.base, in_numpy=True),
+        chains(tied=False),
+    ),
     "chains in blocks": Case(
         lambda items: ChainFamily(items.offsets, items.n_labels, base=items.base, at_once=2), chains(tied=True)
     ),

@@ -8,9 +8,9 @@ from served_models import DICTS, MODELS, STRINGS, X, fitted, inputs_of
 
 from kernelfields import ChainCRF
 from kernelfields.fields.constraints import guess_scheme
+from kernelfields.inference.chain.plain import Chains, best_labels, infer
 from kernelfields.serving import ServingError, load_chain
 from kernelfields.serving.chain_model import back_substitution
-from kernelfields.serving.passes import Chains, best_labels, infer
 from tests.samples import chain_potentials
 
 
@@ -55,14 +55,15 @@ def test_float32_models_agree_on_float64_inputs():
 
 def test_many_sequences_in_small_batches(monkeypatch):
     """Batches, runs of kernel rows and groups of sequences are cut where sequences, or rows, end."""
+    from kernelfields.inference.chain import plain
     from kernelfields.numerics import sparse_rows
-    from kernelfields.serving import chain_model, passes
+    from kernelfields.serving import chain_model
 
     _, path = fitted("strings, rbf")
     sequences = inputs_of("strings, rbf")
     served = load_chain(path)
     whole = served.predict_marginals(sequences)
-    for module in (chain_model, passes, sparse_rows):
+    for module in (chain_model, plain, sparse_rows):
         monkeypatch.setattr(module, "_AT_ONCE", 40)
     parts = load_chain(path).predict_marginals(sequences)
     for ours, theirs in zip(parts, whole, strict=True):
@@ -101,9 +102,9 @@ def test_passes_are_those_of_inference(spread, tied, forbidden):
     np.testing.assert_allclose(beliefs.marginals, expected.node_marginals, rtol=0, atol=1e-12)
     np.testing.assert_allclose(beliefs.log_partition, expected.log_partition, rtol=1e-12)
     # Potentials on a grid have ties, which go to the lowest label.
-    assert np.array_equal(best_labels(Chains(node, edge, offsets)), viterbi(node, edge, offsets)[0])
+    assert np.array_equal(best_labels(Chains(node, edge, offsets))[0], viterbi(node, edge, offsets)[0])
     coarse, none = np.round(node / spread), np.zeros((1, 4, 4))
-    assert np.array_equal(best_labels(Chains(coarse, none, offsets)), viterbi(coarse, none, offsets)[0])
+    assert np.array_equal(best_labels(Chains(coarse, none, offsets))[0], viterbi(coarse, none, offsets)[0])
 
 
 def test_a_sequence_without_labellings_is_named():
@@ -111,7 +112,7 @@ def test_a_sequence_without_labellings_is_named():
     node[3] = -np.inf
     chains = Chains(node, np.zeros((1, 2, 2)), np.array([0, 3, 5]))
     for ask in (infer, best_labels):
-        with pytest.raises(ValueError, match="sequence 1: the constraints leave no labelling"):
+        with pytest.raises(ValueError, match="sequence 1: every labelling is forbidden"):
             ask(chains)
 
 

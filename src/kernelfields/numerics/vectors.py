@@ -2,7 +2,7 @@
 
 BLAS hands vectors of ten thousand numbers to several threads and waits for all of them: on a machine with other
 work to do, that wait is longer than the sum by orders of magnitude. Solvers make hundreds of these small steps per
-pass. Sums are accumulated in float64 whatever the vectors hold. The compiler loads with the first call.
+pass. Sums are accumulated in float64 whatever the vectors hold. The compiler loads with the first long vector.
 """
 
 from __future__ import annotations
@@ -11,9 +11,15 @@ from collections.abc import Callable
 
 import numpy as np
 
+# Vectors of fewer numbers stay on the calling thread in BLAS, too.
+_SHORT = 4096
+
 
 def dot(left: np.ndarray, right: np.ndarray) -> float:
     """Return the inner product of two arrays of the same shape, in float64."""
+    if left.size < _SHORT:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return float(np.vdot(left.astype(np.float64, copy=False), right.astype(np.float64, copy=False)))
     from kernelfields.numerics.vectors_compiled import sum_of_products
 
     return float(sum_of_products(np.ravel(left), np.ravel(right)))
@@ -21,6 +27,9 @@ def dot(left: np.ndarray, right: np.ndarray) -> float:
 
 def add_scaled(target: np.ndarray, weight: float, source: np.ndarray) -> None:
     """Add weight * source to target in place; both are contiguous, of one shape and precision."""
+    if target.size < _SHORT:
+        target += target.dtype.type(weight) * source
+        return
     from kernelfields.numerics.vectors_compiled import add_in_place
 
     add_in_place(target.reshape(-1), target.dtype.type(weight), source.reshape(-1))

@@ -24,12 +24,12 @@ import numpy as np
 
 from kernelfields.formats.model_file import Document, ModelFileError, ModelFileMissing, read_model_of
 from kernelfields.formats.model_text import COMMAND_NOTES, PIPELINE
+from kernelfields.inference.chain import plain
 from kernelfields.kernels.arrays import product
 from kernelfields.kernels.kernel import KERNELS, Kernel
 from kernelfields.kernels.registry import kernel_from_spec
 from kernelfields.numerics.sparse_rows import Rows, SparseRows
 from kernelfields.numerics.windows import check_window, window_view
-from kernelfields.serving import passes
 from kernelfields.serving.inputs import Inputs, Packed, ServingError
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class ChainModel:
         jointly, sequences = self.decodes_jointly(decode), list(X)
         answers: list[np.ndarray] = []
         for packed, chains in self._chains(sequences):
-            best = passes.best_labels(chains) if jointly else passes.infer(chains).marginals.argmax(axis=1)
+            best = plain.best_labels(chains)[0] if jointly else plain.infer(chains).marginals.argmax(axis=1)
             answers += packed.split(self.classes_[best])
         answers = _in_place(answers, sequences, self.classes_[:0])
         return [labels.tolist() for labels in answers] if self.classes_.dtype.kind == "U" else answers
@@ -122,17 +122,17 @@ class ChainModel:
         edges: list[np.ndarray] = []
         sequences, n_labels = list(X), len(self.classes_)
         for packed, chains in self._chains(sequences):
-            beliefs = passes.infer(chains)
+            beliefs = plain.infer(chains)
             nodes += packed.split(beliefs.marginals)
             if cliques is not None:
-                edges += [rows[1:] for rows in packed.split(passes.pair_marginals(chains, beliefs))]
+                edges += [rows[1:] for rows in packed.split(plain.pair_marginals(chains, beliefs))]
         nodes = _in_place(nodes, sequences, np.zeros((0, n_labels)))
         return nodes if cliques is None else (nodes, _in_place(edges, sequences, np.zeros((0, n_labels, n_labels))))
 
     def log_partition(self, X: Iterable) -> np.ndarray:
         """Return the logarithm of the partition function of each sequence, (S,)."""
         sequences = list(X)
-        parts = [passes.infer(chains).log_partition for _, chains in self._chains(sequences)]
+        parts = [plain.infer(chains).log_partition for _, chains in self._chains(sequences)]
         return np.array(_in_place(np.concatenate([np.empty(0), *parts]), sequences, 0.0))
 
     def decodes_jointly(self, decode: str | None = None) -> bool:
@@ -142,7 +142,7 @@ class ChainModel:
             raise ValueError(f"decode must be one of {', '.join(map(repr, _DECODINGS))}, got {decode!r}")
         return self._jointly_by_default if chosen == "auto" else chosen == "viterbi"
 
-    def _chains(self, X: list) -> Iterator[tuple[Packed, passes.Chains]]:
+    def _chains(self, X: list) -> Iterator[tuple[Packed, plain.Chains]]:
         """Yield batches of sequences that have positions with their potentials."""
         sequences, first = [x for x in X if _n_rows(x)], 0
         if not sequences:
@@ -157,7 +157,7 @@ class ChainModel:
             yield batch, self._potentials(batch, first)
             first = last
 
-    def _potentials(self, packed: Packed, first: int) -> passes.Chains:
+    def _potentials(self, packed: Packed, first: int) -> plain.Chains:
         n_labels, offsets = len(self.classes_), packed.offsets
         node = np.zeros((int(offsets[-1]), n_labels))
         edge = np.broadcast_to(self.tied_edge, (1 if self.tied else len(node), n_labels, n_labels)).copy()
@@ -183,7 +183,7 @@ class ChainModel:
         node[offsets[1:] - 1] += self.masks["end"]
         if packed.allowed is not None:
             node += packed.allowed
-        return passes.Chains(node, edge, offsets, first)
+        return plain.Chains(node, edge, offsets, first)
 
 
 def _n_rows(x: Any) -> int:

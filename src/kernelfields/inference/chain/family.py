@@ -27,6 +27,7 @@ from numpy.typing import ArrayLike
 from scipy.special import entr
 
 from kernelfields.fields.allowed import AllowedLabels
+from kernelfields.inference.chain import plain
 from kernelfields.inference.chain.lists import (
     ListedSums,
     StepTable,
@@ -56,6 +57,9 @@ if TYPE_CHECKING:
 # Potentials of positions that are inferred at once where nothing is kept; fewer, down to the second number, if threads
 # would have nothing to do.
 _BLOCK_VALUES, _FEWEST_VALUES = 2**15, 2**13
+# Chains of at most so many steps, and positions times pairs of labels, are inferred in NumPy: a pass takes about 0.5 ms
+# longer than when compiled, and a process that meets nothing longer loads no compiler, which takes 0.5 to 3 s.
+_SHORT_STEPS, _SHORT_WORK = 24, 2**15
 # Probabilities of steps, and positions, whose entropies are computed and summed at once.
 _ENTROPY_VALUES, _SUMMED_AT_ONCE = 2**16, 2**12
 
@@ -66,22 +70,31 @@ class ChainMember(Member):
     family: ChainFamily
 
     def __init__(self, family: ChainFamily, potentials: Potentials, weights: np.ndarray | None, workers: Workers):
-        from kernelfields.inference.chain.scaled_compiled import forward_backward
-
         super().__init__(family, potentials, np.empty(family.n_items), weights)
         self._workers, self._runs = workers, workers.runs(family.offsets, family.n_labels)
         node, edge = potentials.node, potentials.edge
         transfer, shift = exponentials(edge)
         if len(edge) == len(node):
             transfer[family.offsets[:-1]] = 0.0  # nothing steps into a start, whatever stands there, NaN included
-        self._passes = ScaledPasses(transfer, shift, *(np.zeros(node.shape) for _ in range(3)))
-        # Sums are minus infinity exactly where an entry is: potentials are never plus infinity here.
-        has_forbidden = not (np.isfinite(edge.sum()) and np.isfinite(node.sum()))
-        troubled = np.zeros(family.n_items, dtype=np.bool_)
-        shared = family.offsets, node, has_forbidden, self._passes, self.log_partition, troubled
-        workers.each(lambda first, last: forward_backward(first, last, *shared, _work_space(node)), self._runs)
+        if family.in_numpy:
+            self._passes, self.log_partition, troubled = plain.scaled(node, edge, family.step_order, transfer, shift)
+        else:
+            self._passes = ScaledPasses(transfer, shift, *(np.zeros(node.shape) for _ in range(3)))
+            troubled = self._forward_backward()
         #: Sequences whose probabilities leave the range of doubles.
         self._rescued = self._rescue(np.flatnonzero(troubled)) if troubled.any() else None
+
+    def _forward_backward(self) -> np.ndarray:
+        """Fill the scaled passes; return which sequences doubles do not hold, (S,)."""
+        from kernelfields.inference.chain.scaled_compiled import forward_backward
+
+        node, offsets = self.potentials.node, self.family.offsets
+        # Sums are minus infinity exactly where an entry is: potentials are never plus infinity here.
+        has_forbidden = not (np.isfinite(self.potentials.edge.sum()) and np.isfinite(node.sum()))
+        troubled = np.zeros(self.family.n_items, dtype=np.bool_)
+        shared = offsets, node, has_forbidden, self._passes, self.log_partition, troubled
+        self._workers.each(lambda first, last: forward_backward(first, last, *shared, _work_space(node)), self._runs)
+        return troubled
 
     def _rescue(self, sequences: np.ndarray) -> RescuedItems:
         """Infer some sequences in logarithms and blank their scaled quantities."""
@@ -155,14 +168,8 @@ class ChainMember(Member):
         transfer, alpha = passes.transfer, passes.alpha
         if d_edge.shape != transfer.shape:
             raise ValueError(f"edge direction has shape {d_edge.shape}, expected {transfer.shape}")
-        from kernelfields.inference.chain.scaled_compiled import score_expectations
-
         moved = transfer * d_edge
-        past, ahead, d_marginals = np.empty_like(d_node), np.empty_like(d_node), np.empty_like(d_node)
-        shared = self.family.offsets, d_node, moved, passes, past, ahead, d_marginals
-        self._workers.each(
-            lambda first, last: score_expectations(first, last, *shared, _work_space(d_node)), self._runs
-        )
+        past, ahead, d_marginals = self._score_expectations(d_node, moved)
         gamma = passes.marginals * passes.inverse_predicted
         if self._tied:
             gamma = self._weighted_rows(gamma)
@@ -183,6 +190,18 @@ class ChainMember(Member):
             node[self._rescued.rows], more = self._rescued.responses(d_node, [d_edge])
             self._rescued.add([edge], more)
         return Potentials(node, {EDGE: edge})
+
+    def _score_expectations(self, d_node: np.ndarray, moved: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        if self.family.in_numpy:
+            return plain.score_expectations(d_node, moved, self.family.step_order, self._passes)
+        from kernelfields.inference.chain.scaled_compiled import score_expectations
+
+        filled = np.empty_like(d_node), np.empty_like(d_node), np.empty_like(d_node)
+        shared = self.family.offsets, d_node, moved, self._passes, *filled
+        self._workers.each(
+            lambda first, last: score_expectations(first, last, *shared, _work_space(d_node)), self._runs
+        )
+        return filled
 
     def entropy(self) -> np.ndarray:
         """Return the entropy of each sequence, (S,): of its first label, and of each label given the one before."""
@@ -290,7 +309,8 @@ class BlockwiseMember(Member):
 class ChainFamily(LabelFamily):
     """Labellings of chains whose neighbours meet; ``tied``: one table of transitions serves all positions.
 
-    Beyond ``at_once`` positions (None: enough to be fast), inference that keeps nothing runs block by block.
+    Beyond ``at_once`` positions (None: enough to be fast), inference that keeps nothing runs block by block. Chains are
+    inferred ``in_numpy`` or by compiled passes (None: the former for a few short ones).
     """
 
     method = "chain"
@@ -303,12 +323,17 @@ class ChainFamily(LabelFamily):
         tied: bool = True,
         base: BaseMeasure | None = None,
         at_once: int | None = None,
+        in_numpy: bool | None = None,
     ):
         super().__init__(offsets, n_labels, (), base)
         edge = Group(EDGE, (n_labels, n_labels), self.n_positions, self.position_items, tied)
         self.groups = (*self.groups, edge)
         self.tied = tied
         self._at_once = at_once
+        is_short = (
+            self.n_positions * n_labels**2 <= _SHORT_WORK and np.diff(self.offsets).max(initial=0) <= _SHORT_STEPS
+        )
+        self.in_numpy = bool(is_short) if in_numpy is None else in_numpy
         self._known_blocks: tuple[int, list[tuple[int, int, ChainFamily]]] | None = None
 
     def clique_members(self, group: str) -> np.ndarray:
@@ -358,7 +383,14 @@ class ChainFamily(LabelFamily):
     def _infer(self, potentials: Potentials, weights: np.ndarray | None, workers: Workers, keep: bool) -> Member:
         return ChainMember(self, potentials, weights, workers)
 
+    @cached_property
+    def step_order(self) -> plain.StepOrder:
+        """Positions by step, of chains inferred in NumPy."""
+        return plain.StepOrder(self.offsets)
+
     def _best(self, potentials: Potentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
+        if self.in_numpy:
+            return plain.best_labels(plain.Chains(potentials.node, potentials.edge, self.offsets))
         from kernelfields.inference.chain.decoding import viterbi
 
         return viterbi(potentials.node, potentials.edge, self.offsets, workers)
@@ -386,7 +418,9 @@ class ChainFamily(LabelFamily):
         """Return the family of sequences first..last-1."""
         offsets = self.offsets[first : last + 1] - self.offsets[first]
         base = self._base_of(first, last)
-        return ChainFamily(offsets, self.n_labels, tied=self.tied, base=base, at_once=int(offsets[-1]))
+        return ChainFamily(
+            offsets, self.n_labels, tied=self.tied, base=base, at_once=int(offsets[-1]), in_numpy=self.in_numpy
+        )
 
 
 class ListMember(Member):

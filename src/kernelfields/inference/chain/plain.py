@@ -1,0 +1,270 @@
+"""Best labellings, marginals and Hessian recursions of packed chains in NumPy, many sequences at once.
+
+    best      d_t(b) = u_t(b) + max_a (d_{t-1}(a) + w_t(a, b)), then follow the arg max backwards
+    forward   log alpha_t(b) = u_t(b) + log sum_a exp(log alpha_{t-1}(a) + w_t(a, b))
+    backward  log beta_t(a)  = log sum_b exp(w_{t+1}(a, b) + u_{t+1}(b) + log beta_{t+1}(b))
+    marginal  p_t(b) prop. to alpha_t(b) beta_t(b)
+
+Rows are shifted to a maximum of zero at every position, so that potentials of any size, minus infinity included, are
+safe. Ties go to the lowest label, as in decoding.py. A step is a few operations on all sequences that are long enough:
+a few short sequences are done before a compiler has loaded, and a served model needs none. ``scaled`` and
+``score_expectations`` fill the arrays of scaled_compiled.py, which has the equations.
+
+Arrays: node (N, L), edge (1, L, L) or (N, L, L), offsets (S + 1,). Cost: O(N L^2).
+Fails: InfeasibleSequence, a ValueError, naming the first sequence whose labellings are all forbidden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from kernelfields.inference.packing import LEAST_PREDICTED, LEAST_SCALE, TINY, InfeasibleSequence, ScaledPasses
+
+_LOWEST = np.finfo(np.float64).min
+# Sums of products above this bound have lost no digits to numbers that are too small for doubles.
+_SAFE = 1e-250
+# Entries of tables of steps that are held at a time: 32 MB of doubles.
+_AT_ONCE = 2**22
+
+
+class Chains(NamedTuple):
+    """Potentials of packed chains; ``first`` is what messages call the first of them."""
+
+    node: np.ndarray
+    edge: np.ndarray
+    offsets: np.ndarray
+    first: int = 0
+
+    def steps_into(self, rows: np.ndarray) -> np.ndarray:
+        """Return scores of the steps into some positions, (n, L, L) or (1, L, L)."""
+        return self.edge if len(self.edge) == 1 else self.edge[rows]
+
+
+class Beliefs(NamedTuple):
+    """Log partition functions (S,), scaled log alpha and log beta (N, L), and marginals (N, L)."""
+
+    log_partition: np.ndarray
+    log_alpha: np.ndarray
+    log_beta: np.ndarray
+    marginals: np.ndarray
+
+
+def _groups(offsets: np.ndarray, n_labels: int) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
+    """Yield sequences, longest first, and for each step the rows of those that are so long."""
+    lengths = np.diff(offsets)
+    order = np.argsort(-lengths, kind="stable")
+    size = max(1, _AT_ONCE // n_labels**2)
+    for begin in range(0, len(order), size):
+        chosen = order[begin : begin + size]
+        starts, own = offsets[chosen], lengths[chosen]
+        counts = np.searchsorted(-own, -np.arange(own[0]), side="left")
+        yield chosen, [starts[:count] + t for t, count in enumerate(counts.tolist())]
+
+
+def _shift(scores: np.ndarray) -> np.ndarray:
+    """Bring the maximum of every row to zero, in place; return what was taken off, -inf where all are forbidden."""
+    peaks = scores.max(axis=1)
+    scores -= np.maximum(peaks, _LOWEST)[:, None]
+    return peaks
+
+
+def _raise_if_infeasible(scores: np.ndarray, first: int) -> None:
+    if scores.size and scores.min() == -np.inf:
+        raise InfeasibleSequence(int(np.flatnonzero(np.isneginf(scores))[0]) + first)
+
+
+def best_labels(chains: Chains) -> tuple[np.ndarray, np.ndarray]:
+    """Return the best labelling (N,) and its score for each sequence (S,)."""
+    n_labels = chains.node.shape[1]
+    labels, totals = np.empty(len(chains.node), dtype=np.int64), np.zeros(len(chains.offsets) - 1)
+    pointers = np.empty((len(chains.node), n_labels), dtype=np.int32)
+    for sequences, steps in _groups(chains.offsets, n_labels):
+        best = chains.node[steps[0]]
+        totals[sequences] += _shift(best)
+        last = np.empty(len(sequences), dtype=np.int64)
+        for before, rows in pairwise(steps):
+            last[len(rows) : len(before)] = best[len(rows) :].argmax(axis=1)
+            candidates = best[: len(rows), :, None] + chains.steps_into(rows)
+            pointers[rows] = candidates.argmax(axis=1)
+            best = candidates.max(axis=1) + chains.node[rows]
+            totals[sequences[: len(rows)]] += _shift(best)
+        last[: len(best)] = best.argmax(axis=1)
+        for rows in reversed(steps):
+            labels[rows] = last[: len(rows)]
+            last[: len(rows)] = pointers[rows, last[: len(rows)]]
+    _raise_if_infeasible(totals, chains.first)
+    return labels, totals
+
+
+def _log_sums(weights: np.ndarray, table: np.ndarray) -> np.ndarray:
+    """Return log sum_a exp(weights_a + table_ab), (n, L), for rows of weights with a maximum of zero."""
+    if len(table) == 1:
+        peak = max(table.max(), _LOWEST)
+        sums = np.exp(weights) @ np.exp(table[0] - peak)
+        logs = np.log(sums) + peak
+        if sums.min() <= _SAFE:
+            # Where no step leads, the logarithm of zero is right; elsewhere digits were lost.
+            possible = (weights > -np.inf).astype(np.float64) @ (table[0] > -np.inf).astype(np.float64)
+            lost = np.flatnonzero(((sums <= _SAFE) & (possible > 0)).any(axis=1))
+            logs[lost] = _exact_log_sums(weights[lost], table)
+        return logs
+    return _exact_log_sums(weights, table)
+
+
+def _exact_log_sums(weights: np.ndarray, table: np.ndarray) -> np.ndarray:
+    joint = weights[:, :, None] + table
+    peaks = np.maximum(joint.max(axis=1), _LOWEST)
+    return np.log(np.exp(joint - peaks[:, None, :]).sum(axis=1)) + peaks
+
+
+def infer(chains: Chains) -> Beliefs:
+    """Return log partition functions and marginals."""
+    log_alpha, log_beta = np.empty_like(chains.node), np.zeros_like(chains.node)
+    log_partition = np.zeros(len(chains.offsets) - 1)
+    with np.errstate(divide="ignore"):  # what is forbidden has the logarithm of zero
+        for sequences, steps in _groups(chains.offsets, chains.node.shape[1]):
+            for t, rows in enumerate(steps):
+                scores = chains.node[rows]
+                if t:
+                    scores += _log_sums(log_alpha[rows - 1], chains.steps_into(rows))
+                log_partition[sequences[: len(rows)]] += _shift(scores)
+                log_alpha[rows] = scores
+            for rows in reversed(steps[1:]):
+                ahead = chains.node[rows] + log_beta[rows]
+                _shift(ahead)
+                scores = _log_sums(ahead, chains.steps_into(rows).transpose(0, 2, 1))
+                _shift(scores)
+                log_beta[rows - 1] = scores
+    _raise_if_infeasible(log_partition, chains.first)
+    ends = chains.offsets[1:] - 1
+    log_partition += np.log(np.exp(log_alpha[ends]).sum(axis=1))
+    joint = log_alpha + log_beta
+    joint -= joint.max(axis=1, keepdims=True)
+    marginals = np.exp(joint)
+    marginals /= marginals.sum(axis=1, keepdims=True)
+    return Beliefs(log_partition, log_alpha, log_beta, marginals)
+
+
+def pair_marginals(chains: Chains, beliefs: Beliefs) -> np.ndarray:
+    """Return p(y_{t-1} = a, y_t = b), (N, L, L), zero at the start of each sequence."""
+    is_step = np.ones(len(chains.node), dtype=bool)
+    is_step[chains.offsets[:-1]] = False
+    rows = np.flatnonzero(is_step)
+    ahead = chains.node[rows] + beliefs.log_beta[rows]
+    joint = beliefs.log_alpha[rows - 1][:, :, None] + chains.steps_into(rows) + ahead[:, None, :]
+    joint -= joint.max(axis=(1, 2), keepdims=True, initial=_LOWEST)
+    pairs = np.zeros((len(chains.node), *joint.shape[1:]))
+    pairs[rows] = np.exp(joint)
+    pairs[rows] /= pairs[rows].sum(axis=(1, 2), keepdims=True)
+    return pairs
+
+
+class StepOrder:
+    """Positions of packed chains by step, the longest sequences first: step t is one slice of rows."""
+
+    def __init__(self, offsets: np.ndarray):
+        lengths = np.diff(offsets)
+        longest_first = np.argsort(-lengths, kind="stable")
+        counts = np.searchsorted(-lengths[longest_first], -np.arange(lengths.max(initial=0)), side="left")
+        steps = np.repeat(np.arange(len(counts)), counts)
+        bounds = np.concatenate([[0], np.cumsum(counts)])
+        ranks = np.arange(len(steps)) - bounds[steps]
+        #: Sequence, position and place of the position's sequence of each row, and the row of each position, (N,).
+        self.sequences = longest_first[ranks]
+        self.positions = offsets[:-1][self.sequences] + steps
+        self.rows = np.empty_like(self.positions)
+        self.rows[self.positions] = np.arange(len(self.positions))
+        self.n_sequences = len(lengths)
+        #: For each step after the first: its rows, and those of the step before that it follows.
+        self.pairs = [
+            (slice(begin, begin + count), slice(before, before + count))
+            for before, begin, count in zip(
+                bounds[:-2].tolist(), bounds[1:-1].tolist(), counts[1:].tolist(), strict=True
+            )
+        ]
+
+    def tables(self, tables: np.ndarray) -> Callable[[slice], np.ndarray]:
+        """Return a function of the rows of a step: their tables, (n, L, L), or the one of all, (L, L)."""
+        if len(tables) == 1:
+            return lambda here: tables[0]
+        ordered = tables[self.positions]
+        return lambda here: ordered[here]
+
+
+def scaled(
+    node: np.ndarray, edge: np.ndarray, order: StepOrder, transfer: np.ndarray, shift: np.ndarray
+) -> tuple[ScaledPasses, np.ndarray, np.ndarray]:
+    """Return the arrays of scaled passes, log partitions (S,), and which sequences doubles do not hold, (S,)."""
+    first, table, ordered = slice(0, order.n_sequences), order.tables(transfer), node[order.positions]
+    tops = ordered.max(axis=1)
+    alpha = np.exp(ordered - np.maximum(tops, _LOWEST)[:, None])
+    predicted, scale = np.ones_like(alpha), np.empty(len(alpha))
+    with np.errstate(all="ignore"):  # what doubles do not hold is marked below
+        scale[first] = alpha[first].sum(axis=1)
+        alpha[first] /= scale[first, None]
+        for here, before in order.pairs:
+            rows = _times(alpha[before], table(here), out=predicted[here]) * alpha[here]
+            scale[here] = rows.sum(axis=1)
+            np.divide(rows, scale[here, None], out=alpha[here])
+        inverse_predicted = np.divide(1.0, predicted, out=np.zeros_like(alpha), where=predicted > LEAST_PREDICTED)
+        inverse_predicted[first] = 0.0
+        marginals = alpha.copy()
+        for here, before in reversed(order.pairs):
+            marginals[before] *= _times(marginals[here] * inverse_predicted[here], _transposed(table(here)))
+        terms = np.log(scale) + tops
+        terms[order.n_sequences :] += shift[0] if len(shift) == 1 else shift[order.positions[order.n_sequences :]]
+        wrong = ~((scale > LEAST_SCALE) & np.isfinite(marginals.sum(axis=1)))
+        if alpha.min(initial=1.0) < TINY:
+            wrong |= ((alpha < TINY) & _reachable(ordered, edge, order)).any(axis=1)
+    log_partition = np.bincount(order.sequences, terms, minlength=order.n_sequences)
+    troubled = np.bincount(order.sequences, wrong, minlength=order.n_sequences) > 0
+    passes = ScaledPasses(transfer, shift, *(each[order.rows] for each in (alpha, inverse_predicted, marginals)))
+    return passes, log_partition, troubled
+
+
+def _reachable(ordered: np.ndarray, edge: np.ndarray, order: StepOrder) -> np.ndarray:
+    """Return the labels that are not forbidden by what came before, by step, (N, L)."""
+    reachable, table = (ordered > -np.inf).astype(np.float64), order.tables((edge > -np.inf).astype(np.float64))
+    for here, before in order.pairs:
+        reachable[here] *= _times(reachable[before], table(here)) > 0.0
+    return reachable > 0.0
+
+
+def score_expectations(
+    d_node: np.ndarray, moved: np.ndarray, order: StepOrder, passes: ScaledPasses
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return past = A, ahead = du + B - E and d_marginals = dm, (N, L) each; moved is T * dw."""
+    scores, alpha, inverse_predicted, marginals = (
+        each[order.positions] for each in (d_node, passes.alpha, passes.inverse_predicted, passes.marginals)
+    )
+    transfer, moves, gamma = order.tables(passes.transfer), order.tables(moved), marginals * inverse_predicted
+    past = scores.copy()
+    for here, before in order.pairs:
+        expected = _times(alpha[before] * past[before], transfer(here)) + _times(alpha[before], moves(here))
+        past[here] += expected * inverse_predicted[here]
+    # 1 / future_t; a label of probability zero has no use for its expectation
+    inverse_future = np.divide(alpha, marginals, out=np.zeros_like(alpha), where=marginals > 0.0)
+    ahead, means = np.zeros_like(scores), (marginals * past).sum(axis=1)
+    for here, before in reversed(order.pairs):
+        weighted = gamma[here] * (scores[here] + ahead[here])
+        expected = _times(weighted, _transposed(transfer(here))) + _times(gamma[here], _transposed(moves(here)))
+        np.multiply(expected, inverse_future[before], out=ahead[before])
+        means[before] = means[here]  # that of the end
+    ahead -= means[:, None]
+    d_marginals = marginals * (past + ahead)
+    return past[order.rows], (ahead + scores)[order.rows], d_marginals[order.rows]
+
+
+def _times(rows: np.ndarray, tables: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """Return the product of each row (n, L) and its table (n, L, L), or the one of all, (L, L)."""
+    if tables.ndim == 2:
+        return np.matmul(rows, tables, out=out)
+    return np.matmul(rows[:, None, :], tables, out=None if out is None else out[:, None, :])[:, 0]
+
+
+def _transposed(tables: np.ndarray) -> np.ndarray:
+    return tables.swapaxes(-1, -2)
