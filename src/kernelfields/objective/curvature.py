@@ -8,10 +8,11 @@ Labels that stand alone and see dense features through one label factor have wit
 few products of features. Chains with one table of transitions are worked on by blocks of directions: a direction is
 a column of potentials, and inference/chain/moments_compiled.py turns a block of them into the responses of
 marginals, Cov times the block, and the sum of their third cumulants; runs of sequences are shared out among
-threads. Other fields take a Hessian product for each direction, and two more around the point for third derivatives.
+threads. Hessians of short chains come from covariances of all pairs of their positions instead (pairs_compiled.py).
+Other fields take a Hessian product for each direction, and two more around the point for third derivatives.
 
-Cost of a Hessian in blocks: O(N size L^2) for responses, N size^2 for pulling them back; of slopes for k roots:
-4 N size k. One by one: a Hessian product for each coefficient or root.
+Cost of a Hessian in blocks: O(N size L^2) for responses, or N T L (L + size) from pairs, and N size^2 for pulling them
+back; of slopes for k roots: 4 N size k. One by one: a Hessian product for each coefficient or root.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ from kernelfields.objective.posterior import LogPosterior, Point
 
 # Directions of a run of sequences, in bytes: few runs, as each adds to a matrix of all coefficients.
 _RUN_BYTES = 64 * 2**20
+# Covariances of pairs of a run, in bytes: what the allocator keeps and hands out again.
+_PAIR_BYTES = 16 * 2**20
 # Length of a step along a direction, in nats of the largest potential, for fields without blocks of directions.
 _STEP = 1e-4
 
@@ -136,14 +139,20 @@ class BlockedChains:
         designs = list(enumerate(datafit.designs))
         self.nodes = [(index, design) for index, design in designs if design.labels_per_clique == 1]
         self.edges = [(index, design) for index, design in designs if design.labels_per_clique == 2]
+        lengths, outputs = np.diff(self.offsets), [self.posterior.blocks[index].shape[1] for index, _ in self.nodes]
+        # A pair of positions costs a product with a table of steps, a direction two for every step; but pairs are of
+        # all labels, whatever factors leave of them.
+        few = lengths @ lengths <= 2 * self.n_labels * lengths.sum()
+        #: Whether Hessians come from covariances of pairs of positions.
+        self.from_pairs = bool(few) and all(2 * each > self.n_labels for each in outputs)
 
     def shares(self) -> list[tuple[int, int]]:
         """Return ranges of sequences with about equally many rows, one for each thread."""
         return even_runs(self.offsets, self.workers.n_threads)
 
-    def runs(self, first: int, last: int, n_columns: int) -> Iterator[tuple[slice, slice]]:
-        """Yield runs of sequences first..last-1 whose directions fit in _RUN_BYTES, and their rows."""
-        most = max(1, _RUN_BYTES // (8 * self.n_labels * n_columns))
+    def runs(self, first: int, last: int, n_columns: int, n_bytes: int = _RUN_BYTES) -> Iterator[tuple[slice, slice]]:
+        """Yield runs of sequences first..last-1 whose directions, or pairs, fit in so many bytes, and their rows."""
+        most = max(1, n_bytes // (8 * self.n_labels * n_columns))
         while first < last:
             end = int(np.searchsorted(self.offsets, self.offsets[first] + most, side="right")) - 1
             end = min(max(end, first + 1), last)
@@ -173,23 +182,50 @@ class BlockedChains:
 
         self._call(run, rows, node, None, NO_STEPS)
 
-    def step_responses(self, run: slice, rows: slice) -> tuple[np.ndarray, np.ndarray]:
+    def steps_by_direction(self, run: slice, rows: slice) -> tuple[np.ndarray, np.ndarray]:
         """Return the responses of labels (n, L, L^2) and of steps (L, L, L^2) to each entry of the table."""
         from kernelfields.inference.chain.moments_compiled import SINGLE_STEPS
 
         n_labels, n_steps = self.n_labels, self.n_labels**2
         node, before, after = (np.zeros((rows.stop - rows.start, n_labels, n_steps)) for _ in range(3))
         self._call(run, rows, node, None, SINGLE_STEPS, kept=(before, after))
-        joint = (
-            self.steps[rows]
-            * np.repeat(self.weights[run], np.diff(self.offsets[run.start : run.stop + 1]))[:, None, None]
-        )
+        joint = self.steps[rows] * self._row_weights(run)[:, None, None]
         steps = np.zeros((n_labels, n_labels, n_steps))
         for label in range(n_labels):
             steps[label] += joint[:, label, :].T @ before[:, label]
             steps[:, label] += joint[:, :, label].T @ after[:, label]
         steps.reshape(n_steps, n_steps)[np.diag_indices(n_steps)] += joint.sum(axis=0).ravel()
         return node, steps
+
+    def steps_in_pairs(self, run: slice, rows: slice) -> tuple[np.ndarray, np.ndarray]:
+        """Return the same by covariances of labels with the steps up to them, and after them."""
+        from kernelfields.inference.chain.pairs_compiled import covariances_with_steps
+
+        n_labels, n_steps = self.n_labels, self.n_labels**2
+        past, ahead = (np.empty((rows.stop - rows.start, n_labels, n_labels, n_labels)) for _ in range(2))
+        marginals, weights = self.marginals[rows], self._row_weights(run)
+        covariances_with_steps(self._offsets_of(run), marginals, self.steps[rows], past, ahead)
+        past, ahead = past.reshape(len(past), n_labels, -1), ahead.reshape(len(ahead), n_labels, -1)
+        joint = self.steps[rows] * weights[:, None, None]
+        certain = np.divide(1.0, marginals, out=np.zeros_like(marginals), where=marginals > 0.0)
+        # Given a step from a to b, other steps depend on a if they are before it, on b if after.
+        from_a, to_b = joint[1:] * certain[:-1, :, None], joint * certain[:, None, :]
+        steps = np.zeros((n_labels, n_labels, n_steps))
+        for label in range(n_labels):
+            steps[label] += from_a[:, label].T @ past[:-1, label]
+            steps[:, label] += to_b[:, :, label].T @ ahead[:, label]
+        matrix = steps.reshape(n_steps, n_steps)
+        matrix -= joint.reshape(-1, n_steps).T @ self.steps[rows].reshape(-1, n_steps)
+        matrix[np.diag_indices(n_steps)] += joint.sum(axis=0).ravel()
+        past += ahead
+        past *= weights[:, None, None]
+        return past, steps
+
+    def _row_weights(self, run: slice) -> np.ndarray:
+        return np.repeat(self.weights[run], np.diff(self.offsets[run.start : run.stop + 1]))
+
+    def _offsets_of(self, run: slice) -> np.ndarray:
+        return self.offsets[run.start : run.stop + 1] - self.offsets[run.start]
 
     def _call(
         self,
@@ -206,7 +242,7 @@ class BlockedChains:
 
         nothing = np.zeros((self.n_labels, self.n_labels, 1))
         score_moments(
-            self.offsets[run.start : run.stop + 1] - rows.start,
+            self._offsets_of(run),
             np.ascontiguousarray(self.weights[run], dtype=np.float64),
             self.marginals[rows],
             self.steps[rows] if len(self.steps) > 1 else self.steps,
@@ -234,8 +270,27 @@ class BlockedChains:
 
     def _part_of_hessian(self, first: int, last: int) -> np.ndarray:
         """Return half of the Hessian of sequences first..last-1: each set with itself and those before it."""
-        blocks, size = self.posterior.blocks, self.posterior.size
-        matrix = np.zeros((size, size))
+        blocks = self.posterior.blocks
+        matrix = np.zeros((self.posterior.size, self.posterior.size))
+        if self.nodes:
+            (self._add_nodes_in_pairs if self.from_pairs else self._add_nodes_by_direction)(first, last, matrix)
+        n_bytes = _PAIR_BYTES if self.from_pairs else _RUN_BYTES
+        for run, rows in self.runs(first, last, self.n_labels**2, n_bytes) if self.edges else ():
+            tables = {index: self.table(design, rows) for index, design in self.nodes}
+            node, steps = (self.steps_in_pairs if self.from_pairs else self.steps_by_direction)(run, rows)
+            for number, (index, design) in enumerate(self.edges):
+                own = design.term.in_coordinates(node)
+                for other, beside in self.nodes:
+                    pulled = _pull_back(tables[other], _factor(beside), own)
+                    matrix[blocks[other].rows, blocks[index].rows] += pulled.reshape(-1, own.shape[2])
+                own = design.term.in_coordinates(steps.reshape(len(steps) ** 2, -1))
+                for other, beside in self.edges[: number + 1]:
+                    matrix[blocks[other].rows, blocks[index].rows] += beside.term.in_coordinates(own.T).T
+        return matrix
+
+    def _add_nodes_by_direction(self, first: int, last: int, matrix: np.ndarray) -> None:
+        """Add the products of sets of single labels: responses to each direction, pulled back."""
+        blocks = self.posterior.blocks
         numbers = [np.arange(block.rows.start, block.rows.stop).reshape(block.shape) for block in blocks]
         widest = max(1, *(blocks[index].shape[0] for index, _ in self.nodes))
         for run, rows in self.runs(first, last, widest):
@@ -250,18 +305,32 @@ class BlockedChains:
                         pulled = _pull_back(tables[other], _factor(beside)[:, :outputs], node)
                         target = numbers[other][:, :outputs].ravel()
                         matrix[np.ix_(target, columns)] += pulled.reshape(len(target), len(columns))
-        for run, rows in self.runs(first, last, self.n_labels**2) if self.edges else ():
-            tables = {index: self.table(design, rows) for index, design in self.nodes}
-            node, steps = self.step_responses(run, rows)
-            for number, (index, design) in enumerate(self.edges):
-                own = design.term.in_coordinates(node)
-                for other, beside in self.nodes:
-                    pulled = _pull_back(tables[other], _factor(beside), own)
-                    matrix[blocks[other].rows, blocks[index].rows] += pulled.reshape(-1, own.shape[2])
-                own = design.term.in_coordinates(steps.reshape(len(steps) ** 2, -1))
-                for other, beside in self.edges[: number + 1]:
-                    matrix[blocks[other].rows, blocks[index].rows] += beside.term.in_coordinates(own.T).T
-        return matrix
+
+    def _add_nodes_in_pairs(self, first: int, last: int, matrix: np.ndarray) -> None:
+        """Add the same by covariances of all pairs of positions, for the features of all sets side by side."""
+        from kernelfields.inference.chain.pairs_compiled import covariances_with_features
+
+        blocks, n_labels = self.posterior.blocks, self.n_labels
+        ends = np.cumsum([0, *(blocks[index].shape[0] for index, _ in self.nodes)]).tolist()
+        # Label a and features of one position, label b >= a and features of the other.
+        sums = np.zeros((n_labels, ends[-1], n_labels, ends[-1]))
+        for run, rows in self.runs(first, last, n_labels * ends[-1], _PAIR_BYTES):
+            table = np.hstack([self.table(design, rows) for _, design in self.nodes])
+            seen = np.empty((len(table), n_labels, *sums.shape[2:]))
+            steps = self.steps[rows] if len(self.steps) > 1 else self.steps
+            covariances_with_features(self._offsets_of(run), self.marginals[rows], steps, table, seen)
+            weighted = table.T * self._row_weights(run)
+            for label in range(n_labels):
+                upper = seen[:, label].reshape(len(table), -1)[:, label * ends[-1] :]
+                sums[label, :, label:] += (weighted @ upper).reshape(ends[-1], -1, ends[-1])
+        for label in range(n_labels):
+            sums[label + 1 :, :, label] = sums[label, :, label + 1 :].transpose(1, 2, 0)
+        for number, (index, design) in enumerate(self.nodes):
+            for before, (other, beside) in enumerate(self.nodes[: number + 1]):
+                part = sums[:, ends[before] : ends[before + 1], :, ends[number] : ends[number + 1]]
+                part = np.einsum("aibj,ap,bq->ipjq", part, _factor(beside), _factor(design), optimize=True)
+                target = matrix[blocks[other].rows, blocks[index].rows]
+                target += part.reshape(target.shape)
 
     def slopes(self, roots: np.ndarray, wanted: Sequence[int]) -> TraceSlopes:
         """Return how (1/2) tr J R^T R moves for rows R of roots."""
@@ -310,7 +379,8 @@ def _factor(design: LocalDesign) -> np.ndarray:
 
 def _pull_back(table: np.ndarray, factor: np.ndarray, responses: np.ndarray) -> np.ndarray:
     """Return Z^T R A for responses R (n, L, C), as (r, q, C)."""
-    rows = np.matmul(factor.T, responses)
+    whole = len(factor) == factor.shape[1] and np.array_equal(factor, np.eye(len(factor)))
+    rows = responses if whole else np.matmul(factor.T, responses)
     return (table.T @ rows.reshape(len(rows), -1)).reshape(table.shape[1], factor.shape[1], responses.shape[2])
 
 
