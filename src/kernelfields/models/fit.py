@@ -242,8 +242,10 @@ def _solve(
     keeper = None if keep is None else keep_present
     if has_working_sets(posterior) and monitor is None and keeper is None:
         return minimize_in_working_sets(posterior, sample, options, theta)
-    if theta is None and monitor is None and keeper is None and (found := _start_on_share(posterior, sample, options)):
-        return found
+    if theta is None and monitor is None and keeper is None and options.solver == "auto" and posterior.convex:
+        found = _start_without_ngrams(posterior, sample, options) or _start_on_share(posterior, sample, options)
+        if found is not None:
+            return found
     if posterior.convex:
         return options.minimize(posterior, theta, monitor, keeper)
     return options.partial.minimize(posterior, options, theta, monitor, keeper)
@@ -253,7 +255,7 @@ def _start_on_share(posterior: LogPosterior, sample: Sample, options: FitOptions
     """Return a solution from the one on every fourth sequence, and the steps there; None where that saves little."""
     rank = max(block.shape[0] for block in posterior.blocks)
     small = sample.n_positions < max(_LEAST_POSITIONS, _POSITIONS_PER_FEATURE * rank)
-    if small or options.solver != "auto" or not (posterior.convex and posterior.has_squares_only):
+    if small or not posterior.has_squares_only:
         return None
     share = sample.share(posterior.datafit.designs, _SHARE) if choose(posterior) == "lbfgs" else None
     if share is None:
@@ -262,10 +264,34 @@ def _start_on_share(posterior: LogPosterior, sample: Sample, options: FitOptions
     part, rule = LogPosterior(share[0].datafit(share[1])), LBFGS()
     loose = replace(options.tightened(_LOOSER), solver=rule, watch=None)
     found = loose.minimize(part, None)
-    before = replace(found.history[-1], iteration=0, passes=found.passes / _SHARE)
-    watch = _interrupt if found.reason == "interrupted" else watched_on(before, options.watch, rounds=False)
     del share, part
-    solution = replace(options, solver=LBFGS(pairs=rule.learnt), watch=watch).minimize(posterior, found.theta)
+    return _minimize_from(
+        posterior, found, found.theta, found.passes / _SHARE, replace(options, solver=LBFGS(pairs=rule.learnt))
+    )
+
+
+def _start_without_ngrams(posterior: LogPosterior, sample: Sample, options: FitOptions) -> Solution | None:
+    """Return a solution from that of the field without its n-grams, whose passes are cheap; None where it has none."""
+    designs = posterior.datafit.designs
+    few = [index for index, design in enumerate(designs) if design.labels_per_clique <= 2]
+    if posterior.datafit.family.method != "n-grams" or not 0 < len(few) < len(designs):
+        return None
+    options.report("fitting the field without its n-grams, then all of it")
+    part = LogPosterior(sample.datafit([designs[index] for index in few]))
+    found = replace(options.tightened(_LOOSER), watch=None).minimize(part, None)
+    theta = np.zeros(posterior.size)
+    for index, block in zip(few, part.blocks, strict=True):
+        theta[posterior.blocks[index].rows] = found.theta[block.rows]
+    return _minimize_from(posterior, found, theta, found.passes, options)
+
+
+def _minimize_from(
+    posterior: LogPosterior, found: Solution, theta: np.ndarray, passes: float, options: FitOptions
+) -> Solution:
+    """Go on from coefficients that a simpler objective has led to, at the price of so many passes."""
+    before = replace(found.history[-1], iteration=0, passes=passes)
+    watch = _interrupt if found.reason == "interrupted" else watched_on(before, options.watch, rounds=False)
+    solution = replace(options, watch=watch).minimize(posterior, theta)
     history = [counted_on(before, iteration) for iteration in solution.history]
     return replace(solution, history=history, passes=history[-1].passes, seconds=history[-1].seconds)
 
