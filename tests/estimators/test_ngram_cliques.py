@@ -21,7 +21,7 @@ X, y = labelled_sequences(n_sequences=14, longest=6)
 y = [np.array(["a", "b", "c"])[labels] for labels in y]
 WEIGHTS = np.linspace(0.5, 1.5, len(X))
 NGRAMS = NgramCliques(order=4, prior_variance=[2.0, 0.5])
-TIGHT = {"tol": 1e-9, "max_iter": 2000, "n_jobs": 1, "random_state": 0}
+TIGHT = {"tol": 1e-10, "max_iter": 2000, "n_jobs": 1, "random_state": 0}
 
 
 def field(*cliques, **options):

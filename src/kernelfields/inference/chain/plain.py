@@ -218,7 +218,7 @@ def scaled(
         terms = np.log(scale) + tops
         terms[order.n_sequences :] += shift[0] if len(shift) == 1 else shift[order.positions[order.n_sequences :]]
         wrong = ~((scale > LEAST_SCALE) & np.isfinite(marginals.sum(axis=1)))
-        if alpha.min(initial=1.0) < TINY:
+        if not alpha.min(initial=1.0) >= TINY:  # NaN included
             wrong |= ((alpha < TINY) & _reachable(ordered, edge, order)).any(axis=1)
     log_partition = np.bincount(order.sequences, terms, minlength=order.n_sequences)
     troubled = np.bincount(order.sequences, wrong, minlength=order.n_sequences) > 0
@@ -246,13 +246,13 @@ def score_expectations(
     for here, before in order.pairs:
         expected = _times(alpha[before] * past[before], transfer(here)) + _times(alpha[before], moves(here))
         past[here] += expected * inverse_predicted[here]
-    # 1 / future_t; a label of probability zero has no use for its expectation
-    inverse_future = np.divide(alpha, marginals, out=np.zeros_like(alpha), where=marginals > 0.0)
     ahead, means = np.zeros_like(scores), (marginals * past).sum(axis=1)
     for here, before in reversed(order.pairs):
         weighted = gamma[here] * (scores[here] + ahead[here])
         expected = _times(weighted, _transposed(transfer(here))) + _times(gamma[here], _transposed(moves(here)))
-        np.multiply(expected, inverse_future[before], out=ahead[before])
+        # alpha / m is 1 / future_t; a label of probability zero has no use for its expectation
+        expected *= alpha[before]
+        np.divide(expected, marginals[before], out=ahead[before], where=marginals[before] > 0.0)
         means[before] = means[here]  # that of the end
     ahead -= means[:, None]
     d_marginals = marginals * (past + ahead)
@@ -260,10 +260,11 @@ def score_expectations(
 
 
 def _times(rows: np.ndarray, tables: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-    """Return the product of each row (n, L) and its table (n, L, L), or the one of all, (L, L)."""
-    if tables.ndim == 2:
-        return np.matmul(rows, tables, out=out)
-    return np.matmul(rows[:, None, :], tables, out=None if out is None else out[:, None, :])[:, 0]
+    """Return the product of each row (n, L) and its table (n, L, L), or the one of all, (L, L).
+
+    Not a product of matrices: BLAS rounds a row differently with others beside it, and answers would depend on those.
+    """
+    return np.sum(rows[:, :, None] * tables, axis=1, out=out)
 
 
 def _transposed(tables: np.ndarray) -> np.ndarray:

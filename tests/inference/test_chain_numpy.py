@@ -1,0 +1,49 @@
+"""Passes in NumPy against compiled ones: potentials of any size, whatever is forbidden."""
+
+import numpy as np
+import pytest
+
+from kernelfields.inference.chain.family import ChainFamily
+from kernelfields.inference.family import EDGE, Potentials
+from kernelfields.inference.packing import InfeasibleSequence
+from tests.samples import chain_potentials
+
+
+def rescued(member):
+    """The sequences that are inferred in logarithms."""
+    return set() if member._rescued is None else set(member._rescued.items.tolist())
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("forbidden", [0.0, 0.2])
+@pytest.mark.parametrize("spread", [1.0, 30.0, 700.0, 4000.0])
+def test_members_are_those_of_compiled_passes(spread, forbidden, tied):
+    feasible = 0
+    for seed in range(30):
+        random = np.random.default_rng(seed)
+        node, edge, offsets = chain_potentials(random, 1 + seed % 5, spread, forbidden, tied)
+        potentials = Potentials(node, {EDGE: edge})
+        weights = random.uniform(0, 3, size=len(offsets) - 1)
+        ours, theirs = (ChainFamily(offsets, node.shape[1], tied=tied, in_numpy=in_numpy) for in_numpy in (True, False))
+        try:
+            expected, infeasible = theirs.at(potentials, weights), None
+        except InfeasibleSequence as error:
+            infeasible = error.sequence
+        if infeasible is not None:
+            for ask in (ours.at, ours.best):
+                with pytest.raises(InfeasibleSequence, match=f"sequence {infeasible}:"):
+                    ask(potentials)
+            continue
+        feasible += 1
+        found = ours.at(potentials, weights)
+        assert rescued(expected) <= rescued(found), "some more are"
+        np.testing.assert_allclose(found.log_partition, expected.log_partition, rtol=1e-13, atol=1e-12)
+        for group in (None, EDGE):
+            np.testing.assert_allclose(found.marginals(group), expected.marginals(group), rtol=0, atol=1e-12)
+        direction = Potentials(random.normal(size=node.shape), {EDGE: random.normal(size=edge.shape)})
+        products = found.covariance_product(direction), expected.covariance_product(direction)
+        for one, other in zip(*(each.arrays for each in products), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-10)
+        for one, other in zip(ours.best(potentials), theirs.best(potentials), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-13, atol=1e-12)
+    assert feasible >= 10
