@@ -198,28 +198,27 @@ class BlockedChains:
         return node, steps
 
     def steps_in_pairs(self, run: slice, rows: slice) -> tuple[np.ndarray, np.ndarray]:
-        """Return the same by covariances of labels with the steps up to them, and after them."""
+        """Return the same by covariances of labels with steps."""
         from kernelfields.inference.chain.pairs_compiled import covariances_with_steps
 
         n_labels, n_steps = self.n_labels, self.n_labels**2
-        past, ahead = (np.empty((rows.stop - rows.start, n_labels, n_labels, n_labels)) for _ in range(2))
-        marginals, weights = self.marginals[rows], self._row_weights(run)
-        covariances_with_steps(self._offsets_of(run), marginals, self.steps[rows], past, ahead)
-        past, ahead = past.reshape(len(past), n_labels, -1), ahead.reshape(len(ahead), n_labels, -1)
-        joint = self.steps[rows] * weights[:, None, None]
+        past, both = (np.empty((rows.stop - rows.start, n_labels, n_labels, n_labels)) for _ in range(2))
+        marginals, weights = self.marginals[rows], self._row_weights(run)[:, None, None]
+        covariances_with_steps(self._offsets_of(run), marginals, self.steps[rows], past, both)
+        joint, both = self.steps[rows] * weights, both.reshape(len(both), n_labels, n_steps)
+        if (weights != 1.0).any():
+            both *= weights
         certain = np.divide(1.0, marginals, out=np.zeros_like(marginals), where=marginals > 0.0)
-        # Given a step from a to b, other steps depend on a if they are before it, on b if after.
-        from_a, to_b = joint[1:] * certain[:-1, :, None], joint * certain[:, None, :]
+        # Given a step that leaves a, steps before it depend on a alone.
+        leaving, earlier = joint[1:] * certain[:-1, :, None], past.reshape(len(past), n_labels, n_steps)
         steps = np.zeros((n_labels, n_labels, n_steps))
         for label in range(n_labels):
-            steps[label] += from_a[:, label].T @ past[:-1, label]
-            steps[:, label] += to_b[:, :, label].T @ ahead[:, label]
+            steps[label] = leaving[:, label].T @ earlier[:-1, label]
         matrix = steps.reshape(n_steps, n_steps)
+        matrix += matrix.T.copy()
         matrix -= joint.reshape(-1, n_steps).T @ self.steps[rows].reshape(-1, n_steps)
         matrix[np.diag_indices(n_steps)] += joint.sum(axis=0).ravel()
-        past += ahead
-        past *= weights[:, None, None]
-        return past, steps
+        return both, steps
 
     def _row_weights(self, run: slice) -> np.ndarray:
         return np.repeat(self.weights[run], np.diff(self.offsets[run.start : run.stop + 1]))
@@ -379,9 +378,12 @@ def _factor(design: LocalDesign) -> np.ndarray:
 
 def _pull_back(table: np.ndarray, factor: np.ndarray, responses: np.ndarray) -> np.ndarray:
     """Return Z^T R A for responses R (n, L, C), as (r, q, C)."""
-    whole = len(factor) == factor.shape[1] and np.array_equal(factor, np.eye(len(factor)))
-    rows = responses if whole else np.matmul(factor.T, responses)
-    return (table.T @ rows.reshape(len(rows), -1)).reshape(table.shape[1], factor.shape[1], responses.shape[2])
+    (n, rank), (n_labels, outputs), n_columns = table.shape, factor.shape, responses.shape[2]
+    # Whichever is cheaper: the label factor for every row, or for every feature.
+    if n * outputs * (n_labels + rank) < rank * n_labels * (n + outputs):
+        rows = np.matmul(factor.T, responses)
+        return (table.T @ rows.reshape(n, -1)).reshape(rank, outputs, n_columns)
+    return np.matmul(factor.T, (table.T @ responses.reshape(n, -1)).reshape(rank, n_labels, n_columns))
 
 
 def _slopes_in_blocks(point: Point, roots: np.ndarray, signs: np.ndarray, wanted: Sequence[int]) -> TraceSlopes:

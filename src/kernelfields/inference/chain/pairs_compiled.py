@@ -2,8 +2,8 @@
 
     C_tu(a, b)   = P(y_t = a, y_u = b) - p_t(a) p_u(b),     P(y_t, y_u) = P(y_t, y_{u-1}) P(y_u | y_{u-1})
     seen         = sum_u C_tu(a, b) z_u                       covariance with features of all positions
-    past, ahead  = sum over s <= t, and over s > t, of Cov(y_t = a, (y_{s-1}, y_s) = (c, d))
-                 = P(y_{s-1} = c | y_s = d) C_ts(a, d),       P(y_s = d | y_{s-1} = c) C_t,s-1(a, c)
+    past         = sum over s <= t of Cov(y_t = a, (y_{s-1}, y_s) = (c, d)) = P(y_{s-1} = c | y_s = d) C_ts(a, d)
+    all          = past + the same over s > t, P(y_s = d | y_{s-1} = c) C_t,s-1(a, c)
 
 Nothing is weighted. Arrays: marginals (N, L), steps (N, L, L), features z (N, r). A sequence of length T costs
 O(T^2 L^3) time and T^2 L^2 memory: less than directions one by one (moments_compiled.py) while T < 2 L.
@@ -76,8 +76,8 @@ def covariances_with_features(offsets, marginals, steps, features, seen):
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
-def covariances_with_steps(offsets, marginals, steps, past, ahead):
-    """Fill ``past`` and ``ahead`` (N, L, L, L), with all steps of the same labels summed."""
+def covariances_with_steps(offsets, marginals, steps, past, both):
+    """Fill ``past`` and ``both`` = all (N, L, L, L), with all steps of the same labels summed."""
     n_labels = marginals.shape[1]
     longest = most_positions(0, len(offsets) - 1, offsets)
     onward, back = np.empty((longest, n_labels, n_labels)), np.empty((longest, n_labels, n_labels))
@@ -88,17 +88,16 @@ def covariances_with_steps(offsets, marginals, steps, past, ahead):
         _covariances(begin, end, marginals, onward, joint, covariances)
         for t in range(end - begin):
             for a in range(n_labels):
-                before, after = past[begin + t, a], ahead[begin + t, a]
+                before, whole = past[begin + t, a], both[begin + t, a]
                 before[:] = 0.0
-                after[:] = 0.0
-                for s in range(1, end - begin):
-                    if s <= t:
-                        own = covariances[t, a, s]
-                        for c in range(n_labels):
-                            for d in range(n_labels):
-                                before[c, d] += back[s, c, d] * own[d]
-                    else:
-                        for c in range(n_labels):
-                            weight = covariances[t, a, s - 1, c]
-                            for d in range(n_labels):
-                                after[c, d] += weight * onward[s, c, d]
+                for s in range(1, t + 1):
+                    own = covariances[t, a, s]
+                    for c in range(n_labels):
+                        for d in range(n_labels):
+                            before[c, d] += back[s, c, d] * own[d]
+                whole[:] = before
+                for s in range(t + 1, end - begin):
+                    for c in range(n_labels):
+                        weight = covariances[t, a, s - 1, c]
+                        for d in range(n_labels):
+                            whole[c, d] += weight * onward[s, c, d]
