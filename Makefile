@@ -20,6 +20,9 @@ CAMPAIGNS := tests/examples/test_gallery.py tests/test_matrix.py tests/test_brut
 JOBS ?= $(shell $(PYTHON) -c 'import os; print(min(8, os.cpu_count() or 1))')
 PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
 
+# Tests start many processes: none of them compiles modules that another has compiled.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test test-all docs lint bench fuzz clean
 
 $(STAMP): pyproject.toml
