@@ -51,6 +51,17 @@ def _transposed(pointer, labels, n_labels):
 
 
 @triton.jit
+def _own_sequences(starts, lengths, n_sequences, at_once: tl.constexpr):
+    """Load where the sequences of a program begin and how long they are; the first is the longest."""
+    first = tl.program_id(0) * at_once
+    rank = first + tl.arange(0, at_once)
+    there = rank < n_sequences
+    start = tl.load(starts + rank, mask=there, other=0)
+    length = tl.load(lengths + rank, mask=there, other=0)
+    return rank, there, start, length, tl.load(lengths + first)
+
+
+@triton.jit
 def _forward_backward(
     node,
     transfer,
@@ -67,11 +78,7 @@ def _forward_backward(
     width: tl.constexpr,
     at_once: tl.constexpr,
 ):
-    rank = tl.program_id(0) * at_once + tl.arange(0, at_once)
-    there = rank < n_sequences
-    length = tl.load(lengths + rank, mask=there, other=0)
-    start = tl.load(starts + rank, mask=there, other=0)
-    longest = tl.load(lengths + tl.program_id(0) * at_once)
+    rank, there, start, length, longest = _own_sequences(starts, lengths, n_sequences, at_once)
     labels = tl.arange(0, width)
     inside = labels < n_labels
     steps = _matrix(transfer, labels, n_labels)
@@ -156,11 +163,7 @@ def _score_expectations(
     width: tl.constexpr,
     at_once: tl.constexpr,
 ):
-    rank = tl.program_id(0) * at_once + tl.arange(0, at_once)
-    there = rank < n_sequences
-    length = tl.load(lengths + rank, mask=there, other=0)
-    start = tl.load(starts + rank, mask=there, other=0)
-    longest = tl.load(lengths + tl.program_id(0) * at_once)
+    _, there, start, length, longest = _own_sequences(starts, lengths, n_sequences, at_once)
     labels = tl.arange(0, width)
     inside = labels < n_labels
     steps = _matrix(transfer, labels, n_labels)
