@@ -138,14 +138,16 @@ def _n_best(node, edge, offsets, first, last, widths, labels, scores):
             previous = best.copy()
             for b in range(n_labels):
                 _merge(heads, previous, ranks, edge[e, :, b], best[b], origins[t - start, b])
-                best[b] += node[t, b]
+                # A loop: numba takes longer to compile sums of arrays, with texts for shapes that do not fit.
+                for r in range(width):
+                    best[b, r] += node[t, b]
             feasible = feasible and shift(best, shifts)
         if not feasible:
             continue  # the scores stay -inf
         ends = np.empty(width, np.int32)
         _merge(heads, best, ranks, no_gains, scores[s, :width], ends)
-        scores[s, :width] += shifts.sum()
         for r in range(width):
+            scores[s, r] += shifts[0] + shifts[1]
             if scores[s, r] == -np.inf:
                 break
             origin = ends[r]

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from kernelfields.inference.sums_compiled import REORDER, most_positions
+from kernelfields.inference.sums_compiled import REORDER, copy_row, most_positions
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
@@ -95,7 +95,8 @@ def covariances_with_steps(offsets, marginals, steps, past, both):
                     for c in range(n_labels):
                         for d in range(n_labels):
                             before[c, d] += back[s, c, d] * own[d]
-                whole[:] = before
+                for c in range(n_labels):
+                    copy_row(before[c], whole[c])
                 for s in range(t + 1, end - begin):
                     for c in range(n_labels):
                         weight = covariances[t, a, s - 1, c]
