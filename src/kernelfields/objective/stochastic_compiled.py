@@ -323,7 +323,10 @@ def ascend(order, sequences, pairs, penalties, dual, priors, change):
                     row[outcomes[p]] += value * _soft(node[p], l1)
         loss = _forward(room, length, penalties)
         if partial:
-            given.steps[:] = room.steps
+            # Loops: numba takes longer to compile arrays that are assigned, with texts for shapes that do not fit.
+            for a in range(n_labels):
+                for b in range(n_labels):
+                    given.steps[a, b] = room.steps[a, b]
             for t in range(length):
                 for b in range(n_labels):
                     given.scores[t, b] = scores[t, b] + evidence[start + t, b]
@@ -337,7 +340,9 @@ def ascend(order, sequences, pairs, penalties, dual, priors, change):
         _backward(room, length)
         if partial:
             _backward(given, length)
-            expected -= given.expected
+            for a in range(n_labels):
+                for b in range(n_labels):
+                    expected[a, b] -= given.expected[a, b]
         gap, n_met = 0.0, 0
         for t in range(length):
             row, kept = marginals[t], dual.marginals[start + t]

@@ -275,7 +275,7 @@ def answer_by_survivors(rows, pending, first, last, number, lag, every, best, ro
     for t in range(first, last):
         if not _step_survivors(rows, t, number == 0 and t == first, pending, best, roots, work):
             return -1 - t
-        rows.delta[t] = best
+        copy_row(best, rows.delta[t])
         if (number + t - first + 1) % every != 0:
             continue
         while pending <= t:
@@ -304,7 +304,7 @@ def answer_by_survivors(rows, pending, first, last, number, lag, every, best, ro
 @njit(nogil=True, cache=True)
 def answer_last(rows, pending, t, best, before, labels, marginals, work):
     """Label rows pending..t, the last of the sequence; False if nothing may follow the labels that were given out."""
-    rows.delta[t] = best
+    copy_row(best, rows.delta[t])
     smooth_rows(rows, t, pending, t + 1, marginals, work)
     _trace(rows, t, np.argmax(best), pending, labels)
     return _may_follow(rows, pending, before[0], labels[0]) or _continued(rows, pending, t, before[0], labels)
