@@ -216,40 +216,54 @@ print(json.dumps(sorted(packages - set(sys.stdlib_module_names) - {"numpy"})))
     assert in_a_fresh_process(code) == ["kernelfields"]
 
 
-def test_describing_a_model_loads_no_compiler():
-    code = """
-import json, sys
+@pytest.fixture(scope="module")
+def after_all_names():
+    """What is loaded when every public name has been used, and whether global state is as before."""
+    return in_a_fresh_process("""
+import json, sys, numpy as np
+def state():
+    return [np.geterr(), np.random.get_state()[1].tolist()]
+before = state()
 import kernelfields
 for name in kernelfields.__all__:
     getattr(kernelfields, name)
 kernelfields.ChainCRF()
-print(json.dumps(sorted({"numba", "torch", "matplotlib", "jinja2", "networkx"} & set(sys.modules))))
-"""
-    assert in_a_fresh_process(code) == []
+loaded = sorted({"numba", "torch", "matplotlib", "jinja2", "networkx"} & set(sys.modules))
+from kernelfields.inference.chain import decoding, family
+print(json.dumps([loaded, state() == before]))
+""")
 
 
-def test_a_fit_of_a_few_short_sequences_loads_no_compiler():
-    code = """
-import json, sys
-import numpy as np
-from kernelfields import ChainCRF
-X, y = [np.eye(3), np.eye(3)[:2]], [["a", "b", "c"], ["a", "b"]]
-model = ChainCRF(rank=3, random_state=0).fit(X, y)
-model.predict(X), model.predict_marginals(X), model.score(X, y)
-print(json.dumps(sorted({"numba", "llvmlite"} & set(sys.modules))))
-"""
-    assert in_a_fresh_process(code) == []
+def test_describing_a_model_loads_no_compiler(after_all_names):
+    assert after_all_names[0] == []
 
 
-def test_importing_an_estimator_loads_nothing_that_only_a_fit_needs():
-    code = """
+def test_importing_changes_no_global_state(after_all_names):
+    assert after_all_names[1] is True
+
+
+@pytest.fixture(scope="module")
+def after_a_fit():
+    """The rooms that an estimator loads before it is fitted, and compilers after a fit of a few short sequences."""
+    return in_a_fresh_process("""
 import json, sys
 from kernelfields import ChainCRF
 ChainCRF(rank=50).get_params()
 rooms = {name.split(".")[1] for name in sys.modules if name.count(".") == 2 and name.startswith("kernelfields.")}
-print(json.dumps(sorted(rooms)))
-"""
-    assert in_a_fresh_process(code) == ["engines", "estimators", "features", "fields", "models", "numerics"]
+import numpy as np
+X, y = [np.eye(3), np.eye(3)[:2]], [["a", "b", "c"], ["a", "b"]]
+model = ChainCRF(rank=3, random_state=0).fit(X, y)
+model.predict(X), model.predict_marginals(X), model.score(X, y)
+print(json.dumps([sorted(rooms), sorted({"numba", "llvmlite"} & set(sys.modules))]))
+""")
+
+
+def test_importing_an_estimator_loads_nothing_that_only_a_fit_needs(after_a_fit):
+    assert after_a_fit[0] == ["engines", "estimators", "features", "fields", "models", "numerics"]
+
+
+def test_a_fit_of_a_few_short_sequences_loads_no_compiler(after_a_fit):
+    assert after_a_fit[1] == []
 
 
 def test_a_file_may_name_classes_that_nobody_has_used():
@@ -263,18 +277,3 @@ print(json.dumps([[name for name in {} if SETTINGS.find(name) is None], find_kin
     registered = re.findall(r'@SETTINGS\.register\("(.+)"\)', "".join(map(Path.read_text, MODULES)))
     assert len(registered) >= 30
     assert in_a_fresh_process(code.format(registered)) == [[], "GraphCRF"]
-
-
-def test_importing_changes_no_global_state():
-    code = """
-import json, numpy as np
-def state():
-    return [np.geterr(), np.random.get_state()[1].tolist()]
-before = state()
-import kernelfields
-for name in kernelfields.__all__:
-    getattr(kernelfields, name)
-from kernelfields.inference.chain import decoding, family
-print(json.dumps(state() == before))
-"""
-    assert in_a_fresh_process(code) is True
