@@ -13,6 +13,7 @@ from kernelfields.objective.curvature import (
     BlockedChains,
     _slopes_one_by_one,
     likelihood_hessian,
+    pairs_are_cheap,
     trace_slopes,
     works_in_blocks,
 )
@@ -122,6 +123,9 @@ def test_other_likelihoods_take_one_product_at_a_time():
 def test_short_chains_are_taken_in_pairs_unless_factors_leave_few_labels():
     chains = BlockedChains(point_of(FIELDS["one kernel"]))
     assert chains.from_pairs  # 7 chains of at most nine positions, four labels
+    assert not pairs_are_cheap(np.array([30] * 10), 10, [10])
+    assert pairs_are_cheap(np.array([100] + [4] * 50_000), 26, [25])
+    assert not pairs_are_cheap(np.array([2000] + [4] * 50_000), 26, [25]), "one sequence would take 21 GB"
     few = [NodeCliques("linear", label_kernel=np.ones((4, 4))), EdgeCliques()]
     assert not BlockedChains(point_of(few)).from_pairs
 

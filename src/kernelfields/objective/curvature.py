@@ -122,6 +122,16 @@ def works_in_blocks(posterior: LogPosterior) -> bool:
     )
 
 
+def pairs_are_cheap(lengths: np.ndarray, n_labels: int, outputs: Sequence[int]) -> bool:
+    """Whether pairs of positions cost less than directions, for sets of so many coefficients per feature.
+
+    A pair of positions costs a product with a table of steps, a direction two for every step; but pairs are of all
+    labels, whatever factors leave of them. Those of the longest sequence are held at once.
+    """
+    few = lengths @ lengths <= 2 * n_labels * lengths.sum() and all(2 * each > n_labels for each in outputs)
+    return bool(few and 8 * (n_labels * lengths.max(initial=0)) ** 2 <= _RUN_BYTES)
+
+
 class BlockedChains:
     """The beliefs at a point as packed chains, and the clique sets as tables of features and label factors."""
 
@@ -139,12 +149,9 @@ class BlockedChains:
         designs = list(enumerate(datafit.designs))
         self.nodes = [(index, design) for index, design in designs if design.labels_per_clique == 1]
         self.edges = [(index, design) for index, design in designs if design.labels_per_clique == 2]
-        lengths, outputs = np.diff(self.offsets), [self.posterior.blocks[index].shape[1] for index, _ in self.nodes]
-        # A pair of positions costs a product with a table of steps, a direction two for every step; but pairs are of
-        # all labels, whatever factors leave of them.
-        few = lengths @ lengths <= 2 * self.n_labels * lengths.sum()
+        outputs = [self.posterior.blocks[index].shape[1] for index, _ in self.nodes]
         #: Whether Hessians come from covariances of pairs of positions.
-        self.from_pairs = bool(few) and all(2 * each > self.n_labels for each in outputs)
+        self.from_pairs = pairs_are_cheap(np.diff(self.offsets), self.n_labels, outputs)
 
     def shares(self) -> list[tuple[int, int]]:
         """Return ranges of sequences with about equally many rows, one for each thread."""

@@ -28,7 +28,7 @@ from kernelfields.basis.subspace import Expansion
 from kernelfields.engines.engine import DeviceFamily
 from kernelfields.engines.torch.chains import TorchChainMember, TorchPotentials, check_chain_arrays
 from kernelfields.engines.torch.rows import device_expansion
-from kernelfields.engines.torch.steps import CompensatedSum, DeviceSteps, StepOrder, shift_to_zero
+from kernelfields.engines.torch.steps import CompensatedSum, DeviceSteps, shift_to_zero
 from kernelfields.fields.reading import Matrix
 from kernelfields.inference.chain.family import ChainFamily
 from kernelfields.inference.family import (
@@ -42,6 +42,7 @@ from kernelfields.inference.family import (
     Statistics,
 )
 from kernelfields.inference.packing import raise_if_infeasible
+from kernelfields.inference.step_order import StepOrder
 from kernelfields.kernels.arrays import on_host
 from kernelfields.numerics.threads import Workers
 

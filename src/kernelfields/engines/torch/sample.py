@@ -37,7 +37,7 @@ from kernelfields.engines.torch.memory import DevicePlan, PartPanel, device_budg
 from kernelfields.engines.torch.panel import TorchPanel
 from kernelfields.engines.torch.rows import SubspaceRows, room_for
 from kernelfields.engines.torch.step_pairs import TorchCoordinates, TorchStepPairs
-from kernelfields.engines.torch.steps import DeviceSteps, StepOrder
+from kernelfields.engines.torch.steps import DeviceSteps
 from kernelfields.engines.torch.tables import (
     STORAGES,
     DeviceTable,
@@ -51,6 +51,7 @@ from kernelfields.fields.evidence import SoftRows
 from kernelfields.inference.approximate.belief_propagation import PropagationFamily
 from kernelfields.inference.choice import FamilySpec, family_of, reaches_far
 from kernelfields.inference.family import EDGE, Potentials
+from kernelfields.inference.step_order import StepOrder
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.coordinates import DenseSet

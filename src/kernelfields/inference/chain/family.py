@@ -49,6 +49,7 @@ from kernelfields.inference.family import (
 )
 from kernelfields.inference.graphs import GraphPotentials
 from kernelfields.inference.packing import InfeasibleGraph, InfeasibleSequence, ScaledPasses, exponentials
+from kernelfields.inference.step_order import StepOrder
 from kernelfields.numerics.threads import Workers
 
 if TYPE_CHECKING:
@@ -384,9 +385,9 @@ class ChainFamily(LabelFamily):
         return ChainMember(self, potentials, weights, workers)
 
     @cached_property
-    def step_order(self) -> plain.StepOrder:
+    def step_order(self) -> StepOrder:
         """Positions by step, of chains inferred in NumPy."""
-        return plain.StepOrder(self.offsets)
+        return StepOrder(self.offsets)
 
     def _best(self, potentials: Potentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
         if self.in_numpy:

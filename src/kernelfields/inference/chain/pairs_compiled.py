@@ -3,7 +3,7 @@
     C_tu(a, b)   = P(y_t = a, y_u = b) - p_t(a) p_u(b),     P(y_t, y_u) = P(y_t, y_{u-1}) P(y_u | y_{u-1})
     seen         = sum_u C_tu(a, b) z_u                       covariance with features of all positions
     past         = sum over s <= t of Cov(y_t = a, (y_{s-1}, y_s) = (c, d)) = P(y_{s-1} = c | y_s = d) C_ts(a, d)
-    all          = past + the same over s > t, P(y_s = d | y_{s-1} = c) C_t,s-1(a, c)
+    both         = past + the same over s > t, P(y_s = d | y_{s-1} = c) C_t,s-1(a, c)
 
 Nothing is weighted. Arrays: marginals (N, L), steps (N, L, L), features z (N, r). A sequence of length T costs
 O(T^2 L^3) time and T^2 L^2 memory: less than directions one by one (moments_compiled.py) while T < 2 L.
@@ -11,15 +11,34 @@ O(T^2 L^3) time and T^2 L^2 memory: less than directions one by one (moments_com
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
 from kernelfields.inference.sums_compiled import REORDER, copy_row, most_positions
 
 
+class Room(NamedTuple):
+    """Arrays of one sequence, of at most T positions."""
+
+    onward: np.ndarray  # (T, L, L), P(y_s = d | y_{s-1} = c) as (c, d), zero at the start
+    back: np.ndarray  # (T, L, L), P(y_{s-1} = c | y_s = d) as (c, d), zero at the start
+    joint: np.ndarray  # (2, L, L), to work in
+    covariances: np.ndarray  # (T, L, T, L), C
+
+
+@njit(nogil=True, cache=True)
+def _room(offsets, n_labels):
+    longest = most_positions(0, len(offsets) - 1, offsets)
+    table, pairs = (longest, n_labels, n_labels), (longest, n_labels, longest, n_labels)
+    return Room(np.empty(table), np.empty(table), np.empty((2, n_labels, n_labels)), np.empty(pairs))
+
+
 @njit(nogil=True, cache=True, fastmath=REORDER)
-def _conditionals(begin, end, marginals, steps, onward, back):
-    """Fill P(y_s = d | y_{s-1} = c) and P(y_{s-1} = c | y_s = d), both as (T, c, d); zero at the start."""
+def _fill(begin, end, marginals, steps, room):
+    """Fill the arrays of the sequence of positions begin..end-1."""
+    onward, back, joint, covariances = room
     n_labels = marginals.shape[1]
     onward[0] = 0.0
     back[0] = 0.0
@@ -30,12 +49,6 @@ def _conditionals(begin, end, marginals, steps, onward, back):
             for d in range(n_labels):
                 onward[s - begin, c, d] = steps[s, c, d] * inverse
                 back[s - begin, c, d] = steps[s, c, d] / marginals[s, d] if marginals[s, d] > 0.0 else 0.0
-
-
-@njit(nogil=True, cache=True, fastmath=REORDER)
-def _covariances(begin, end, marginals, onward, joint, covariances):
-    """Fill C of one sequence, (T, L, T, L); joint (2, L, L) is overwritten."""
-    n_labels = marginals.shape[1]
     for t in range(end - begin):
         here, now = marginals[begin + t], 0
         joint[0] = 0.0
@@ -57,13 +70,11 @@ def _covariances(begin, end, marginals, onward, joint, covariances):
 def covariances_with_features(offsets, marginals, steps, features, seen):
     """Fill ``seen`` (N, L, L, r) for a <= b."""
     n_labels, rank = marginals.shape[1], features.shape[1]
-    longest = most_positions(0, len(offsets) - 1, offsets)
-    onward, back = np.empty((longest, n_labels, n_labels)), np.empty((longest, n_labels, n_labels))
-    joint, covariances = np.empty((2, n_labels, n_labels)), np.empty((longest, n_labels, longest, n_labels))
+    room = _room(offsets, n_labels)
+    covariances = room.covariances
     for sequence in range(len(offsets) - 1):
         begin, end = offsets[sequence], offsets[sequence + 1]
-        _conditionals(begin, end, marginals, steps, onward, back)
-        _covariances(begin, end, marginals, onward, joint, covariances)
+        _fill(begin, end, marginals, steps, room)
         for t in range(begin, end):
             for a in range(n_labels):
                 for b in range(a, n_labels):
@@ -77,15 +88,13 @@ def covariances_with_features(offsets, marginals, steps, features, seen):
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
 def covariances_with_steps(offsets, marginals, steps, past, both):
-    """Fill ``past`` and ``both`` = all (N, L, L, L), with all steps of the same labels summed."""
+    """Fill ``past`` and ``both`` (N, L, L, L), with all steps of the same labels summed."""
     n_labels = marginals.shape[1]
-    longest = most_positions(0, len(offsets) - 1, offsets)
-    onward, back = np.empty((longest, n_labels, n_labels)), np.empty((longest, n_labels, n_labels))
-    joint, covariances = np.empty((2, n_labels, n_labels)), np.empty((longest, n_labels, longest, n_labels))
+    room = _room(offsets, n_labels)
+    onward, back, covariances = room.onward, room.back, room.covariances
     for sequence in range(len(offsets) - 1):
         begin, end = offsets[sequence], offsets[sequence + 1]
-        _conditionals(begin, end, marginals, steps, onward, back)
-        _covariances(begin, end, marginals, onward, joint, covariances)
+        _fill(begin, end, marginals, steps, room)
         for t in range(end - begin):
             for a in range(n_labels):
                 before, whole = past[begin + t, a], both[begin + t, a]

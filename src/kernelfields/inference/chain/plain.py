@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kernelfields.inference.packing import LEAST_PREDICTED, LEAST_SCALE, TINY, InfeasibleSequence, ScaledPasses
+from kernelfields.inference.step_order import StepOrder
 
 _LOWEST = np.finfo(np.float64).min
 # Sums of products above this bound have lost no digits to numbers that are too small for doubles.
@@ -54,15 +55,12 @@ class Beliefs(NamedTuple):
 
 
 def _groups(offsets: np.ndarray, n_labels: int) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
-    """Yield sequences, longest first, and for each step the rows of those that are so long."""
-    lengths = np.diff(offsets)
-    order = np.argsort(-lengths, kind="stable")
+    """Yield some sequences, longest first, and for each step the positions of those that are so long."""
     size = max(1, _AT_ONCE // n_labels**2)
-    for begin in range(0, len(order), size):
-        chosen = order[begin : begin + size]
-        starts, own = offsets[chosen], lengths[chosen]
-        counts = np.searchsorted(-own, -np.arange(own[0]), side="left")
-        yield chosen, [starts[:count] + t for t, count in enumerate(counts.tolist())]
+    for begin in range(0, len(offsets) - 1, size):
+        first = offsets[begin]
+        order = StepOrder(offsets[begin : begin + size + 1] - first)
+        yield begin + order.sequences, np.split(first + order.permutation, order.begins[1:-1])
 
 
 def _shift(scores: np.ndarray) -> np.ndarray:
@@ -163,43 +161,19 @@ def pair_marginals(chains: Chains, beliefs: Beliefs) -> np.ndarray:
     return pairs
 
 
-class StepOrder:
-    """Positions of packed chains by step, the longest sequences first: step t is one slice of rows."""
-
-    def __init__(self, offsets: np.ndarray):
-        lengths = np.diff(offsets)
-        longest_first = np.argsort(-lengths, kind="stable")
-        counts = np.searchsorted(-lengths[longest_first], -np.arange(lengths.max(initial=0)), side="left")
-        steps = np.repeat(np.arange(len(counts)), counts)
-        bounds = np.concatenate([[0], np.cumsum(counts)])
-        ranks = np.arange(len(steps)) - bounds[steps]
-        #: Sequence, position and place of the position's sequence of each row, and the row of each position, (N,).
-        self.sequences = longest_first[ranks]
-        self.positions = offsets[:-1][self.sequences] + steps
-        self.rows = np.empty_like(self.positions)
-        self.rows[self.positions] = np.arange(len(self.positions))
-        self.n_sequences = len(lengths)
-        #: For each step after the first: its rows, and those of the step before that it follows.
-        self.pairs = [
-            (slice(begin, begin + count), slice(before, before + count))
-            for before, begin, count in zip(
-                bounds[:-2].tolist(), bounds[1:-1].tolist(), counts[1:].tolist(), strict=True
-            )
-        ]
-
-    def tables(self, tables: np.ndarray) -> Callable[[slice], np.ndarray]:
-        """Return a function of the rows of a step: their tables, (n, L, L), or the one of all, (L, L)."""
-        if len(tables) == 1:
-            return lambda here: tables[0]
-        ordered = tables[self.positions]
-        return lambda here: ordered[here]
+def _by_step(tables: np.ndarray, order: StepOrder) -> Callable[[slice], np.ndarray]:
+    """Return a function of the rows of a step: their tables, (n, L, L), or the one of all, (L, L)."""
+    if len(tables) == 1:
+        return lambda here: tables[0]
+    ordered = tables[order.permutation]
+    return lambda here: ordered[here]
 
 
 def scaled(
     node: np.ndarray, edge: np.ndarray, order: StepOrder, transfer: np.ndarray, shift: np.ndarray
 ) -> tuple[ScaledPasses, np.ndarray, np.ndarray]:
     """Return the arrays of scaled passes, log partitions (S,), and which sequences doubles do not hold, (S,)."""
-    first, table, ordered = slice(0, order.n_sequences), order.tables(transfer), node[order.positions]
+    first, table, ordered = slice(0, order.n_sequences), _by_step(transfer, order), node[order.permutation]
     tops = ordered.max(axis=1)
     alpha = np.exp(ordered - np.maximum(tops, _LOWEST)[:, None])
     predicted, scale = np.ones_like(alpha), np.empty(len(alpha))
@@ -216,19 +190,19 @@ def scaled(
         for here, before in reversed(order.pairs):
             marginals[before] *= _times(marginals[here] * inverse_predicted[here], _transposed(table(here)))
         terms = np.log(scale) + tops
-        terms[order.n_sequences :] += shift[0] if len(shift) == 1 else shift[order.positions[order.n_sequences :]]
+        terms[order.n_sequences :] += shift[0] if len(shift) == 1 else shift[order.permutation[order.n_sequences :]]
         wrong = ~((scale > LEAST_SCALE) & np.isfinite(marginals.sum(axis=1)))
         if not alpha.min(initial=1.0) >= TINY:  # NaN included
             wrong |= ((alpha < TINY) & _reachable(ordered, edge, order)).any(axis=1)
-    log_partition = np.bincount(order.sequences, terms, minlength=order.n_sequences)
-    troubled = np.bincount(order.sequences, wrong, minlength=order.n_sequences) > 0
-    passes = ScaledPasses(transfer, shift, *(each[order.rows] for each in (alpha, inverse_predicted, marginals)))
-    return passes, log_partition, troubled
+    sequences = order.sequences[order.ranks]
+    log_partition, flags = (np.bincount(sequences, each, minlength=order.n_sequences) for each in (terms, wrong))
+    passes = ScaledPasses(transfer, shift, *(each[order.inverse] for each in (alpha, inverse_predicted, marginals)))
+    return passes, log_partition, flags > 0
 
 
 def _reachable(ordered: np.ndarray, edge: np.ndarray, order: StepOrder) -> np.ndarray:
     """Return the labels that are not forbidden by what came before, by step, (N, L)."""
-    reachable, table = (ordered > -np.inf).astype(np.float64), order.tables((edge > -np.inf).astype(np.float64))
+    reachable, table = (ordered > -np.inf).astype(np.float64), _by_step((edge > -np.inf).astype(np.float64), order)
     for here, before in order.pairs:
         reachable[here] *= _times(reachable[before], table(here)) > 0.0
     return reachable > 0.0
@@ -239,9 +213,10 @@ def score_expectations(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return past = A, ahead = du + B - E and d_marginals = dm, (N, L) each; moved is T * dw."""
     scores, alpha, inverse_predicted, marginals = (
-        each[order.positions] for each in (d_node, passes.alpha, passes.inverse_predicted, passes.marginals)
+        each[order.permutation] for each in (d_node, passes.alpha, passes.inverse_predicted, passes.marginals)
     )
-    transfer, moves, gamma = order.tables(passes.transfer), order.tables(moved), marginals * inverse_predicted
+    transfer, moves = _by_step(passes.transfer, order), _by_step(moved, order)
+    gamma = marginals * inverse_predicted
     past = scores.copy()
     for here, before in order.pairs:
         expected = _times(alpha[before] * past[before], transfer(here)) + _times(alpha[before], moves(here))
@@ -256,7 +231,7 @@ def score_expectations(
         means[before] = means[here]  # that of the end
     ahead -= means[:, None]
     d_marginals = marginals * (past + ahead)
-    return past[order.rows], (ahead + scores)[order.rows], d_marginals[order.rows]
+    return past[order.inverse], (ahead + scores)[order.inverse], d_marginals[order.inverse]
 
 
 def _times(rows: np.ndarray, tables: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:

@@ -43,13 +43,13 @@ from kernelfields.posterior.evidence.settings import EvidenceSearch
 from kernelfields.posterior.laplace.laplace import SEARCHED_MODE, Laplace, mode_of
 
 STEP = 1e-4
+# Probes of a gradient: fewest and most, and their number times the nats that a climb ends by.
+_PROBES, _PROBES_TIMES_NATS = (32, 100), 10.0
 #: Up to this many coefficients Hessians are spelled out where blocks of directions make them cheap.
 EXACT_IN_BLOCKS = 4000
 VARIANCE = "prior_variance"
 # Parameters of kernels that are widths or offsets; whole ones such as degrees are left alone.
 _WIDTHS = ("gamma", "length_scale", "coef0")
-# Probes of the gradient, fewest and most, and how many for each nat that ends a climb.
-_PROBES, _PROBES_PER_NAT = (32, 100), 10.0
 # Outside sums these do what the prior variance does.
 _WEIGHTS = ("factor", "value")
 # Share of k(b, b) by which the diagonal of K_BB is enlarged: pivots chosen for one kernel may be close for another,
@@ -285,7 +285,7 @@ class EvidenceProblem:
         """Return the gradient of the log evidence in the logarithms."""
         # With k probes the top moves to where the evidence is about 1 / (2 k) nats lower, however large the field.
         least = self._search.tol * max(1.0, abs(laplace.evidence.value))
-        probes = int(np.clip(_PROBES_PER_NAT / least, *_PROBES))
+        probes = int(np.clip(_PROBES_TIMES_NATS / least, *_PROBES))
         roots, signs = laplace.signed_roots(np.random.default_rng(self._seed), probes=probes)
         self._variances = signs @ np.square(roots)
         return evidence_gradient(laplace, roots, signs, self.designs_at(logs), self.parameters, logs, self._inputs_of)
