@@ -21,7 +21,7 @@ X, y = labelled_sequences(n_sequences=14, longest=6)
 y = [np.array(["a", "b", "c"])[labels] for labels in y]
 WEIGHTS = np.linspace(0.5, 1.5, len(X))
 NGRAMS = NgramCliques(order=4, prior_variance=[2.0, 0.5])
-TIGHT = {"tol": 1e-10, "max_iter": 2000, "n_jobs": 1, "random_state": 0}
+TIGHT = {"tol": 1e-9, "max_iter": 2000, "n_jobs": 1, "random_state": 0}
 
 
 def field(*cliques, **options):
@@ -63,14 +63,15 @@ def assert_same_answers(one, other, atol=1e-6):
     ],
 )
 def test_the_field_is_that_of_junction_trees(cliques, monkeypatch):
-    fitted = field(*cliques).fit(X, y, sample_weight=WEIGHTS)
+    # By name, the solver begins at zero in both.
+    fitted = field(*cliques, solver="lbfgs").fit(X, y, sample_weight=WEIGHTS)
     assert fitted.inference_.method == "n-grams"
     by_junction_trees(monkeypatch)
-    known = field(*cliques).fit(X, y, sample_weight=WEIGHTS)
+    known = field(*cliques, solver="lbfgs").fit(X, y, sample_weight=WEIGHTS)
     assert known.inference_.method == "junction"
     assert fitted.solution_.value == pytest.approx(known.solution_.value, rel=1e-8)
     assert fitted.certify(X, y, sample_weight=WEIGHTS).relative_gap < 1e-8
-    assert_same_answers(fitted, known, atol=3e-5)  # two paths to the same optimum
+    assert_same_answers(fitted, known)
 
 
 def test_every_labelling_has_its_probability(crf):

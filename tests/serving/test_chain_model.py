@@ -114,6 +114,12 @@ def test_a_sequence_without_labellings_is_named():
     for ask in (infer, best_labels):
         with pytest.raises(ValueError, match="sequence 1: every labelling is forbidden"):
             ask(chains)
+    # A reader of models has no potentials to look at.
+    served = load_chain(fitted("rbf")[1])
+    served.masks["label"][:] = -np.inf
+    for ask in (served.predict, served.predict_marginals, served.log_partition):
+        with pytest.raises(ValueError, match="sequence 0: the constraints leave no labelling"):
+            ask(X)
 
 
 @pytest.mark.parametrize(

@@ -18,13 +18,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
 from kernelfields.formats.model_file import Document, ModelFileError, ModelFileMissing, read_model_of
 from kernelfields.formats.model_text import COMMAND_NOTES, PIPELINE
 from kernelfields.inference.chain import plain
+from kernelfields.inference.packing import InfeasibleSequence
 from kernelfields.kernels.arrays import product
 from kernelfields.kernels.kernel import KERNELS, Kernel
 from kernelfields.kernels.registry import kernel_from_spec
@@ -44,6 +45,7 @@ _LAYOUT = 3
 # Kernel rows, and tables of steps, that are held at a time: 64 MB of doubles.
 _AT_ONCE = 2**23
 _TRANSFORMERS = ("text", "template")
+Answer = TypeVar("Answer")
 _NOT_HERE = "cannot be served: prediction with NumPy alone does not have it"
 
 
@@ -107,7 +109,11 @@ class ChainModel:
         jointly, sequences = self.decodes_jointly(decode), list(X)
         answers: list[np.ndarray] = []
         for packed, chains in self._chains(sequences):
-            best = plain.best_labels(chains)[0] if jointly else plain.infer(chains).marginals.argmax(axis=1)
+            best = (
+                _asked(plain.best_labels, chains)[0]
+                if jointly
+                else _asked(plain.infer, chains).marginals.argmax(axis=1)
+            )
             answers += packed.split(self.classes_[best])
         answers = _in_place(answers, sequences, self.classes_[:0])
         return [labels.tolist() for labels in answers] if self.classes_.dtype.kind == "U" else answers
@@ -122,7 +128,7 @@ class ChainModel:
         edges: list[np.ndarray] = []
         sequences, n_labels = list(X), len(self.classes_)
         for packed, chains in self._chains(sequences):
-            beliefs = plain.infer(chains)
+            beliefs = _asked(plain.infer, chains)
             nodes += packed.split(beliefs.marginals)
             if cliques is not None:
                 edges += [rows[1:] for rows in packed.split(plain.pair_marginals(chains, beliefs))]
@@ -132,7 +138,7 @@ class ChainModel:
     def log_partition(self, X: Iterable) -> np.ndarray:
         """Return the logarithm of the partition function of each sequence, (S,)."""
         sequences = list(X)
-        parts = [plain.infer(chains).log_partition for _, chains in self._chains(sequences)]
+        parts = [_asked(plain.infer, chains).log_partition for _, chains in self._chains(sequences)]
         return np.array(_in_place(np.concatenate([np.empty(0), *parts]), sequences, 0.0))
 
     def decodes_jointly(self, decode: str | None = None) -> bool:
@@ -184,6 +190,13 @@ class ChainModel:
         if packed.allowed is not None:
             node += packed.allowed
         return plain.Chains(node, edge, offsets, first)
+
+
+def _asked(ask: Callable[[plain.Chains], Answer], chains: plain.Chains) -> Answer:
+    try:
+        return ask(chains)
+    except InfeasibleSequence as error:
+        raise ValueError(f"sequence {error.sequence}: the constraints leave no labelling") from None
 
 
 def _n_rows(x: Any) -> int:
