@@ -39,6 +39,7 @@ EVERY = [*FIELDS, FrameCRF, ExponentialFamilyDensity]
         (ChainCRF, "n_components", "learnt from y"),
         (GraphCRF, "inference_method", "use inference"),
         (MultiLabelCRF, "optimizer", "optimize='evidence'"),
+        (ChainCRF, "optimize", r"fit\(X, y, optimize='evidence'\)"),
         (KernelClassifier, "fit_intercept", "bias=False"),
         (FrameCRF, "kernel", r"FrameCRF\(ChainCRF\(kernel="),
         (FrameCRF, "id", "use sequence"),
