@@ -175,7 +175,8 @@ class BaseMeasure:
         if self.position is not None:
             scores += self.position[np.arange(len(labels)), labels]
         if self.step is not None:
-            scores[steps[:, 1]] += self.step[labels[steps[:, 0]], labels[steps[:, 1]]]
+            # Several steps may lead to one row.
+            np.add.at(scores, steps[:, 1], self.step[labels[steps[:, 0]], labels[steps[:, 1]]])
         return np.add.reduceat(scores, self.offsets[:-1])
 
 
