@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from kernelfields import GraphCRF
+from kernelfields import GraphCRF, PartialLabels, RingCRF
 
 GRAPHS = {
     "triangle": [[0, 1], [1, 2], [0, 2]],
@@ -23,7 +23,7 @@ def fitted(edges, method="auto", constraints=(("a", "a"), ("b", "c"))):
     legal = [list(labels) for labels in labellings() if allowed(labels, edges, constraints)]
     y = [legal[number] for number in random.integers(len(legal), size=9)]
     y[0] = ["a", "b", "b", "c"] if allowed("abbc", edges, constraints) else ["c", "b", "a", "b"]
-    settings = {"constraints": list(constraints), "inference": method, "max_iter": 3, "prior_variance": 1.0}
+    settings = {"constraints": list(constraints), "inference": method, "prior_variance": 1.0}
     return GraphCRF("linear", **settings).fit(X, y), X[3]
 
 
@@ -43,3 +43,110 @@ def test_probabilities_of_labellings_sum_to_one(edges, method):
     logs = model.log_likelihood([x] * len(every), every, per_item=True)
     np.testing.assert_array_equal(np.isneginf(logs), [not allowed(labels, edges) for labels in every])
     assert np.exp(logs).sum() == pytest.approx(1.0)
+
+
+def agrees(known, labels):
+    return all(own is None or label in own for own, label in zip(known, labels, strict=True))
+
+
+def drawn_sets(random, labels="abc"):
+    """Return what is known of four nodes: nothing, or a set of labels."""
+    sets = [{label for label in labels if random.random() < 0.5} or {"a"} for _ in range(4)]
+    return [own if random.random() < 0.7 else None for own in sets]
+
+
+@pytest.mark.parametrize("method", ["auto", "junction"])
+@pytest.mark.parametrize("edges", GRAPHS.values(), ids=GRAPHS)
+def test_what_is_known_counts_by_the_edges_of_the_graph(edges, method):
+    """The log-likelihood of a part is that of all labellings with it; both parts multiply; contradictions are said."""
+    model, x = fitted(edges, method)
+    every = [list(labels) for labels in labellings()]
+    chances = np.exp(model.log_likelihood([x] * len(every), every, per_item=True))
+    random, contradictions = np.random.default_rng(1), 0
+    for _ in range(25):
+        first, second = drawn_sets(random), drawn_sets(random)
+        of_first = sum(p for p, labels in zip(chances, every, strict=True) if agrees(first, labels))
+        of_both = sum(
+            p for p, labels in zip(chances, every, strict=True) if agrees(first, labels) and agrees(second, labels)
+        )
+        assert np.exp(model.log_likelihood([x], [first])) == pytest.approx(of_first)
+        if of_first == 0:
+            contradictions += 1
+            with pytest.raises(ValueError, match=r"known: graph 0: .*constraints"):
+                model.predict([x], known=[first])
+            continue
+        given = model.log_likelihood([x], [second], known=[first])
+        assert np.exp(given) == pytest.approx(of_both / of_first)
+        marginals = model.predict_marginals([x], known=[first])[0]
+        expected = [
+            sum(p for p, labels in zip(chances, every, strict=True) if agrees(first, labels) and labels[2] == label)
+            for label in "abc"
+        ]
+        np.testing.assert_allclose(marginals[2], np.array(expected) / of_first, atol=1e-12)
+    assert contradictions or not edges
+
+
+@pytest.mark.parametrize("method", ["trw", "mean-field"])
+def test_approximate_inference_says_contradictions_that_edges_show(method):
+    model, x = fitted(GRAPHS["circle"])
+    model.set_params(inference=method)
+    with pytest.raises(ValueError, match="known: graph 1: what y says of its labels contradicts the constraints"):
+        model.predict([x, x], known=[[None] * 4, ["a", {"a"}, None, None]])
+
+
+def test_labels_that_constraints_forbid_are_named_by_node_and_edge():
+    model, x = fitted(GRAPHS["star"], constraints=(("a", "a"),))
+    with pytest.raises(ValueError, match="known: graph 0: an edge joins node 2, labelled 'a', to node 0, labelled 'a'"):
+        model.predict([x], known=[["a", "b", "a", "c"]])
+    X, y = [x, x], [["a", "b", "c", "b"], ["a", "b", None, "a"]]
+    with pytest.raises(ValueError, match="graph 1: what y says of its labels contradicts the constraints"):
+        GraphCRF("linear", constraints=[("a", "a")], partial_labels=PartialLabels()).fit(X, y)
+    with pytest.raises(ValueError, match="graph 0, node 3: label 'b' is forbidden everywhere by the constraints"):
+        GraphCRF("linear", constraints={"labels": ["b"]}).fit(X[:1], [["a", "c", "c", "b"]])
+
+
+def test_partly_known_labels_are_fitted_whatever_order_the_nodes_have():
+    """Nodes 1 and 2 of a star are no neighbours: the same fit as with the nodes in another order."""
+    random, order = np.random.default_rng(2), np.array([2, 0, 1, 3])
+    edges = np.array(GRAPHS["star"])
+    X = [(random.normal(size=(4, 2)), edges) for _ in range(8)]
+    y = [["b", "a", "a", "a"], ["a", None, "c", "b"], ["c", "a", None, "a"], [None, "a", "a", None]] * 2
+    turned = [(x[order], np.argsort(order)[edges]) for x, _ in X], [[own[v] for v in order] for own in y]
+    settings = {"constraints": [("a", "a")], "partial_labels": PartialLabels(), "prior_variance": 1.0, "tol": 1e-8}
+    one, other = (GraphCRF("linear", **settings).fit(*data) for data in ((X, y), turned))
+    assert one.solution_.value == pytest.approx(other.solution_.value, rel=1e-7)
+    logs = one.log_likelihood(X, y, per_item=True), other.log_likelihood(*turned, per_item=True)
+    np.testing.assert_allclose(*logs, rtol=1e-3)
+
+
+def test_edges_of_three_nodes_have_no_pairs_to_forbid():
+    x = (np.zeros((4, 1)), {"edge": np.array([[0, 1, 2]])})
+    with pytest.raises(ValueError, match="these have pairs named none"):
+        GraphCRF("linear", constraints=[("a", "a")]).fit([x], [["a", "b", "a", "c"]])
+
+
+def rings():
+    random = np.random.default_rng(0)
+    X = [random.normal(size=(4, 2)) for _ in range(6)]
+    return X, [["a", "b", "c", "b"], ["a", "c", "b", "b"], ["b", "c", "c", "b"]] * 2
+
+
+def test_rings_say_contradictions_of_the_closing_step():
+    X, y = rings()
+    model = RingCRF("linear", constraints=[("a", "a")]).fit(X, y)
+    assert model.log_likelihood(X[:1], [["a", None, None, "a"]]) == -np.inf
+    with pytest.raises(ValueError, match="known: sequence 1: what y says of its labels contradicts the constraints"):
+        model.predict(X[:2], known=[["a", None, "a", None], ["a", None, None, "a"]])
+    with pytest.raises(ValueError, match="sequence 0: what y says of its labels contradicts the constraints"):
+        RingCRF("linear", constraints=[("a", "a")], partial_labels=PartialLabels()).fit(
+            X, [["a", None, "b", "a"], *y[1:]]
+        )
+
+
+def test_rings_that_constraints_leave_no_labelling_are_named():
+    """Two labels that may not follow themselves need an even length."""
+    X, _ = rings()
+    model = RingCRF("linear", constraints=[("a", "a"), ("b", "b")]).fit(X, [list("abab"), list("baba")] * 3)
+    with pytest.raises(ValueError, match="sequence 1: the constraints leave no labelling of a ring of its length, 3"):
+        model.predict([X[0], X[1][:3]])
+    assert model.predict([X[0][:1]])[0][0] in ("a", "b")

@@ -5,8 +5,9 @@ import json
 import numpy as np
 import pytest
 from sentences import city_model, sentences, written
+from sklearn.pipeline import make_pipeline
 
-from kernelfields import ChainCRF
+from kernelfields import ChainCRF, GraphCRF, TextFeatures
 from kernelfields.page.files import LabelFile
 from kernelfields.page.journal import Journal, JournalError
 from kernelfields.page.session import Conflict, LabellingSession
@@ -47,6 +48,35 @@ def test_a_fixed_label_changes_the_rest_at_once(model):
     session.change(item, 1, [[place, ["O", "I-city"]]])
     assert session.labels()[item][place] == {"O", "I-city"}
     assert session.change(item, 2, [[place, None]])["positions"] == before
+
+
+def test_probabilities_of_nodes_are_given_what_was_fixed():
+    """Nodes 0 and 1 are not joined, and both may be "a"; node 2, which meets them, may not."""
+    random, edges = np.random.default_rng(0), np.array([[0, 2], [2, 1]])
+    X = [(random.normal(size=(3, 2)), edges) for _ in range(6)]
+    y = [["a", "a", "b"], ["b", "b", "a"], ["a", "c", "c"]] * 2
+    graphs = GraphCRF("linear", constraints=[("a", "a")], prior_variance=1.0).fit(X, y)
+    session = LabellingSession(X, None, graphs)
+    shown = session.change(0, 0, [[0, ["a"]], [1, ["a"]]])["positions"]
+    expected = graphs.predict_marginals(X[:1], known=[["a", "a", None]])[0]
+    assert dict(shown[2]["top"]) == pytest.approx(dict(zip("abc", expected[2], strict=True)), abs=1e-4)
+    assert dict(shown[2]["top"])["a"] == 0.0
+
+
+def test_what_breaks_a_rule_is_shown_without_probabilities():
+    """Given what cannot be, nothing has a probability; the item stays on the page, and can be corrected."""
+    X, y = sentences(30)
+    strict = make_pipeline(TextFeatures(), ChainCRF("linear", prior_variance=1.0, constraints="bio")).fit(X, y)
+    session = LabellingSession(X, None, strict, words=X)
+    before = session.show(0)
+    assert not before["broken"]
+    shown = session.change(0, 0, [[0, ["O"]], [1, ["I-city"]]])
+    assert shown["broken"]
+    assert [own["label"] for own in shown["positions"][:3]] == ["O", "I-city", None]
+    assert all(own["p"] is None and own["top"] == [] for own in shown["positions"])
+    with pytest.raises(ValueError, match="contradicts the constraints"):
+        session.best(0)
+    assert session.undo()["positions"] == before["positions"]
 
 
 def test_older_versions_are_refused_and_undoing_is_a_change(model):

@@ -106,6 +106,11 @@ class SequenceField(LabelledField[Chains, ChainReader], SpanQuestions):
         check_labels(data, self.field_.spec, self.classes_)
         return weigh_classes(data, self.classes_, self.class_weight)
 
+    def _check_known(self, data: Chains, labels: np.ndarray, evidence: LabelEvidence | None) -> None:
+        from kernelfields.inference.checks import check_labels
+
+        check_labels(replace(data, labels=labels, evidence=evidence).filled, self.field_.spec, self.classes_)
+
     def _set_views(self) -> None:
         super()._set_views()
         spec, terms = self.field_.spec, self.field_.terms
@@ -285,13 +290,6 @@ class ChainCRF(SequenceField):
         chains = self._reader.read(X, y, sample_weight, self.classes_)
         check_lengths(chains.filled, self.field_.spec)
         return chains
-
-    def _read_known(self, known: object, data: Chains) -> tuple[np.ndarray, LabelEvidence | None]:
-        from kernelfields.inference.checks import check_labels
-
-        labels, evidence = super()._read_known(known, data)
-        check_labels(replace(data, labels=labels, evidence=evidence).filled, self.field_.spec, self.classes_)
-        return labels, evidence
 
     def _fit_first_batch(self, X: object, y: object, sample_weight: object) -> None:
         from kernelfields.models.build import name_cliques

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,11 +18,11 @@ from kernelfields.features.readers import GraphReader
 from kernelfields.fields.chains import weigh_classes
 from kernelfields.fields.cliques import CliqueSet, EdgeCliques, GraphFactors, GraphNodes, NodeCliques
 from kernelfields.fields.constraints import resolve_constraints
+from kernelfields.fields.evidence import LabelEvidence
 from kernelfields.fields.graph_reading import GRAPHS
 from kernelfields.fields.graphs import Graphs
-from kernelfields.fields.reading import locate
+from kernelfields.inference.checks import check_labels
 from kernelfields.inference.choice import FamilySpec, check_method, family_of
-from kernelfields.inference.family import EDGE
 from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.numerics.parameters import (
     attribute,
@@ -124,33 +125,19 @@ class GraphCRF(LabelledField[Graphs, GraphReader]):
         else:
             reader, declared = GraphReader(), self._partial_settings().classes
             graphs, classes = reader.learn(X, y, sample_weight, declared)
-        self._check_allowed(graphs, classes)
+        check_labels(graphs, self._family_spec(classes, graphs), classes)
         return reader, weigh_classes(graphs, classes, self.class_weight), classes
-
-    def _check_allowed(self, graphs: Graphs, classes: np.ndarray) -> None:
-        """Raise ValueError if labels that are known are forbidden by the constraints."""
-        spec = self._family_spec(classes, graphs)
-        if not spec.constrained or graphs.evidence is not None:
-            return
-        assert spec.masks is not None
-        labels = graphs.required_labels
-        pairs = [factors.members for factors in graphs.factors if factors.name == EDGE]
-        wrong = [(v, v) for v in np.flatnonzero(np.isneginf(spec.masks.label[labels])).tolist()]
-        wrong += [
-            (v, w) for v, w in np.concatenate([*pairs, np.empty((0, 2), int)]) if spec.masks.edge[labels[v], labels[w]]
-        ]
-        if wrong:
-            graph, node = locate(graphs.offsets, int(wrong[0][0]))
-            names = ", ".join(repr(classes[labels[v]].item()) for v in dict.fromkeys(wrong[0]))
-            raise ValueError(f"graph {graph}, node {node}: the constraints forbid the labels {names} there")
 
     def _read_fitted(self, X: object, y: object, sample_weight: object) -> Graphs:
         graphs = super()._read_fitted(X, y, sample_weight)
-        self._check_allowed(graphs, self.classes_)
+        check_labels(graphs, self.field_.spec, self.classes_)
         return graphs
 
     def _read(self, X: object, y: object = None, sample_weight: object = None) -> Graphs:
         return self._reader.read(X, y, sample_weight, self.classes_)
+
+    def _check_known(self, data: Graphs, labels: np.ndarray, evidence: LabelEvidence | None) -> None:
+        check_labels(replace(data, labels=labels, evidence=evidence).filled, self._field().spec, self.classes_)
 
     def _family_spec(self, classes: np.ndarray, data: Graphs) -> FamilySpec:
         masks = None if self.constraints is None else resolve_constraints(self.constraints, classes)

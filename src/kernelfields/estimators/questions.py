@@ -85,17 +85,26 @@ class LabelQuestions(ABC, Generic[Data]):
             return whole, "", own
         return whole, part, None if own is None else own[part]
 
-    def _known_evidence(self, known: object, data: Data) -> np.ndarray:
-        """Return what is known of the labels of data, as log-weights (N, L); errors name ``known``."""
+    def _known_evidence(self, known: object, data: Data, *, possible: bool = True) -> np.ndarray:
+        """Return what is known of the labels of data, as log-weights (N, L); errors name ``known``.
+
+        Unless ``possible`` is False, what leaves no labelling is an error, too.
+        """
         try:
             labels, evidence = self._read_known(known, data)
-            return as_evidence(labels, evidence, len(self._label_names()))
+            log_weights = as_evidence(labels, evidence, len(self._label_names()))
+            if possible:
+                self._check_known(data, labels, evidence)
+            return log_weights
         except (TypeError, ValueError) as error:
             raise type(error)(f"known: {error}") from error
 
     def _read_known(self, known: object, data: Data) -> tuple[np.ndarray, LabelEvidence | None]:
         """Return labels (N,) and, unless all of them are known, evidence (N, L)."""
         return read_labels(known, self.classes_, data.lengths, self._nouns)[:2]
+
+    def _check_known(self, data: Data, labels: np.ndarray, evidence: LabelEvidence | None) -> None:
+        """Raise ValueError where what is known of the labels of data leaves no labelling; here, none is forbidden."""
 
     # ---- the form of answers
 

@@ -20,6 +20,7 @@ from kernelfields.features.readers import ChainReader
 from kernelfields.fields.chains import Chains, weigh_classes
 from kernelfields.fields.cliques import CliqueSet
 from kernelfields.fields.constraints import resolve_constraints
+from kernelfields.fields.evidence import LabelEvidence, as_evidence
 from kernelfields.fields.reading import plain_label, random_generator
 from kernelfields.fields.segments import (
     DURATION,
@@ -172,6 +173,10 @@ class SegmentCRF(SequenceField):
         data = self._segmented(chains, begins, self.max_duration_)
         check_lengths(data.filled, self.field_.spec)
         return data
+
+    def _check_known(self, data: Chains, labels: np.ndarray, evidence: LabelEvidence | None) -> None:
+        # What is known are labels of positions, however these are cut.
+        super()._check_known(data, labels, as_evidence(labels, evidence, len(self.classes_)))
 
     def _family_spec(self, classes: np.ndarray, data: Chains) -> FamilySpec:
         if self._continues:

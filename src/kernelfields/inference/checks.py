@@ -13,10 +13,12 @@ import numpy as np
 from kernelfields.fields.chains import Chains
 from kernelfields.fields.constraints import ConstraintMasks
 from kernelfields.fields.evidence import LabelEvidence, SoftRows, log_weights
-from kernelfields.fields.reading import SEQUENCES
+from kernelfields.fields.graph_reading import GRAPHS
+from kernelfields.fields.graphs import Graphs
+from kernelfields.fields.reading import SEQUENCES, Nouns, locate
 from kernelfields.fields.segments import SegmentedChains
 from kernelfields.inference.choice import Data, FamilySpec, family_of
-from kernelfields.inference.family import BaseMeasure
+from kernelfields.inference.family import EDGE, BaseMeasure
 from kernelfields.inference.segments.family import check_possible
 
 # How many places of contradictions messages list.
@@ -40,6 +42,8 @@ def check_labels(data: Data, spec: FamilySpec, classes: np.ndarray) -> None:
     if spec.kind == "segments":
         assert isinstance(data, SegmentedChains)
         _check_segments(data, spec, classes)
+    elif isinstance(data, Graphs):
+        _check_graph_labels(data, spec, classes)
     elif isinstance(data, Chains):
         _check_chain_labels(data, spec, classes)
 
@@ -58,6 +62,22 @@ def check_lengths(data: Data, spec: FamilySpec) -> None:
         _check_allowed(replace(data, evidence=None), spec)
         if spec.masks is not None:
             spec.masks.check_lengths(data.lengths)
+        if _closed(spec):
+            _check_rings(data, spec)
+
+
+def _check_rings(rings: Chains, spec: FamilySpec) -> None:
+    """Raise ValueError at the first ring that has no labelling once it is closed."""
+    every = np.arange(rings.n_sequences)
+    if rings.allowed is None:  # all of one length are alike
+        every = np.unique(rings.lengths, return_index=True)[1]
+    wrong = every[family_of(rings.subset(every), (), spec).impossible()]
+    if wrong.size:
+        first = int(wrong.min())
+        raise ValueError(
+            f"{SEQUENCES.name(first)}: the constraints leave no labelling of a ring of its length, "
+            f"{rings.lengths[first]}, with the labels that are allowed there. Drop the sequence or a constraint."
+        )
 
 
 def contradicted(data: Data, spec: FamilySpec, log_weights: np.ndarray) -> np.ndarray:
@@ -81,6 +101,47 @@ def _check_chain_labels(chains: Chains, spec: FamilySpec, classes: np.ndarray) -
             spec.masks.check_labels(chains.required_labels, chains.offsets, classes, before)
         else:
             check_evidence(spec.masks, chains.evidence, chains.offsets)
+    if _closed(spec) and chains.evidence is not None:
+        _check_left(chains, spec, SEQUENCES)
+
+
+def _closed(spec: FamilySpec) -> bool:
+    """Whether constraints reach around a ring, beyond what the checks of a chain see."""
+    return spec.kind == "ring" and spec.constrained
+
+
+def _check_graph_labels(graphs: Graphs, spec: FamilySpec, classes: np.ndarray) -> None:
+    if not spec.constrained:
+        return
+    if graphs.evidence is not None:
+        _check_left(graphs, spec, GRAPHS)
+        return
+    assert spec.masks is not None
+    labels, advice = graphs.required_labels, "Correct y or drop the constraint."
+    if (barred := np.flatnonzero(spec.masks.label[labels])).size:
+        place, name = GRAPHS.place(graphs.offsets, int(barred[0])), classes[labels[barred[0]]].item()
+        raise ValueError(f"{place}: label {name!r} is forbidden everywhere by the constraints. {advice}")
+    pairs = [own.members for own in graphs.factors if own.name == EDGE and own.labels_per_clique == 2]
+    for members in pairs:
+        if (broken := np.flatnonzero(spec.masks.edge[tuple(labels[members].T)])).size:
+            nodes = members[broken[0]]
+            (graph, first), (_, second) = (locate(graphs.offsets, int(node)) for node in nodes)
+            names = classes[labels[nodes]].tolist()
+            raise ValueError(
+                f"{GRAPHS.name(graph)}: an edge joins node {first}, labelled {names[0]!r}, to node {second}, labelled "
+                f"{names[1]!r}, which the constraints forbid. {advice}"
+            )
+
+
+def _check_left(data: Chains | Graphs, spec: FamilySpec, nouns: Nouns) -> None:
+    """Raise ValueError naming the items of which what is known of their labels leaves no labelling."""
+    assert data.evidence is not None
+    wrong = np.flatnonzero(contradicted(data, spec, log_weights(data.evidence))).tolist()
+    if wrong:
+        raise ValueError(
+            f"{_places(map(nouns.name, wrong), nouns.whole)}: what y says of its labels contradicts the constraints, "
+            "or the labels that are allowed: no labelling is left. Correct y or drop the constraint."
+        )
 
 
 def check_evidence(masks: ConstraintMasks, evidence: LabelEvidence, offsets: np.ndarray) -> None:

@@ -228,10 +228,11 @@ def _graph_family(
     if not spec.constrained:
         return named_plan(planned, graphs, placed)
     assert spec.masks is not None
-    if spec.masks.start.any() or spec.masks.end.any() or (spec.masks.edge.any() and EDGE not in names):
+    pairs = [factors.name for factors in graphs.factors if factors.labels_per_clique == 2]
+    if spec.masks.start.any() or spec.masks.end.any() or (spec.masks.edge.any() and EDGE not in pairs):
         raise ValueError(
             f"constraints on graphs forbid labels, and pairs at the two ends of factors named {EDGE!r}: graphs have no "
-            f"first and no last label, and these have factors named {', '.join(map(repr, names)) or 'none'}"
+            f"first and no last label, and these have pairs named {', '.join(map(repr, pairs)) or 'none'}"
         )
     return named_plan(planned, graphs, placed, spec.base_measure(graphs))
 

@@ -182,7 +182,27 @@ class GraphFamily(LabelFamily):
         return self.members[self.index(group)]
 
     def _steps(self) -> np.ndarray:
-        return self.clique_members(EDGE) if EDGE in self.names else super()._steps()
+        """Return the two ends of every edge, (M, 2): nodes that follow each other are joined by these alone."""
+        return self.clique_members(EDGE) if EDGE in self.names else np.empty((0, 2), dtype=np.int64)
+
+    def _impossible(self) -> np.ndarray:
+        """Return the mask of graphs of which no label is left to some node.
+
+        Labels without a partner at the other end of an edge are struck out until none is. What is left at a forest's
+        nodes has a labelling; with circles there may be none.
+        """
+        assert self.base is not None
+        left = np.ones((self.n_positions, self.n_labels), dtype=bool)
+        if self.base.position is not None:
+            left &= self.base.position > -np.inf
+        first, second = self._steps().T
+        if self.base.step is not None and len(first):
+            legal, before = self.base.step > -np.inf, -1
+            while (count := int(np.count_nonzero(left))) != before:
+                before = count
+                np.logical_and.at(left, second, left[first] @ legal)
+                np.logical_and.at(left, first, left[second] @ legal.T)
+        return ~np.logical_and.reduceat(left.any(axis=1), self.offsets[:-1])
 
     def observed(self, labels: np.ndarray) -> dict[str | None, Observed]:
         """Return the labels of nodes and the labellings of factors."""

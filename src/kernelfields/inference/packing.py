@@ -141,7 +141,7 @@ class InfeasibleSequence(ValueError):
         self.sequence = sequence
         super().__init__(
             f"sequence {sequence}: every labelling is forbidden, so it has no best one and no marginals; "
-            "check which node and edge potentials of this sequence are -inf"
+            "check the constraints, what is known of its labels, and which of its potentials are -inf"
         )
 
 
@@ -152,7 +152,7 @@ class InfeasibleGraph(ValueError):
         self.graph = graph
         super().__init__(
             f"graph {graph}: every labelling is forbidden, so it has no best one and no marginals; "
-            "check which node and factor potentials of this graph are -inf"
+            "check the constraints, what is known of its labels, and which of its potentials are -inf"
         )
 
 

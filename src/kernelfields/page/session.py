@@ -218,7 +218,10 @@ class LabellingSession:
         return self.items.labels([[None if own is None else own & seen or None for own in self.known[item]]])
 
     def _decoded(self, item: int) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-        """Return classes, labels (T,) and marginals (T, L) of an item given what is known; None without a model."""
+        """Return classes, labels (T,) and marginals (T, L) of an item given what is known.
+
+        None without a model, and where what is known breaks a rule of the field: given that, nothing has a probability.
+        """
         if self.model is None or not self.lengths[item]:
             return None
         kept = self._answers.get(item)
@@ -229,9 +232,10 @@ class LabellingSession:
             # Potentials do not depend on what is known: they are computed once for a model.
             kept = self._answers[item] = (self.model, field, next(iter(field._answers(x))))
         _, field, answers = kept
-        evidence = field._known_evidence(self._evidence(field, item), answers.data)
-        if not answers.family.given(evidence).impossible().any():  # else what is known breaks a rule of the field
-            answers = answers.given(evidence)
+        evidence = field._known_evidence(self._evidence(field, item), answers.data, possible=False)
+        answers = answers.given(evidence)
+        if answers.family.impossible().any():
+            return None
         classes = field._label_names()
         return classes, classes[field._predicted_numbers(answers)], answers.marginals
 
@@ -265,6 +269,7 @@ class LabellingSession:
                 positions.append(entry)
             shown: dict[str, Any] = {"item": number, "version": self.versions[number], "length": length}
             shown |= {"first": rows.start, "positions": positions, "aside": number in self.aside}
+            shown["broken"] = found is None and self.model is not None and length > 0
             return shown | self.items.show(number, rows)
 
     def best(self, item: object) -> list[dict[str, Any]]:

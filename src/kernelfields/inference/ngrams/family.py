@@ -184,6 +184,11 @@ class NgramFamily(GraphFamily):
             found[name] = Observed(rows, places[rows], items[rows])
         return found
 
+    def _impossible(self) -> np.ndarray:
+        # Its edges are the steps of chains.
+        assert self.base is not None
+        return self.base.dead_rows() >= 0
+
     def _lanes_that_fit(self) -> int:
         longest = int(np.diff(self.offsets).max(initial=1))
         return max(1, int(self._panel_bytes // (self._bytes_per_position() * min(longest, _FEWEST_POSITIONS))))

@@ -113,7 +113,8 @@ function draw() {
   byId("text").textContent = shown.text ?? "";
   byId("pages").hidden = shown.length <= WINDOW;
   byId("span").textContent = `${first + 1} to ${last} of ${shown.length}`;
-  byId("where").textContent = `item ${shown.item + 1} of ${state.items}${shown.aside ? ", set aside: it judges refits" : ""}`;
+  const broken = shown.broken ? ", known labels break a rule of the field: correct one for predictions" : "";
+  byId("where").textContent = `item ${shown.item + 1} of ${state.items}${shown.aside ? ", set aside: it judges refits" : ""}${broken}`;
   drawCandidates("");
   drawColumns(last);
   box.querySelector(".cursor")?.scrollIntoView({ block: "nearest" });
