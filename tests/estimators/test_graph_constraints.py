@@ -150,3 +150,46 @@ def test_rings_that_constraints_leave_no_labelling_are_named():
     with pytest.raises(ValueError, match="sequence 1: the constraints leave no labelling of a ring of its length, 3"):
         model.predict([X[0], X[1][:3]])
     assert model.predict([X[0][:1]])[0][0] in ("a", "b")
+
+
+def check_explanations(model, x, n_nodes=4):
+    """Compare explained differences with those of log-likelihoods, for every legal labelling and other label."""
+    every = [list(labels) for labels in labellings(n_nodes)]
+    logs = dict(zip(map(tuple, every), model.log_likelihood([x] * len(every), every, per_item=True), strict=True))
+    infinite = 0
+    for labels in every[:: len(every) // 12]:
+        if logs[tuple(labels)] == -np.inf:
+            continue
+        for against in "abc":
+            for position in model.explain(x, labels, against=against).positions:
+                rival = list(labels)
+                rival[position.position] = position.other
+                expected = logs[tuple(labels)] - logs[tuple(rival)]
+                assert position.difference == pytest.approx(expected, abs=1e-9)
+                assert bool([part for part in position.contributions if part.kind == "rule"]) == np.isinf(expected)
+                infinite += np.isinf(expected)
+    return infinite
+
+
+@pytest.mark.parametrize("edges", GRAPHS.values(), ids=GRAPHS)
+def test_explained_rules_are_those_of_the_edges(edges):
+    model, x = fitted(edges)
+    infinite = check_explanations(model, x)
+    assert infinite > 0 or not edges
+
+
+def test_explained_rules_name_the_other_end_of_an_edge():
+    model, x = fitted(GRAPHS["two edges into one node"], constraints=(("b", "a"),))
+    position = model.explain(x, list("bbcb"), against="a", tokens=["w", "x", "y", "z"]).positions[0]
+    rules = [part.name for part in position.contributions if part.kind == "rule"]
+    assert rules == ["a is forbidden after x (b) by the constraints"]
+
+
+def test_explained_rules_of_rings_hold_the_closing_step():
+    X, _ = rings()
+    model = RingCRF("linear", constraints=[("a", "a"), ("c", "b")]).fit(X, [list("abcc"), list("bbca")] * 3)
+    assert check_explanations(model, X[1]) > 0
+    position = model.explain(X[0], list("abbb"), against="a").positions[3]
+    assert [part.name for part in position.contributions if part.kind == "rule"] == [
+        "a is forbidden before a by the constraints"
+    ]

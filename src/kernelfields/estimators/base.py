@@ -962,8 +962,7 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
             return f"transition from {names[0]}" if place == 1 else f"transition to {names[1]}"
         if group.startswith("order"):
             return f"{len(nodes)}-gram {' '.join(names)}"
-        other = nodes[1 - place]
-        return f"{classes[labels[other]]} {abs(other - nodes[place])} steps {'before' if place else 'after'}"
+        return f"{names[1 - place]} {group.removeprefix('lag')} steps {'before' if place else 'after'}"
 
     def explain(
         self,
@@ -1013,7 +1012,7 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
         labels = self._predicted_numbers(answers) if y is None else data.required_labels
         others = likeliest_others(answers.marginals, labels, classes, against)
         words = checked_tokens(tokens, len(labels), *self._places) if tokens is not None else self._usual_tokens()
-        compared = Compared(labels, others, classes, words)
+        compared = Compared(labels, others, classes, words, unordered=self._nouns.part == "node")
         return explain_labels(
             field.terms,
             answers,

@@ -212,10 +212,7 @@ class GraphCRF(LabelledField[Graphs, GraphReader]):
         return self._read([x], None if y is None else [y])
 
     def _step_words(self, group: str, nodes: list[int], place: int, compared: Compared) -> str:
-        words, labels, classes = compared.words, compared.labels, compared.classes
-        others = nodes[:place] + nodes[place + 1 :]
-        named = [f"{v if words is None else words[v]} ({classes[labels[v]]})" for v in others]
-        return f"{group} with {' and '.join(named)}"
+        return f"{group} with {' and '.join(map(compared.beside, nodes[:place] + nodes[place + 1 :]))}"
 
     def _shown_transitions(self) -> np.ndarray | None:
         pairs = [table for table in self.edge_scores_.values() if table.ndim == 2]

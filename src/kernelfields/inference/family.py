@@ -564,10 +564,10 @@ class LabelFamily(ABC):
     def _base_scores(self, labels: np.ndarray) -> np.ndarray:
         """Return log p0 of a labelling of each item, (S,)."""
         assert self.base is not None
-        return self.base.label_scores(labels, self._steps())
+        return self.base.label_scores(labels, self.step_pairs())
 
-    def _steps(self) -> np.ndarray:
-        """Return positions and those that follow them in their item, (M, 2)."""
+    def step_pairs(self) -> np.ndarray:
+        """Return the pairs of positions whose labels the base measure joins, first and second, (M, 2): neighbours."""
         return self._following[:, None] + np.array([-1, 0])
 
     @cached_property

@@ -181,7 +181,7 @@ class GraphFamily(LabelFamily):
         """Return the nodes of each factor of a group, (M, k)."""
         return self.members[self.index(group)]
 
-    def _steps(self) -> np.ndarray:
+    def step_pairs(self) -> np.ndarray:
         """Return the two ends of every edge, (M, 2): nodes that follow each other are joined by these alone."""
         return self.clique_members(EDGE) if EDGE in self.names else np.empty((0, 2), dtype=np.int64)
 
@@ -195,7 +195,7 @@ class GraphFamily(LabelFamily):
         left = np.ones((self.n_positions, self.n_labels), dtype=bool)
         if self.base.position is not None:
             left &= self.base.position > -np.inf
-        first, second = self._steps().T
+        first, second = self.step_pairs().T
         if self.base.step is not None and len(first):
             legal, before = self.base.step > -np.inf, -1
             while (count := int(np.count_nonzero(left))) != before:

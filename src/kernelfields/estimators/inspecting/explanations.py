@@ -44,7 +44,7 @@ from kernelfields.fields.graphs import Graphs
 from kernelfields.fields.label_cliques import LabelledInstances
 from kernelfields.fields.reading import locate, place_of, plain_label
 from kernelfields.inference.answers import Answers
-from kernelfields.inference.family import BaseMeasure, LabelFamily
+from kernelfields.inference.family import LabelFamily
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.kernel import Constant, Kernel, Scaled, Sum
 from kernelfields.models.field import Field
@@ -175,6 +175,15 @@ class Compared:
     others: np.ndarray
     classes: Sequence[object]
     words: Sequence[str] | None
+    #: Whether places have no order, so that others are named by number or word beside their labels.
+    unordered: bool = False
+
+    def beside(self, place: int) -> str:
+        """Return how a place that meets another is called."""
+        label = self.classes[self.labels[place]]
+        if not self.unordered:
+            return str(label)
+        return f"{place if self.words is None else self.words[place]} ({label})"
 
 
 def explain_labels(
@@ -201,10 +210,9 @@ def explain_labels(
         for exchange, contributions in zip(exchanges, found, strict=True):
             moved[exchange.position] += contributions
     if family.base is not None:
-        for t, contributions in enumerate(moved):
-            for label, sign in ((labels[t], -1.0), (others[t], 1.0)):
-                rules = _broken_rules(family.base, compared, t, int(label))
-                contributions += [broken_rule(words, sign) for words in rules]
+        for chosen, sign in ((labels, -1.0), (others, 1.0)):
+            for t, rule in _broken_rules(family, compared, chosen):
+                moved[t].append(broken_rule(rule, sign))
     classes, words, rows = compared.classes, compared.words, np.arange(len(labels))
     chances = answers.marginals[rows, labels].tolist(), answers.marginals[rows, others].tolist()
     return Explanation(
@@ -441,22 +449,30 @@ def _similar_parts(
     return parts, term.subspace.rank
 
 
-def _broken_rules(base: BaseMeasure, compared: Compared, t: int, label: int) -> Iterator[str]:
-    """Yield the rules that a label at t breaks, given the labels of the neighbours."""
-    labels, classes, masks, allowed = compared.labels, compared.classes, base.masks, base.allowed
-    last, rules = len(labels) - 1, []
-    if masks is not None:
-        before, after = labels[max(t - 1, 0)], labels[min(t + 1, last)]
-        rules = [
-            (masks.label[label], "everywhere by the constraints"),
-            (t == 0 and masks.start[label], "at the first position by the constraints"),
-            (t == last and masks.end[label], "at the last position by the constraints"),
-            (t > 0 and masks.edge[before, label], f"after {classes[before]} by the constraints"),
-            (t < last and masks.edge[label, after], f"before {classes[after]} by the constraints"),
-        ]
-    if allowed is not None:
-        rules.append((label not in allowed[t : t + 1].labels, "here: it is not among the allowed labels"))
-    yield from (f"{classes[label]} is forbidden {where}" for broken, where in rules if broken)
+def _broken_rules(family: LabelFamily, compared: Compared, chosen: np.ndarray) -> Iterator[tuple[int, str]]:
+    """Yield places, and the rules that their chosen labels (T,) break, given the labels of all other places."""
+    base, classes, labels = family.base, compared.classes, compared.labels
+    assert base is not None
+    masks, allowed, last = base.masks, base.allowed, len(labels) - 1
+    for t, label in enumerate(chosen.tolist()):
+        rules = []
+        if masks is not None:
+            rules = [
+                (masks.label[label], "everywhere by the constraints"),
+                (t == 0 and masks.start[label], "at the first position by the constraints"),
+                (t == last and masks.end[label], "at the last position by the constraints"),
+            ]
+        if allowed is not None:
+            rules.append((label not in allowed[t : t + 1].labels, "here: it is not among the allowed labels"))
+        yield from ((t, f"{classes[label]} is forbidden {where}") for broken, where in rules if broken)
+    if base.step is None:
+        return
+    first, second = family.step_pairs().T
+    for own, other, word in ((second, first, "after"), (first, second, "before")):
+        pair = (labels[other], chosen[own]) if word == "after" else (chosen[own], labels[other])
+        for row in np.flatnonzero(base.step[pair]).tolist():
+            where = f"{word} {compared.beside(int(other[row]))} by the constraints"
+            yield int(own[row]), f"{classes[chosen[own[row]]]} is forbidden {where}"
 
 
 def largest(values: np.ndarray, top: Top) -> tuple[np.ndarray, np.ndarray]:

@@ -339,7 +339,7 @@ class ChainFamily(LabelFamily):
 
     def clique_members(self, group: str) -> np.ndarray:
         """Return the neighbouring positions of each step, (M, 2)."""
-        return self._steps()
+        return self.step_pairs()
 
     def clique_places(self, group: str) -> np.ndarray | None:
         """Return the rows that are cliques: steps lead to all positions but the first of each sequence."""
