@@ -1,7 +1,9 @@
 """What cannot work on a cluster says so before the work starts, and what to do about it."""
 
+import contextvars
 import importlib.metadata
-import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -80,19 +82,53 @@ def test_workers_without_torch_or_with_different_versions_of_it(client, monkeypa
         Dask.local_devices(0, "cpu")
 
 
-@pytest.mark.slow
-def test_devices_of_this_machine_are_a_cluster():
+class WorkerHere(distributed.Worker):
+    """A worker of this process in place of one that a nanny starts: it starts at once."""
+
+    def __init__(self, *arguments, env, **options):
+        super().__init__(*arguments, **options)
+
+
+@pytest.mark.parametrize("another", [False, True], ids=["no default client", "another default client"])
+def test_devices_need_no_default_client(another, client, monkeypatch):
     pytest.importorskip("torch")
+    monkeypatch.setattr(distributed, "Nanny", WorkerHere)
+    monkeypatch.setattr(distributed.client, "_global_clients", {0: client} if another else {})
     X, y = sequences(20)
     crf = ChainCRF("rbf", rank=12, random_state=0, tol=1e-6, dtype="float64", prior_variance=1.0)
     expected = crf.fit(X, y).solution_.value
-    with Dask.local_devices(2, "cpu") as engine:
-        assert len(engine.client.nthreads()) == 2
-        seen = engine.client.run(os.getenv, "CUDA_VISIBLE_DEVICES")
-        assert sorted(seen.values()) == ["0", "1"]
-        crf.set_params(engine=engine).fit(X, y)
-    assert engine.client.status == "closed"
+
+    def fit():
+        with Dask.local_devices(2, "cpu") as engine:
+            crf.set_params(engine=engine).fit(X, y)
+
+    contextvars.Context().run(fit)  # the client of the fixture is the default of this context
     assert crf.solution_.value == pytest.approx(expected, rel=2e-6)
+
+
+DEVICES = """
+import os
+import numpy as np
+from kernelfields import ChainCRF
+from kernelfields.engines import Dask
+if __name__ == "__main__":
+    X = np.random.default_rng(0).normal(size=(20, 6, 3))
+    crf = ChainCRF("rbf", rank=12, random_state=0, prior_variance=1.0)
+    with Dask.local_devices(2, "cpu") as engine:
+        seen = engine.client.run(os.getenv, "CUDA_VISIBLE_DEVICES")
+        crf.set_params(engine=engine).fit(list(X), list((X[:, :, 0] > 0).astype(int)))
+    print(*sorted(seen.values()), engine.client.status)
+"""
+
+
+@pytest.mark.slow
+def test_devices_of_this_machine_are_a_silent_cluster(tmp_path):
+    """In a process of their own, as users have it: each worker has one device, and nobody logs what goes well."""
+    pytest.importorskip("torch")
+    (program := tmp_path / "program.py").write_text(DEVICES)
+    run = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=300, check=False)
+    assert (run.stdout, run.returncode) == ("0 1 closed\n", 0), run.stderr
+    assert " - INFO - " not in run.stderr
 
 
 def test_partitions_that_do_not_fit_together(client):

@@ -7,6 +7,7 @@ that keep their shares on devices need torch, of one version, and a device each.
 from __future__ import annotations
 
 import importlib.metadata
+import logging
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +58,7 @@ class Dask(Engine):
 
         n_threads = max(1, (os.cpu_count() or 1) // n_devices)
         options: dict[str, Any] = {"nthreads": n_threads, "memory_limit": 0, "dashboard": False}
+        options["silence_logs"] = logging.WARNING
         visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
         seen = [visible[number] if any(visible) and device != "cpu" else str(number) for number in range(n_devices)]
         specs = {
@@ -64,7 +66,7 @@ class Dask(Engine):
             for number, own in enumerate(seen)
         }
         here = {"cls": Scheduler, "options": {"dashboard": False, "dashboard_address": None, "host": "127.0.0.1"}}
-        cluster = SpecCluster(workers=specs, scheduler=here, name="devices")
+        cluster = SpecCluster(workers=specs, scheduler=here, name="devices", silence_logs=logging.WARNING)
         return cls(Client(cluster, set_as_default=False), Torch(device))
 
     def close(self) -> None:

@@ -22,6 +22,7 @@ and again, and a cluster without workers, are RuntimeErrors.
 from __future__ import annotations
 
 import threading
+import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Sequence
@@ -269,12 +270,11 @@ class ShardGroup:
 
     def _sum(self, root: Future, sent: dict[int, Future]) -> tuple[bool, Any]:
         """Wait for the sum of answers; False where a worker has gone."""
-        from distributed import wait
         from distributed.scheduler import KilledWorker
 
         while not root.done():
-            with suppress(TimeoutError, CancelledError):
-                wait([root], timeout=_PATIENCE)
+            with suppress(TimeoutError):
+                wait_for([root])
             if not root.done() and self._moved(sent):
                 return False, None
         try:
@@ -330,13 +330,12 @@ class ShardGroup:
 
     def _results(self, sent: dict[int, Future]) -> dict[int, tuple[bool, Any]]:
         """Wait for answers; those of shards whose worker has gone are left out."""
-        from distributed import wait
         from distributed.scheduler import KilledWorker
 
         pending, results = dict(sent), {}
         while pending:
-            with suppress(TimeoutError, CancelledError):
-                wait(list(pending.values()), timeout=_PATIENCE)
+            with suppress(TimeoutError):
+                wait_for(list(pending.values()))
             for index, future in list(pending.items()):
                 if not future.done():
                     continue
@@ -387,13 +386,12 @@ class ShardGroup:
 
     def _wait_for(self, futures: Sequence[Future]) -> None:
         """Wait until shards are there; raise what went wrong in making them."""
-        from distributed import wait
         from distributed.scheduler import KilledWorker
 
         absent = 0.0
         while True:
             try:
-                wait(futures, timeout=_PATIENCE)
+                wait_for(futures)
                 break
             except TimeoutError:
                 absent = 0.0 if self.client.nthreads() else absent + _PATIENCE
@@ -402,8 +400,6 @@ class ShardGroup:
                         "no worker of the Dask cluster is left, and none came back within "
                         f"{_LONGEST_ABSENCE:.0f} seconds: the fit cannot go on. Start workers and fit again."
                     ) from None
-            except CancelledError:
-                break
         for future in futures:
             if future.status == "error":
                 error = future.exception()
@@ -415,6 +411,17 @@ class ShardGroup:
                     "the Dask cluster has let go of the data of this fit: was the client closed or restarted? "
                     "Connect a new Client and fit again."
                 )
+
+
+def wait_for(futures: Sequence[Future]) -> None:
+    """Wait until futures are done, whichever way; TimeoutError after a moment.
+
+    Each asks the client it belongs to: ``distributed.wait`` asks the default one, which may be another or not exist.
+    """
+    end = time.monotonic() + _PATIENCE
+    for future in futures:
+        if not future.done():
+            future.exception(timeout=max(end - time.monotonic(), 0.0))
 
 
 def _entry_for(argument: object) -> object:
