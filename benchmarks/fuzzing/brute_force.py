@@ -31,12 +31,14 @@ from benchmarks.fuzzing.fields.further import OBJECTIVES, QUESTIONS
 from benchmarks.fuzzing.fields.objective import check_objective
 from benchmarks.fuzzing.fields.structures import Graph, Instances, Segments, Single
 from benchmarks.fuzzing.fields.tally import Tally
+from benchmarks.fuzzing.fields.tied import Tied
 
 _MOST_REDRAWS = 200
 
 FIELDS: dict[str, Callable[[np.random.Generator], Drawn]] = {
     "Chain": Chain,
     "Ring": lambda random: Chain(random, ring=True),
+    "Tied": Tied,
     "Segments": Segments,
     "Graph": Graph,
     "Single": Single,

@@ -25,7 +25,7 @@ from kernelfields import (
     load,
 )
 from kernelfields.fields import repeated_columns
-from kernelfields.kernels import RBF
+from kernelfields.kernels import RBF, Polynomial
 
 # Three labels that turn, with three columns, and one that stays, with a column of its own.
 TURN = {"a": "b", "b": "c", "c": "a"}
@@ -117,6 +117,9 @@ CASES = {
     "trees": (Trees, lambda **own: GraphCRF("linear", **own)),
     "edges without direction": (Trees, lambda **own: GraphCRF("linear", edge_kernel=None, symmetric=True, **own)),
     "rows": (Rows, lambda **own: KernelClassifier(RBF(0.3), rank=None, **own)),
+    # Fifteen functions, of which orbits of three bring more sums, or more differences, than there are.
+    "chain of finite rank": (Sequences, lambda **own: ChainCRF(Polynomial(2), rank=None, **own)),
+    "rows of finite rank": (Rows, lambda **own: KernelClassifier(Polynomial(2), basis="all", **own)),
 }
 
 

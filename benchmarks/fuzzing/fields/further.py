@@ -14,6 +14,7 @@ from benchmarks.fuzzing.fields.drawn import Drawn
 from benchmarks.fuzzing.fields.objective import Objective
 from benchmarks.fuzzing.fields.structures import Instances, Segments, Single
 from benchmarks.fuzzing.fields.tally import NEAR, Tally
+from benchmarks.fuzzing.fields.tied import Tied, tied_objective
 
 
 def stream(tally: Tally, drawn: Chain, asked: Asked, random: np.random.Generator) -> None:
@@ -203,6 +204,7 @@ def compat_of(tally: Tally, drawn: Compat, asked: Asked, random: np.random.Gener
 #: What is compared of each kind of field; of others, what all answer.
 QUESTIONS: dict[type[Drawn], tuple[Callable[..., None], ...]] = {
     Chain: (check_answers, stream),
+    Tied: (check_answers, stream),
     Segments: (check_answers, segments_of),
     Instances: (check_answers, instances_of),
     Single: (check_answers, single_of),
@@ -214,6 +216,7 @@ QUESTIONS: dict[type[Drawn], tuple[Callable[..., None], ...]] = {
 }
 #: What is compared of a fit where it has another objective than the likelihood of labels.
 OBJECTIVES: dict[type[Drawn], Callable[..., None]] = {
+    Tied: tied_objective,
     Annotated: annotated_objective,
     Clusters: clusters_objective,
     Compat: lambda tally, drawn: None,

@@ -3,7 +3,9 @@
 With K_BB = R R^T and R = S Q (polar decomposition, S symmetric and Q orthogonal), S commutes with the permutation of
 the pivots, and the features Q z(x) = S^-1 k(B, x) are permuted as the pivots are when x is moved: R^-1 k(B, x) are not.
 
-Orbits whose kernel functions depend on those before, up to rounding, are left out as a whole.
+The functions of an orbit are sums over it and differences within it, and a kernel of finite rank has only so many of
+each. An orbit is a whole as long as any of its functions is new. Along functions that are not, K_BB is singular: R R^T
+has a small number there, which commutes with the permutations too, and features are zero.
 Cost: O(r^3) time, r^2 numbers, r the number of pivots after closing. Fails: ValueError if the kernel is not invariant.
 """
 
@@ -17,7 +19,7 @@ from kernelfields.basis.subspace import PivotSubspace
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.sparse_rows import Rows, is_sparse
 
-# What is left of a squared norm, as a share, below which a function depends on others.
+# What is left of a squared norm, as a share, below which a function depends on others, up to rounding.
 _DEPENDENT = 1e-9
 # How far kernel values may move with both inputs, as a share of the largest; and on how many pivots that is checked.
 _ROUNDING = 1e-6
@@ -65,39 +67,58 @@ def closed_subspace(subspace: PivotSubspace, elements: np.ndarray, most: int | N
     check_invariant(kernel, rows, elements)
     images = [_plain(moved_rows(rows, each)) for each in elements]
     keys = [list(_keys(image)) for image in images]
-    chosen: list[Rows] = []
-    indices: list[int] = []
-    factor = np.empty((0, 0))
+    orbits: list[Rows] = []
+    sources: list[int] = []
     known: set[bytes] = set()
     for pivot in range(rows.shape[0]):
         if keys[0][pivot] in known:
             continue
         own = {key: number for number, key in reversed([*enumerate(each[pivot] for each in keys)])}
         known.update(own)
-        orbit = _stacked([images[number][pivot : pivot + 1] for number in sorted(own.values())])
-        if most is not None and chosen and len(factor) + orbit.shape[0] > most:
+        orbits.append(_stacked([images[number][pivot : pivot + 1] for number in sorted(own.values())]))
+        sources.append(subspace.indices[pivot])
+    chosen = _chosen_orbits(kernel, orbits, most)
+    pivots = _stacked([orbits[number] for number in chosen])
+    indices = [sources[number] for number in chosen for _ in range(orbits[number].shape[0])]
+    return PivotSubspace(kernel, pivots, _commuting_factor(kernel, pivots), np.array(indices, dtype=np.int64))
+
+
+def _chosen_orbits(kernel: Kernel, orbits: list[Rows], most: int | None) -> list[int]:
+    """Return the orbits that add functions to the span of those before, furthest outside of it first."""
+    rows, owners = _stacked(orbits), np.repeat(np.arange(len(orbits)), [orbit.shape[0] for orbit in orbits])
+    heights = _heights(kernel, rows)
+    features, rank, left = np.empty((len(heights), len(heights))), 0, np.ones(len(heights))
+    taken = np.zeros(len(heights), dtype=bool)
+    chosen: list[int] = []
+    while left.max() > _DEPENDENT:
+        number = int(owners[left.argmax()])
+        own = owners == number
+        if chosen and most is not None and taken.sum() + own.sum() > most:
             break
-        grown = _extended(kernel, chosen, factor, orbit)
-        if grown is not None:
-            chosen.append(orbit)
-            indices += [subspace.indices[pivot]] * orbit.shape[0]
-            factor = grown
-    return PivotSubspace(kernel, _stacked(chosen), factor, np.array(indices, dtype=np.int64))
+        columns = np.asarray(kernel(rows, orbits[number]), dtype=np.float64) / np.outer(heights, heights[own])
+        columns -= features[:, :rank] @ features[own, :rank].T
+        shares, directions = np.linalg.eigh(columns[own])
+        new = shares > _DEPENDENT
+        added = columns @ directions[:, new] / np.sqrt(shares[new])
+        features[:, rank : rank + new.sum()] = added
+        rank += new.sum()
+        left -= (added**2).sum(axis=1)
+        left[own], taken[own] = 0.0, True
+        chosen.append(number)
+    return chosen
 
 
-def _extended(kernel: Kernel, chosen: list[Rows], factor: np.ndarray, orbit: Rows) -> np.ndarray | None:
-    """Return the factor with the rows of one more orbit; None if its functions depend on those before."""
-    corner = np.asarray(kernel(orbit), dtype=np.float64)
-    largest = corner.diagonal().max()
-    below = np.empty((orbit.shape[0], 0))
-    if chosen:
-        block = np.asarray(kernel(_stacked(chosen), orbit), dtype=np.float64)
-        below = scipy.linalg.solve_triangular(factor, block, lower=True, check_finite=False).T
-        corner = corner - below @ below.T
-    if not np.linalg.eigvalsh(corner)[0] > _DEPENDENT * largest:
-        return None
-    own = scipy.linalg.cholesky(corner, lower=True)
-    return np.block([[factor, np.zeros((len(factor), len(own)))], [below, own]])
+def _commuting_factor(kernel: Kernel, pivots: Rows) -> np.ndarray:
+    """Return R of closed pivots (r, r), where R R^T is K_BB with a least share of k(b, b) in all directions."""
+    heights = _heights(kernel, pivots)
+    shares, directions = np.linalg.eigh(np.asarray(kernel(pivots), dtype=np.float64) / np.outer(heights, heights))
+    raised = (directions * np.maximum(shares, _DEPENDENT)) @ directions.T
+    return heights[:, None] * scipy.linalg.cholesky(raised, lower=True)
+
+
+def _heights(kernel: Kernel, rows: Rows) -> np.ndarray:
+    """Return sqrt k(x, x) of rows."""
+    return np.sqrt(np.asarray(kernel.diag(rows), dtype=np.float64))
 
 
 def _plain(rows: Rows) -> Rows:
