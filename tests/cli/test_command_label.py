@@ -5,6 +5,8 @@ import sys
 import pytest
 from command_files import run
 
+from kernelfields.page.lock import FileLock
+
 
 def refused(*arguments):
     *_, last = run(*arguments, code=2).stderr.splitlines()
@@ -32,3 +34,14 @@ def test_a_file_that_changed_under_its_journal_is_one_line(tmp_path):
     (tmp_path / "words.conll").write_text("we\nsaw\n")
     (tmp_path / "words.conll.journal").write_text('{"journal": 1, "of": "another"}\n')
     assert "move words.conll.journal away" in refused("label", tmp_path / "words.conll", "--no-browser")
+
+
+def test_a_file_that_is_being_labelled_is_one_line(tmp_path):
+    pytest.importorskip("starlette", reason="the extra page is not installed")
+    (tmp_path / "words.conll").write_text("we\nsaw\n")
+    lock = FileLock(tmp_path / "words.conll")
+    assert f"{tmp_path / 'words.conll'} is being labelled by" in refused(
+        "label", tmp_path / "words.conll", "--no-browser"
+    )
+    lock.release()
+    assert [each.name for each in tmp_path.iterdir()] == ["words.conll"]

@@ -42,6 +42,7 @@ def label(
       kernelfields label new.conll --model drugs.safetensors
     """
     import webbrowser
+    from contextlib import closing
 
     from kernelfields.cli.models import load_model
     from kernelfields.page.files import LabelFile
@@ -68,11 +69,11 @@ def label(
         file=opened,
         journal=journal or f"{Path(file)}.journal",
     )
-    server = Server(labelling, port)
-    if labelling.journal.actions:
-        console.info(f"{len(labelling.journal.actions)} actions of the journal are applied")
-    console.info(f"labelling {file} at {server.address}")
-    if browser:
-        webbrowser.open(server.address)
-    server.run()
-    labelling.journal.close()
+    with closing(labelling):
+        server = Server(labelling, port)
+        if labelling.journal.actions:
+            console.info(f"{len(labelling.journal.actions)} actions of the journal are applied")
+        console.info(f"labelling {file} at {server.address}")
+        if browser:
+            webbrowser.open(server.address)
+        server.run()

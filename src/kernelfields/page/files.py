@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +20,8 @@ from kernelfields.formats.text_files import remove_leftovers, write_whole
 
 #: How unknown labels are written by default, and what stands between labels of which one is right.
 UNKNOWN, BETWEEN = "?", "|"
+# Kinds of characters that end lines or cells, or that UTF-8 does not have.
+_UNWRITABLE = ("Cc", "Zl", "Zp", "Cs")
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +34,7 @@ class LabelFile:
     words: list | None
     columns: list[str] | None
     labelled: bool
+    options: dict[str, Any]
 
     @classmethod
     def open(cls, path: str, **options: Any) -> LabelFile:
@@ -52,12 +56,42 @@ class LabelFile:
             columns = [str(name) for name in read.reading.get("features") or range(width)]
         if not isinstance(read, ColumnFile) and read.format != "csv":
             raise SequenceFileError(f"{path} is of format {read.format}: the page labels column files and CSV")
-        return cls(place, read, content, words, columns, read.y is not None)
+        return cls(place, read, content, words, columns, read.y is not None, options)
+
+    def check_label(self, label: str, *, new: bool) -> None:
+        """Raise ValueError for a label that would not be read as it was written; ``new`` ones may hold no spaces."""
+        columns, (unknown, between) = isinstance(self.read, ColumnFile), self._marks
+        # Labels of tab-separated files may hold spaces, but who reads the file elsewhere may part cells there.
+        spaced = columns and any(map(str.isspace, label)) and (new or not self._has_tabs)
+        if not label.strip() or spaced or any(unicodedata.category(each) in _UNWRITABLE for each in label):
+            what = "spaces, tabs or ends of lines" if columns else "tabs or ends of lines"
+            raise ValueError(f"the label {label!r:.40} cannot be written: labels may not hold {what}, nor be empty")
+        if label in unknown:
+            raise ValueError(f"the label {label!r:.40} cannot be written: it stands for a label that is not known")
+        if between in label:
+            raise ValueError(f"the label {label!r:.40} cannot be written: {between} stands between labels of a set")
+
+    @property
+    def _has_tabs(self) -> bool:
+        return isinstance(self.read, ColumnFile) and self.read.sequences[0].separator == "\t"
+
+    @property
+    def _marks(self) -> tuple[list[str], str]:
+        """What stands for unknown labels, as it is written first, and what between labels of which one is right."""
+        reading = self.read.reading
+        unknown = [reading.get("unknown_label", UNKNOWN), *(["_"] if self.read.format == "conllu" else [])]
+        return unknown, reading.get("label_sets", BETWEEN)
 
     def written(self, labels: Sequence[Sequence[object]]) -> bytes:
         """Return the content with labels, None where nothing is known, sets of which one is right."""
-        texts = [[_text(entry) for entry in own] for own in labels]
+        (unknown, *_), between = self._marks
+        texts = [[_text(entry, unknown, between) for entry in own] for own in labels]
         return self._columns(texts) if isinstance(self.read, ColumnFile) else self._table(texts)
+
+    def after(self, content: bytes) -> LabelFile:
+        """Return the file with the content that was saved."""
+        # Where a column of labels was added, rows are read again, so that the next time it is replaced.
+        return replace(self, content=content) if self.labelled else LabelFile.open(str(self.path), **self.options)
 
     def save(self, content: bytes) -> None:
         """Replace the file, all at once."""
@@ -100,10 +134,10 @@ def _one_column(content: bytes) -> bool:
     return next((len(line.split()) == 1 for line in content.splitlines() if line.strip()), False)
 
 
-def _text(entry: object) -> str:
+def _text(entry: object, unknown: str, between: str) -> str:
     """Return what is known of a label as a cell."""
     if entry is None:
-        return UNKNOWN
+        return unknown
     if isinstance(entry, set | frozenset):
-        return BETWEEN.join(sorted(map(str, entry)))
+        return between.join(sorted(map(str, entry)))
     return str(entry)

@@ -6,9 +6,15 @@
 
 Labels are sets of which one is right. Applying an action twice changes nothing, so that after any end of the process
 the journal is read from its beginning: what was acknowledged is there, and a line that was cut off never was. A journal
-belongs to one content of the file, or to the one that it was saving.
+belongs to one content of the file, or to the one that it was saving; its first line is written with the first action.
+While it is open, it and its file are locked.
 
-Fails: JournalError where the file is another one than the journal's, or lines in the middle cannot be read.
+Lines are written as a whole or not at all: where the disk is full, what was written of a line is cut off again. Lines
+that cannot be read all the same are left out, and ``left_out`` lists them; whole actions that stand behind a torn one
+in its line are read.
+
+Fails: OSError where an action cannot be kept, and the journal is as it was before it. JournalError where the file is
+another one than the journal's, or the first line is not that of a journal. LockedError where another process has it.
 """
 
 from __future__ import annotations
@@ -16,11 +22,17 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from kernelfields.page.lock import FileLock
+
 _VERSION = 1
 _MARK = "journal"
+# How entries begin; inside of labels quotes are escaped, so that these never stand there.
+_BEGIN = re.compile(rb'\{"(?:item|saving)": ')
 
 
 class JournalError(ValueError):
@@ -36,56 +48,69 @@ class Action(NamedTuple):
 
 
 class Journal:
-    """The journal beside a file; ``path`` None keeps nothing."""
+    """The journal beside a file; ``path`` None keeps nothing. ``file`` is locked with it.
 
-    def __init__(self, path: Path | None, content: bytes):
-        self.path, self._file = path, -1
+    Attributes
+    ----------
+    actions : those that are not saved
+    left_out : what could not be read, a line of text for each
+    """
+
+    def __init__(self, path: Path | None, content: bytes, file: Path | None = None):
+        self.path = path
         self.actions: list[Action] = []
-        if path is None:
-            return
-        digest = _digest(content)
-        if path.exists() and path.stat().st_size:
-            self._read(path, digest)
-            self._open(path)
-        else:
-            self._open(path)
-            self._append({_MARK: _VERSION, "of": digest})
-
-    def _open(self, path: Path) -> None:
-        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-
-    def _read(self, path: Path, digest: str) -> None:
-        raw = path.read_bytes()
-        whole = raw[: raw.rfind(b"\n") + 1]
-        if len(whole) < len(raw):  # cut off while it was written: never acknowledged
-            with path.open("rb+") as file:
-                file.truncate(len(whole))
-                os.fsync(file.fileno())
-        lines = whole.splitlines()
+        self.left_out: list[str] = []
+        self._digest, self._file, self._size = _digest(content), -1, 0
+        self._locks: list[FileLock] = []
         try:
-            entries = [json.loads(line) for line in lines]
-            known = {entries[0]["of"]} | {entry["saving"] for entry in entries if "saving" in entry}
-            if entries[0][_MARK] != _VERSION:
+            for each in (file, path):
+                if each is not None:
+                    self._locks.append(FileLock(each))
+            if path is not None:
+                flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
+                self._file = os.open(path, flags, 0o600)
+                self._read(path)
+        except BaseException:
+            self.close()
+            raise
+
+    def _read(self, path: Path) -> None:
+        raw = path.read_bytes()
+        *lines, rest = raw.split(b"\n")
+        self._size = len(raw) - len(rest)
+        if not lines:  # empty, or cut off in its first line
+            self._cut()
+            return
+        try:
+            head = json.loads(lines[0])
+            known = {head["of"]}
+            if head[_MARK] != _VERSION:
                 raise KeyError(_MARK)
-            self.actions = [
-                Action(int(entry["item"]), int(entry["version"]), [(int(t), own) for t, own in entry["changes"]])
-                for entry in entries
-                if "item" in entry
-            ]
-        except (ValueError, KeyError, TypeError, IndexError) as error:
+        except (ValueError, KeyError, TypeError) as error:
             raise JournalError(
                 f"{path} is no journal that can be read ({type(error).__name__}: {error}): move it away to begin anew"
             ) from error
-        if digest not in known:
+        for number, line in enumerate(lines[1:], start=2):
+            entry, left = _entry(line)
+            if left:
+                self.left_out.append(f"line {number}: {left.decode(errors='replace'):.100}")
+            if isinstance(entry, Action):
+                self.actions.append(entry)
+            elif entry is not None:
+                known.add(entry)
+        if self._digest not in known:
             raise JournalError(
                 f"the file has changed since {path.name} was begun, and its {len(self.actions)} actions may not fit: "
                 f"bring back the old file, or move {path.name} away to begin anew"
             )
+        if rest:
+            self.left_out.append(f"line {len(lines) + 1}, cut off: {rest.decode(errors='replace'):.100}")
+        self._cut()
 
     def append(self, action: Action) -> None:
         """Write an action; when this returns it is on the disk."""
-        self.actions.append(action)
         self._append({"item": action.item, "version": action.version, "changes": action.changes})
+        self.actions.append(action)
 
     def saving(self, content: bytes) -> None:
         """Announce the content that the file is about to have."""
@@ -93,30 +118,60 @@ class Journal:
 
     def begin_again(self, content: bytes) -> None:
         """Begin anew, with the content that was saved."""
+        # Killed in between, the journal is empty, and one of the file as it is now.
+        self._size, self._digest = 0, _digest(content)
+        self._cut()
         self.actions = []
-        if self.path is None:
-            return
-        self.close()
-        draft = self.path.with_name(self.path.name + ".draft")
-        line = json.dumps({_MARK: _VERSION, "of": _digest(content)}) + "\n"
-        with draft.open("w", encoding="utf-8") as file:
-            file.write(line)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, self.path)
-        self._open(self.path)
 
     def _append(self, entry: dict[str, Any]) -> None:
-        if self._file < 0:
+        if self.path is None:
             return
-        os.write(self._file, (json.dumps(entry, ensure_ascii=False) + "\n").encode())
-        os.fsync(self._file)
+        if self._file < 0:
+            raise OSError(f"{self.path.name} is closed, and nothing more is kept: start the page again")
+        entries = [entry] if self._size else [{_MARK: _VERSION, "of": self._digest}, entry]
+        line = "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in entries).encode()
+        try:
+            self._cut()  # what could not be cut off when it was torn
+            left = memoryview(line)
+            while left:
+                left = left[os.write(self._file, left) :]
+            os.fsync(self._file)
+        except OSError as error:
+            with suppress(OSError):  # then it is cut off before the next line, or left out when it is read
+                self._cut()
+            raise OSError(
+                f"this was not kept and does not count: {self.path.name} cannot be written "
+                f"({error.strerror or error}). Make room on the disk and do it again"
+            ) from error
+        self._size += len(line)
+
+    def _cut(self) -> None:
+        """Cut off what stands behind the last whole line."""
+        if self._file >= 0 and os.fstat(self._file).st_size != self._size:
+            os.ftruncate(self._file, self._size)
+            os.fsync(self._file)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Let go of the file and of the locks."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
+        while self._locks:
+            self._locks.pop().release()
+
+
+def _entry(line: bytes) -> tuple[Action | str | None, bytes]:
+    """Return the action of a line, or the digest it saves, and what of the line cannot be read."""
+    for begin in [0, *(found.start() for found in _BEGIN.finditer(line, 1))]:
+        try:
+            entry = json.loads(line[begin:])
+            if "saving" in entry:
+                return str(entry["saving"]), line[:begin]
+            changes = [(int(position), labels) for position, labels in entry["changes"]]
+            return Action(int(entry["item"]), int(entry["version"]), changes), line[:begin]
+        except (ValueError, KeyError, TypeError):
+            continue
+    return None, line
 
 
 def _digest(content: bytes) -> str:

@@ -190,11 +190,11 @@ class Server:
         return self
 
     def stop(self) -> None:
-        """End the server and let go of the journal."""
+        """End the server and let go of the file and its journal."""
         self._server.should_exit = True
         if self._thread is not None:
             self._thread.join()
-        self.labelling.journal.close()
+        self.labelling.close()
 
 
 def serve(
@@ -220,7 +220,12 @@ def serve(
     if X is None or not n_items_of(X):
         raise ValueError("X holds no items to label")
     check_installed()
-    server = Server(LabellingSession(X, y, estimator, **settings), port).start()
+    labelling = LabellingSession(X, y, estimator, **settings)
+    try:
+        server = Server(labelling, port).start()
+    except OSError:  # the port is taken
+        labelling.close()
+        raise
     if browser:
         webbrowser.open(server.address)
     return server

@@ -15,6 +15,7 @@ from __future__ import annotations
 import copy
 import threading
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,8 @@ _WINDOW, _SHOWN, _BEST = 400, 9, 5
 #: Share and most items of the sample that judges refits.
 _ASIDE, _MOST_ASIDE = 0.1, 100
 _ITEMS_AT_ONCE = 256
+# The most characters of a label, and the most lines of a journal that a message lists.
+_LONGEST, _LISTED = 200, 5
 # Folds of a check for label errors.
 _FOLDS = 5
 
@@ -115,24 +118,57 @@ class LabellingSession:
         self.curve: list[dict[str, float | None]] = []
         self.status = ""
         self._working: threading.Thread | None = None
-        self.journal = Journal(None if journal is None else Path(journal), b"" if file is None else file.content)
-        for action in self.journal.actions:
-            self._replay(action)
+        for label in classes or ():
+            self._check_label(label)
+        self.journal = Journal(
+            None if journal is None else Path(journal),
+            b"" if file is None else file.content,
+            None if file is None else file.path,
+        )
+        try:
+            if file is not None and file.path.read_bytes() != file.content:
+                raise ValueError(f"{file.path.name} was changed while it was opened: open it again")
+            self._replay()
+        except BaseException:
+            self.journal.close()
+            raise
 
     # ---- changes
 
-    def _replay(self, action: Action) -> None:
-        if not 0 <= action.item < len(self.lengths):
-            raise JournalError(f"the journal names item {action.item}, and there are {len(self.lengths)}")
-        self._apply(action.item, self._checked(action.item, action.changes))
+    def _replay(self) -> None:
+        """Apply the actions of the journal; warn of what cannot be."""
+        left_out = self.journal.left_out
+        for action in self.journal.actions:
+            if not 0 <= action.item < len(self.lengths):
+                raise JournalError(f"the journal names item {action.item}, and there are {len(self.lengths)}")
+            try:
+                self._apply(action.item, self._checked(action.item, action.changes))
+            except ValueError as error:  # such as labels that cannot be written: they would block every save
+                left_out.append(f"item {action.item}: {error}")
+        if left_out:
+            assert self.journal.path is not None
+            listed = "; ".join(left_out[:_LISTED]) + ("; ..." if len(left_out) > _LISTED else "")
+            self.status = (
+                f"lines of {self.journal.path.name} that cannot be used are left out ({len(left_out)}): {listed}"
+            )
+            warnings.warn(self.status, stacklevel=3)
+
+    def _check_label(self, label: object) -> None:
+        """Raise ValueError for what is no label, or could not be written and read again."""
+        if not (isinstance(label, str | int) and not isinstance(label, bool) and 0 < len(str(label)) <= _LONGEST):
+            raise ValueError(f"a label is a text of 1 to {_LONGEST} characters or a whole number, got {label!r:.40}")
+        if self.file is not None:
+            self.file.check_label(str(label), new=label not in self.classes)
 
     def _checked(self, item: int, changes: Sequence[tuple[int, list | None]]) -> list[tuple[int, Known]]:
         checked: list[tuple[int, Known]] = []
         for position, labels in changes:
             if not isinstance(position, int) or isinstance(position, bool) or not 0 <= position < self.lengths[item]:
                 raise ValueError(f"item {item} has {self.lengths[item]} positions, and no position {position!r:.40}")
-            if labels is not None and not (isinstance(labels, list) and labels and all(map(_is_label, labels))):
+            if labels is not None and not (isinstance(labels, list) and labels):
                 raise ValueError("labels of a position must be a list of labels, or null to forget them")
+            for label in labels or ():
+                self._check_label(label)
             checked.append((position, None if labels is None else frozenset(labels)))
         return checked
 
@@ -167,9 +203,9 @@ class LabellingSession:
         with self._lock:
             if not self._done:
                 raise ValueError("there is nothing to undo")
-            item, before = self._done.pop()
+            item, before = self._done[-1]
             self._write(item, before)
-            self._done.pop()  # the undoing itself
+            del self._done[-2:]  # the change, and the undoing itself
             return self.show(item, first)
 
     def _write(self, item: int, changes: list[tuple[int, Known]]) -> None:
@@ -188,15 +224,14 @@ class LabellingSession:
             content = self.file.written(self.labels())
             self.journal.saving(content)
             self.file.save(content)
-            self.file = LabelFile(
-                self.file.path, self.file.read, content, self.file.words, self.file.columns, self.file.labelled
-            )
-            if not self.file.labelled:
-                # A column of labels was added: rows are read again, so that the next time it is replaced.
-                self.file = LabelFile.open(str(self.file.path))
+            self.file = self.file.after(content)
             self.journal.begin_again(content)
             self._done.clear()
             return f"wrote {self.file.path.name}"
+
+    def close(self) -> None:
+        """Let go of the file and its journal, so that another session can open them."""
+        self.journal.close()
 
     def labels(self) -> Any:
         """Return what is known of all labels as a y: labels, None, and sets of which one is right."""
@@ -486,10 +521,6 @@ def _fitted_or_none(estimator: BaseEstimator | None) -> Any:
     except NotFittedError:
         return None
     return estimator
-
-
-def _is_label(value: object) -> bool:
-    return isinstance(value, str | int) and not isinstance(value, bool) and len(str(value)) <= 200
 
 
 def _labels(named: list, of_model: list, of_items: set) -> list:
