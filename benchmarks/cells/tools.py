@@ -207,8 +207,7 @@ def served(s: Subject) -> None:
         s.model.save(path)
         chain = load_chain(path)
     X = s.X_new if not isinstance(s.X_new, pd.DataFrame) else [item.x for item in s.new]
-    X = [X] if s.rows else X
-    close(np.concatenate(chain.predict_marginals(X)), np.concatenate(s.marginals(s.model)), 1e-9, "marginals")
+    close(np.vstack(chain.predict_marginals(X)), np.concatenate(s.marginals(s.model)), 1e-9, "marginals")
 
 
 @feature(_TOOLS, "ONNX", quick=False)

@@ -4,9 +4,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from served_models import DICTS, MODELS, STRINGS, X, fitted, inputs_of
+import scipy.sparse
+from served_models import DICTS, MODELS, STRINGS, WORDS, X, Y, fitted, inputs_of
 
-from kernelfields import ChainCRF
+from kernelfields import ChainCRF, KernelClassifier
 from kernelfields.fields.constraints import guess_scheme
 from kernelfields.inference.chain.plain import Chains, best_labels, infer
 from kernelfields.serving import ServingError, load_chain
@@ -45,6 +46,31 @@ def test_sequences_without_positions_have_empty_answers(name):
         assert [rows.shape for rows in own] == [rows.shape for rows in other]
     assert served.log_partition(asked)[1] == 0.0
     assert len(served.predict([first[:0]])[0]) == 0
+
+
+@pytest.mark.parametrize(
+    "inputs", [np.concatenate(X[:2]), scipy.sparse.csr_array(np.concatenate(X[:2])), DICTS[0] + DICTS[1]]
+)
+@pytest.mark.parametrize("labels", [np.concatenate(Y[:2]), np.concatenate(WORDS[:2])])
+def test_a_classifier_answers_for_the_rows_of_a_table(inputs, labels, tmp_path):
+    classifier = KernelClassifier("linear", prior_variance=1.0).fit(inputs, labels)
+    classifier.save(tmp_path / "model")
+    served = load_chain(tmp_path / "model")
+    assert same_labels([served.predict(inputs)], [classifier.predict(inputs)])
+    np.testing.assert_allclose(served.predict_marginals(inputs), classifier.predict_proba(inputs), rtol=0, atol=1e-9)
+    scores = classifier.decision_function(inputs)
+    np.testing.assert_allclose(served.log_partition(inputs), np.logaddexp.reduce(scores, axis=1), rtol=1e-9)
+    assert served.predict(inputs[:0]).shape == (0,)
+    with pytest.raises(ValueError, match="the labels of rows do not meet"):
+        served.predict_marginals(inputs, cliques="edge")
+
+
+def test_a_classifier_refuses_what_is_no_table(tmp_path):
+    KernelClassifier("linear", prior_variance=1.0).fit(X[0], Y[0]).save(tmp_path / "model")
+    served = load_chain(tmp_path / "model")
+    for given in ([X[0]], X[0][0]):
+        with pytest.raises(ValueError, match=r"X has the shape .*, and this model needs \(rows, 4\)"):
+            served.predict(given)
 
 
 def test_float32_models_agree_on_float64_inputs():

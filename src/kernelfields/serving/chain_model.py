@@ -36,7 +36,7 @@ from kernelfields.serving.inputs import Inputs, Packed, ServingError
 if TYPE_CHECKING:
     from kernelfields.features.text import StoredTransformer
 
-#: Models whose labels meet as neighbours or not at all; a table of single labels is a chain without transitions.
+#: Models whose labels meet as neighbours or not at all; a row with a label of its own is a chain of one position.
 SERVED = ("ChainCRF", "KernelClassifier", "FieldClustering")
 _MASKS = ("edge", "start", "end", "label")
 _LABELS_MET = {"node": 1, "start": 1, "end": 1, "edge": 2, "skip": 2}
@@ -73,14 +73,19 @@ class ChainModel:
     """A fitted ChainCRF that answers: labels and marginals of new sequences.
 
     ``transformers`` make features of words; without them, a model of ``kernelfields train`` has those of its template.
+    A model ``of_rows`` is a KernelClassifier: X is a table whose rows have a label each, and answers are arrays with a
+    row for each of them.
     """
 
-    def __init__(self, document: Document, transformers: Sequence[StoredTransformer] = ()):
+    def __init__(self, document: Document, transformers: Sequence[StoredTransformer] = (), *, of_rows: bool = False):
         if document.get("layout", _LAYOUT) != _LAYOUT or "terms" not in document:
             raise ServingError("it was written by another version of kernelfields and cannot be served: fit again")
         self.classes_ = np.asarray(document["classes"])
         trained = [] if COMMAND_NOTES not in document else _trained_template(document)
-        self.inputs = Inputs(document["inputs"], transformers or trained, features_too=bool(trained))
+        self.of_rows = of_rows
+        self.inputs = Inputs(
+            document["inputs"], transformers or trained, features_too=bool(trained), of_rows=self.of_rows
+        )
         self.n_features_in_ = self.inputs.n_features
         n_labels, structure = len(self.classes_), document["structure"]
         nothing = {name: np.zeros((n_labels,) * (2 if name == "edge" else 1)) for name in _MASKS}
@@ -100,13 +105,13 @@ class ChainModel:
                 self.tied_edge += term.table.reshape(self.tied_edge.shape)
         self._jointly_by_default = bool(structure.get("jointly"))
 
-    def predict(self, X: Iterable, decode: str | None = None) -> list[list[str]] | list[np.ndarray]:
-        """Return the labels of each sequence: a list of strings, or an array of numbers.
+    def predict(self, X: Iterable, decode: str | None = None) -> list[list[str]] | list[np.ndarray] | np.ndarray:
+        """Return the labels of each sequence: a list of strings, or an array of numbers. An array for rows of a table.
 
         decode="viterbi": the most probable labelling as a whole; "posterior": the most probable label at each
         position; None: as ``decode`` was when the model was fitted.
         """
-        jointly, sequences = self.decodes_jointly(decode), list(X)
+        jointly, sequences = self.decodes_jointly(decode), self._listed(X)
         answers: list[np.ndarray] = []
         for packed, chains in self._chains(sequences):
             best = (
@@ -114,32 +119,42 @@ class ChainModel:
                 if jointly
                 else _asked(plain.infer, chains).marginals.argmax(axis=1)
             )
-            answers += packed.split(self.classes_[best])
+            answers += self._split(packed, self.classes_[best])
+        if self.of_rows:
+            return np.concatenate([self.classes_[:0], *answers])
         answers = _in_place(answers, sequences, self.classes_[:0])
         return [labels.tolist() for labels in answers] if self.classes_.dtype.kind == "U" else answers
 
     def predict_marginals(
         self, X: Iterable, cliques: str | None = None
-    ) -> list[np.ndarray] | tuple[list[np.ndarray], list[np.ndarray]]:
-        """Return p(y_t | x) of each sequence, (T, L); with cliques="edge" also p(y_{t-1}, y_t | x), (T - 1, L, L)."""
+    ) -> list[np.ndarray] | np.ndarray | tuple[list[np.ndarray], list[np.ndarray]]:
+        """Return p(y_t | x) of each sequence, (T, L); with cliques="edge" also p(y_{t-1}, y_t | x), (T - 1, L, L).
+
+        One array (n, L) for the rows of a table.
+        """
         if cliques not in (None, "edge"):
             raise ValueError(f"cliques must be 'edge' or None, got {cliques!r}")
+        if cliques is not None and self.of_rows:
+            raise ValueError("cliques must be None: the labels of rows do not meet")
         nodes: list[np.ndarray] = []
         edges: list[np.ndarray] = []
-        sequences, n_labels = list(X), len(self.classes_)
+        sequences, n_labels = self._listed(X), len(self.classes_)
         for packed, chains in self._chains(sequences):
             beliefs = _asked(plain.infer, chains)
-            nodes += packed.split(beliefs.marginals)
+            nodes += self._split(packed, beliefs.marginals)
             if cliques is not None:
                 edges += [rows[1:] for rows in packed.split(plain.pair_marginals(chains, beliefs))]
+        if self.of_rows:
+            return np.concatenate([np.zeros((0, n_labels)), *nodes])
         nodes = _in_place(nodes, sequences, np.zeros((0, n_labels)))
         return nodes if cliques is None else (nodes, _in_place(edges, sequences, np.zeros((0, n_labels, n_labels))))
 
     def log_partition(self, X: Iterable) -> np.ndarray:
-        """Return the logarithm of the partition function of each sequence, (S,)."""
-        sequences = list(X)
+        """Return the logarithm of the partition function of each sequence, (S,), or of each row."""
+        sequences = self._listed(X)
         parts = [_asked(plain.infer, chains).log_partition for _, chains in self._chains(sequences)]
-        return np.array(_in_place(np.concatenate([np.empty(0), *parts]), sequences, 0.0))
+        found = np.concatenate([np.empty(0), *parts])
+        return found if self.of_rows else np.array(_in_place(found, sequences, 0.0))
 
     def decodes_jointly(self, decode: str | None = None) -> bool:
         """Whether labels are those of the most probable labelling as a whole."""
@@ -148,6 +163,14 @@ class ChainModel:
             raise ValueError(f"decode must be one of {', '.join(map(repr, _DECODINGS))}, got {decode!r}")
         return self._jointly_by_default if chosen == "auto" else chosen == "viterbi"
 
+    def _listed(self, X: Iterable) -> list:
+        """Return the sequences of X; a table of rows is the one that there is."""
+        return [X] if self.of_rows else list(X)
+
+    def _split(self, packed: Packed, array: np.ndarray) -> list[np.ndarray]:
+        """Cut an array with a row for each position into one for each sequence; that of rows stays whole."""
+        return [array] if self.of_rows else packed.split(array)
+
     def _chains(self, X: list) -> Iterator[tuple[Packed, plain.Chains]]:
         """Yield batches of sequences that have positions with their potentials."""
         sequences, first = [x for x in X if _n_rows(x)], 0
@@ -155,11 +178,11 @@ class ChainModel:
             return
         packed = self.inputs.read(sequences)
         limit = max(1, _AT_ONCE // len(self.classes_) ** (1 if self.tied else 2))
-        offsets = packed.offsets
-        while first < len(sequences):
+        offsets, end = packed.offsets, len(packed.offsets) - 1
+        while first < end:
             last = int(np.searchsorted(offsets, offsets[first] + limit, side="right")) - 1
-            last = min(max(last, first + 1), len(sequences))
-            batch = packed if (first, last) == (0, len(sequences)) else packed.part(first, last)
+            last = min(max(last, first + 1), end)
+            batch = packed if (first, last) == (0, end) else packed.part(first, last)
             yield batch, self._potentials(batch, first)
             first = last
 
@@ -231,8 +254,8 @@ def chain_of(kind: str, document: Document) -> ChainModel:
         return ChainModel(document["field"]["chain"])
     if kind == "FrameCRF" and document["kind"] == "ChainCRF":
         return ChainModel(document["field"])
-    if kind == "AnnotatedCRF" and document["field"]["kind"] in SERVED:
-        return ChainModel(document["field"])
+    if kind == "AnnotatedCRF":
+        kind, document = document["field"]["kind"], document["field"]
     if kind == PIPELINE:
         described = document["estimator"]
         steps = [_transformer(step["transformer"]) for step in document["steps"]]
@@ -241,7 +264,7 @@ def chain_of(kind: str, document: Document) -> ChainModel:
         return ChainModel(described["document"], steps)
     if kind not in SERVED:
         raise ServingError(f"a model of the kind {kind!r} cannot be served: {', '.join(SERVED)} can")
-    return ChainModel(document)
+    return ChainModel(document, of_rows=kind == "KernelClassifier")
 
 
 # What makes features of words is imported where there are words: models of numbers start sooner.

@@ -54,12 +54,18 @@ class Inputs:
     """How inputs become rows: ``described`` is the entry "inputs" of a model's document.
 
     ``transformers`` make features of words, always or, with ``features_too``, where there are words and not features.
+    ``of_rows`` reads one table, each row of which is a sequence of one position.
     """
 
     def __init__(
-        self, described: Document, transformers: Sequence[StoredTransformer] = (), *, features_too: bool = False
+        self,
+        described: Document,
+        transformers: Sequence[StoredTransformer] = (),
+        *,
+        features_too: bool = False,
+        of_rows: bool = False,
     ):
-        self.transformers, self.features_too = transformers, features_too
+        self.transformers, self.features_too, self.of_rows = transformers, features_too, of_rows
         self.n_features = int(described["n_features"])
         self.sparse = bool(described["sparse"])
         self.columns = None if described.get("columns") is None else list(described["columns"])
@@ -81,7 +87,8 @@ class Inputs:
         allowed = None if self.dictionary is None else self.dictionary.penalties(sequences, rows)
         if self.scaling is not None:
             rows = self.scaling(rows)
-        return Packed(rows, offsets_of(np.array(lengths)), allowed)
+        offsets = np.arange(rows.shape[0] + 1) if self.of_rows else offsets_of(np.array(lengths))
+        return Packed(rows, offsets, allowed)
 
     def encoded(self, x: Sequence) -> dict[str, np.ndarray]:
         """Return one sequence as the graph of ONNX takes it: inputs, or indptr, indices and values."""
@@ -107,7 +114,7 @@ class Inputs:
         counts: list[int] = []
         for index, sequence in enumerate(sequences):
             if isinstance(sequence, str | Mapping) or not hasattr(sequence, "__len__") or not len(sequence):
-                raise ValueError(f"sequence {index} must be a list of feature dicts or of lists of feature strings")
+                raise ValueError(f"{self._name(index)} must be a list of feature dicts or of lists of feature strings")
             for position in sequence:
                 before = len(columns)
                 try:
@@ -116,13 +123,13 @@ class Inputs:
                             columns.append(columns_by_name[name])
                             weights.append(weight)
                 except (TypeError, ValueError) as error:
-                    raise type(error)(f"sequence {index}: {error}") from error
+                    raise type(error)(f"{self._name(index)}: {error}") from error
                 counts.append(len(columns) - before)
         found = np.array(weights), np.array(columns, dtype=np.int64), np.array(counts)
         return SparseRows.from_entries(*found, self.n_features), [len(sequence) for sequence in sequences]
 
     def _arrays(self, sequences: Sequence) -> tuple[Rows, list[int]]:
-        tables = [self._table(item, f"sequence {index}") for index, item in enumerate(sequences)]
+        tables = [self._table(item, self._name(index)) for index, item in enumerate(sequences)]
         single = all(table.dtype in (np.float32, np.float16) for table in tables)
         dtype, lengths = np.float32 if single else np.float64, [table.shape[0] for table in tables]
         if not self.sparse:
@@ -146,11 +153,15 @@ class Inputs:
             if table.dtype.kind not in "biuf":
                 raise ValueError(f"{name} holds {table.dtype} values, and this model was fitted on numeric arrays")
         if len(table.shape) != 2 or table.shape[0] == 0 or table.shape[1] != self.n_features:
-            raise ValueError(
-                f"{name} has the shape {tuple(table.shape)}, and this model needs (positions, {self.n_features}); one "
-                "sequence alone is passed as [x]"
-            )
+            needed = f"(rows, {self.n_features}): one row alone is passed as [x]"
+            if not self.of_rows:
+                needed = f"(positions, {self.n_features}); one sequence alone is passed as [x]"
+            raise ValueError(f"{name} has the shape {tuple(table.shape)}, and this model needs {needed}")
         return table
+
+    def _name(self, index: int) -> str:
+        """Return how messages call a sequence, or the table of rows."""
+        return "X" if self.of_rows else f"sequence {index}"
 
 
 class Dictionary:
