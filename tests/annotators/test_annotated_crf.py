@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from kernelfields import AnnotatedCRF, ChainCRF, GraphCRF, KernelClassifier, PartialLabels
+from kernelfields import AnnotatedCRF, ChainCRF, ChainCRFCV, GraphCRF, KernelClassifier, PartialLabels, Sequencewise
 from kernelfields.annotators.annotations import read_annotations
 from kernelfields.engines import Threads
 from kernelfields.models.callbacks import Checkpoint
@@ -209,6 +211,11 @@ def test_bad_annotations(given, message):
         ({"prior": (1.0, 0.0)}, ValueError, "prior must be two numbers above zero"),
         ({"max_steps": 0}, ValueError, "max_steps"),
         ({"estimator": "rbf"}, TypeError, "estimator must be a ChainCRF"),
+        (
+            {"estimator": ChainCRFCV()},
+            TypeError,
+            r"got ChainCRFCV\(\)\. Search around it: GridSearchCV\(AnnotatedCRF\(\)",
+        ),
         ({"estimator": ChainCRF(partial_labels=PartialLabels(entropy_weight=1.0))}, ValueError, "without entropies"),
         ({"estimator": ChainCRF("linear", callbacks=[Checkpoint("nowhere")])}, ValueError, "Checkpoint"),
     ],
@@ -216,6 +223,15 @@ def test_bad_annotations(given, message):
 def test_bad_parameters(settings, error, message):
     with pytest.raises(error, match=message):
         AnnotatedCRF(**settings).fit(X[:20], first(said, 20))
+
+
+def test_a_pipeline_is_fitted_before_the_field():
+    pipeline = make_pipeline(Sequencewise(StandardScaler()), LINEAR)
+    advice = r"AnnotatedCRF\(pipeline\[-1\]\)\.fit\(pipeline\[:-1\]\.fit_transform\(X\), y\)"
+    with pytest.raises(TypeError, match=advice):
+        AnnotatedCRF(pipeline).fit(X[:20], first(said, 20))
+    scaled = pipeline[:-1].fit_transform(X[:20])
+    assert len(AnnotatedCRF(pipeline[-1]).fit(scaled, first(said, 20)).predict(scaled)) == 20
 
 
 def test_strangers_and_lengths_in_questions(fitted):

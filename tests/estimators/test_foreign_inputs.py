@@ -49,6 +49,18 @@ def test_groups_that_hold_the_labels_as_well_have_to_be_chosen_from():
         ChainCRF("linear").fit(groups["a"], groups["label"])
 
 
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+@pytest.mark.parametrize("name", ["day", "kind", "word"])
+def test_columns_that_hold_no_numbers_are_named(library, name):
+    package, pandas = pytest.importorskip(library), pytest.importorskip("pandas")
+    columns = {"day": pandas.to_datetime(["2020-01-01", "2020-01-02"]), "kind": pandas.Categorical(["a", "b"])}
+    table = pandas.DataFrame({"size": [0.0, 1.0], name: columns.get(name, ["the", "cat"])})
+    if library != "pandas":
+        table = (package if library == "polars" else package.Table).from_pandas(table)
+    with pytest.raises(ValueError, match=f"column '{name}' of sequence 0 holds .* numbers are needed.*FrameCRF takes"):
+        ChainCRF("linear").fit([table], [[0, 1]])
+
+
 def test_groups_without_an_order():
     polars = pytest.importorskip("polars")
     refused(

@@ -140,10 +140,15 @@ def test_known_labels_of_a_column_are_kept_and_the_others_filled_in():
     marginals = crf.predict_marginals(half, known=half["label"])
     assert marginals["VERB"].iloc[0] == pytest.approx(1.0)
     partly = df.assign(label=[None if number % 4 == 0 else tag for number, tag in enumerate(tags)])
-    with pytest.raises(ValueError, match="has no label in row 0"):
+    with pytest.raises(ValueError, match="has no label in row 0") as refused:
         FrameCRF(ChainCRF("linear", prior_variance=1.0)).fit(partly)
-    fitted = FrameCRF(ChainCRF("linear", prior_variance=1.0, partial_labels=PartialLabels())).fit(partly)
-    assert fitted.classes_.tolist() == ["DET", "NOUN", "VERB"]
+    assert "FrameCRF(ChainCRF(partial_labels=PartialLabels()))" in str(refused.value)
+    field = ChainCRF("linear", prior_variance=1.0, partial_labels=PartialLabels())
+    for estimator in (field, make_pipeline("passthrough", field)):
+        fitted = FrameCRF(estimator).fit(partly)
+        assert fitted.classes_.tolist() == ["DET", "NOUN", "VERB"]
+        known = np.array([tag is not None for tag in partly["label"]])
+        assert fitted.score(partly) == np.mean((fitted.predict(df) == tags)[known])
     for evidence in ({"DET", "NOUN"}, {"DET": 0.9, "NOUN": 0.1}):
         several = df.assign(label=[evidence, *tags[1:]])
         fitted = FrameCRF(ChainCRF("linear", prior_variance=1.0)).fit(several)

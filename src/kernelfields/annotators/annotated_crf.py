@@ -9,9 +9,10 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone, is_classifier
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GroupKFold, check_cv
+from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -218,7 +219,17 @@ class AnnotatedCRF(StoredEstimator):
         check_declared(self)
         given = ChainCRF() if self.estimator is None else self.estimator
         if not isinstance(given, Annotated):
-            raise TypeError(f"estimator must be a ChainCRF, GraphCRF or KernelClassifier, got {given!r}")
+            advice = ""
+            if isinstance(given, Pipeline):
+                advice = (
+                    ". Fit its transformers first, and the field to what they make of X: "
+                    "AnnotatedCRF(pipeline[-1]).fit(pipeline[:-1].fit_transform(X), y)"
+                )
+            elif isinstance(given, BaseEstimator) and "cv" in given.get_params(deep=False):
+                advice = ". Search around it: GridSearchCV(AnnotatedCRF(), {'estimator__prior_variance': [...]})"
+            raise TypeError(
+                f"estimator must be a ChainCRF, RingCRF, GraphCRF or KernelClassifier, got {given!r:.200}{advice}"
+            )
         if getattr(given, "warm_start", False):
             raise ValueError("annotators are fitted afresh, with their confusions: leave out warm_start")
         return clone(given)

@@ -81,7 +81,7 @@ class FrameCRF(StoredEstimator):
         """Fit the field to a table; ``y``, a label per row or SoftTargets, takes the place of its column of labels.
 
         ``settings`` go to the ``fit`` of the estimator; ``X_dev`` and ``X_unlabelled`` are tables. Labels may be
-        missing, which is unknown, if its ``partial_labels`` is given.
+        missing, which is unknown, if ``partial_labels`` of the estimator is given.
         """
         reader = FrameReader(self.sequence, self.label, self.features, self.sort)
         estimator = ChainCRF() if self.estimator is None else clone(self.estimator)
@@ -91,9 +91,9 @@ class FrameCRF(StoredEstimator):
             # One table of targets for each sequence, in the order of their first rows.
             sequences = replace(reader.learn(X, [""] * len(X)), y=y)  # type: ignore[arg-type]  # a table has a length
         else:
-            sequences = reader.learn(X, y, partly=getattr(estimator, "partial_labels", None) is not None)
+            sequences = reader.learn(X, y, partly=_fits_gaps(estimator))
         if settings.get("X_dev") is not None:
-            beside = reader.read(settings["X_dev"], settings.get("y_dev"), labelled=True)
+            beside = reader.read(settings["X_dev"], settings.get("y_dev"), labelled=True, partly=_fits_gaps(estimator))
             settings |= {"X_dev": beside.X, "y_dev": beside.y}
         if settings.get("X_unlabelled") is not None:
             settings["X_unlabelled"] = reader.read(settings["X_unlabelled"]).X
@@ -103,10 +103,11 @@ class FrameCRF(StoredEstimator):
         """Fit one more table of sequences, as :meth:`ChainCRF.partial_fit` does; ``y`` as in :meth:`fit`."""
         if not hasattr(self, "estimator_"):
             reader = FrameReader(self.sequence, self.label, self.features, self.sort)
-            estimator, sequences = clone(ChainCRF() if self.estimator is None else self.estimator), reader.learn(X, y)
+            estimator = clone(ChainCRF() if self.estimator is None else self.estimator)
+            sequences = reader.learn(X, y, partly=_fits_gaps(estimator))
         else:
             reader, estimator = self._reader, self.estimator_
-            sequences = reader.read(X, y, labelled=True)
+            sequences = reader.read(X, y, labelled=True, partly=_fits_gaps(estimator))
         return self._keep(estimator.partial_fit(sequences.X, sequences.y, **settings), reader)
 
     def _keep(self, estimator: FieldEstimator, reader: FrameReader) -> Self:
@@ -172,8 +173,12 @@ class FrameCRF(StoredEstimator):
         return sequences, {"known": sequences.y}
 
     def score(self, X: object, y: object = None) -> float:
-        """Return the estimator's score, for a ChainCRF the share of rows whose label is right."""
-        sequences = self.sequences(X, y, labelled=True)
+        """Return the estimator's score, for a ChainCRF the share of rows whose label is right.
+
+        Labels may be missing where the fit took such labels; these rows are left out.
+        """
+        check_is_fitted(self, "estimator_")
+        sequences = self._reader.read(X, y, labelled=True, partly=_fits_gaps(self.estimator_))
         return self.estimator_.score(sequences.X, sequences.y)
 
     def to_document(self) -> Document:
@@ -261,3 +266,9 @@ class FrameCRF(StoredEstimator):
         """Return an answer of the field."""
         inputs, field = self._opened(X)
         return getattr(field, question)(inputs, *arguments, **settings)
+
+
+def _fits_gaps(estimator: BaseEstimator) -> bool:
+    """Whether ``partial_labels`` is given to an estimator, or to one inside a pipeline or a search."""
+    given = estimator.get_params().items()
+    return any(value is not None for name, value in given if name.rpartition("__")[2] == "partial_labels")

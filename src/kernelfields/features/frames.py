@@ -236,7 +236,7 @@ class FrameReader:
             if _is_missing(value):
                 raise ValueError(
                     f"{noun} has no label in row {row}: every position of a sequence needs one. Drop its sequence, "
-                    "give it a label, or set partial_labels=PartialLabels() to fit to gaps."
+                    "give it a label, or fit to gaps by FrameCRF(ChainCRF(partial_labels=PartialLabels()))."
                 )
         _check_one_kind(values, noun)
         return values

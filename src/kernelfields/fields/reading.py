@@ -46,6 +46,8 @@ _SEVERAL = (
 )
 # Types of numbers of PyTorch that NumPy lacks begin so.
 _UNKNOWN_NUMBERS = ("torch.bfloat16", "torch.float8", "torch.float4")
+# Types of the columns of data frames that hold numbers begin so.
+_NUMBERS = ("bool", "int", "uint", "float", "double", "halffloat")
 # Messages list so many of the names that are known.
 _SHOWN = 10
 
@@ -76,7 +78,8 @@ class Nouns:
     #: What to do about words where numbers are needed.
     words: str = (
         "Lists of feature dicts, one dict per position, are the way to pass words and categories: "
-        "kernelfields.TextFeatures().fit_transform(X) makes them of words, kernelfields.features.read_frame of a table."
+        "kernelfields.TextFeatures().fit_transform(X) makes them of words. kernelfields.FrameCRF takes a table with "
+        "columns of text and categories. Make numbers of dates, or leave them out."
     )
 
     def name(self, index: int) -> str:
@@ -248,6 +251,7 @@ def _numeric_table(item: object, name: str, nouns: Nouns) -> Matrix:
         if isinstance(item, np.ma.MaskedArray):
             raise ValueError(f"{name} is a masked array: fill or drop the masked rows first")
         refuse_tensor(item, name)
+        _refuse_columns(item, name, nouns)
         try:
             array = np.asarray(item)
         except (TypeError, ValueError) as error:
@@ -255,14 +259,9 @@ def _numeric_table(item: object, name: str, nouns: Nouns) -> Matrix:
                 f"{name} cannot be read as an array of shape (rows, features): {error}. "
                 "Do its rows have different lengths?"
             ) from error
+    _refuse_words(array, name, nouns)
     if array.dtype.kind == "O":
-        for one in array.ravel():
-            if not isinstance(one, Number) or isinstance(one, complex):
-                came = f"{one!r:.60} ({type(one).__name__})"
-                raise ValueError(f"{name} holds {came} where numbers are needed. {nouns.words}")
         array = array.astype(np.float64)
-    if array.dtype.kind in "USTMmV":
-        raise ValueError(f"{name} holds {array.dtype} values where numbers are needed. {nouns.words}")
     if array.dtype.kind == "c":
         raise ValueError(f"Complex data not supported: {name} is {array.dtype}. Make real and imaginary parts columns.")
     if array.ndim != 2:
@@ -271,6 +270,34 @@ def _numeric_table(item: object, name: str, nouns: Nouns) -> Matrix:
             f"number per {nouns.part} use x.reshape(-1, 1); if X is a single {nouns.whole}, wrap it: [X]."
         )
     return array
+
+
+def _refuse_words(array: Any, name: str, nouns: Nouns) -> None:
+    """Raise ValueError for an array of other values than numbers."""
+    if array.dtype.kind == "O":
+        for one in array.ravel():
+            if not isinstance(one, Number) or isinstance(one, complex):
+                came = f"{one!r:.60} ({type(one).__name__})"
+                raise ValueError(f"{name} holds {came} where numbers are needed. {nouns.words}")
+    if array.dtype.kind in "USTMmV":
+        raise ValueError(f"{name} holds {array.dtype} values where numbers are needed. {nouns.words}")
+
+
+def _refuse_columns(item: Any, name: str, nouns: Nouns) -> None:
+    """Raise ValueError that names the column of a data frame which holds other values than numbers."""
+    types = _column_types(item)
+    for column, dtype in types.items():
+        if not str(dtype).lower().startswith(_NUMBERS):
+            _refuse_words(np.asarray(item[column]), f"column {column!r} of {name}", nouns)
+
+
+def _column_types(item: Any) -> dict:
+    """Return the types of the columns of a table of pandas, polars or pyarrow; none for other objects."""
+    if hasattr(item, "column_names"):
+        return dict(zip(item.column_names, item.schema.types, strict=True))
+    if hasattr(item, "columns") and hasattr(item, "dtypes"):
+        return dict(zip(item.columns, item.dtypes, strict=True))
+    return {}
 
 
 def _check_shapes(lengths: np.ndarray, widths: np.ndarray, name: Callable[[int], str], nouns: Nouns) -> None:
