@@ -40,7 +40,7 @@ def made(tmp_path_factory):
     changed("long.conll", 7, b"cat\t3\tNOUN\tmore\n")
     changed("latin.conll", 7, b"caf\xe9\t4\tNOUN\n")
     changed("new.conll", 7, b"cat\t3\tNEW\n")
-    changed("nolabel.conll", 7, b"cat\t3\t\n")
+    (folder / "nolabels.conll").write_text("the\t3\t\ncat\t3\t?\n")
     (folder / "wide.conll").write_text("a\tb\tc\tDET\n")
     (folder / "utf16.conll").write_bytes(text.decode().encode("utf-16"))
     (folder / "empty.conll").write_bytes(b"")
@@ -120,7 +120,7 @@ def test_a_file_that_cannot_be_read_is_named_with_line_and_column(folder, comman
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["train", "nolabel.conll"], "nolabel.conll, line 8, column 2 (from 0): the label is empty"),
+        (["train", "nolabels.conll"], "nolabels.conll holds no labels: every one is empty or ?"),
         (["evaluate", "columns.model", "bare.conll"], "bare.conll has 2 columns, expected 3 as in the training"),
         (["evaluate", "columns.model", "bare.conll"], "the labels, column 2 (from 0), are missing"),
         (["predict", "columns.model", "wide.conll"], "wide.conll has 4 columns, expected 3"),

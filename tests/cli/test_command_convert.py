@@ -113,3 +113,20 @@ def test_options_of_annotated_texts(folder):
         run("convert", "a.jsonl", "a.conllu", "--separator", "tab", code=2).stderr
     )
     assert "for features, convert that again" in run("convert", "a.jsonl", "a.npz", code=2).stderr
+
+
+def test_texts_without_labels_become_unknown_labels_and_no_others(folder):
+    (folder / "raw.txt").write_text("We saw Rome\nLima was far\n")
+    run("convert", "raw.txt", "raw.conll", "--from", "text", "-q")
+    rows = [line.split("\t") for line in (folder / "raw.conll").read_text().splitlines() if "\t" in line]
+    assert rows == [[word, "?"] for word in ["We", "saw", "Rome", "Lima", "was", "far"]]
+    assert "raw.conll holds no labels" in run("train", "raw.conll", code=2).stderr
+    run("convert", "raw.conll", "again.txt", "--to", "text", "-q")
+    assert (folder / "again.txt").read_text() == (folder / "raw.txt").read_text()
+
+
+@pytest.mark.parametrize("target", ["half.crfsuite", "half.npz"])
+def test_unknown_labels_stay_unknown(folder, target):
+    (folder / "half.conll").write_text("the\tDET\nrun\t?\n\na\tDET\ncat\tNOUN\n")
+    run("convert", "half.conll", target, "-q")
+    assert [[*labels] for labels in read_sequences(folder / target).y] == [["DET", None], ["DET", "NOUN"]]

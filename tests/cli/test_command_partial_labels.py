@@ -25,8 +25,48 @@ def folder(tmp_path_factory):
     write_columns_file(place / "half.conll", blanked(sentences(6, seed=1), every=2))
     write_columns_file(place / "test.conll", sentences(6, seed=1))
     run("train", place / "full.conll", "-m", place / "full.model", "-q")
-    run("train", place / "train.conll", "--unknown-label", "?", "-m", place / "partial.model", "-q")
+    run("train", place / "train.conll", "-m", place / "partial.model", "-q")
     return place
+
+
+def test_what_the_page_writes_is_no_label_in_train_check_evaluate_and_predict(folder, tmp_path):
+    for name, mark in (("empty", ""), ("marked", "?")):
+        write_columns_file(tmp_path / f"{name}.conll", blanked(sentences(), mark))
+        said = [
+            run("train", tmp_path / f"{name}.conll", "-m", tmp_path / f"{name}.model").stderr,
+            run("check", tmp_path / f"{name}.conll", "--folds", 2).stderr,
+            run("check", tmp_path / f"{name}.conll", "-m", folder / "full.model", "--folds", 2).stderr,
+            run("evaluate", tmp_path / f"{name}.model", tmp_path / f"{name}.conll", "--resamples", 0).stderr,
+        ]
+        line = f"{name}.conll: 20 sequences, 100 positions, 3 labels (DET, NOUN, VERB), 33 positions not labelled"
+        assert all(each.splitlines()[0].endswith(line) for each in said)
+        assert load_model(tmp_path / f"{name}.model").crf.classes_.tolist() == ["DET", "NOUN", "VERB"]
+    predicted = run("predict", tmp_path / "marked.model", tmp_path / "marked.conll", "-q").stdout
+    assert {row[3] for row in cells(predicted)} <= {"DET", "NOUN", "VERB"}
+    (tmp_path / "predicted.conll").write_text(predicted)
+    alone = run("evaluate", tmp_path / "predicted.conll", "--resamples", 0).stderr
+    assert "33 positions not labelled" in alone
+    written, empty = (
+        np.fromiter(load_model(tmp_path / f"{n}.model").crf.coef_["node"].ravel(), float) for n in ("marked", "empty")
+    )
+    np.testing.assert_array_equal(written, empty)
+
+
+def test_a_model_of_another_mark_may_have_a_label_that_is_a_question_mark(folder, tmp_path):
+    rows = [[(word, n, "?" if tag == "VERB" else tag) for word, n, tag in each] for each in sentences()]
+    write_columns_file(tmp_path / "tags.conll", blanked(rows, "-"))
+    run("train", tmp_path / "tags.conll", "--unknown-label", "-", "-m", tmp_path / "tags.model", "-q")
+    trained = load_model(tmp_path / "tags.model")
+    assert trained.crf.classes_.tolist() == ["?", "DET", "NOUN"]
+    assert None in trained.read(str(tmp_path / "tags.conll")).y[0]
+    assert "?" in trained.read(str(tmp_path / "tags.conll")).y[0]
+
+
+def test_many_labels_are_listed_in_part(tmp_path):
+    rows = [[(f"w{i}", "1", f"T{i:02}"), (f"w{i}", "1", f"T{i + 1:02}")] for i in range(12)]
+    write_columns_file(tmp_path / "many.conll", rows)
+    said = run("train", tmp_path / "many.conll", "-m", tmp_path / "m.model", "--prior-variance", 1).stderr
+    assert "13 labels (T00, T01, T02, T03, T04, T05, T06, T07, T08, T09, ...)" in said.splitlines()[0]
 
 
 def cells(text):
@@ -38,7 +78,10 @@ def test_unknown_labels_are_no_class_of_their_own(folder):
     assert trained.crf.classes_.tolist() == ["DET", "NOUN", "VERB"]
     assert trained.crf.certificate_.completed
     said = run("train", folder / "train.conll", "--unknown-label", "?", "-m", folder / "again.model").stderr
-    assert "3 labels, of 33 positions the label is not known" in said
+    first = (
+        f"{folder / 'train.conll'}: 20 sequences, 100 positions, 3 labels (DET, NOUN, VERB), 33 positions not labelled"
+    )
+    assert said.splitlines()[0] == first
     assert 'unknown_label = "?"' in (folder / "again.toml").read_text()
     shown = run("certify", folder / "partial.model", folder / "train.conll").stdout
     assert "for the labels as it completes them" in shown

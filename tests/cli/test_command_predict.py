@@ -237,3 +237,13 @@ def test_tabs_stay_tabs(tmp_path):
         output = run("predict", tmp_path / "words.model", tmp_path / name, "-q").stdout
         streamed = run("predict", tmp_path / "words.model", tmp_path / name, "--stream", "-q").stdout
         assert {line.count(separator) for text in (output, streamed) for line in text.splitlines() if line} == {3}
+
+
+@pytest.mark.parametrize("stream", [(), ("--stream",)])
+def test_a_file_with_fewer_columns_is_named_with_its_columns(models, tmp_path, stream):
+    (tmp_path / "words.conll").write_text("the\ncat\n\n")
+    said = run("predict", models / "conll.model", tmp_path / "words.conll", *stream, code=2).stderr
+    assert said == (
+        f"error: {tmp_path / 'words.conll'} has 1 column, and the training file had 3: the features of the model are "
+        "made of columns 0, 1 (from 0)\n"
+    )

@@ -97,11 +97,52 @@ def test_conllu_takes_forms_and_universal_tags(write):
     assert (file.X, file.y) == ([[{"1": "Go"}]], [["VERB"]])
     assert read_sequences(write("a.conllu", CONLLU), **file.reading).X == file.X
     blank = write("b.conllu", CONLLU.replace("VERB", "_"))
-    assert read_sequences(blank, labels_required=False).y is None
-    with pytest.raises(SequenceFileError, match="holds no labels"):
-        read_sequences(blank)
+    assert read_sequences(blank).y == read_sequences(blank, labels_required=False).y == [[None]]
     forms = Template.parse("U:%x[0,1]")
     assert read_sequences(write("a.conllu", CONLLU), template=forms).X == [[["U:Go"]]]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "options"),
+    [
+        ("a.tsv", "a\tX\nb\t?\nc\t\n\nd\t \n", {}),
+        ("a.csv", "id,word,label\n1,a,X\n1,b,?\n1,c,\n2,d, \n", {"sequence": "id"}),
+        ("a.conllu", "".join(CONLLU.replace("VERB", tag) for tag in ("X", "?", "", "_")), {}),
+        ("a.crfsuite", "X\ta\n?\tb\n?\tc\n\n?\td\n", {}),
+    ],
+)
+def test_question_marks_and_empty_labels_are_unknown_in_every_format(write, name, text, options):
+    file = read_sequences(write(name, text), **options)
+    assert [label for labels in file.y for label in labels] == ["X", None, None, None]
+    other = read_sequences(write(name, text), unknown_label="X", **options)
+    found = [label for labels in other.y for label in labels]
+    assert found[:2] == [None, "?"], "another mark in the place of the usual one makes a label of that"
+    assert (name == "a.conllu") == ("_" in found)
+    assert "" not in found
+    assert " " not in found
+
+
+def test_arrays_of_texts_have_unknown_labels_and_numbers_stay_numbers(tmp_path):
+    arrays = {"X": np.ones((3, 2)), "offsets": np.array([0, 2, 3])}
+    np.savez(tmp_path / "a.npz", y=np.array(["X", "?", ""]), **arrays)
+    assert read_sequences(tmp_path / "a.npz").y == [["X", None], [None]]
+    np.savez(tmp_path / "a.npz", y=np.array([0, 1, -1]), **arrays)
+    assert [labels.tolist() for labels in read_sequences(tmp_path / "a.npz").y] == [[0, 1], [-1]]
+    assert read_sequences(tmp_path / "a.npz", unknown_label="-1").y == [[0, 1], [None]]
+
+
+@pytest.mark.parametrize("target", ["b.crfsuite", "b.npz"])
+def test_unknown_labels_and_sets_are_written_and_read_again(write, tmp_path, target):
+    file = read_sequences(write("a.tsv", "a\tX\nb\t?\n\nc\tX|Y\n"), label_sets="|")
+    assert file.y == [["X", None], [{"X", "Y"}]]
+    write_sequences(tmp_path / target, file.X, file.y)
+    assert read_sequences(tmp_path / target, label_sets="|").y == file.y
+
+
+def test_what_crfsuite_files_say_of_labels_is_written_beside_predictions(write, tmp_path):
+    file = read_sequences(write("a.crfsuite", "X\ta\n?\tb\nX|Y\tc\n"), label_sets="|")
+    write_predictions(tmp_path / "b.txt", file, [np.array(["X", "Y", "Y"])])
+    assert (tmp_path / "b.txt").read_text() == "X\tX\n?\tY\nX|Y\tY\n\n"
 
 
 def test_tables_are_read_again_with_the_kinds_of_the_first(write):
@@ -132,7 +173,6 @@ def test_arrays_need_labels_unless_told(tmp_path):
         ("a.tsv", "# only\n", {"template": TEMPLATE}, "a.tsv holds no sequences"),
         ("a.conllu", "# only\n", {}, "a.conllu holds no sequences"),
         ("a.crfsuite", "\n\n", {}, "a.crfsuite holds no sequences"),
-        ("a.tsv", "a\tB\n\nb\t\n", {}, "a.tsv, line 3, column 1 (from 0): the label is empty"),
         (
             "a.tsv",
             "B\nI\n",

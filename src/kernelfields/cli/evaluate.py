@@ -6,14 +6,15 @@ The report is one HTML page of a model and, if there is one, of its evaluation; 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kernelfields.cli.labels import FileFormat, LabelSets, UnknownLabel, count_unknown
+from kernelfields.cli.labels import FileFormat, LabelSets, UnknownLabel, count_line, count_unknown
 from kernelfields.cli.messages import Console, Jobs, command
 from kernelfields.cli.predict import Decode, Posterior, chosen_decoding
 from kernelfields.cli.settings import LARGEST_SEED, Parameters
@@ -79,6 +80,7 @@ def evaluate(
     from kernelfields.evaluation.model_evaluation import evaluate_known
     from kernelfields.evaluation.packed_labels import known_only
     from kernelfields.formats import partial_labels
+    from kernelfields.formats.text_files import input_name
 
     decoding = chosen_decoding(decode, posterior)
     shared: Parameters = {
@@ -94,6 +96,8 @@ def evaluate(
             )
         truth, predicted = _last_two_columns(model)
         known = partial_labels(truth, unknown_label, label_sets) or []
+        _check_alike(known, predicted, input_name(model))
+        console.info(count_line(input_name(model), known))
         evaluation = evaluate_known(known, predicted, **shared)
         console.result(str(evaluation), evaluation.to_dict())
         return
@@ -104,6 +108,7 @@ def evaluate(
         read = trained.read(file, **marks)
         if not labels_only:
             check_labels(read, trained.crf.classes_, file, advice)
+    console.info(count_line(input_name(file), read.y or []))
     if against is not None:
         with _about(model):
             first = trained.crf.predict(read.X, decoding)
@@ -119,8 +124,6 @@ def evaluate(
         return
     evaluation = evaluate_model(trained.crf, read.X, read.y or [], decode=decoding, labels_only=labels_only, **shared)
     if report is not None:
-        from kernelfields.formats.text_files import input_name
-
         title = f"{os.path.basename(model)} on {os.path.basename(input_name(file))}"
         write_report(report, trained.crf, read, title, evaluation=evaluation)
         console.info(f"wrote {report}")
@@ -167,6 +170,24 @@ def _last_two_columns(path: str) -> tuple[list, list]:
         )
     truth, predicted = ([[row[column] for row in sequence.rows] for sequence in sequences] for column in (-2, -1))
     return truth, predicted
+
+
+def _check_alike(truth: list, predicted: list, name: str) -> None:
+    """Raise if true and predicted labels have little in common, as where words stand in the place of labels.
+
+    Tags of words may share signs of punctuation with these, so that a third of the positions is little, too.
+    """
+    from kernelfields.fields.constraints import guess_scheme
+
+    kinds = Counter(label for own in truth for label in own if isinstance(label, str)), Counter(chain(*predicted))
+    shared = kinds[0].keys() & kinds[1].keys()
+    apart = all(3 * sum(own[label] for label in shared) < own.total() for own in kinds)
+    if apart and guess_scheme(kinds[0].keys() | kinds[1].keys()) is None:
+        shown = [", ".join(repr(label) for label, _ in own.most_common(3)) for own in kinds]
+        raise ValueError(
+            f"{name}: the last two columns, true and predicted labels, hold different things ({shown[0]} against "
+            f"{shown[1]}). To judge a model on this file, give the model first: kernelfields evaluate MODEL {name}"
+        )
 
 
 def write_report(

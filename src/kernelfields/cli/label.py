@@ -53,7 +53,7 @@ def label(
     trained = None if model is None else load_model(model, n_jobs)
     options = {} if sequence_column is None else {"sequence": sequence_column}
     if trained is not None:
-        options = {**trained.reading_of(file, file_format), "unknown_label": "?", "label_sets": "|"}
+        options = trained.reading_of(file, file_format)
     elif file_format != "auto":
         options["format"] = file_format
     opened = LabelFile.open(file, **options)

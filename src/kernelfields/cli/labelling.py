@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kernelfields.cli.labels import FileFormat, LabelSets, UnknownLabel, usual_mark
+from kernelfields.cli.labels import FileFormat, LabelSets, UnknownLabel, count_line
 from kernelfields.cli.messages import Console, Jobs, ModelFile, command
 from kernelfields.cli.settings import LARGEST_SEED, SETTINGS, RunSettings, Value, given_settings
 
@@ -43,6 +43,7 @@ def check(
       kernelfields check train.conll -m chunks.safetensors --json
     """
     from kernelfields import find_label_errors
+    from kernelfields.cli.doubts import doubts
     from kernelfields.cli.models import build_estimator, has_transitions, is_dense, load_model, read_training_file
     from kernelfields.formats.text_files import input_name
 
@@ -60,6 +61,9 @@ def check(
             raise ValueError(f"the model names how files are read and fields are fitted: leave out {named}")
         trained = load_model(model, n_jobs)
         settings, read = replace(trained.settings, n_jobs=n_jobs), trained.read(file, file_format, **marks)
+    console.info(count_line(input_name(file), read.y or []))
+    for doubt in doubts(read, input_name(file)):
+        console.warn(doubt)
     estimator = build_estimator(settings, transitions=has_transitions(read.reading))
     tokens = read.words if read.words and read.words[0] is not None else None
     errors = find_label_errors(estimator, read.X, read.y, cv=folds, top=top, tokens=tokens, random_state=seed)
@@ -72,7 +76,6 @@ def check(
     for finding, place in zip(document["findings"], places, strict=True):
         finding["place"] = place
     console.result(str(replace(errors, rows=tuple(shown))), document)
-    console.info(f"checked {len(read.X):,} sequences of {input_name(file)}")
 
 
 @command()
@@ -118,9 +121,7 @@ def rank(
         raise ValueError("--unknown-label and --label-sets are for --known, which takes the labels of the file")
     trained = load_model(model, n_jobs)
     if known:
-        reading = trained.reading_of(file, file_format)
-        mark = unknown_label or reading.get("unknown_label") or usual_mark(reading["format"])
-        read = trained.read(file, file_format, unknown_label=mark, label_sets=label_sets)
+        read = trained.read(file, file_format, unknown_label=unknown_label, label_sets=label_sets)
         check_labels(read, trained.crf.classes_, file, "--unknown-label names how unknown labels are written")
     else:
         read = trained.read(file, file_format, labels_required=False)

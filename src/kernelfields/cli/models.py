@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from kernelfields.cli.labels import labels_named
+from kernelfields.cli.labels import labels_named, shown_labels
 from kernelfields.cli.settings import SETTINGS, Parameters, RunSettings, from_document, to_document
 from kernelfields.features.text import TextFeatures, rebuild_transformer, text_patterns
 from kernelfields.formats import (
@@ -64,7 +64,6 @@ _USED = {
 #: The column of the words in files of these formats.
 _WORDS = {"columns": 0, "conllu": 1}
 _SEPARATORS = {"tab": "\t", "space": " "}
-_LABELS_SHOWN = 10
 _LEAST_MEMORY = 10_000
 
 
@@ -79,6 +78,8 @@ def read_training_file(settings: RunSettings, option: str = "--format") -> Seque
         label_sets=settings.label_sets,
         **reading_options(settings, file_format, option),
     )
+    if file.y is not None and not labels_named(file.y):
+        raise ValueError(f"{input_name(path)} holds no labels: every one is empty or {file.unknown_marks[0]}")
     if settings.standardize and not is_dense(file.X):
         raise ValueError("--standardize scales columns of numbers, and these inputs are names of features")
     return file
@@ -164,11 +165,9 @@ def check_labels(file: SequenceFile, classes: Iterable, path: str, advice: str) 
         for position, entry in enumerate(labels):
             label = next((name for name in sorted(labels_named([[entry]])) if name not in seen), None)
             if label is not None:
-                more = ["..."] if len(known) > _LABELS_SHOWN else []
-                shown = ", ".join([*map(str, known[:_LABELS_SHOWN]), *more])
                 raise ValueError(
                     f"{input_name(path)}, {file.place(index, position)}: the label {label} was never seen in training, "
-                    f"where there are {shown}; {advice}"
+                    f"where there are {shown_labels(known)}; {advice}"
                 )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kernelfields.cli.labels import FileFormat, LabelSets, UnknownLabel, count_unknown, usual_mark
+from kernelfields.cli.labels import FileFormat, LabelSets, UnknownLabel, count_unknown
 from kernelfields.cli.messages import Console, Jobs, ModelFile, command, json_text
 
 if TYPE_CHECKING:
@@ -157,9 +157,7 @@ def predict(
     if segments and crf.kind != "SegmentCRF":
         raise ValueError(f"--segments is for a SegmentCRF, which train --segments makes: {model} is a {crf.kind}")
     if known:
-        reading = trained.reading_of(file, file_format)
-        mark = unknown_label or reading.get("unknown_label") or usual_mark(reading["format"])
-        read = trained.read(file, file_format, unknown_label=mark, label_sets=label_sets)
+        read = trained.read(file, file_format, unknown_label=unknown_label, label_sets=label_sets)
         check_labels(read, crf.classes_, file, "--unknown-label names how unknown labels are written")
         known_labels = read.y
     else:

@@ -199,7 +199,9 @@ class RunSettings:
     template: str | None = _reading("CRF++ template for column files; else text features.", None, "-t", file="read")
     columns: list[str] | None = _reading("Columns of the inputs, such as 0,1, or names for CSV.", metavar="N,N")
     label_column: str | None = _reading("Column of the labels, from 0, -1 the last; CSV: its name.", metavar="N")
-    unknown_label: str | None = _data("How the file writes a label that is not known, such as ?.", metavar="TEXT")
+    unknown_label: str | None = _data(
+        "How the file writes a label that is not known; else ?, in CoNLL-U also _.", metavar="TEXT"
+    )
     label_sets: str | None = _data("What stands between labels of which one is right, such as |.", metavar="TEXT")
     sequence_column: str | None = _reading("CSV: column that separates sequences.", metavar="NAME")
     separator: str | None = _reading("tab or space; for CSV any character.", metavar="NAME")

@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import typer
 
+from kernelfields.cli.doubts import doubts
 from kernelfields.cli.evaluate import write_report
-from kernelfields.cli.labels import count_unknown, labels_named
+from kernelfields.cli.labels import count_line, count_unknown, labels_named
 from kernelfields.cli.messages import Console, ExitCode
 from kernelfields.cli.models import (
     KERNEL_PARAMETERS,
@@ -77,14 +78,12 @@ class TrainingRun:
 
     def go(self) -> ExitCode:
         """Search if the settings have a search, fit, write the files and report the result."""
-        labels = labels_named(self.file.y or [])
-        positions, name = sum(map(len, self.file.y or [])), input_name(str(self.settings.train))
-        unknown = count_unknown(self.file.y or [])
-        partly = f", of {unknown:,} positions the label is not known" if unknown else ""
-        self.console.info(
-            f"{name}: {len(self.file.X):,} sequences, {positions:,} positions, {len(labels)} labels{partly}"
-        )
-        self._check_segments(labels, unknown)
+        y, name = self.file.y or [], input_name(str(self.settings.train))
+        labels = labels_named(y)
+        self.console.info(count_line(name, y))
+        for doubt in doubts(self.file, name):
+            self.console.warn(doubt)
+        self._check_segments(labels, count_unknown(y))
         if self.settings.dev is not None:
             self.development = read_sequences(self.settings.dev, **self.reading)
             advice = "leave such sequences out of the development file"

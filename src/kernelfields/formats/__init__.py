@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from kernelfields.formats.annotation_files import Loss, losses, read_documents, write_documents
     from kernelfields.formats.column_files import TEXT_FEATURES, ColumnFile, ColumnSequence, read_columns, write_columns
     from kernelfields.formats.crfsuite_text import read_crfsuite, write_crfsuite
+    from kernelfields.formats.label_marks import label_text, partial_labels, unknown_marks
     from kernelfields.formats.model_file import ModelFileError, read_model, write_model
     from kernelfields.formats.sequence_arrays import read_arrays, write_arrays
     from kernelfields.formats.sequence_file import Reading, SequenceFile
     from kernelfields.formats.sequence_files import (
         describe_reading,
         format_of,
-        partial_labels,
         read_sequences,
         rebuild_reading,
         write_predictions,
@@ -51,6 +51,7 @@ __all__ = [
     "Template",
     "describe_reading",
     "format_of",
+    "label_text",
     "labels_of",
     "losses",
     "partial_labels",
@@ -65,6 +66,7 @@ __all__ = [
     "sequences_of",
     "spans_of",
     "tokenize",
+    "unknown_marks",
     "write_arrays",
     "write_columns",
     "write_crfsuite",
@@ -81,13 +83,13 @@ __getattr__, __dir__ = lazy_names(
         "annotation_files": ["Loss", "losses", "read_documents", "write_documents"],
         "column_files": ["TEXT_FEATURES", "ColumnFile", "ColumnSequence", "read_columns", "write_columns"],
         "crfsuite_text": ["read_crfsuite", "write_crfsuite"],
+        "label_marks": ["label_text", "partial_labels", "unknown_marks"],
         "model_file": ["ModelFileError", "read_model", "write_model"],
         "sequence_arrays": ["read_arrays", "write_arrays"],
         "sequence_file": ["Reading", "SequenceFile"],
         "sequence_files": [
             "describe_reading",
             "format_of",
-            "partial_labels",
             "read_sequences",
             "rebuild_reading",
             "write_predictions",

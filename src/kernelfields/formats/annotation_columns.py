@@ -10,8 +10,8 @@ breaks in the text, stands as JSON in the comment ``# kernelfields = {...}``.
     conllu    the label is a column, by default UPOS, or ``label="misc:NER"``: NER=B-PER in MISC, where labels of
               entities from other formats go; NERProbability=0.97 beside it is the probability of the label
 
-``unknown_label`` and ``label_sets`` are how labels that are not known, and sets of labels, are written;
-in CoNLL-U "_" is unknown.
+Labels that are not known are "?", or ``unknown_label``, and in CoNLL-U "_" (label_marks.py); a document without any
+label that is known is unlabelled. ``label_sets`` is what stands between labels of which one is right.
 
 Cost: linear in the rows. Fails: SequenceFileError naming file and line; ValueError for a label that reads as another.
 """
@@ -41,7 +41,7 @@ from kernelfields.formats.annotated_texts import (
 )
 from kernelfields.formats.annotation_json import OWN
 from kernelfields.formats.column_files import ColumnSequence, LabelledColumns, read_columns, write_columns
-from kernelfields.formats.sequence_files import partial_labels
+from kernelfields.formats.label_marks import label_text, partial_labels, unknown_marks
 from kernelfields.formats.text_files import PathName, SequenceFileError, input_name
 
 _NAMED = re.compile(r"# *([\w.:-]+) *= (.*)")
@@ -67,7 +67,7 @@ def read_column_documents(
 
 
 def read_conllu_documents(
-    path: PathName, *, label: int | str | None = None, unknown_label: str = _EMPTY, label_sets: str | None = None
+    path: PathName, *, label: int | str | None = None, unknown_label: str | None = None, label_sets: str | None = None
 ) -> list[Document]:
     """Read CoNLL-U; ``label`` is the number of a column (UPOS if left out) or "misc:NAME"."""
     sequences = list(read_columns(path, conllu=True))
@@ -77,10 +77,10 @@ def read_conllu_documents(
         place = label if label is not None else _own_comment(sequence, input_name(path)).get("place", _UPOS)
         places.append(place)
         if isinstance(place, str):
-            y.append([_misc(row).get(_misc_name(place), unknown_label) for row in sequence.rows])
+            y.append([_misc(row).get(_misc_name(place), "") for row in sequence.rows])
         else:
             y += LabelledColumns([sequence], input_name(path), place, required=True).labels() or []
-    return _documents(path, sequences, "conllu", places, partial_labels(y, unknown_label, label_sets))
+    return _documents(path, sequences, "conllu", places, partial_labels(y, unknown_label, label_sets, "conllu"))
 
 
 def _documents(
@@ -99,7 +99,7 @@ def _documents(
         text, tokens = _text_of(sequence, kind)
         kept = {"rows": sequence.rows, "lines": [list(pair) for pair in sequence.kept], "separator": sequence.separator}
         labellings = []
-        if y is not None and not (kind == "conllu" and all(one is None for one in labels[index])):
+        if y is not None and any(one is not None for one in labels[index]):
             chances = _chances(sequence, place) if kind == "conllu" else None
             labellings = [Labelling(labels=labels[index], probabilities=chances)]
         document = Document(
@@ -208,21 +208,21 @@ def write_column_documents(
     path: PathName, documents: Sequence[Document], *, unknown_label: str | None = None, label_sets: str | None = None
 ) -> None:
     """Write a column file: the rows that were read with their labels, else word and label."""
-    _write(path, documents, "columns", (unknown_label, label_sets))
+    _write(path, documents, "columns", (unknown_marks("columns", unknown_label)[0], label_sets))
 
 
 def write_conllu_documents(
     path: PathName, documents: Sequence[Document], *, label: int | str | None = None, label_sets: str | None = None
 ) -> None:
     """Write CoNLL-U: the rows that were read with their labels, else new ones; ``label`` is where labels go."""
-    _write(path, documents, "conllu", (_EMPTY, label_sets), label)
+    _write(path, documents, "conllu", (unknown_marks("conllu")[0], label_sets), label)
 
 
 def _write(
     path: PathName,
     documents: Sequence[Document],
     kind: str,
-    marks: tuple[str | None, str | None],
+    marks: tuple[str, str | None],
     label: int | str | None = None,
 ) -> None:
     names = [name_of(document, number) for number, document in enumerate(documents, start=1)]
@@ -277,14 +277,14 @@ def _sequence(
     return sequence, place
 
 
-def _cell(label: TokenLabel, unknown: str | None, sets: str | None, name: str) -> str:
-    if label is None:
-        return OUTSIDE if unknown is None else unknown
+def _cell(label: TokenLabel, unknown: str, sets: str | None, name: str) -> str:
     if isinstance(label, str):
         if label == unknown or (sets is not None and sets in label):
             raise ValueError(f"{name}: the label {label!r} would be read as unknown or as a set; choose another mark")
         return label
-    return OUTSIDE if sets is None else sets.join(sorted(label))
+    if label is None:
+        return unknown
+    return OUTSIDE if sets is None else label_text(frozenset(label), between=sets)
 
 
 def _set_misc(row: list[str], attribute: str, cell: str, name: str) -> None:
@@ -313,7 +313,7 @@ def _write_comments(
     id_name = _id_name(given) or ("sent_id" if kind == "conllu" else "id")
     values = document.metadata if document.id is None else {**document.metadata, id_name: document.id}
     wanted = {name: value for name, value in values.items() if given.get(name) == value or _fits_comment(name, value)}
-    held = {"made_ids"} if kind == "columns" else {"made_ids", "unlabelled"}
+    held = {"made_ids", "unlabelled"}
     held |= {"metadata"} if set(document.metadata) <= set(wanted) else set()
     held |= {"id"} if document.id is None or id_name in wanted else set()
     lines = []

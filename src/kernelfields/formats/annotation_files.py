@@ -146,7 +146,7 @@ ANNOTATION_FORMATS = {
         read_column_documents,
         write_column_documents,
         (".conll", ".tsv", ".iob", ".bio"),
-        _EVERYTHING - {"annotators", "probabilities", "unknown", "sets", "weights", "overlap", "fragments", "words"},
+        _EVERYTHING - {"annotators", "probabilities", "sets", "weights", "overlap", "fragments", "words"},
         as_labels=True,
     ),
     "brat": AnnotationFormat(
@@ -263,8 +263,7 @@ def losses(documents: Sequence[Document], format: str, **options: Any) -> list[L
 
 
 def _losses(documents: Sequence[Document], kind: AnnotationFormat, options: dict[str, Any]) -> list[Loss]:
-    marks = {"unknown_label": {"unknown"}, "label_sets": {"sets"}}
-    holds = kind.holds.union(*(marks[name] for name in marks if options.get(name)))
+    holds = kind.holds | {"sets"} if options.get("label_sets") else kind.holds
     counts: dict[str, int] = {}
     examples: dict[str, str] = {}
     for number, document in enumerate(documents, start=1):

@@ -14,7 +14,7 @@ the empty line after it. With ``conllu=True`` the rows are those of words: lines
 like comments, wherever they stand. Numbers of columns count from 0, as in templates.
 
 Cost: one pass over the rows, one sequence in memory at a time. Fails: SequenceFileError naming file, line and
-column, counted from 0, also of a label that is missing.
+column, counted from 0.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NAMED_COMMENT = re.compile(r"# *[\w.:-]+ *= ")
 _DOCUMENT_START = "-DOCSTART-"
 _NO_WORD = re.compile(r"[0-9]+[-.][0-9]+")
 _CONLLU_COLUMNS = 10
-_UPOS, _FORM, _UNSPECIFIED = 3, 1, "_"  # of CoNLL-U
+_UPOS, _FORM = 3, 1  # of CoNLL-U
 #: The option ``template`` that makes features of text.
 TEXT_FEATURES = "text"
 
@@ -80,9 +80,9 @@ class LabelledColumns:
         column = label if label is None or label >= 0 else expected + label
         dropped = not required and column is not None and column >= self.width
         if self.width != expected and not dropped:
-            columns = f"{self.width} column{'s' if self.width != 1 else ''}"
             missing = f"; the labels, column {column} (from 0), are missing" if column == self.width else ""
-            raise SequenceFileError(f"{self.name} has {columns}, expected {expected} as in the training file{missing}")
+            found = _columns(self.width)
+            raise SequenceFileError(f"{self.name} has {found}, expected {expected} as in the training file{missing}")
         if dropped or column is None:
             return None
         if not 0 <= column < self.width:
@@ -92,15 +92,10 @@ class LabelledColumns:
         return column
 
     def labels(self) -> list[list[str]] | None:
-        """Return the labels of every sequence, or None if there are none."""
+        """Return the cells of the labels of every sequence, or None if there are none."""
         if self.label is None:
             return None
-        y = [[row[self.label] for row in sequence.rows] for sequence in self.sequences]
-        for sequence, labels in zip(self.sequences, y, strict=True):
-            if "" in labels:
-                line = sequence.lines[labels.index("")]
-                raise SequenceFileError(f"{self.name}, line {line}, column {self.label} (from 0): the label is empty")
-        return y
+        return [[row[self.label] for row in sequence.rows] for sequence in self.sequences]
 
     def chosen(self, columns: Sequence[int] | None) -> list[int]:
         """Return the columns of features: those given, or all but that of the labels; raise if there are none."""
@@ -120,6 +115,12 @@ class LabelledColumns:
         if not self.sequences:
             return []
         if template is not None:
+            if self.width < self.n_columns and max(template.columns, default=0) >= self.width:
+                read = ", ".join(map(str, sorted(template.columns)))
+                raise SequenceFileError(
+                    f"{self.name} has {_columns(self.width)}, and the training file had {self.n_columns}: the features "
+                    f"of the model are made of columns {read} (from 0)"
+                )
             template.check_columns(self.width, self.label)
             return template.features_of(sequence.rows for sequence in self.sequences)
         chosen = self.chosen(columns)
@@ -151,10 +152,14 @@ class ColumnFile(SequenceFile):
     sequences: list[ColumnSequence]
 
     @property
+    def word_column(self) -> int:
+        """The number of the column of words: the first, in CoNLL-U the form."""
+        return _FORM if self.format == "conllu" else 0
+
+    @property
     def words(self) -> list[list[str] | None]:
-        """The words of every sequence: the first column, in CoNLL-U the form."""
-        column = _FORM if self.format == "conllu" else 0
-        return [[row[column] for row in sequence.rows] for sequence in self.sequences]
+        """The words of every sequence."""
+        return [[row[self.word_column] for row in sequence.rows] for sequence in self.sequences]
 
     def place(self, sequence: int, position: int) -> str:
         """Return line and column of the label of a position."""
@@ -192,12 +197,10 @@ def read_conllu(
     template: Template | str | None = None,
     labels_required: bool = True,
 ) -> ColumnFile:
-    """Read a file in CoNLL-U; without features, the form is taken. Labels that are all "_" are none."""
+    """Read a file in CoNLL-U; without features, the form is taken."""
     sequences = list(read_columns(path, conllu=True))
     columns = LabelledColumns(sequences, input_name(path), label, labels_required)
-    file = columns.file(template, features or [_FORM], {"format": "conllu", "label": label})
-    unlabelled = all(label == _UNSPECIFIED for labels in file.y or () for label in labels)
-    return replace(file, y=None) if unlabelled else file
+    return columns.file(template, features or [_FORM], {"format": "conllu", "label": label})
 
 
 #: A line of a column file: its number, its text, and its cells, or None unless it is a row of the file.
@@ -347,7 +350,7 @@ class _ColumnFormat:
             advice = "Cells are separated by tabs here; an empty cell counts."
         column = min(found, expected)
         problem = "there is none" if found < expected else f"{cells[column]!r:.40} is one too many"
-        columns = f"{found} column{'s' if found != 1 else ''}, expected {expected} as in {self.authority}"
+        columns = f"{_columns(found)}, expected {expected} as in {self.authority}"
         return f"{self.name}, line {number}, column {column} (from 0): {problem}; found {columns}. {advice}"
 
 
@@ -364,6 +367,10 @@ def _find_format(
     # Nothing but doubtful lines: those that look like rows are rows.
     first = next(((number, line) for number, line in head if line.startswith("#\t")), None)
     return head, layout if first is None else layout.as_in(*first)
+
+
+def _columns(number: int) -> str:
+    return f"{number} column{'s' if number != 1 else ''}"
 
 
 def _split(line: str, separator: str) -> list[str]:

@@ -22,6 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from kernelfields.features.chunks import features_of, read_weighted
+from kernelfields.formats.label_marks import label_texts
 from kernelfields.formats.sequence_file import Predictions, SequenceFile
 from kernelfields.formats.text_files import PathName, SequenceFileError, input_name, open_text_output, read_lines
 
@@ -47,7 +48,7 @@ class CRFsuiteData(SequenceFile):
     def write_predictions(self, path: PathName, predictions: Predictions) -> None:
         """Write a line per position, as CRFsuite's tagger does: label read, label predicted, probabilities."""
         with open_text_output(path) as file:
-            for sequence in predictions.cells(self.y or []):
+            for sequence in predictions.cells(label_texts(self.y or [], self.unknown_marks[0])):
                 file.writelines("\t".join(cells) + "\n" for cells in sequence)
                 file.write("\n")
 

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from kernelfields.formats.label_marks import unknown_marks
 from kernelfields.formats.text_files import PathName
 
 #: Options of ``read_sequences`` by name, which it checks itself.
@@ -36,6 +37,11 @@ class SequenceFile:
     def format(self) -> str:
         """The format of the file."""
         return self.reading["format"]
+
+    @property
+    def unknown_marks(self) -> list[str]:
+        """What stands for a label that is not known, as it is written first."""
+        return unknown_marks(self.format, self.reading.get("unknown_label"))
 
     @property
     def words(self) -> list[list[str] | None]:

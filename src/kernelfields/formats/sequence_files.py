@@ -15,11 +15,8 @@ many columns the file must have; where labels are not required, their column and
 ``template="text"`` makes a template: the first column is read as words, with the features of ``TextFeatures``, or as
 symbols where it holds single characters alone; the others but that of the labels are tags. CSV: ``sequence`` is the
 name of the column of sequence ids, ``label`` that of the labels ("label"). The other options are those of
-read_columns, read_arrays and read_table. Of every format, labels may be partly known:
-
-    the     DET
-    run     ?              unknown_label="?"     nothing is known: the label is None
-    cat     NOUN|VERB      label_sets="|"        one of these: the label is the set of them
+read_columns, read_arrays and read_table. Of every format, labels may be partly known (label_marks.py): "?" and an
+empty label are None, and in CoNLL-U "_"; with ``label_sets="|"``, NOUN|VERB is the set of both.
 
 Predicted labels and probabilities are written beside what was read and in the same format:
 
@@ -43,6 +40,7 @@ import numpy as np
 
 from kernelfields.formats.column_files import read_column_file, read_conllu
 from kernelfields.formats.crfsuite_text import read_crfsuite, write_crfsuite
+from kernelfields.formats.label_marks import check_marks, label_texts, partial_labels
 from kernelfields.formats.sequence_arrays import read_arrays, write_arrays
 from kernelfields.formats.sequence_file import Predictions, Reading, SequenceFile
 from kernelfields.formats.sequence_tables import read_table
@@ -110,13 +108,13 @@ def read_sequences(
     Parameters
     ----------
     labels_required : with False, y is None where the file has no labels, instead of an error
-    unknown_label : how the file writes a label that is not known
+    unknown_label : how the file writes a label that is not known, in the place of "?" ("_" in CoNLL-U)
     label_sets : what stands between labels of which one is right
     """
     kind = format_of(path) if format == "auto" else format
     if kind not in _READERS:
         raise ValueError(f"format must be 'auto' or one of {', '.join(map(repr, _READERS))}, got {format!r}")
-    _check_marks(unknown_label, label_sets)
+    check_marks(unknown_label, label_sets)  # before the file is read
     parameters = signature(_READERS[kind]).parameters.values()
     allowed = [each.name for each in parameters if each.kind is Parameter.KEYWORD_ONLY and each.name != _REQUIRED]
     if strange := [name for name in options if name not in allowed]:
@@ -134,36 +132,7 @@ def read_sequences(
         raise SequenceFileError(f"{input_name(path)} holds no labels")
     marks = {"unknown_label": unknown_label, "label_sets": label_sets}
     reading = found.reading | {name: mark for name, mark in marks.items() if mark is not None}
-    return replace(found, y=partial_labels(found.y, unknown_label, label_sets), reading=reading)
-
-
-def partial_labels(y: list | None, unknown_label: str | None, label_sets: str | None) -> list | None:
-    """Return labels as estimators take them: None for unknown ones, sets of those of which one is right."""
-    _check_marks(unknown_label, label_sets)
-    if y is None or (unknown_label is None and label_sets is None):
-        return y
-
-    def entry(label: object) -> object:
-        if str(label) == unknown_label:
-            return None
-        if label_sets is None or not isinstance(label, str) or label_sets not in label:
-            return label
-        parts = label.split(label_sets)
-        if "" in parts or unknown_label in parts:
-            raise ValueError(f"the set of labels {label!r} names one that is empty or unknown: leave it out")
-        return set(parts)
-
-    return [[entry(label) for label in labels] for labels in y]
-
-
-def _check_marks(unknown_label: str | None, label_sets: str | None) -> None:
-    for value, option, example in ((unknown_label, "--unknown-label", "?"), (label_sets, "--label-sets", "|")):
-        if value is not None and not value.strip():
-            raise ValueError(f"{option} must be a text that is not empty, such as {example}")
-    if unknown_label is not None and label_sets is not None and label_sets in unknown_label:
-        raise ValueError(
-            f"--unknown-label {unknown_label} holds --label-sets {label_sets}: they cannot be distinguished"
-        )
+    return replace(found, y=partial_labels(found.y, unknown_label, label_sets, kind), reading=reading)
 
 
 def describe_reading(reading: Reading) -> dict[str, object]:
@@ -193,9 +162,11 @@ def write_sequences(
 ) -> None:
     """Write sequences as CRFsuite's text or as .npz; "-" is standard output.
 
-    CRFsuite's text takes feature dicts, feature strings and arrays, and needs labels; .npz takes arrays.
+    CRFsuite's text takes feature dicts, feature strings and arrays, and needs labels; .npz takes arrays. Labels that
+    are not known are written as "?", which makes texts of labels that are numbers.
     """
     kind = format_of(path) if format == "auto" else format
+    y = None if y is None else label_texts(y)
     if kind == "npz":
         write_arrays(path, X, y, weights)
     elif kind == "crfsuite":

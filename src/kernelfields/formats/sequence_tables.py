@@ -88,7 +88,7 @@ def read_table(
         raise ValueError("sequence, label and features must be different columns, at least one of them a feature")
     if strange := [name for name in kinds or {} if name not in features]:
         raise ValueError(f"kinds names the column {strange[0]!r}, which is not one of the features")
-    reader.read(chosen, {sequence: "sequence", label: "label"})
+    reader.read(chosen, {sequence: "sequence", label: "label"}, may_be_empty=label)
     columns: FeatureColumns = {name: reader.feature(name, (kinds or {}).get(name)) for name in features}
     found = {str(name): NUMBER if isinstance(values, np.ndarray) else TEXT for name, values in columns.items()}
     groups = reader.groups(sequence, contiguous)
@@ -153,15 +153,16 @@ class _Reader:
             advice = " Is the separator another one?"
         raise SequenceFileError(f"{self.name}, line 1: no column {name!r}; there are {there}.{advice}")
 
-    def read(self, names: list[str], roles: Mapping[str | None, str]) -> None:
-        """Read the rows; the columns of those names must have a value everywhere. Some have ``roles``."""
+    def read(self, names: list[str], roles: Mapping[str | None, str], may_be_empty: str | None = None) -> None:
+        """Read the rows; the columns of those names but one must have a value everywhere. Some have ``roles``."""
         chosen = [(name, self.column(name, roles.get(name, ""))) for name in names]
+        filled = [(name, column) for name, column in chosen if name != may_be_empty]
         for line, cells in self.records:
             if len(cells) != len(self.header):
                 raise SequenceFileError(f"{self.name}, line {line}: {self._ragged(cells)}")
             self.rows.append(cells)
             self.lines.append(line)
-            for name, column in chosen:
+            for name, column in filled:
                 if not cells[column].strip():
                     raise self.error(len(self.rows) - 1, name, "is empty. Fill it in, or remove the row.")
         if not self.rows:

@@ -108,9 +108,14 @@ class Template:
         rows = [cell.row for line in self.unigrams for cell in line.cells]
         return -min(0, *rows, 0), max(0, *rows, 0)
 
+    @property
+    def columns(self) -> set[int]:
+        """The columns that the template reads."""
+        return {cell.column for line in (*self.unigrams, *self.bigrams) for cell in line.cells}
+
     def reading_column(self, column: int) -> Template | None:
         """Return the template with another number for the one column that it reads; None if it reads several."""
-        if len({cell.column for line in (*self.unigrams, *self.bigrams) for cell in line.cells}) > 1:
+        if len(self.columns) > 1:
             return None
         return Template.parse(_MACRO.sub(rf"%\1[\2,{column}]", self.text), self.name)
 

@@ -14,12 +14,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kernelfields.formats import ColumnFile, SequenceFile, SequenceFileError, format_of, read_sequences
+from kernelfields.formats import ColumnFile, SequenceFile, SequenceFileError, format_of, label_text, read_sequences
 from kernelfields.formats.column_files import columns_text
+from kernelfields.formats.label_marks import BETWEEN
 from kernelfields.formats.text_files import remove_leftovers, write_whole
 
-#: How unknown labels are written by default, and what stands between labels of which one is right.
-UNKNOWN, BETWEEN = "?", "|"
 # Kinds of characters that end lines or cells, or that UTF-8 does not have.
 _UNWRITABLE = ("Cc", "Zl", "Zp", "Cs")
 
@@ -42,8 +41,7 @@ class LabelFile:
         place = Path(path)
         remove_leftovers(path)
         content = place.read_bytes()
-        settings: dict[str, Any] = {"unknown_label": UNKNOWN, "label_sets": BETWEEN, "labels_required": False}
-        settings |= options
+        settings: dict[str, Any] = {"label_sets": BETWEEN, "labels_required": False, **options}
         if "label" not in settings and settings.get("format", format_of(path)) == "columns" and _one_column(content):
             settings["label"] = None  # words alone
         read = read_sequences(path, **settings)
@@ -78,14 +76,12 @@ class LabelFile:
     @property
     def _marks(self) -> tuple[list[str], str]:
         """What stands for unknown labels, as it is written first, and what between labels of which one is right."""
-        reading = self.read.reading
-        unknown = [reading.get("unknown_label", UNKNOWN), *(["_"] if self.read.format == "conllu" else [])]
-        return unknown, reading.get("label_sets", BETWEEN)
+        return self.read.unknown_marks, self.read.reading["label_sets"]
 
     def written(self, labels: Sequence[Sequence[object]]) -> bytes:
         """Return the content with labels, None where nothing is known, sets of which one is right."""
-        (unknown, *_), between = self._marks
-        texts = [[_text(entry, unknown, between) for entry in own] for own in labels]
+        unknown, between = self._marks
+        texts = [[label_text(entry, unknown[0], between) for entry in own] for own in labels]
         return self._columns(texts) if isinstance(self.read, ColumnFile) else self._table(texts)
 
     def after(self, content: bytes) -> LabelFile:
@@ -132,12 +128,3 @@ class LabelFile:
 def _one_column(content: bytes) -> bool:
     """Whether the first line that is not empty holds one cell."""
     return next((len(line.split()) == 1 for line in content.splitlines() if line.strip()), False)
-
-
-def _text(entry: object, unknown: str, between: str) -> str:
-    """Return what is known of a label as a cell."""
-    if entry is None:
-        return unknown
-    if isinstance(entry, set | frozenset):
-        return between.join(sorted(map(str, entry)))
-    return str(entry)

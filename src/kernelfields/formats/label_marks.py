@@ -1,0 +1,85 @@
+"""Labels that are partly known, as files write them: the one place that decides what stands for an unknown label.
+
+    the     DET
+    run     ?              nothing is known: the label is None; an empty cell means the same, and in CoNLL-U "_"
+    cat     NOUN|VERB      with label_sets="|": one of these, the label is the set of them
+
+``unknown_label`` names another mark in the place of "?" and "_"; an empty cell is never a label.
+
+Cost: linear in the labels. Fails: ValueError for marks that cannot be distinguished, and for sets with empty parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+#: How unknown labels are written, and what stands between labels of which one is right.
+UNKNOWN, BETWEEN = "?", "|"
+
+
+def unknown_marks(file_format: str, unknown_label: str | None = None) -> list[str]:
+    """Return what stands for an unknown label in files of a format, as it is written first."""
+    if unknown_label is not None:
+        return [unknown_label]
+    return ["_", UNKNOWN] if file_format == "conllu" else [UNKNOWN]
+
+
+def check_marks(unknown_label: str | None, label_sets: str | None) -> None:
+    """Raise ValueError for marks that are empty, or of which one holds the other."""
+    for value, option, example in (
+        (unknown_label, "--unknown-label", UNKNOWN),
+        (label_sets, "--label-sets", BETWEEN),
+    ):
+        if value is not None and not value.strip():
+            raise ValueError(f"{option} must be a text that is not empty, such as {example}")
+    if unknown_label is not None and label_sets is not None and label_sets in unknown_label:
+        raise ValueError(
+            f"--unknown-label {unknown_label} holds --label-sets {label_sets}: they cannot be distinguished"
+        )
+
+
+def partial_labels(
+    y: list | None, unknown_label: str | None = None, label_sets: str | None = None, file_format: str = "columns"
+) -> list | None:
+    """Return labels as estimators take them: None for unknown ones, sets of those of which one is right."""
+    check_marks(unknown_label, label_sets)
+    if y is None:
+        return None
+    marks = set(unknown_marks(file_format, unknown_label))
+
+    def entry(label: object) -> object:
+        text = str(label)
+        if text in marks or not text.strip():
+            return None
+        if label_sets is None or not isinstance(label, str) or label_sets not in label:
+            return label
+        parts = label.split(label_sets)
+        if not all(map(str.strip, parts)) or not marks.isdisjoint(parts):
+            raise ValueError(f"the set of labels {label!r} names one that is empty or unknown: leave it out")
+        return set(parts)
+
+    # The same labels come again and again, so each is read once.
+    entries = {label: entry(label) for label in set().union(*map(_values, y))}
+    if all(found is label for label, found in entries.items()):
+        return y
+    return [[entries[label] for label in _values(labels)] for labels in y]
+
+
+def _values(labels: Sequence | np.ndarray) -> Sequence:
+    return labels.tolist() if isinstance(labels, np.ndarray) else labels
+
+
+def label_text(entry: object, unknown: str = UNKNOWN, between: str = BETWEEN) -> str:
+    """Return what is known of a label as files write it."""
+    if entry is None:
+        return unknown
+    return between.join(sorted(map(str, entry))) if isinstance(entry, set | frozenset) else str(entry)
+
+
+def label_texts(y: Sequence, unknown: str = UNKNOWN) -> list:
+    """Return the labels of sequences as files write them, or as they are where every one is known."""
+    if not any(entry is None or isinstance(entry, set | frozenset) for labels in y for entry in labels):
+        return list(y)
+    return [[label_text(entry, unknown) for entry in labels] for labels in y]
