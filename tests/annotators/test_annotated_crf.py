@@ -118,6 +118,17 @@ def test_a_sequence_that_one_annotator_left_out_is_one_of_nothing_said():
     assert np.all(read_annotations(left_out).codes[:8, 1] == -1)
 
 
+def test_an_empty_text_is_nothing_said():
+    texts = {"anna": [["a", "b"], ["", "b"]], "ben": [["a", ""], ["b", " "]]}
+    nones = {"anna": [["a", "b"], [None, "b"]], "ben": [["a", None], ["b", None]]}
+    table = [np.array([["a", "a"], ["b", ""]]), np.array([["", "b"], ["b", ""]])]
+    wanted = read_annotations(nones)
+    for given in (texts, table):
+        found = read_annotations(given)
+        assert found.classes.tolist() == ["a", "b"]
+        np.testing.assert_array_equal(found.codes, wanted.codes)
+
+
 def test_weights_are_repetitions():
     few = {name: labels[:8] for name, labels in said.items()}
     twice = {name: [*labels[:8], *labels[:8]] for name, labels in said.items()}

@@ -80,7 +80,7 @@ class AnnotatedCRF(StoredEstimator):
     field fitted to them, in turn. Predictions are those of the field: labels, not what some annotator would say.
 
     ``y`` is a dict annotator -> labels of all sequences, or a list with, for each sequence, a dict annotator ->
-    labels or an array (T, R) with a column per annotator. None stands where an annotator said nothing.
+    labels or an array (T, R) with a column per annotator. None, or an empty text, stands where one said nothing.
 
     Parameters
     ----------

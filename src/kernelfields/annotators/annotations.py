@@ -4,8 +4,8 @@
     [{"anna": labels, "ben": labels}, ...]                 by sequence
     [array (T, R), ...]                                    by sequence, a column for each annotator, numbered from 0
 
-None (NaN, pandas.NA) stands where an annotator said nothing; a whole sequence may be None. Codes (N, R) are places
-in the sorted classes, -1 where nothing was said. Cost: O(N R).
+None (NaN, pandas.NA, an empty text) stands where an annotator said nothing; a whole sequence may be None. Codes (N, R)
+are places in the sorted classes, -1 where nothing was said. Cost: O(N R).
 Fails: ValueError naming the annotator and the place, for lengths that differ, for labels of mixed kinds, for an
 annotator who is named and labelled nothing, and for a sequence that nobody labelled. A column without any label is one
 of an annotator who is silent here, as in a part of the data.
@@ -229,7 +229,8 @@ def _flat(labels: list, lengths: np.ndarray) -> list:
     flat: list[object] = []
     for item, length in zip(labels, lengths.tolist(), strict=True):
         flat += [None] * length if item is None else item.tolist() if hasattr(item, "tolist") else list(item)
-    return flat
+    # Tables of annotators have an empty cell where one said nothing.
+    return [None if isinstance(label, str) and not label.strip() else label for label in flat]
 
 
 def _codes(flat: list[list], classes: Iterable | None, speakers: _Speakers) -> tuple[np.ndarray, np.ndarray]:
