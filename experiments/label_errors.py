@@ -123,7 +123,7 @@ def run_chunks(part: str, begin: int) -> None:
         true = [
             any(wrong_of[first:last])
             for wrong_of, first, last in (
-                ([a != b for a, b in zip(given[e.whole], y[e.whole], strict=True)], e.part, e.end)
+                ([a != b for a, b in zip(given[e.sequence], y[e.sequence], strict=True)], e.position, e.end)
                 for e in errors.rows[:100]
             )
         ]
@@ -177,8 +177,8 @@ def run_fifty() -> None:
         errors = find_label_errors(model, words, y, cv=N_FOLDS, tokens=words, top=50)
         print(f"\n{name}: {errors.heading}")
         for number, error in enumerate(errors.rows, 1):
-            own, end = words[error.whole], error.end or 0
-            around = " ".join([*own[max(0, error.part - 6) : error.part], "[[", *own[error.part : end], "]]"])
+            own, first, end = words[error.sequence], error.position, error.end or 0
+            around = " ".join([*own[max(0, first - 6) : first], "[[", *own[first:end], "]]"])
             given, proposed = " ".join(map(str, error.given)), " ".join(map(str, error.proposed))
             print(f"{number:2} {error.kind:9} {error.score:5.2f} {around} {' '.join(own[end : end + 6])}")
             print(f"     {given}  ->  {proposed}")

@@ -9,7 +9,18 @@ from kernelfields.fields.chains import Chains
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.chain.family import ChainFamily
 from kernelfields.inference.family import Potentials
-from kernelfields.labelling.hypotheses import Given, SegmentLabels, chain_gains, gains, propose
+from kernelfields.labelling.hypotheses import (
+    MOST,
+    REACH,
+    Given,
+    SegmentLabels,
+    chain_gains,
+    gains,
+    near_scores,
+    propose,
+    runs_of,
+    unsupported,
+)
 from kernelfields.numerics.threads import Workers
 from tests.samples import chain_potentials
 
@@ -131,3 +142,50 @@ def test_labels_that_cannot_be_written_are_not_proposed():
     assert segments.encode(int(segments.type_of[0]), 2) is None
     assert segments.encode(int(segments.type_of[0]), 1).tolist() == [0]
     assert segments.encode(int(segments.type_of[1]), 1) is None
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("forbidden", [False, True])
+def test_a_position_is_judged_by_labels_that_are_not_near_it(tied, forbidden):
+    rng = np.random.default_rng(5)
+    offsets = np.array([0, 2 * REACH + 5, 2 * REACH + 6, 3 * REACH + 9])
+    n_positions = offsets[-1]
+    node, edge = 2 * rng.normal(size=(n_positions, 3)), 2 * rng.normal(size=(1 if tied else n_positions, 3, 3))
+    if forbidden:
+        edge[:, 0, 2] = -np.inf
+    answers = Answers(
+        Chains(np.zeros((n_positions, 1)), offsets),
+        ChainFamily(offsets, 3, tied=tied),
+        Potentials(node, {"edge": edge}),
+        Workers(1),
+    )
+    labels = rng.integers(3 - forbidden, size=n_positions)
+    found, items = unsupported(answers, labels), answers.family.position_items
+    for t in range(n_positions):
+        far = (np.abs(np.arange(n_positions) - t) > REACH) & (items == items[t])
+        evidence = np.where(far[:, None] & (np.arange(3) != labels[:, None]), -np.inf, 0.0)
+        np.testing.assert_allclose(found[t], answers.given(evidence).marginals[t], atol=1e-12)
+    scores = near_scores(found, labels)
+    order = np.argsort(-found[np.arange(n_positions), labels])
+    assert (np.diff(scores[order]) >= 0).all()
+    assert scores.max() < MOST
+
+
+def test_where_labels_far_away_forbid_every_label_they_are_left_out():
+    """No labelling leads from a to b in fewer than REACH steps, and the given labels do so."""
+    n_labels = REACH + 3
+    edge = np.full((1, n_labels, n_labels), -np.inf)
+    edge[0, np.arange(n_labels), np.arange(n_labels)] = 0.0
+    edge[0, np.arange(n_labels - 1), np.arange(1, n_labels)] = 0.0
+    offsets = np.array([0, 2 * REACH + 3])
+    data, family = Chains(np.zeros((offsets[-1], 1)), offsets), ChainFamily(offsets, n_labels)
+    answers = Answers(data, family, Potentials(np.zeros((offsets[-1], n_labels)), {"edge": edge}), Workers(1))
+    labels = np.full(offsets[-1], n_labels - 1)
+    labels[-1] = 0
+    np.testing.assert_allclose(unsupported(answers, labels)[REACH + 1], answers.marginals[REACH + 1], atol=1e-12)
+
+
+def test_runs_of_positive_scores_end_with_their_item():
+    scores = np.array([1.0, 1.0, -1.0, 1.0, 1.0, 1.0, 1.0, -1.0, 1.0])
+    firsts, ends = runs_of(scores, np.array([0, 5, 9]))
+    assert list(zip(firsts.tolist(), ends.tolist(), strict=True)) == [(0, 2), (3, 5), (5, 7)]

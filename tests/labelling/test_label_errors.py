@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
@@ -49,7 +50,7 @@ def test_a_wrong_label_in_a_sequence_comes_first(kind):
     settings = SETTINGS | ({"max_duration": 8} if kind is SegmentCRF else {})
     errors = find_label_errors(kind(**settings), X, with_error(y), cv=3)
     first = errors.rows[0]
-    assert (first.whole, first.part, first.end) == (5, 3, 4)
+    assert (first.sequence, first.position, first.end) == (5, 3, 4)
     assert first.proposed == (y[5][3],)
     assert first.kind in ("position", "boundary", "segment")
     assert errors.item_scores.argmax() == 5
@@ -63,7 +64,7 @@ def test_graphs():
     X, y = sequences()
     graphs = [(x, np.array([[t, t + 1] for t in range(len(x) - 1)])) for x in X]
     errors = find_label_errors(GraphCRF(**SETTINGS), graphs, with_error(y), cv=3)
-    assert (errors.rows[0].whole, errors.rows[0].part) == (5, 3)
+    assert (errors.rows[0].sequence, errors.rows[0].position) == (5, 3)
     assert errors.nouns[0] == "graph"
 
 
@@ -74,7 +75,7 @@ def test_single_labels():
     given = y.copy()
     given[7] = "a" if y[7] != "a" else "b"
     errors = find_label_errors(KernelClassifier(**SETTINGS), X, given, cv=4)
-    assert errors.rows[0].whole == 7
+    assert errors.rows[0].sequence == 7
     assert errors.rows[0].proposed == (y[7],)
     assert "7" in str(errors)
     assert errors.rows[0].end is None
@@ -87,7 +88,7 @@ def test_classes_of_whole_sequences():
     y = np.array(["x", "y"])[classes]
     y[3] = "x"
     errors = find_label_errors(SequenceClassifier("linear", n_states=1, n_jobs=1, random_state=0), X, y, cv=3)
-    assert errors.rows[0].whole == 3
+    assert errors.rows[0].sequence == 3
     assert errors.rows[0].proposed == ("y",)
 
 
@@ -98,7 +99,7 @@ def test_several_labels():
     Y[11, 2] = 1 - Y[11, 2]
     X[11] = 2 * np.sign(X[11])
     errors = find_label_errors(MultiLabelCRF("linear", prior_variance=10.0, n_jobs=1, random_state=0), X, Y, cv=4)
-    assert errors.rows[0].whole == 11
+    assert errors.rows[0].sequence == 11
     assert errors.rows[0].given == (int(Y[11, 2]),)
     assert errors.position_scores[11].argmax() == 2
 
@@ -111,7 +112,7 @@ def test_pipelines_searches_tables_and_other_faces():
     piped = find_label_errors(make_pipeline(FunctionTransformer(), ChainCRF(**SETTINGS)), X, given, cv=2)
     np.testing.assert_allclose(piped.item_scores, plain.item_scores)
     search = FieldSearchCV(ChainCRF(**SETTINGS), prior_variances=[1.0], cv=2, extend=False, random_state=0)
-    assert find_label_errors(search, X, given, cv=2).rows[0].whole == 5
+    assert find_label_errors(search, X, given, cv=2).rows[0].sequence == 5
     rows = [
         {"sequence": number, "f0": row[0], "f1": row[1], "label": label}
         for number, (x, labels) in enumerate(zip(X, given, strict=True))
@@ -120,7 +121,7 @@ def test_pipelines_searches_tables_and_other_faces():
     framed = find_label_errors(FrameCRF(ChainCRF(**SETTINGS)), pd.DataFrame(rows), None, cv=2)
     np.testing.assert_allclose(framed.item_scores, plain.item_scores)
     features = [[{"x": float(a), "z": float(b)} for a, b in x] for x in X]
-    assert find_label_errors(CRF(c2=1.0), features, given, cv=2).rows[0].whole == 5
+    assert find_label_errors(CRF(c2=1.0), features, given, cv=2).rows[0].sequence == 5
 
 
 def entities(n_items=30, seed=0):
@@ -154,9 +155,9 @@ def test_kinds_of_findings_in_entities():
     tokens = [[f"w{number}.{t}" for t in range(len(labels))] for number, labels in enumerate(y)]
     errors = find_label_errors(ChainCRF(**SETTINGS), X, given, cv=3, tokens=tokens, top=2)
     assert len(errors) == 2 <= errors.n_findings
-    by_item = {row.whole: row for row in errors.rows}
+    by_item = {row.sequence: row for row in errors.rows}
     assert by_item[0].kind == by_item[1].kind == "entity"
-    assert (by_item[0].part, by_item[0].end) == (first, end)
+    assert (by_item[0].position, by_item[0].end) == (first, end)
     assert by_item[0].proposed == tuple(y[0][first:end])
     assert by_item[1].proposed == tuple(y[1][other:stop])
     assert by_item[0].token.split()[0] == f"w0.{first}"
@@ -173,10 +174,54 @@ def test_a_sequence_of_wrong_labels_is_one_finding():
     given = [list(labels) for labels in y]
     given[4] = [{"a": "b", "b": "c", "c": "a"}[label] for label in y[4]]
     errors = find_label_errors(ChainCRF(**SETTINGS), X, given, cv=3)
-    row = next(row for row in errors.rows if row.whole == 4)
+    row = next(row for row in errors.rows if row.sequence == 4)
     assert row.kind == "sequence"
-    assert (row.part, row.end) == (0, len(y[4]))
+    assert (row.position, row.end) == (0, len(y[4]))
     assert row.proposed == tuple(y[4])
+
+
+def nights(seed, n_items=10, length=200):
+    """Labels that stay for long, one in 25 of them alone, and inputs that show them badly."""
+    rng = np.random.default_rng(seed)
+    centres = 1.2 * rng.normal(size=(5, 3))
+    X, y = [], []
+    for _ in range(n_items):
+        labels = np.repeat(rng.integers(5, size=length), rng.geometric(1 / 20, size=length))[:length]
+        alone = rng.random(length) < 0.04
+        labels[alone] = rng.integers(5, size=alone.sum())
+        X.append(centres[labels] + rng.normal(size=(length, 3)) + 0.5 * rng.normal(size=3))
+        y.append(labels)
+    return X, y
+
+
+@pytest.mark.parametrize("seed", [0, 3])
+def test_stretches_of_wrong_labels_are_found_among_labels_that_are_alone(seed):
+    X, y = nights(seed)
+    given, wrong = [labels.copy() for labels in y], [np.zeros(len(labels), dtype=bool) for labels in y]
+    for item, (labels, own) in enumerate(zip(given, wrong, strict=True)):
+        first = 30 + 10 * item
+        around = set(labels[first - 1 : first + 11].tolist())
+        labels[first : first + 10] = min(set(range(5)) - around)
+        own[first : first + 10] = True
+    errors = find_label_errors(ChainCRF(**SETTINGS), X, given, cv=2)
+    found = {row.sequence for row in errors.rows[:40] if wrong[row.sequence][row.position : row.end].mean() > 0.5}
+    assert len(found) >= 3
+    truth, scores = np.concatenate(wrong), np.concatenate(errors.position_scores)
+    first = np.argsort(-scores, kind="stable")[: truth.sum()]
+    assert truth[first].mean() > 0.35  # 0.05 by chance
+
+
+@pytest.mark.parametrize("seed", [0, 3])
+def test_single_wrong_labels_come_before_those_that_are_right(seed):
+    X, y = nights(seed)
+    rng = np.random.default_rng(1)
+    wrong = [rng.random(len(labels)) < 0.03 for labels in y]
+    given = [
+        np.where(own, (labels + rng.integers(1, 5, size=len(labels))) % 5, labels)
+        for labels, own in zip(y, wrong, strict=True)
+    ]
+    errors = find_label_errors(ChainCRF(**SETTINGS), X, given, cv=2)
+    assert roc_auc_score(np.concatenate(wrong), np.concatenate(errors.position_scores)) > 0.98
 
 
 def test_positions_that_are_not_known_are_skipped():
@@ -188,7 +233,7 @@ def test_positions_that_are_not_known_are_skipped():
     assert np.isnan(errors.position_scores[5][4])
     assert np.isnan(errors.position_scores[6][0])
     assert errors.n_unknown == 2
-    assert (errors.rows[0].whole, errors.rows[0].part) == (5, 3)
+    assert (errors.rows[0].sequence, errors.rows[0].position) == (5, 3)
     assert "2 not given" in errors.heading
 
 
@@ -207,7 +252,7 @@ def test_a_label_of_one_item_alone_is_judged_as_never_learnt():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         errors = find_label_errors(ChainCRF(**SETTINGS), X, y, cv=3)
-    assert errors.rows[0].whole == 2
+    assert errors.rows[0].sequence == 2
     assert errors.rows[0].given[0] == "d"
     with pytest.raises(ValueError, match="holds out every item with the label 'd'"):
         find_label_errors(CRF(), [[{"x": 1.0}] * len(labels) for labels in y], y, cv=3)
@@ -225,8 +270,8 @@ def test_constraints_hold_for_proposals():
             given[3][t] = "I-" + given[3][t - 1][2:]
     errors = find_label_errors(ChainCRF(**SETTINGS, constraints="bio"), X, given, cv=3)
     row = errors.rows[0]
-    assert row.whole == 3
-    assert row.proposed == tuple(y[3][row.part : row.end])
+    assert row.sequence == 3
+    assert row.proposed == tuple(y[3][row.position : row.end])
 
 
 @pytest.mark.parametrize(

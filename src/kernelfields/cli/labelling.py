@@ -67,7 +67,7 @@ def check(
     estimator = build_estimator(settings, transitions=has_transitions(read.reading))
     tokens = read.words if read.words and read.words[0] is not None else None
     errors = find_label_errors(estimator, read.X, read.y, cv=folds, top=top, tokens=tokens, random_state=seed)
-    places = [read.place(row.whole, row.part).partition(",")[0] for row in errors.rows]
+    places = [read.place(row.sequence, row.position).partition(",")[0] for row in errors.rows]
     shown = [
         replace(row, token=place if row.token is None else f"{row.token} ({place})")
         for row, place in zip(errors.rows, places, strict=True)

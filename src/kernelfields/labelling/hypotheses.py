@@ -18,18 +18,24 @@ or runs of equal labels) decides what they are:
 Only labels, and types, of a marginal probability of at least ``LEAST`` at each position are tried. Of labels that have
 no order, those of graphs and of instances with several labels, positions are tried.
 
-A position's score is the best of its hypotheses, each in nats for every label that it changes, less the logarithm of
-how many others of its kind there are (and one more for those of several labels), or of its marginal log-odds:
+A hypothesis is scored in nats for every label that it changes, less the logarithm of how many others of its kind there
+are (and one more for those of several labels). By the mean and not the sum: the longer a window, the further do even
+correct labels fall behind others. So little is left of a stretch of wrong labels, in which each supports the next, that
+a correct label that differs from both neighbours comes before it. Its positions are judged without that support: by the
+probability of the given label given x and the labels more than ``REACH`` positions away (:func:`unsupported`):
 
     score(h) = (gain(h) - log alternatives(h)) / |W| - [kind(h) is not position]
-    score(t) = max( score(h) for h that change t, log((1 - p_t) / p_t) / 2 - 4 ),    p_t = p(y~_t | x)
+    p_t      = p(y~_t | x, y~_s for |s - t| > REACH)
+    near(t)  = -log( exp(COST - log((1 - p_t) / p_t)) + exp(-MOST) )
+    score(t) = max( score(h) for h that change t, near(t) )
 
-By the mean and not the sum: the longer a window, the further do even correct labels fall behind others. The constants
-were chosen by errors put into sentences of CoNLL-2000 that no figure is from (experiments/label_errors.py).
+The second exponential bounds near(t) by ``MOST`` nats: a field that errs does so with confidence, and on many positions
+in a row. Families other than chains take p(y~_t | x). The constants were chosen by errors put into sentences of
+CoNLL-2000, wells and simulated nights that no figure is from (experiments/label_errors.py).
 
 Arrays: rows and labels (M,) of all changed positions, offsets (H + 1,) of the hypotheses in them, rows rising within
-each. Cost: O(N L) for marginals, and a few hypotheses a position; ``gains`` one pass over the scores of all items for
-each hypothesis of the item that has most.
+each. Cost: O(N L^2 REACH), and a few hypotheses a position; ``gains`` one pass over the scores of all items for each
+hypothesis of the item that has most.
 """
 
 from __future__ import annotations
@@ -51,8 +57,9 @@ from kernelfields.numerics.sparse_rows import offsets_of
 
 #: Labels that are tried have at least this probability, missing entities at most so many positions.
 LEAST, LONGEST = 0.01, 8
-#: What a change of several labels costs; the weight of marginal log-odds, and what they cost.
-SEVERAL, MARGINAL, MARGINAL_COST = 1.0, 0.5, 4.0
+#: What a change of several labels costs; labels so near do not count for one of them, and what the evidence without
+#: them costs and is at most.
+SEVERAL, REACH, COST, MOST = 1.0, 8, 2.0, 2.0
 #: Kinds of hypotheses, by their numbers.
 POSITION, BOUNDARY, SEGMENT = range(3)
 #: Probabilities of given labels are taken to be at least so large.
@@ -139,13 +146,14 @@ class Hypotheses:
         entries = slice(self.offsets[number], self.offsets[number + 1])
         return self.rows[entries], self.labels[entries]
 
-    def with_positions(self, rows: np.ndarray, labels: np.ndarray) -> Hypotheses:
-        """Return these and, after them, single positions with other labels."""
-        ends = self.offsets[-1] + 1 + np.arange(len(rows))
-        kinds, alternatives = np.full(len(rows), POSITION), np.ones(len(rows))
-        joined = ((self.rows, rows), (self.labels, labels), (self.offsets, ends), (self.kinds, kinds))
-        arrays = [np.concatenate(pair) for pair in (*joined, (self.alternatives, alternatives))]
-        return Hypotheses(*arrays)
+    def with_runs(self, labels: np.ndarray, firsts: np.ndarray, ends: np.ndarray) -> Hypotheses:
+        """Return these and, after them, runs of positions from ``firsts`` to before ``ends`` with other labels (N,)."""
+        sizes = ends - firsts
+        rows = np.repeat(ends - np.cumsum(sizes), sizes) + np.arange(sizes.sum())
+        kinds = np.where(sizes > 1, SEGMENT, POSITION)
+        joined = ((self.rows, rows), (self.labels, labels[rows]), (self.offsets, self.offsets[-1] + np.cumsum(sizes)))
+        added = ((self.kinds, kinds), (self.alternatives, np.ones(len(sizes))))
+        return Hypotheses(*(np.concatenate(pair) for pair in (*joined, *added)))
 
 
 class _Change(NamedTuple):
@@ -311,8 +319,55 @@ def score(hypotheses: Hypotheses, gained: np.ndarray) -> np.ndarray:
     return per_label - SEVERAL * (hypotheses.kinds != POSITION)
 
 
-def marginal_scores(given: Given) -> np.ndarray:
-    """Return the scores of positions by their marginals alone, (N,)."""
-    likely = np.clip(given.marginals[np.arange(len(given.labels)), given.labels], _SMALLEST, 1.0)
+def unsupported(answers: Answers, labels: np.ndarray) -> np.ndarray:
+    """Return p(y_t | x, the labels more than ``REACH`` positions away), (N, L), of chains.
+
+    Of other families, and where the labels far away allow none, p(y_t | x).
+    """
+    family, marginals = answers.family, answers.marginals
+    if type(family) is not ChainFamily:
+        return marginals.copy()
+    potentials = family.with_base(answers.potentials)
+    weights = np.exp(potentials.node - potentials.node.max(axis=1, keepdims=True))
+    steps = np.exp(potentials.edge - potentials.edge.max(axis=(1, 2), keepdims=True))
+    before = _arriving(weights, steps, labels, family.offsets)
+    # The same from the other side: the step into a position is that out of it, read backwards.
+    turned = (steps if len(steps) == 1 else np.roll(steps[::-1], 1, axis=0)).transpose(0, 2, 1)
+    after = _arriving(weights[::-1], turned, labels[::-1], len(labels) - family.offsets[::-1])[::-1]
+    found = before * weights * after
+    totals = found.sum(axis=1, keepdims=True)
+    return np.divide(found, totals, out=marginals.copy(), where=totals > 0)
+
+
+def _arriving(weights: np.ndarray, steps: np.ndarray, labels: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Return what comes to each position from the ``REACH`` before it, and the given label before these, (N, L)."""
+    rows, begins = np.arange(len(labels)), np.repeat(offsets[:-1], np.diff(offsets))
+    stride, found = int(len(steps) > 1), np.ones_like(weights)
+    fixed = rows[rows - REACH > begins]
+    found[fixed] = steps[(fixed - REACH) * stride, labels[fixed - REACH - 1]]
+    for distance in range(REACH, 0, -1):
+        inside = rows[rows - distance >= begins]
+        summed = (found[inside] * weights[inside - distance])[:, None]
+        summed = (summed @ (steps[inside - distance + 1] if stride else steps[0]))[:, 0]
+        totals = summed.sum(axis=1, keepdims=True)
+        found[inside] = np.divide(summed, totals, out=summed, where=totals > 0)
+    return found
+
+
+def near_scores(likely: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return the scores of positions, (N,), by the probabilities (N, L) of their labels without those near them."""
+    given = np.clip(likely[np.arange(len(labels)), labels], _SMALLEST, 1.0)
     with np.errstate(divide="ignore"):
-        return MARGINAL * (np.log1p(-likely) - np.log(likely)) - MARGINAL_COST
+        return -np.logaddexp(COST - np.log1p(-given) + np.log(given), -MOST)
+
+
+def runs_of(scores: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first positions, and the ends, of runs of two or more positive scores within an item."""
+    positive = scores > 0
+    begins, ends = positive.copy(), positive.copy()
+    inner = np.setdiff1d(np.arange(1, len(scores)), offsets)
+    begins[inner] &= ~positive[inner - 1]
+    ends[inner - 1] &= ~positive[inner]
+    firsts, lasts = np.flatnonzero(begins), np.flatnonzero(ends) + 1
+    several = lasts - firsts > 1
+    return firsts[several], lasts[several]

@@ -16,8 +16,10 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from kernelfields.estimators.questions import LabelQuestions, Seed, Tokens
+from kernelfields.fields.chains import Chains
 from kernelfields.fields.evidence import as_evidence, certain
 from kernelfields.fields.reading import SEQUENCES, plain_label, random_generator
+from kernelfields.inference.answers import Answers
 from kernelfields.labelling.hypotheses import (
     BOUNDARY,
     POSITION,
@@ -25,9 +27,11 @@ from kernelfields.labelling.hypotheses import (
     Hypotheses,
     SegmentLabels,
     gains_of,
-    marginal_scores,
+    near_scores,
     propose,
+    runs_of,
     score,
+    unsupported,
 )
 from kernelfields.numerics.parameters import check_count
 from kernelfields.reports.labelling import LabelError, LabelErrors
@@ -67,9 +71,10 @@ def find_label_errors(
     Returns
     -------
     LabelErrors
-        Findings by decreasing score, in nats for each label that is changed. The kind of a finding is "position" (one
-        label), "boundary" (a segment begins or ends elsewhere), "entity" ("segment" where labels follow no scheme: of
-        another type, none, or missing), or the whole sequence. ``position_scores`` and ``item_scores`` are of all.
+        Findings by decreasing score, in nats for each label that is changed; of a stretch of labels that only support
+        each other, times the square root of how many. The kind of a finding is "position" (one label), "boundary" (a
+        segment begins or ends elsewhere), "entity" ("segment" where labels follow no scheme: of another type, none, or
+        missing, or a stretch), or the whole sequence. ``position_scores`` and ``item_scores`` are of all.
     """
     if top is not None:
         check_count(top, "top", " or None")
@@ -107,9 +112,7 @@ def _findings(held_out: HeldOut, scores: list[np.ndarray], tokens: Tokens | None
     given = Given(labels, known, answers.marginals, answers.best_labels())
     names = field._label_names().tolist()
     segments = SegmentLabels(names)
-    windows = propose(answers, given, segments)
-    tried = _with_marginals(windows, given)
-    own_scores = np.concatenate([score(windows, gains_of(answers, labels, windows)), marginal_scores(given)])
+    tried, own_scores, shown = _scored(answers, given, segments)
     largest = np.full(len(labels), -np.inf)
     np.maximum.at(largest, tried.rows, np.repeat(own_scores, tried.sizes))
     # Of a label that nothing speaks against, the marginal is one, and its score minus infinity: a number is wanted.
@@ -142,7 +145,7 @@ def _findings(held_out: HeldOut, scores: list[np.ndarray], tokens: Tokens | None
                 rows, new = tried.of(number)
                 proposed[rows - first] = new
             pair = _named(names, labels[first:last]), _named(names, proposed)
-            largest_score = float(min(own_scores[changes].max(), np.finfo(np.float64).max))
+            largest_score = float(min(shown[changes].max(), np.finfo(np.float64).max))
             window = first - begin, last - begin
             found.append(_row(field, int(items[place]), window, kind, pair, largest_score, tokens))
     return found
@@ -177,12 +180,27 @@ def _joined(tokens: object) -> str:
     return " ".join(map(str, tokens)) if isinstance(tokens, list | tuple | np.ndarray) else str(tokens)
 
 
-def _with_marginals(tried: Hypotheses, given: Given) -> Hypotheses:
-    """Return hypotheses and, for each position, that its label is the most probable other one."""
-    others = given.marginals.copy()
-    rows = np.arange(len(others))
-    others[rows, given.labels] = -1.0
-    return tried.with_positions(rows, others.argmax(axis=1))
+def _scored(answers: Answers, given: Given, segments: SegmentLabels) -> tuple[Hypotheses, np.ndarray, np.ndarray]:
+    """Return hypotheses, their scores for each label, and as findings.
+
+    They are windows, runs of positions that are judged without the labels near them, and each such position alone.
+    """
+    likely = unsupported(answers, given.labels)
+    near = np.where(given.known, near_scores(likely, given.labels), -np.inf)
+    rows = np.arange(len(near))
+    likely[rows, given.labels] = -1.0
+    others = likely.argmax(axis=1)
+    windows = tried = propose(answers, given, segments)
+    # Labels that write entities are changed together by windows, which keep to the scheme.
+    if isinstance(answers.data, Chains) and segments.scheme is None:
+        tried = windows.with_runs(others, *runs_of(near, answers.family.offsets))
+    gained, runs = gains_of(answers, given.labels, tried), range(len(windows), len(tried))
+    by_gain = score(windows, gained[: len(windows)])
+    means = np.array([near[tried.of(run)[0]].mean() if gained[run] > -np.inf else -np.inf for run in runs])
+    scores = np.concatenate([by_gain, means, near])
+    # A mean of many scores that are bounded says more than one of them, as by its standard error.
+    scales = np.concatenate([np.ones(len(windows)), np.sqrt(tried.sizes[runs.start :]), np.ones(len(near))])
+    return tried.with_runs(others, rows, rows + 1), scores, scores * scales
 
 
 def _apart(tried: Hypotheses, scores: np.ndarray, n_positions: int) -> list[int]:

@@ -465,9 +465,9 @@ class LabellingSession:
         found = find_label_errors(_prepared(new, known), self.items.part(items), self.items.labels(known), cv=_FOLDS)
         places: list[dict[int, Any]] = [{} for _ in items]
         for row in found.rows:
-            first = self.items.place(row.part)
+            first = self.items.place(row.position)
             for position, label in enumerate(row.proposed, start=first):
-                places[row.whole].setdefault(position, plain_label(label))
+                places[row.sequence].setdefault(position, plain_label(label))
         scored = zip(items, versions, found.item_scores.tolist(), places, strict=True)
         with self._lock:
             self._suspects = {item: (version, score, own) for item, version, score, own in scored}

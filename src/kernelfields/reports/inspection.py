@@ -511,8 +511,8 @@ class Explanation(Shown):
 class FilledLabel:
     """One label: its sequence and position, the token (None for none), what was known of it, its probability."""
 
-    whole: int
-    part: object
+    sequence: int
+    position: object
     token: object
     known: str
     label: object

@@ -14,13 +14,14 @@ from kernelfields.reports.tables import PlainValues, Table, json_value
 
 @dataclass(frozen=True)
 class LabelError:
-    """One finding: labels of ``whole`` from ``part`` to before ``end``, as they are given and as they would fit.
+    """One finding: labels of a sequence from ``position`` to before ``end``, as they are given and as they would fit.
 
-    ``part`` is a position, the name of one of several labels, or "" of single labels; ``end`` is None for these two.
+    ``sequence`` is the number of the item, whatever it is; ``position`` a position or node, the name of one of several
+    labels, or "" of single labels; ``end`` is None for these two.
     """
 
-    whole: int
-    part: Any
+    sequence: int
+    position: Any
     end: int | None
     kind: str
     token: object
@@ -69,10 +70,10 @@ class LabelErrors(Shown):
         names = [whole, part, "kind", "token", "given", "proposed", "score"]
         rows = []
         for row in self.rows:
-            several = row.end is not None and row.end - row.part > 1
-            place = f"{row.part}-{row.end - 1}" if several and row.end is not None else row.part
+            several = row.end is not None and row.end - row.position > 1
+            place = f"{row.position}-{row.end - 1}" if several and row.end is not None else row.position
             words = [" ".join(map(str, labels)) for labels in (row.given, row.proposed)]
-            rows.append([row.whole, place, row.kind, row.token, *words, row.score])
+            rows.append([row.sequence, place, row.kind, row.token, *words, row.score])
         empty = {index for index in (1, 3) if all(row[index] in (None, "") for row in rows)}
         shown = [tuple(cell for index, cell in enumerate(row) if index not in empty) for row in rows]
         columns = tuple(name for index, name in enumerate(names) if index not in empty) if rows else ()
@@ -98,8 +99,8 @@ class LabelErrors(Shown):
 class Candidate:
     """One item, or one position of it, to be labelled: its number, the position (None for all) and the score."""
 
-    whole: int
-    part: Any
+    sequence: int
+    position: Any
     token: object
     score: float
     n_positions: int = 1
@@ -123,7 +124,7 @@ class LabellingOrder(Shown):
     @property
     def order(self) -> list:
         """The items in their order; where positions are ranked, pairs of an item and a position."""
-        return [(row.whole, row.part) if self.positions else row.whole for row in self.rows]
+        return [(row.sequence, row.position) if self.positions else row.sequence for row in self.rows]
 
     @property
     def heading(self) -> str:
@@ -147,8 +148,8 @@ class LabellingOrder(Shown):
         whole, part = self.nouns
         rows: list[PlainValues] = []
         for row in self.rows:
-            place = {part or "position": row.part} if self.positions else {"n_positions": row.n_positions}
-            rows.append({whole: row.whole, **place, "token": row.token, "score": row.score})
+            place = {part or "position": row.position} if self.positions else {"n_positions": row.n_positions}
+            rows.append({whole: row.sequence, **place, "token": row.token, "score": row.score})
         return rows
 
     def to_dict(self) -> PlainValues:
