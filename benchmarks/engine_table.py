@@ -24,8 +24,7 @@ from benchmarks.cells.features import FEATURES
 from benchmarks.cells.fitting import cluster
 from benchmarks.cells.meaningless import reason_for
 from benchmarks.cells.subjects import SUBJECTS, TIGHT, Subject
-from benchmarks.cells.verdicts import MARKS, NOTHING, REFUSED, UNCLEAR, WRONG, Verdict, judge
-from benchmarks.matrix import WORST_LAST
+from benchmarks.cells.verdicts import MARKS, NOTHING, REFUSED, UNCLEAR, WORKS, WRONG, Verdict, judge
 from kernelfields.engines import Dask, Threads, Torch
 
 PAGE = Path(__file__).parents[1] / "docs" / "engines.md"
@@ -50,6 +49,7 @@ GROUPS = {
 TOLERANCES = {"GraphCRF loopy": 1e-3, "AnnotatedCRF": 1e-3}
 #: Estimators without an engine.
 LEFT_OUT = ("ExponentialFamilyDensity", "compat.CRF")
+WORST_LAST = (NOTHING, WORKS, REFUSED, UNCLEAR, WRONG)
 Cells = dict[tuple[str, str, str], Verdict]
 
 
@@ -65,11 +65,10 @@ def fitted_by(engine: Any) -> Iterator[None]:
 
 
 def ask(question: str, engine: Any, subject: Subject) -> Verdict:
-    """Ask one question of an estimator on an engine; of several kinds of data, the worst verdict counts."""
+    """Ask one question of an estimator on an engine."""
     asked = next((feature.ask for feature in FEATURES if feature.name == question), _compare)
     with fitted_by(engine):
-        verdicts = [judge(partial(asked, kind), reason_for(question, kind.name)) for kind in subject.kinds]
-    return max(verdicts, key=lambda verdict: WORST_LAST.index(verdict.kind))
+        return judge(partial(asked, subject), reason_for(question, subject.name))
 
 
 def _compare(subject: Subject) -> None:

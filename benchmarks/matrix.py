@@ -28,8 +28,7 @@ from benchmarks.cells.verdicts import MARKS, NOTHING, REFUSED, UNCLEAR, WORKS, W
 
 PAGE = Path(__file__).parents[1] / "docs" / "matrix.md"
 #: How many cells that mean something may be refused.
-MOST_REFUSED = 17
-WORST_LAST = (NOTHING, WORKS, REFUSED, UNCLEAR, WRONG)
+MOST_REFUSED = 16
 #: Modules that enter features, in the order of the page.
 MODULES = (questions, data_forms, structures, fitting, tools)
 ROWS = sorted(FEATURES, key=lambda feature: [module.__name__ for module in MODULES].index(feature.ask.__module__))
@@ -37,9 +36,8 @@ Cells = dict[tuple[str, str], Verdict]
 
 
 def run_cell(feature: Feature, subject: Subject) -> Verdict:
-    """Run one cell; of several kinds of data, the worst verdict counts."""
-    verdicts = [judge(partial(feature.ask, kind), reason_for(feature.name, kind.name)) for kind in subject.kinds]
-    return max(verdicts, key=lambda verdict: WORST_LAST.index(verdict.kind))
+    """Run one cell."""
+    return judge(partial(feature.ask, subject), reason_for(feature.name, subject.name))
 
 
 def run_cells(features: Iterable[Feature], subjects: Iterable[Subject], *, slow: float = 5.0) -> Cells:

@@ -41,7 +41,6 @@ def test_the_readme_does_what_it_says(capsys):
 @pytest.mark.parametrize(
     "page",
     [
-        "clusters.md",
         "embeddings.md",
         "engines.md",
         "formats.md",

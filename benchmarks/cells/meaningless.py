@@ -8,11 +8,10 @@ from __future__ import annotations
 
 REASONS: dict[tuple[str, str], str] = {}
 
-_SINGLE = ("KernelClassifier", "KernelClassifierCV", "FieldClustering of inputs")
+_SINGLE = ("KernelClassifier", "KernelClassifierCV")
 _ROWS = (*_SINGLE, "MultiLabelCRF")
 _GRAPHS = ("GraphCRF", "GraphCRF loopy")
 _LOOPY = ("GraphCRF loopy",)
-_CLUSTERS = ("FieldClustering of inputs", "FieldClustering of sequences")
 _DENSITY = ("ExponentialFamilyDensity",)
 _WHOLE = ("SequenceClassifier",)
 _COMPAT = ("compat.CRF",)
@@ -48,22 +47,21 @@ def reason_for(feature: str, subject: str) -> str:
 
 # ---- spans and sets
 _enter(("predict_entities",), (*_ROWS, *_GRAPHS, *_WHOLE), "there are no spans where labels have no order")
-_enter(("predict_entities", "ConformalField", "calibrate"), (*_DENSITY, *_CLUSTERS), "there are no labels")
+_enter(("predict_entities", "ConformalField", "calibrate"), _DENSITY, "there are no labels")
 
 # ---- labels to check, and to ask for
-_enter(("the page (label, correct)",), (*_DENSITY, *_CLUSTERS), "there are no labels to give")
+_enter(("the page (label, correct)",), _DENSITY, "there are no labels to give")
 _enter(("find_label_errors", "rank_for_labelling"), _DENSITY, "there are no labels")
-_enter(("find_label_errors",), _CLUSTERS, "there are no given labels")
 _enter(("find_label_errors",), _ANNOTATED, "labels of annotators are judged by their confusions, see reliability")
 
 # ---- trees
-_enter(("kernel='forest'",), (*_DENSITY, *_CLUSTERS), "trees are grown on labels, and there are none")
+_enter(("kernel='forest'",), _DENSITY, "trees are grown on labels, and there are none")
 _enter(("kernel='forest'",), _ANNOTATED, "trees are grown on known labels, and those of annotators may be wrong")
 _enter(("kernel='forest'",), _WHOLE, "trees are grown on known labels, and states of a sequence are hidden")
 
 # ---- transformers in front
 _LEARNING, _WINDOWS = ("behind OutOfFold", "behind TunedEncoder"), ("behind WindowFeatures",)
-_enter(_LEARNING, (*_DENSITY, *_CLUSTERS), "a classifier learns labels, and there are none")
+_enter(_LEARNING, _DENSITY, "a classifier learns labels, and there are none")
 _enter(_LEARNING, _ANNOTATED, "a classifier learns known labels, and those of annotators may be wrong")
 _enter(_LEARNING, _WHOLE, "a classifier of positions learns their labels, and a sequence has one class")
 _enter(_WINDOWS, (*_ROWS, *_DENSITY, "KernelClassifierCV"), "rows have no order")
@@ -120,26 +118,6 @@ _enter(
     "hidden states may change places: the posterior has many modes, and is no Gaussian",
 )
 _enter(_PRODUCTION, _WHOLE, "the files of chains in production label positions")
-
-# ---- clusters
-_enter(
-    ("fit_temperature", "evaluate_model", "feature_importance", "labels of text or numbers", *_PARTLY),
-    _CLUSTERS,
-    "no labels are given, and clusters have no true ones",
-)
-_enter(("expected shares", "X_unlabelled", "class_weight", "development set"), _CLUSTERS, "no labels are given")
-_enter(("certify", "certificate_"), _CLUSTERS, "information is not convex, and its optimum local: no gap is known")
-_enter(("laplace", "optimize='evidence'", "partial_fit"), _CLUSTERS, "there is no posterior: no labels were seen")
-_enter(("FieldSearchCV",), _CLUSTERS, "folds are compared by labels; GridSearchCV compares information")
-_enter(("constraints", *_ALLOWED, "label_kernel", "ties"), _CLUSTERS, "clusters have no names before they are found")
-_enter(
-    ("cliques='learn'", "edges by features", *_CLIQUES), _CLUSTERS, "clusters are of inputs alike, and of what follows"
-)
-_enter(
-    (*_SOLVERS, "l1", "warm_start", "basis='gradient'"),
-    _CLUSTERS,
-    "information is not convex: it is climbed by L-BFGS, from partitions",
-)
 
 # ---- graphs
 _enter(("stream",), _GRAPHS, "nodes of a graph come in no order")

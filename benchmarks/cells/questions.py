@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import entr
 
 from benchmarks.cells.features import feature
-from benchmarks.cells.subjects import Clusters, Compat, Frames, Points, SequenceClusters, Subject
+from benchmarks.cells.subjects import Compat, Frames, Points, Subject
 from benchmarks.cells.verdicts import Inexpressible, check, close, same
 from kernelfields import ConformalField, calibrate, evaluate_model, find_label_errors, rank_for_labelling
 from kernelfields.evaluation import feature_importance, fit_temperature
@@ -185,17 +185,9 @@ def log_likelihood(s: Subject) -> None:
         _, density, widths = grid(s.model)
         close((density * widths).sum(), 1.0, 1e-3, "integral")
         return
-    expected = [s.law(s.model, item).log_chance(s.numbers(item.labels)) for item in labelled(s, s.new)]
-    close(s.model.log_likelihood(s.X_new, s.truth(labelled(s, s.new)), per_item=True), expected, words="of each")
-    close(s.model.log_likelihood(s.X_new, s.truth(labelled(s, s.new))), sum(expected), words="in all")
-
-
-def labelled(s: Subject, items: list) -> list:
-    """Return items with labels that the model has; clusters have numbers."""
-    if s.labelled:
-        return items
-    letters = ["a", "b", "c"]
-    return [replace(item, labels=[letters.index(x) if x in letters else x for x in item.labels]) for item in items]
+    expected = [s.law(s.model, item).log_chance(s.numbers(item.labels)) for item in s.new]
+    close(s.model.log_likelihood(s.X_new, s.truth(s.new), per_item=True), expected, words="of each")
+    close(s.model.log_likelihood(s.X_new, s.truth(s.new)), sum(expected), words="in all")
 
 
 @feature(_QUESTIONS, "score")
@@ -203,11 +195,6 @@ def score(s: Subject) -> None:
     """Compare the score with the share of right labels (of instances, where labels are several)."""
     if isinstance(s, Points):
         close(s.model.score(s.X), s.model.score_samples(s.X).mean(), words="score")
-        return
-    if isinstance(s, Clusters | SequenceClusters):
-        tables = np.concatenate([s.law(s.model, item).marginals() for item in s.new])
-        information = entr(tables.mean(axis=0)).sum() - entr(tables).sum(axis=1).mean()
-        close(s.model.score(s.X_new), information, words="information")
         return
     right = []
     for item, labels in zip(s.new, s.labels(s.model.predict(s.X_new)), strict=True):
@@ -219,7 +206,7 @@ def score(s: Subject) -> None:
 def gaps(s: Subject) -> tuple[list[list], list[np.ndarray]]:
     """Return labels of the new items of which every other is not known, and what is allowed at each (T, L)."""
     known, allowed = [], []
-    for number, item in enumerate(labelled(s, s.new)):
+    for number, item in enumerate(s.new):
         own = [label if (t + number) % 2 else None for t, label in enumerate(item.labels)]
         table = np.ones((len(own), len(s.classes)))
         for t, label in enumerate(own):
@@ -276,7 +263,7 @@ def on_the_page(s: Subject) -> None:
 @feature(_QUESTIONS, "explain")
 def explain(s: Subject) -> None:
     """Compare the sum of contributions with the difference of two log-probabilities."""
-    item = labelled(s, s.new)[2]
+    item = s.new[2]
     if s.name == "SequenceClassifier":
         for place in s.model.explain(s.one(item)).positions:
             total = sum(part.amount for part in place.contributions) + place.more_amount

@@ -24,7 +24,6 @@ from kernelfields import (
     ChainCRF,
     ChainCRFCV,
     ExponentialFamilyDensity,
-    FieldClustering,
     FrameCRF,
     GraphCRF,
     KernelClassifier,
@@ -103,11 +102,6 @@ class Subject:
     penalised: ClassVar[tuple[str, ...]] = ("node", "edge")
     #: Whether a law follows from coefficients alone, so that drawn ones may take their place.
     redrawn: ClassVar[bool] = True
-
-    @property
-    def kinds(self) -> list[Subject]:
-        """The subjects of which a cell is the worst; mostly this one."""
-        return [self]
 
     # ---- data
 
@@ -575,44 +569,6 @@ class Whole(Subject):
         return Law(np.arange(len(totals))[:, None], totals, len(totals))
 
 
-class Clusters(Classifier):
-    """Single inputs without labels."""
-
-    name = "FieldClustering of inputs"
-    kind = FieldClustering
-    fixed: ClassVar[dict[str, Any]] = {"n_clusters": 3, "n_init": 2, "prior_variance": 10.0, "tol": 1e-8}
-    classes: ClassVar[list] = [0, 1, 2]
-    labelled = False
-    probabilities = "predict_proba"
-
-
-class SequenceClusters(Chain):
-    """Positions of sequences without labels."""
-
-    name = "FieldClustering of sequences"
-    kind = FieldClustering
-    fixed: ClassVar[dict[str, Any]] = {
-        "n_clusters": 3,
-        "n_init": 2,
-        "prior_variance": 10.0,
-        "edge_prior_variance": 10.0,
-        "tol": 1e-8,
-    }
-    classes: ClassVar[list] = [0, 1, 2]
-    labelled = False
-
-
-class AllClusters(Clusters):
-    """Both kinds of clusters: a cell is the worse one of two."""
-
-    name = "FieldClustering"
-
-    @cached_property
-    def kinds(self) -> list[Subject]:
-        """The two kinds of data."""
-        return [Clusters(), SequenceClusters()]
-
-
 class Points(Subject):
     """Points on a line, of which a density is estimated."""
 
@@ -782,7 +738,7 @@ class ClassifierSearch(Searched, Classifier):
 SUBJECTS: tuple[Subject, ...] = tuple(
     kind()
     for kind in (
-        *(Chain, Ring, Segments, Graph, LoopyGraph, MultiLabel, Classifier, Whole, AllClusters),
+        *(Chain, Ring, Segments, Graph, LoopyGraph, MultiLabel, Classifier, Whole),
         *(Points, Frames, Annotated, Compat, ChainSearch, ClassifierSearch),
     )
 )

@@ -25,7 +25,7 @@ import numpy as np
 
 from benchmarks.fuzzing.fields.answers import Asked, check_answers
 from benchmarks.fuzzing.fields.chains import Chain
-from benchmarks.fuzzing.fields.composed import Annotated, Clusters, Compat, Frames, Sequences
+from benchmarks.fuzzing.fields.composed import Annotated, Compat, Frames, Sequences
 from benchmarks.fuzzing.fields.drawn import Drawn, Redraw
 from benchmarks.fuzzing.fields.further import OBJECTIVES, QUESTIONS
 from benchmarks.fuzzing.fields.objective import check_objective
@@ -46,7 +46,6 @@ FIELDS: dict[str, Callable[[np.random.Generator], Drawn]] = {
     "Annotated": Annotated,
     "Frames": Frames,
     "Sequences": Sequences,
-    "Clusters": Clusters,
     "Compat": Compat,
 }
 #: How often kinds that have more to draw come in each round.

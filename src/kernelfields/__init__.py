@@ -19,7 +19,6 @@ _HOMES = {
     "ChainCRFCV": "kernelfields.selection",
     "ConformalField": "kernelfields.uncertainty",
     "ExponentialFamilyDensity": "kernelfields.estimators",
-    "FieldClustering": "kernelfields.estimators",
     "FieldSearchCV": "kernelfields.selection",
     "FrameCRF": "kernelfields.estimators",
     "GraphCRF": "kernelfields.estimators",
@@ -75,7 +74,6 @@ __all__ = [
     "EdgeCliques",
     "EndCliques",
     "ExponentialFamilyDensity",
-    "FieldClustering",
     "FieldSearchCV",
     "FrameCRF",
     "GraphCRF",
@@ -121,7 +119,6 @@ if TYPE_CHECKING:
     from kernelfields.annotators.annotated_crf import AnnotatedCRF
     from kernelfields.estimators.chain_crf import ChainCRF
     from kernelfields.estimators.density import ExponentialFamilyDensity
-    from kernelfields.estimators.field_clustering import FieldClustering
     from kernelfields.estimators.frame_crf import FrameCRF
     from kernelfields.estimators.graph_crf import GraphCRF
     from kernelfields.estimators.kernel_classifier import KernelClassifier

@@ -6,7 +6,6 @@ from sklearn.feature_extraction import DictVectorizer
 
 from kernelfields import (
     ExponentialFamilyDensity,
-    FieldClustering,
     KernelClassifier,
     KernelClassifierCV,
     MultiLabelCRF,
@@ -21,7 +20,6 @@ EXACT = {"prior_variance": 1.0, "random_state": 0}
 ESTIMATORS = {
     "classifier": (KernelClassifier(**EXACT), Y),
     "labels": (MultiLabelCRF(**EXACT), TABLE),
-    "clusters": (FieldClustering(2, random_state=0), None),
     "search": (KernelClassifierCV(prior_variances=[1.0, 10.0], cv=2, extend=False, random_state=0), Y),
 }
 

@@ -13,7 +13,6 @@ from kernelfields import (
     ChainCRFCV,
     Constraints,
     EdgeCliques,
-    FieldClustering,
     GraphCRF,
     KernelClassifier,
     LabelDictionary,
@@ -146,8 +145,6 @@ def test_empty_sequences_of_named_features_and_in_pipelines():
     pipeline = make_pipeline(Sequencewise(StandardScaler()), ChainCRF("linear", prior_variance=1.0)).fit(X, y)
     assert [len(answer) for answer in pipeline.predict([X[0], X[0][:0], X[1]])] == [len(X[0]), 0, len(X[1])]
     assert [len(answer) for answer in pipeline.predict([X[0][:0]])] == [0]
-    clusters = FieldClustering(2, kernel="rbf", random_state=0).fit(X)
-    assert [len(answer) for answer in clusters.predict([X[0], X[0][:0]])] == [len(X[0]), 0]
 
 
 def test_batches_and_development_sets_refuse_empty_sequences():

@@ -365,17 +365,6 @@ def _state_answers(model: Any) -> dict[str, Any]:
     }
 
 
-def _fit_clusters() -> Any:
-    from kernelfields import FieldClustering
-
-    return FieldClustering(3, kernel="rbf", rank=6, n_init=2, random_state=0).fit(table(61, n_columns=2)[0])
-
-
-def _cluster_answers(model: Any) -> dict[str, Any]:
-    X, _ = table(62, n_columns=2)
-    return {"labels": model.predict(X), "proba": model.predict_proba(X)}
-
-
 def words(seed: int, n_sequences: int = 12) -> tuple[list, list]:
     """Return sentences of words with tags, and labels of entities."""
     random = np.random.default_rng(seed)
@@ -481,7 +470,6 @@ MODELS: dict[str, GoldenModel] = {
     "ring": GoldenModel(_named("RingCRF"), _fit_ring, _chain_answers(lambda: chains(2, 5), best=2)),
     "chain-ngrams-allowed": GoldenModel(_CHAIN, _fit_ngrams, _chain_answers(lambda: dicts(2, 5))),
     "sequence-classes": GoldenModel(_named("SequenceClassifier"), _fit_states, _state_answers),
-    "clusters": GoldenModel(_named("FieldClustering"), _fit_clusters, _cluster_answers),
     "compat-crf": GoldenModel(_named("CRF"), _fit_compat, _compat_answers),
     "pipeline-words": GoldenModel(_any_kind, _fit_words, _word_answers),
 }

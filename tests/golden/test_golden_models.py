@@ -7,7 +7,10 @@ Answers are compared to nine digits, as processors and libraries of linear algeb
 import numpy as np
 import pytest
 
-from kernelfields import save
+import kernelfields
+from kernelfields import ChainCRF, save
+from kernelfields.formats import ModelFileError
+from kernelfields.serving import ServingError, load_chain
 from tests.golden.models import FOLDER, MODELS
 
 
@@ -36,3 +39,12 @@ def test_an_old_file_is_written_again_with_the_same_answers(name, tmp_path):
     before, after = golden.answers(loaded), golden.answers(golden.load(name, tmp_path))
     for asked, values in before.items():
         np.testing.assert_array_equal(after[asked], values, err_msg=asked)
+
+
+def test_models_of_retired_kinds_are_refused_with_what_replaces_them():
+    clusters, message = FOLDER.parent / "retired" / "clusters.kfm", "no longer has: cluster with scikit-learn"
+    for load in (kernelfields.load, ChainCRF.load):
+        with pytest.raises(ModelFileError, match=f"holds a FieldClustering, which kernelfields {message}"):
+            load(clusters)
+    with pytest.raises(ServingError, match=message):
+        load_chain(clusters)

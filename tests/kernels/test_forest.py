@@ -11,7 +11,6 @@ from sklearn.ensemble import ExtraTreesClassifier
 from kernelfields import (
     ChainCRF,
     EdgeCliques,
-    FieldClustering,
     GraphCRF,
     KernelClassifier,
     LabelSymmetry,
@@ -85,7 +84,6 @@ def test_where_single_labels_are_not_known_it_is_refused():
         lambda: ChainCRF(cliques=[NodeCliques("rbf"), EdgeCliques(SMALL)], scale=False).fit(X, Y),
         lambda: ChainCRF(SMALL, **FIXED).fit(X, gaps),
         lambda: MultiLabelCRF("linear", edge_kernel=SMALL, **FIXED).fit(ROWS, SEVERAL),
-        lambda: FieldClustering(2, kernel=SMALL, scale=False).fit(X),
         lambda: SMALL.resolve(ROWS),
     ):
         with pytest.raises(ValueError, match=message):

@@ -10,7 +10,6 @@ from sklearn.preprocessing import FunctionTransformer
 
 from kernelfields import (
     ChainCRF,
-    FieldClustering,
     GraphCRF,
     KernelClassifier,
     MultiLabelCRF,
@@ -159,13 +158,6 @@ def test_every_estimator_of_labels(strategy):
         assert len(order.to_dict()["order"]) == 5
         places = rank_for_labelling(model, inputs, strategy=strategy, batch=5, positions=True)
         assert len(places) == 5
-
-
-@pytest.mark.slow
-def test_clusters_are_ranked_too():
-    X, _ = sequences(12)
-    model = FieldClustering(3, n_jobs=1, random_state=0).fit(X)
-    assert len(rank_for_labelling(model, X)) == 12
 
 
 def test_tokens_and_rows():

@@ -11,7 +11,6 @@ from sklearn.base import clone
 from kernelfields import (
     ChainCRF,
     ExponentialFamilyDensity,
-    FieldClustering,
     FrameCRF,
     GraphCRF,
     KernelClassifier,
@@ -149,7 +148,7 @@ def test_advice_names_what_there_is():
 
 
 def test_constraints_are_those_of_labels_that_meet():
-    for kind in (KernelClassifier, MultiLabelCRF, FieldClustering):
+    for kind in (KernelClassifier, MultiLabelCRF):
         with pytest.raises(TypeError, match="rows have no neighbours whose labels could be forbidden"):
             kind(constraints="bio")
     for kind in (ChainCRF, RingCRF, SegmentCRF, GraphCRF):

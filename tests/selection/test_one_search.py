@@ -19,7 +19,6 @@ from sklearn.utils.estimator_checks import (
 from kernelfields import (
     ChainCRF,
     ChainCRFCV,
-    FieldClustering,
     FieldSearchCV,
     FrameCRF,
     GraphCRF,
@@ -100,7 +99,7 @@ def test_a_search_is_loaded_as_its_best_estimator(name, tmp_path):
     assert of_any.score(*data) == search.score(*data)
 
 
-@pytest.mark.parametrize("wrong", [None, 3, ChainCRF, FieldClustering(), FrameCRF()], ids=repr)
+@pytest.mark.parametrize("wrong", [None, 3, ChainCRF, FrameCRF()], ids=repr)
 def test_what_is_no_estimator_of_labels_is_refused(wrong):
     with pytest.raises(
         TypeError, match=r"estimator must be a field such as ChainCRF\(\), got .* a FrameCRF as its est"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 from benchmarks.fuzzing.fields.chains import Chain
 from benchmarks.fuzzing.fields.drawn import NAMES, Drawn, Redraw, Target, drawn_kernel, named, sides_of, windowed
 from benchmarks.fuzzing.fields.enumeration import Enumerated, Rows, clique_counts, every_labelling
-from kernelfields import AnnotatedCRF, FieldClustering, FrameCRF, PartialLabels, SequenceClassifier
+from kernelfields import AnnotatedCRF, FrameCRF, PartialLabels, SequenceClassifier
 from kernelfields.compat import CRF
 
 
@@ -193,51 +192,6 @@ def neighbours(drawn: Drawn, item: np.ndarray) -> Enumerated:
             counts = clique_counts(labellings, members, drawn.n_labels)
         rows.append(Rows(plain.features_of(seen), counts, members))
     return Enumerated(labellings, np.zeros(len(labellings)), drawn.n_labels, rows)
-
-
-class Clusters(Drawn):
-    """FieldClustering: clusters of single inputs, or of the positions of sequences."""
-
-    def __init__(self, random: np.random.Generator):
-        n_clusters = int(random.choice([2, 3]))
-        self.classes, self.single = list(range(n_clusters)), bool(random.random() < 0.4)
-        self.items = [self._draw_item(random) for _ in range(12 if self.single else 6)]
-        estimator = FieldClustering(
-            n_clusters,
-            kernel=drawn_kernel(random),
-            window=1 if self.single else [1, 3, (1, 0)][random.integers(3)],
-            rank=4,
-            prior_variance=float(random.choice([5.0, 100.0])),
-            edge_prior_variance=3.0,
-            scale=False,
-            init="random",
-            n_init=1,
-            max_iter=int(random.choice([1, 5])),
-            n_jobs=1,
-            random_state=0,
-        )
-        self.note = repr(estimator)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            self.model = estimator.fit(self.x_of(self.items))
-        self.new = [self._draw_item(random) for _ in range(20)]
-
-    def _draw_item(self, random: np.random.Generator) -> np.ndarray:
-        length = 1 if self.single else int(random.integers(1, 5))
-        return np.round(random.normal(size=(length, 2)), 3)
-
-    def x_of(self, items: Sequence) -> Any:
-        return np.vstack(items) if self.single else list(items)
-
-    def numbers_of(self, answer: Any) -> list[np.ndarray]:
-        return [np.atleast_1d(own) for own in answer]
-
-    def tables_of(self, answer: Any) -> list[np.ndarray]:
-        return [np.atleast_2d(own) for own in answer]
-
-    def unscored(self, item: Any, target: Target | None = None) -> tuple[Enumerated, np.ndarray]:
-        whole = neighbours(self, item)
-        return whole, np.zeros(len(whole.scores))
 
 
 class Compat(Drawn):

@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.fuzzing.fields.answers import Asked, check_answers
 from benchmarks.fuzzing.fields.chains import Chain
-from benchmarks.fuzzing.fields.composed import Annotated, Clusters, Compat, Frames, Sequences
+from benchmarks.fuzzing.fields.composed import Annotated, Compat, Frames, Sequences
 from benchmarks.fuzzing.fields.drawn import Drawn
 from benchmarks.fuzzing.fields.objective import Objective
 from benchmarks.fuzzing.fields.structures import Instances, Segments, Single
@@ -168,31 +168,6 @@ def classes_of(tally: Tally, drawn: Sequences, asked: Asked, random: np.random.G
         tally.check("states of a sequence", bool(right), f"{own} of class {label}")
 
 
-def clusters_of(tally: Tally, drawn: Clusters, asked: Asked, random: np.random.Generator) -> None:
-    """Compare what clusters answer."""
-    ask = drawn.model.predict_proba if drawn.single else drawn.model.predict_marginals
-    for whole, table in zip(asked.wholes, drawn.tables_of(ask(asked.X)), strict=True):
-        tally.near("marginals of clusters", table, whole.marginals, asked.near)
-    asked.check_decoded("posterior", drawn.numbers_of(drawn.model.predict(asked.X)))
-    for whole, entropy in zip(asked.wholes, drawn.model.entropy(asked.X), strict=True):
-        tally.near("entropy of clusters", entropy, whole.entropy, asked.near)
-
-
-def clusters_objective(tally: Tally, drawn: Clusters) -> None:
-    """Compare the information that was maximised, less its penalty."""
-    tables = np.vstack([drawn.enumerated(item).marginals for item in drawn.items])
-    mean = tables.mean(axis=0)
-    information = float(np.sum(tables * np.log(np.maximum(tables, 1e-300))) / len(tables))
-    information -= float(mean @ np.log(np.maximum(mean, 1e-300)))
-    tally.near("information of clusters", drawn.model.information_, information, NEAR)
-    penalty = sum(term.penalty(term.coefficients) for term in drawn.terms)
-    tally.near("objective of clusters", drawn.model.objective_, information - penalty, NEAR)
-    for item, labels in zip(drawn.items, drawn.numbers_of(drawn.model.labels_), strict=True):
-        whole = drawn.enumerated(item)
-        own = whole.marginals[np.arange(len(labels)), labels]
-        tally.check("clusters of the fit", bool((own >= whole.marginals.max(axis=1) - NEAR).all()), f"{labels}")
-
-
 def compat_of(tally: Tally, drawn: Compat, asked: Asked, random: np.random.Generator) -> None:
     """Compare the answers of CRFsuite's face."""
     asked.check_decoded("viterbi", drawn.numbers_of(drawn.model.predict(drawn.new)))
@@ -211,13 +186,11 @@ QUESTIONS: dict[type[Drawn], tuple[Callable[..., None], ...]] = {
     Annotated: (annotated,),
     Frames: (framed,),
     Sequences: (classes_of,),
-    Clusters: (clusters_of,),
     Compat: (compat_of,),
 }
 #: What is compared of a fit where it has another objective than the likelihood of labels.
 OBJECTIVES: dict[type[Drawn], Callable[..., None]] = {
     Tied: tied_objective,
     Annotated: annotated_objective,
-    Clusters: clusters_objective,
     Compat: lambda tally, drawn: None,
 }

@@ -10,7 +10,6 @@ from kernelfields.numerics.lazy import lazy_names
 if TYPE_CHECKING:
     from kernelfields.estimators.chain_crf import ChainCRF
     from kernelfields.estimators.density import ExponentialFamilyDensity
-    from kernelfields.estimators.field_clustering import FieldClustering
     from kernelfields.estimators.frame_crf import FrameCRF
     from kernelfields.estimators.graph_crf import GraphCRF
     from kernelfields.estimators.kernel_classifier import KernelClassifier
@@ -28,7 +27,6 @@ __all__ = [
     "EarlyStopping",
     "EvidenceSearch",
     "ExponentialFamilyDensity",
-    "FieldClustering",
     "FrameCRF",
     "GraphCRF",
     "KernelClassifier",
@@ -43,7 +41,6 @@ __getattr__, __dir__ = lazy_names(
     {
         "chain_crf": ["ChainCRF"],
         "density": ["ExponentialFamilyDensity"],
-        "field_clustering": ["FieldClustering"],
         "frame_crf": ["FrameCRF"],
         "graph_crf": ["GraphCRF"],
         "kernel_classifier": ["KernelClassifier"],

@@ -453,9 +453,8 @@ class _Entries:
         nouns = self._nouns
         if not self.labels and classes is None:
             raise ValueError(
-                f"no {nouns.part} of y is labelled, so there is nothing to learn labels from: label some of them, say "
-                "what is expected by partial_labels=PartialLabels(classes=[...], expectations=[...]), or find clusters "
-                "with FieldClustering"
+                f"no {nouns.part} of y is labelled, so there is nothing to learn labels from: label some of them, or "
+                "say what is expected by partial_labels=PartialLabels(classes=[...], expectations=[...])"
             )
         self._check_kinds()
         array = np.array([plain_label(label) for label in self.labels])

@@ -31,6 +31,11 @@ if TYPE_CHECKING:
 
 #: Plain values by name: None, str, bool, int, float, dicts and lists of them, and arrays.
 Document: TypeAlias = dict[str, Any]
+#: Kinds of models that older versions wrote and this one does not have, and what to do in their place.
+RETIRED = {
+    "FieldClustering": "cluster with scikit-learn, or fit a ChainCRF to the surest of its clusters, as the example "
+    "'Clusters that last' does",
+}
 # safetensors refuses headers above 100 MB, and the JSON text lies in the header: long lists of names move
 # to the tensors, and what is still too long is refused while the model is in memory, not when it is read.
 _LONGEST_JSON = 50_000_000
@@ -99,6 +104,8 @@ def read_model_of(path: PathName, kinds: Collection[str] | None = None) -> tuple
                 raise TypeError("document and tensors must be dicts")
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise ModelFileError(f"{path} is damaged: its model text cannot be read ({_one_line(error)})") from error
+    if found in RETIRED:
+        raise ModelFileError(f"{path} holds a {found}, which kernelfields no longer has: {RETIRED[found]}")
     if kinds is not None and found not in kinds:
         expected = " or ".join(map(repr, kinds))
         advice = "kernelfields.load" if found == PIPELINE else "its own class"

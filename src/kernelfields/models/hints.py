@@ -73,7 +73,6 @@ PARAMETERS: Words = {
     "validation_fraction": "pass X_dev and y_dev to fit",
     "window": {"": "only sequences have windows: write features of neighbours into those of each row"},
     "constraints": {"": "rows have no neighbours whose labels could be forbidden; known= leaves labels out"},
-    "warm_start": {"FieldClustering": "every start begins with a partition of its own: raise n_init"},
     # sklearn-crfsuite
     "algorithm": {"ChainCRF": f"use solver, and decode for that of hmmlearn; {_COMPAT}", "": "use solver"},
     "c1": {"ChainCRF": f"use l1=c1; {_COMPAT}", "": "use l1=c1"},
@@ -86,10 +85,10 @@ PARAMETERS: Words = {
     "delta": _RELATIVE,
     "period": _RELATIVE,
     # hmmlearn
-    "n_components": {"FieldClustering": "use n_clusters", "": _LABELS},
-    "n_states": {"FieldClustering": "use n_clusters", "": _LABELS},
-    "n_classes": {"FieldClustering": "use n_clusters", "": _LABELS},
-    "n_labels": {"FieldClustering": "use n_clusters", "": _LABELS},
+    "n_components": _LABELS,
+    "n_states": _LABELS,
+    "n_classes": _LABELS,
+    "n_labels": _LABELS,
     "covariance_type": _INPUTS,
     "startprob_prior": {"ChainCRF": "add StartCliques(prior_variance=...) to cliques"},
     "transmat_prior": {"ChainCRF": "use edges=EdgeCliques(prior_variance=...)"},
@@ -144,7 +143,6 @@ ATTRIBUTES: Words = {
     "log_marginal_likelihood_value_": "laplace(X, y) returns the log evidence",
     "n_classes_": "use len(classes_)",
     "partial_fit": {
-        "": "clusters are those of all data at once: fit",
         "SequenceClassifier": _HIDDEN,
         "ExponentialFamilyDensity": "a fit needs one sum over all points: fit to all of them",
     },

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClusterMixin, clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning, FitFailedWarning, NotFittedError
 from sklearn.utils import Tags, get_tags
 
@@ -143,7 +143,7 @@ class FieldSearch(BaseEstimator):
         kind, original = self._searches, self.estimator
         if original is None and kind is not None:
             original = kind()
-        if not isinstance(original, kind or Searched) or isinstance(original, ClusterMixin):
+        if not isinstance(original, kind or Searched):
             wanted = "a field such as ChainCRF()" if kind is None else f"a {kind.__name__}"
             own = type(self).__name__
             raise TypeError(

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from kernelfields.features.text import StoredTransformer
 
 #: Models whose labels meet as neighbours or not at all; a row with a label of its own is a chain of one position.
-SERVED = ("ChainCRF", "KernelClassifier", "FieldClustering")
+SERVED = ("ChainCRF", "KernelClassifier")
 _MASKS = ("edge", "start", "end", "label")
 _LABELS_MET = {"node": 1, "start": 1, "end": 1, "edge": 2, "skip": 2}
 _DECODINGS = ("auto", "viterbi", "posterior")
