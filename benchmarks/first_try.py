@@ -1,16 +1,16 @@
-"""First tries: what a newcomer gets who knows the README and the quickstart, beside someone who knows the library.
+"""First tries: what a newcomer gets who has read the README and the quickstart, beside plain classifiers.
 
-    python -m benchmarks.first_try [--tasks qian rfid ...] [--against OLD] [--limit 240] [--knowing] [--page]
+    python -m benchmarks.first_try [--tasks qian rfid ...] [--against OLD] [--limit 240]
 
 Every task is fitted with the defaults of its estimator and the inputs as they come: residues as feature dicts of
-their neighbours, sensor readings as columns, words as words. ``--knowing`` also fits with settings that were found by a
-search on the training part, and peers (logistic regression and a random forest of scikit-learn).
+their neighbours, sensor readings as columns, words as words. Where a classifier of scikit-learn sees the same inputs
+(logistic regression, a random forest), it runs as well, and the ratio of CPU seconds is printed.
 
 Each task runs in a process of its own, which is ended after ``--limit`` seconds. OLD is another checkout of this
 project: every task runs with its package too, first, so that the two are measured in turn. Printed are the figures of
 the test part, CPU seconds of all threads together (reading, fitting and predicting), the peak memory of the process,
 and the settings that the fit chose. Compiled code is cached beside the package, and a first run compiles it: where OLD
-has not run before, run a task twice. ``--page`` only writes docs/results/first_try.md from what was found.
+has not run before, run a task twice. Results are shown in docs/results/first_try.md.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ import subprocess
 import sys
 import time
 import warnings
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -44,7 +43,8 @@ from sklearn.preprocessing import StandardScaler
 
 from benchmarks.result_files import CHECKOUT, merge_results, read_results
 from benchmarks.shared_data import SETTING, data_file, data_folder, token_columns
-from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF
+from experiments.result_pages import duration, table
+from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, OutOfFold, TextFeatures
 from kernelfields.evaluation import entity_f1_score, token_accuracy
 from kernelfields.fields import grid_edges
 
@@ -69,32 +69,27 @@ def labelled(sequences: list, reach: int, column: int = 1) -> tuple[list, list[l
     return [residues(rows, reach) for rows in sequences], [[row[column] for row in rows] for rows in sequences]
 
 
-def proteins(train: tuple[list, list], test: tuple[list, list], knowing: bool) -> Iterator[Found]:
+def proteins(train: tuple[list, list], test: tuple[list, list]) -> Iterator[Found]:
     crf = ChainCRF().fit(*train)
     yield "first try", {"accuracy": crf.score(*test)}, crf
-    if knowing:
-        known = ChainCRF("linear", prior_variance=0.1, decode="posterior").fit(*train)
-        yield "knowing", {"accuracy": known.score(*test)}, known
-        flat = [position for sequence in train[0] for position in sequence]
-        peer = make_pipeline(DictVectorizer(), LogisticRegression(max_iter=500))
-        peer.fit(flat, np.concatenate(train[1]))
-        right = peer.predict([position for sequence in test[0] for position in sequence]) == np.concatenate(test[1])
-        yield "logistic regression", {"accuracy": float(right.mean())}, None
+    flat, flat_test = ([position for sequence in part[0] for position in sequence] for part in (train, test))
+    peer = make_pipeline(DictVectorizer(), LogisticRegression(max_iter=500)).fit(flat, np.concatenate(train[1]))
+    yield "logistic regression", {"accuracy": peer.score(flat_test, np.concatenate(test[1]))}, None
 
 
-def qian(knowing: bool) -> Iterator[Found]:
+def qian() -> Iterator[Found]:
     """Qian and Sejnowski's proteins, Q3."""
     train, test = (labelled(token_columns("first-try", f"qian-sejnowski-{part}.tsv.gz"), 6) for part in PARTS)
-    return proteins(train, test, knowing)
+    return proteins(train, test)
 
 
-def ts115(knowing: bool) -> Iterator[Found]:
+def ts115() -> Iterator[Found]:
     """Proteins of TS115 after learning on CB513, Q3."""
     train = labelled(token_columns("cb513", "cb513_domains.tsv.gz"), 7)
-    return proteins(train, labelled(token_columns("first-try", "ts115.tsv.gz"), 7), knowing)
+    return proteins(train, labelled(token_columns("first-try", "ts115.tsv.gz"), 7))
 
 
-def digits(knowing: bool) -> Iterator[Found]:
+def digits() -> Iterator[Found]:
     """Cells of scikit-learn's digits as 8 x 8 binary grids of which one in ten is flipped."""
     clean = (load_digits().images > 7).astype(int)
     random = np.random.default_rng(0)
@@ -104,15 +99,12 @@ def digits(knowing: bool) -> Iterator[Found]:
     y = [image.reshape(-1) for image in clean]
     crf = GraphCRF().fit(X[:500], y[:500])
     yield "first try", {"accuracy": crf.score(X[500:800], y[500:800])}, crf
-    if knowing:
-        joint = crf.score(X[500:800], y[500:800], decode="viterbi")
-        yield "joint decoding", {"accuracy": joint}, crf
-        around = np.pad(noisy, ((0, 0), (1, 1), (1, 1)))
-        seen = np.stack([around[:, i : i + 8, j : j + 8] for i in range(3) for j in range(3)], axis=-1).reshape(-1, 9)
-        cells = clean.reshape(-1)
-        peer = LogisticRegression().fit(seen[: 500 * 64], cells[: 500 * 64])
-        right = peer.score(seen[500 * 64 : 800 * 64], cells[500 * 64 : 800 * 64])
-        yield "logistic regression", {"accuracy": right}, None
+    around = np.pad(noisy, ((0, 0), (1, 1), (1, 1)))
+    seen = np.stack([around[:, i : i + 8, j : j + 8] for i in range(3) for j in range(3)], axis=-1).reshape(-1, 9)
+    cells = clean.reshape(-1)
+    peer = LogisticRegression().fit(seen[: 500 * 64], cells[: 500 * 64])
+    accuracy = peer.score(seen[500 * 64 : 800 * 64], cells[500 * 64 : 800 * 64])
+    yield "logistic regression", {"accuracy": accuracy}, None
 
 
 def rfid_trials() -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -127,7 +119,7 @@ def rfid_trials() -> tuple[list[np.ndarray], list[np.ndarray]]:
     return X, y
 
 
-def rfid(knowing: bool) -> Iterator[Found]:
+def rfid() -> Iterator[Found]:
     """Activities of older people from an RFID sensor, five folds over trials."""
     X, y = rfid_trials()
 
@@ -139,13 +131,12 @@ def rfid(knowing: bool) -> Iterator[Found]:
     def field(crf: ChainCRF | Pipeline) -> Callable:
         return lambda train, test: crf.fit([X[i] for i in train], [y[i] for i in train]).predict([X[i] for i in test])
 
-    crf = ChainCRF()
-    tries = {"first try": field(crf)}
-    if knowing:
-        from kernelfields import OutOfFold
-
-        inside = OutOfFold(RandomForestClassifier(200, random_state=0, n_jobs=-1))
-        tries |= {"random forest": forest, "field on the forest": field(make_pipeline(inside, ChainCRF()))}
+    crf, inside = ChainCRF(), OutOfFold(RandomForestClassifier(200, random_state=0, n_jobs=-1))
+    tries = {
+        "first try": field(crf),
+        "random forest": forest,
+        "field on the forest": field(make_pipeline(inside, ChainCRF())),
+    }
     for name, predict in tries.items():
         true, predicted = [], []
         for train, test in KFold(5, shuffle=True, random_state=0).split(X):
@@ -155,22 +146,6 @@ def rfid(knowing: bool) -> Iterator[Found]:
         macro = f1_score(true_all, predicted_all, average="macro")
         figures = {"accuracy": float((true_all == predicted_all).mean()), "macro F1": float(macro)}
         yield name, figures, crf if name == "first try" else None
-
-
-def wnut(knowing: bool) -> Iterator[Found]:
-    """Entities of WNUT17 from words alone, F1."""
-    from kernelfields.features import TextFeatures
-
-    train, test = (
-        [*zip(*[zip(*rows, strict=True) for rows in token_columns("first-try", f"wnut17-{part}.tsv.gz")], strict=True)]
-        for part in PARTS
-    )
-    model = make_pipeline(TextFeatures(), ChainCRF())
-    model.fit([list(words) for words in train[0]], [list(labels) for labels in train[1]])
-    predicted = model.predict([list(words) for words in test[0]])
-    true = [list(labels) for labels in test[1]]
-    figures = {"F1": entity_f1_score(true, predicted), "accuracy": token_accuracy(true, predicted)}
-    yield "first try", figures, model[-1]
 
 
 def read_arff(*parts: str) -> tuple[list[str], np.ndarray]:
@@ -193,24 +168,23 @@ def read_arff(*parts: str) -> tuple[list[str], np.ndarray]:
     return names, np.array(rows)
 
 
-def birds(knowing: bool) -> Iterator[Found]:
+def birds() -> Iterator[Found]:
     """Bird species in sound clips, several labels, five folds."""
     _, rows = read_arff("first-try", "birds.arff.gz")
     Y, X = rows[:, :19].astype(int), rows[:, 19:]
-    tries: dict[str, Callable] = {"first try": MultiLabelCRF}
-    if knowing:
-        tries |= {
-            "knowing": lambda: make_pipeline(StandardScaler(), MultiLabelCRF("rbf", prior_variance=1000.0)),
-            "logistic regression": lambda: make_pipeline(
-                StandardScaler(), MultiOutputClassifier(LogisticRegression(max_iter=2000))
-            ),
-        }
+    tries: dict[str, Callable] = {
+        "first try": MultiLabelCRF,
+        "logistic regression": lambda: make_pipeline(
+            StandardScaler(), MultiOutputClassifier(LogisticRegression(max_iter=2000))
+        ),
+    }
     for name, make in tries.items():
         predicted = np.zeros_like(Y)
         for train, test in KFold(5, shuffle=True, random_state=0).split(X):
             model = make().fit(X[train], Y[train])
             predicted[test] = model.predict(X[test])
-        yield name, {"micro F1": float(f1_score(Y, predicted, average="micro"))}, model
+        figures = {"micro F1": float(f1_score(Y, predicted, average="micro"))}
+        yield name, figures, model if name == "first try" else None
 
 
 def words_and_labels(*parts: str) -> tuple[list[list[str]], list[list[str]]]:
@@ -219,30 +193,34 @@ def words_and_labels(*parts: str) -> tuple[list[list[str]], list[list[str]]]:
     return [[row[0] for row in rows] for rows in sequences], [[row[1] for row in rows] for rows in sequences]
 
 
-def text(name: str) -> tuple[list[list[str]], list, list[list[str]]]:
+def text(folder: str, name: str) -> tuple[list[list[str]], list, ChainCRF]:
     """Return the true labels of the test part, what a first try predicts for them, and the field of the first try."""
-    from kernelfields.features import TextFeatures
-
-    train, test = (words_and_labels("first-try-2", f"{name}-{part}.tsv.gz") for part in PARTS)
+    train, test = (words_and_labels(folder, f"{name}-{part}.tsv.gz") for part in PARTS)
     model = make_pipeline(TextFeatures(), ChainCRF()).fit(*train)
     return test[1], model.predict(test[0]), model[-1]
 
 
-def lener(knowing: bool) -> Iterator[Found]:
+def wnut() -> Iterator[Found]:
+    """Entities of WNUT17 from words alone, F1."""
+    true, predicted, crf = text("first-try", "wnut17")
+    yield "first try", {"F1": entity_f1_score(true, predicted), "accuracy": token_accuracy(true, predicted)}, crf
+
+
+def lener() -> Iterator[Found]:
     """Entities of Portuguese legal text from words alone, F1."""
-    true, predicted, crf = text("lener")
+    true, predicted, crf = text("first-try-2", "lener")
     yield "first try", {"F1": entity_f1_score(true, predicted)}, crf
 
 
-def references(knowing: bool) -> Iterator[Found]:
+def references() -> Iterator[Found]:
     """Parts of bibliographic references, F1."""
-    true, predicted, crf = text("references")
+    true, predicted, crf = text("first-try-2", "references")
     yield "first try", {"F1": entity_f1_score(true, predicted)}, crf
 
 
-def addresses(knowing: bool) -> Iterator[Found]:
+def addresses() -> Iterator[Found]:
     """Parts of addresses; the test part lacks some labels, so the parts of street names also count as one."""
-    true, predicted, crf = text("addresses")
+    true, predicted, crf = text("first-try-2", "addresses")
 
     def merged(labels: list) -> list[list[str]]:
         return [["StreetName" if label.startswith("StreetName") else str(label) for label in own] for own in labels]
@@ -266,7 +244,7 @@ def events(song: dict) -> tuple[np.ndarray, list[str]]:
     return np.array(rows, dtype=float), [event["chord"] for event in song["events"]]
 
 
-def chords(knowing: bool) -> Iterator[Found]:
+def chords() -> Iterator[Found]:
     """Chords of Bach's chorales, the first two of the authors' folds."""
     songs = {song["song"]: events(song) for song in json_lines("first-try-2", "bach-chords.jsonl.gz")}
     with open(data_file("first-try-2", "bach-folds.json")) as file:
@@ -279,7 +257,7 @@ def chords(knowing: bool) -> Iterator[Found]:
     yield "first try", {"accuracy": float(np.mean(shares))}, crf
 
 
-def disorder(knowing: bool) -> Iterator[Found]:
+def disorder() -> Iterator[Found]:
     """Disordered residues of proteins, 400 to learn from; scores above 900 are not known."""
 
     def read(part: str) -> tuple[list, list]:
@@ -296,7 +274,7 @@ def disorder(knowing: bool) -> Iterator[Found]:
     yield "first try", figures, crf
 
 
-def citeseer(knowing: bool) -> Iterator[Found]:
+def citeseer() -> Iterator[Found]:
     """Papers of Citeseer: words as they are, and averaged over citations."""
     with np.load(data_file("first-try-2", "citeseer.npz"), allow_pickle=False) as archive:
         words = scipy.sparse.csr_array(tuple(archive[name] for name in ("data", "indices", "indptr")), archive["shape"])
@@ -314,7 +292,7 @@ def citeseer(knowing: bool) -> Iterator[Found]:
     yield "smoothed words", {"accuracy": dense.score(smooth[test], labels[test])}, dense
 
 
-def membrane(knowing: bool) -> Iterator[Found]:
+def membrane() -> Iterator[Found]:
     """Topology of membrane proteins, residue by residue; U is not known."""
     proteins = {each["id"]: each for each in json_lines("first-try-2", "membrane.jsonl.gz")}
     with open(data_file("first-try-2", "membrane-subset.json")) as file:
@@ -345,31 +323,8 @@ def spans(labels: Sequence[str | None], true: Sequence[str | None] | None = None
     return kinds
 
 
-def tox21(knowing: bool) -> Iterator[Found]:
-    """Toxicity of molecules, twelve labels of which many are not known: mean AUC.
-
-    Features are the substrings of one to four letters of SMILES, hashed to 1,024 columns; fingerprints of chemists,
-    which need a package of their own, are about .03 better.
-    """
-    with gzip.open(data_file("first-try-2", "tox21.csv.gz"), "rt") as file:
-        rows = list(csv.reader(file))[1:]
-    X = np.zeros((len(rows), 1024))
-    for own, row in zip(X, rows, strict=True):
-        for length in range(1, 5):
-            for begin in range(len(row[-1]) - length + 1):
-                own[zlib.crc32(row[-1][begin : begin + length].encode()) % 1024] = 1.0
-    Y = np.array([[float(label) if label else np.nan for label in row[:12]] for row in rows])
-    order = np.random.default_rng(0).permutation(len(rows))
-    test, train = order[: len(rows) // 5], order[len(rows) // 5 :]
-    model = MultiLabelCRF().fit(X[train], Y[train])
-    chances = np.asarray(model.predict_proba(X[test]))
-    known = ~np.isnan(Y[test])
-    areas = [roc_auc_score(Y[test][own, label], chances[own, label]) for label, own in enumerate(known.T)]
-    yield "first try", {"AUC": float(np.mean(areas))}, model
-
-
 PARTS = ("train", "test")
-TASKS: dict[str, Callable[[bool], Iterator[Found]]] = {
+TASKS: dict[str, Callable[[], Iterator[Found]]] = {
     "addresses": addresses,
     "references": references,
     "wnut": wnut,
@@ -383,7 +338,6 @@ TASKS: dict[str, Callable[[bool], Iterator[Found]]] = {
     "digits": digits,
     "citeseer": citeseer,
     "birds": birds,
-    "tox21": tox21,
 }
 
 
@@ -403,12 +357,12 @@ def chosen(model: object) -> str:
     return ", ".join(words)
 
 
-def run_here(task: str, knowing: bool) -> None:
+def run_here(task: str) -> None:
     """Run one task in this process; print a line of JSON for each fit."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         begin, spent = time.perf_counter(), time.process_time()
-        for how, figures, model in TASKS[task](knowing):
+        for how, figures, model in TASKS[task]():
             seconds, cpu = time.perf_counter() - begin, time.process_time() - spent
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
             costs = {"seconds": round(seconds, 1), "cpu_seconds": round(cpu, 1), "peak_mb": round(peak / 1024)}
@@ -419,15 +373,13 @@ def run_here(task: str, knowing: bool) -> None:
         print(json.dumps({"task": task, "warned": text}), flush=True)
 
 
-def run_with(checkout: Path, task: str, knowing: bool, limit: float) -> list[dict]:
+def run_with(checkout: Path, task: str, limit: float) -> list[dict]:
     """Return what a task finds with the package of a checkout, in a process of its own."""
     paths = [str(checkout / "src"), str(CHECKOUT)]
     environment = {**os.environ, SETTING: str(data_folder()), "PYTHONPATH": os.pathsep.join(paths)}
     command = [sys.executable, "-m", "benchmarks.first_try", "--here", "--tasks", task]
     try:
-        ended = subprocess.run(
-            command + ["--knowing"] * knowing, cwd=CHECKOUT, env=environment, stdout=subprocess.PIPE, timeout=limit
-        )
+        ended = subprocess.run(command, cwd=CHECKOUT, env=environment, stdout=subprocess.PIPE, timeout=limit)
         lines, status = ended.stdout, f"exit status {ended.returncode}" if ended.returncode else ""
     except subprocess.TimeoutExpired as error:
         lines, status = error.stdout or b"", f"not done in {limit:g} s"
@@ -435,26 +387,19 @@ def run_with(checkout: Path, task: str, knowing: bool, limit: float) -> list[dic
     return [*rows, {"task": task, "warned": status}] if status else rows
 
 
-def page() -> None:
-    """Write docs/results/first_try.md."""
-    from experiments.result_pages import ResultPage
+def took() -> str:
+    """Say how long the runs took, for the page."""
+    return duration(sum(row["seconds"] for row in read_results(RESULT)), "two shared cores")
 
-    rows = read_results(RESULT)
-    command, seconds = "python -m benchmarks.first_try --against OLD", sum(row["seconds"] for row in rows)
-    sheet = ResultPage("first_try", "First tries", command=command, seconds=seconds, machine="two shared cores")
-    sheet.text(
-        "What a newcomer gets: estimators as they are made, `ChainCRF()` and no more, on inputs as they come (words, "
-        "feature dicts of neighbouring residues, columns of sensors). Everything is chosen on training data; figures "
-        "are those of test parts, single runs. Before: version 0.2.0 as of commit 2b0753f. CPU seconds are those of "
-        "all threads together, from reading the files to the predictions; memory is the peak of the process. Sets that "
-        "are not in the table were not run for it: the command measures them."
-    )
+
+def tries() -> str:
+    """Return the table of the page."""
+    rows, lines = read_results(RESULT), []
     found = {(row["version"], row["task"], row["how"]): row for row in rows}
-    table = []
     for task, how in dict.fromkeys((row["task"], row["how"]) for row in rows):
         old, new = (found.get((version, task, how)) for version in ("old", "new"))
-        for name in (new or old or {"figures": {}})["figures"]:
-            table.append(
+        for name in (new or old)["figures"]:
+            lines.append(
                 [
                     f"{task}, {how}" if how != "first try" else task,
                     name,
@@ -465,8 +410,7 @@ def page() -> None:
                 ]
             )
     columns = ["before", "now", "CPU s before", "now", "MB before", "now", "chosen now"]
-    sheet.table(["set", "measure", *columns], table)
-    sheet.write()
+    return table(["set", "measure", *columns], lines)
 
 
 def main() -> None:
@@ -474,26 +418,24 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="+", default=list(TASKS), choices=list(TASKS))
     parser.add_argument("--against", type=Path, metavar="OLD", help="another checkout, whose package runs by turns")
     parser.add_argument("--limit", type=float, default=240.0, help="seconds that a task may take")
-    parser.add_argument("--knowing", action="store_true", help="peers and chosen settings too")
     parser.add_argument("--here", action="store_true", help="run in this process and print JSON")
-    parser.add_argument("--page", action="store_true", help="only write the page")
     given = parser.parse_args()
-    if given.page:
-        page()
-        return
     versions = {"new": CHECKOUT} if given.against is None else {"old": given.against.resolve(), "new": CHECKOUT}
     for task in given.tasks:
         if given.here:
-            run_here(task, given.knowing)
+            run_here(task)
             continue
         for version, checkout in versions.items():
-            rows = run_with(checkout, task, given.knowing, given.limit)
+            rows = run_with(checkout, task, given.limit)
+            first = next((row["cpu_seconds"] for row in rows if row.get("how") == "first try"), None)
             for row in rows:
                 if "warned" in row:
                     print(f"{task:11} {version:4} warned: {row['warned']}", flush=True)
                     continue
                 shown = "  ".join(f"{key} {value:.4f}" for key, value in row["figures"].items())
                 costs = f"{row['cpu_seconds']:7.1f} s of CPU  {row['peak_mb']:6,} MB"
+                if first and row["how"] != "first try":
+                    costs += f"  first try / this: {first / max(row['cpu_seconds'], 0.1):.2f}"
                 print(f"{task:11} {version:4} {row['how']:20} {shown}  {costs}  {row['chosen']}", flush=True)
             found = [{"version": version, **row} for row in rows if "figures" in row]
             merge_results(RESULT, found, ("task", "how", "version"))

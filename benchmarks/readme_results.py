@@ -1,221 +1,209 @@
-"""Write the results blocks of the README and of docs/results/index.md from the results of benchmarks and experiments.
+"""Tables of results for the README and docs/results/index.md, made from the files of experiments and benchmarks.
 
     python -m benchmarks.readme_results
 
-Figures are never typed: what has no result file has no line.
+Figures are never typed: a block of these pages names the function here that makes it (experiments/result_pages.py).
 """
 
 from __future__ import annotations
 
-from pathlib import Path
 from statistics import mean
 
-from benchmarks.result_files import EXPERIMENTS, read_results
-from experiments.headlines import KERNELS, best_lines, graph_lines, lines
+import numpy as np
 
-ROOT = Path(__file__).resolve().parents[1]
-README = ROOT / "README.md"
-PAGE = ROOT / "docs" / "results" / "index.md"
-BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
-TASK_NAMES = {
-    "basenp": "base NP",
-    "chunking": "chunking",
-    "segmentation": "word segmentation",
-    "japanesene": "Japanese named entities",
-}
-FIELDS = {"cubic": "cubic", "rbf": "RBF"}
+from benchmarks.result_files import CHECKOUT, EXPERIMENTS, read_results
+from experiments.gpstruct import rows_by_task
+from experiments.kernel_families import unpack_right
+from experiments.prominence import PRIMAL, kept
+from experiments.result_pages import PAGES, percent, renew, table
+
+KERNELS = ("linear", "degree 2", "degree 3", "RBF")
+PLAIN_TASKS = {"basenp": "base NP", "segmentation": "word segmentation", "japanesene": "Japanese named entities"}
 
 
-def accuracy_table() -> list[str]:
-    """Return the table of accuracies by kernel."""
-    return [
-        "**Accuracy by kernel** (`kernelfields reproduce NAME`; each page has intervals, differences, protocol "
-        "and limits): share of labels right, hyper-parameters by cross-validation inside the training data.",
-        "",
-        f"| task | {' | '.join(KERNELS)} | elsewhere | page |",
-        "|---" * (len(KERNELS) + 3) + "|",
-        *(f"| {' | '.join(line)} |" for line in lines()),
+def accuracies(folder: str = "") -> str:
+    """Return the table of accuracies by kernel; ``folder`` leads from the page to those of results."""
+    tasks = [
+        ("prominent words, 500 English sentences, 5-fold", _prominence("figure"), "", "prominence"),
+        ("prominent words, Afrikaans, 5-fold", _prominence("afrikaans"), "", "prominence"),
+        ("handwritten letters, small", _letters("small"), "", "ocr_letters"),
+        ("handwritten letters, large", _letters("large"), "", "ocr_letters"),
+        ("protein secondary structure, blind set", _families("proteins.json"), "RBF-SVM 68.7 %", "proteins"),
+        ("gesture phases, a person left out", _gestures(), "", "gestures"),
+        (
+            "letters to phonemes, 1,000 common words to learn from",
+            _families("nettalk.json", target="phoneme"),
+            "",
+            "nettalk",
+        ),
     ]
+    lines = [[task, *cells, elsewhere, f"[{page}]({folder}{page}.md)"] for task, cells, elsewhere, page in tasks]
+    return table(["task", *KERNELS, "elsewhere", "page"], lines)
 
 
-def best_table() -> list[str]:
+def _prominence(part: str) -> list[str]:
+    rows = read_results("prominence.json", EXPERIMENTS)
+    truth = np.concatenate(kept(rows, part, "truth"))
+    found = (np.concatenate(kept(rows, part, model)) for model in (PRIMAL, *KERNELS[1:]))
+    return [percent(np.mean(labels == truth)) for labels in found]
+
+
+def _letters(protocol: str) -> list[str]:
+    rows = read_results(f"ocr_{protocol}.json", EXPERIMENTS)
+    errors = (
+        [row["error"] for row in rows if row["family"] == name] for name in ("linear", "quadratic", "cubic", "rbf")
+    )
+    return [percent(1 - mean(each) / 100) for each in errors]
+
+
+def _families(file: str, **chosen: str) -> list[str]:
+    rows = [row for row in read_results(file, EXPERIMENTS) if chosen.items() <= row.items()]
+    found = {row["family"]: percent(row["accuracy"]["value"]) for row in rows}
+    return [found.get(name, "") for name in KERNELS]
+
+
+def _gestures() -> list[str]:
+    rows = read_results("gestures.json", EXPERIMENTS)
+    right = ([each for row in rows if row["family"] == name for each in unpack_right(row["right"])] for name in KERNELS)
+    return [percent(np.concatenate(videos).mean()) for videos in right]
+
+
+def together() -> str:
     """Return the table of fields that join several kinds of inputs."""
-    return [
-        "**Everything together**: fields that join kernels, features, averages or a tuned encoder, chosen on training "
-        "data; [defaults](docs/results/defaults.md) has what no choice at all brings.",
-        "",
-        "| task | inputs | result | elsewhere | page |",
-        "|---|---|---|---|---|",
-        *(f"| {' | '.join(line)} |" for line in best_lines()),
+    stack = next(row for row in read_results("protein_stack.json", EXPERIMENTS) if row.get("chosen"))
+    chunks = [row["f1"] for row in read_results("chunking_embeddings.json", EXPERIMENTS) if row["part"] == "test"]
+    page, tuned = "[embeddings](embeddings.md)", "outputs of a tuned encoder"
+    lines = [
+        [
+            "protein secondary structure, blind set",
+            "averaged fields, a second pass over marginals",
+            percent(stack["blind"]["value"]),
+            "RBF-SVM 68.7 %",
+            "[proteins](proteins.md)",
+        ],
+        ["CoNLL-2000 chunks, F1", f"usual template, {tuned}", f"{max(chunks):.1f}", "94.2 without a network", page],
     ]
+    rows = read_results("prominence_embeddings.json", EXPERIMENTS)
+    for labels, published in ((2, "CRF 81.8 %, BERT 83.2 %"), (3, "CRF 66.4 %, BERT 68.6 %")):
+        part = f"release {labels}"
+        found, truth = (np.concatenate(kept(rows, part, model)) for model in ("tuned, features, words", "truth"))
+        task, inputs = f"prominent English words, {labels} labels", f"our features, words, {tuned}"
+        lines.append([task, inputs, percent(np.mean(found == truth)), f"{published}, on twenty times as much", page])
+    return table(["task", "inputs", "result", "elsewhere", "page"], lines)
 
 
-def graphs_table() -> list[str]:
+def graphs() -> str:
     """Return the table of experiments on graphs."""
-    return [
-        "**Graphs** (`kernelfields reproduce snakes` and `multilabel`): edges that see what they join, and labels "
-        "that depend on each other; figures on the test parts.",
-        "",
-        "| task | field | result | page |",
-        "|---|---|---|---|",
-        *(f"| {' | '.join(line)} |" for line in graph_lines()),
+    cells = {row["model"]: percent(row["accuracy"]["value"]) for row in read_results("snakes.json", EXPERIMENTS)}
+    lines = [
+        ["snakes on grids, cells right", model, cells[model], "[snakes](snakes.md)"]
+        for model in ("no edges", "plain edges", "directional edges")
     ]
+    models = {"none": "independent labels", "learn": "learnt graph", "tree": "tree graph", "full": "full graph"}
+    for row in read_results("multilabel.json", EXPERIMENTS):
+        if row["model"] in models:
+            likelihood, right = mean(map(float, row["log_likelihoods"].split())), mean(map(int, row["right"]))
+            task = f"{row['set']}, all labels of an instance right; log-likelihood"
+            result = f"{percent(right)}; {likelihood:.2f}"
+            lines.append([task, models[row["model"]], result, "[multilabel](multilabel.md)"])
+    return table(["task", "field", "result", "page"], lines)
 
 
-def tasks_table() -> list[str]:
+def tasks() -> str:
     """Return the table of GPstruct's tasks."""
     lines = [
-        "**Four small NLP tasks** (`kernelfields reproduce gpstruct`): token error, mean over the five published "
-        "splits; GPstruct's figures are those of its paper, after 250,000 MCMC steps.",
-        "",
-        "| task | kernelfields | GPstruct | seconds a fit |",
-        "|---|---|---|---|",
+        [
+            PLAIN_TASKS.get(task, task),
+            f"{row['mean']:.2f} % ({row['std']:.2f})",
+            f"{row['published']} %",
+            f"{mean(split['fit_seconds'] for split in row['splits']):.2f}",
+        ]
+        for task, row in sorted(rows_by_task().items())
     ]
-    for row in read_results("gpstruct.json", EXPERIMENTS):
-        seconds = mean(split["fit_seconds"] for split in row["splits"])
-        lines.append(
-            f"| {TASK_NAMES[row['task']]} | {row['mean']:.2f} % ({row['std']:.2f}) | {row['published']} % "
-            f"| {seconds:.2f} |"
-        )
-    return lines
+    return table(["task", "kernelfields", "GPstruct", "seconds a fit"], lines)
 
 
-def speed_table() -> list[str]:
+def fit_speed() -> str:
     """Return the table of fit times."""
     lines = [
-        "**Speed** (`python -m benchmarks.fit_speed --large --scipy`): OCR letters to a certified relative gap of "
-        "1e-3 on two cores; a pass is one gradient, compared with the machine's rate for large float32 products.",
-        "",
-        "| field | letters | rank | basis | solver | passes | gradient, share of product rate | peak memory |",
-        "|---|---|---|---|---|---|---|---|",
+        [
+            row["field"].replace("rbf", "RBF"),
+            f"{row['positions']:,}",
+            row["rank"],
+            f"{row['basis_seconds']:.1f} s",
+            f"{row['solver_seconds']:.1f} s",
+            f"{row['passes']:.0f}",
+            f"{row['gradient_share_of_rate']:.0%}",
+            f"{row['peak_over_features']:.2f} x features",
+        ]
+        for row in read_results("fit_speed.json")
     ]
-    for row in read_results("fit_speed.json"):
-        lines.append(
-            f"| {FIELDS[row['field']]} | {row['positions']:,} | {row['rank']} | {row['basis_seconds']:.1f} s "
-            f"| {row['solver_seconds']:.1f} s | {row['passes']:.0f} | {row['gradient_share_of_rate']:.0%} "
-            f"| {row['peak_over_features']:.2f} x features |"
-        )
-    return lines
+    header = ["field", "letters", "rank", "basis", "solver", "passes", "gradient, share of product rate", "peak memory"]
+    return table(header, lines)
 
 
-def crfsuite_table() -> list[str]:
+def crfsuite() -> str:
     """Return the table of sparse linear fields beside CRFsuite."""
     lines = [
-        "**Sparse linear fields beside CRFsuite** (`python -m benchmarks.crfsuite_speed`, also with `--l1`): "
-        "CoNLL-2000 chunking and UD English part-of-speech tags; seconds after ingest to within 0.01 % of the "
-        "loss CRFsuite stops at, in one run on two cores; entity F1 or accuracy on the test set.",
-        "",
-        "| data | c1, c2 | CRFsuite | ours | one thread | ratio | test, CRFsuite | test, ours | tagging speed "
-        "| peak memory |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        [
+            f"{row['set']}, {row['tokens']:,} tokens",
+            f"{row['c1']:g}, {row['c2']:g}",
+            *(f"{row[who]['seconds']:.0f} s" for who in ("crfsuite", "ours", "ours_one_thread")),
+            f"{row['ratio']:.2f}",
+            *(f"{row['test'][who]:.2f}" for who in ("crfsuite", "ours")),
+            f"{row['tokens_per_second']['ratio']:.1f} x",
+            f"{row['peak_bytes']['ratio']:.2f} x" if "peak_bytes" in row else "",
+        ]
+        for row in read_results("crfsuite_speed.json")
     ]
-    for row in read_results("crfsuite_speed.json"):
-        memory = f"{row['peak_bytes']['ratio']:.2f} x" if "peak_bytes" in row else ""
-        data = f"{row['set']}, {row['tokens']:,} tokens"
-        lines.append(
-            f"| {data} | {row['c1']:g}, {row['c2']:g} | {row['crfsuite']['seconds']:.0f} s "
-            f"| {row['ours']['seconds']:.0f} s | {row['ours_one_thread']['seconds']:.0f} s | {row['ratio']:.2f} "
-            f"| {row['test']['crfsuite']:.2f} | {row['test']['ours']:.2f} "
-            f"| {row['tokens_per_second']['ratio']:.1f} x | {memory} |"
-        )
-    return lines
+    speeds = ["CRFsuite", "ours", "one thread", "ratio", "test, CRFsuite", "test, ours", "tagging speed", "peak memory"]
+    return table(["data", "c1, c2", *speeds], lines)
 
 
-def classifier_table() -> list[str]:
+def gaussian_processes() -> str:
     """Return the table of Gaussian process classification."""
-    lines = [
-        "**Single labels beside scikit-learn's GaussianProcessClassifier** (`python -m "
-        "benchmarks.gaussian_process_speed`): `KernelClassifier` at rank 500, mode, Laplace approximation and "
-        "evidence of both, one after the other on two cores; log-loss on 2,000 other samples.",
-        "",
-        "| samples | theirs | ours | times faster | log-loss, theirs | ours |",
-        "|---|---|---|---|---|---|",
-    ]
+    lines = []
     for row in read_results("gaussian_process_speed.json"):
         ours, theirs = row["ours"], row["theirs"]
-        beside = (
-            ("", "", "")
-            if theirs is None
-            else (f"{theirs['seconds']:.1f} s", f"{row['times_faster']:.1f}", f"{theirs['log_loss']:.4f}")
-        )
-        lines.append(
-            f"| {row['n_samples']:,} | {beside[0]} | {ours['seconds']:.1f} s | {beside[1]} | {beside[2]} "
-            f"| {ours['log_loss']:.4f} |"
-        )
-    return lines
+        seconds, faster, loss = "", "", ""
+        if theirs is not None:
+            seconds, faster = f"{theirs['seconds']:.1f} s", f"{row['times_faster']:.1f}"
+            loss = f"{theirs['log_loss']:.4f}"
+        line = [f"{row['n_samples']:,}", seconds, f"{ours['seconds']:.1f} s", faster, loss, f"{ours['log_loss']:.4f}"]
+        lines.append(line)
+    return table(["samples", "theirs", "ours", "times faster", "log-loss, theirs", "ours"], lines)
 
 
-def engines_table() -> list[str]:
+def engines() -> str:
     """Return the table of engines: a GPU, a cluster, little memory."""
-    lines = [
-        "**Engines** (`python -m benchmarks.gpu_fit`, `dask_passes`, `dask_kills`, `out_of_core`; "
-        "[docs/engines.md](docs/engines.md)): whole fits to a relative gap of 1e-3 on one GPU, and ratios to the "
-        "threads of one process.",
-        "",
-        "| engine | data | figure |",
-        "|---|---|---|",
-    ]
+    lines = []
     for row in read_results("gpu_fit.json"):
+        data = f"{row['data']}, {row['n_positions']:,} positions, rank {row['rank']:,}"
         error = f", test error {row['test_error']:.2%}" if "test_error" in row else ""
-        lines.append(
-            f"| torch, {row['device']} | {row['data']}, {row['n_positions']:,} positions, rank {row['rank']:,} "
-            f"| {row['seconds']:.1f} s, {row['passes']:.0f} passes{error} |"
-        )
+        lines.append([f"torch, {row['device']}", data, f"{row['seconds']:.1f} s, {row['passes']:.0f} passes{error}"])
     for row in read_results("dask_passes.json"):
-        lines.append(
-            f"| dask, two workers of one thread | netsurfp2-ss3, {row['cluster']['positions']:,} residues, sparse "
-            f"linear + rank {row['rank']} | {row['ratio']:.2f} times the time per pass of two threads |"
-        )
+        data = f"netsurfp2-ss3, {row['cluster']['positions']:,} residues, sparse linear + rank {row['rank']}"
+        figure = f"{row['ratio']:.2f} times the time per pass of two threads"
+        lines.append(["dask, two workers of one thread", data, figure])
     kills = read_results("dask_kills.json")
-    if kills:
-        same = sum(row["same"] for row in kills)
-        lines.append(
-            "| dask, a worker killed at random | netsurfp2-ss3, a part "
-            f"| {same} of {len(kills)} fits end at the same objective |"
-        )
+    same = f"{sum(row['same'] for row in kills)} of {len(kills)} fits end at the same objective"
+    lines.append(["dask, a worker killed at random", "netsurfp2-ss3, a part", same])
     stored = {row["keep"]: row for row in read_results("out_of_core.json")}
-    if {"memory", "budget"} <= stored.keys():
-        row = stored["budget"]
-        ratio = row["seconds"] / stored["memory"]["seconds"]
-        lines.append(
-            f"| threads, memory of a quarter of the features | OCR letters, large, rank {row['rank']:,} "
-            f"| {ratio:.2f} times the time in memory, peak {row['peak_bytes'] / 1e6:.0f} MB of "
-            f"{row['feature_bytes'] / 4e6:.0f} |"
-        )
-    return lines
-
-
-def seen_from_results(line: str) -> str:
-    """Return a line of the README with its links as the page of all results has them."""
-    return line.replace("](docs/results/", "](").replace("](docs/", "](../").replace("[docs/", "[")
-
-
-def write_block(page: Path, lines: list[str]) -> None:
-    """Put lines between the marks of a page."""
-    before, rest = page.read_text(encoding="utf-8").split(BEGIN)
-    _, after = rest.split(END)
-    block = "\n".join(lines)
-    page.write_text(f"{before}{BEGIN}\n{block}\n{END}{after}", encoding="utf-8")
+    row, ratio = stored["budget"], stored["budget"]["seconds"] / stored["memory"]["seconds"]
+    lines.append(
+        [
+            "threads, memory of a quarter of the features",
+            f"OCR letters, large, rank {row['rank']:,}",
+            f"{ratio:.2f} times the time in memory, peak {row['peak_bytes'] / 1e6:.0f} MB of "
+            f"{row['feature_bytes'] / 4e6:.0f}",
+        ]
+    )
+    return table(["engine", "data", "figure"], lines)
 
 
 def main() -> None:
-    tables = [
-        table()
-        for table, name in (
-            (accuracy_table, "ocr_small.json"),
-            (best_table, "protein_stack.json"),
-            (graphs_table, "snakes.json"),
-            (tasks_table, "gpstruct.json"),
-            (speed_table, "fit_speed.json"),
-            (crfsuite_table, "crfsuite_speed.json"),
-            (classifier_table, "gaussian_process_speed.json"),
-            (engines_table, "gpu_fit.json"),
-        )
-        if read_results(name) or read_results(name, EXPERIMENTS)
-    ]
-    write_block(README, accuracy_table())
-    write_block(PAGE, [seen_from_results(line) for table in tables for line in [*table, ""]][:-1])
-    print(f"wrote a table to README.md, {len(tables)} to docs/results/index.md")
+    for page in (CHECKOUT / "README.md", PAGES / "index.md"):
+        print(f"{'wrote' if renew(page) else 'nothing new in'} {page.relative_to(CHECKOUT)}")
 
 
 if __name__ == "__main__":

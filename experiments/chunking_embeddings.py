@@ -24,15 +24,12 @@ import scipy.sparse as sp
 from benchmarks.result_files import EXPERIMENTS, merge_results, read_results
 from benchmarks.shared_data import token_columns
 from benchmarks.templates import chunking
+from experiments.result_pages import table, write_page
 from experiments.word_vectors import Reduction, word_vectors
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques
-from kernelfields.evaluation.comparison import compare
-from kernelfields.evaluation.entities import entity_f1_score
-from kernelfields.features.dicts import FeatureDictEncoder
-from kernelfields.kernels import Columns
-from kernelfields.kernels.dot_product import Linear
-from kernelfields.kernels.stationary import RBF
-from kernelfields.numerics.windows import window_view
+from kernelfields.evaluation import compare, entity_f1_score
+from kernelfields.features import FeatureDictEncoder, window_view
+from kernelfields.kernels import RBF, Columns, Linear
 
 RESULT = "chunking_embeddings.json"
 KEYS = ("part", "field", "components", "gamma", "variance")
@@ -182,12 +179,50 @@ def final(X: list, y: list, vectors: list, rank: int, vectors_test: list, candid
         keep({**row, "f1": 100.0 * entity_f1_score(y_test, predictions[-1])})
     difference = compare(y_test, *predictions, scheme="bio", random_state=0)
     print(difference)
-    assert difference.entity_f1 is not None
-    estimate = difference.entity_f1.difference
-    assert estimate.low is not None
-    assert estimate.high is not None
-    found = {"f1": 100 * estimate.value, "low": 100 * estimate.low, "high": 100 * estimate.high}
+    value, low, high = difference.to_dict()["entity_f1"]["difference"].values()
+    found = {"f1": 100 * value, "low": 100 * low, "high": 100 * high}
     keep({**dict(zip(KEYS, ("difference", best["field"], best["components"], 0.0, 0.0), strict=True)), **found})
+
+
+def shown(number: float) -> str:
+    return f"{number:g}" if number else ""
+
+
+def tests() -> str:
+    lines = [
+        [
+            row["field"],
+            shown(row["components"]),
+            shown(row["variance"]),
+            f"{row['f1']:.2f}",
+            f"{row['seconds']:.0f}",
+            f"{row['relative_gap']:.1e}",
+        ]
+        for row in read_results(RESULT, EXPERIMENTS)
+        if row["part"] == "test"
+    ]
+    return table(
+        ["field", "words seen", "prior variance of the kernel", "F1 of chunks", "seconds", "relative gap"], lines
+    )
+
+
+def difference() -> str:
+    row = next(row for row in read_results(RESULT, EXPERIMENTS) if row["part"] == "difference")
+    return f"The difference is {row['f1']:+.2f} [{row['low']:+.2f}, {row['high']:+.2f}] points, paired over sentences."
+
+
+def choices() -> str:
+    rows = [row for row in read_results(RESULT, EXPERIMENTS) if row["part"] == "choice"]
+    lines = [
+        [
+            row["field"],
+            *(shown(row[key]) for key in ("components", "gamma", "variance")),
+            f"{row['log_likelihood']:.4f}",
+            f"{row['f1']:.2f}",
+        ]
+        for row in sorted(rows, key=lambda row: -row["log_likelihood"])
+    ]
+    return table(["field", "words seen", "gamma", "prior variance", "log-likelihood a word", "F1"], lines)
 
 
 def main() -> None:
@@ -208,6 +243,7 @@ def main() -> None:
         choose(X, y, vectors, arguments.rank, candidates)
     if arguments.final:
         final(X, y, vectors, arguments.rank, vectors_of("test"), candidates)
+    write_page("embeddings")
 
 
 if __name__ == "__main__":

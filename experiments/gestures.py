@@ -1,6 +1,6 @@
 """Gesture phases from Kinect recordings, leave one person out: rest, preparation, stroke, hold, retraction.
 
-    python -m experiments.gestures [--persons a b c] [--families linear "degree 2" "degree 3" RBF] [--page]
+    python -m experiments.gestures [--persons a b c] [--families linear "degree 2" "degree 3" RBF]
 
 Seven videos of three people; a field is fitted to the videos of two people and tested on those of the third. Each
 frame is described by hands and wrists relative to the spine and by the velocities and accelerations that come with
@@ -37,12 +37,11 @@ from experiments.kernel_families import (
     paired,
     total_seconds,
     unpack_right,
-    verdict,
 )
-from experiments.result_pages import ResultPage, percent, points
+from experiments.pictures import reliability
+from experiments.result_pages import Drawing, duration, estimate, percent, points, table, write_page
 from kernelfields import ChainCRF, EdgeCliques
 from kernelfields.kernels import RBF, Linear, Polynomial
-from kernelfields.reports import plot_reliability
 
 RESULTS = "gestures.json"
 PERSONS = ("a", "b", "c")
@@ -127,157 +126,104 @@ def run(person: str, family: Family) -> dict:
     }
 
 
-def page() -> None:
-    """Write docs/results/gestures.md from the JSON."""
-    rows = read_results(RESULTS, EXPERIMENTS)
-    by_family = {
-        f.name: sorted((r for r in rows if r["family"] == f.name), key=lambda r: r["person"]) for f in FAMILIES
+def rows_by_family() -> dict[str, list[dict]]:
+    """Return the rows of each kernel, one for each person."""
+    found = {(row["family"], row["person"]): row for row in read_results(RESULTS, EXPERIMENTS)}
+    return {family.name: [found[family.name, person] for person in PERSONS] for family in FAMILIES}
+
+
+def right_frames() -> dict[str, list[np.ndarray]]:
+    """Return which frames each kernel has right, video by video."""
+    return {
+        name: [video for row in rows for video in unpack_right(row["right"])] for name, rows in rows_by_family().items()
     }
-    by_family = {name: found for name, found in by_family.items() if len(found) == len(PERSONS)}
-    if "linear" not in by_family:
-        print("no page yet: it begins with the linear field, tested on every person")
-        return
-    right = {name: [v for row in found for v in unpack_right(row["right"])] for name, found in by_family.items()}
-    pooled = {name: accuracy_of(each)["accuracy"] for name, each in right.items()}
-    against_linear = {name: paired(right["linear"], each)["accuracy"] for name, each in right.items()}
-    sheet = ResultPage(
-        "gestures", "Gesture phases", command="kernelfields reproduce gestures", seconds=total_seconds(rows)
-    )
-    n_videos, n_frames = len(right["linear"]), sum(map(len, right["linear"]))
-    sheet.text(
-        f"Frames of {n_videos} Kinect videos of {len(PERSONS)} people ({n_frames:,} frames) are labelled as "
-        f"{', '.join(PHASES[:-1])} or {PHASES[-1]}. Each person is left out in turn: the field is fitted to the "
-        "others' videos. All choices are made inside the training people, by leaving one of them out in turn."
-    )
-    sheet.table(
-        ["kernel", "frame accuracy", "against linear, points", *(f"person {p}" for p in PERSONS), "fit, seconds"],
-        [
+
+
+def took() -> str:
+    return duration(total_seconds(read_results(RESULTS, EXPERIMENTS)))
+
+
+def accuracy() -> str:
+    right, lines = right_frames(), []
+    for name, rows in rows_by_family().items():
+        lines.append(
             [
                 name,
-                percent(pooled[name]["value"], (pooled[name]["low"], pooled[name]["high"])),
-                "" if name == "linear" else points(against_linear[name]),
-                *(percent(row["accuracy"]["value"]) for row in found),
-                f"{np.mean([row['fit_seconds'] for row in found]):.1f}",
+                estimate(accuracy_of(right[name])["accuracy"]),
+                "" if name == "linear" else points(paired(right["linear"], right[name])["accuracy"]),
+                *(percent(row["accuracy"]["value"]) for row in rows),
+                f"{np.mean([row['fit_seconds'] for row in rows]):.1f}",
             ]
-            for name, found in by_family.items()
-        ],
-    )
-    sheet.text(
-        f"Intervals are 95 %, from resampling the {n_videos} videos, for differences the same ones for both "
-        f"fields. With {n_videos} videos of {len(PERSONS)} people they say little about a fourth person and are, "
-        "if anything, too narrow."
-    )
-    others = [name for name in by_family if name != "linear"]
-    sheet.text(
-        "Against linear, by these intervals: "
-        + "; ".join(
-            f"{name} is {verdict(against_linear[name])} (higher for {_people_above(found, by_family['linear'])} "
-            f"of {len(PERSONS)} people)"
-            for name, found in by_family.items()
-            if name in others
         )
-        + f". These are {len(others)} comparisons, not corrected for their number. "
-        + "A field that always says the commonest phase would be right in "
-        + f"{percent(_commonest(by_family['linear']))} of the frames."
-    )
-    sheet.picture(
-        "kernels", family_plot(FAMILIES, _person_curves(by_family, pooled), "frame accuracy"), "Accuracy by kernel"
-    )
-    sheet.heading("Phases")
-    sheet.text("F1 of each phase, from the counts of all videos together.")
-    sheet.table(
-        ["kernel", *PHASES],
-        [[name, *(f"{100 * value:.1f} %" for value in _phase_f1(found))] for name, found in by_family.items()],
-    )
-    sheet.heading("What was chosen")
-    sheet.table(
-        [
-            "kernel",
-            "person left out",
-            "features",
-            "chosen",
-            "prior variance",
-            "accuracy of the left-out training person",
-        ],
-        [
-            [
-                name,
-                r["person"],
-                r["view"],
-                f"`{r['kernel']}`",
-                f"{r['prior_variance']:g}",
-                percent(r["cv_score"]),
-            ]
-            for name, found in by_family.items()
-            for r in found
-        ],
-    )
-    sheet.text(
-        grid_ends(FAMILIES, [row for found in by_family.values() for row in found])
-        + " Features standardised by video look at all frames of the test video, but at no labels."
-    )
-    sheet.text(
-        "Two things were not kept apart from test people. The features, the grids and accuracy as the score were "
-        "settled by looking at cross-validation between persons b and c, who are test people in turn. And a "
-        "first run of degrees 2 and 3 stopped at 100 iterations, short of its optimum: the limits of fits and of "
-        "cross-validation were raised, and nothing else changed, after its test figures had been seen."
-    )
-    best = max(pooled, key=lambda name: pooled[name]["value"])
-    hardest = min(by_family[best], key=lambda row: row["accuracy"]["value"])
-    error = hardest["calibration"]["expected_error"]["value"]
-    sheet.heading("Probabilities")
-    sheet.text(
-        f"Of the kernel with the highest accuracy ({best}), for the person with the lowest ({hardest['person']}): "
-        f"the expected calibration error is {error:.3f}. Frames of one video are not independent of each other, "
-        "and probabilities of a new person's frames are to be read with that in mind."
-    )
-    sheet.picture(
-        "reliability", plot_reliability(hardest["calibration"]), f"Reliability, {best}, person {hardest['person']}"
-    )
-    sheet.write()
+    people = [f"person {person}" for person in PERSONS]
+    return table(["kernel", "frame accuracy", "against linear, points", *people, "fit, seconds"], lines)
 
 
-def _person_curves(by_family: dict, pooled: dict) -> dict:
-    """Return a curve for all videos, with intervals, and one without for each person."""
-    curves = {"all": pooled}
-    for i, person in enumerate(PERSONS):
-        curves[f"person {person}"] = {name: found[i]["accuracy"]["value"] for name, found in by_family.items()}
-    return curves
-
-
-def _people_above(rows: list[dict], others: list[dict]) -> int:
-    return sum(a["accuracy"]["value"] > b["accuracy"]["value"] for a, b in zip(rows, others, strict=True))
-
-
-def _counts(rows: list[dict]) -> dict[str, np.ndarray]:
-    """Return right, predicted and true frames of each phase, summed over the people."""
-    totals = {phase: np.zeros(3) for phase in PHASES}
+def counts(rows: list[dict]) -> np.ndarray:
+    """Return right, predicted and true frames of each phase, (5, 3), summed over the people."""
+    totals = np.zeros((len(PHASES), 3))
     for row in rows:
         for each in row["labels"]:
-            totals[each["label"]] += (
-                each["recall"]["value"] * each["support"],
-                each["predicted"],
-                each["support"],
-            )
+            hits = each["recall"]["value"] * each["support"]
+            totals[PHASES.index(each["label"])] += (hits, each["predicted"], each["support"])
     return totals
 
 
-def _phase_f1(rows: list[dict]) -> list[float]:
-    return [2 * hits / (predicted + true) for hits, predicted, true in _counts(rows).values()]
+def phases() -> str:
+    found = {name: counts(rows) for name, rows in rows_by_family().items()}
+    lines = [[name, *map(percent, 2 * each[:, 0] / each[:, 1:].sum(axis=1))] for name, each in found.items()]
+    return table(["kernel", *PHASES], lines)
 
 
-def _commonest(rows: list[dict]) -> float:
-    true = [counts[2] for counts in _counts(rows).values()]
-    return max(true) / sum(true)
+def kernels_picture() -> Drawing:
+    curves: dict[str, dict] = {"all": {name: accuracy_of(each)["accuracy"] for name, each in right_frames().items()}}
+    for i, person in enumerate(PERSONS):
+        curves[f"person {person}"] = {name: rows[i]["accuracy"]["value"] for name, rows in rows_by_family().items()}
+    return Drawing("kernels", family_plot(FAMILIES, curves, "frame accuracy"), "Accuracy by kernel")
+
+
+def choices() -> str:
+    header = ["kernel", "person left out", "features", "chosen", "prior variance"]
+    return table(
+        [*header, "accuracy of the left-out training person"],
+        [
+            [name, r["person"], r["view"], f"`{r['kernel']}`", f"{r['prior_variance']:g}", percent(r["cv_score"])]
+            for name, rows in rows_by_family().items()
+            for r in rows
+        ],
+    )
+
+
+def ends() -> str:
+    return grid_ends(FAMILIES, read_results(RESULTS, EXPERIMENTS))
+
+
+def hardest() -> tuple[str, dict]:
+    """Return the kernel with the highest accuracy, and its row of the person with the lowest."""
+    right = right_frames()
+    best = max(right, key=lambda name: np.concatenate(right[name]).mean())
+    return best, min(rows_by_family()[best], key=lambda row: row["accuracy"]["value"])
+
+
+def calibration() -> str:
+    best, row = hardest()
+    return (
+        f"Of the kernel with the highest accuracy ({best}), for the person with the lowest ({row['person']}): the "
+        f"expected calibration error is {row['calibration']['expected_error']['value']:.3f}."
+    )
+
+
+def reliability_picture() -> Drawing:
+    best, row = hardest()
+    return Drawing("reliability", reliability(row["calibration"]), f"Reliability, {best}, person {row['person']}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--persons", nargs="+", default=list(PERSONS), choices=PERSONS)
     parser.add_argument("--families", nargs="+", default=[f.name for f in FAMILIES], choices=[f.name for f in FAMILIES])
-    parser.add_argument("--page", action="store_true", help="only write the page from the results")
     arguments = parser.parse_args()
-    for family in [] if arguments.page else [f for f in FAMILIES if f.name in arguments.families]:
+    for family in [f for f in FAMILIES if f.name in arguments.families]:
         for person in arguments.persons:
             row = run(person, family)
             merge_results(RESULTS, [row], ("family", "person"), EXPERIMENTS)
@@ -287,7 +233,7 @@ def main() -> None:
                 f"{row['fit_seconds']:.1f} s, gap {row['relative_gap']:.1e}",
                 flush=True,
             )
-    page()
+    write_page("gestures")
 
 
 if __name__ == "__main__":

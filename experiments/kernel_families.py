@@ -21,13 +21,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from matplotlib.figure import Figure
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from experiments.pictures import degree_plot
+from experiments.pictures import at_places
 from kernelfields import ChainCRF
 from kernelfields.evaluation import compare, evaluate
-from kernelfields.reports import Picture
 from kernelfields.selection import ChainCRFCV
 
 
@@ -192,11 +192,10 @@ def verdict(difference: dict) -> str:
     return "worse" if difference["high"] < 0 else "not distinguishable"
 
 
-def family_plot(families: Sequence[Family], curves: Mapping[str, Mapping[str, dict]], name: str) -> Picture:
+def family_plot(families: Sequence[Family], curves: Mapping[str, Mapping[str, dict]], name: str) -> Figure:
     """Return figures against degree, RBF last; ``curves`` holds for each curve the figure of each family."""
-    shown = [each for each in families if any(each.name in figures for figures in curves.values())]
-    columns = {key: [figures.get(each.name) for each in shown] for key, figures in curves.items()}
-    return degree_plot([each.place for each in shown], columns, name=name)
+    columns = {key: [figures.get(each.name) for each in families] for key, figures in curves.items()}
+    return at_places([each.place for each in families], columns, name, "degree")
 
 
 def total_seconds(rows: list[dict]) -> float:

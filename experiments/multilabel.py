@@ -1,6 +1,6 @@
 """Multi-label sets (scene, yeast, emotions): independent labels, trees, full graphs, scikit-learn's classifiers.
 
-    python -m experiments.multilabel [--sets scene yeast emotions] [--models none tree full ...] [--page]
+    python -m experiments.multilabel [--sets scene yeast emotions] [--models none tree full ...]
 
 All models have the same features: a basis of the same RBF kernel, whose scale cross-validation chooses for the
 independent field, together with its prior variance. One-vs-rest and the classifier chain are logistic regressions
@@ -25,10 +25,23 @@ from sklearn.preprocessing import StandardScaler
 
 from benchmarks.result_files import EXPERIMENTS, merge_results, read_results
 from benchmarks.shared_data import multilabel_set
-from experiments.multilabel_page import MODELS, RESULTS, SETS, page
+from experiments.pictures import at_places
+from experiments.result_pages import Drawing, duration, table, write_page
 from kernelfields import MultiLabelCRF
-from kernelfields.kernels.stationary import RBF
+from kernelfields.evaluation import Estimate
+from kernelfields.evaluation.resampling import Resampling
+from kernelfields.kernels import RBF
 
+RESULTS = "multilabel.json"
+SETS = ("scene", "yeast", "emotions")
+MODELS = {
+    "none": "independent field",
+    "tree": "tree of labels",
+    "full": "all pairs of labels",
+    "learn": "learnt pairs of labels",
+    "one-vs-rest": "one-vs-rest (scikit-learn)",
+    "chain": "classifier chain (scikit-learn)",
+}
 GAMMAS = (0.1, 0.3, 1.0)  # times one over the number of features
 VARIANCES = (1.0, 3.0, 10.0, 30.0)
 FACTORS = (1 / 3, 1.0, 3.0)
@@ -162,17 +175,121 @@ def _row(name: str, model: str) -> dict:
     raise SystemExit(f"run {model!r} on {name} first: other models take over what it chooses")
 
 
+def rows_of(name: str) -> dict[str, dict]:
+    """Return the rows of a set, by model."""
+    found = {row["model"]: row for row in read_results(RESULTS, EXPERIMENTS) if row["set"] == name}
+    return {model: found[model] for model in MODELS if model in found}
+
+
+def outcomes(row: dict) -> dict[str, np.ndarray]:
+    """Return what came out for each test instance."""
+    return {
+        "log_likelihood": np.array(row["log_likelihoods"].split(), dtype=float),
+        "subset_accuracy": np.array(list(row["right"]), dtype=float),
+        "hamming_loss": np.array(row["wrong_labels"].split(), dtype=float) / row["sizes"][3],
+    }
+
+
+def resampled(values: np.ndarray) -> Estimate:
+    """Return a mean over instances with a 95 % interval from resampling them."""
+    resampling = Resampling(2000, 0.95, random_state=0)
+    return resampling.estimate(resampling.sums({"values": values})["values"] / len(values), len(values))
+
+
+def minus(row: dict, first: dict) -> dict[str, Estimate]:
+    """Return the differences of two models in each figure."""
+    one = outcomes(first)
+    return {figure: resampled(values - one[figure]) for figure, values in outcomes(row).items()}
+
+
+def show(figure: str, found: Estimate, sign: str = "") -> str:
+    """Return a figure with its interval; shares in per cent."""
+    scale, form = (1, ".3f") if figure == "log_likelihood" else (100, ".1f")
+    value, low, high = (f"{scale * part:{sign}{form}}" for part in (found.value, found.low, found.high))
+    return f"{value} [{low}, {high}]"
+
+
+def took() -> str:
+    return duration(sum(row["seconds"] for row in read_results(RESULTS, EXPERIMENTS)))
+
+
+def models(name: str) -> str:
+    header = ["model", "log-likelihood of an instance", "subset accuracy, %", "Hamming loss, %", "edges"]
+    return table(
+        [*header, "a fit, seconds"],
+        [
+            [
+                MODELS[model],
+                *(show(figure, resampled(values)) for figure, values in outcomes(row).items()),
+                len(row["edges"]) or "",
+                f"{row['fit_seconds']:.1f}",
+            ]
+            for model, row in rows_of(name).items()
+        ],
+    )
+
+
+def differences(name: str) -> str:
+    rows = rows_of(name)
+    pairs = itertools.product(("none", "one-vs-rest", "chain"), ("tree", "full", "learn"))
+    return table(
+        ["", "log-likelihood", "subset accuracy, points", "Hamming loss, points"],
+        [
+            [
+                f"{MODELS[second]} minus {MODELS[first]}",
+                *(show(figure, each, "+") for figure, each in minus(rows[second], rows[first]).items()),
+            ]
+            for first, second in pairs
+            if second in rows
+        ],
+    )
+
+
+def strongest(name: str) -> str:
+    edges = sorted(rows_of(name)["full"]["edges"], key=lambda edge: -abs(edge[2]))[:5]
+    words = ", ".join(f"{a} and {b} {weight:+.1f}" for a, b, weight in edges).replace("_", " ")
+    return f"The strongest pairs, by their log odds ratio given inputs and all other labels: {words}."
+
+
+def gains() -> Drawing:
+    rows = {name: rows_of(name) for name in SETS}
+    curves = {
+        title: [minus(rows[name][model], rows[name]["none"])["log_likelihood"].to_dict() for name in SETS]
+        for model, title in MODELS.items()
+        if model not in ("none", "learn")
+    }
+    drawn = at_places(SETS, curves, "nats more than the independent field")
+    caption = "Log-likelihood of a test instance, minus that of the independent field, with 95 % intervals"
+    return Drawing("gains", drawn, caption)
+
+
+def choices() -> str:
+    lines = []
+    for name in SETS:
+        for model, row in rows_of(name).items():
+            settings, tried, features = row["settings"], row["cross_validation"], row["sizes"][2]
+            lines.append(
+                [
+                    name,
+                    MODELS[model],
+                    f"{settings['gamma'] * features:.3g} / {features}",
+                    f"{settings['variance']:.3g}",
+                    f"{max(each['score'] for each in tried):.3f}" if tried else "",
+                ]
+            )
+    return table(["set", "model", "gamma", "prior variance or C", "cross-validated log-likelihood"], lines)
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", nargs="+", default=list(SETS), choices=list(SETS))
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
-    parser.add_argument("--page", action="store_true", help="only write the page from the results")
     arguments = parser.parse_args()
-    for name, model in [] if arguments.page else itertools.product(arguments.sets, arguments.models):
+    for name, model in itertools.product(arguments.sets, arguments.models):
         row = run(name, model)
         merge_results(RESULTS, [row], ("set", "model"), EXPERIMENTS)
         print(f"{name} {model}: chosen {row['settings']}, {row['fit_seconds']:.2f} s a fit, {row['seconds']:.1f} s")
-    page()
+    write_page("multilabel")
 
 
 if __name__ == "__main__":

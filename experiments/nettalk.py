@@ -1,6 +1,6 @@
 """NETtalk: letters of English words to phonemes and stress marks, a chain over the letters of a word.
 
-    python -m experiments.nettalk [--targets phoneme stress] [--families linear "degree 2" ...] [--page]
+    python -m experiments.nettalk [--targets phoneme stress] [--families linear "degree 2" ...]
 
 Train on the 1,000 common words, as the original study did, and test on all other words; no spelling is on both
 sides. A letter is described by itself and three neighbours on either side, one indicator for each place and letter
@@ -12,7 +12,7 @@ rank. Transitions have a prior variance of 3. A word with several pronunciations
 from __future__ import annotations
 
 import argparse
-from itertools import pairwise
+from itertools import product
 
 import numpy as np
 import scipy.sparse
@@ -32,12 +32,10 @@ from experiments.kernel_families import (
     paired,
     total_seconds,
     unpack_right,
-    verdict,
 )
-from experiments.result_pages import ResultPage, percent, points
+from experiments.result_pages import Drawing, duration, estimate, percent, points, table, write_page
 from kernelfields import ChainCRF, EdgeCliques
-from kernelfields.kernels.dot_product import Linear, Polynomial
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF, Linear, Polynomial
 
 RESULTS = "nettalk.json"
 FILE = ("nettalk", "nettalk.tsv.gz")
@@ -110,76 +108,46 @@ def run(target: str, family: Family) -> dict:
     }
 
 
-def page() -> None:
-    """Write docs/results/nettalk.md from the JSON."""
-    rows = read_results(RESULTS, EXPERIMENTS)
-    table = {(row["target"], row["family"]): row for row in rows}
-    shown = [f.name for f in FAMILIES if all((target, f.name) in table for target in TARGETS)]
-    if "linear" not in shown:
-        print("no page yet: it begins with the linear field, phonemes and stress")
-        return
-    phoneme, stress = ({name: table[target, name] for name in shown} for target in TARGETS)
-    letters = {name: unpack_right(row["right"]) for name, row in phoneme.items()}
-    whole = {
-        name: both_right(*(unpack_right(each[name]["right_viterbi"]) for each in (phoneme, stress))) for name in shown
-    }
-    first = phoneme["linear"]
-    sheet = ResultPage("nettalk", "NETtalk", command="kernelfields reproduce nettalk", seconds=total_seconds(rows))
-    sheet.text(
-        "English words, letter by letter, to phonemes (a silent letter has one of its own) and to stress marks, "
-        f"by two fields. Each letter is seen with {REACH} neighbours on either side. Learnt from the common words "
-        f"({first['n_train']:,} entries, {first['n_train_letters']:,} letters), where everything is chosen by "
-        f"cross-validation, and tested on all others ({first['n_sequences']:,} entries, {first['n_positions']:,} "
-        f"letters). The common words show {first['n_classes']} of the phonemes; a letter with another one counts "
-        "as wrong. Letters are decoded one by one, whole words by their most probable labelling."
-    )
-    sheet.table(
-        [
-            "kernel",
-            "phonemes of letters",
-            "against linear, points",
-            "words, phonemes",
-            "stress of letters",
-            "words, phonemes and stress",
-            "rank",
-            "fit, seconds",
-        ],
-        [
+def rows_of(target: str) -> dict[str, dict]:
+    found = {row["family"]: row for row in read_results(RESULTS, EXPERIMENTS) if row["target"] == target}
+    return {family.name: found[family.name] for family in FAMILIES}
+
+
+def took() -> str:
+    return duration(total_seconds(read_results(RESULTS, EXPERIMENTS)))
+
+
+def accuracy() -> str:
+    phoneme, stress = map(rows_of, TARGETS)
+    first = unpack_right(phoneme["linear"]["right"])
+    lines = []
+    for name, row in phoneme.items():
+        whole = both_right(*(unpack_right(each[name]["right_viterbi"]) for each in (phoneme, stress)))
+        lines.append(
             [
                 name,
-                _cell(phoneme[name]["accuracy"]),
-                "" if name == "linear" else points(paired(letters["linear"], letters[name])["accuracy"]),
-                _cell(phoneme[name]["sequence_accuracy"]),
-                _cell(stress[name]["accuracy"]),
-                _cell(accuracy_of(whole[name])["sequence_accuracy"]),
-                phoneme[name]["rank"],
-                f"{phoneme[name]['fit_seconds']:.0f}",
+                estimate(row["accuracy"]),
+                "" if name == "linear" else points(paired(first, unpack_right(row["right"]))["accuracy"]),
+                estimate(row["sequence_accuracy"]),
+                estimate(stress[name]["accuracy"]),
+                estimate(accuracy_of(whole)["sequence_accuracy"]),
+                row["rank"],
+                f"{row['fit_seconds']:.0f}",
             ]
-            for name in shown
-        ],
-    )
-    steps = [
-        f"{after} against {before}: {verdict(paired(letters[before], letters[after])['accuracy'])}"
-        for before, after in pairwise(shown)
-    ]
-    sheet.text(
-        "Intervals are 95 %, from resampled words; differences are paired. Step by step, phonemes of letters: "
-        + "; ".join(steps)
-        + ". There is no official split, and no published figure is set beside these."
-    )
-    curves = {"phoneme": phoneme, "stress": stress}
-    figures = {target: {name: row["accuracy"] for name, row in each.items()} for target, each in curves.items()}
-    sheet.picture("kernels", family_plot(FAMILIES, figures, "letters right"), "Accuracy by kernel")
-    _choices(sheet, phoneme, stress)
-    sheet.write()
+        )
+    words = ["words, phonemes", "stress of letters", "words, phonemes and stress"]
+    return table(["kernel", "phonemes of letters", "against linear, points", *words, "rank", "fit, seconds"], lines)
 
 
-def _choices(sheet: ResultPage, phoneme: dict, stress: dict) -> None:
-    """Add what cross-validation chose, and how near to the ends of the grids."""
-    selected = [*phoneme.values(), *stress.values()]
-    sheet.heading("What was chosen")
-    sheet.table(
-        ["kernel", "target", "fading", "chosen", "prior variance", "log-likelihood a letter"],
+def picture() -> Drawing:
+    curves = {target: {name: row["accuracy"] for name, row in rows_of(target).items()} for target in TARGETS}
+    return Drawing("kernels", family_plot(FAMILIES, curves, "letters right"), "Accuracy by kernel")
+
+
+def choices() -> str:
+    header = ["kernel", "target", "fading", "chosen", "prior variance", "log-likelihood a letter"]
+    return table(
+        header,
         [
             [
                 row["family"],
@@ -189,36 +157,28 @@ def _choices(sheet: ResultPage, phoneme: dict, stress: dict) -> None:
                 f"{row['prior_variance']:g}",
                 f"{row['cv_score']:.3f}",
             ]
-            for row in selected
+            for target in TARGETS
+            for row in rows_of(target).values()
         ],
     )
+
+
+def ends() -> str:
+    rows = read_results(RESULTS, EXPERIMENTS)
     least = f"fading {min(FADING):g}"
-    sheet.text(
-        grid_ends(FAMILIES, selected)
-        + " The smaller fading is, the less distant letters count; "
-        + f"{sum(row['view'] == least for row in selected)} choices have the least that was tried. Wider grids "
-        + "may do better. Fits end at a relative gap of "
-        + f"{max(row['relative_gap'] for row in selected):.1e} at most."
+    return (
+        f"{grid_ends(FAMILIES, rows)} The smaller fading is, the less distant letters count; "
+        f"{sum(row['view'] == least for row in rows)} choices have the least that was tried. Wider grids may do "
+        f"better. Fits end at a relative gap of {max(row['relative_gap'] for row in rows):.1e} at most."
     )
-
-
-def _cell(figure: dict) -> str:
-    return percent(figure["value"], (figure["low"], figure["high"]))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--targets", nargs="+", default=list(TARGETS), choices=list(TARGETS))
     parser.add_argument("--families", nargs="+", default=[f.name for f in FAMILIES], choices=[f.name for f in FAMILIES])
-    parser.add_argument("--page", action="store_true", help="only write the page from the results")
     arguments = parser.parse_args()
-    wanted = [
-        (target, family)
-        for target in arguments.targets
-        for family in FAMILIES
-        if family.name in arguments.families and not arguments.page
-    ]
-    for target, family in wanted:
+    for target, family in product(arguments.targets, [f for f in FAMILIES if f.name in arguments.families]):
         row = run(target, family)
         merge_results(RESULTS, [row], ("target", "family"), EXPERIMENTS)
         print(
@@ -228,7 +188,7 @@ def main() -> None:
             f"fit {row['fit_seconds']:.1f} s, {row['passes']:.0f} passes",
             flush=True,
         )
-    page()
+    write_page("nettalk")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,9 @@
 """OCR letters: error of kernel chain fields by degree and by rank, small and large protocol.
 
-    python -m experiments.ocr_letters                                    everything, then the page
+    python -m experiments.ocr_letters                                    everything
     python -m experiments.ocr_letters small [--folds 0 1 ...] [--kernels linear cubic rbf ...]
     python -m experiments.ocr_letters large [--kernels linear cubic rbf ...]
     python -m experiments.ocr_letters small-ranks large-ranks [--ranks 100 200 ...]
-    python -m experiments.ocr_letters --missing --minutes 8              go on, in pieces
-    python -m experiments.ocr_letters --page                             the page alone, from the results
 
 *small*: train on one fold, test on the other nine. *large*: train on folds 1 to 9, test on fold 0. Scale and
 prior variance are chosen by 3-fold cross-validation inside the training data alone, at a lower rank and a coarser
@@ -13,25 +11,25 @@ tolerance; the large protocol takes what was chosen on one of its nine training 
 Other ranks use the parameters of their family and training data. Labels are posterior-decoded.
 
 Polynomials of degree 2 and more are normalised, k(x, x) = 1, so that one grid serves all degrees. Their scale is
-gamma = c / degree. What the grids were laid by is said on the page (ocr_letters_page.py).
+gamma = c / degree. What the grids were laid by is said on the page.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Iterable
+from statistics import mean, stdev
 
 import numpy as np
 
 from benchmarks.result_files import EXPERIMENTS, merge_results, read_results
 from benchmarks.shared_data import ocr_letters
-from experiments.ocr_letters_page import write_page
+from experiments.pictures import at_places, by_rank
+from experiments.result_pages import Drawing, duration, points, table, write_page
 from kernelfields import ChainCRF
-from kernelfields.evaluation.comparison import compare
-from kernelfields.evaluation.evaluation import evaluate
-from kernelfields.kernels.dot_product import Linear, Polynomial
-from kernelfields.kernels.kernel import Kernel, Normalized
-from kernelfields.kernels.stationary import RBF
+from kernelfields.evaluation import compare, evaluate
+from kernelfields.kernels import RBF, Kernel, Linear, Normalized, Polynomial
 from kernelfields.selection import ChainCRFCV
 
 DEGREES = {"linear": 1, "quadratic": 2, "cubic": 3, "quartic": 4, "quintic": 5, "sextic": 6}
@@ -156,28 +154,12 @@ class Words:
         return (one, rest) if protocol == "small" else (rest, one)
 
 
-class Agenda:
-    """Which fields are to be measured: all, or those that have no row yet; none when the time is over."""
-
-    def __init__(self, missing: bool, minutes: float):
-        self._missing, self._end = missing, time.monotonic() + 60 * minutes
-
-    def wants(self, file: str, **row: object) -> bool:
-        """Say whether the row that has these entries is to be made."""
-        if time.monotonic() >= self._end:
-            return False
-        known = read_results(file, EXPERIMENTS) if self._missing else []
-        return not any(row.items() <= each.items() for each in known)
-
-
-def run_families(agenda: Agenda, words: Words, protocol: str, families: list[str], folds: list[int]) -> None:
+def run_families(words: Words, protocol: str, families: list[str], folds: list[int]) -> None:
     """Select, fit and score each family; rows are written as they come."""
     file = f"ocr_{protocol}.json"
     for fold in folds:
         train, test = words.split(protocol, fold)
         for family in families:
-            if not agenda.wants(file, family=family, fold=fold):
-                continue
             chosen = select(family, *train) if protocol == "small" else chosen_before(words, family)
             row = {"family": family, "fold": fold, **chosen}
             row |= measure(family, chosen, RANK, train, test, certify=protocol == "small")
@@ -194,9 +176,7 @@ def chosen_before(words: Words, family: str) -> dict:
     return select(family, *words.part([SELECTION_FOLD]))
 
 
-def run_ranks(
-    agenda: Agenda, words: Words, protocol: str, families: list[str], folds: list[int], ranks: list[int]
-) -> None:
+def run_ranks(words: Words, protocol: str, families: list[str], folds: list[int], ranks: list[int]) -> None:
     """Fit and score each family at other ranks, with the parameters that were chosen for it."""
     known = {(row["family"], row["fold"]): row for row in read_results(f"ocr_{protocol}.json", EXPERIMENTS)}
     for fold in folds:
@@ -205,8 +185,6 @@ def run_ranks(
             # The rank of the families is measured already.
             for rank in (each for each in ranks if each != RANK):
                 row = {"protocol": protocol, "family": family, "fold": fold, "rank": rank}
-                if not agenda.wants("ocr_ranks.json", **row):
-                    continue
                 if (family, fold) not in known:
                     raise SystemExit(f"{family} has no row for fold {fold} yet: run '{protocol}' first")
                 chosen = {name: known[family, fold][name] for name in ("scale", "prior_variance")}
@@ -247,6 +225,137 @@ def compare_large(words: Words) -> None:
     merge_results("ocr_large.json", list(rows.values()), ("family", "fold"), EXPERIMENTS)
 
 
+def read_parts() -> dict[str, list[dict]]:
+    """Return the rows of both protocols and those of other ranks."""
+    return {part: read_results(f"ocr_{part}.json", EXPERIMENTS) for part in ("small", "large", "ranks")}
+
+
+def took() -> str:
+    seconds = sum(row["work"] for rows in read_parts().values() for row in rows)
+    return duration(seconds, "two cores, in processor seconds: the cores were shared with other work")
+
+
+def spread(values: Iterable[float], sign: str = "") -> str:
+    """Return mean and standard deviation in words."""
+    found = list(values)
+    return f"{mean(found):{sign}.2f}" + (f" ({stdev(found):.2f})" if len(found) > 1 else "")
+
+
+def folds_of(family: str | None) -> dict[int, float]:
+    """Return the errors of a family in the small protocol, by fold."""
+    return {row["fold"]: row["error"] for row in read_parts()["small"] if row["family"] == family}
+
+
+def degrees() -> str:
+    large, lines = {row["family"]: row for row in read_parts()["large"]}, []
+    for family in FAMILIES:
+        own, other, row = folds_of(family), folds_of(REFERENCES.get(family)), large.get(family)
+        line = [
+            DEGREES.get(family, "RBF"),
+            f"{spread(own.values())} %",
+            spread((own[fold] - other[fold] for fold in own), "+") if other else "",
+        ]
+        if row is None:
+            lines.append([*line, "", "", ""])
+            continue
+        low, high = (100 * (1 - row["accuracy"][end]) for end in ("high", "low"))
+        errors = {"value": "value", "low": "high", "high": "low"}  # those of errors are minus those of accuracies
+        difference = {end: -row["difference"][errors[end]] for end in errors} if "difference" in row else None
+        line += [
+            f"{row['error']:.2f} % [{low:.2f}, {high:.2f}]",
+            "" if difference is None else points(difference),
+            f"{row['fit_work']:.0f} s",
+        ]
+        lines.append(line)
+    header = ["small: error (std over folds)", "small: difference (std)", "large: error", "large: difference"]
+    return table(["degree", *header, "large: one fit"], lines)
+
+
+def degrees_picture() -> Drawing:
+    large = {row["family"]: row["accuracy"] for row in read_parts()["large"]}
+    small = []
+    for family in FAMILIES:
+        accuracies = [1 - error / 100 for error in folds_of(family).values()]
+        value, deviation = mean(accuracies), stdev(accuracies)
+        small.append({"value": value, "low": value - deviation, "high": value + deviation})
+    curves = {"small": small, "large": [large.get(family) for family in FAMILIES]}
+    places = [DEGREES.get(family, "RBF") for family in FAMILIES]
+    return Drawing(
+        "degrees",
+        at_places(places, curves, "letter accuracy", "degree"),
+        "Accuracy against degree; whiskers are one standard deviation over training folds (small) and 95 % "
+        "intervals (large)",
+    )
+
+
+def rows_by_rank() -> dict[str, dict[int, list[dict]]]:
+    """Return the rows of each curve by rank, on the folds that have all ranks; the table of degrees has one of them."""
+    parts, found = read_parts(), {}
+    for protocol, family in (("small", "rbf"), ("small", "cubic"), ("large", "cubic")):
+        own = [row for row in parts[protocol] if row["family"] == family]
+        own += [row for row in parts["ranks"] if (row["protocol"], row["family"]) == (protocol, family)]
+        shared = set.intersection(*({row["fold"] for row in own if row["rank"] == rank} for rank in RANKS))
+        chosen = [row for row in own if row["fold"] in shared]
+        name = f"{protocol}, {'RBF' if family == 'rbf' else family}"
+        found[name] = {rank: [row for row in chosen if row["rank"] == rank] for rank in RANKS}
+    return found
+
+
+def ranks() -> str:
+    lines = []
+    for name, found in rows_by_rank().items():
+        for rank, rows in found.items():
+            gaps = [row["rkhs_gap"] for row in rows if row["rkhs_gap"] is not None]
+            lines.append(
+                [
+                    name,
+                    f"{rank:,}",
+                    f"{spread(row['error'] for row in rows)} %",
+                    f"{mean(gaps):.2g}" if gaps else "",
+                    f"{max(row['relative_gap'] for row in rows):.1e}",
+                    f"{mean(row['passes'] for row in rows):.0f}",
+                    f"{mean(row['fit_work'] for row in rows):.1f}",
+                ]
+            )
+    header = ["field", "rank", "error (std over folds)", "gap in the RKHS", "gap in the span", "passes", "seconds"]
+    return table(header, lines)
+
+
+def ranks_picture() -> Drawing:
+    accuracies, gaps = {}, {}
+    for name, found in rows_by_rank().items():
+        accuracies[name] = [1 - mean(row["error"] for row in rows) / 100 for rows in found.values()]
+        if name.startswith("small"):
+            gaps[name] = [mean(row["rkhs_gap"] for row in rows) for rows in found.values()]
+    drawn = by_rank(RANKS, accuracies, gaps, "letter accuracy")
+    return Drawing("ranks", drawn, "Accuracy and relative gap in the RKHS against rank")
+
+
+def ends() -> str:
+    rows, found = read_parts()["small"], []
+    for key, what in (("scale_at_edge", "scale"), ("variance_at_edge", "prior variance")):
+        for end in ("low", "high"):
+            own = [row["family"] for row in rows if row[key] == end]
+            where = ", ".join(family.replace("rbf", "RBF") for family in FAMILIES if family in own)
+            found += [f"{what} at the {end} end in {len(own)} ({where})"] if own else []
+    return (
+        f"Of {len(rows)} choices, these lie at the end of a grid, where a wider grid might do better: "
+        f"{'; '.join(found)}."
+    )
+
+
+def work() -> str:
+    parts = read_parts()
+    for protocol in ("small", "large"):
+        parts[f"{protocol}-ranks"] = [row for row in parts["ranks"] if row["protocol"] == protocol]
+    del parts["ranks"]
+    lines = []
+    for name, rows in parts.items():
+        seconds, selection = (sum(row.get(key, 0.0) for row in rows) for key in ("work", "selection_work"))
+        lines.append([f"`python -m experiments.ocr_letters {name}`", len(rows), f"{seconds:,.0f}", f"{selection:,.0f}"])
+    return table(["command", "fields", "processor seconds", "of which selection"], lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     every = ["small", "large", "small-ranks", "large-ranks"]
@@ -254,23 +363,19 @@ def main() -> None:
     parser.add_argument("--folds", type=int, nargs="+", help="training folds of the small protocol; 0 to 2")
     parser.add_argument("--kernels", nargs="+", choices=FAMILIES, help="all, and for ranks cubic and rbf")
     parser.add_argument("--ranks", type=int, nargs="+", default=RANKS)
-    parser.add_argument("--missing", action="store_true", help="leave out what has results")
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no field after these")
-    parser.add_argument("--page", action="store_true", help="renew the page alone")
     arguments = parser.parse_args()
     if unknown := set(arguments.parts) - set(every):
         parser.error(f"unknown part {', '.join(sorted(unknown))}: choose among {', '.join(every)}")
-    if not arguments.page:
-        words, agenda = Words(), Agenda(arguments.missing, arguments.minutes)
-        for part in arguments.parts or every:
-            protocol, _, ranks = part.partition("-")
-            folds = (arguments.folds or FOLDS) if protocol == "small" else [HELD_FOLD]
-            if ranks:
-                run_ranks(agenda, words, protocol, arguments.kernels or RANK_FAMILIES[protocol], folds, arguments.ranks)
-            else:
-                run_families(agenda, words, protocol, arguments.kernels or FAMILIES, folds)
-        compare_large(words)
-    write_page()
+    words = Words()
+    for part in arguments.parts or every:
+        protocol, _, other_ranks = part.partition("-")
+        folds = (arguments.folds or FOLDS) if protocol == "small" else [HELD_FOLD]
+        if other_ranks:
+            run_ranks(words, protocol, arguments.kernels or RANK_FAMILIES[protocol], folds, arguments.ranks)
+        else:
+            run_families(words, protocol, arguments.kernels or FAMILIES, folds)
+    compare_large(words)
+    write_page("ocr_letters")
 
 
 if __name__ == "__main__":

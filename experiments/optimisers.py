@@ -1,6 +1,6 @@
 """Optimisers: passes and seconds of the five solvers on real data, and what block-Jacobi drops.
 
-    python -m experiments.optimisers [--parts solve points pieces] [--only NAME ...] [--page]
+    python -m experiments.optimisers [--parts solve points pieces] [--only NAME ...]
 
 *solve*: every solver to relative gaps of 1e-3 and 1e-6, from zero. Newton with its Hessian spelled out and
 block-Jacobi factor matrices, so they run where those are small; a run is given up after LIMIT seconds.
@@ -21,14 +21,13 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from benchmarks.result_files import EXPERIMENTS, merge_results
-from benchmarks.shared_data import gpstruct_task, ocr_letters
-from benchmarks.solvers import gesture_phases, synthetic
-from experiments.curvature_price import Surveyor, compare_curvatures
-from experiments.optimisers_page import write_page
+from benchmarks.result_files import EXPERIMENTS, merge_results, read_results
+from benchmarks.shared_data import data_file, gpstruct_task, ocr_letters
+from experiments.curvature_price import Surveyor, compare_curvatures, remaining
+from experiments.pictures import gap_curves
+from experiments.result_pages import Drawing, duration, table, write_page
 from kernelfields import ChainCRF, EdgeCliques
-from kernelfields.kernels.dot_product import Polynomial
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF, Polynomial
 from kernelfields.solvers.choice import SOLVERS
 from kernelfields.solvers.loop import Iteration
 
@@ -40,6 +39,15 @@ PIECES = (1, 3, 10, 30, 100, 300, None)
 # Relative gaps at which curvatures are compared, the first point aside.
 GAPS = (10.0, 1.0, 0.1, 1e-2, 1e-4)
 _MOST_POINTS = 60
+
+
+def gesture_phases() -> tuple[list, list]:
+    """Return the seven recordings of gesture phases, standardised: dense, correlated, few and long."""
+    with np.load(data_file("gesture-phase", "gesture_phase.npz"), allow_pickle=False) as archive:
+        inputs = np.hstack([archive["position"], archive["velocity"]]).astype(np.float64)
+        labels, cuts = archive["label"].astype(int), archive["offsets"][1:-1]
+    inputs = (inputs - inputs.mean(axis=0)) / inputs.std(axis=0)
+    return np.split(inputs, cuts), np.split(labels, cuts)
 
 
 def problems() -> dict[str, tuple[ChainCRF, tuple[list, list], tuple[str, ...], tuple[float, ...]]]:
@@ -199,26 +207,178 @@ def cut(sequences: list, length: int | None) -> list:
     return [each[begin : begin + length] for each in sequences for begin in range(0, len(each), length)]
 
 
+def rows_of(part: str) -> list[dict]:
+    return [row for row in read_results("optimisers.json", EXPERIMENTS) if row["part"] == part]
+
+
+def took() -> str:
+    rows = [row for part in ("solve", "point", "pieces") for row in rows_of(part)]
+    seconds = sum(row.get("seconds", 0.0) + row.get("survey_seconds", 0.0) for row in rows)
+    return duration(seconds, "one core (processor time of all runs together)")
+
+
+def cell(row: dict | None) -> str:
+    """Return iterations, passes and seconds; a dash for a solver that was not tried."""
+    if row is None:
+        return "–"
+    text = f"{row['iterations']:,} / {row['passes']:,.0f} / {row['seconds']:.2f}"
+    return text if row["reason"] == "gap" else f"not in {text}"
+
+
+def solves(tol: str) -> str:
+    rows = [row for row in rows_of("solve") if row["tol"] == float(tol)]
+    found = {(row["problem"], row["solver"]): row for row in rows}
+    names = [row["problem"] for row in rows if row["solver"] == "lbfgs"]
+    # Problems that all solvers can do come first.
+    names.sort(key=lambda name: (-sum((name, solver) in found for solver in FIVE), name))
+    lines = [
+        [name, f"{found[name, 'lbfgs']['size']:,}", *(cell(found.get((name, solver))) for solver in FIVE)]
+        for name in names
+    ]
+    return table(["problem", "coefficients", *FIVE], lines)
+
+
+def given_up(tol: str) -> str:
+    rows = [row for row in rows_of("solve") if row["tol"] == float(tol) and row["reason"] != "gap"]
+    found = [
+        f"{row['solver']} on {row['problem']} at {(row['value'] - row['lower_bound']) / row['value']:.1e}"
+        for row in rows
+    ]
+    return f"Runs that did not get there were given up, at these gaps: {'; '.join(found)}."
+
+
+def falling(slug: str) -> Drawing:
+    """Draw value minus the best lower bound of any run, relative to it, against passes and seconds."""
+    rows = [row for row in rows_of("solve") if slug_of(row["problem"]) == slug]
+    minimum, finest = max(row["lower_bound"] for row in rows), min(row["tol"] for row in rows)
+    histories = {row["solver"]: row["history"] for row in rows if row["tol"] == finest}
+    charts: dict[str, dict] = {"passes over the data": {}, "seconds": {}}
+    for place, curves in enumerate(charts.values()):
+        for solver in (each for each in FIVE if each in histories):
+            pairs = ((each[place], (each[2] - minimum) / minimum) for each in histories[solver])
+            curves[solver] = [(where, max(gap, 1e-9)) for where, gap in pairs if where > 0]
+    drawn = gap_curves(charts, "distance to the minimum, relative", tol=1e-3)
+    what = f"objective above the best lower bound of any run, runs to a gap of {finest:g}"
+    return Drawing(slug, drawn, f"{rows[0]['problem']}: {what}")
+
+
+def slug_of(name: str) -> str:
+    return "".join(letter if letter.isalnum() else "-" for letter in name.lower()).replace("--", "-")
+
+
+def points() -> list[dict]:
+    return sorted(rows_of("point"), key=lambda row: (row["problem"], -row["tol"]))
+
+
+def gap_name(row: dict) -> str:
+    return "start" if row["tol"] > 1e8 else f"{row['relative_gap']:.1e}"
+
+
+def rounded(number: float) -> str:
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
+
+
+def ratio(row: dict, prefix: str = "") -> float:
+    """Return the largest eigenvalue over the smallest."""
+    return row[f"{prefix}largest"] / row[f"{prefix}smallest"]
+
+
+def dropped() -> str:
+    parts = ("dropped", "within", "across", "gradient_product", "random_product")
+    lines = [
+        [
+            row["problem"],
+            gap_name(row),
+            *(f"{row[part]:.2f}" for part in parts),
+            f"{row['smallest']:.2g} to {row['largest']:.3g}",
+            rounded(ratio(row)),
+        ]
+        for row in points()
+    ]
+    header = ["dropped", "within", "across", "gradient", "random", "eigenvalues", "ratio"]
+    return table(["problem", "gap", *header], lines)
+
+
+def steps() -> str:
+    lines = [
+        [
+            row["problem"],
+            gap_name(row),
+            *(f"{remaining(row, after):.3g}" for after in ("after_newton", "after_jacobi")),
+            f"{row['share']:.3f}",
+            f"{row['best_step']:.3g}",
+        ]
+        for row in points()
+    ]
+    return table(["problem", "gap", "left after Newton", "left after block-Jacobi", "share", "best step"], lines)
+
+
+def ratios() -> str:
+    last = {row["problem"]: row for row in points()}
+    lines = [
+        [
+            name,
+            f"{(row['largest_possible'] + 1) // 2:,}",
+            *(rounded(ratio(row, prefix)) for prefix in ("", "by_set_", "long_range_")),
+        ]
+        for name, row in last.items()
+    ]
+    return table(["problem", "longest chain", "B⁻¹H, all", "across sets alone", "long range alone"], lines)
+
+
+def pieces() -> tuple[list[dict], list[dict]]:
+    """Return the rows of Newton-CG and of block-Jacobi, by the length of the pieces."""
+    rows = sorted(rows_of("pieces"), key=lambda row: row["length"])
+    exact, jacobi = ([row for row in rows if row["solver"] == solver] for solver in ("newton-cg", "block-jacobi"))
+    return exact, jacobi
+
+
+def lengths() -> str:
+    lines = [
+        [
+            f"{one['length']:,}",
+            cell(one),
+            cell(other),
+            f"{one['dropped']:.2f}",
+            f"{one['smallest']:.3g} to {one['largest']:.3g}",
+            f"{one['long_range_smallest']:.3g} to {one['long_range_largest']:.3g}",
+            f"{one['largest_possible']:,}",
+        ]
+        for one, other in zip(*pieces(), strict=True)
+    ]
+    solvers = [f"{name}: iterations / passes / seconds" for name in ("newton-cg", "block-jacobi")]
+    return table(["longest piece", *solvers, "dropped", "eigenvalues", "long range alone", "2 T - 1"], lines)
+
+
+def lengths_picture() -> Drawing:
+    exact, jacobi = pieces()
+    curves = {
+        "newton-cg": [(row["length"], row["iterations"]) for row in exact],
+        "block-jacobi": [(row["length"], row["iterations"]) for row in jacobi],
+        "ratio of eigenvalues": [(row["length"], ratio(row)) for row in exact],
+    }
+    caption = "Iterations to a relative gap of 0.001 and the ratio of the eigenvalues, against the length of the pieces"
+    return Drawing("pieces", gap_curves({"longest piece": curves}, "iterations, ratio"), caption)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parts", nargs="+", default=["solve", "points", "pieces"])
     parser.add_argument("--only", nargs="+", help="beginnings of names of problems, for solve and points")
-    parser.add_argument("--page", action="store_true", help="renew the page from the results, run nothing")
     arguments = parser.parse_args()
-    if not arguments.page:
-        found = problems()
-        chosen = [name for name in found if not arguments.only or name.startswith(tuple(arguments.only))]
-        for solver in SOLVERS:  # so that no run pays for the compiler
-            ChainCRF("linear", solver=solver, n_jobs=1).fit(*synthetic(5, 2))
-        for name in chosen:
-            field, data, solvers, tolerances = found[name]
-            if "solve" in arguments.parts:
-                run_solvers(name, field, data, solvers, tolerances)
-            if "points" in arguments.parts and "newton" in solvers:
-                survey_points(name, field, data)
-        if "pieces" in arguments.parts:
-            run_pieces(*found["gesture phases, linear"][:2])
-    write_page()
+    found = problems()
+    chosen = [name for name in found if not arguments.only or name.startswith(tuple(arguments.only))]
+    for solver in SOLVERS:  # so that no run pays for the compiler
+        ChainCRF("linear", solver=solver, n_jobs=1).fit([np.eye(2), np.eye(2)], [[0, 1], [1, 0]])
+    for name in chosen:
+        field, data, solvers, tolerances = found[name]
+        if "solve" in arguments.parts:
+            run_solvers(name, field, data, solvers, tolerances)
+        if "points" in arguments.parts and "newton" in solvers:
+            survey_points(name, field, data)
+    if "pieces" in arguments.parts:
+        run_pieces(*found["gesture phases, linear"][:2])
+    write_page("optimisers")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """Prominence of words with vectors of a pretrained encoder: kernels of degree 1, 2, 3 and RBF, our features beside.
 
     python -m experiments.prominence_embeddings [--parts figure release] [--models ...] [--labels 2 3] [--tuned FOLDER]
-    python -m experiments.prominence_embeddings --table
 
 *figure*: the paper's Figure 1 again, on the 500 English sentences and five folds of experiments/prominence.py, with the
 principal components of word vectors, all layers, in place of hand-made features. *release*: all of release/dev for
@@ -19,10 +18,8 @@ same. Labels are posterior-decoded. Rows are written when they are there, with t
 from __future__ import annotations
 
 import argparse
-import base64
 import os
 import time
-import zlib
 from itertools import pairwise
 from pathlib import Path
 
@@ -31,24 +28,19 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.model_selection import KFold
 
-from benchmarks.result_files import EXPERIMENTS, merge_results, read_results
+from benchmarks.result_files import EXPERIMENTS, read_results
 from benchmarks.shared_data import token_columns
 from experiments import prominence_features as features
-from experiments.prominence import N_FOLDS, described, sentences_of
+from experiments.prominence import N_FOLDS, described, figures, keep, sentences_of
 from experiments.prominence_features import Lexicon, Sentence, WordIndicators
-from experiments.prominence_page import figures
+from experiments.result_pages import estimate, points, table, write_page
 from experiments.word_vectors import ENCODER, Reduction, word_vectors
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques
-from kernelfields.fields.cliques import CliqueSet
-from kernelfields.kernels import Columns
-from kernelfields.kernels.dot_product import Linear, Polynomial
-from kernelfields.kernels.kernel import Kernel
-from kernelfields.kernels.stationary import RBF
-from kernelfields.numerics.windows import window_view
+from kernelfields.features import window_view
+from kernelfields.kernels import RBF, Columns, Kernel, Linear, Polynomial
 from kernelfields.selection import ChainCRFCV
 
 RESULT = "prominence_embeddings.json"
-KEYS = ("part", "model", "fold")
 COMMON = {"tol": 1e-3, "max_iter": 500, "random_state": 0}
 N_COMPONENTS = 200
 SEARCH_RANK, FIGURE_RANK, RANK = 500, 1000, 2000
@@ -99,7 +91,7 @@ def figure(folds: list[int], families: list[str]) -> None:
         reduction = Reduction([own[i] for i in train], N_COMPONENTS)
         X, X_held = ([reduction.reduce(own[i]) for i in part] for part in (train, test))
         y, y_held = ([np.minimum(sentences[i].labels, 1) for i in part] for part in (train, test))
-        keep({"part": "figure", "fold": fold}, "truth", y_held)
+        keep(RESULT, {"part": "figure", "fold": fold}, "truth", y_held)
         for family in families:
             begin = time.perf_counter()
             kernels, variances = FAMILIES[family]
@@ -113,7 +105,7 @@ def figure(folds: list[int], families: list[str]) -> None:
             ).fit(X, y)
             best = clone(chooser.estimator).set_params(**{**chooser.best_params_, "rank": FIGURE_RANK}).fit(X, y)
             notes = {**described(best), "seconds": time.perf_counter() - begin}
-            keep({"part": "figure", "fold": fold}, family, best.predict(X_held, decode="posterior"), **notes)
+            keep(RESULT, {"part": "figure", "fold": fold}, family, best.predict(X_held, decode="posterior"), **notes)
 
 
 class Blocks:
@@ -150,7 +142,7 @@ class Blocks:
 
     def field(self, candidate: dict[str, tuple[Kernel, float]], rank: int) -> ChainCRF:
         """Return the field of a candidate: a clique set for each block, and a transition matrix."""
-        cliques: list[CliqueSet] = [
+        cliques: list = [
             NodeCliques(Columns(kernel, *self.columns[block]), prior_variance=variance, rank=rank, name=block)
             for block, (kernel, variance) in candidate.items()
         ]
@@ -179,14 +171,14 @@ def release(models: list[str], n_labels: list[int], tuned: Path | None) -> None:
     X_held = blocks.join(held, *new)
     for labels in n_labels:
         common = {"part": f"release {labels}", "fold": 0}
-        keep(common, "truth", [np.minimum(sentence.labels, labels - 1) for sentence in held])
+        keep(RESULT, common, "truth", [np.minimum(sentence.labels, labels - 1) for sentence in held])
         y = [np.minimum(sentence.labels, labels - 1) for sentence in known]
         for model in models:
             begin = time.perf_counter()
             field = blocks.field(chosen[model], RANK).fit(X, y)
             notes = {"candidate": repr(chosen[model]), "gap": field.solution_.relative_gap}
             predicted = field.predict(X_held, decode="posterior")
-            keep(common, model, predicted, **notes, seconds=time.perf_counter() - begin)
+            keep(RESULT, common, model, predicted, **notes, seconds=time.perf_counter() - begin)
 
 
 def choice(
@@ -214,31 +206,28 @@ def choice(
     return candidates[int(np.argmax(found))]
 
 
-def keep(common: dict, model: str, labels: list[np.ndarray], **notes: object) -> None:
-    """Write a row with its labels, compressed, one byte each, with the lengths of the sentences for the truth."""
-    packed = np.concatenate(labels).astype(np.uint8).tobytes()
-    row = {**common, "model": model, **notes, "labels": base64.b64encode(zlib.compress(packed, 9)).decode()}
-    if model == "truth":
-        row["lengths"] = [len(each) for each in labels]
-    merge_results(RESULT, [row], KEYS, EXPERIMENTS)
-    print({name: value for name, value in row.items() if name not in ("labels", "lengths")}, flush=True)
-    if model != "truth" and common["part"] != "figure":
-        show([common["part"]], [model])
+def figure_table() -> str:
+    found = figures(read_results(RESULT, EXPERIMENTS), "figure", tuple(FAMILIES), "degree 1")
+    lines = [
+        [name, estimate(each["accuracy"]), points(each["difference"]) if "difference" in each else ""]
+        for name, each in found.items()
+    ]
+    return table(["kernel", "accuracy", "above degree 1"], lines)
 
 
-def show(parts: list[str], models: list[str]) -> None:
-    """Print accuracies, and differences to the field of degree 1 on the same inputs, with intervals."""
+def release_table() -> str:
     rows = read_results(RESULT, EXPERIMENTS)
-    for part in parts:
-        first = "degree 1" if part == "figure" else "vectors, degree 1"
-        for model, found in figures(rows, part, tuple(models), first).items():
-            accuracy, difference = found["accuracy"], found.get("difference")
-            text = f"{part}: {model}: {interval(accuracy)}"
-            print(text if difference is None else f"{text}, above {first} {interval(difference)}", flush=True)
-
-
-def interval(estimate: dict) -> str:
-    return f"{100 * estimate['value']:.2f} [{100 * estimate['low']:.2f}, {100 * estimate['high']:.2f}]"
+    two, three = (figures(rows, f"release {labels}", tuple(RELEASE), "features, words") for labels in (2, 3))
+    lines = [
+        [
+            name,
+            estimate(each["accuracy"]),
+            points(each["difference"]) if "difference" in each else "",
+            estimate(three[name]["accuracy"]),
+        ]
+        for name, each in two.items()
+    ]
+    return table(["inputs", "two labels", "above features and words", "three labels"], lines)
 
 
 def main() -> None:
@@ -249,20 +238,17 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", choices=sorted({*FAMILIES, *RELEASE}))
     parser.add_argument("--tuned", type=Path)
     parser.add_argument("--preliminary", type=Path)
-    parser.add_argument("--table", action="store_true", help="only print what was found")
     arguments = parser.parse_args()
     if arguments.preliminary:
         os.environ[ENCODER] = str(arguments.preliminary)
     kinds = {"tuned": arguments.tuned, "preliminary": arguments.preliminary}
     usual = [name for name in RELEASE if kinds.get(name.partition(",")[0], not arguments.preliminary)]
     wanted = arguments.models or [*FAMILIES, *usual]
-    if arguments.table:
-        show(["figure", "release 2", "release 3"], [*FAMILIES, *RELEASE])
-        return
     if "figure" in arguments.parts:
         figure(arguments.folds, [name for name in FAMILIES if name in wanted])
     if "release" in arguments.parts:
         release([name for name in RELEASE if name in wanted], arguments.labels, arguments.tuned)
+    write_page("embeddings")
 
 
 if __name__ == "__main__":

@@ -34,11 +34,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.result_files import EXPERIMENTS, write_results
+from benchmarks.result_files import EXPERIMENTS, read_results, write_results
 from experiments.kernel_families import accuracy_of
 from experiments.protein_fields import FIRST, SECOND, Field
 from experiments.protein_inputs import Proteins, by_state, labels, read_proteins
-from experiments.result_pages import percent
+from experiments.result_pages import estimate, percent, table
 
 RESULTS = "protein_stack.json"
 MARGINALS, SECONDS = "first.npz", "seconds.txt"
@@ -243,7 +243,7 @@ def choose(folder: Path) -> None:
         right = np.tensordot(weights, tested, 1).argmax(axis=1) == blind.states
         figures = accuracy_of(blind.split(right.astype(int)))["accuracy"]
         rows.append({"field": name, "folds": folds, "blind": figures, **more})
-        print(f"{name:48} folds {folds:.4f}   blind {percent(figures['value'], (figures['low'], figures['high']))}")
+        print(f"{name:48} folds {folds:.4f}   blind {estimate(figures)}")
 
     for number, name in enumerate(names):
         note(name, np.eye(len(names))[number], passes=int(passes[number]))
@@ -258,6 +258,34 @@ def choose(folder: Path) -> None:
     best.update(chosen=True, seconds=float((folder / SECONDS).read_text()))
     print(f"chosen over the folds: {best['field']}, blind Q3 {percent(best['blind']['value'])}")
     write_results(RESULTS, rows, EXPERIMENTS)
+
+
+def fields_fitted() -> str:
+    rows = read_results(RESULTS, EXPERIMENTS)
+    seconds = next(row["seconds"] for row in rows if row.get("chosen"))
+    return (
+        f"`python -m experiments.protein_stack --marginals FOLDER` fits {sum('passes' in row for row in rows)} fields, "
+        f"six times each, in {seconds / 60:.0f} minutes on one H200."
+    )
+
+
+def averages() -> str:
+    rows = read_results(RESULTS, EXPERIMENTS)
+    singles = [max((r for r in rows if r.get("passes") == n), key=lambda r: r["folds"]) for n in (1, 2)]
+    shown = [{**row, "field": f"best single: {row['field']}"} for row in singles]
+    shown += [row for row in rows if "passes" not in row]
+    lines = [[row["field"], percent(row["folds"]), estimate(row["blind"])] for row in shown]
+    return table(["field", "over the folds", "Q3 on the blind set"], lines)
+
+
+def chosen() -> str:
+    rows = read_results(RESULTS, EXPERIMENTS)
+    best = next(row for row in rows if row.get("chosen"))
+    singles = [row["blind"]["value"] for row in rows if "passes" in row]
+    return (
+        f"The highest over the folds is: {best['field']}, with a Q3 of {estimate(best['blind'])}. Single fields reach "
+        f"from {percent(min(singles))} to {percent(max(singles))}."
+    )
 
 
 def main() -> None:

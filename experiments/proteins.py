@@ -1,6 +1,6 @@
 """Protein secondary structure from PSI-BLAST profiles: helix, strand or coil for every residue, blind test set.
 
-    python -m experiments.proteins [--families linear "degree 2" ...] [--page]
+    python -m experiments.proteins [--families linear "degree 2" ...]
 
 Trained on 1,252 proteins of JPred4's training set, tested on 122 blind ones. A residue is described by the profile
 columns of the 15 residues around it. Which profile (log-odds scores as they are, through the logistic function, or
@@ -28,19 +28,18 @@ from experiments.kernel_families import (
     paired,
     total_seconds,
     unpack_right,
-    verdict,
 )
-from experiments.result_pages import ResultPage, percent, points
+from experiments.pictures import reliability
+from experiments.result_pages import Drawing, duration, estimate, percent, points, table, write_page
 from kernelfields import ChainCRF, EdgeCliques
 from kernelfields.kernels import RBF, Linear, Polynomial
-from kernelfields.reports import plot_reliability
 
-RESULTS, STACK_RESULTS = "proteins.json", "protein_stack.json"
+RESULTS = "proteins.json"
 WINDOW = 15
 SELECTION_PROTEINS, SELECTION_RANK, RANK = 300, 400, 1500
 NAMES = {"C": "coil", "E": "strand", "H": "helix"}
 #: Q3 on the blind set, from the manuscript of the repository that the profiles come from (Tornisiello, 2020).
-PUBLISHED, PUBLISHED_PROTEINS = {"RBF support vector machine": 0.687, "GOR": 0.643}, 117
+PUBLISHED = {"RBF support vector machine": 0.687, "GOR": 0.643}
 FAMILIES = [
     Family("linear", 1, [Linear()], [0.3, 1.0, 3.0, 10.0]),
     Family("degree 2", 2, [Polynomial(2, gamma=g) for g in (0.3, 1.0)], [0.3, 1.0, 3.0, 10.0]),
@@ -106,93 +105,74 @@ def run(family: Family) -> dict:
     }
 
 
-def page() -> None:
-    """Write docs/results/proteins.md from the JSON."""
+def rows_by_family() -> dict[str, dict]:
     found = {row["family"]: row for row in read_results(RESULTS, EXPERIMENTS)}
-    rows = {family.name: found[family.name] for family in FAMILIES if family.name in found}
-    if "linear" not in rows:
-        print("no page yet: it begins with the linear field")
-        return
-    right = {name: unpack_right(row["right"]) for name, row in rows.items()}
-    against = {name: paired(right["linear"], each)["accuracy"] for name, each in right.items() if name != "linear"}
-    best = max(rows, key=lambda name: rows[name]["accuracy"]["value"])
-    first = rows["linear"]
-    sheet = ResultPage(
-        "proteins",
-        "Protein secondary structure",
-        command="kernelfields reproduce proteins",
-        seconds=total_seconds(list(rows.values())),
-    )
-    sheet.text(
-        f"Helix, strand or coil for each residue of {first['n_sequences']} blind proteins "
-        f"({first['n_positions']:,} residues), learnt from {first['n_train']:,} others "
-        f"({first['n_train_residues']:,} residues). A residue is seen through the PSI-BLAST profile of the "
-        f"{WINDOW} residues around it. All choices are made by cross-validation on {SELECTION_PROTEINS} training "
-        "proteins. Q3 is the share of right residues."
-    )
-    sheet.table(
-        ["kernel", "Q3", "against linear, points", "profile", "rank", "selection, seconds", "fit, seconds"],
+    return {family.name: found[family.name] for family in FAMILIES}
+
+
+def took() -> str:
+    return duration(total_seconds(read_results(RESULTS, EXPERIMENTS)))
+
+
+def against_linear() -> dict[str, dict]:
+    right = {name: unpack_right(row["right"]) for name, row in rows_by_family().items()}
+    return {name: paired(right["linear"], each)["accuracy"] for name, each in right.items() if name != "linear"}
+
+
+def accuracy() -> str:
+    against = against_linear()
+    lines = [
         [
-            [
-                name,
-                _cell(row["accuracy"]),
-                points(against[name]) if name in against else "",
-                row["view"],
-                row["rank"],
-                f"{row['selection_seconds']:.0f}",
-                f"{row['fit_seconds']:.0f}",
-            ]
-            for name, row in rows.items()
+            name,
+            estimate(row["accuracy"]),
+            points(against[name]) if name in against else "",
+            row["view"],
+            row["rank"],
+            f"{row['selection_seconds']:.0f}",
+            f"{row['fit_seconds']:.0f}",
         ]
-        + [[f"{name}, published", percent(value), "", "observed", "", "", ""] for name, value in PUBLISHED.items()],
-    )
-    low, highest = rows[best]["accuracy"]["low"], max(PUBLISHED.values())
-    sheet.text(
-        "Intervals are 95 %, from resampled proteins, for differences the same ones for both fields. Against "
-        + "linear: "
-        + "; ".join(f"{name} is {verdict(each)}" for name, each in against.items())
-        + f". The highest Q3 is that of {best}; its interval "
-        + ("lies above" if low > highest else "does not lie above")
-        + f" the published {percent(highest)} of the support vector machine. That one saw windows of 17 residues "
-        + "of observed frequencies, without a chain, and was tested on "
-        + f"{PUBLISHED_PROTEINS} of the blind proteins: the comparison is one of whole systems."
-    )
-    sheet.picture(
-        "kernels",
-        family_plot(FAMILIES, {"": {name: row["accuracy"] for name, row in rows.items()}}, "Q3 on the blind set"),
-        "Q3 by kernel",
-    )
-    sheet.heading("Labels")
-    sheet.table(
-        [
-            "kernel",
-            *(f"{NAMES[each['label']]}, {part}" for each in first["labels"] for part in ("precision", "recall")),
-        ],
-        [
-            [name, *(_cell(each[part]) for each in row["labels"] for part in ("precision", "recall"))]
-            for name, row in rows.items()
-        ],
-    )
-    sheet.heading("Probabilities")
-    sheet.table(
-        ["kernel", "expected calibration error", "Brier score"],
-        [
-            [name, *(f"{row['calibration'][part]['value']:.3f}" for part in ("expected_error", "brier"))]
-            for name, row in rows.items()
-        ],
-    )
-    sheet.picture("reliability", plot_reliability(rows[best]["calibration"]), f"Reliability on the blind set, {best}")
-    sheet.heading("What was chosen")
-    sheet.table(
-        [
-            "kernel",
-            "profile",
-            "chosen",
-            "prior variance",
-            "log-likelihood a residue",
-            "candidates",
-            "relative gap",
-        ],
+        for name, row in rows_by_family().items()
+    ]
+    lines += [[f"{name}, published", percent(value), "", "observed", "", "", ""] for name, value in PUBLISHED.items()]
+    header = ["kernel", "Q3", "against linear, points", "profile", "rank", "selection, seconds", "fit, seconds"]
+    return table(header, lines)
+
+
+def best_family() -> str:
+    rows = rows_by_family()
+    return max(rows, key=lambda name: rows[name]["accuracy"]["value"])
+
+
+def kernels_picture() -> Drawing:
+    curves = {"": {name: row["accuracy"] for name, row in rows_by_family().items()}}
+    return Drawing("kernels", family_plot(FAMILIES, curves, "Q3 on the blind set"), "Q3 by kernel")
+
+
+def labels() -> str:
+    rows, parts = rows_by_family(), ("precision", "recall")
+    header = [f"{NAMES[each['label']]}, {part}" for each in rows["linear"]["labels"] for part in parts]
+    lines = [[name, *(estimate(each[part]) for each in row["labels"] for part in parts)] for name, row in rows.items()]
+    return table(["kernel", *header], lines)
+
+
+def calibration() -> str:
+    lines = [
+        [name, *(f"{row['calibration'][part]['value']:.3f}" for part in ("expected_error", "brier"))]
+        for name, row in rows_by_family().items()
+    ]
+    return table(["kernel", "expected calibration error", "Brier score"], lines)
+
+
+def reliability_picture() -> Drawing:
+    best = best_family()
+    drawn = reliability(rows_by_family()[best]["calibration"])
+    return Drawing("reliability", drawn, f"Reliability on the blind set, {best}")
+
+
+def choices() -> str:
+    header = ["kernel", "profile", "chosen", "prior variance", "log-likelihood a residue", "candidates", "relative gap"]
+    return table(
+        header,
         [
             [
                 name,
@@ -203,73 +183,28 @@ def page() -> None:
                 row["n_candidates"],
                 f"{row['relative_gap']:.1e}",
             ]
-            for name, row in rows.items()
+            for name, row in rows_by_family().items()
         ],
     )
-    sheet.text(
-        grid_ends(FAMILIES, list(rows.values()))
-        + f" The kernels were chosen at rank {SELECTION_RANK} and on a part of the proteins; the last fits have "
-        + f"rank {RANK} at most, and no larger rank was tried."
-    )
-    _add_many_fields(sheet)
-    sheet.write()
 
 
-def _add_many_fields(sheet: ResultPage) -> None:
-    """Add what experiments/protein_stack.py found, if it was run."""
-    rows = read_results(STACK_RESULTS, EXPERIMENTS)
-    if not rows:
-        return
-    fields = [row for row in rows if "passes" in row]
-    singles = [max((row for row in fields if row["passes"] == number), key=_over_folds) for number in (1, 2)]
-    chosen = next(row for row in rows if row.get("chosen"))
-    sheet.heading("Many fields, two passes")
-    sheet.text(
-        f"`python -m experiments.protein_stack --marginals FOLDER` fits {len(fields)} fields, six times each, in "
-        f"{chosen['seconds'] / 60:.0f} minutes on one H200. They see weighted windows and the protein's mean profile, "
-        "and most have labels that tell the ends of helices and strands from what lies within, whose marginals are "
-        "summed. A second pass sees the mean marginals of the first. Averages are grown field by field, by the "
-        "accuracy over the five folds of the training proteins; inputs and labels were tried on one of these folds. "
-        "A field's marginals on blind proteins are the mean of its six fits."
-    )
-    averages = [row for row in rows if "passes" not in row]
-    sheet.table(
-        ["field", "over the folds", "Q3 on the blind set"],
-        [
-            *([f"best single: {row['field']}", percent(row["folds"]), _cell(row["blind"])] for row in singles),
-            *([row["field"], percent(row["folds"]), _cell(row["blind"])] for row in averages),
-        ],
-    )
-    blind = [row["blind"]["value"] for row in fields]
-    sheet.text(
-        f"The highest over the folds is: {chosen['field']}, with a Q3 of {_cell(chosen['blind'])}. Single fields "
-        f"reach from {percent(min(blind))} to {percent(max(blind))}."
-    )
-
-
-def _over_folds(row: dict) -> float:
-    return row["folds"]
-
-
-def _cell(figure: dict) -> str:
-    return percent(figure["value"], (figure["low"], figure["high"]))
+def ends() -> str:
+    return grid_ends(FAMILIES, list(rows_by_family().values()))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--families", nargs="+", default=[f.name for f in FAMILIES], choices=[f.name for f in FAMILIES])
-    parser.add_argument("--page", action="store_true", help="only write the page from the results")
-    arguments = parser.parse_args()
-    for family in [] if arguments.page else [f for f in FAMILIES if f.name in arguments.families]:
+    for family in [f for f in FAMILIES if f.name in parser.parse_args().families]:
         row = run(family)
         merge_results(RESULTS, [row], ("family",), EXPERIMENTS)
         print(
-            f"{family.name}: Q3 {_cell(row['accuracy'])}, {row['view']}, {row['kernel']} "
+            f"{family.name}: Q3 {estimate(row['accuracy'])}, {row['view']}, {row['kernel']} "
             f"s={row['prior_variance']:g}, selection {row['selection_seconds']:.0f} s, "
             f"fit {row['fit_seconds']:.0f} s, rank {row['rank']}, gap {row['relative_gap']:.1e}",
             flush=True,
         )
-    page()
+    write_page("proteins")
 
 
 if __name__ == "__main__":

@@ -1,62 +1,76 @@
-"""Pages of results: docs/results/NAME.md with its pictures, made from the JSON of an experiment and never typed.
+"""The figures of pages of results, made from the JSON of experiments and benchmarks and never typed.
 
-    page = ResultPage("prominence", "Prominence", command="kernelfields reproduce prominence", seconds=412.0)
-    page.text("What was done, and what came of it.")
-    page.table(["kernel", "accuracy"], [["linear", "81.0 %"]])
-    page.picture("degrees", degree_plot([1, 2], [0.8, 0.9]), "Accuracy against degree")
-    page.write()
+    python -m experiments.result_pages [gestures ...]          all pages, or those of these names
 
-An experiment writes its JSON first and its page from the JSON, so that ``--page`` can renew the page alone.
+A page in docs/results is Markdown with blocks,
+
+    <!-- made by experiments.gestures.accuracy -->
+    | kernel | frame accuracy |
+    | --- | --- |
+    | linear | 57.0 % |
+    <!-- end -->
+
+and a block is what the function of that name returns: a table, a sentence, or a drawing, which is kept beside the page
+as NAME-name.svg. Words after the name of the function are its arguments. What stands between blocks is written by hand.
 """
 
 from __future__ import annotations
 
+import argparse
+import re
 from collections.abc import Iterable, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import matplotlib
 
 from benchmarks.result_files import CHECKOUT
-from kernelfields.reports import Picture
 
 PAGES = CHECKOUT / "docs" / "results"
+BLOCK = re.compile(r"<!-- made by (?P<place>[\w.]+)\.(?P<name>\w+)(?P<words>[ \w./-]*) -->\n.*?<!-- end -->", re.DOTALL)
 
 
-class ResultPage:
-    """A Markdown page that says what was run, how long it took, where that was measured, and what came of it."""
+class Drawing(NamedTuple):
+    """A picture of matplotlib, the name of its file, and what is said below it."""
 
-    def __init__(self, name: str, title: str, *, command: str, seconds: float | None, machine: str = "two cores"):
-        self.name = name
-        self._parts = [f"# {title}", f"    {command}"]
-        if seconds is not None:
-            duration = f"{seconds / 60:.0f} minutes" if seconds >= 600 else f"{seconds:.0f} seconds"
-            self._parts.append(f"This took {duration} on {machine}.")
-        self._pictures: dict[str, str] = {}
+    name: str
+    figure: Any
+    caption: str
 
-    def heading(self, title: str) -> None:
-        """Begin a section."""
-        self._parts.append(f"## {title}")
 
-    def text(self, paragraph: str) -> None:
-        """Add a paragraph, wrapped or not."""
-        self._parts.append(paragraph.strip())
+def write_page(name: str) -> None:
+    """Make the blocks of a page of results again, with their drawings."""
+    path = PAGES / f"{name}.md"
+    print(f"{'wrote' if renew(path) else 'nothing new in'} {path.relative_to(CHECKOUT)}", flush=True)
 
-    def table(self, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-        """Add a table; cells are shown as they are."""
-        lines = [header, ["---"] * len(header), *rows]
-        self._parts.append("\n".join(f"| {' | '.join(map(str, line))} |" for line in lines))
 
-    def picture(self, name: str, picture: Picture, caption: str) -> None:
-        """Add a picture, kept beside the page as NAME-name.svg."""
-        file = f"{self.name}-{name}.svg"
-        self._pictures[file] = picture.standalone()
-        self._parts.append(f"![{caption}]({file})\n\n*{caption}.*")
+def renew(page: Path) -> bool:
+    """Make the blocks of a file again, with their drawings; return whether its text changed."""
 
-    def write(self) -> None:
-        """Write the page and its pictures."""
-        PAGES.mkdir(parents=True, exist_ok=True)
-        for file, svg in self._pictures.items():
-            (PAGES / file).write_text(svg, encoding="utf-8")
-        path = PAGES / f"{self.name}.md"
-        path.write_text("\n\n".join(self._parts) + "\n", encoding="utf-8")
-        print(f"wrote {path.relative_to(CHECKOUT)}")
+    def made(block: re.Match) -> str:
+        found = getattr(import_module(block["place"]), block["name"])(*block["words"].split())
+        text = found if isinstance(found, str) else _drawn(page, found)
+        opening, _, _ = block[0].partition("\n")
+        return f"{opening}\n{text}\n<!-- end -->"
+
+    before = page.read_text(encoding="utf-8")
+    after = BLOCK.sub(made, before)
+    page.write_text(after, encoding="utf-8")
+    return after != before
+
+
+def _drawn(page: Path, drawing: Drawing) -> str:
+    file = f"{page.stem}-{drawing.name}.svg"
+    with matplotlib.rc_context({"svg.hashsalt": "kernelfields", "svg.fonttype": "none"}):
+        drawing.figure.savefig(page.with_name(file), format="svg", metadata={"Date": None})
+    return f"![{drawing.caption}]({file})\n\n*{drawing.caption}.*"
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a table; cells are shown as they are."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
 
 
 def percent(value: float, interval: tuple[float, float] | None = None) -> str:
@@ -65,7 +79,29 @@ def percent(value: float, interval: tuple[float, float] | None = None) -> str:
     return text if interval is None else f"{text} [{100 * interval[0]:.1f}, {100 * interval[1]:.1f}]"
 
 
+def estimate(figure: dict) -> str:
+    """Return a share (value, low, high) in per cent with its interval."""
+    return percent(figure["value"], (figure["low"], figure["high"]))
+
+
 def points(difference: dict) -> str:
     """Return a difference of shares (value, low, high) in percentage points, with its sign and interval."""
     value, low, high = (100 * difference[part] for part in ("value", "low", "high"))
     return f"{value:+.1f} [{low:+.1f}, {high:+.1f}]"
+
+
+def duration(seconds: float, machine: str = "two cores") -> str:
+    """Say how long an experiment took, and where."""
+    shown = f"{seconds / 60:.0f} minutes" if seconds >= 600 else f"{seconds:.0f} seconds"
+    return f"This took {shown} on {machine}."
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    for name in parser.parse_args().names or sorted(path.stem for path in PAGES.glob("*.md")):
+        write_page(name)
+
+
+if __name__ == "__main__":
+    main()

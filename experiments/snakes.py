@@ -1,6 +1,6 @@
 """Snakes on grids: plain edges against edges that see the colours and the direction of a step.
 
-    python -m experiments.snakes [--page]
+    python -m experiments.snakes [--models "no edges" ...]
 
 200 grids to train on, 100 to test on; a snake of ten cells is to be numbered from head to tail, background is 0.
 A cell shows the colour of its step's direction. Nodes see the colours of the cell and its eight neighbours. Plain
@@ -21,9 +21,9 @@ from sklearn.model_selection import KFold
 
 from benchmarks.result_files import EXPERIMENTS, merge_results, read_results
 from benchmarks.shared_data import data_file
-from experiments.result_pages import ResultPage, percent
+from experiments.result_pages import duration, estimate, percent, table, write_page
 from kernelfields import GraphCRF
-from kernelfields.evaluation.evaluation import evaluate
+from kernelfields.evaluation import evaluate
 from kernelfields.fields import grid_edges
 
 RESULTS = "snakes.json"
@@ -120,55 +120,36 @@ def run(model: str) -> dict:
     }
 
 
-def write_page() -> None:
-    """Write the page from the results."""
+def took() -> str:
+    return duration(sum(row["seconds"] for row in read_results(RESULTS, EXPERIMENTS)))
+
+
+def accuracy() -> str:
     rows = {row["model"]: row for row in read_results(RESULTS, EXPERIMENTS)}
-    page = ResultPage(
-        "snakes",
-        "Snakes",
-        command="kernelfields reproduce snakes",
-        seconds=sum(row["seconds"] for row in rows.values()),
-    )
-    page.text((__doc__ or "").split("\n\n", 2)[2])
-    page.table(
+    return table(
         ["field", "cells right", "grids without a mistake", "body or background", "prior variance", "seconds"],
         [
             [
-                MODELS[model],
-                _figure(rows[model]["accuracy"]),
-                _figure(rows[model]["whole_grids"]),
+                title,
+                estimate(rows[model]["accuracy"]),
+                estimate(rows[model]["whole_grids"]),
                 percent(rows[model]["body_accuracy"]),
                 f"{rows[model]['prior_variance']:g}",
                 f"{rows[model]['seconds']:.0f}",
             ]
-            for model in MODELS
-            if model in rows
+            for model, title in MODELS.items()
         ],
     )
-    page.text("Intervals are 95 %, from resampling the test grids. Seconds include the cross-validation.")
-    if set(MODELS) <= set(rows):
-        plain, directed = (rows[model]["accuracy"]["value"] for model in ("plain edges", "directional edges"))
-        page.text(
-            f"Edges that see what they join bring {percent(directed)} of the cells; the plain grid, whose edges "
-            f"say the same everywhere, stays at {percent(plain)}."
-        )
-    page.write()
-
-
-def _figure(figure: dict) -> str:
-    return percent(figure["value"], (figure["low"], figure["high"]))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
-    parser.add_argument("--page", action="store_true", help="renew the page from the results that are there")
-    arguments = parser.parse_args()
-    for model in [] if arguments.page else arguments.models:
+    for model in parser.parse_args().models:
         row = run(model)
         merge_results(RESULTS, [row], ("model",), EXPERIMENTS)
         print(f"{model:18s} {row['accuracy']} body {row['body_accuracy']:.4f} {row['cross_validation']}", flush=True)
-    write_page()
+    write_page("snakes")
 
 
 if __name__ == "__main__":

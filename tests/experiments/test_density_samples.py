@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from experiments.density import DENSITIES
-from experiments.density_page import slope
+from experiments.density import DENSITIES, slope
 
 
 @pytest.mark.parametrize("known", DENSITIES.values(), ids=DENSITIES.keys())
