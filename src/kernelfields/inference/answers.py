@@ -53,10 +53,7 @@ class Answers:
 
         Minus infinity where no labelling is left.
         """
-        impossible = self.family.given(log_weights).impossible()
-        # Inference needs a labelling: where there is none, what is given stands alone.
-        possible = np.where(np.repeat(impossible, np.diff(self.family.offsets))[:, None], 0.0, log_weights)
-        return np.where(impossible, -np.inf, self.given(possible).log_partition - self.log_partition)
+        return self.family.log_partition_given(log_weights, self.potentials, self.workers) - self.log_partition
 
     def by_item(self, values: Iterable[Any], nothing: object) -> list:
         """Return a value for each item that was asked for, ``nothing`` for those without positions."""

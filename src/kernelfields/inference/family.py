@@ -84,6 +84,15 @@ class BaseMeasure:
             log_weights=None if self.log_weights is None else self.log_weights[rows],
         )
 
+    def taken(self, rows: np.ndarray, offsets: np.ndarray) -> BaseMeasure:
+        """Return the measure of items that consist of some rows (n,), with the offsets that they have there."""
+        return replace(
+            self,
+            offsets=offsets,
+            allowed=None if self.allowed is None else self.allowed[rows],
+            log_weights=None if self.log_weights is None else self.log_weights[rows],
+        )
+
     @cached_property
     def step(self) -> np.ndarray | None:
         """Penalties of neighbouring labels, (L, L); None where all may follow each other."""
@@ -609,6 +618,18 @@ class LabelFamily(ABC):
         if base.step is not None:
             tables = {**tables, EDGE: tables[EDGE] + base.step}
         return Potentials(node, tables)
+
+    def log_partition_given(
+        self, log_weights: np.ndarray, potentials: Potentials, workers: Workers | None = None
+    ) -> np.ndarray:
+        """Return g once log-weights (N, L) are known of labels, (S,); minus infinity where they leave no labelling."""
+        given = self.given(log_weights)
+        impossible = given.impossible()
+        if impossible.any():
+            # Inference needs a labelling: where there is none, what was known before stands alone.
+            lost = np.repeat(impossible, np.diff(self.offsets))[:, None]
+            given = self.given(np.where(lost, 0.0, log_weights))
+        return np.where(impossible, -np.inf, given.at(potentials, workers=workers, keep=False).log_partition)
 
     def best(self, potentials: Potentials, workers: Workers | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Return the most probable labelling (N,) and its score for each item (S,); approximate where not exact."""

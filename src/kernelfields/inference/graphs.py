@@ -37,7 +37,8 @@ from kernelfields.inference.family import (
     Potentials,
     RankedLabellings,
 )
-from kernelfields.inference.packing import check_values
+from kernelfields.inference.packing import check_values, grouped
+from kernelfields.numerics.sparse_rows import entries_of
 from kernelfields.numerics.threads import Workers
 
 if TYPE_CHECKING:
@@ -267,6 +268,22 @@ class GraphFamily(LabelFamily):
         family = self._planned_again(self.offsets[first : last + 1] - begin, members)
         tied = [group.name for group in self.groups if group.tied and group.name is not None]
         return family.named(self.names, tied, self._base_of(first, last))
+
+    def repeated(self, items: np.ndarray, potentials: Potentials) -> tuple[GraphFamily, Potentials]:
+        """Return the family of some graphs (n,), each as often as it is named, and its potentials."""
+        nodes, offsets = entries_of(self.offsets, items)
+        moved, members, tables = offsets[:-1] - self.offsets[items], [], {}
+        for number, (group, own) in enumerate(zip(self.groups[1:], self.members, strict=True)):
+            starts, order = grouped(self.factor_items(number), self.n_items)
+            entries, begin = entries_of(starts, items)
+            rows = order[entries]
+            members.append(own[rows] + np.repeat(moved, np.diff(begin))[:, None])
+            assert group.name is not None
+            tables[group.name] = potentials[group.name] if group.tied else potentials[group.name][rows]
+        base = None if self.base is None else self.base.taken(nodes, offsets)
+        tied = [name for name, group in zip(self.names, self.groups[1:], strict=True) if group.tied]
+        family = self._planned_again(offsets, members).named(self.names, tied, base)
+        return family, Potentials(potentials.node[nodes], tables)
 
     def factor_items(self, group: int) -> np.ndarray:
         """Return the graph of every factor of a group, (M,)."""

@@ -6,33 +6,40 @@ With the rules of fields/spans.py for which neighbours belong to one span,
 
 A chain whose neighbours meet is a Markov chain given its inputs, so that all spans follow from the marginals of
 neighbours: what has begun at ``start`` with type k and still goes on at t is a vector over labels, moved on step by
-step, and dropped when its mass is below what is asked for. Segments have their own marginals. For every other family
-the event is a union of at most four sets of labels by position (the first label joins or not, the last opens or not),
-each one log partition of the family given these labels; spans are then looked for in the best labellings.
+step, and dropped when its mass is below what is asked for. Segments have their own marginals. Every other family has
+sets of labels by position: what has begun and goes on up to t is a union of at most two of them (the first label joins
+or not), a span of four (the last opens or not, too), each one log partition of the family given these labels. With
+
+    run(start, t, k)  =  p(a span of type k begins at start and goes on at least to t - 1)
+    p(span)           =  run(start, stop, k) - run(start, stop + 1, k)
+
+runs(start, start + 1, k) follow from marginals of neighbours, and are longer by one position at a time until their
+probability is below what is asked for, as that of all longer ones is.
 
 Arrays: starts, stops, types, probabilities (E,), positions packed. Cost: O(N L^2) and O(L^2) a step of each span for
-chains; O(N D L) for segments; else a pass of inference for each span of the item that has most of them.
+chains; O(N D L) for segments; else a pass of inference over its item for each step of each run. Runs of at least p that
+hold a position exclude each other, so that there are at most 1 / p of them.
 Fails: ValueError where inference is approximate.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 
-from kernelfields.fields.spans import SpanRules, spans_of
+from kernelfields.fields.spans import SpanRules
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.chain.family import ChainFamily
 from kernelfields.inference.choice import refuse_approximate
-from kernelfields.inference.family import EDGE
+from kernelfields.inference.family import EDGE, LabelFamily, Member
+from kernelfields.inference.graphs import GraphFamily
 from kernelfields.inference.segments.family import SegmentFamily, SegmentMember
 
-#: How many best labellings are searched for spans where they cannot all be listed.
-_SEARCHED = 32
-# Marginals of neighbours that are held at once.
+# Marginals of neighbours, and potentials of items that are inferred given different labels, that are held at once.
 _PAIR_VALUES = 2**22
 
 
@@ -51,12 +58,10 @@ def likely_spans(answers: Answers, rules: SpanRules, least: float) -> Spans:
     family = answers.family
     if isinstance(family, SegmentFamily):
         found = _segments(answers, rules, least)
-    elif isinstance(family, ChainFamily):
-        parts = [_from(chains, rules, least=least) for chains in _blocks(answers)]
-        found = Spans(*(np.concatenate(column) for column in zip(*parts, strict=True)))
     else:
-        listed = _searched(answers, rules)
-        found = Spans(*listed, span_probabilities(answers, rules, *listed))
+        exact = _from if isinstance(family, ChainFamily) else partial(_runs, answers)
+        parts = [exact(chains, rules, least=least) for chains in _blocks(answers)]
+        found = Spans(*(np.concatenate(column) for column in zip(*parts, strict=True)))
     order = np.lexsort((found.types, found.stops, found.starts))
     order = order[found.probabilities[order] >= least]
     return Spans(*(column[order] for column in found))
@@ -81,22 +86,17 @@ def span_probabilities(
 
 
 def boundary_probabilities(answers: Answers, rules: SpanRules) -> np.ndarray:
-    """Return the probability that a span begins at each position, (N,); of chains and segments."""
+    """Return the probability that a span begins at each position, (N,)."""
     refuse_approximate(answers.family, "the probability of a boundary")
     if isinstance(answers.family, SegmentFamily):
         begun = answers.member.marginals(EDGE).sum(axis=1)
         starts = answers.family.offsets[:-1]
         begun[starts] = answers.marginals[starts]
         return begun[:, rules.types >= 0].sum(axis=1)
-    if not isinstance(answers.family, ChainFamily):
-        raise ValueError(
-            "boundaries are read off the marginals of neighbours, and in this field others meet as well: ask "
-            "predict_entities"
-        )
     return np.concatenate([_begun(chains, rules).sum(axis=1) for chains in _blocks(answers)])
 
 
-# ---- chains whose neighbours meet
+# ---- sequences by the marginals of neighbours
 
 
 class _Chains(NamedTuple):
@@ -116,12 +116,26 @@ def _blocks(answers: Answers) -> Iterator[_Chains]:
     begin = 0
     while begin < family.n_items:
         end = max(begin + 1, int(np.searchsorted(offsets, offsets[begin] + rows, side="right")) - 1)
-        member = family.part(begin, end).at(family.cut(answers.potentials, begin, end), workers=answers.workers)
+        part, member = family, answers.member if end - begin == family.n_items else None
+        if member is None:
+            part = family.part(begin, end)
+            member = part.at(family.cut(answers.potentials, begin, end), workers=answers.workers)
         own = offsets[begin : end + 1] - offsets[begin]
         is_begin, is_last = np.zeros((2, int(own[-1])), dtype=bool)
         is_begin[own[:-1]] = is_last[own[1:] - 1] = True
-        yield _Chains(int(offsets[begin]), member.marginals(), member.marginals(EDGE), is_begin, is_last)
+        yield _Chains(int(offsets[begin]), member.marginals(), _pairs(part, member), is_begin, is_last)
         begin = end
+
+
+def _pairs(family: LabelFamily, member: Member) -> np.ndarray:
+    """Return the marginals of the labels of each position and of the one before it, (n, L, L); anything at starts."""
+    if isinstance(family, ChainFamily):
+        return member.marginals(EDGE)
+    first, second = family.clique_members(EDGE).T
+    inner = second == first + 1  # others close rings
+    pairs = np.zeros((family.n_positions, family.n_labels, family.n_labels))
+    pairs[second[inner]] = member.marginals(EDGE)[inner]
+    return pairs
 
 
 def _begun(chains: _Chains, rules: SpanRules) -> np.ndarray:
@@ -201,58 +215,85 @@ def _segments(answers: Answers, rules: SpanRules, least: float) -> Spans:
 # ---- every family
 
 
-def _searched(answers: Answers, rules: SpanRules) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the different spans of the best labellings of each item."""
-    offsets, found = answers.family.offsets, []
-    for item, ranked in enumerate(answers.n_best(_SEARCHED)[0]):
-        alone = np.array([0, ranked.shape[1]])
-        for labels in ranked:
-            columns = spans_of(labels, alone, rules)
-            found += list(zip(columns[0] + offsets[item], columns[1] + offsets[item], columns[2], strict=True))
-    every = np.array(sorted(set(found)), dtype=np.int64).reshape(-1, 3)
-    return every[:, 0], every[:, 1], every[:, 2]
+def _runs(answers: Answers, chains: _Chains, rules: SpanRules, least: float) -> Spans:
+    """Return all spans of some sequences whose probability is at least ``least``."""
+    of_type = (rules.types == np.arange(rules.types.max(initial=-1) + 1)[:, None]).astype(np.float64)
+    begun = _begun(chains, rules) @ of_type.T
+    # Positions count from the first of these sequences.
+    starts, types = np.nonzero(begun >= least)
+    stops, mass = starts + 1, begun[starts, types]
+    kept: list[tuple[np.ndarray, ...]] = [(starts[:0], starts[:0], types[:0], mass[:0])]
+    while len(starts):
+        longer, inner = np.zeros(len(starts)), np.flatnonzero(~chains.last[stops - 1])
+        further = chains.first + starts[inner], chains.first + stops[inner] + 1, types[inner]
+        longer[inner] = _set_probabilities(answers, rules, *further, ended=False)
+        chances = np.clip(mass - longer, 0.0, 1.0)
+        kept.append((starts + chains.first, stops + chains.first, types, chances))
+        on = longer >= least
+        starts, stops, types, mass = starts[on], stops[on] + 1, types[on], longer[on]
+    return Spans(*(np.concatenate(column) for column in zip(*kept, strict=True)))
 
 
 def given_probabilities(
     answers: Answers, rules: SpanRules, starts: np.ndarray, stops: np.ndarray, types: np.ndarray
 ) -> np.ndarray:
     """Return the probabilities of some spans by log partitions of the family given sets of labels."""
-    offsets = answers.family.offsets
-    items = np.searchsorted(offsets, starts, side="right") - 1
-    order = np.argsort(items, kind="stable")
-    turn = np.empty(len(starts), dtype=np.int64)  # which span of its item it is
-    turn[order] = np.arange(len(starts)) - np.searchsorted(items[order], items[order])
-    found = np.zeros(len(starts))
-    for now in range(int(turn.max(initial=-1)) + 1):
-        own = np.flatnonzero(turn == now)
-        for joins, opens in product((True, False), repeat=2):
-            allowed = np.ones((int(offsets[-1]), answers.family.n_labels), dtype=bool)
-            for span in own.tolist():
-                _restrict(allowed, rules, int(types[span]), int(starts[span]), int(stops[span]), joins, opens, offsets)
+    return np.clip(_set_probabilities(answers, rules, starts, stops, types, ended=True), 0.0, 1.0)
+
+
+def _set_probabilities(
+    answers: Answers, rules: SpanRules, starts: np.ndarray, stops: np.ndarray, types: np.ndarray, *, ended: bool
+) -> np.ndarray:
+    """Return the probabilities of spans, or of runs that may go on after their stop, by those of sets of labels."""
+    whole = answers.family
+    assert isinstance(whole, GraphFamily)
+    offsets, untied = whole.offsets, sum(group.size for group in whole.groups if not group.tied)
+    items, found = np.searchsorted(offsets, starts, side="right") - 1, np.zeros(len(starts))
+    for joins, opens in product((True, False), (True, False) if ended else (None,)):
+        of_type = rules.types == types[:, None]
+        first, last = of_type & (rules.joins == joins), of_type & (opens is None or rules.opens == opens)
+        several = (first & rules.opens).any(axis=1) & (last & rules.joins).any(axis=1)
+        possible = np.where(stops - starts == 1, (first & last).any(axis=1), several)
+        for own in _at_once(np.flatnonzero(possible), np.diff(offsets)[items] * (untied + whole.n_labels**2)):
+            family, potentials = whole.repeated(items[own], answers.potentials)
+            allowed = np.ones((family.n_positions, family.n_labels), dtype=bool)
+            moved, bounds = family.offsets[:-1] - offsets[items[own]], set(family.offsets.tolist())
+            for span, start, stop in zip(own.tolist(), starts[own] + moved, stops[own] + moved, strict=True):
+                _restrict(allowed, rules, of_type[span], int(start), int(stop), joins, opens, bounds)
             with np.errstate(divide="ignore"):
-                chances = answers.log_probability(np.log(allowed.astype(np.float64)))
-            found[own] += np.exp(chances[items[own]])
-    return np.clip(found, 0.0, 1.0)
+                totals = family.log_partition_given(np.log(allowed), potentials, answers.workers)
+            found[own] += np.exp(totals - answers.log_partition[items[own]])
+    return found
+
+
+def _at_once(chosen: np.ndarray, sizes: np.ndarray) -> list[np.ndarray]:
+    """Cut the numbers of some spans into those that are inferred at once, for the sizes of their items."""
+    runs = np.cumsum(sizes[chosen]) // _PAIR_VALUES
+    return np.split(chosen, np.flatnonzero(np.diff(runs)) + 1) if len(chosen) else []
 
 
 def _restrict(
     allowed: np.ndarray,
     rules: SpanRules,
-    kind: int,
+    of_type: np.ndarray,
     start: int,
     stop: int,
     joins: bool,
-    opens: bool,
-    offsets: np.ndarray,
+    opens: bool | None,
+    bounds: set[int],
 ) -> None:
-    """Leave the labels of a span whose first label joins or not, and whose last label opens or not, in place."""
-    of_type = rules.types == kind
+    """Leave the labels of a span whose first label joins or not, and whose last label opens or not, in place.
+
+    Where ``opens`` is None, the last label is any, and so is what follows.
+    """
     allowed[start:stop] &= of_type
     allowed[start] &= rules.joins == joins
     allowed[start + 1 : stop] &= rules.joins
-    allowed[stop - 1] &= rules.opens == opens
     allowed[start : stop - 1] &= rules.opens
-    if joins and start not in offsets:
+    if joins and start not in bounds:
         allowed[start - 1] &= ~(of_type & rules.opens)
-    if opens and stop not in offsets:
+    if opens is None:
+        return
+    allowed[stop - 1] &= rules.opens == opens
+    if opens and stop not in bounds:
         allowed[stop] &= ~(of_type & rules.joins)

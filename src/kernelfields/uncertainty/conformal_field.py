@@ -74,6 +74,7 @@ from kernelfields.uncertainty.events import (
     find_events,
     joined,
     kind_names,
+    true_parts,
 )
 
 # Scores that two roads lead to agree this closely: one at the threshold is in the set by either.
@@ -108,7 +109,10 @@ class LabellingSet(NamedTuple):
 
 
 class SpanSet(NamedTuple):
-    """Spans of one sequence: (label, begin, end, probability); ``everything``: all spans belong to the set."""
+    """Spans of one sequence: (label, begin, end, probability).
+
+    ``everything``: more than are listed belong to the set, which is best taken for all spans.
+    """
 
     spans: list[tuple[Any, int, int, float]]
     everything: bool
@@ -389,19 +393,20 @@ class ConformalField(StoredEstimator):
     def _span_sets(self, field: LabelQuestions, answers: Answers, given: Sequence | None) -> list[SpanSet]:
         if not answers.data.n_positions:
             return [SpanSet([], False) for _ in answers.asked.lengths]
-        rules, types = span_rules(field.classes_, self.scheme)
-        found, offsets = likely_spans(answers, rules, LEAST_SPAN), answers.family.offsets
-        items = np.searchsorted(offsets, found.starts, side="right") - 1
+        (rules, types), offsets = span_rules(field.classes_, self.scheme), answers.family.offsets
         if self.groups == "label":
-            by_type = np.array([self.thresholds_[kind] for kind in types])
-            levels, every = by_type[found.types], np.full(len(offsets) - 1, np.isneginf(by_type).any())
+            limits = np.tile([self.thresholds_[kind] for kind in types], (len(offsets) - 1, 1))
         else:
-            by_item = self._levels(np.diff(offsets), given)
-            levels, every = by_item[items], np.isneginf(by_item)
+            limits = np.tile(self._levels(np.diff(offsets), given)[:, None], (1, len(types)))
+        limits = -limits if self.target == TRUE_ENTITIES else limits - _ROUNDING
+        found = likely_spans(answers, rules, max(LEAST_SPAN, float(limits.min(initial=1.0))))
+        items = np.searchsorted(offsets, found.starts, side="right") - 1
+        levels = limits[items, found.types]
         if self.target == TRUE_ENTITIES:
-            kept, every = -found.probabilities < levels, np.zeros_like(every)
+            kept, every = found.probabilities > levels, np.zeros(len(limits), dtype=bool)
         else:
-            kept = found.probabilities >= levels - _ROUNDING
+            # Spans below LEAST_SPAN are too many to be listed: a set that holds them is taken for all.
+            kept, every = found.probabilities >= levels, np.any(limits < LEAST_SPAN - _ROUNDING, axis=1)
         sets: list[list] = [[] for _ in every]
         columns = (column[kept].tolist() for column in (items, *found))
         for item, start, stop, number, chance in zip(*columns, strict=True):
@@ -410,31 +415,42 @@ class ConformalField(StoredEstimator):
         return answers.by_item(map(SpanSet, sets, every.tolist()), SpanSet([], False))
 
     def coverage(self, X: Any, y: Any, *, groups: Sequence | None = None) -> Coverage:
-        """Return how much of what is controlled the sets of labelled items hold, and how large they are.
+        """Return how much of what is true the sets of labelled items hold, and how large they are.
 
-        Of ``true_entities``, one minus the controlled share of false ones.
+        Counted in the sets that :meth:`predict_set` returns; of ``true_entities``, the share of those listed that are
+        true, one where none is.
         """
         check_is_fitted(self, "thresholds_")
-        events, names = self._events(self.estimator_, X, y)
-        if self.groups == "label":
-            levels = np.array(list(self.thresholds_.values()))[events.kinds]
-        else:
-            levels = self._levels(events.lengths, _taken(groups, events.present))[events.items]
-        lost = events.scores > levels if self.target == LABELLINGS else events.scores < levels
-        losses = np.bincount(events.items, lost * events.increments(), minlength=len(events.lengths))
-        quarters = np.searchsorted(self._quarters, events.lengths, side="left")
-        by_length = [losses[quarters == quarter] for quarter in range(_QUARTERS)]
-        of_kinds = np.unique(events.kinds).tolist() if self.target in (POSITIONS, ENTITIES) else []
         sets = self.predict_set(X, groups=groups)
+        field, batches = answering(self.estimator_, X, y)
+        names, members = kind_names(field, self.target, self.scheme), [_members(own, self.target) for own in sets]
+        shares, lengths, held, first = list[float](), list[int](), list[tuple[int, bool]](), 0
+        for batch in batches:
+            for number, length, truths in true_parts(field, batch, self.target, self.scheme):
+                listed, everything = members[first + number]
+                right = [(kind, everything or own in listed) for kind, own in truths]
+                held += right
+                lengths.append(length)
+                if self.target == TRUE_ENTITIES:
+                    true = listed & {own for _, own in truths}
+                    shares.append(len(true) / len(listed) if listed else 1.0)
+                else:
+                    shares.append(float(np.mean([own for _, own in right])) if right else 1.0)
+            first += len(batch.asked.lengths)
+        if not shares:
+            raise ValueError("no item has labels that are known: coverage has nothing to count")
+        quarters = np.searchsorted(self._quarters, lengths, side="left")
+        by_length = [np.array(shares)[quarters == quarter] for quarter in range(_QUARTERS)]
+        by_kind = sorted({kind for kind, _ in held}) if self.target in (POSITIONS, ENTITIES) else []
         if self.target != POSITIONS:
             sets = [own[0] for own in sets]
         elif sets and not isinstance(sets[0], tuple):
             sets = [own for item in sets for own in item]
         return Coverage(
-            1.0 - float(losses.mean()),
+            float(np.mean(shares)),
             float(np.mean([len(own) for own in sets])),
-            {names[kind]: 1.0 - float(lost[events.kinds == kind].mean()) for kind in of_kinds},
-            [1.0 - float(own.mean()) if len(own) else math.nan for own in by_length],
+            {names[kind]: float(np.mean([own for other, own in held if other == kind])) for kind in by_kind},
+            [float(own.mean()) if len(own) else math.nan for own in by_length],
         )
 
     def test_exchangeability(self, X: Any, y: Any = None) -> ShiftTest:
@@ -502,6 +518,16 @@ class ConformalField(StoredEstimator):
         model.n_items_ = dict(zip(names, np.asarray(counts).tolist(), strict=True))
         model._quarters, model._scores, model._doubts = (document[name] for name in ("quarters", "scores", "doubts"))
         return model
+
+
+def _members(own: Any, target: str) -> tuple[set[Hashable], bool]:
+    """Return what the set of an item holds, as :func:`true_parts` writes it, and whether it is to be taken for all."""
+    if target == POSITIONS:
+        by_position = [own] if isinstance(own, tuple) else own
+        return {(place, label) for place, labels in enumerate(by_position) for label in labels}, False
+    if target == LABELLINGS:
+        return {tuple(np.atleast_1d(labels).tolist()) for labels, _ in own.labellings}, own.everything
+    return {span[:3] for span in own.spans}, own.everything
 
 
 def _taken(given: Sequence | None, mask: np.ndarray) -> Sequence | None:

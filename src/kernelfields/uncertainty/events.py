@@ -10,7 +10,7 @@ Cost: that of the answers. Fails: ValueError where labels are needed that are no
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from kernelfields.estimators.span_questions import SpanQuestions
 from kernelfields.evaluation.entities import span_rules
 from kernelfields.fields.evidence import certain
 from kernelfields.fields.reading import plain_label
+from kernelfields.fields.segments import SegmentedChains
 from kernelfields.fields.spans import SpanRules, spans_of
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import refuse_approximate
@@ -110,6 +111,41 @@ def events_of(field: LabelQuestions, answers: Answers, target: str, scheme: str 
     return _spans(answers, span_rules(field.classes_, scheme)[0], target, by_kind)
 
 
+def true_parts(
+    field: LabelQuestions, answers: Answers, target: str, scheme: str | None
+) -> Iterator[tuple[int, int, list[tuple[int, Hashable]]]]:
+    """Yield items of a batch of labelled ones, their lengths, and what is true of them, each with its kind.
+
+    Written as prediction sets hold it: (position, label), the labels, or (type, begin, end). Items of which nothing is
+    known are left out.
+    """
+    if not answers.data.n_positions:
+        return
+    offsets, asked = answers.family.offsets, np.flatnonzero(answers.asked.lengths)
+    names, labels = kind_names(field, target, scheme), answers.data.labels
+    if target == POSITIONS:
+        starts = _known(answers)
+        kinds, stops = labels[starts], starts + 1
+    elif target == LABELLINGS:
+        _all_labels(answers, target)
+        starts, stops, kinds = offsets[:-1], offsets[1:], np.zeros(len(offsets) - 1, dtype=np.int64)
+    else:
+        starts, stops, kinds = _true_spans(answers, span_rules(field.classes_, scheme)[0], target)
+    rows = list(zip(starts.tolist(), stops.tolist(), kinds.tolist(), strict=True))
+    ends = np.searchsorted(starts, offsets).tolist()
+    for item, (begin, end) in enumerate(pairwise(offsets.tolist())):
+        own = rows[ends[item] : ends[item + 1]]
+        parts: list[tuple[int, Hashable]]
+        if target == POSITIONS:
+            parts = [(kind, (start - begin, names[kind])) for start, _, kind in own]
+        elif target == LABELLINGS:
+            parts = [(0, tuple(names[label] for label in labels[begin:end]))]
+        else:
+            parts = [(kind, (names[kind], start - begin, stop - begin)) for start, stop, kind in own]
+        if parts or target != POSITIONS:
+            yield int(asked[item]), end - begin, parts
+
+
 def doubts_of(answers: Answers) -> np.ndarray:
     """Return the mean probability that the likeliest label of a position is wrong, of each item, (n,)."""
     offsets = answers.family.offsets
@@ -128,9 +164,14 @@ def _all_labels(answers: Answers, target: str) -> np.ndarray:
     return answers.data.labels
 
 
+def _known(answers: Answers) -> np.ndarray:
+    """Return the positions whose labels are known."""
+    data = answers.data
+    return np.arange(len(data.labels)) if data.evidence is None else np.flatnonzero(certain(data.evidence))
+
+
 def _positions(answers: Answers) -> Events:
-    data, offsets = answers.data, answers.family.offsets
-    known = np.arange(len(data.labels)) if data.evidence is None else np.flatnonzero(certain(data.evidence))
+    data, offsets, known = answers.data, answers.family.offsets, _known(answers)
     items, kinds = np.searchsorted(offsets, known, side="right") - 1, data.labels[known]
     lengths, doubts, present = _of_items(answers)
     has = np.bincount(items, minlength=len(lengths)) > 0  # an item of which nothing is known has nothing to lose
@@ -148,9 +189,19 @@ def _labellings(answers: Answers) -> Events:
     return Events(scores, items, np.zeros_like(items), *_of_items(answers))
 
 
+def _true_spans(answers: Answers, rules: SpanRules, target: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return starts, stops and types of the spans that all labels write, or of the segments."""
+    labels, data = _all_labels(answers, target), answers.data
+    if not isinstance(data, SegmentedChains):
+        return spans_of(labels, answers.family.offsets, rules)
+    starts, stops, numbers = data.segments
+    inside = rules.types[numbers] >= 0
+    return starts[inside], stops[inside], rules.types[numbers[inside]]
+
+
 def _spans(answers: Answers, rules: SpanRules, target: str, by_kind: bool) -> Events:
     offsets = answers.family.offsets
-    true = spans_of(_all_labels(answers, target), offsets, rules)
+    true = _true_spans(answers, rules, target)
     if target == ENTITIES:
         items = np.searchsorted(offsets, true[0], side="right") - 1
         return Events(span_probabilities(answers, rules, *true), items, true[2], *_of_items(answers))

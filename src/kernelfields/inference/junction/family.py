@@ -30,7 +30,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernelfields.inference.family import LabelFamily
+from kernelfields.inference.family import LabelFamily, Potentials
 from kernelfields.inference.graphs import GraphFamily, GraphMember, GraphPotentials
 from kernelfields.inference.junction.plan import Layout, TooWide, plan_junction
 from kernelfields.inference.packing import InfeasibleGraph, end_to_end, exponentials, raise_if_infeasible
@@ -192,11 +192,23 @@ class JunctionFamily(GraphFamily):
         if self.base.step is None:
             return super()._impossible()
         # Steps may close circles, so that what is left of each label depends on all others: inference finds out.
-        ready = self._prepare(self.check_potentials(self.with_base(self.zeros())))
-        log_partition = np.empty(self.n_items)
-        for first, last in self.runs:
+        return np.isneginf(self._log_partition(self.with_base(self.zeros()), Workers(1)))
+
+    def log_partition_given(
+        self, log_weights: np.ndarray, potentials: Potentials, workers: Workers | None = None
+    ) -> np.ndarray:
+        """Return g once log-weights (N, L) are known of labels, (S,), by the way up alone."""
+        return self._log_partition(self.given(log_weights).with_base(potentials), workers or Workers(1))
+
+    def _log_partition(self, potentials: Potentials, workers: Workers) -> np.ndarray:
+        """Return g at potentials that include the base measure, (S,); minus infinity where all is forbidden."""
+        ready, log_partition = self._prepare(self.check_potentials(potentials)), np.empty(self.n_items)
+
+        def run(first: int, last: int) -> None:
             self._condition(ready, first, last, log_partition)
-        return np.isneginf(log_partition)
+
+        workers.each(run, self.runs)
+        return log_partition
 
     def _decode(self, checked: GraphPotentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
         from kernelfields.inference.junction.passes_compiled import best_labelling
