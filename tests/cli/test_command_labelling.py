@@ -65,6 +65,16 @@ def test_rank_is_that_of_the_library(folder):
     assert [(row["sequence"], row["position"]) for row in document["order"]] == batch.order
 
 
+def test_rank_of_long_sentences_fits_a_terminal(folder, tmp_path):
+    rows = [[(f"{word}{i}", n, tag) for own in sentences(20, seed=i) for word, n, tag in own] for i in range(3)]
+    path = write_columns_file(tmp_path / "long.conll", rows)
+    lines = run("rank", folder / "tags.model", path).stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert all("…" in line for line in lines[2:])
+    whole = json.loads(run("rank", folder / "tags.model", path, "--json").stdout)["order"]
+    assert sorted(row["token"] for row in whole) == sorted(" ".join(row[0] for row in own) for own in rows)
+
+
 def test_rank_of_what_is_unknown(folder, tmp_path):
     rows = [
         [(word, length, "?" if t == 2 else tag) for t, (word, length, tag) in enumerate(own)] for own in sentences(4)

@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from kernelfields import ChainCRF, EdgeCliques, GraphCRF, KernelClassifier, KernelClassifierCV, MultiLabelCRF
 from kernelfields.fields.chains import Chains
 from kernelfields.kernels import Linear
-from kernelfields.models.pilot_fit import MOST_POSITIONS, in_pieces, split
+from kernelfields.models.pilot_fit import MOST_POSITIONS, Choices, Trial, in_pieces, split
 
 
 def packed(lengths, n_labels=3, weights=None):
@@ -219,7 +219,20 @@ def test_the_rank_is_the_usual_one_only_where_likelihood_still_rises_with_it():
     model = KernelClassifier("rbf").fit(rough, parity)
     assert model.choices_.chosen["rank"] == 1000
     assert model.basis_["node"].rank == 1000
-    assert any(trial.settings.get("rank") == 250 for trial in model.choices_.trials)
+    assert any(trial.settings.get("pilot_rank") == 250 for trial in model.choices_.trials)
+    assert not any("rank" in trial.settings for trial in model.choices_.trials)
+
+
+def test_the_half_rank_of_a_pilot_fit_is_no_rank_that_was_not_chosen():
+    tried = {"kernel": "rbf", "prior_variance": 10.0}
+    trials = Trial(tried, -0.31), Trial({**tried, "pilot_rank": 250}, -0.30)
+    lines = str(Choices({**tried, "rank": 500}, trials)).splitlines()
+    assert lines == [
+        "chosen on held-out data: kernel rbf, prior variance 10, rank 500",
+        "kernel rbf, prior variance 10: held-out log-likelihood -0.3100 a position",
+        "kernel rbf, prior variance 10, pilot rank 250: held-out log-likelihood -0.3000 a position",
+        "the other pilot fits have rank 500: where half of it predicts as well, 500 is enough for all data",
+    ]
 
 
 def test_a_rank_that_was_given_is_kept_and_small_data_have_the_usual_one():

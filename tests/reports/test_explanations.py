@@ -73,6 +73,7 @@ def test_text_fits_a_terminal():
     text = str(Explanation((position,)))
     assert max(map(len, text.splitlines())) <= TEXT_WIDTH
     assert text.count("…") == 5
+    assert text.count("n… (value 2)\n") == 2, "the name is cut, its value is not"
     assert "(1 more feature)" in text
 
 

@@ -559,7 +559,7 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
         from kernelfields.estimators.auto_parameters import NoProgress, suits_windows, sums_of_kernels, windowed
         from kernelfields.features.window_features import WIDTHS
         from kernelfields.models.field import Field
-        from kernelfields.models.pilot_fit import MOST_RANK, Choices, Pilot, Stage
+        from kernelfields.models.pilot_fit import MOST_RANK, PILOT_RANK, Choices, Pilot, Stage
 
         scene = replace(training, announce=NoProgress().announce, development=None)
         scene.spec = self._for_pilot()._family_spec(training.classes, training.data)
@@ -567,6 +567,7 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
         def stage_of(settings: Settings) -> Stage:
             piloted = self._for_pilot()
             piloted._take(settings)
+            piloted.rank = settings.get(PILOT_RANK, piloted.rank)
             own = replace(scene, options=replace(training.options, random=np.random.default_rng(0)))
             own.cliques = piloted._cliques(own)
             scale = bool(settings.get("scale"))
@@ -588,7 +589,7 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
         ranks = [term.subspace.rank for term in field.terms if term.has_pivots]
         usual = self.basis == "random-cholesky" and training.data.n_positions > 2 * USUAL_RANK
         if rank_left and usual and ranks:
-            full = max(ranks) == MOST_RANK and pilot.gains({**best, "rank": MOST_RANK // 2}, best)
+            full = max(ranks) == MOST_RANK and pilot.gains({**best, PILOT_RANK: MOST_RANK // 2}, best)
             chosen["rank"] = USUAL_RANK if full else MOST_RANK
         held_out = training.on_scale(parts, bool(best.get("scale")))[1]
         learnt = self._learn_from_pilot(training, field, held_out)  # type: ignore[arg-type]

@@ -45,6 +45,8 @@ FALLBACK = 1.0
 #: The largest rank, and how many positions are learnt from at most.
 MOST_RANK = 500
 MOST_POSITIONS = 8000
+#: The name of the rank of a pilot fit among its settings: it shows whether more would help, and is never chosen itself.
+PILOT_RANK = "pilot_rank"
 _LEAST_POSITIONS = 200
 _LEAST_ITEMS = 5
 # Labels of one instance are less informative than as many labels of others.
@@ -93,9 +95,16 @@ class Choices:
     advice: str = ""
 
     def __str__(self) -> str:
+        if not self.chosen:
+            return "nothing was left to the data"
         judged = "chosen on held-out data" if self.trials else "chosen by rule"
-        lines = [f"{judged}: {in_words(self.chosen)}", *map(str, self.trials), *([self.advice] if self.advice else [])]
-        return "\n".join(lines) if self.chosen else "nothing was left to the data"
+        lines = [f"{judged}: {in_words(self.chosen)}", *map(str, self.trials)]
+        if any(PILOT_RANK in trial.settings for trial in self.trials):
+            lines.append(
+                f"the other pilot fits have rank {MOST_RANK}: where half of it predicts as well, {MOST_RANK} is enough "
+                "for all data"
+            )
+        return "\n".join([*lines, *([self.advice] if self.advice else [])])
 
     def describe(self) -> dict[str, Any]:
         """Return plain values for a model file."""

@@ -141,7 +141,8 @@ class LabellingOrder(Shown):
         empty = "token" if all(row["token"] is None for row in rows) else ""
         shown = [{name: cell for name, cell in row.items() if name != empty} for row in rows]
         columns = tuple(shown[0]) if shown else ()
-        yield Table(columns, [tuple(row.values()) for row in shown], self.heading, (), {"score": ".4f"}, longest=40)
+        words = [index for index, name in enumerate(columns) if name == "token"]
+        yield Table(columns, [tuple(row.values()) for row in shown], self.heading, words, {"score": ".4f"}, longest=40)
 
     def to_rows(self) -> list[PlainValues]:
         """Return one dict per item or position: the nouns, token, n_positions of items, score."""

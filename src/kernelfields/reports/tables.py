@@ -42,6 +42,7 @@ ABSENT, NO_ENDS = ".", "[–]"
 _STRONGEST_SHADE = 0.45
 _LONGEST_LABEL = 16
 _PART_INDENT = 6
+_LAST_BRACKET = re.compile(r" \([^()]*\)$")
 # Neither HTML nor XML allows these, and lone surrogates cannot be written as UTF-8.
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
@@ -304,11 +305,18 @@ def signed(number: float) -> str:
 
 
 def printable(text: object, width: int | None = TEXT_WIDTH) -> str:
-    """Return text for a line of a terminal: control characters written out, cut with an ellipsis to ``width``."""
+    """Return text for a line of a terminal: control characters written out, cut with an ellipsis to ``width``.
+
+    What stands in brackets at the end, as numbers do, is kept where it takes no more than half of the width.
+    """
     line = str(text)
     if not line.isprintable():
         line = repr(line)[1:-1]
-    return line if width is None or len(line) <= width else line[: width - 1] + "…"
+    if width is None or len(line) <= width:
+        return line
+    bracket = _LAST_BRACKET.search(line)
+    end = bracket[0] if bracket and len(bracket[0]) <= width // 2 else ""
+    return f"{line[: width - 1 - len(end)]}…{end}"
 
 
 def largest_magnitude(values: Iterable[float]) -> float:

@@ -444,7 +444,7 @@ def _similar_parts(
     parts = []
     for i in np.argsort(-values, kind="stable")[:count].tolist():
         there = float(at_pivots[i, exchange.kept] - at_pivots[i, exchange.lost])
-        name = f"like {term.span.origin(i)}, where it is {there:+.3f}"
+        name = f"like {term.span.origin(i)}, {there:+.3f} there"
         parts.append(Contribution("similar", term.name, name, nan, float(values[i])))
     return parts, term.subspace.rank
 
