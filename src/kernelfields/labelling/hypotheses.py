@@ -146,6 +146,11 @@ class Hypotheses:
         entries = slice(self.offsets[number], self.offsets[number + 1])
         return self.rows[entries], self.labels[entries]
 
+    def means(self, values: np.ndarray) -> np.ndarray:
+        """Return the mean of values (M,) of the changed positions over those of each, (H,)."""
+        sums = np.add.reduceat(values, self.offsets[:-1]) if len(self) else np.zeros(0)
+        return sums / self.sizes
+
     def with_runs(self, labels: np.ndarray, firsts: np.ndarray, ends: np.ndarray) -> Hypotheses:
         """Return these and, after them, runs of positions from ``firsts`` to before ``ends`` with other labels (N,)."""
         sizes = ends - firsts

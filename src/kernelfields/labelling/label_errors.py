@@ -194,13 +194,15 @@ def _scored(answers: Answers, given: Given, segments: SegmentLabels) -> tuple[Hy
     # Labels that write entities are changed together by windows, which keep to the scheme.
     if isinstance(answers.data, Chains) and segments.scheme is None:
         tried = windows.with_runs(others, *runs_of(near, answers.family.offsets))
-    gained, runs = gains_of(answers, given.labels, tried), range(len(windows), len(tried))
-    by_gain = score(windows, gained[: len(windows)])
-    means = np.array([near[tried.of(run)[0]].mean() if gained[run] > -np.inf else -np.inf for run in runs])
-    scores = np.concatenate([by_gain, means, near])
-    # A mean of many scores that are bounded says more than one of them, as by its standard error.
-    scales = np.concatenate([np.ones(len(windows)), np.sqrt(tried.sizes[runs.start :]), np.ones(len(near))])
-    return tried.with_runs(others, rows, rows + 1), scores, scores * scales
+    gained = gains_of(answers, given.labels, tried)
+    means = tried.means(np.where(tried.labels == others[tried.rows], near[tried.rows], -np.inf))
+    means = np.where(np.isneginf(gained), -np.inf, means)
+    by_gain = np.full(len(tried), -np.inf)
+    by_gain[: len(windows)] = score(windows, gained[: len(windows)])
+    # A mean over many labels says more than one of them, as by its standard error.
+    scores, shown = np.maximum(by_gain, means), np.maximum(by_gain, means * np.sqrt(tried.sizes))
+    alone = tried.with_runs(others, rows, rows + 1)
+    return alone, np.concatenate([scores, near]), np.concatenate([shown, near])
 
 
 def _apart(tried: Hypotheses, scores: np.ndarray, n_positions: int) -> list[int]:
