@@ -19,9 +19,9 @@ N_ROWS, RANK, THREADS, OTHER = 50_000, 2000, 3, 5_000_000
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
 
-def ways(dtype, may_round=True, n_rows=N_ROWS, rank=RANK):
+def ways(dtype, n_rows=N_ROWS, rank=RANK):
     blank = memory.FeaturePlan("memory", n_rows, rank, np.dtype(dtype), 0, n_threads=THREADS)
-    return {(plan.keep, plan.stored_factor): plan for plan in memory._plans(blank, OTHER, may_round)}
+    return {(plan.keep, plan.stored_factor): plan for plan in memory._plans(blank, OTHER)}
 
 
 @pytest.mark.parametrize("itemsize", [4, 8])
@@ -38,9 +38,6 @@ def test_every_way_counts_features_factor_growth_and_what_is_beside_them(itemsiz
     memory_way = plans["memory", False]
     assert memory_way.memory_bytes == itemsize * values + whole_factor + growing + 16 * MIB + OTHER
     assert memory_way.disk_bytes == 0
-    half = plans["half", False]
-    assert half.memory_bytes == 2 * values + factor + growing_tiles + OTHER + tiles
-    assert half.disk_bytes == itemsize * values
     file = plans["file", False]
     assert file.memory_bytes == factor + max(growing_tiles, OTHER + tiles)
     assert file.disk_bytes == itemsize * values
@@ -59,14 +56,13 @@ def test_a_basis_that_is_there_counts_features_tiles_and_what_is_beside_them(ite
     dtype = {4: FLOAT32, 8: FLOAT64}[itemsize]
     blank = memory.FeaturePlan("memory", N_ROWS, RANK, dtype, 0, n_threads=THREADS)
     for other in (OTHER, 0):
-        plans = {plan.keep: plan for plan in memory._plans(blank, other, may_round=True, known=True)}
+        plans = {plan.keep: plan for plan in memory._plans(blank, other, known=True)}
         values, tile = N_ROWS * RANK, 8 * RANK * (4 * MIB // (RANK * itemsize))
         assert plans["memory"].memory_bytes == itemsize * values + 2 * 64 * MIB + other
         busy = max(3 * tile, other + THREADS * tile)
-        assert plans["half"].memory_bytes == 2 * values + busy
         assert plans["file"].memory_bytes == busy
         assert plans["recomputed"].memory_bytes == other + THREADS * 2 * 8 * RANK * (4 * MIB // (8 * RANK))
-        assert [plan.disk_bytes for plan in plans.values()] == [0, itemsize * values, itemsize * values, 0]
+        assert [plan.disk_bytes for plan in plans.values()] == [0, itemsize * values, 0]
 
 
 def test_few_rows_have_few_temporaries():
@@ -76,14 +72,9 @@ def test_few_rows_have_few_temporaries():
     assert few.memory_bytes == 4 * 1000 * 100 + factor + growing + 4 * 8 * 1000 * 256 + OTHER
 
 
-def test_half_precision_is_a_way_only_where_rounding_is_allowed():
-    assert ("half", False) in ways(FLOAT32, may_round=True)
-    assert ("half", False) not in ways(FLOAT32, may_round=False)
-
-
 def test_a_plan_fits_to_the_byte():
-    least = {"may_round": False, "n_threads": THREADS, "other_bytes": OTHER}
-    for plan in ways(FLOAT32, may_round=False).values():
+    least = {"n_threads": THREADS, "other_bytes": OTHER}
+    for plan in ways(FLOAT32).values():
         exact = plan_features("node", N_ROWS, RANK, FLOAT32, budget=plan.memory_bytes, **least)
         assert exact.memory_bytes <= plan.memory_bytes
     whole = ways(FLOAT32)["memory", False].memory_bytes

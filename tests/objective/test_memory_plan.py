@@ -60,7 +60,6 @@ def test_a_budget_of_nothing_is_refused(small):
 def test_the_fastest_way_that_fits_is_taken():
     assert plan(None).keep == "memory"
     assert plan(2 * VALUES).keep == "memory"
-    assert plan(0.9 * VALUES, may_round=True).keep == "half"
     assert plan(0.9 * VALUES).keep == "file"
     quarter = plan(VALUES // 4)
     assert (quarter.keep, quarter.stored_factor) == ("file", False)
@@ -72,7 +71,7 @@ def test_the_fastest_way_that_fits_is_taken():
 
 
 def test_less_memory_never_leads_to_a_way_that_takes_more():
-    peaks = [plan(budget, may_round=True).memory_bytes for budget in np.geomspace(4.8e7, 1e9, 30)]
+    peaks = [plan(budget).memory_bytes for budget in np.geomspace(4.8e7, 1e9, 30)]
     assert peaks == sorted(peaks)
 
 
@@ -121,18 +120,17 @@ def test_the_advice_of_a_refusal_works():
     assert plan(parse_memory(advised), other_bytes=10**6).keep == "file"
 
 
-@pytest.mark.parametrize("keep", ["memory", "half", "file", "recomputed"])
+@pytest.mark.parametrize("keep", ["memory", "file", "recomputed"])
 def test_a_plan_makes_what_it_says(keep, tmp_path):
     X = np.random.default_rng(0).normal(size=(300, 4)).astype(np.float32)
     chosen = memory.FeaturePlan(keep, 300, 40, np.dtype(np.float32), 0, folder=os.fspath(tmp_path))
     panel = PanelCholesky(RBF(0.2), X, 40, np.float32, chosen.columns())
     RandomCholesky().select(panel, np.random.default_rng(0))
-    tolerance = 1e-3 if keep == "half" else 1e-5
     features = np.asarray(panel.features)
     again = chosen.features_of(panel.subspace(), X)
     exact = panel.subspace().features(X)
-    np.testing.assert_allclose(features, exact, atol=tolerance)
-    np.testing.assert_allclose(np.asarray(again), exact, atol=tolerance)
+    np.testing.assert_allclose(features, exact, atol=1e-5)
+    np.testing.assert_allclose(np.asarray(again), exact, atol=1e-5)
     assert type(again) is type(panel.features)
     assert again.dtype == np.float32
     assert "300 x 40 features" in str(chosen)
@@ -148,7 +146,7 @@ def test_sizes_of_a_fit_grow_with_what_it_holds():
     assert factor_bytes(4000) == 4 * 4000**2 + 4096 * 4000
 
 
-@pytest.mark.parametrize("keep", ["half", "file", "recomputed"])
+@pytest.mark.parametrize("keep", ["file", "recomputed"])
 def test_a_basis_that_is_there_already_is_not_counted_again(keep, monkeypatch):
     if keep == "recomputed":
         monkeypatch.delattr(os, "preadv", raising=False)  # no files
@@ -156,10 +154,10 @@ def test_a_basis_that_is_there_already_is_not_counted_again(keep, monkeypatch):
     def least(**options):
         def fits(budget):
             try:
-                found = plan(budget, may_round=True, **options)
+                found = plan(budget, **options)
             except MemoryError:
                 return False
-            ways = ["memory", "half", "file", "recomputed"]
+            ways = ["memory", "file", "recomputed"]
             return ways.index(found.keep) <= ways.index(keep)
 
         low, high = 0, 4 * VALUES

@@ -1,4 +1,4 @@
-"""Features in a file, in half precision or recomputed are those in memory, and leave nothing behind."""
+"""Features in a file or recomputed are those in memory, and leave nothing behind."""
 
 import os
 import pickle
@@ -15,7 +15,7 @@ from kernelfields.kernels.dot_product import Polynomial
 from kernelfields.kernels.stationary import RBF
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs import files, tiles
-from kernelfields.objective.designs.files import HalfFeatures, StoredFactor
+from kernelfields.objective.designs.files import StoredFactor
 from kernelfields.objective.designs.tables import DenseTable, RecomputedTable, SparseTable, TiledTable, table_of
 from kernelfields.objective.posterior import LogPosterior
 from tests.samples import chain_datafit, design_of
@@ -24,8 +24,8 @@ N_ROWS, RANK = 700, 90
 
 
 #: Columns in many tiles.
-FeatureFile, HalfColumns, RecomputedColumns = (
-    partial(kind, tile_bytes=4 * RANK * 100) for kind in (files.FeatureFile, files.HalfColumns, tiles.RecomputedColumns)
+FeatureFile, RecomputedColumns = (
+    partial(kind, tile_bytes=4 * RANK * 100) for kind in (files.FeatureFile, tiles.RecomputedColumns)
 )
 
 
@@ -78,7 +78,7 @@ def test_a_stored_factor_is_that_of_the_subspace_and_solves_the_same_systems():
     np.testing.assert_array_equal(stored.features(few), memory.features(few))
 
 
-@pytest.mark.parametrize("columns", [FeatureFile, HalfColumns, RecomputedColumns])
+@pytest.mark.parametrize("columns", [FeatureFile, RecomputedColumns])
 def test_some_rows_are_rows_of_the_whole(columns):
     features = grown(columns(N_ROWS, RANK, np.float32), np.float32).features
     whole = np.asarray(features)
@@ -89,27 +89,6 @@ def test_some_rows_are_rows_of_the_whole(columns):
     np.testing.assert_allclose(features[-1], whole[-1], atol=2e-6)
 
 
-def test_half_precision_rounds_each_value_by_at_most_its_last_bit():
-    # In tiles of the same size, so that products round alike.
-    exact = np.asarray(grown(FeatureFile(N_ROWS, RANK, np.float32), np.float32).features)
-    columns = HalfColumns(N_ROWS, RANK, np.float32)
-    half = grown(columns, np.float32).features
-    error = np.abs(np.asarray(half) - exact)
-    assert half.dtype == np.float32
-    assert np.all(error <= 2.0**-11 * np.abs(exact) + 2.0**-25)
-    assert error.max() > 0  # else the check of the rounding of features would have nothing to see
-    with pytest.raises(ValueError, match="closed"):
-        columns.load(slice(0, 10), 3, columns.borrow())
-
-
-def test_half_precision_refuses_values_beyond_its_range():
-    stored = FeatureFile(4, 2, np.float32)
-    stored.write(slice(0, 4), 0, np.array([[1.0, 2.0], [3.0, 1e5], [0.0, 0.0], [1.0, 1.0]]))
-    panel = type("Panel", (), {"rank": 2})()
-    with pytest.raises(ValueError, match="a feature of 1e\\+05 does not fit in half precision"):
-        HalfFeatures(stored.features(panel))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("n_threads", [1, 3])
 @pytest.mark.parametrize(
@@ -117,7 +96,6 @@ def test_half_precision_refuses_values_beyond_its_range():
     [
         (FeatureFile, np.float64, 1e-12),
         (FeatureFile, np.float32, 1e-5),
-        (HalfColumns, np.float32, 2e-2),
         (RecomputedColumns, np.float64, 1e-10),
         (RecomputedColumns, np.float32, 1e-4),
     ],

@@ -38,17 +38,14 @@ from kernelfields.objective.designs.tiles import Features, TiledFeatures
 from kernelfields.objective.likelihoods.likelihood import likelihood_of
 from kernelfields.objective.term import Term
 
-# Relative gaps that features of half precision can carry.
-_HALF_TOLERANCE = 1e-4
-
 
 @SETTINGS.register("threads")
 class Threads(Engine):
     """The threads of this process.
 
     ``memory``, a number of bytes or text such as "8GB", is what a fit may add to the memory of the process, inputs
-    aside; features that do not fit are kept in half precision, in a file in ``folder`` (None: that of temporary
-    files), or recomputed, see objective/designs/memory.py. None leaves them in memory.
+    aside; features that do not fit are kept in a file in ``folder`` (None: that of temporary files), or recomputed, see
+    objective/designs/memory.py. None leaves them in memory.
     """
 
     name = "threads"
@@ -222,8 +219,6 @@ class LocalSample:
             precision,
             budget=budget + (solver if settings.solved else 0),
             other_bytes=working + (solver if settings.solved else 0),
-            # Half precision rounds to 5e-4; what that does to the value is estimated after the fit.
-            may_round=settings.dtype is None and precision == np.float32 and settings.tol >= _HALF_TOLERANCE,
             known=known,
             folder=self._folder,
             n_threads=n_threads,

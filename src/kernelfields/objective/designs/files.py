@@ -1,7 +1,4 @@
-"""Features in a file without a name, or rounded to half precision in memory.
-
-    StoredFeatures       a file that is gone when the process ends, however it ends
-    HalfFeatures         float16 in memory, 2 n r bytes; rounded by at most 2^-11 of each value
+"""Features in a file without a name, which is gone when the process ends, however it ends.
 
 Arrays are written to and read from places in the file, never mapped: what is read is in the caller's arrays and
 nowhere else in the memory of the process. A full disk raises OSError when the file is made, before any work. The
@@ -252,44 +249,3 @@ class StoredFeatures(TiledFeatures):
                 yield rows, self.file.load(rows, self.shape[1], buffer)
         finally:
             self.file.give_back(buffer)
-
-
-class HalfFeatures(TiledFeatures):
-    """A rounded copy of other tiled features: float16 in memory, float32 to those who read."""
-
-    def __init__(self, features: TiledFeatures):
-        super().__init__(features.shape, np.float32, features.rows_per_tile)
-        self._halves: list[np.ndarray] = []
-        for _, tile in features.read(0, len(features.tiles)):
-            largest = float(np.abs(tile).max(initial=0.0))
-            if largest > float(np.finfo(np.float16).max):
-                raise ValueError(
-                    f"a feature of {largest:.3g} does not fit in half precision: use dtype='float32', or scale "
-                    "the kernel"
-                )
-            self._halves.append(tile.astype(np.float16))
-
-    def read(self, first: int, last: int) -> Iterator[tuple[slice, np.ndarray]]:
-        """Yield rows and transposed features of some tiles."""
-        buffer = np.empty(max((half.size for half in self._halves[first:last]), default=0), dtype=np.float32)
-        for rows, half in zip(self.tiles[first:last], self._halves[first:last], strict=True):
-            tile = buffer[: half.size].reshape(half.shape)
-            np.copyto(tile, half)
-            yield rows, tile
-
-
-class HalfColumns(FeatureFile):
-    """Columns that grow in a file, in full precision, and are kept in memory in half of it when they are there.
-
-    Rounded columns would not do to grow from: their errors are divided by small pivots.
-    """
-
-    _rounded: HalfFeatures | None = None
-
-    def features(self, panel: PanelCholesky) -> TiledFeatures:
-        """Return the rounded features so far; the file goes when there is no room for more columns."""
-        if self._rounded is None or self._rounded.shape[1] != panel.rank:
-            self._rounded = HalfFeatures(StoredFeatures(self, panel.rank))
-        if panel.rank == self.capacity:
-            self.close()
-        return self._rounded

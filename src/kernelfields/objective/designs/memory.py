@@ -3,7 +3,6 @@
 | way        | in memory             | on disk          | what a product costs more                         |
 |------------|-----------------------|------------------|---------------------------------------------------|
 | memory     | n r values            | 0                | nothing                                           |
-| half       | 2 n r bytes           | while it is made | a conversion; only where rounding is allowed      |
 | file       | a tile for a thread   | n r values       | a read of the file; from the disk if not cached   |
 | recomputed | a tile for a thread   | 0                | the kernel of n r pairs                           |
 
@@ -32,7 +31,7 @@ from kernelfields.basis.subspace import PivotSubspace
 from kernelfields.inference.family import LabelFamily
 from kernelfields.numerics.parameters import is_real
 from kernelfields.numerics.sparse_rows import Rows
-from kernelfields.objective.designs.files import BLOCK_BYTES, FeatureFile, Folder, HalfColumns, HalfFeatures
+from kernelfields.objective.designs.files import BLOCK_BYTES, FeatureFile, Folder
 from kernelfields.objective.designs.tiles import RecomputedColumns, RecomputedFeatures, TiledFeatures, tile_rows
 
 # Tables of labels that meet, at a point, in a direction and at a trial, their residual, and three of inference.
@@ -171,8 +170,7 @@ class FeaturePlan:
             return None
         if self.keep == "recomputed":
             return RecomputedColumns(*shape)
-        maker = HalfColumns if self.keep == "half" else FeatureFile
-        return maker(*shape, self.folder, stored_factor=self.stored_factor, n_threads=self.n_threads)
+        return FeatureFile(*shape, self.folder, stored_factor=self.stored_factor, n_threads=self.n_threads)
 
     def features_of(self, subspace: PivotSubspace, inputs: Rows) -> np.ndarray | TiledFeatures:
         """Return the features of inputs in a subspace that is there already, kept in this way."""
@@ -180,14 +178,12 @@ class FeaturePlan:
             return subspace.features(inputs, self.dtype)
         if self.keep == "recomputed":
             return RecomputedFeatures(subspace, inputs, self.dtype)
-        stored = FeatureFile(self.n_rows, self.capacity, self.dtype, self.folder).filled(subspace, inputs)
-        return HalfFeatures(stored) if self.keep == "half" else stored
+        return FeatureFile(self.n_rows, self.capacity, self.dtype, self.folder).filled(subspace, inputs)
 
     def __str__(self) -> str:
         size = f"{self.n_rows:,} x {self.capacity:,} features"
         where = {
             "memory": f"in memory in {self.dtype}",
-            "half": "in memory in half precision",
             "file": f"in a file of {_text(self.disk_bytes)} in {self.folder}",
             "recomputed": "nowhere, but recomputed from the kernel in every pass",
         }
@@ -202,21 +198,20 @@ def plan_features(
     *,
     budget: int | None,
     other_bytes: int = 0,
-    may_round: bool = False,
     known: bool = False,
     folder: Folder = None,
     n_threads: int = 1,
 ) -> FeaturePlan:
     """Return how to keep the features of a clique set; MemoryError if there is no way within ``budget`` bytes.
 
-    ``other_bytes`` are what a fit holds beside these features while it passes over them; ``may_round`` allows half
-    precision. Where the basis is ``known`` already, its factor and what it takes to grow one are not counted. Files go
-    to ``folder``, by default that of temporary files. No budget means memory.
+    ``other_bytes`` are what a fit holds beside these features while it passes over them. Where the basis is ``known``
+    already, its factor and what it takes to grow one are not counted. Files go to ``folder``, by default that of
+    temporary files. No budget means memory.
     """
     capacity = min(rank, n_rows)
     where = os.fspath(tempfile.gettempdir() if folder is None else folder)
     blank = FeaturePlan("memory", n_rows, capacity, np.dtype(dtype), 0, folder=where, n_threads=n_threads)
-    plans = list(_plans(blank, other_bytes, may_round, known))
+    plans = list(_plans(blank, other_bytes, known))
     if budget is None:
         return plans[0]
     free, problem = room_on_disk(where)
@@ -226,7 +221,7 @@ def plan_features(
     raise MemoryError(_refusal(name, plans, budget, other_bytes, free, problem or f"{_text(free)} are free in {where}"))
 
 
-def _plans(blank: FeaturePlan, other: int, may_round: bool, known: bool = False) -> Iterator[FeaturePlan]:
+def _plans(blank: FeaturePlan, other: int, known: bool = False) -> Iterator[FeaturePlan]:
     """Yield all ways to keep features, the fastest first, with what they need.
 
     In a subspace that is ``known``, tiles are filled one after the other; else a basis is grown, with its factor.
@@ -250,9 +245,6 @@ def _plans(blank: FeaturePlan, other: int, may_round: bool, known: bool = False)
     # A sum, not the larger of two: what the basis gives back does not always go back to the system.
     yield replace(blank, memory_bytes=disk + in_memory + other)
     if hasattr(os, "preadv"):
-        if may_round:
-            both = max(making, passing) if known else making + passing
-            yield replace(blank, keep="half", memory_bytes=factor + 2 * values + both, disk_bytes=disk)
         yield replace(blank, keep="file", memory_bytes=factor + max(making, passing), disk_bytes=disk)
         if not known:
             # The factor is read once more at the end, for the fitted model.
@@ -297,7 +289,7 @@ def _in_memory(folder: str) -> bool:
 
 def _refusal(name: str, plans: list[FeaturePlan], budget: int, other: int, free: int, disk: str) -> str:
     """Return why features do not fit, and what would."""
-    named = {"memory": "in memory", "half": "in half precision", "file": "in a file", "recomputed": "recomputed"}
+    named = {"memory": "in memory", "file": "in a file", "recomputed": "recomputed"}
     needs = {
         named[plan.keep]: _text(plan.memory_bytes)
         + (f" and {_text(plan.disk_bytes)} of disk" if plan.disk_bytes else "")
