@@ -18,22 +18,25 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from benchmarks.fuzzing import calls, model_files
+from benchmarks.fuzzing import calls, document_files, model_files
 from benchmarks.fuzzing.calls import Calls
 from benchmarks.fuzzing.campaign import Target, make_case, run_target
+from benchmarks.fuzzing.document_files import DocumentFiles
 from benchmarks.fuzzing.model_files import CommandModels, ModelFiles
 from benchmarks.fuzzing.sequence_files import ArrayFiles, TextFiles
 from benchmarks.fuzzing.verdicts import FAILED, KINDS, VALID, judge
 from benchmarks.result_files import merge_results
 
 TEXTS = ("columns", "templates", "crfsuite", "csv", "toml")
-TARGETS = (*model_files.KINDS, *TEXTS, "npz", *calls.NAMES)
+TARGETS = (*model_files.KINDS, *TEXTS, "npz", *document_files.NAMES, *calls.NAMES)
 
 
 def make_target(name: str) -> Target:
     """Return the target of a name."""
     if name in calls.NAMES:
         return Calls(name)
+    if name in document_files.NAMES:
+        return DocumentFiles(name)
     if name in model_files.KINDS:
         return CommandModels(name) if name == "command" else ModelFiles(name)
     return ArrayFiles(name) if name == "npz" else TextFiles(name)

@@ -112,6 +112,21 @@ def damaged_text(text: str, pieces: Sequence[str], random: Random) -> bytes:
     return damaged_bytes(data, random) if random.random() < 0.3 else data
 
 
+_ODD_TEXTS = ("0", "-1", "1e400", "-1e400", "1e-400", "nan", "9" * 400, "4294967296", "0.5", "", "1_0", "٣", "+1")
+
+
+def odd_number(text: str, random: Random) -> str:
+    """Return a text with one of its numbers odd, or swapped with the next one."""
+    found = list(re.finditer(r"\d+(?:\.\d+)?", text))
+    if not found:
+        return text
+    place = int(random.integers(len(found)))
+    match, other = found[place], found[(place + 1) % len(found)]
+    if random.random() < 0.3 and match.end() <= other.start():
+        return text[: match.start()] + other[0] + text[match.end() : other.start()] + match[0] + text[other.end() :]
+    return text[: match.start()] + _ODD_TEXTS[random.integers(len(_ODD_TEXTS))] + text[match.end() :]
+
+
 def places(value: Any, above: tuple = ()) -> Iterator[tuple]:
     """Yield the paths to all values inside a document."""
     if above:

@@ -3,6 +3,7 @@
 import gzip
 import json
 import re
+import zlib
 
 import pytest
 
@@ -30,6 +31,32 @@ UD = """# newdoc id = a
 4\t.\t.\tPUNCT\t$.\t_\t3\tpunct\t_\t_
 
 """
+
+
+GRID = """File type = "ooTextFile"
+Object class = "TextGrid"
+xmin = 0
+xmax = {}
+tiers? <exists>
+size = {}
+class = "IntervalTier"
+name = "w"
+xmin = 0
+xmax = 2
+intervals: size = {}
+xmin = 0 xmax = 2 text = "a"
+"""
+REGION = '{"type": "labels", "value": {"start": 0, "end": 1e999, "labels": ["a"]}}'
+
+
+def own(text):
+    """CoNLL-U with a comment of ours."""
+    return UD.replace("# sent_id", f"# kernelfields = {text}\n# sent_id").replace("# newdoc id = a\n", "")
+
+
+def _slots(value):
+    slots = f'<TIME_ORDER><TIME_SLOT TIME_SLOT_ID="t1" TIME_VALUE="{value}"/></TIME_ORDER>'
+    return f"<ANNOTATION_DOCUMENT>{slots}</ANNOTATION_DOCUMENT>"
 
 
 def shared(name, file):
@@ -276,8 +303,50 @@ def test_sequences_for_a_field(tmp_path):
         ("a.json", '[{"data": {"text": "a"}, "annotations": [{}]}]', "task 1: 'result' must be of type list"),
         ("a.eaf", '<!DOCTYPE a [<!ENTITY x "y">]><a>&x;</a>', "it declares a document type, which is refused"),
         ("a.eaf", "<a>", "a.eaf: broken XML"),
+        (
+            "a.eaf",
+            '<?xml version="1.0" encoding="x-9"?><a/>',
+            "a.eaf, line 1: unknown encoding: x-9. Write the file as",
+        ),
+        ("a.eaf", _slots("9" * 400), "a.eaf: the TIME_VALUE '9999"),
+        ("a.eaf", _slots("²"), "a.eaf: the TIME_VALUE '²' is not a whole number"),
         ("a.TextGrid", "hello", "a.TextGrid, line 1: expected a text of a TextGrid"),
+        ("a.TextGrid", GRID.format(2, "1e400", 1), "a.TextGrid, line 6: expected a count of a TextGrid, got inf"),
+        ("a.TextGrid", GRID.format(2, "-1", 1), "a.TextGrid, line 6: expected a count of a TextGrid, got -1.0"),
+        ("a.TextGrid", GRID.format(2, "0.5", 1), "a.TextGrid, line 6: expected a count of a TextGrid, got 0.5"),
+        ("a.TextGrid", GRID.format(2, 1, "1e400"), "a.TextGrid, line 11: expected a count of a TextGrid, got inf"),
+        ("a.TextGrid", GRID.format("-1e400", 1, 1), "a.TextGrid, line 4: expected a number of a TextGrid, got -inf"),
         ("a.conll", "a\tB-X\nb\n", "a.conll, line 2"),
+        *(
+            (
+                "a.conllu",
+                UD.replace("1-2", given),
+                f"a.conllu, line 4: the range {given} is not one of words that follow",
+            )
+            for given in ("2-1", "1-9", "9-1", "1-0", f"{'9' * 400}-1")
+        ),
+        (
+            "a.conllu",
+            UD.strip() + UD.splitlines()[3].join("\n\n"),
+            "a.conllu, line 9: the range 1-2 is not one of words",
+        ),
+        (
+            "a.conllu",
+            UD.replace("|Gloss=", "|LabelProbability="),
+            "line 7: LabelProbability must be a number, got 'train'",
+        ),
+        ("a.conllu", own("{"), "a.conllu, before line 5: under 'kernelfields', line 1, character 2: broken JSON"),
+        ("a.conllu", own("3"), "a.conllu, before line 5: under 'kernelfields' stands 3, expected a JSON object"),
+        ("a.conllu", own('{"place": null}'), "under 'kernelfields', 'place' is not what was written there, got None"),
+        ("a.conllu", own('{"tokens": [[0]]}'), "'tokens' is not what was written there, got [[0]]. Remove what stands"),
+        ("a.conllu", own('{"tokens": [[0, 1e999]]}'), "'tokens' is not what was written there, got [[0, inf]]"),
+        ("a.conllu", own('{"tokens": [[0, 2]], "spans": true}'), "document 1 (a-1): 4 labels for 1 tokens"),
+        ("a.conllu", own('{"labelling": {"name": "x"}}'), "'labelling' is not what was written there"),
+        ("a.conllu", own('{"kept": {"brat": 1}}'), "'kept' is not what was written there"),
+        ("a.conllu", own('{"scheme": "x"}'), "'scheme' is not what was written there"),
+        ("a.jsonl", '{"text": "\\ud800"}', "a.jsonl, line 1: broken JSON: half of a character (a surrogate)"),
+        ("a.jsonl", '{"text": "a", "kernelfields": []}', "a.jsonl, line 1: under 'kernelfields' stands []"),
+        ("a.json", '[{"data": {}, "annotations": [{"result": [' + REGION + "]}]}]", "expected finite times in order"),
         ("a.xyz", "", "format must be one of 'doccano'"),
     ],
 )
@@ -286,3 +355,60 @@ def test_broken_files_are_one_line_with_the_place(tmp_path, name, content, messa
     with pytest.raises(ValueError, match=re.escape(message)) as raised:
         read_documents(tmp_path / name)
     assert "\n" not in str(raised.value)
+
+
+def test_elan_slots_without_a_time_and_annotations_far_from_one(tmp_path):
+    values = ["", 'TIME_VALUE="200"', "", "", "", 'TIME_VALUE="600"', ""]
+    slots = "".join(f'<TIME_SLOT TIME_SLOT_ID="t{n}" {value}/>' for n, value in enumerate(values))
+    text = "<ANNOTATION_VALUE>x</ANNOTATION_VALUE>"
+    spans = "".join(
+        f'<ANNOTATION><ALIGNABLE_ANNOTATION ANNOTATION_ID="s{n}" TIME_SLOT_REF1="t{n}" TIME_SLOT_REF2="t{n + 1}">'
+        f"{text}</ALIGNABLE_ANNOTATION></ANNOTATION>"
+        for n in range(5)
+    )
+    chain = "".join(
+        f'<ANNOTATION><REF_ANNOTATION ANNOTATION_ID="r{n}" ANNOTATION_REF="{f"r{n - 1}" if n else "s1"}">{text}'
+        "</REF_ANNOTATION></ANNOTATION>"
+        for n in range(2000)
+    )
+    whole = f'<TIER TIER_ID="a">{spans}</TIER><TIER TIER_ID="b">{chain}</TIER>'
+    (tmp_path / "a.eaf").write_text(
+        f"<ANNOTATION_DOCUMENT><TIME_ORDER>{slots}</TIME_ORDER>{whole}</ANNOTATION_DOCUMENT>", encoding="utf-8"
+    )
+    (document,) = read_documents(tmp_path / "a.eaf")
+    begins = [span.begin for span in document.labellings[0].spans]
+    assert begins == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5])
+    assert {(span.begin, span.end) for span in document.labellings[1].spans} == {(begins[1], begins[2])}
+    circle = text.join(
+        ('<ANNOTATION><REF_ANNOTATION ANNOTATION_ID="r" ANNOTATION_REF="r">', "</REF_ANNOTATION></ANNOTATION>")
+    )
+    (tmp_path / "a.eaf").write_text(f"<ANNOTATION_DOCUMENT><TIER>{circle}</TIER></ANNOTATION_DOCUMENT>")
+    with pytest.raises(ValueError, match="refer to each other in a circle"):
+        read_documents(tmp_path / "a.eaf")
+
+
+@pytest.mark.parametrize("member", ["tokens", "other"])
+def test_a_docbin_that_unpacks_to_far_more_than_it_is(tmp_path, member):
+    pytest.importorskip("spacy", reason="the extra spacy is not installed")
+    srsly = pytest.importorskip("srsly")
+    path = tmp_path / "a.spacy"
+    write_documents(path, [entities(("ORG", 0, 19))])
+    whole = path.read_bytes()
+    values = srsly.msgpack_loads(zlib.decompress(whole))
+    values[member] = bytes(2**26 + 1)
+    path.write_bytes(zlib.compress(srsly.msgpack_dumps(values)))
+    with pytest.raises(ValueError, match="would unpack to more than 64 MiB and 200 times its size"):
+        read_documents(path)
+    path.write_bytes(whole)
+    assert read_documents(path)[0].labellings[0].spans == [LabelledSpan("ORG", 0, 19)]
+
+
+def test_a_doc_whose_own_parts_are_damaged(tmp_path):
+    spacy = pytest.importorskip("spacy", reason="the extra spacy is not installed")
+    doc = spacy.tokens.Doc(spacy.vocab.Vocab(), words=["a"])
+    doc.user_data["kernelfields"] = '{"tokens": 3}'
+    (tmp_path / "a.spacy").write_bytes(spacy.tokens.DocBin(docs=[doc], store_user_data=True).to_bytes())
+    with pytest.raises(
+        ValueError, match=r"a.spacy, document 1: under 'kernelfields', 'tokens' is not what was written"
+    ):
+        read_documents(tmp_path / "a.spacy")

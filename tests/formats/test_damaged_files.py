@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from benchmarks.fuzz import TEXTS, make_target
-from benchmarks.fuzzing.campaign import make_case
-from benchmarks.fuzzing.verdicts import FAILED, judge
+from benchmarks.fuzzing import document_files
+from benchmarks.fuzzing.campaign import make_case, run_target
+from benchmarks.fuzzing.verdicts import FAILED, REFUSED, SOUND, judge
 from kernelfields.cli.settings import read_settings
 from kernelfields.formats import SequenceFileError, read_sequences
 from kernelfields.formats.sequence_arrays import read_arrays
@@ -27,6 +28,19 @@ def test_damaged_files_are_refused_or_sound(kind):
     target.prepare()
     verdicts = [judge(make_case(target, 0, number)) for number in range(100)]
     assert not [verdict.reason for verdict in verdicts if verdict.kind == FAILED]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", document_files.NAMES)
+def test_damaged_documents_are_refused_or_sound(kind):
+    if kind == "spacy":
+        pytest.importorskip("spacy", reason="the extra spacy is not installed")
+    failures = []
+    # In a process of its own: damaged files may hang.
+    counts = run_target(make_target, kind, 40 if kind == "spacy" else 300, 120.0, announce=failures.append)
+    assert not failures
+    assert counts[SOUND] > 0
+    assert counts[REFUSED] > 0
 
 
 def saved(array):

@@ -30,6 +30,8 @@ TokenLabel: TypeAlias = str | frozenset[str] | Mapping[str, float] | None
 #: The scheme of labels that are spans of one token each.
 NO_SCHEME = "none"
 OUTSIDE = "O"
+# No time line has so many seconds.
+_LATEST = 1e15
 
 
 @dataclass(frozen=True)
@@ -134,6 +136,10 @@ def check_document(document: Document, name: str) -> None:
     """Raise ValueError, in one line with the name, for offsets that do not fit the text, the tokens or each other."""
     first, last = (0, len(document.text)) if document.duration is None else document.duration
     unit = "characters" if document.duration is None else "seconds"
+    if not -_LATEST < first <= last < _LATEST:
+        raise ValueError(
+            f"{name}: its time line goes from {first} to {last:.5g} seconds, expected finite times in order"
+        )
     for before, after in pairwise(document.tokens or []):
         if before[0] > after[0] or before[1] > after[1]:
             raise ValueError(f"{name}: the token {after} comes after {before}; tokens stand in the order of the text")
@@ -363,7 +369,7 @@ def with_extras(document: Document, found: Mapping[str, Any]) -> Document:
     document = replace(document, labellings=labellings)
     if found.get("labels"):
         return with_labels(document)
-    if found.get("spans"):
+    if found.get("spans") and all(len(own.labels or ()) == len(tokens_of(document)) for own in labellings):
         plain = [replace(own, spans=spans_of(document, own, strict=False), labels=None) for own in labellings]
         return replace(document, labellings=plain)
     return document

@@ -39,11 +39,12 @@ from kernelfields.formats.annotated_texts import (
     tokens_of,
     with_extras,
 )
-from kernelfields.formats.annotation_json import OWN
 from kernelfields.formats.column_files import ColumnSequence, LabelledColumns, read_columns, write_columns
 from kernelfields.formats.label_marks import label_text, partial_labels, unknown_marks
+from kernelfields.formats.own_parts import OWN, own_parts
 from kernelfields.formats.text_files import PathName, SequenceFileError, input_name
 
+_RANGE = re.compile(r"(\d+)-(\d+)", re.ASCII)
 _NAMED = re.compile(r"# *([\w.:-]+) *= (.*)")
 _UPOS, _FORM, _MISC, _EMPTY = 3, 1, 9, "_"
 _IN_MISC = "misc:"
@@ -96,11 +97,11 @@ def _documents(
     for index, (sequence, place) in enumerate(zip(sequences, places, strict=True)):
         own = _own_comment(sequence, input_name(path))
         comments = _comments(sequence.kept)
-        text, tokens = _text_of(sequence, kind)
+        text, tokens = _text_of(sequence, kind, input_name(path))
         kept = {"rows": sequence.rows, "lines": [list(pair) for pair in sequence.kept], "separator": sequence.separator}
         labellings = []
         if y is not None and any(one is not None for one in labels[index]):
-            chances = _chances(sequence, place) if kind == "conllu" else None
+            chances = _chances(sequence, place, input_name(path)) if kind == "conllu" else None
             labellings = [Labelling(labels=labels[index], probabilities=chances)]
         document = Document(
             text,
@@ -116,10 +117,18 @@ def _documents(
     return documents
 
 
-def _chances(sequence: ColumnSequence, place: int | str | None) -> list[float | None] | None:
+def _chances(sequence: ColumnSequence, place: int | str | None, name: str) -> list[float | None] | None:
     """Return the probabilities beside labels in MISC; None if there are none."""
-    texts = [_misc(row).get(_chance_name(place)) for row in sequence.rows]
-    return [None if text is None else float(text) for text in texts] if any(texts) else None
+    found: list[float | None] = []
+    for row, line in zip(sequence.rows, sequence.lines, strict=True):
+        text = _misc(row).get(_chance_name(place))
+        try:
+            found.append(None if text is None else float(text))
+        except ValueError:
+            raise SequenceFileError(
+                f"{name}, line {line}: {_chance_name(place)} must be a number, got {text!r:.40}"
+            ) from None
+    return None if all(one is None for one in found) else found
 
 
 def _comments(lines: Sequence[tuple[int, str]]) -> dict[str, str]:
@@ -133,12 +142,7 @@ def _own_comment(sequence: ColumnSequence, name: str) -> dict[str, Any]:
     text = _comments(sequence.kept).get(OWN)
     if text is None:
         return {}
-    try:
-        found = json.loads(text)
-    except ValueError as error:
-        line = sequence.lines[0] if sequence.lines else 0
-        raise SequenceFileError(f"{name}, before line {line}: the comment # kernelfields is broken JSON") from error
-    return found if isinstance(found, dict) else {}
+    return own_parts(text, f"{name}, before line {sequence.lines[0]}")
 
 
 def _misc_name(label: str) -> str:
@@ -157,18 +161,23 @@ def _misc(row: Sequence[str]) -> dict[str, str]:
     return {name: value if equals else "" for name, equals, value in pairs}
 
 
-def _text_of(sequence: ColumnSequence, kind: str) -> tuple[str, Tokens]:
-    """Return the text of a sequence, and the offsets of its words."""
+def _text_of(sequence: ColumnSequence, kind: str, name: str = "the rows that were kept") -> tuple[str, Tokens]:
+    """Return the text of a sequence, and the offsets of its words; ``name`` is what messages call the file."""
     conllu = kind == "conllu"
     words = [row[_FORM if conllu else 0] for row in sequence.rows]
     whole: dict[int, tuple[str, int]] = {}  # multiword tokens: by the first row, their form and the row after the last
     glued = [conllu and _misc(row).get("SpaceAfter") == "No" for row in sequence.rows]
-    for row, line in sequence.kept:
+    for index, (row, line) in enumerate(sequence.kept):
         cells = line.split("\t")
-        if conllu and len(cells) > _MISC and re.fullmatch(r"\d+-\d+", cells[0]):
-            first, last = map(int, cells[0].split("-"))
-            whole[row] = (cells[_FORM], row + last - first + 1)
-            glued[min(row + last - first, len(glued) - 1)] = _misc(cells).get("SpaceAfter") == "No"
+        if conllu and len(cells) > _MISC and (match := _RANGE.fullmatch(cells[0])):
+            final = row + int(match[2]) - int(match[1])
+            if not row <= final < len(words):
+                raise SequenceFileError(
+                    f"{name}{_place_of_kept(sequence, index)}: the range {cells[0]} is not one of words that follow, "
+                    f"of which there are {len(words) - row}"
+                )
+            whole[row] = (cells[_FORM], final + 1)
+            glued[final] = _misc(cells).get("SpaceAfter") == "No"
     given = _comments(sequence.kept).get("text")
     if given is not None and (found := _aligned(words, whole, given)) is not None:
         return given, found
@@ -179,6 +188,17 @@ def _text_of(sequence: ColumnSequence, kind: str) -> tuple[str, Tokens]:
         index = stop
     text = "".join(parts).rstrip(" ")
     return text, _aligned(words, whole, text) or []
+
+
+def _place_of_kept(sequence: ColumnSequence, index: int) -> str:
+    """Return the line of one that is no row; rows that were not read just now have none."""
+    if not sequence.lines:
+        return ""
+    row, end = sequence.kept[index][0], len(sequence.lines)
+    if row < end:
+        return f", line {sequence.lines[row] - sum(other == row for other, _ in sequence.kept[index:])}"
+    n_after = sum(other >= end for other, _ in sequence.kept[: index + 1]) + row - end  # an empty line among them
+    return f", line {sequence.lines[-1] + n_after}"
 
 
 def _aligned(words: Sequence[str], whole: dict[int, tuple[str, int]], text: str) -> Tokens | None:

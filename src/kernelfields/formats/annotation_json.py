@@ -22,6 +22,7 @@ from itertools import groupby
 from typing import Any
 
 from kernelfields.formats.annotated_texts import Document, LabelledSpan, Labelling, extras, spans_of, with_extras
+from kernelfields.formats.own_parts import OWN, load_json, own_parts
 from kernelfields.formats.text_files import (
     PathName,
     SequenceFileError,
@@ -31,21 +32,8 @@ from kernelfields.formats.text_files import (
     read_lines,
 )
 
-#: The key of what a format has no place for.
-OWN = "kernelfields"
 _DOCCANO_KEYS = {"id", "text", "label", "labels", "entities", "relations", OWN}
 _REGION = {"from_name": "label", "to_name": "text", "type": "labels"}
-
-
-def _loads(content: str | bytes, where: str, line: int | None = None) -> Any:
-    try:
-        return json.loads(content)
-    except json.JSONDecodeError as error:
-        at = f"line {line or error.lineno}, character {error.colno}"
-        raise SequenceFileError(f"{where}, {at}: broken JSON: {error.msg}") from error
-    except (UnicodeDecodeError, RecursionError) as error:
-        reason = "not UTF-8" if isinstance(error, UnicodeDecodeError) else "nested too deeply"
-        raise SequenceFileError(f"{where}: broken JSON: {reason}") from error
 
 
 def _field(record: Any, key: str, kind: type | tuple[type, ...], where: str, default: Any = ...) -> Any:
@@ -75,7 +63,7 @@ def read_doccano(path: PathName) -> list[Document]:
     for number, line in enumerate(read_lines(path), start=1):
         if line.strip():
             where = f"{input_name(path)}, line {number}"
-            documents.append(_doccano_document(_loads(line, input_name(path), number), where))
+            documents.append(_doccano_document(load_json(line, input_name(path), number), where))
     return documents
 
 
@@ -100,7 +88,7 @@ def _doccano_document(record: Any, where: str) -> Document:
         metadata={name: value for name, value in record.items() if name not in _DOCCANO_KEYS},
         kept={"doccano": {"relations": relations}} if relations else {},
     )
-    return with_extras(document, _field(record, OWN, dict, where, {}))
+    return with_extras(document, own_parts(record.get(OWN, {}), where))
 
 
 def write_doccano(path: PathName, documents: Sequence[Document]) -> None:
@@ -135,7 +123,7 @@ def write_doccano(path: PathName, documents: Sequence[Document]) -> None:
 
 def read_label_studio(path: PathName) -> list[Document]:
     """Read tasks of Label Studio."""
-    tasks = _loads(read_content(path), input_name(path))
+    tasks = load_json(read_content(path), input_name(path))
     tasks = tasks if isinstance(tasks, list) else [tasks]
     return [_task_document(task, f"{input_name(path)}, task {number}") for number, task in enumerate(tasks, start=1)]
 
@@ -148,7 +136,7 @@ def _task_document(task: Any, where: str) -> Document:
         for entry in _field(task, key, list, where, None) or ():
             labellings.append(_task_labelling(entry, text, key == "predictions", where))
     meta = dict(_field(task, "meta", dict, where, None) or {})
-    own = meta.pop(OWN, {})
+    own = own_parts(meta.pop(OWN, {}), where)
     known = {"id", "data", "annotations", "predictions", "meta"}
     kept = {name: value for name, value in task.items() if name not in known} | ({"meta": meta} if meta else {})
     last = max((span.end for labelling in labellings for span in labelling.spans or ()), default=0.0)

@@ -26,8 +26,8 @@ from kernelfields.formats.annotated_texts import (
     spans_of,
     with_extras,
 )
-from kernelfields.formats.annotation_json import OWN
 from kernelfields.formats.document_folders import document_files, id_of, write_files
+from kernelfields.formats.own_parts import OWN, own_parts
 from kernelfields.formats.text_files import PathName, SequenceFileError, read_content, read_lines
 
 _OWN_NOTE = f"#0\t{OWN} T0\t"
@@ -50,10 +50,7 @@ def _document(text: str, lines: list[str] | None, name: str | None, where: str) 
     spans, others, own = [], [], {}
     for number, line in enumerate(lines or (), start=1):
         if line.startswith(_OWN_NOTE):
-            try:
-                own = json.loads(line.removeprefix(_OWN_NOTE))
-            except ValueError as error:
-                raise SequenceFileError(f"{where}, line {number}: broken JSON after {OWN}") from error
+            own = own_parts(line.removeprefix(_OWN_NOTE), f"{where}, line {number}")
         elif line.startswith("T"):
             spans.append(_span(line, text, f"{where}, line {number}"))
         elif line.strip():

@@ -14,6 +14,7 @@ Fails: ImportError naming the extra where spaCy is not installed; SequenceFileEr
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -31,8 +32,16 @@ from kernelfields.formats.annotated_texts import (
     with_extras,
     with_labels,
 )
-from kernelfields.formats.annotation_json import OWN
-from kernelfields.formats.text_files import PathName, SequenceFileError, input_name, open_output, read_content
+from kernelfields.formats.own_parts import OWN, own_parts
+from kernelfields.formats.text_files import (
+    PIECE,
+    PathName,
+    SequenceFileError,
+    check_unpacked,
+    input_name,
+    open_output,
+    read_content,
+)
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -55,11 +64,24 @@ def read_spacy(path: PathName) -> list[Document]:
     """Read the documents of a DocBin."""
     spacy = _spacy()
     content = read_content(path)
+    _check_size(content, path)
     try:
         docs = list(spacy.tokens.DocBin().from_bytes(content).get_docs(spacy.vocab.Vocab()))
     except Exception as error:  # msgpack, zlib and spaCy each have errors of their own for damage
         raise SequenceFileError(f"{input_name(path)} is not a DocBin of spaCy ({type(error).__name__})") from error
-    return [document_of_doc(doc) for doc in docs]
+    return [document_of_doc(doc, f"{input_name(path)}, document {number}") for number, doc in enumerate(docs, start=1)]
+
+
+def _check_size(content: bytes, path: PathName) -> None:
+    """Raise SequenceFileError where a DocBin unpacks to far more than it is; damage is for spaCy to find."""
+    unpack, size, left = zlib.decompressobj(), 0, content
+    while left and not unpack.eof:
+        try:
+            size += len(unpack.decompress(left, PIECE))
+        except zlib.error:
+            return
+        left = unpack.unconsumed_tail
+        check_unpacked(size, len(content), path, "write its documents to several files")
 
 
 def write_spacy(path: PathName, documents: Sequence[Document]) -> None:
@@ -72,16 +94,18 @@ def write_spacy(path: PathName, documents: Sequence[Document]) -> None:
         file.write(content)
 
 
-def document_of_doc(doc: Doc) -> Document:
+def document_of_doc(doc: Doc, name: str = "the Doc") -> Document:
     """Return a Doc of spaCy as a document: its tokens but for spaces, and its entities, spans or tags."""
     words = [token for token in doc if not token.text.isspace()]
     tokens: list[tuple[float, float]] = [(token.idx, token.idx + len(token)) for token in words]
-    own = json.loads(doc.user_data.get(OWN, "{}"))
+    own = own_parts(doc.user_data.get(OWN, "{}"), name)
     scheme, labellings = "bio", []
     unknown = {index for index, token in enumerate(words) if token.ent_iob == 0}
     if GROUP in doc.spans:
         group = doc.spans[GROUP]
         scores = group.attrs.get("scores", [None] * len(group))
+        if len(scores) != len(group):
+            raise SequenceFileError(f"{name}: {len(scores)} scores for {len(group)} spans")
         found = [LabelledSpan(s.label_, s.start_char, s.end_char, p) for s, p in zip(group, scores, strict=True)]
         labellings = [Labelling(found)]
     elif len(unknown) < len(words):

@@ -38,8 +38,9 @@ except ImportError:  # Windows, which itself refuses to remove a file that is op
 PathName = str | os.PathLike
 STANDARD_STREAM = "-"
 _GZIP = b"\x1f\x8b"
-# How much gzip may unpack to: as many bytes in any case, and beyond that as many times its own size.
-_ALWAYS_UNPACKED, _MOST_TIMES, _PIECE = 64 * 2**20, 200, 2**20
+PIECE = 2**20
+# How much packed data may unpack to: as many bytes in any case, and beyond that as many times its own size.
+_ALWAYS_UNPACKED, _MOST_TIMES = 64 * 2**20, 200
 _MARK = b"\xef\xbb\xbf"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 #: The name of a draft, with that of its file.
@@ -193,21 +194,25 @@ def remove_leftovers(*paths: PathName) -> None:
 def _unpacked(file: BinaryIO, path: PathName) -> bytes:
     """Return all that a gzip file holds; damage would else pass for odd lines, its checksum stands at the end."""
     packed, unpacked = file.read(), io.BytesIO()
-    most = max(_ALWAYS_UNPACKED, _MOST_TIMES * len(packed))
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(packed)) as inner:
-            while (piece := inner.read(_PIECE)) and unpacked.tell() <= most:
+            while piece := inner.read(PIECE):
                 unpacked.write(piece)
+                check_unpacked(unpacked.tell(), len(packed), path, "unpack it first")
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise SequenceFileError(
             f"{input_name(path)}: the gzip data are damaged or cut short ({error}). Fetch or compress it again."
         ) from error
-    if unpacked.tell() > most:
+    return unpacked.getvalue()
+
+
+def check_unpacked(size: int, packed: int, path: PathName, advice: str) -> None:
+    """Raise SequenceFileError where a file unpacks to far more bytes than it has."""
+    if size > max(_ALWAYS_UNPACKED, _MOST_TIMES * packed):
         raise SequenceFileError(
             f"{input_name(path)} would unpack to more than 64 MiB and {_MOST_TIMES} times its size: if it is meant, "
-            "unpack it first"
+            f"{advice}"
         )
-    return unpacked.getvalue()
 
 
 def _not_utf8(name: str, number: int, raw: bytes, error: UnicodeDecodeError) -> str:

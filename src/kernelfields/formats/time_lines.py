@@ -19,11 +19,14 @@ import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from math import inf
 from typing import Any
 
+import numpy as np
+
 from kernelfields.formats.annotated_texts import Document, LabelledSpan, Labelling, extras, spans_of, with_extras
-from kernelfields.formats.annotation_json import OWN
 from kernelfields.formats.document_folders import document_files, id_of, write_files
+from kernelfields.formats.own_parts import OWN, own_parts
 from kernelfields.formats.text_files import PathName, SequenceFileError, read_content
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
@@ -52,22 +55,24 @@ def _textgrid(content: bytes, where: str) -> Document:
     pieces = _values(text)
 
     def take(kind: type) -> Any:
+        value: Any
         line, value = next(pieces, (text.count("\n") + 1, None))
-        if not isinstance(value, kind):
+        counts = isinstance(value, float) and value >= 0 and value.is_integer()
+        if not (counts if kind is int else isinstance(value, kind) and value not in (inf, -inf)):
             found = "the end of the file" if value is None else repr(value)
             raise SequenceFileError(f"{where}, line {line}: expected a {_KINDS[kind]} of a TextGrid, got {found:.60}")
-        return value
+        return int(value) if kind is int else value
 
     if (take(str), take(str)) != ("ooTextFile", "TextGrid"):
         raise SequenceFileError(f"{where}, line 1: not a TextGrid in text form")
     duration = (take(float), take(float))
-    n_tiers = int(take(float)) if take(bool) else 0
+    n_tiers = take(int) if take(bool) else 0
     labellings = []
     for _ in range(n_tiers):
         points, name = take(str) == _POINTS, take(str)
         take(float), take(float)
         spans = []
-        for _ in range(int(take(float))):
+        for _ in range(take(int)):
             begin = take(float)
             end = begin if points else take(float)
             if label := take(str):
@@ -76,7 +81,7 @@ def _textgrid(content: bytes, where: str) -> Document:
     return Document(labellings=labellings, duration=duration)
 
 
-_KINDS = {str: "text", float: "number", bool: "flag"}
+_KINDS = {str: "text", float: "number", int: "count", bool: "flag"}
 
 
 def _values(text: str) -> Iterator[tuple[int, str | float | bool]]:
@@ -167,6 +172,8 @@ def _parsed(content: bytes | str, where: str) -> ET.Element:
         return ET.fromstring(raw, ET.XMLParser(target=_Builder()))
     except (ET.ParseError, ValueError) as error:
         raise SequenceFileError(f"{where}: broken XML: {error}") from error
+    except LookupError as error:
+        raise SequenceFileError(f"{where}, line 1: {error}. Write the file as UTF-8") from error
 
 
 def read_elan(path: PathName) -> list[Document]:
@@ -178,21 +185,14 @@ def read_elan(path: PathName) -> list[Document]:
             raise SequenceFileError(f"{file}: not a file of ELAN: its root is {root.tag!r:.40}")
         labellings, last = _tiers(root, str(file))
         document = Document(labellings=labellings, duration=(0.0, last), id=id_of(file))
-        own = _own_property(root, str(file))
+        texts = [one.text for one in root.findall("HEADER/PROPERTY") if one.get("NAME") == OWN]
+        own = own_parts((texts[0] if texts else None) or "{}", str(file))
         if not own.get("bare"):
             document.kept["elan"] = ET.tostring(root, encoding="unicode")
         about = own.get("tiers", {})
         document.labellings = [replace(tier, **about.get(tier.annotator, {})) for tier in labellings]
         documents.append(with_extras(document, own))
     return documents
-
-
-def _own_property(root: ET.Element, where: str) -> dict[str, Any]:
-    text = next((one.text for one in root.findall("HEADER/PROPERTY") if one.get("NAME") == OWN), None)
-    try:
-        return json.loads(text or "{}")
-    except ValueError as error:
-        raise SequenceFileError(f"{where}: broken JSON in the property {OWN}") from error
 
 
 def _tiers(root: ET.Element, where: str) -> tuple[list[Labelling], float]:
@@ -203,12 +203,12 @@ def _tiers(root: ET.Element, where: str) -> tuple[list[Labelling], float]:
         element.get("ANNOTATION_ID", ""): element for element in root.iter() if element.tag.endswith("_ANNOTATION")
     }
 
-    def bounds(element: ET.Element, depth: int = 0) -> tuple[float, float]:
-        if element.tag == "ALIGNABLE_ANNOTATION":
-            return times[element.get("TIME_SLOT_REF1", "")], times[element.get("TIME_SLOT_REF2", "")]
-        if depth > len(annotations):
-            raise SequenceFileError(f"{where}: annotations refer to each other in a circle")
-        return bounds(annotations[element.get("ANNOTATION_REF", "")], depth + 1)
+    def bounds(element: ET.Element) -> tuple[float, float]:
+        for _ in range(len(annotations) + 1):
+            if element.tag == "ALIGNABLE_ANNOTATION":
+                return times[element.get("TIME_SLOT_REF1", "")], times[element.get("TIME_SLOT_REF2", "")]
+            element = annotations[element.get("ANNOTATION_REF", "")]
+        raise SequenceFileError(f"{where}: annotations refer to each other in a circle")
 
     labellings = []
     for tier in root.findall("TIER"):
@@ -231,18 +231,14 @@ def _tiers(root: ET.Element, where: str) -> tuple[list[Labelling], float]:
 
 def _filled_in(values: Sequence[str | None], where: str) -> list[float]:
     """Return times in seconds; those that are missing stand evenly between their neighbours."""
-    if not all(value is None or value.isdigit() for value in values):
-        raise SequenceFileError(f"{where}: a TIME_VALUE is not a whole number of milliseconds")
-    known = [(index, int(value)) for index, value in enumerate(values) if value is not None]
-    found = []
-    for index, value in enumerate(values):
-        before = (
-            max((pair for pair in known if pair[0] <= index), default=(-1, 0)) if value is None else (index, int(value))
-        )
-        after = min((pair for pair in known if pair[0] >= index), default=before) if value is None else before
-        share = (index - before[0]) / (after[0] - before[0]) if after[0] > before[0] else 0.0
-        found.append((before[1] + share * (after[1] - before[1])) / 1000)
-    return found
+    if wrong := [value for value in values if value is not None and not re.fullmatch(r"[0-9]{1,15}", value)]:
+        raise SequenceFileError(f"{where}: the TIME_VALUE {wrong[0]!r:.40} is not a whole number of milliseconds")
+    known = [
+        -1,
+        *(index for index, value in enumerate(values) if value is not None),
+    ]  # before all slots there is time 0
+    found = [0, *(int(value) for value in values if value is not None)]
+    return [time / 1000 for time in np.interp(range(len(values)), known, found).tolist()]
 
 
 def write_elan(path: PathName, documents: Sequence[Document]) -> None:
