@@ -13,7 +13,7 @@ from kernelfields import ChainCRF, EdgeCliques, LabelDictionary
 from kernelfields.engines import Dask, Torch
 from kernelfields.engines.dask import engine as dask_cluster
 from kernelfields.engines.dask.engine import connected_client
-from kernelfields.kernels import RBF, Columns, Manifold
+from kernelfields.kernels import Columns, Forest
 from kernelfields.kernels.kernel import Kernel
 
 distributed = pytest.importorskip("distributed")
@@ -189,8 +189,8 @@ class Median(Kernel):
 
 def test_a_rule_that_reads_more_than_variances_is_refused(client):
     refused(client, *sequences(10), "by a rule that engine='dask' does not have", ChainCRF(Median()))
-    keeping = ChainCRF(Columns(Manifold(RBF(0.5))))
-    refused(client, *sequences(10), "keeps the inputs of fit, which engine='dask' has in parts: give it", keeping)
+    keeping = ChainCRF(Columns(Forest()))
+    refused(client, *sequences(10), r"Forest\(\) learns from all inputs of fit, .* use engine='threads'", keeping)
 
 
 def test_columns_of_data_frames_are_those_of_all_partitions(client):

@@ -48,3 +48,19 @@ def test_models_of_retired_kinds_are_refused_with_what_replaces_them():
             load(clusters)
     with pytest.raises(ServingError, match=message):
         load_chain(clusters)
+
+
+@pytest.mark.parametrize(
+    ("name", "kernel", "example"),
+    [
+        ("manifold", "manifold", "Two labels are enough"),
+        ("graph-laplacian", "graph laplacian", "Papers that cite each other"),
+    ],
+)
+def test_models_with_retired_kernels_are_refused_with_what_replaces_them(name, kernel, example):
+    path = FOLDER.parent / "retired" / f"{name}.kfm"
+    message = f"no longer has the kernel '{kernel}': .*Precomputed.*'{example}'"
+    with pytest.raises(ModelFileError, match=message):
+        kernelfields.load(path)
+    with pytest.raises(ServingError, match=message):
+        load_chain(path)

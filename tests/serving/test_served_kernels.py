@@ -120,8 +120,6 @@ def test_blocks_of_float32_rows_are_float32(kernel):
     [
         ({"kind": "callable", "name": "my_kernel"}, "'callable' 'my_kernel' cannot be served: a function is code"),
         ({"kind": "scikit-learn", "kernel": {}}, "'scikit-learn' cannot be served: it needs scikit-learn"),
-        ({"kind": "manifold"}, "'manifold' cannot be served: it keeps a graph"),
-        ({"kind": "graph diffusion"}, "'graph diffusion' cannot be served"),
         ({"kind": "matern", "nu": 0.7, "length_scale": 1.0}, "nu=0.7 cannot be served: it needs Bessel functions"),
     ],
 )

@@ -1,9 +1,9 @@
 """Kernels on inputs and on labels.
 
 Inputs: ``Linear, Polynomial, RBF, Laplacian, Matern, Cosine, Tanimoto, Constant, Precomputed``, by trees
-``Forest``; combined with ``+``, ``*``, ``**`` or ``Sum, Product, Power, Scaled, Normalized``; with unlabelled inputs
-``Manifold``, on nodes of a graph ``GraphLaplacian, GraphDiffusion``; foreign ones through ``CallableKernel`` and
-``ScikitLearnKernel``. Labels: ``Delta, CentredDelta, LabelMatrix``. Classes of one's own get a name by ``register``.
+``Forest``; combined with ``+``, ``*``, ``**`` or ``Sum, Product, Power, Scaled, Normalized``; foreign ones through
+``CallableKernel`` and ``ScikitLearnKernel``. Labels: ``Delta, CentredDelta, LabelMatrix``. Classes of one's own get a
+name by ``register``.
 
 The package needs NumPy alone: scipy, scikit-learn and PyTorch are loaded where a kernel, or its inputs, need them.
 """
@@ -11,7 +11,6 @@ The package needs NumPy alone: scipy, scikit-learn and PyTorch are loaded where 
 from kernelfields.kernels.callables import CallableKernel, Precomputed
 from kernelfields.kernels.dot_product import Cosine, Linear, Polynomial, Tanimoto
 from kernelfields.kernels.forest import Forest
-from kernelfields.kernels.graph_laplacian import GraphDiffusion, GraphLaplacian
 from kernelfields.kernels.kernel import (
     Columns,
     Constant,
@@ -25,7 +24,6 @@ from kernelfields.kernels.kernel import (
     register,
 )
 from kernelfields.kernels.labels import CentredDelta, Delta, LabelKernel, LabelMatrix
-from kernelfields.kernels.manifold import Manifold
 from kernelfields.kernels.registry import resolve_kernel
 from kernelfields.kernels.scikit_learn import ScikitLearnKernel
 from kernelfields.kernels.stationary import RBF, Laplacian, Matern
@@ -39,14 +37,11 @@ __all__ = [
     "Cosine",
     "Delta",
     "Forest",
-    "GraphDiffusion",
-    "GraphLaplacian",
     "Kernel",
     "LabelKernel",
     "LabelMatrix",
     "Laplacian",
     "Linear",
-    "Manifold",
     "Matern",
     "Normalized",
     "Polynomial",

@@ -28,12 +28,12 @@ from __future__ import annotations
 import functools
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike
+from numpy.typing import DTypeLike
 
 from kernelfields.kernels.rows import MEDIAN_SAMPLE, check_matrix, not_real, row_blocks
 from kernelfields.numerics import sparse_rows
@@ -465,29 +465,3 @@ def first_negative(values: np.ndarray) -> int | None:
 def computed_on_host(X: Rows, function: Callable[..., np.ndarray], *others: Rows | None) -> np.ndarray:
     """Return function(X, ...) for a function of NumPy arrays; tensors are copied there and back."""
     return function(X, *others)
-
-
-#: The kind under which a sparse matrix stands in the description of a kernel.
-SPARSE_MATRIX = "sparse matrix"
-
-
-def described_matrix(X: object) -> object:
-    """Return a matrix as a model file can hold it: itself, or the parts of a sparse one under their names."""
-    if not is_sparse(X):
-        return np.asarray(X)
-    X = X.tocsr()
-    shape = [int(length) for length in X.shape]
-    return {"kind": SPARSE_MATRIX, "data": X.data, "indices": X.indices, "indptr": X.indptr, "shape": shape}
-
-
-def matrix_from_description(described: Mapping[str, ArrayLike]) -> SparseRows:
-    """Return the sparse matrix whose parts were described; ValueError if they do not make one."""
-    from scipy import sparse
-
-    try:
-        data, indices, indptr = (np.asarray(described[name]) for name in ("data", "indices", "indptr"))
-        X = sparse.csr_array((data, indices, indptr), shape=tuple(np.asarray(described["shape"]).tolist()))
-        X.check_format(full_check=True)
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"the description of a sparse matrix is wrong: {error}.") from error
-    return X

@@ -18,12 +18,13 @@ Cost: O(n T depth) for leaves, O(n m T) for a block (n, m). Fails: ValueError wh
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelfields.kernels import arrays
-from kernelfields.kernels.graph_laplacian import PreparedKernel
-from kernelfields.kernels.kernel import Towards, checked, declares_parameters, register
+from kernelfields.kernels.kernel import Kernel, Towards, checked, declares_parameters, register
 from kernelfields.numerics.parameters import whole
 from kernelfields.numerics.sparse_rows import Rows, is_sparse
 
@@ -35,7 +36,7 @@ _ROWS = 256
 
 @register("forest")
 @declares_parameters
-class Forest(PreparedKernel[tuple[np.ndarray, ...]]):
+class Forest(Kernel):
     """The share of trees in which two inputs fall into one leaf, for the potentials of single labels.
 
     Parameters
@@ -53,6 +54,12 @@ class Forest(PreparedKernel[tuple[np.ndarray, ...]]):
     min_samples_leaf: int = checked(whole, 20)
     random_state: int = 0
     trees: ArrayLike | None = None
+    #: The trees that were prepared last, and what was prepared of them.
+    _kept: ClassVar[tuple[object, tuple[np.ndarray, ...]] | None] = None
+
+    def __getstate__(self) -> dict[str, object]:
+        # What was prepared is not pickled: it is prepared again where it is needed.
+        return {name: value for name, value in self.__dict__.items() if name != "_kept"}
 
     @property
     def keeps_rows(self) -> bool:
@@ -113,8 +120,14 @@ class Forest(PreparedKernel[tuple[np.ndarray, ...]]):
             raise ValueError("Forest: trees must have the rows of two later nodes as children of each inner node.")
         return table
 
+    def _state(self) -> tuple[np.ndarray, ...]:
+        """Return roots, columns, thresholds and children (2 nodes,) of the trees, prepared once for these."""
+        if self._kept is None or self._kept[0] is not self.trees:
+            self._kept = self.trees, self._prepared()  # type: ignore[misc]  # no parameter of the dataclass
+        return self._kept[1]
+
     def _prepared(self) -> tuple[np.ndarray, ...]:
-        """Return roots, columns, thresholds and children (2 nodes,) of the trees."""
+        self.check_parameters()
         if self.trees is None:
             raise ValueError("Forest: call resolve(X, labels=...) with labelled inputs first, or give trees.")
         table = self._table()

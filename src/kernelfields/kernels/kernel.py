@@ -188,7 +188,14 @@ class Kernel(Parametrized):
         return power
 
 
-KERNELS: Registry[Kernel] = Registry("kernel")
+_BY_HAND = "compute its values and pass kernels.Precomputed(matrix) or a function, as the example {} does"
+KERNELS: Registry[Kernel] = Registry(
+    "kernel",
+    retired={
+        "manifold": _BY_HAND.format("'Two labels are enough'"),
+        **dict.fromkeys(("graph laplacian", "graph diffusion"), _BY_HAND.format("'Papers that cite each other'")),
+    },
+)
 register = KERNELS.register
 
 

@@ -17,7 +17,6 @@ from operator import add
 
 import numpy as np
 
-from kernelfields.kernels.arrays import SPARSE_MATRIX, matrix_from_description
 from kernelfields.kernels.callables import CallableKernel
 from kernelfields.kernels.kernel import KERNELS, Kernel, KernelFunction
 from kernelfields.kernels.scikit_learn import ScikitLearnKernel, is_foreign
@@ -110,7 +109,5 @@ def _build(spec: object, functions: Mapping[str, KernelFunction], depth: int) ->
 
 def _read_value(value: object, functions: Mapping[str, KernelFunction], depth: int) -> object:
     if isinstance(value, Mapping):
-        if value.get("kind") == SPARSE_MATRIX:
-            return matrix_from_description(value)
         return _build(value, functions, depth + 1)
     return np.inf if isinstance(value, str) and value == "inf" else value

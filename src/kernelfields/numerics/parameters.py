@@ -184,11 +184,6 @@ def non_negative(owner: object, name: str) -> float:
     return _checked(owner, name, lambda number: number >= 0, "a finite number >= 0", advice)
 
 
-def positive_number(owner: object, name: str) -> float:
-    """Return the parameter as a finite float > 0, which no rule stands for."""
-    return _checked(owner, name, lambda number: number > 0, "a positive finite number")
-
-
 def whole(owner: object, name: str) -> int:
     """Return the parameter as a whole number >= 1."""
     _checked(owner, name, lambda number: number == int(number) and number >= 1, "a whole number >= 1")

@@ -153,10 +153,14 @@ _Class = TypeVar("_Class", bound=type)
 
 
 class Registry(Generic[T]):
-    """Registered classes of one kind; ``noun`` is the word for them in error messages."""
+    """Registered classes of one kind; ``noun`` is the word for them in error messages.
 
-    def __init__(self, noun: str):
+    ``retired`` has the names that older model files hold and no class has any more, with what to use in their place.
+    """
+
+    def __init__(self, noun: str, retired: Mapping[str, str] | None = None):
         self.noun = noun
+        self.retired = retired or {}
         self._classes: dict[str, type[T]] = {}
         self._shorthands: dict[str, tuple[type[T], Mapping[str, object]]] = {}
 
@@ -192,6 +196,10 @@ class Registry(Generic[T]):
         if isinstance(name, str) and name not in self._classes:
             load_registering()
         return self._classes.get(name) if isinstance(name, str) else None
+
+    def retirement(self, name: str) -> str:
+        """Return the message about a name that no class has any more."""
+        return f"kernelfields no longer has the {self.noun} {name!r}: {self.retired[name]}"
 
     def __contains__(self, value: object) -> bool:
         """Whether exactly the class of an object is registered."""
@@ -229,6 +237,8 @@ class Registry(Generic[T]):
         kind = description.get("kind")
         registered = self.find(kind)
         if registered is None:
+            if kind in self.retired:
+                raise ValueError(self.retirement(str(kind)))
             raise ValueError(f"unknown kind of {self.noun} {kind!r}; known are {', '.join(self._classes)}.")
         undescribed = getattr(registered, "undescribed", ())
         expected = [name for name in parameter_defaults(registered) if name not in undescribed]

@@ -307,6 +307,8 @@ def served_kernel(spec: Mapping[str, object], *, explicit: bool = False) -> Kern
     while waiting:
         part = waiting.pop()
         kind = KERNELS.find(part["kind"])
+        if part["kind"] in KERNELS.retired:
+            raise ServingError(KERNELS.retirement(str(part["kind"])))
         refusal = _NOT_HERE if kind is None else kind.serving_refusal(part)
         if refusal:
             raise ServingError(f"the kernel {part['kind']!r} {refusal}")

@@ -187,12 +187,18 @@ class DaskView:
 
     def resolved(self, kernel: Kernel) -> Kernel:
         """Return the kernel with rules that read the data turned into numbers."""
+        parts = [kernel, *(value for value in kernel.get_params().values() if isinstance(value, Kernel))]
+        if keeping := next((part for part in parts if part.keeps_rows), None):
+            raise ValueError(
+                f"{keeping!r} learns from all inputs of fit, which engine='dask' has in parts: give it what it learns "
+                "from them, or use engine='threads'"
+            )
         ask, width = self._sample.group.ask, self.first_row.shape[1]
         signs = np.array([[1.0], [-1.0]])
         guess = kernel.resolve(signs * np.ones(width))
         if guess == kernel.resolve(2.0 * signs * np.ones(width)):
             return guess
-        _check_rules(kernel)
+        _check_rules(parts)
         weights, sums, lows, highs = zip(*ask(column_sums, SHARD, self.recipe, self._clique), strict=True)
         weight, low, high = sum(weights), np.min(lows, axis=0), np.max(highs, axis=0)
         means = np.where(low == high, low, np.sum(sums, axis=0) / weight)
@@ -237,14 +243,9 @@ def travelling(term: Term) -> Term:
     return replace(term, clique=_bare(term.clique), subspace=subspace, coefficients=None)  # type: ignore[arg-type]
 
 
-def _check_rules(kernel: Kernel) -> None:
+def _check_rules(parts: Sequence[Kernel]) -> None:
     """Raise if a kernel that is not ours reads the data by a rule of its own."""
-    for part in [kernel, *(value for value in kernel.get_params().values() if isinstance(value, Kernel))]:
-        if part.keeps_rows:
-            raise ValueError(
-                f"{part!r} keeps the inputs of fit, which engine='dask' has in parts: give it these, or what it "
-                "learns from them"
-            )
+    for part in parts:
         own = type(part)._from_data is not Kernel._from_data
         if own and not type(part).__module__.startswith("kernelfields."):
             raise ValueError(
