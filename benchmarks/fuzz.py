@@ -22,7 +22,7 @@ from benchmarks.fuzzing import calls, document_files, model_files
 from benchmarks.fuzzing.calls import Calls
 from benchmarks.fuzzing.campaign import Target, make_case, run_target
 from benchmarks.fuzzing.document_files import DocumentFiles
-from benchmarks.fuzzing.model_files import CommandModels, ModelFiles
+from benchmarks.fuzzing.model_files import CommandModels, ModelFiles, ServedModels
 from benchmarks.fuzzing.sequence_files import ArrayFiles, TextFiles
 from benchmarks.fuzzing.verdicts import FAILED, KINDS, VALID, judge
 from benchmarks.result_files import merge_results
@@ -38,7 +38,7 @@ def make_target(name: str) -> Target:
     if name in document_files.NAMES:
         return DocumentFiles(name)
     if name in model_files.KINDS:
-        return CommandModels(name) if name == "command" else ModelFiles(name)
+        return {"command": CommandModels, "served": ServedModels}.get(name, ModelFiles)(name)
     return ArrayFiles(name) if name == "npz" else TextFiles(name)
 
 

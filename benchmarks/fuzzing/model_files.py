@@ -26,7 +26,8 @@ from benchmarks.fuzzing.verdicts import Case, Unsound
 from kernelfields.cli.app import app
 from kernelfields.cli.models import load_model
 from kernelfields.formats.model_file import ModelFileError
-from tests.golden.models import FOLDER, MODELS
+from kernelfields.serving import ServingError, load_chain
+from tests.golden.models import FOLDER, MODELS, chains, dicts
 
 KINDS = {
     "ChainCRF": "chain",
@@ -36,6 +37,7 @@ KINDS = {
     "ExponentialFamilyDensity": "density",
     "compat.CRF": "compat",
     "command": "command",
+    "served": "chain",
 }
 #: Answers that are probabilities of classes, or of pairs of them.
 _PAIRS = ("pairs", "edges")
@@ -48,6 +50,8 @@ class ModelFiles:
     """Damaged files of one kind of model; ``name`` is that of the kind."""
 
     suffix = ".kfm"
+    #: Errors that loading may raise.
+    refusals: tuple[type[BaseException], ...] = (ModelFileError,)
 
     def __init__(self, name: str, folder: Path | None = None):
         self.name = name
@@ -107,7 +111,7 @@ class ModelFiles:
             path.write_bytes(content)
             return self.load(name, path)
 
-        return Case(load, partial(self.use, name), content, self.suffix, f"{name}: {note}", (ModelFileError,))
+        return Case(load, partial(self.use, name), content, self.suffix, f"{name}: {note}", self.refusals)
 
 
 class CommandModels(ModelFiles):
@@ -129,6 +133,33 @@ class CommandModels(ModelFiles):
         answers = {"marginals": np.concatenate(model.crf.predict_marginals(file.X))}
         check_answers(answers, len(model.crf.classes_))
         check_reports(model.crf)
+
+
+class ServedModels(ModelFiles):
+    """Damaged files of chains before the reader that needs NumPy alone."""
+
+    refusals = (ServingError,)
+
+    def undamaged(self) -> Iterator[tuple[str, bytes]]:
+        """Yield chains that can be served."""
+        for name, content in super().undamaged():
+            try:
+                self._case(name, content, "").load()
+            except ServingError:
+                continue
+            yield name, content
+
+    def load(self, name: str, path: Path) -> Any:
+        """Read a model as a server does."""
+        return load_chain(path)
+
+    def use(self, name: str, model: Any) -> None:
+        """Label sequences."""
+        X, _ = chains(2) if model.inputs.names is None else dicts(2)
+        marginals, pairs = model.predict_marginals(X, cliques="edge")
+        answers = {"marginals": np.concatenate(marginals), "pairs": np.concatenate(pairs)}
+        check_answers({**answers, "log_partition": model.log_partition(X)}, len(model.classes_))
+        model.predict(X, decode="viterbi")
 
 
 @cache

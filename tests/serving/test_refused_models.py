@@ -81,6 +81,76 @@ def test_documents_that_do_not_fit_together_are_refused(tmp_path):
             load_chain(tmp_path / "model")
 
 
+def spoilt(array, number, place=0):
+    array = np.array(array)
+    array.reshape(-1)[place] = number
+    return array
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -1.0, 1e-3])
+@pytest.mark.parametrize("name", ["edge", "start", "end", "label"])
+def test_masks_of_a_forged_file_are_refused(name, number, tmp_path):
+    document = fitted("spelled out")[0].to_document()
+    masks = {each: np.zeros((3, 3) if each == "edge" else 3) for each in ("edge", "start", "end", "label")}
+    masks[name] = spoilt(masks[name], number)
+    write_model(tmp_path / "model", "ChainCRF", {**document, "structure": {"masks": masks}}, {})
+    with pytest.raises(ServingError, match=f"model: the constraint mask '{name}' must be .* with 0 and -inf only"):
+        load_chain(tmp_path / "model")
+
+
+FORGED = {
+    "coefficients": (
+        "coefficients",
+        lambda array: spoilt(array, np.nan),
+        "the coefficients of set 'node' must be finite",
+    ),
+    "fewer coefficients": ("coefficients", lambda array: array[:-1], "the coefficients of set 'node' do not fit"),
+    "other subspace": ("subspace", lambda number: -1, "the basis of set 'node' must be a whole number"),
+    "factor": ("factor", lambda array: spoilt(array, np.inf), "the factor of the pivots must be finite"),
+    "diagonal": ("factor", lambda array: spoilt(array, 0.0), "the factor of the pivots must have a positive diagonal"),
+    "pivots": ("pivots", lambda array: spoilt(array, np.nan), "the pivots of a basis must be finite"),
+    "wider pivots": ("pivots", lambda array: np.hstack([array, array]), "the pivots of a basis has the shape"),
+}
+
+
+@pytest.mark.parametrize("case", FORGED)
+def test_numbers_of_a_forged_file_are_refused(case, tmp_path):
+    name, change, message = FORGED[case]
+    document = fitted("rbf")[0].to_document()
+    holder = (document["terms"] if name in ("coefficients", "subspace") else document["subspaces"])[0]
+    holder[name] = change(holder[name])
+    write_model(tmp_path / "model", "ChainCRF", document, {})
+    with pytest.raises(ServingError, match=message):
+        load_chain(tmp_path / "model")
+
+
+def test_pairs_and_dictionaries_of_a_forged_file_are_refused(tmp_path):
+    for name, place, message in (
+        ("dicts, entities", ("terms", 0, "pairs", "outcomes"), "the columns of the coefficients of set 'node' must be"),
+        ("dicts, entities", ("terms", 0, "pairs", "begin"), "the rows of the coefficients of set 'node' do not fit"),
+        ("dictionary", ("inputs", "allowed", "labels"), "the labels allowed must be from 0 to 2"),
+        ("dictionary", ("inputs", "allowed", "sizes"), "the labels allowed has the shape"),
+    ):
+        document = fitted(name)[0].to_document()
+        holder = document
+        for step in place[:-1]:
+            holder = holder[step]
+        holder[place[-1]] = spoilt(holder[place[-1]], 1 if place[-1] == "sizes" else 99)
+        write_model(tmp_path / "model", "ChainCRF", document, {})
+        with pytest.raises(ServingError, match=message):
+            load_chain(tmp_path / "model")
+
+
+def test_scores_beyond_all_numbers_are_refused(tmp_path):
+    document = fitted("spelled out")[0].to_document()
+    (tied,) = (entry for entry in document["terms"] if entry["name"] == "edge")
+    tied["coefficients"] = np.full_like(tied["coefficients"], 1e308)
+    write_model(tmp_path / "model", "ChainCRF", document, {})
+    model = load_chain(tmp_path / "model")
+    with pytest.raises(ValueError, match="scores of the inputs are not finite"), np.errstate(all="ignore"):
+        model.predict_marginals(inputs_of("spelled out"))
+
+
 BLOCKED = ["scipy", "sklearn", "numba", "safetensors", "onnx", "matplotlib", "torch", "pandas", "threadpoolctl"]
 SCRIPT = """
 import json, sys

@@ -33,7 +33,6 @@ from kernelfields.inference.choice import refuse_approximate
 from kernelfields.models.documents import NotData, describe_parameters, describe_value, rebuild_estimator, rebuild_value
 from kernelfields.models.partial import resolve_partial_labels
 from kernelfields.models.stored import Functions, StoredEstimator
-from kernelfields.models.stored_values import finite_array, whole_array
 from kernelfields.numerics.parameters import (
     attribute,
     check_count,
@@ -45,6 +44,7 @@ from kernelfields.numerics.parameters import (
     one_of,
     parameter,
 )
+from kernelfields.numerics.stored_arrays import finite_array, whole_array
 from kernelfields.numerics.threads import Workers
 
 # Questions of the field that can be asked here, in its words; attributes of its fit can be, too.

@@ -57,7 +57,7 @@ from kernelfields.models.documents import (
     rebuild_subspace,
 )
 from kernelfields.models.stored import Functions, StoredEstimator
-from kernelfields.models.stored_values import finite_array, record, whole_number
+from kernelfields.models.stored_values import record
 from kernelfields.numerics.parameters import (
     Check,
     check_count,
@@ -71,6 +71,7 @@ from kernelfields.numerics.parameters import (
     or_none,
     parameter,
 )
+from kernelfields.numerics.stored_arrays import finite_array, whole_number
 from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.designs.design import kernel_quadratic_form
 from kernelfields.reports.inspection import DensitySummary

@@ -33,16 +33,10 @@ from kernelfields.kernels.labels import LabelKernel, label_kernel_from_spec
 from kernelfields.kernels.registry import kernel_from_spec, resolve_kernel
 from kernelfields.kernels.scikit_learn import ScikitLearnKernel, is_foreign
 from kernelfields.models.build import resolved_clique
-from kernelfields.models.stored_values import (
-    check_plain_parameters,
-    finite_array,
-    n_labellings,
-    record,
-    whole_array,
-    whole_number,
-)
+from kernelfields.models.stored_values import check_plain_parameters, n_labellings, record
 from kernelfields.numerics.registry import SETTINGS, parameter_defaults
 from kernelfields.numerics.sparse_rows import is_sparse
+from kernelfields.numerics.stored_arrays import finite_array, whole_array, whole_number
 from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.designs.pairs import Support
 from kernelfields.objective.term import Term

@@ -1,7 +1,7 @@
-"""Checks of values that come from a file: arrays, records of numbers, parameters.
+"""Checks of values that come from a file: records of numbers, parameters; for arrays, numerics/stored_arrays.py.
 
 A file may be damaged, or made up, and still have the right checksum. What is read here is finite where it must be and
-has the type and shape that follow from the rest of the document, so that a model that loads can predict.
+has the type that follows from the rest of the document, so that a model that loads can predict.
 Fails: ValueError that names the value; the reader of documents adds the name of the file.
 """
 
@@ -13,10 +13,10 @@ from math import isnan
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-import numpy as np
 from sklearn.base import BaseEstimator
 
 from kernelfields.fields.cliques import CliqueSet
+from kernelfields.numerics.stored_arrays import whole_number
 
 Record = TypeVar("Record")
 
@@ -24,40 +24,6 @@ Record = TypeVar("Record")
 MOST_LABELLINGS = 2**26
 # Types of plain parameters, as annotations write them.
 _PLAIN = {"bool": bool, "int": int, "float": float, "str": str, "None": NoneType}
-
-
-def finite_array(array: object, what: str, shape: Sequence[int | None]) -> np.ndarray:
-    """Return an array of finite numbers of this shape, None for any length of an axis."""
-    values = _array(array, what, shape, "fiu", "numbers")
-    if values.dtype == np.float16:
-        raise ValueError(f"{what} must be of single or double precision")
-    if not np.isfinite(values).all():
-        raise ValueError(f"{what} must be finite")
-    return values
-
-
-def whole_array(array: object, what: str, shape: Sequence[int | None], below: int | None = None) -> np.ndarray:
-    """Return an array of whole numbers of this shape, not negative and ``below`` a bound."""
-    values = _array(array, what, shape, "iu", "whole numbers")
-    if values.size and not (values.min() >= 0 and (below is None or values.max() < below)):
-        raise ValueError(f"{what} must be from 0 to {'any number' if below is None else below - 1}")
-    return values
-
-
-def _array(array: object, what: str, shape: Sequence[int | None], kinds: str, called: str) -> np.ndarray:
-    if not isinstance(array, np.ndarray) or array.dtype.kind not in kinds or array.ndim != len(shape):
-        raise ValueError(f"{what} must be an array of {called} with {len(shape)} axes")
-    if any(wanted is not None and wanted != found for wanted, found in zip(shape, array.shape, strict=True)):
-        expected = ", ".join("any" if wanted is None else str(wanted) for wanted in shape)
-        raise ValueError(f"{what} has the shape {array.shape}, expected ({expected})")
-    return array
-
-
-def whole_number(value: object, what: str, least: int = 0) -> int:
-    """Return a whole number of at least ``least``, as an index can be."""
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 2**63:
-        raise ValueError(f"{what} must be a whole number of at least {least}, got {value!r:.60}")
-    return value
 
 
 def share(value: object, what: str) -> float:

@@ -29,7 +29,8 @@ from kernelfields.inference.packing import InfeasibleSequence
 from kernelfields.kernels.arrays import product
 from kernelfields.kernels.kernel import KERNELS, Kernel
 from kernelfields.kernels.registry import kernel_from_spec
-from kernelfields.numerics.sparse_rows import Rows, SparseRows
+from kernelfields.numerics.sparse_rows import Rows, SparseRows, entry_rows
+from kernelfields.numerics.stored_arrays import finite_array, whole_array, whole_number
 from kernelfields.numerics.windows import check_window, window_view
 from kernelfields.serving.inputs import Inputs, Packed, ServingError
 
@@ -46,6 +47,7 @@ _LAYOUT = 3
 _AT_ONCE = 2**23
 _TRANSFORMERS = ("text", "template")
 Answer = TypeVar("Answer")
+_NOT_FINITE = "scores of the inputs are not finite: they are larger than numbers can be"
 _NOT_HERE = "cannot be served: prediction with NumPy alone does not have it"
 
 
@@ -81,20 +83,21 @@ class ChainModel:
         if document.get("layout", _LAYOUT) != _LAYOUT or "terms" not in document:
             raise ServingError("it was written by another version of kernelfields and cannot be served: fit again")
         self.classes_ = np.asarray(document["classes"])
+        if self.classes_.ndim != 1 or self.classes_.dtype.kind not in "biufU" or not len(self.classes_):
+            raise ServingError("its classes are not a list of labels")
         trained = [] if COMMAND_NOTES not in document else _trained_template(document)
         self.of_rows = of_rows
+        n_labels, structure = len(self.classes_), document["structure"]
         self.inputs = Inputs(
-            document["inputs"], transformers or trained, features_too=bool(trained), of_rows=self.of_rows
+            document["inputs"], n_labels, transformers or trained, features_too=bool(trained), of_rows=of_rows
         )
         self.n_features_in_ = self.inputs.n_features
-        n_labels, structure = len(self.classes_), document["structure"]
-        nothing = {name: np.zeros((n_labels,) * (2 if name == "edge" else 1)) for name in _MASKS}
-        self.masks: dict[str, np.ndarray] = {
-            name: np.asarray(table) for name, table in {**nothing, **structure.get("masks", {})}.items()
-        }
+        self.masks = {name: _mask(structure.get("masks", {}), name, n_labels) for name in _MASKS}
         self.decode = str(document["parameters"].get("decode", "auto"))
+        self._jointly_by_default = bool(structure.get("jointly"))
+        self.decodes_jointly()
         subspaces = document["subspaces"]
-        self.terms = [_term(entry, subspaces, len(self.classes_)) for entry in document["terms"]]
+        self.terms = [_term(entry, subspaces, n_labels, self.n_features_in_) for entry in document["terms"]]
         self._scorers = [_scorer(term) for term in self.terms]
         #: Whether one table of transition scores serves all positions.
         self.tied = all(term.kernel is None for term in self.terms if term.kind == "edge")
@@ -103,7 +106,6 @@ class ChainModel:
         for term in self.terms:
             if term.kind == "edge" and term.kernel is None:
                 self.tied_edge += term.table.reshape(self.tied_edge.shape)
-        self._jointly_by_default = bool(structure.get("jointly"))
 
     def predict(self, X: Iterable, decode: str | None = None) -> list[list[str]] | list[np.ndarray] | np.ndarray:
         """Return the labels of each sequence: a list of strings, or an array of numbers. An array for rows of a table.
@@ -114,11 +116,7 @@ class ChainModel:
         jointly, sequences = self.decodes_jointly(decode), self._listed(X)
         answers: list[np.ndarray] = []
         for packed, chains in self._chains(sequences):
-            best = (
-                _asked(plain.best_labels, chains)[0]
-                if jointly
-                else _asked(plain.infer, chains).marginals.argmax(axis=1)
-            )
+            best = _asked(plain.best_labels, chains)[0] if jointly else _inferred(chains).marginals.argmax(axis=1)
             answers += self._split(packed, self.classes_[best])
         if self.of_rows:
             return np.concatenate([self.classes_[:0], *answers])
@@ -140,7 +138,7 @@ class ChainModel:
         edges: list[np.ndarray] = []
         sequences, n_labels = self._listed(X), len(self.classes_)
         for packed, chains in self._chains(sequences):
-            beliefs = _asked(plain.infer, chains)
+            beliefs = _inferred(chains)
             nodes += self._split(packed, beliefs.marginals)
             if cliques is not None:
                 edges += [rows[1:] for rows in packed.split(plain.pair_marginals(chains, beliefs))]
@@ -152,7 +150,7 @@ class ChainModel:
     def log_partition(self, X: Iterable) -> np.ndarray:
         """Return the logarithm of the partition function of each sequence, (S,), or of each row."""
         sequences = self._listed(X)
-        parts = [_asked(plain.infer, chains).log_partition for _, chains in self._chains(sequences)]
+        parts = [_inferred(chains).log_partition for _, chains in self._chains(sequences)]
         found = np.concatenate([np.empty(0), *parts])
         return found if self.of_rows else np.array(_in_place(found, sequences, 0.0))
 
@@ -202,7 +200,7 @@ class ChainModel:
             seen = views[term.window][positions]
             values = scores(seen)
             if not np.isfinite(values.sum()):
-                raise ValueError("scores of the inputs are not finite: they are larger than numbers can be")
+                raise ValueError(_NOT_FINITE)
             if term.kind == "edge":
                 edge[positions] += values.reshape(-1, n_labels, n_labels)
             else:
@@ -220,6 +218,13 @@ def _asked(ask: Callable[[plain.Chains], Answer], chains: plain.Chains) -> Answe
         return ask(chains)
     except InfeasibleSequence as error:
         raise ValueError(f"sequence {error.sequence}: the constraints leave no labelling") from None
+
+
+def _inferred(chains: plain.Chains) -> plain.Beliefs:
+    beliefs = _asked(plain.infer, chains)
+    if not np.isfinite(beliefs.log_partition).all():
+        raise ValueError(_NOT_FINITE)
+    return beliefs
 
 
 def _n_rows(x: Any) -> int:
@@ -319,7 +324,16 @@ def served_kernel(spec: Mapping[str, object], *, explicit: bool = False) -> Kern
     return kernel
 
 
-def _term(entry: Document, subspaces: list[Document], n_labels: int) -> Term:
+def _mask(masks: Document, name: str, n_labels: int) -> np.ndarray:
+    """Return a table of constraints: 0, or minus infinity for what is forbidden."""
+    shape = (n_labels,) * (2 if name == "edge" else 1)
+    mask = np.asarray(masks.get(name, np.zeros(shape)))
+    if mask.shape != shape or mask.dtype.kind != "f" or not ((mask == 0) | (mask == -np.inf)).all():
+        raise ServingError(f"the constraint mask {name!r} must be {shape} with 0 and -inf only")
+    return mask
+
+
+def _term(entry: Document, subspaces: list[Document], n_labels: int, n_features: int) -> Term:
     clique, name = entry["cliques"], str(entry["name"])
     kind, parameters = clique["as"].removesuffix(" cliques"), clique["parameters"]
     kind = "node" if kind == "graph nodes" else kind
@@ -327,37 +341,72 @@ def _term(entry: Document, subspaces: list[Document], n_labels: int) -> Term:
         raise ServingError(f"the clique set {name!r} ({kind!r}) cannot be served: labels may meet as neighbours alone")
     kind = "edge" if kind == "skip" else kind
     n_outcomes = n_labels ** _LABELS_MET[kind]
-    coefficients, factor, number = entry["coefficients"], entry["label_factor"], entry["subspace"]
+    factor, number, what = entry["label_factor"], entry["subspace"], f"the coefficients of set {name!r}"
+    known = finite_array(entry["coefficients"], what, (None, None)).astype(np.float64)
+    coefficients: np.ndarray | SparseRows = known
     if "pairs" in entry:
         begin, outcomes = entry["pairs"]["begin"], entry["pairs"]["outcomes"]
-        shape = (len(begin) - 1, n_outcomes)
-        coefficients = SparseRows((coefficients.ravel().astype(np.float64), outcomes, begin), shape=shape)
+        coefficients = _sparse(known.ravel(), outcomes, begin, n_outcomes, what)
         if number is None:
             coefficients = coefficients.toarray()
-    else:
-        coefficients = np.asarray(coefficients, dtype=np.float64)
-    kernel = pivots = None
-    if number is not None:
-        explicit = "n_coordinates" in subspaces[number]
-        kernel = served_kernel(subspaces[number]["kernel"], explicit=explicit)
-        if not explicit:
-            pivots = _pivots(subspaces[number])
-            coefficients = back_substitution(np.asarray(subspaces[number]["factor"]), coefficients)
-    if factor is not None:
-        coefficients = coefficients @ factor.T
-    if coefficients.shape[1] != n_outcomes:
-        raise ServingError(f"the coefficients of set {name!r} do not fit the classes")
     window = parameters.get("window") or 1
     # A tuple of the neighbours before and after, as documents spell it.
     window = check_window(window["items"] if isinstance(window, Mapping) else window)
+    width = n_features * (1 + sum(window))
+    kernel, pivots, n_rows = None, None, 1
+    if number is not None:
+        subspace = subspaces[whole_number(number, f"the basis of set {name!r}")]
+        explicit = "n_coordinates" in subspace
+        kernel = served_kernel(subspace["kernel"], explicit=explicit)
+        if explicit:
+            n_rows = cast(Rows, kernel.feature_map(_no_entries(width))).shape[1]
+        else:
+            pivots = _pivots(subspace, width)
+            n_rows = pivots.shape[0]
+            factor_of_pivots = finite_array(subspace["factor"], "the factor of the pivots", (n_rows, n_rows))
+            if not isinstance(coefficients, np.ndarray) or not (np.diagonal(factor_of_pivots) > 0).all():
+                raise ServingError("the factor of the pivots must have a positive diagonal, and dense coefficients")
+            if len(coefficients) != n_rows:
+                raise ServingError(f"{what} do not fit its pivots")
+            coefficients = back_substitution(factor_of_pivots, coefficients)
+    if factor is not None:
+        factor = finite_array(factor, f"the label factor of set {name!r}", (n_outcomes, coefficients.shape[1]))
+        coefficients = coefficients @ factor.T
+    if coefficients.shape != (n_rows, n_outcomes):
+        raise ServingError(
+            f"{what} are {coefficients.shape}, expected {(n_rows, n_outcomes)} by its inputs and classes"
+        )
     return Term(name, kind, window, kernel, pivots, coefficients)
 
 
-def _pivots(subspace: Document) -> Rows:
+def _pivots(subspace: Document, width: int) -> Rows:
+    what = "the pivots of a basis"
     if "pivots" in subspace:
-        return np.asarray(subspace["pivots"])
+        return finite_array(subspace["pivots"], what, (None, width))
     parts = subspace["sparse_pivots"]
-    return SparseRows((parts["data"], parts["indices"], parts["indptr"]), shape=tuple(parts["shape"]))
+    n_rows, n_columns = (whole_number(length, f"the shape of {what}") for length in parts["shape"])
+    pivots = _sparse(parts["data"], parts["indices"], parts["indptr"], n_columns, what)
+    if pivots.shape != (n_rows, width):
+        raise ServingError(f"{what} are {pivots.shape}, expected {(n_rows, width)} as their inputs")
+    return pivots
+
+
+def _sparse(data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, width: int, what: str) -> SparseRows:
+    """Return sparse rows that were stored, with columns in order."""
+    data = finite_array(data, what, (None,))
+    indices = whole_array(indices, f"the columns of {what}", (len(data),), below=width)
+    indptr = whole_array(indptr, f"the rows of {what}", (None,))
+    if len(indptr) < 2 or indptr[0] != 0 or indptr[-1] != len(data) or (np.diff(indptr.astype(np.int64)) < 0).any():
+        raise ServingError(f"the rows of {what} do not fit its entries")
+    rows = SparseRows((data, indices, indptr), shape=(len(indptr) - 1, width))
+    if (np.diff(entry_rows(rows) * width + indices) <= 0).any():
+        raise ServingError(f"{what} are not sorted, or one occurs twice")
+    return rows
+
+
+def _no_entries(width: int) -> SparseRows:
+    nothing = np.zeros(0), np.zeros(0, dtype=np.int64), np.zeros(2, dtype=np.int64)
+    return SparseRows(nothing, shape=(1, width))
 
 
 def back_substitution(factor: np.ndarray, values: np.ndarray, block: int = 64) -> np.ndarray:

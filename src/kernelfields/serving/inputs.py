@@ -22,6 +22,7 @@ from kernelfields.features.chunks import features_of, number_word, word_at
 from kernelfields.features.scaling import Scaling
 from kernelfields.formats.model_file import Document
 from kernelfields.numerics.sparse_rows import Rows, SparseRows, is_sparse, offsets_of
+from kernelfields.numerics.stored_arrays import whole_array, whole_number
 
 if TYPE_CHECKING:
     from kernelfields.features.text import StoredTransformer
@@ -60,13 +61,14 @@ class Inputs:
     def __init__(
         self,
         described: Document,
+        n_labels: int,
         transformers: Sequence[StoredTransformer] = (),
         *,
         features_too: bool = False,
         of_rows: bool = False,
     ):
         self.transformers, self.features_too, self.of_rows = transformers, features_too, of_rows
-        self.n_features = int(described["n_features"])
+        self.n_features = whole_number(described["n_features"], "the number of features", 1)
         self.sparse = bool(described["sparse"])
         self.columns = None if described.get("columns") is None else list(described["columns"])
         names = described.get("feature_names")
@@ -76,7 +78,7 @@ class Inputs:
             raise ServingError("the names of the features do not match their number")
         self.scaling = Scaling.rebuild(described.get("scaling"), self.n_features)
         allowed = described.get("allowed")
-        self.dictionary = None if allowed is None else Dictionary(allowed)
+        self.dictionary = None if allowed is None else Dictionary(allowed, n_labels)
 
     def read(self, sequences: Sequence) -> Packed:
         """Return sequences as rows."""
@@ -167,13 +169,16 @@ class Inputs:
 class Dictionary:
     """Labels that positions may have, by the value of one feature, as features/label_dictionary.py learnt them."""
 
-    def __init__(self, described: Document):
+    def __init__(self, described: Document, n_labels: int):
         if described["kind"] != "dictionary":
             raise ServingError(f"labels allowed by {described['kind']!r} cannot be served: use a LabelDictionary")
         self.feature = described["feature"]
         self._numbers = {word: number for number, word in enumerate(described["words"], start=1)}
-        sizes, labels = described["sizes"], described["labels"]
-        self._penalties = np.full((len(sizes), int(described["n_labels"])), -np.inf)
+        sizes = whole_array(described["sizes"], "the sizes of allowed sets", (len(self._numbers) + 1,), n_labels + 1)
+        labels = whole_array(described["labels"], "the labels allowed", (int(sizes.sum()),), n_labels)
+        if (sizes == 0).any() or not isinstance(self.feature, str | int):
+            raise ServingError("a word of the dictionary has no label, or its feature is no name and no column")
+        self._penalties = np.full((len(sizes), n_labels), -np.inf)
         self._penalties[np.repeat(np.arange(len(sizes)), sizes), labels] = 0.0
 
     def penalties(self, sequences: Sequence, rows: Rows) -> np.ndarray:

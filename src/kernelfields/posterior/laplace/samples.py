@@ -40,8 +40,9 @@ from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import refuse_approximate
 from kernelfields.inference.family import LabelFamily, Potentials
 from kernelfields.models.field import Field
-from kernelfields.models.stored_values import finite_array, record, whole_array, whole_number
+from kernelfields.models.stored_values import record
 from kernelfields.numerics.sparse_rows import Rows, is_sparse
+from kernelfields.numerics.stored_arrays import finite_array, whole_array, whole_number
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.design import Design, LocalDesign
 from kernelfields.objective.posterior import LogPosterior
