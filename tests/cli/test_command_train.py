@@ -292,3 +292,16 @@ def test_a_fault_of_the_program_is_not_dressed_up(folder, monkeypatch):
     monkeypatch.setitem(TrainingRun.go.__globals__, "write_whole", lambda *arguments: {}["fault"])
     with pytest.raises(KeyError, match="fault"):
         run("train", "train.conll", "-q")
+
+
+def test_labels_that_break_their_scheme_are_mended_unless_they_must_not(tmp_path):
+    rows = [[("we", "O"), ("saw", "O"), ("Rome", "I-city")], [("Lima", "B-city"), ("was", "O"), ("far", "O")]] * 5
+    lines = ["".join("\t".join(row) + "\n" for row in sentence) for sentence in rows]
+    (tmp_path / "names.conll").write_text("\n".join(lines))
+    arguments = ("train", tmp_path / "names.conll", "-m", tmp_path / "m.model", "--prior-variance", 1)
+    said = run(*arguments, "--constraints", "bio").stderr
+    assert "warning: 5 labels of y break the scheme 'bio' and are mended, the first at sequence 0, position 2" in said
+    assert load_model(tmp_path / "m.model").crf.classes_.tolist() == ["B-city", "O"]
+    refused = run(*arguments, "--constraints", "bio", "--strict-labels", code=2).stderr
+    assert "label 'I-city' is forbidden after 'O' by the scheme 'bio'" in refused
+    assert "--strict-labels is for --constraints" in run(*arguments, "--strict-labels", code=2).stderr

@@ -116,6 +116,18 @@ def test_collections_are_read_as_lists_are(collections_here, name):
     close(there.at(theta).gradient, here.at(theta).gradient, "gradient")
 
 
+def test_labels_of_partitions_that_break_their_scheme_are_mended(collections_here):
+    y = [["O", "I-X", "I-X", "O"], ["B-X", "I-X", "O"], ["O", "O", "I-X"], ["B-X", "O"], ["O", "I-X"]]
+    X = [np.random.default_rng(len(own)).normal(size=(len(own), 2)) for own in y]
+    crf = ChainCRF("rbf", constraints="bio", **SHARED)
+    with pytest.warns(UserWarning, match=r"labels? of y breaks? the scheme 'bio' and (is|are) mended"):
+        there = posterior(*parts_of_fit(crf, cut(X), cut(y), None, DaskHere()))
+    with pytest.warns(UserWarning, match="3 labels of y break the scheme 'bio' and are mended"):
+        here = posterior(*parts_of_fit(crf, X, y, None))
+    theta = np.random.default_rng(2).normal(size=here.size)
+    close(there.at(theta).value, here.at(theta).value, "value")
+
+
 def close(left, right, what):
     np.testing.assert_allclose(left, right, rtol=1e-9, atol=1e-9 * max(1.0, np.abs(right).max()), err_msg=what)
 

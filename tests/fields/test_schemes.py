@@ -8,6 +8,7 @@ import pytest
 
 from kernelfields import ChainCRF
 from kernelfields.fields.constraints import Constraints, find_scheme, guess_scheme, resolve_constraints
+from kernelfields.fields.spans import mended_labels, spans_of_scheme
 
 TAGS = {"bio": "BI", "iob1": "BI", "bioes": "BIES", "bilou": "BILU"}
 
@@ -120,6 +121,55 @@ def test_a_label_that_could_never_occur_is_refused(scheme, classes, words):
         resolve_constraints(scheme, np.array(classes))
 
 
+@pytest.mark.parametrize("scheme", TAGS)
+@pytest.mark.parametrize("types", [["X", "Y"], [""]], ids=["two types", "no types"])
+def test_mended_labels_write_the_same_entities_and_labels_that_fit_stay(scheme, types):
+    classes = classes_of(scheme, types).tolist()
+    for length in (1, 2, 3, 4):
+        given = [list(labels) for labels in itertools.product(classes, repeat=length)]
+        allowed = {written(scheme, segments) for segments in segmentations(length, types)}
+        found, changed = mended_labels(given, find_scheme(scheme))
+        for before, after in zip(given, found, strict=True):
+            assert tuple(after) in allowed
+            assert (tuple(before) in allowed) == (after is before)
+            assert spans_of_scheme(after, find_scheme(scheme)) == spans_of_scheme(before, find_scheme(scheme))
+        told = [list(labels) for labels in given]
+        for change in changed:
+            assert told[change.sequence][change.position] == change.label != change.new
+            told[change.sequence][change.position] = change.new
+        assert told == found
+
+
+@pytest.mark.parametrize("scheme", TAGS)
+def test_beside_what_is_not_known_labels_are_mended_where_no_label_could_fit(scheme):
+    """Labels stay where some completion fits; else those that are mended have one."""
+    classes = classes_of(scheme, ["X", "Y"]).tolist()
+    allowed = {written(scheme, segments) for segments in segmentations(3, ["X", "Y"])}
+
+    def has_completion(entries):
+        return any(all(e in (None, label) for e, label in zip(entries, labels, strict=True)) for labels in allowed)
+
+    given = [list(entries) for entries in itertools.product([None, *classes], repeat=3)]
+    found, _ = mended_labels(given, find_scheme(scheme))
+    for before, after in zip(given, found, strict=True):
+        assert [entry is None for entry in after] == [entry is None for entry in before]
+        if has_completion(before):
+            assert after is before
+        elif None not in before[1:2]:  # a single unknown between two labels may have to be two things at once
+            assert has_completion(after), (before, after)
+
+
+def test_sets_numbers_and_other_forms_are_left_alone():
+    bio = find_scheme("bio")
+    for y in ([["O", {"I-X", "O"}, "I-X"], None], [[0, 1]], [["O", "I-X", "PER"]], [[float("nan"), "I-X"]]):
+        found, changed = mended_labels(y, bio)
+        assert changed == []
+        assert all(after is before for after, before in zip(found, y, strict=True))
+    found, changed = mended_labels([np.array(["O", "I-X"]), ("I", "I")], bio)
+    assert found == [["O", "B-X"], ["B", "I"]]
+    assert [tuple(change) for change in changed] == [(0, 1, "I-X", "B-X"), (1, 0, "I", "B")]
+
+
 def test_labels_that_may_be_missing():
     """A type may lack the labels of longer entities, or of entities that touch."""
     for scheme, classes in [
@@ -179,6 +229,10 @@ def test_specs():
     again = Constraints.from_spec(json.loads(json.dumps(given.spec())))
     assert again == given
     assert again.scheme == "bio"
+    strict = Constraints.of({"scheme": "bio", "strict": True})
+    assert Constraints.from_spec(json.loads(json.dumps(strict.spec()))) == strict != Constraints.of("bio")
+    with pytest.raises(ValueError, match="strict is True or False, and about a scheme"):
+        Constraints(strict=True)
     assert Constraints.of("bio").spec() == {
         "transitions": [],
         "start": [],
@@ -206,8 +260,9 @@ def test_a_fitted_field_keeps_its_scheme(tmp_path):
             crf.field_.spec.masks.check_labels(codes, np.array([0, len(codes)]), crf.classes_)
     again = loaded.fit(X, y)
     np.testing.assert_array_equal(again.field_.spec.masks.edge, crf.field_.spec.masks.edge)
+    strict = crf.set_params(constraints={"scheme": "bilou", "strict": True})
     with pytest.raises(ValueError, match="sequence 0, position 0: label 'B-X' is forbidden at the last position"):
-        crf.fit([X[0][:1], *X], [["B-X"], *y])
+        strict.fit([X[0][:1], *X], [["B-X"], *y])
 
 
 @pytest.mark.parametrize(

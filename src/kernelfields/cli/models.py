@@ -282,6 +282,10 @@ def fit_parameters(settings: RunSettings) -> Parameters:
 
     parameters = settings.part("estimator")
     parameters["callbacks"] = [EarlyStopping(parameters.pop("patience"))]
+    if settings.strict_labels:
+        if settings.constraints is None:
+            raise ValueError("--strict-labels is for --constraints: name a scheme, or leave it out")
+        parameters["constraints"] = {"scheme": settings.constraints, "strict": True}
     scale = "auto" if settings.standardize is None else settings.standardize
     parameters["tol"] = "auto" if settings.tol is None else settings.tol
     allowed, engine = allowed_by(settings), engine_of(settings)

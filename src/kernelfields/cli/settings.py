@@ -238,6 +238,7 @@ class RunSettings:
     c2: float | None = _field("CRFsuite's name for 1 / (2 prior variance).", table=None)
     edge_prior_variance: float | None = _edges("Of the transitions; else as above.")
     constraints: str | None = _field("Scheme of entity labels: bio, iob1, bioes or bilou.", part="estimator")
+    strict_labels: bool | None = _field("Labels that break the scheme are an error; else they are mended.")
     allowed_by: str | None = _field(
         "Feature that labels have to be seen with: word= for text, U02: of a template, the number of a column.",
         metavar="NAME",

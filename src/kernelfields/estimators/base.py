@@ -147,6 +147,14 @@ class FieldParameters(StoredEstimator):
 
         return USUAL_TOLERANCE if isinstance(self.tol, str) else self.tol
 
+    def _training_labels(self, y: Any, *, warn: bool = False) -> Any:
+        """Return labels of training data as the fit takes them; ``warn`` of what is not as it was given."""
+        return y
+
+    def _position_labels(self, y: Any) -> Any:
+        """Return the labels of all positions, however they are written."""
+        return y
+
     @property
     def _most_rank(self) -> int | None:
         """The most basis functions there can be; None for no limit."""
@@ -370,6 +378,7 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
 
     def _count_labels(self, y: Any, lengths: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Return the sorted labels that y names, however many, and what the positions of each weigh."""
+        y = self._position_labels(self._training_labels(y, warn=True))
         named: Any = self._partial_settings().classes
         if named is None:
             # Given as known, so that a part of the data may hold one class only.
@@ -652,7 +661,7 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
         if X is None:
             return None
         try:
-            return self._read_beside(training, X, y)
+            return self._read_beside(training, X, self._training_labels(y))
         except ValueError as error:
             raise ValueError(f"development set: {error}") from error
 
@@ -1413,7 +1422,7 @@ class LabelledField(FieldEstimator[Data, Reader]):
         """Return the classes so far, those of new labels and those that are named."""
         from kernelfields.models.continuation import all_classes
 
-        return all_classes(self.classes_, y, classes)
+        return all_classes(self.classes_, self._position_labels(self._training_labels(y)), classes)
 
     def _described(self) -> dict[str, str]:
         """Return what must not change from batch to batch."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
@@ -14,8 +15,9 @@ from kernelfields.features.label_dictionary import AllowedLabelsRule, check_rule
 from kernelfields.features.readers import ChainReader
 from kernelfields.fields.chains import Chains, weigh_classes
 from kernelfields.fields.cliques import CliqueSet, EdgeCliques, NodeCliques
-from kernelfields.fields.constraints import guess_scheme, resolve_constraints
-from kernelfields.fields.evidence import LabelEvidence, informative
+from kernelfields.fields.constraints import Constraints, find_scheme, guess_scheme, resolve_constraints
+from kernelfields.fields.evidence import LabelEvidence, SoftTargets, informative
+from kernelfields.fields.reading import is_sequence, open_groups
 from kernelfields.models.stored import Functions
 from kernelfields.numerics.parameters import (
     Check,
@@ -99,10 +101,33 @@ class SequenceField(LabelledField[Chains, ChainReader], SpanQuestions):
             edges.filled(prior_variance=self._first_variance, **shared),
         ]
 
+    def _training_labels(self, y: Any, *, warn: bool = False) -> Any:
+        constraints = Constraints.of(self.constraints)
+        if constraints.scheme is None or constraints.strict:
+            return y
+        from kernelfields.fields.spans import mended_labels
+
+        y = open_groups(None, readable_again(y))[1]
+        if isinstance(y, SoftTargets) or not is_sequence(y) or not all(item is None or is_sequence(item) for item in y):
+            return y
+        mended, changed = mended_labels(y, find_scheme(constraints.scheme))
+        if not changed:
+            return y
+        if warn:
+            first, several = changed[0], len(changed) > 1
+            warnings.warn(
+                f"{len(changed):,} label{'s' * several} of y break{'s' * (not several)} the scheme "
+                f"{constraints.scheme!r} and {'are' if several else 'is'} mended, the first at sequence "
+                f"{first.sequence}, position {first.position}: {first.label!r} is read as {first.new!r}. Constraints("
+                f"scheme={constraints.scheme!r}, strict=True) makes this an error",
+                stacklevel=2,
+            )
+        return mended
+
     def _read_fitted(self, X: object, y: object, sample_weight: object) -> Chains:
         from kernelfields.inference.checks import check_labels
 
-        data = self._read(X, y, sample_weight).for_fit()
+        data = self._read(X, self._training_labels(y), sample_weight).for_fit()
         check_labels(data, self.field_.spec, self.classes_)
         return weigh_classes(data, self.classes_, self.class_weight)
 
@@ -173,7 +198,9 @@ class ChainCRF(SequenceField):
         raise the log-posterior by no more than a thousandth of a nat a position.
     max_iter : int, default 1000
     constraints : str, Constraints, dict, iterable of forbidden (label, label) pairs, or None
-        A string names a scheme of entity labels: "bio", "iob1", "bioes" or "bilou".
+        A string names a scheme of entity labels: "bio", "iob1", "bioes" or "bilou". Labels of training data that break
+        it are mended with a warning, an I-X that begins an entity read as B-X; ``Constraints(scheme="bio",
+        strict=True)``, or a dict, makes them an error.
     decode : "auto", "viterbi" or "posterior", default "auto"
         Which labels :meth:`predict` and :meth:`score` take: those of the most probable labelling as a whole, or the
         most probable at each position, which are right more often one by one but may not fit together. "auto" is
@@ -272,6 +299,7 @@ class ChainCRF(SequenceField):
         from kernelfields.inference.checks import check_labels
         from kernelfields.models.build import name_cliques
 
+        y = self._training_labels(y, warn=part_of is None)
         if self._continues:
             X, y, classes = readable_again(X), readable_again(y), self.classes_
             reader = self._reader.with_rule(self.allowed, X, y, classes)
@@ -300,7 +328,7 @@ class ChainCRF(SequenceField):
         super()._fit_first_batch(X, y, sample_weight)
 
     def _read_batch(self, X: object, y: object, sample_weight: object) -> Chains:
-        X = readable_again(X)
+        X, y = readable_again(X), self._training_labels(y, warn=True)
         self._reader = self._reader.with_rule(self.allowed, X, y, self.classes_, further=True)
         return super()._read_batch(X, y, sample_weight)
 

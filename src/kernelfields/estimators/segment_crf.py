@@ -87,8 +87,9 @@ class SegmentCRF(SequenceField):
         As in ChainCRF.
     scale, l1, solver, tol, max_iter, dtype, n_jobs, random_state, verbose, callbacks : as in ChainCRF
     class_weight, warm_start, partial_labels, allowed, ties : as in ChainCRF
-    constraints : Constraints, dict, iterable of forbidden (label, label) pairs, or None
-        What is forbidden between segments, at the ends of sequences, or everywhere.
+    constraints : str, Constraints, dict, iterable of forbidden (label, label) pairs, or None
+        What is forbidden between segments, at the ends of sequences, or everywhere. Labels of positions that break a
+        scheme of entities are mended as in ChainCRF; labels of segments (begin, end, label) are not.
     decode : "auto", "viterbi" or "posterior", default "auto"
         "auto" and "viterbi": the labels of the most probable segmentation; "posterior": the most probable label of each
         position, which are right more often one by one and may not fit together.
@@ -114,7 +115,7 @@ class SegmentCRF(SequenceField):
     durations_: np.ndarray | None = attribute()
 
     def _with_unlabelled(self, X: Any, y: Any, sample_weight: Any, unlabelled: Any) -> tuple[Any, Any, Any]:
-        return super()._with_unlabelled(X, _plain_labels(y)[0], sample_weight, unlabelled)
+        return super()._with_unlabelled(X, self._position_labels(y), sample_weight, unlabelled)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -137,6 +138,13 @@ class SegmentCRF(SequenceField):
 
     # ---- data
 
+    def _training_labels(self, y: Any, *, warn: bool = False) -> Any:
+        # A segment has one label: where those of entities break their scheme, it is for the user to cut it.
+        return y if are_segments(y) else super()._training_labels(y, warn=warn)
+
+    def _position_labels(self, y: Any) -> Any:
+        return _plain_labels(y)[0]
+
     def _segmented(self, chains: Chains, begins: np.ndarray | None, longest: int | None) -> SegmentedChains:
         """Return chains with their segments, where they are labelled.
 
@@ -156,7 +164,7 @@ class SegmentCRF(SequenceField):
     def _learn(
         self, X: object, y: object, sample_weight: object, part_of: tuple[ChainReader, np.ndarray] | None = None
     ) -> tuple[ChainReader, SegmentedChains, np.ndarray]:
-        y, begins = _plain_labels(y)
+        y, begins = _plain_labels(self._training_labels(y, warn=part_of is None))
         reader = ChainReader()
         known = None if part_of is None else part_of[1]
         known = self._partial_settings().classes if known is None else known
@@ -190,15 +198,9 @@ class SegmentCRF(SequenceField):
         masks = resolve_constraints(self.constraints, classes)
         return FamilySpec("segments", len(classes), masks, max_duration=int(longest), repeats=bool(self.repeats))
 
-    def _count_labels(self, y: Any, lengths: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        return super()._count_labels(_plain_labels(y)[0], lengths, weights)
-
     def _spec_for(self, classes: np.ndarray) -> FamilySpec:
         masks = resolve_constraints(self.constraints, classes)
         return replace(self.field_.spec, n_labels=len(classes), masks=masks)
-
-    def _all_classes(self, y: Any, classes: ArrayLike | None) -> np.ndarray:
-        return super()._all_classes(_plain_labels(y)[0], classes)
 
     def _decodes_jointly(self) -> bool:
         return True

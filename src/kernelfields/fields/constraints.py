@@ -17,7 +17,10 @@ else, and may be joined with further constraints:
 
 A label is "O" or a tag, a hyphen and a type; a tag alone, such as "B", is an entity without a type. A scheme lists
 which tags of the same type a tag has to follow and which have to follow it; what has to follow something may not
-begin a sequence, and what has to be followed may not end one.
+begin a sequence, and what has to be followed may not end one. Labels of training data that break their scheme are
+mended (fields/spans.py), unless the constraints are strict:
+
+    {"scheme": "bio", "strict": True}
 
 Arrays: penalties edge (L, L), start, end, label (L,), float64; of schemes allowed pairs (L, L), first and last
 labels (L,), bool. Cost: O(L^2) to resolve, O(N L) to apply, O(N) to check labels. Fails: ValueError for an unknown
@@ -37,7 +40,7 @@ from kernelfields.fields.reading import SEQUENCES, place_of, plain_label
 from kernelfields.numerics.registry import SETTINGS
 
 _COLLECTIONS = ("transitions", "start", "end", "labels")
-_KEYS = (*_COLLECTIONS, "scheme")
+_KEYS = (*_COLLECTIONS, "scheme", "strict")
 _EVERYWHERE, _FIRST = "is forbidden everywhere", "is forbidden at the first position"
 _LAST, _AFTER = "is forbidden at the last position", "is forbidden after"
 _UNMARKED_END = ", or use 'bio' if the ends of entities are not marked"
@@ -79,6 +82,28 @@ class Scheme:
         self._check_way(labels, pairs, first, self.after, "before")
         self._check_way(labels, pairs.T, last, self.before, "after")
         return pairs, first, last
+
+    def span_tags(self, length: int, touching: bool = False) -> str:
+        """Return the tags of an entity of so many positions; ``touching`` one of its own type right before it."""
+        first, inside, last, single = {
+            "bio": "BIIB",
+            "iob1": "BIIB" if touching else "IIII",
+            "bioes": "BIES",
+            "bilou": "BILU",
+        }[self.name]
+        return single if length == 1 else first + inside * (length - 2) + last
+
+    def may_follow(self, label: str, before: str | None) -> bool:
+        """Whether a label may follow another, or begin a sequence; each has the form of the scheme."""
+        tag, kind = self.parse(label)
+        if before is None:
+            return tag not in self.after
+        left, other = self.parse(before)
+        return self._joined(left, tag) if kind == other else left not in self.before and tag not in self.after
+
+    def may_end(self, label: str) -> bool:
+        """Whether a label may end a sequence."""
+        return self.parse(label)[0] not in self.before
 
     def _split(self, label: object) -> tuple[str, str] | None:
         if not isinstance(label, str):
@@ -160,17 +185,24 @@ def guess_scheme(labels: Iterable) -> Scheme | None:
 @SETTINGS.register("constraints")
 @dataclass(frozen=True)
 class Constraints:
-    """Forbidden neighbours (a, b), labels forbidden first, last, and everywhere; the name of a scheme, or None."""
+    """Forbidden neighbours (a, b), labels forbidden first, last, and everywhere; the name of a scheme, or None.
+
+    Labels of training data that break the scheme are mended, with a warning: in "bio", an I-X that no entity of its
+    type goes on from is read as B-X. With ``strict=True`` they are an error.
+    """
 
     transitions: Iterable = ()
     start: Iterable = ()
     end: Iterable = ()
     labels: Iterable = ()
     scheme: str | None = None
+    strict: bool = False
 
     def __post_init__(self) -> None:
         if self.scheme is not None:
             object.__setattr__(self, "scheme", find_scheme(self.scheme).name)
+        if not isinstance(self.strict, bool) or (self.strict and self.scheme is None):
+            raise ValueError(f"strict is True or False, and about a scheme, got {self.strict!r} for {self.scheme!r}")
         for key in _COLLECTIONS:
             items = getattr(self, key)
             if isinstance(items, str | bytes | Mapping) or not isinstance(items, Iterable):
@@ -199,7 +231,8 @@ class Constraints:
         """Describe the constraints with lists that JSON can hold, and the name of the scheme if there is one."""
         lists: dict[str, object] = {key: list(getattr(self, key)) for key in _COLLECTIONS}
         lists["transitions"] = [list(pair) for pair in self.transitions]
-        return lists if self.scheme is None else {**lists, "scheme": self.scheme}
+        named = {} if self.scheme is None else {"scheme": self.scheme}
+        return {**lists, **named, **({"strict": True} if self.strict else {})}
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, object]) -> Constraints:

@@ -271,13 +271,7 @@ def _scheme_labels(kind: str, length: int, scheme: str, before: TokenLabel) -> l
     """Return the labels of the tokens of one span; ``before`` is the label of the token in front of it."""
     if scheme == NO_SCHEME:
         return [kind] * length
-    first, inside, last, single = {
-        "bio": "BIIB",
-        "iob1": "BIIB" if before in (f"B-{kind}", f"I-{kind}") else "IIII",
-        "bioes": "BIES",
-        "bilou": "BILU",
-    }[find_scheme(scheme).name]
-    tags = single if length == 1 else first + inside * (length - 2) + last
+    tags = find_scheme(scheme).span_tags(length, touching=before in (f"B-{kind}", f"I-{kind}"))
     return [tag if kind == "_" else f"{tag}-{kind}" for tag in tags]
 
 

@@ -107,6 +107,7 @@ class FieldSearch(BaseEstimator):
         X, y = (list(values) if isinstance(values, Iterator) else values for values in (X, y))
         X, y = open_groups(X, y)
         training = estimator._training(X, y, sample_weight, NoProgress())
+        y = estimator._training_labels(y)
         kernels = self._settle(estimator, training)
         items = Items(estimator, training, X, y, sample_weight)
         self._score_name, scorer = resolve_scoring(self.scoring, estimator, training, items)
