@@ -7,9 +7,10 @@ import pytest
 import scipy.sparse
 from served_models import DICTS, MODELS, STRINGS, WORDS, X, Y, fitted, inputs_of
 
-from kernelfields import ChainCRF, KernelClassifier
+from kernelfields import ChainCRF, EdgeCliques, KernelClassifier, PartialLabels
 from kernelfields.fields.constraints import guess_scheme
 from kernelfields.inference.chain.plain import Chains, best_labels, infer
+from kernelfields.kernels import RBF
 from kernelfields.serving import ServingError, load_chain
 from kernelfields.serving.chain_model import back_substitution
 from tests.samples import chain_potentials
@@ -34,6 +35,38 @@ def test_answers_are_those_of_the_library(name):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=tolerance)
     expected = np.concatenate([answers.log_partition for answers in model._answers(sequences)])
     np.testing.assert_allclose(served.log_partition(sequences), expected, rtol=tolerance)
+
+
+def tied_field(kernel, random):
+    """Return a field in which labels "c" and "d", which no sequence has, score the same, and "a" and "b" less."""
+    inputs = [random.normal(size=(int(random.integers(1, 30)), 2)) for _ in range(8)]
+    labels = [np.where(x[:, 0] > 0, "a", "b") for x in inputs]
+    partial = PartialLabels(classes=["a", "b", "c", "d"])
+    model = ChainCRF(kernel, partial_labels=partial, edges=EdgeCliques(kernel, rank=4), prior_variance=1.0)
+    model.fit(inputs, labels)
+    for term in model.field_.terms:
+        term.coefficients[...] = -np.abs(term.coefficients)
+    model._set_views()
+    return model
+
+
+@pytest.mark.parametrize("kernel", ["linear", RBF(0.5)])
+def test_ties_go_to_the_lowest_label_on_every_road(kernel, tmp_path):
+    """Rounding differs between a batch, one sequence, a stream, a device and a reader: it decides nothing."""
+    random = np.random.default_rng(0)
+    model = tied_field(kernel, random)
+    new = [random.normal(size=(int(random.integers(1, 60)), 2)) for _ in range(25)]
+    model.save(tmp_path / "model")
+    served = load_chain(tmp_path / "model")
+    for decode in ("viterbi", "posterior"):
+        together = model.predict(new, decode)
+        assert not any("d" in labels for labels in together)
+        assert any("c" in labels for labels in together)
+        assert same_labels(served.predict(new, decode), together)
+        assert same_labels([model.predict([x], decode)[0] for x in new], together)
+        for x, labels in zip(new, together, strict=True):
+            stream = model.stream(np.inf, decode=decode)
+            assert [label for row in x for label in stream.push(row).labels] + list(stream.end().labels) == labels
 
 
 @pytest.mark.parametrize("name", ["rbf", "spelled out", "dicts", "sparse", "dictionary"])

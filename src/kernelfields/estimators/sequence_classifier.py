@@ -54,6 +54,7 @@ from kernelfields.fields.reading import (
 from kernelfields.formats.model_file import Document
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.family import Potentials
+from kernelfields.inference.packing import first_largest
 from kernelfields.inference.single import SingleFamily
 from kernelfields.models.callbacks import Checkpoint
 from kernelfields.models.documents import checked_classes, describe_parameters, rebuild_estimator
@@ -296,7 +297,7 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], FieldParameter
     def predict(self, X: object, *, known: object = None) -> np.ndarray:
         """Return the most probable class of each sequence, (n,), given what is ``known``, in the form of a y."""
         probabilities = self.predict_proba(X, known=known)
-        return self.classes_[probabilities.argmax(axis=1)]
+        return self.classes_[first_largest(probabilities)]
 
     def predict_states(self, X: Any) -> list[np.ndarray]:
         """Return the most probable states of each sequence, (T,): 0 to n_states - 1 within its class.
@@ -304,7 +305,7 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], FieldParameter
         The class is the one that :meth:`predict` gives, and the states are the most probable given this class. The most
         probable states of all classes may belong to another one, whose other states are less probable.
         """
-        first = self.predict_proba(X).argmax(axis=1) * self.n_states
+        first = first_largest(self.predict_proba(X)) * self.n_states
         found = self.estimator_.predict(X, decode="viterbi", known=self._states_of(first, _lengths(X)))
         return [np.asarray(states, dtype=np.int64) - begin for begin, states in zip(first, found, strict=True)]
 

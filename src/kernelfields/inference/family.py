@@ -50,6 +50,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from kernelfields.fields.allowed import AllowedLabels
 from kernelfields.fields.constraints import ConstraintMasks
+from kernelfields.inference.packing import first_largest
 from kernelfields.numerics.parameters import check_count
 from kernelfields.numerics.threads import Workers
 from kernelfields.numerics.vectors import add_scaled, dot
@@ -397,8 +398,8 @@ class Member(ABC):
         """Return the Hessian of the weighted g times a direction: weighted sums of Cov(Phi) d."""
 
     def likeliest(self) -> np.ndarray:
-        """Return the label of largest marginal at each position, (N,)."""
-        return self.marginals().argmax(axis=1)
+        """Return the label of largest marginal at each position, the lowest of equals, (N,)."""
+        return first_largest(self.marginals())
 
     def expected_scores(self, direction: Potentials) -> np.ndarray:
         """Return E <Phi, d> of each item, (S,)."""

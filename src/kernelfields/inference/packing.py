@@ -38,6 +38,10 @@ LEAST_SCALE = 1e-40
 #: Least probability before scaling, of labels at a position and of steps into it: what is smaller has lost digits.
 LEAST_PREDICTED = 1e-290
 
+#: Scores, and probabilities, that differ by less are equal but for rounding, which is another on every road: the lowest
+#: label wins then, on all of them.
+TIE = 1e-10
+
 # The use of minus infinity in chains, for error messages.
 _CHAINS_FORBID = "forbid a label or a step"
 
@@ -170,6 +174,11 @@ def positive_exp(scores: np.ndarray, shift: np.ndarray | float) -> np.ndarray:
     if not values.all():
         values[(values == 0.0) & (scores > -np.inf)] = np.finfo(np.float64).smallest_subnormal
     return values
+
+
+def first_largest(values: np.ndarray, axis: int = 1) -> np.ndarray:
+    """Return the places of the largest values along an axis, the lowest of those that are equal but for rounding."""
+    return (values >= values.max(axis=axis, keepdims=True) - TIE).argmax(axis=axis)
 
 
 def exponentials(tables: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

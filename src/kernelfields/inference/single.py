@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from kernelfields.inference.family import BaseMeasure, LabelFamily, Member, Potentials, RankedLabellings
-from kernelfields.inference.packing import raise_if_infeasible
+from kernelfields.inference.packing import first_largest, raise_if_infeasible
 from kernelfields.numerics.threads import Workers
 
 
@@ -79,7 +79,7 @@ class SingleFamily(LabelFamily):
 
     def _best(self, potentials: Potentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
         _refuse_infeasible(self, potentials.node)
-        labels = potentials.node.argmax(axis=1)
+        labels = first_largest(potentials.node)
         return labels, potentials.node[np.arange(self.n_items), labels]
 
     def _n_best(self, potentials: Potentials, k: int, workers: Workers) -> RankedLabellings:

@@ -1,4 +1,4 @@
-"""What compiled passes share: copies of rows, sums of shifts with what rounding drops, draws by weights."""
+"""What compiled passes share: copies of rows, sums of shifts with what rounding drops, largest values, draws."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 from numba import njit
+
+from kernelfields.inference.packing import TIE
 
 #: fastmath: sums may be reordered, which lets them run in vector registers; infinities and NaN keep their meaning.
 REORDER = {"reassoc", "contract", "nsz"}
@@ -49,6 +51,29 @@ def shift(values, sums):
     values -= peak
     collect(peak, sums)
     return True
+
+
+@njit(**INNER)
+def first_largest(values):
+    """Return the place of the largest value, the lowest of those that are equal but for rounding."""
+    place, least = 0, values.max() - TIE
+    while values[place] < least:
+        place += 1
+    return place
+
+
+@njit(**INNER)
+def best_steps(before, step, best, pointers):
+    """Fill best (L,) with max_a before_a + step_ab, and pointers (L,) with a, the lowest of those that are equal."""
+    best[:] = -np.inf
+    pointers[:] = 0
+    for a in range(len(best)):  # b inside: rows of step are contiguous
+        for b in range(len(best)):
+            candidate = before[a] + step[a, b]
+            if candidate > best[b]:
+                if candidate > best[b] + TIE:
+                    pointers[b] = a
+                best[b] = candidate
 
 
 @njit(**INNER)

@@ -2,7 +2,8 @@
 
     stream = crf.stream(lag=5)
     for x in sensor:
-        labels, marginals = stream.push(x)         p(y_t | x_1..x_{t + lag}) of the positions t that can be answered
+        labels, marginals = stream.push(x)         p(y_t | x_1..x_{t + lag}) of the positions t that can be answered;
+                                                   Viterbi may answer sooner, given what has come by then
     labels, marginals = stream.end()               the rest, given all
 
 A window that looks ahead by ``a`` positions is counted into the lag: the potentials of t + lag - a are the last that

@@ -25,7 +25,7 @@ import numpy as np
 from kernelfields.formats.model_file import Document, ModelFileError, ModelFileMissing, read_model_of
 from kernelfields.formats.model_text import COMMAND_NOTES, PIPELINE
 from kernelfields.inference.chain import plain
-from kernelfields.inference.packing import InfeasibleSequence
+from kernelfields.inference.packing import InfeasibleSequence, first_largest
 from kernelfields.kernels.arrays import product
 from kernelfields.kernels.kernel import KERNELS, Kernel
 from kernelfields.kernels.registry import kernel_from_spec
@@ -116,7 +116,7 @@ class ChainModel:
         jointly, sequences = self.decodes_jointly(decode), self._listed(X)
         answers: list[np.ndarray] = []
         for packed, chains in self._chains(sequences):
-            best = _asked(plain.best_labels, chains)[0] if jointly else _inferred(chains).marginals.argmax(axis=1)
+            best = _asked(plain.best_labels, chains)[0] if jointly else first_largest(_inferred(chains).marginals)
             answers += self._split(packed, self.classes_[best])
         if self.of_rows:
             return np.concatenate([self.classes_[:0], *answers])

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import ArrayLike, DTypeLike
 
+from kernelfields.inference.packing import TIE
 from kernelfields.numerics.sparse_rows import Rows, SparseRows, is_sparse
 from kernelfields.serving.inputs import ServingError
 
@@ -201,8 +202,9 @@ class Value(NDArrayOperatorsMixin):
         return self.node("Min", max)
 
     def argmax(self, axis: int) -> Value:
-        """Return the place of the maximum along an axis, the first of equal ones."""
-        return self.node("ArgMax", axis=axis, keepdims=0)
+        """Return the place of the maximum along an axis, the first of those that are equal but for rounding."""
+        largest = self.node("GreaterOrEqual", self.max(axis, keepdims=True) - TIE)
+        return largest.node("Cast", to=_INT64).node("ArgMax", axis=axis, keepdims=0)
 
     def max(self, axis: int, keepdims: bool = False) -> Value:
         """Return the maximum along an axis."""

@@ -41,7 +41,7 @@ from kernelfields.inference.family import (
     Potentials,
     Statistics,
 )
-from kernelfields.inference.packing import raise_if_infeasible
+from kernelfields.inference.packing import TIE, raise_if_infeasible
 from kernelfields.inference.step_order import StepOrder
 from kernelfields.kernels.arrays import on_host
 from kernelfields.numerics.threads import Workers
@@ -241,14 +241,22 @@ def best_labels(
             rows = slice(begin, min(begin + at_once, here.stop))
             earlier = slice(before.start + rows.start - here.start, before.start + rows.stop - here.start)
             joint = best[earlier][:, :, None] + (edge if tied else edge[steps.permutation[rows]])
-            highest, pointers[rows] = joint.max(dim=1)
+            highest, pointers[rows] = _first_largest(joint)
             best[rows] += highest
         total.add(shift_to_zero(best[here]))
     labels = torch.empty(len(node), dtype=torch.int64, device=node.device)
-    labels[steps.ends] = best[steps.ends].argmax(dim=1)
+    labels[steps.ends] = _first_largest(best[steps.ends])[1]
     for here, before in reversed(steps.pairs):
         labels[before] = pointers[here].gather(1, labels[here][:, None])[:, 0]
     return labels[steps.inverse], total.value()[steps.sequence_ranks]
+
+
+def _first_largest(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the largest along the second axis, and where: the lowest of those that are equal but for rounding."""
+    largest = values.amax(dim=1)
+    # Of equal numbers a device may find any: one and zero, with the lowest place first.
+    places = torch.arange(values.shape[1], 0, -1, device=values.device).view(-1, *(1,) * (values.ndim - 2))
+    return largest, ((values >= largest.unsqueeze(1) - TIE) * places).argmax(dim=1)
 
 
 class HostMember(Member):
@@ -275,7 +283,7 @@ class HostMember(Member):
 
     def likeliest(self) -> np.ndarray:
         """Return the label of largest marginal at each position, (N,)."""
-        return on_host(self._there.marginals().argmax(dim=1))
+        return on_host(_first_largest(self._there.marginals())[1])
 
     @cached_property
     def _on_host(self) -> Member:

@@ -22,7 +22,7 @@ import numpy as np
 from numba import njit
 
 from kernelfields.inference.packing import check_potentials, raise_if_infeasible
-from kernelfields.inference.sums_compiled import copy_row, drawn, shift
+from kernelfields.inference.sums_compiled import best_steps, copy_row, drawn, first_largest, shift
 from kernelfields.numerics.parameters import check_count
 from kernelfields.numerics.threads import Workers
 
@@ -84,19 +84,12 @@ def _viterbi(node, edge, offsets, first, last, labels, scores):
             e = t if edge.shape[0] > 1 else 0
             pointer = pointers[t - start]
             copy_row(best, previous)
-            best[:] = -np.inf
-            pointer[:] = 0
-            for a in range(n_labels):  # b inside: rows of edge are contiguous
-                for b in range(n_labels):
-                    candidate = previous[a] + edge[e, a, b]
-                    if candidate > best[b]:
-                        best[b] = candidate
-                        pointer[b] = a
+            best_steps(previous, edge[e], best, pointer)
             best += node[t]
             feasible = feasible and shift(best, shifts)
         scores[s] = shifts.sum() if feasible else -np.inf
         if feasible:
-            labels[stop - 1] = np.argmax(best)
+            labels[stop - 1] = first_largest(best)
             for t in range(stop - 1, start, -1):
                 labels[t - 1] = pointers[t - start, labels[t]]
 

@@ -31,8 +31,8 @@ import math
 import numpy as np
 from numba import njit
 
-from kernelfields.inference.packing import LEAST_PREDICTED, LEAST_SCALE, TINY
-from kernelfields.inference.sums_compiled import REORDER, shift
+from kernelfields.inference.packing import LEAST_PREDICTED, LEAST_SCALE, TIE, TINY
+from kernelfields.inference.sums_compiled import REORDER, first_largest, shift
 
 _ONE = np.uint64(1)
 _LOW = np.uint64(63)
@@ -369,11 +369,7 @@ def largest_entries(allowed, entries, out):
     """Fill out (N,) with the label of the largest entry of each position; ties go to the lowest label."""
     begin, labels = allowed
     for t in range(len(out)):
-        place = begin[t]
-        for i in range(begin[t] + 1, begin[t + 1]):
-            if entries[i] > entries[place]:
-                place = i
-        out[t] = labels[place]
+        out[t] = labels[begin[t] + first_largest(entries[begin[t] : begin[t + 1]])]
 
 
 @njit(nogil=True, cache=True)
@@ -418,7 +414,9 @@ def viterbi(first, last, offsets, allowed, scores, edge, best, best_labels, best
             for i in range(begin[t], begin[t + 1]):
                 value = best[i] + (edge[(t + 1) * stride, labels[i], best_labels[t + 1]] if after else 0.0)
                 if value > top:
-                    top, best_labels[t] = value, labels[i]
+                    if value > top + TIE:
+                        best_labels[t] = labels[i]
+                    top = value
 
 
 @njit(nogil=True, cache=True)

@@ -22,7 +22,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernelfields.inference.packing import LEAST_PREDICTED, LEAST_SCALE, TINY, InfeasibleSequence, ScaledPasses
+from kernelfields.inference.packing import (
+    LEAST_PREDICTED,
+    LEAST_SCALE,
+    TINY,
+    InfeasibleSequence,
+    ScaledPasses,
+    first_largest,
+)
 from kernelfields.inference.step_order import StepOrder
 
 _LOWEST = np.finfo(np.float64).min
@@ -85,12 +92,12 @@ def best_labels(chains: Chains) -> tuple[np.ndarray, np.ndarray]:
         totals[sequences] += _shift(best)
         last = np.empty(len(sequences), dtype=np.int64)
         for before, rows in pairwise(steps):
-            last[len(rows) : len(before)] = best[len(rows) :].argmax(axis=1)
+            last[len(rows) : len(before)] = first_largest(best[len(rows) :])
             candidates = best[: len(rows), :, None] + chains.steps_into(rows)
-            pointers[rows] = candidates.argmax(axis=1)
+            pointers[rows] = first_largest(candidates)
             best = candidates.max(axis=1) + chains.node[rows]
             totals[sequences[: len(rows)]] += _shift(best)
-        last[: len(best)] = best.argmax(axis=1)
+        last[: len(best)] = first_largest(best)
         for rows in reversed(steps):
             labels[rows] = last[: len(rows)]
             last[: len(rows)] = pointers[rows, last[: len(rows)]]

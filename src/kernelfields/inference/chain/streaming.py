@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernelfields.inference.packing import check_values, exponentials
+from kernelfields.inference.packing import check_values, exponentials, first_largest
 
 _FEWEST_ROWS = 64
 _FORBIDS = "forbid a label or a step"
@@ -177,7 +177,7 @@ class ChainStream:
         labels, marginals = np.empty(waiting, np.int64), np.empty((waiting, self.n_labels))
         if not self.jointly:
             smooth_rows(rows, place.last - 1, place.pending, place.last, marginals, work)
-            return marginals.argmax(axis=1), marginals
+            return first_largest(marginals), marginals
         known = place.pending, place.last - 1, place.best, place.before
         if place.best.max() == -np.inf or not answer_last(rows, *known, labels, marginals, work):
             raise ValueError(
@@ -257,7 +257,7 @@ class ChainStream:
             labels, marginals = self._step_survivors(self._rows, place, first, lag, self.every)
         else:
             marginals = self._smoothed(place)
-            labels = marginals.argmax(axis=1)
+            labels = first_largest(marginals)
         place.pending += len(labels)
         # The row before the first without an answer is where the pass over what is to come begins.
         place.kept = max(place.kept, place.pending - 1)

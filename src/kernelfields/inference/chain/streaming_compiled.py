@@ -14,7 +14,7 @@ from numba import njit
 
 from kernelfields.inference.chain.scaled_compiled import filter_positions
 from kernelfields.inference.packing import TINY
-from kernelfields.inference.sums_compiled import REORDER, copy_row
+from kernelfields.inference.sums_compiled import REORDER, best_steps, copy_row, first_largest
 
 #: How the step into a row was taken: in numbers; in logarithms; in logarithms, where its alpha has to stay.
 PLAIN, BY_LOGARITHMS, IN_LOGARITHMS = 0, 1, 2
@@ -155,14 +155,7 @@ def _best_step(scores, step, best, previous, pointers):
     the lowest of equals. previous (L,) is overwritten.
     """
     copy_row(best, previous)
-    best[:] = -np.inf
-    pointers[:] = 0
-    for a in range(len(best)):  # b inside: rows of step are contiguous
-        for b in range(len(best)):
-            candidate = previous[a] + step[a, b]
-            if candidate > best[b]:
-                best[b] = candidate
-                pointers[b] = a
+    best_steps(previous, step, best, pointers)
     best += scores
 
 
@@ -240,7 +233,7 @@ def _continued(rows, pending, t, before, path):
             scores[b] = -np.inf
     for row in range(1, n_rows):
         _best_step(rows.node[pending + row], rows.edge[(pending + row) * stride], scores, previous, pointers[row])
-    label = np.argmax(scores)
+    label = first_largest(scores)
     if scores[label] == -np.inf:
         return False
     for row in range(n_rows - 1, -1, -1):
@@ -279,7 +272,7 @@ def answer_by_survivors(rows, pending, first, last, number, lag, every, best, ro
         if (number + t - first + 1) % every != 0:
             continue
         while pending <= t:
-            end, label = pending, roots[np.argmax(best)]
+            end, label = pending, roots[first_largest(best)]
             if _common_root(best, roots) >= 0:
                 end, label = _last_common(rows, t, best, work[0], work[1])
             elif t - pending < lag:
@@ -306,5 +299,5 @@ def answer_last(rows, pending, t, best, before, labels, marginals, work):
     """Label rows pending..t, the last of the sequence; False if nothing may follow the labels that were given out."""
     copy_row(best, rows.delta[t])
     smooth_rows(rows, t, pending, t + 1, marginals, work)
-    _trace(rows, t, np.argmax(best), pending, labels)
+    _trace(rows, t, first_largest(best), pending, labels)
     return _may_follow(rows, pending, before[0], labels[0]) or _continued(rows, pending, t, before[0], labels)
