@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.cells.data_forms import agree, answers
 from benchmarks.cells.features import feature
-from benchmarks.cells.subjects import Points, Searched, Subject
+from benchmarks.cells.subjects import Points, Searched, Subject, as_array
 from benchmarks.cells.verdicts import check, close
 from kernelfields.engines import Dask, Threads, Torch
 from kernelfields.kernels import RBF, Forest
@@ -72,18 +72,14 @@ def l1(s: Subject) -> None:
     model = s.fit(**{name: penalty})
 
     def objective(own: Any) -> float:
-        tables = [_dense(table) for name, table in s.field(own).coef_.items() if name.split()[0] in s.penalised]
+        tables = [as_array(table) for name, table in s.field(own).coef_.items() if name.split()[0] in s.penalised]
         size = sum(np.abs(np.asarray(table)).sum() for table in tables)
         logs = sum(s.law(own, item).log_chance(s.numbers(item.labels)) for item in s.items)
         return s.squares(own) / 2 + penalty * size - logs
 
     check(objective(model) <= objective(s.model) + 1e-6, "the objective is not lower than without the penalty")
-    zeros = [(np.asarray(_dense(table)) == 0).any() for name, table in s.field(model).coef_.items()]
+    zeros = [(as_array(table) == 0).any() for name, table in s.field(model).coef_.items()]
     check(any(zeros), "no weight is zero")
-
-
-def _dense(table: Any) -> Any:
-    return table.toarray() if hasattr(table, "toarray") else table
 
 
 @feature(_FITTING, "warm_start")

@@ -240,10 +240,10 @@ class Subject:
     def scores(self, model: Any, item: Item) -> Scores:
         """Return the scores of the labels of an item, from inputs and coefficients."""
         coef, n_labels = self.field(model).coef_, len(self.field(model).classes_)
-        node = item.x @ _dense(coef["node"])
+        node = item.x @ as_array(coef["node"])
         factors = []
         for last in range(1, len(item.x)):
-            table = _dense(coef["edge"])
+            table = as_array(coef["edge"])
             seen = table[0] if len(table) == 1 else item.x[last] @ table
             factors.append(((last - 1, last), seen.reshape(n_labels, n_labels)))
         return Scores(node, factors)
@@ -256,11 +256,12 @@ class Subject:
         """Return the sum of squared coefficients, each over its prior variance."""
         field = self.field(model)
         return sum(
-            float(np.sum(np.asarray(_dense(term.known)) ** 2)) / term.prior_variance for term in field.field_.terms
+            float(np.sum(np.asarray(as_array(term.known)) ** 2)) / term.prior_variance for term in field.field_.terms
         )
 
 
-def _dense(table: Any) -> np.ndarray:
+def as_array(table: Any) -> np.ndarray:
+    """Return coefficients, dense or sparse, as an array."""
     return table.toarray() if scipy.sparse.issparse(table) else np.asarray(table)
 
 
@@ -274,7 +275,7 @@ class Chain(Subject):
         found, field = super().scores(model, item), self.field(model)
         for name, table in field.coef_.items():
             n_labels, length = len(field.classes_), len(item.x)
-            dense = _dense(table)
+            dense = as_array(table)
             if name == "start":
                 found.factors.append(((0,), dense[0]))
             elif name == "end":
@@ -305,9 +306,9 @@ class Ring(Chain):
     def scores(self, model: Any, item: Item) -> Scores:
         """Return the scores of positions and of neighbours around the ring."""
         coef, n_labels, length = model.coef_, len(model.classes_), len(item.x)
-        found = Scores(item.x @ _dense(coef["node"]))
+        found = Scores(item.x @ as_array(coef["node"]))
         for name, table in coef.items():
-            dense = _dense(table)
+            dense = as_array(table)
             if name == "node":
                 continue
             reach = 1 if name == "edge" else 2
@@ -336,7 +337,7 @@ class Segments(Subject):
     def scores(self, model: Any, item: Item) -> Scores:
         """Return the scores of positions, and those of the durations and steps of segments."""
         coef, n_labels, longest = model.coef_, len(model.classes_), model.max_duration_
-        edge = _dense(coef["edge"])
+        edge = as_array(coef["edge"])
         durations = np.zeros((longest, n_labels)) if model.durations_ is None else model.durations_
 
         def whole(labels: np.ndarray) -> float:
@@ -351,7 +352,7 @@ class Segments(Subject):
                     total += seen.reshape(n_labels, n_labels)[labels[begin - 1], labels[begin]]
             return total
 
-        return Scores(item.x @ _dense(coef["node"]), whole=whole)
+        return Scores(item.x @ as_array(coef["node"]), whole=whole)
 
 
 class Graph(Subject):
@@ -386,10 +387,10 @@ class Graph(Subject):
         """Return the scores of nodes and edges."""
         field = self.field(model)
         coef, n_labels = field.coef_, len(field.classes_)
-        found = Scores(item.x @ _dense(coef["node"]))
+        found = Scores(item.x @ as_array(coef["node"]))
         for number, pair in enumerate(self.pairs(item)):
             table = sum(
-                (_dense(table)[0] if name == "edge" else item.edge_inputs[number] @ _dense(table))  # type: ignore[index]
+                (as_array(table)[0] if name == "edge" else item.edge_inputs[number] @ as_array(table))  # type: ignore[index]
                 for name, table in coef.items()
                 if name.startswith("edge")
             )
@@ -450,8 +451,8 @@ class Classifier(Subject):
     def scores(self, model: Any, item: Item) -> Scores:
         """Return the scores of the classes."""
         coef = self.field(model).coef_
-        bias = _dense(coef["bias"]) if "bias" in coef else 0.0
-        return Scores(item.x @ _dense(coef["node"]) + bias)
+        bias = as_array(coef["bias"]) if "bias" in coef else 0.0
+        return Scores(item.x @ as_array(coef["node"]) + bias)
 
 
 class MultiLabel(Subject):
@@ -559,9 +560,9 @@ class Whole(Subject):
         chain, n_states = model.estimator_, model.n_states
         coef, n_labels = chain.coef_, len(chain.classes_)
         owner = np.arange(n_labels) // n_states
-        edge = np.where(owner[:, None] == owner, _dense(coef["edge"]).reshape(n_labels, n_labels), -np.inf)
-        node = item.x @ _dense(coef["node"])
-        node[0] += _dense(coef["start"])[0]
+        edge = np.where(owner[:, None] == owner, as_array(coef["edge"]).reshape(n_labels, n_labels), -np.inf)
+        node = item.x @ as_array(coef["node"])
+        node[0] += as_array(coef["start"])[0]
         states = Law.of(Scores(node, [((t - 1, t), edge) for t in range(1, len(node))]))
         totals = np.array(
             [np.logaddexp.reduce(states.scores[owner[states.labellings[:, 0]] == c]) for c in range(owner[-1] + 1)]

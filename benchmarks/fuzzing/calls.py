@@ -250,7 +250,7 @@ def _ask_classifier(model: Any, data: tuple) -> None:
     answers = {"proba": model.predict_proba(data[0]), "decision": model.decision_function(data[0])}
     if len(data[1]) < 12:
         model.laplace(*data[:2], n_samples=3, random_state=0)
-        answers |= {kind: model.predict_proba(data[0], uncertainty=kind) for kind in ("probit", "sampling")}
+        answers["probit"] = model.predict_proba(data[0], uncertainty=True)
     check_answers(answers, len(model.classes_))
 
 

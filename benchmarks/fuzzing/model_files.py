@@ -41,7 +41,7 @@ KINDS = {
 }
 #: Answers that are probabilities of classes, or of pairs of them.
 _PAIRS = ("pairs", "edges")
-_PROBABILITIES = ("marginals", "probit", "sampling", "proba", *_PAIRS)
+_PROBABILITIES = ("marginals", "probit", "proba", *_PAIRS)
 _LOGARITHMS = ("log_likelihood", "log_density")
 _ROUNDING = 1e-6
 

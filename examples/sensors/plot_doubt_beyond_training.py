@@ -2,8 +2,8 @@
 Beyond what was seen
 ====================
 
-A sensor drifts out of the range it was trained in. The fitted field mostly stays sure there; the average over all
-functions that the data allow (Laplace) comes back to doubt, where the range ends or readings were few.
+A sensor drifts out of the range it was trained in. The fitted field mostly stays sure there; log-odds that are shrunk by
+their variance (Laplace) come back to doubt, where the range ends or readings were few.
 """
 
 import matplotlib.pyplot as plt
@@ -30,7 +30,7 @@ crf.laplace(X, y, n_samples=200, random_state=0)
 # New readings drift away slowly, up and down.
 time = np.arange(121)
 drift = (np.sin(time / 5.0) * (0.5 + time / 18.0))[:, None]
-told = {"the fit alone": False, "averaged over the posterior": "probit"}
+told = {"the fit alone": False, "with doubt about the fit": True}
 marginals = {name: crf.predict_marginals([drift], uncertainty=kind)[0][:, 0] for name, kind in told.items()}
 doubt = np.sqrt(crf.predict_variances([drift])[0].mean(axis=1))
 

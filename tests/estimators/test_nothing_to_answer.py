@@ -52,7 +52,7 @@ def test_nothing_asked_is_nothing_answered(chain, graphs, nothing):
     for field in (chain, graphs):
         for ask in (field.predict, field.predict_marginals, field.predict_variances, field.sample):
             assert ask(nothing) == []
-        assert field.predict_marginals(nothing, uncertainty="probit") == []
+        assert field.predict_marginals(nothing, uncertainty=True) == []
         assert field.entropy(nothing).shape == (0,)
     assert chain.predict(nothing, decode="posterior") == chain.predict_nbest(nothing, 2) == []
     assert chain.predict_marginals(nothing, cliques="edge") == ([], [])

@@ -167,8 +167,9 @@ def _density_answers(model: Any) -> dict[str, Any]:
 
 
 def _uncertainty(model: Any, X: Any, probabilities: Callable) -> dict[str, Any]:
-    return {kind: np.concatenate(list(probabilities(X, uncertainty=kind))) for kind in ("probit", "sampling")} | {
-        "variances": np.concatenate(list(model.predict_variances(X)))
+    return {
+        "probit": np.concatenate(list(probabilities(X, uncertainty=True))),
+        "variances": np.concatenate(list(model.predict_variances(X))),
     }
 
 

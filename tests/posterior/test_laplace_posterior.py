@@ -74,28 +74,21 @@ def test_probabilities_and_variances_are_those_of_gaussian_process_classificatio
     latent = base.kernel_.diag(new) - np.einsum("ij,ij->j", cross, inner)
     np.testing.assert_allclose(4 * ours.predict_variances(new)[:, 1], latent, rtol=1e-4)
     # Their integral over the logistic function is itself an approximation.
-    np.testing.assert_allclose(ours.predict_proba(new, uncertainty="sampling"), theirs.predict_proba(new), atol=0.035)
+    np.testing.assert_allclose(ours.predict_proba(new, uncertainty=True), theirs.predict_proba(new), atol=0.035)
 
 
 def test_far_from_the_data_uncertain_probabilities_know_nothing_but_the_prior():
     X, y = two_classes("moons")
-    crf = KernelClassifier(RBF(1.0), rank=30, prior_variance=5.0, bias=False, random_state=0).fit(X, y)
-    crf.laplace(X, y, n_samples=2000, beyond_basis=True, random_state=0)
+    crf = KernelClassifier(RBF(1.0), prior_variance=5.0, bias=False, **EXACT).fit(X, y)
+    crf.laplace(X, y, random_state=0)
     far = np.full((1, 2), 50.0)
     # Prior variance 5 of each class, in contrasts: half of it.
     np.testing.assert_allclose(crf.predict_variances(far), 2.5, rtol=1e-6)
-    np.testing.assert_allclose(crf.predict_proba(far, uncertainty="sampling"), 0.5, atol=0.03)
-    near = crf.predict_variances(X)
-    assert near.max() < 2.5
-    # Within the basis every function is zero there.
-    crf.laplace(X, y, n_samples=10, beyond_basis=False, random_state=0)
-    np.testing.assert_allclose(crf.predict_variances(far), 0.0, atol=1e-12)
-    np.testing.assert_allclose(crf.predict_proba(far, uncertainty="sampling"), 0.5, atol=1e-12)
-    assert (crf.predict_variances(X) <= near + 1e-12).all()
-    crf.laplace(X, y, n_samples=2000, beyond_basis=True, random_state=0)
-    # On average, doubt takes probabilities towards one half.
-    plain, uncertain = crf.predict_proba(X), crf.predict_proba(X, uncertainty="sampling")
-    assert np.mean(np.abs(uncertain - 0.5)) < np.mean(np.abs(plain - 0.5))
+    np.testing.assert_allclose(crf.predict_proba(far, uncertainty=True), 0.5, atol=1e-9)
+    assert crf.predict_variances(X).max() < 2.5
+    # Doubt takes probabilities towards one half.
+    plain, uncertain = crf.predict_proba(X), crf.predict_proba(X, uncertainty=True)
+    assert (np.abs(uncertain - 0.5) < np.abs(plain - 0.5)).all()
 
 
 def test_softmax_evidence_against_a_dense_reference():
@@ -150,36 +143,13 @@ def test_a_chain_given_as_a_graph_has_its_evidence_and_its_doubts():
     )
     for ours, theirs in zip(graph.predict_variances(graphs_of(X)), chain.predict_variances(X), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-5)
-    nodes, joint = graph.predict_marginals(graphs_of(X), "edge", uncertainty="sampling")
-    expected, pairs = chain.predict_marginals(X, cliques="edge", uncertainty="sampling")
-    for ours, theirs in zip([*nodes, *joint], [*expected, *pairs], strict=True):
+    nodes, expected = (
+        graph.predict_marginals(graphs_of(X), uncertainty=True),
+        chain.predict_marginals(X, uncertainty=True),
+    )
+    for ours, theirs in zip(nodes, expected, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=0.08)
-        np.testing.assert_allclose(ours.reshape(len(ours), -1).sum(axis=1), 1.0, rtol=1e-9)
-
-
-def test_uncertain_marginals_are_means_over_the_samples():
-    X, y = labelled_sequences(10)
-    crf = ChainCRF("linear", random_state=0).fit(X, y)
-    crf.laplace(X, y, n_samples=7, random_state=0)
-    drawn = crf.sample_coefficients()
-    assert drawn["node"].shape == (7, 3, 3)
-    means = [0.0] * len(X)
-    for number in range(7):
-        node, edge = drawn["node"][number], drawn["edge"][number].reshape(3, 3)
-        for i, x in enumerate(X):
-            means[i] = means[i] + _marginals(x @ node, edge) / 7
-    for ours, expected in zip(crf.predict_marginals(X, uncertainty="sampling"), means, strict=True):
-        np.testing.assert_allclose(ours, expected, atol=1e-10)
-
-
-def _marginals(node, edge):
-    """Marginals of a chain by sums over all labellings."""
-    length = len(node)
-    grids = np.indices((3,) * length).reshape(length, -1).T
-    scores = node[np.arange(length), grids].sum(axis=1)
-    scores += edge[grids[:, :-1], grids[:, 1:]].sum(axis=1)
-    p = np.exp(scores - np.logaddexp.reduce(scores))
-    return np.array([[p[grids[:, t] == label].sum() for label in range(3)] for t in range(length)])
+        np.testing.assert_allclose(ours.sum(axis=1), 1.0, rtol=1e-9)
 
 
 @pytest.mark.slow
@@ -187,15 +157,12 @@ def _marginals(node, edge):
 def test_variances_are_those_of_samples_and_of_what_the_basis_leaves_out(method, n_samples, error):
     X, y = labelled_sequences(12)
     crf = ChainCRF(RBF(0.4), rank=10, random_state=0).fit(X, y)
-    crf.laplace(X, y, n_samples=n_samples, method=method, beyond_basis=True, random_state=0)
+    crf.laplace(X, y, n_samples=n_samples, method=method, random_state=0)
     drawn = crf.sample_coefficients()["node"]
     features = crf.basis_["node"].features(np.vstack(X))
     spread = np.var(features @ drawn, axis=0, ddof=1)
     free = np.maximum(1.0 - np.einsum("ij,ij->i", features, features), 0.0)
-    found = np.vstack(crf.predict_variances(X))
-    np.testing.assert_allclose(found, spread + free[:, None] * 2 / 3, rtol=error, atol=1e-3 * error)
-    # By default only what is left out beyond the most of any training input counts: nothing here, more elsewhere.
-    crf.laplace(X, y, n_samples=n_samples, method=method, random_state=0)
+    # What is left out beyond the most of any training input counts: nothing here, more elsewhere.
     np.testing.assert_allclose(np.vstack(crf.predict_variances(X)), spread, rtol=error, atol=1e-3 * error)
     np.testing.assert_allclose(crf.laplace_.left_out, [free.max(), 0.0], rtol=1e-6)
     far = crf.predict_variances([np.full((1, 3), 50.0)])[0]
@@ -222,7 +189,7 @@ def test_longer_cliques_constraints_and_supports_have_posteriors_too():
     seen = ChainCRF("linear", support="observed", constraints=[(0, 2)] if not _has(y, 0, 2) else None, random_state=0)
     seen.fit(X, y).laplace(X, y, n_samples=5, random_state=0)
     for crf in (far, seen):
-        for rows in crf.predict_marginals(X, uncertainty="sampling"):
+        for rows in crf.predict_marginals(X, uncertainty=True):
             np.testing.assert_allclose(rows.sum(axis=1), 1.0, rtol=1e-9)
         assert all(np.all(rows > 0) for rows in crf.predict_variances(X))
 
@@ -256,8 +223,8 @@ def test_files_keep_the_posterior(tmp_path, method):
         loaded = type(crf).load(tmp_path / "model")
         assert loaded.laplace_.evidence == crf.laplace_.evidence
         for ours, theirs in zip(
-            getattr(loaded, predict)(inputs, uncertainty="sampling"),
-            getattr(crf, predict)(inputs, uncertainty="sampling"),
+            getattr(loaded, predict)(inputs, uncertainty=True),
+            getattr(crf, predict)(inputs, uncertainty=True),
             strict=True,
         ):
             np.testing.assert_allclose(ours, theirs, rtol=1e-12)
@@ -265,7 +232,7 @@ def test_files_keep_the_posterior(tmp_path, method):
             np.testing.assert_allclose(ours, theirs, rtol=1e-12)
         crf.fit(inputs, truth)
         with pytest.raises(ValueError, match=r"call laplace\(X, y\) on its data first"):
-            getattr(crf, predict)(inputs, uncertainty="sampling")
+            getattr(crf, predict)(inputs, uncertainty=True)
 
 
 def test_a_saved_sum_of_kernels_is_a_sum_again(tmp_path):
@@ -282,7 +249,7 @@ def test_what_cannot_be_is_refused():
     X, y = labelled_sequences(10)
     crf = ChainCRF("linear", random_state=0).fit(X, y)
     with pytest.raises(ValueError, match=r"call laplace\(X, y\) on its data first"):
-        crf.predict_marginals(X, uncertainty="sampling")
+        crf.predict_marginals(X, uncertainty=True)
     with pytest.raises(ValueError, match="n_samples must be a whole number"):
         crf.laplace(X, y, n_samples=0)
     crf.laplace(X, y, n_samples=1, method="lanczos", random_state=0)
@@ -330,6 +297,18 @@ def test_chains_and_labels_of_instances_in_the_span_of_their_rows(monkeypatch):
     narrow = chain.laplace(X, y).value, several.laplace(rows, table).value
     monkeypatch.setattr(samples, "_MOST_VALUES", 0)
     assert narrow == pytest.approx((chain.laplace(X, y).value, several.laplace(rows, table).value), abs=1e-8)
+
+
+def test_posteriors_of_a_retired_setting_are_refused():
+    X, y = labelled_sequences(n_sequences=8, seed=2)
+    crf = ChainCRF("rbf", prior_variance=0.5, rank=10, random_state=0).fit(X, y)
+    crf.laplace(X, y, random_state=0)
+    document = crf.to_document()
+    for kept in ({}, {"beyond_basis": True}):
+        loaded = ChainCRF.from_document({**document, "laplace": {**document["laplace"], **kept}})
+        np.testing.assert_array_equal(loaded.predict_variances(X)[0], crf.predict_variances(X)[0])
+    with pytest.raises(ValueError, match=r"beyond_basis=False, which is gone: fit, and call laplace\(X, y\) again"):
+        ChainCRF.from_document({**document, "laplace": {**document["laplace"], "beyond_basis": False}})
 
 
 def test_other_data_than_those_of_the_fit_are_refused():

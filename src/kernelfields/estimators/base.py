@@ -18,7 +18,7 @@ from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -841,7 +841,7 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
 
     @answers_collections
     def predict_marginals(
-        self, X: object, cliques: str | None = None, *, uncertainty: bool | str = False, known: object = None
+        self, X: object, cliques: str | None = None, *, uncertainty: bool = False, known: object = None
     ) -> ByItem:
         """Return p(y_t | x) of each sequence or graph as (T, L) arrays, columns as in ``classes_``.
 
@@ -852,37 +852,32 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
             Also return the joint marginals of their labels, (m, L, .., L) for each item: a tuple of two lists. "edge"
             are neighbouring labels of sequences; those of graphs are called as the types of their edges. Of n-grams
             that are listed because they were seen in training, (m, n-grams), in the order of ``coef_``.
-        uncertainty : bool, "probit" or "sampling", default False
-            After :meth:`laplace`, average over the posterior around the fit: "probit" (or True) shrinks log-odds by
-            their variance, which keeps the most probable labels; "sampling" is the mean over drawn coefficients.
+        uncertainty : bool, default False
+            After :meth:`laplace`, allow for doubt about the coefficients: log-odds shrink by their variance in the
+            posterior around the fit, and the most probable labels stay (the probit correction).
         known : as in :meth:`predict`
         """
-        from kernelfields.posterior.laplace.samples import resolve_uncertainty
-
         check_is_fitted(self, "field_")
-        kind = resolve_uncertainty(uncertainty, joint=cliques is not None)
-        parts = list(self._averaged(X, kind, cliques, known))
-        marginals = self._presented((data, rows) for data, rows, _ in parts)
-        if cliques is None:
-            return marginals
-        return marginals, Ragged(joint for _, _, joints in parts for joint in joints or [])
+        if not isinstance(uncertainty, bool | np.bool_):
+            raise ValueError(f"uncertainty must be True or False, got {uncertainty!r}")
+        if uncertainty and cliques is not None:
+            raise ValueError(
+                "uncertainty=True is a correction of the marginals of single labels: ask for cliques without it"
+            )
+        nodes: list[tuple[Data, np.ndarray]] = []
+        joints: list[np.ndarray] = []
+        for answers in self._answers(X, known=known):
+            nodes.append((answers.asked, self._doubting(answers) if uncertainty else answers.marginals))
+            if cliques is not None:
+                joints += answers.clique_marginals(cliques)
+        marginals = self._presented(nodes)
+        return marginals if cliques is None else (marginals, Ragged(joints))
 
-    def _averaged(
-        self, X: object, kind: str | None, group: str | None = None, known: object = None
-    ) -> Iterator[tuple[Data, np.ndarray, list[np.ndarray] | None]]:
-        """Yield batches with their marginals and those of a group of cliques, averaged over the posterior.
+    def _doubting(self, answers: Answers) -> np.ndarray:
+        """Return marginals (n, L) that allow for doubt about the coefficients."""
+        from kernelfields.posterior.laplace.samples import doubting_marginals
 
-        ``kind`` is "probit", "sampling" or None for those of the fit itself.
-        """
-        batches = self._answers(X, known=known)
-        if kind is None:
-            for answers in batches:
-                yield answers.asked, answers.marginals, None if group is None else answers.clique_marginals(group)
-            return
-        from kernelfields.posterior.laplace.samples import averaged_answers
-
-        averaged = averaged_answers(kind, batches, self._field(), self._drawn(), Workers(self.n_jobs), group)
-        yield from cast(Iterator[tuple[Data, np.ndarray, list[np.ndarray] | None]], averaged)
+        return doubting_marginals(self._field(), answers, self._drawn(), Workers(self.n_jobs))
 
     @answers_collections
     def predict_variances(self, X: object) -> ByItem:
@@ -1169,23 +1164,20 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
         method: str = "auto",
         steps: int = 100,
         probes: int = 10,
-        beyond_basis: bool | str = "auto",
         random_state: Seed = None,
     ) -> Evidence:
         """Approximate the posterior on (X, y), the data of the fit, by a Gaussian; return the log evidence.
 
-        Draws ``n_samples`` coefficients for predictions with ``uncertainty``. method="exact" spells out the Hessian,
-        "lanczos" works with ``steps`` of its products for each of ``probes`` estimates of the log determinant and for
-        each sample, "auto" is exact for small fields. ``beyond_basis``: whether what the basis cannot express keeps
-        its prior variance, which is too much where a low rank leaves out what the data determine; "auto" counts what
-        is left out beyond the most of any training input. Warns where the posterior is no Gaussian around the mode.
+        Draws ``n_samples`` coefficients for variances and predictions with ``uncertainty``. method="exact" spells out
+        the Hessian, "lanczos" works with ``steps`` of its products for each of ``probes`` estimates of the log
+        determinant and for each sample, "auto" is exact for small fields. What the basis cannot express of an input
+        keeps its prior variance, less the most that it leaves out of any training input. Warns where the posterior is
+        no Gaussian around the mode.
         """
         from kernelfields.posterior.laplace.samples import draw_posterior
 
         for name, number in (("n_samples", n_samples), ("steps", steps), ("probes", probes)):
             check_count(number, name)
-        if not (isinstance(beyond_basis, bool | np.bool_) or beyond_basis == "auto"):
-            raise ValueError(f"beyond_basis must be True, False or 'auto', got {beyond_basis!r}")
         terms = self._field().terms
         self._partial_settings().refuse_unlabelled("laplace", "fit without them for a posterior")
         data = self._read_fitted(X, y, sample_weight)
@@ -1199,7 +1191,6 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
                 method=method,
                 steps=steps,
                 probes=probes,
-                beyond_basis=beyond_basis,
                 random=random_generator(random_state),
                 # After batches there are no data of the fit that could be compared.
                 fitted_value=None if hasattr(self, "continuation_") else self.solution_.value,

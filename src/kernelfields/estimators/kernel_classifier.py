@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn, Self
 
@@ -30,6 +30,7 @@ from kernelfields.fields.evidence import (
 )
 from kernelfields.fields.graphs import Graphs
 from kernelfields.fields.reading import SAMPLES, Matrix, is_sequence, warn_of_minus_one
+from kernelfields.inference.answers import Answers
 from kernelfields.inference.single import softmax
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.registry import resolve_kernel
@@ -236,22 +237,15 @@ class KernelClassifier(TableField[Graphs]):
         return super().score(X, y, sample_weight)
 
     @answers_collections
-    def predict_proba(self, X: object, *, uncertainty: bool | str = False, known: object = None) -> np.ndarray:
+    def predict_proba(self, X: object, *, uncertainty: bool = False, known: object = None) -> np.ndarray:
         """Return p(y | x), (n, classes), columns as in ``classes_``; parameters as in :meth:`predict_marginals`."""
         return self.predict_marginals(X, uncertainty=uncertainty, known=known)
 
-    def _averaged(
-        self, X: object, kind: str | None, group: str | None = None, known: object = None
-    ) -> Iterator[tuple[Graphs, np.ndarray, list[np.ndarray] | None]]:
-        if kind != "probit":
-            yield from super()._averaged(X, kind, group, known)
-            return
-        samples = self._drawn()
-        for answers in self._answers(X, known=known):
-            # Labels that meet no others: variances of log-odds need no nudges.
-            best = answers.marginals.argmax(axis=1)
-            variances = label_variances(self.field_, answers.data, samples, against=best)
-            yield answers.data, probit_marginals(answers.marginals, variances), None
+    def _doubting(self, answers: Answers) -> np.ndarray:
+        # Labels that meet no others: variances of log-odds need no passes of inference.
+        marginals = answers.marginals
+        variances = label_variances(self.field_, answers.data, self._drawn(), against=marginals.argmax(axis=1))
+        return probit_marginals(marginals, variances)
 
     def predict_log_proba(self, X: object, *, known: object = None) -> np.ndarray:
         """Return log p(y | x), (n, classes)."""

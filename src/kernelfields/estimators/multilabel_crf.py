@@ -349,7 +349,7 @@ class MultiLabelCRF(TableField[LabelledInstances]):
         return (answers.marginals[:, 1] > threshold).astype(np.int64)
 
     @answers_collections
-    def predict_proba(self, X: object, *, uncertainty: bool | str = False, known: object = None) -> np.ndarray:
+    def predict_proba(self, X: object, *, uncertainty: bool = False, known: object = None) -> np.ndarray:
         """Return the probability of each label given the inputs, P(y_k = 1 | x), (n, K).
 
         Parameters as in :meth:`predict_marginals`, which has the probabilities of both values, (n, K, 2).

@@ -1,41 +1,41 @@
-"""Coefficients drawn from the posterior around a fit: potentials on new data, their variances, and averaged marginals.
+"""The posterior around a fit: drawn coefficients, variances of potentials, and marginals that allow for doubt.
 
-    p(y | x, data) = E p(y | x, theta),    theta ~ N(mode, H^-1)
-    Var f(x, y)    = sum_k <phi(x, y), d_k>^2 + s (k(x, x) - ||z(x)||^2) k_y(y, y)
+    theta       ~ N(mode, H^-1)
+    Var f(x, y) = sum_k <phi(x, y), d_k>^2 + max(s (k(x, x) - ||z(x)||^2) - left_out, 0) k_y(y, y)
 
 for deviations d_k with sum_k d_k d_k^T the covariance of the coefficients: rows of a root of H^-1, or samples less
 their mean. Explicit features of fewer rows than columns are first brought to the span of the rows (RowSpans). A fit
 ends within its tolerance of the mode; the Gaussian is put at the mode itself, found by a few more Newton steps.
-Features of new inputs are computed once for all samples; each sample then costs a product and a pass of inference. The
-last term is for what the basis leaves out beyond ``left_out``, see :class:`LaplaceSamples`.
+The last term is for what the basis cannot express of an input, beyond the most that it leaves out of any training
+input: a low rank leaves out what the data determine.
 Warns where the Gaussian is no good description of the posterior, or Lanczos steps were too few for samples.
 
-Probabilities averaged over the posterior are means over draws, or log-odds shrunk as much as they are uncertain:
+Probabilities that allow for doubt have log-odds shrunk as much as they are uncertain:
 
     q_t(b) proportional to p_t(b)^(1 / T_t),    T_t = sqrt(1 + (pi / 8) v_t)
     v_t = sum_{b != a} p_t(b) Var log(p_t(a) / p_t(b)) / sum_{b != a} p_t(b),    a = argmax_b p_t(b)
 
-*sampling*: the mean of marginals over drawn coefficients. *probit*: for two labels and a Gaussian log-odds m with
-variance v, the mean of the logistic function is close to its value at m / sqrt(1 + pi v / 8), as it is close to a
-probit (MacKay 1992); marginals p (n, L) of the fitted field get a temperature T_t at each position in this way. With
-more labels v is that of the most probable label against the others, by their weight; it stays the most probable.
+For two labels and a Gaussian log-odds m with variance v, the mean of the logistic function is close to its value at
+m / sqrt(1 + pi v / 8), as it is close to a probit (MacKay 1992); marginals p (n, L) of the fitted field get a
+temperature T_t at each position in this way. With more labels v is that of the most probable label against the others,
+by their weight; it stays the most probable.
 Variances are those of log-marginals to first order in the coefficients, so that the evidence of neighbours and its
 uncertainty are in them: derivatives along drawn deviations by central differences. Scaling node potentials instead
 would hand the decision to the transitions.
-Cost: one pass of inference for each draw, two for probit; labels that meet no others need none.
-Fails: ValueError for a kind of uncertainty that does not exist, or with fewer than two draws for probit.
+Cost: features of new inputs once; a product and two passes of inference for each draw. Labels that meet no others need
+no passes. Fails: ValueError with fewer than two draws.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from kernelfields.engines.engine import PackedData, Sample
+from kernelfields.engines.engine import Sample
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import refuse_approximate
 from kernelfields.inference.family import LabelFamily, Potentials
@@ -59,6 +59,8 @@ LARGEST_TRUNCATION = 0.1
 _MOST_VALUES = 5e7
 # By which share of it the value of the objective may differ from that of the fit: features of half precision round so.
 _OTHER_DATA = 1e-3
+# What older model files hold beside these entries.
+_RETIRED = "beyond_basis"
 # Nudges along deviations are this long: derivatives by central differences, their error its square.
 _NUDGE = 1e-3
 # A probability of zero counts as this small one: the logarithm must exist.
@@ -71,11 +73,9 @@ class LaplaceSamples:
 
     ``seed`` is for scores of inputs outside the span of the basis. Where the Hessian was spelled
     out, ``root`` holds, for each set, rows of a root of the covariance, (size, r, q), over the features that
-    training inputs have: those numbered in ``seen``, or all where it is None. ``beyond_basis`` is whether the
-    part of a function that the basis cannot express keeps its prior variance, or is taken to be zero; of this
-    variance each set gives up ``left_out``, where it is not None. ``rise`` is how far above the mode draws lie, as
-    a multiple of what the Gaussian predicts. With a ``step`` potentials are not those of the draws, but of the fit
-    moved along them, ahead and back.
+    training inputs have: those numbered in ``seen``, or all where it is None. Of the prior variance of what the basis
+    cannot express, each set gives up ``left_out``, the most at a training input; nothing where it is None. ``rise`` is
+    how far above the mode draws lie, as a multiple of what the Gaussian predicts.
     """
 
     evidence: Evidence
@@ -84,10 +84,8 @@ class LaplaceSamples:
     seed: int = 0
     root: list[np.ndarray] | None = None
     seen: list[np.ndarray | None] | None = None
-    beyond_basis: bool = True
     left_out: list[float] | None = None
     rise: float | None = None
-    step: float | None = None
 
     @property
     def n_samples(self) -> int:
@@ -110,33 +108,32 @@ class LaplaceSamples:
         scale = 1.0 / np.sqrt(self.n_samples - 1.0)
         return [scale * (drawn - drawn.mean(axis=0)) for drawn in self.samples]
 
-    def nudged(self) -> LaplaceSamples:
-        """Return samples whose potentials are those of the fit moved a little along each draw, ahead and back."""
-        return replace(self, step=_NUDGE)
-
     def outside(self, number: int, term: Term, data: Data, features: Rows | None) -> np.ndarray | None:
         """Return the deviation of what the basis of a set leaves out of new inputs, (n,); None for nothing."""
-        free = left_out_variances(term, data, features) if self.beyond_basis else None
-        if free is None:
+        if (free := left_out_variances(term, data, features)) is None:
             return None
         return np.sqrt(np.maximum(free - (self.left_out[number] if self.left_out else 0.0), 0.0))
 
     def describe(self) -> dict[str, object]:
         """Return plain values and arrays for a model file."""
-        entries = {name: value for name, value in vars(self).items() if name != "step"}
-        return {**entries, "evidence": asdict(self.evidence)}
+        return {**vars(self), "evidence": asdict(self.evidence)}
 
     @classmethod
     def rebuild(cls, description: Mapping[str, object], terms: Sequence[Term]) -> LaplaceSamples:
         """Return what was described; ValueError if it does not fit the terms, or is not finite."""
         evidence = record(Evidence, description["evidence"], "the evidence")
-        found = record(cls, {**description, "evidence": evidence}, "the posterior around the fit")
+        entries = {name: value for name, value in description.items() if name != _RETIRED}
+        if description.get(_RETIRED, True) is not True:
+            raise ValueError(
+                f"its posterior is one of {_RETIRED}=False, which is gone: fit, and call laplace(X, y) again"
+            )
+        found = record(cls, {**entries, "evidence": evidence}, "the posterior around the fit")
         found._check(terms)
         return found
 
     def _check(self, terms: Sequence[Term]) -> None:
         """Raise ValueError unless samples and covariance fit the terms."""
-        if self.step is not None or self.method not in ("exact", "lanczos"):
+        if self.method not in ("exact", "lanczos"):
             raise ValueError(f"the posterior around the fit was found by the unknown method {self.method!r:.60}")
         if len(self.samples) != len(terms):
             raise ValueError("the samples of coefficients do not fit the clique sets")
@@ -172,7 +169,6 @@ def draw_posterior(
     method: str,
     steps: int,
     probes: int,
-    beyond_basis: bool | str,
     random: np.random.Generator,
     fitted_value: float | None = None,
     announce: Callable[[str], None] = lambda text: None,
@@ -203,13 +199,11 @@ def draw_posterior(
     if found.method == "exact" and not frames.any:
         root = _by_term(posterior, found.root)
         seen = [_seen(design) for design in designs]
-    left_out = None
-    if beyond_basis == "auto":
-        left = [posterior.datafit.largest_left_outside(index) for index in range(len(terms))]
-        left_out = [term.prior_variance * own for term, own in zip(terms, left, strict=True)]
+    left = [posterior.datafit.largest_left_outside(index) for index in range(len(terms))]
+    left_out = [term.prior_variance * own for term, own in zip(terms, left, strict=True)]
     seed = int(random.integers(2**31))
     _warn_of_poor_fits(rise, truncation, steps)
-    return LaplaceSamples(found.evidence, found.method, samples, seed, root, seen, bool(beyond_basis), left_out, rise)
+    return LaplaceSamples(found.evidence, found.method, samples, seed, root, seen, left_out, rise)
 
 
 def _seen(design: Design) -> np.ndarray | None:
@@ -317,7 +311,7 @@ def _warn_of_poor_fits(rise: float, truncation: float, steps: int) -> None:
     if not rise <= FARTHEST_RISE:
         warnings.warn(
             f"the posterior is no Gaussian around its mode: draws lie {rise:.3g} times as far above it as the "
-            "Gaussian predicts, so that means over them, variances and the evidence are off. Prior variances are "
+            "Gaussian predicts, so that variances and the evidence are off. Prior variances are "
             "large for these data; smaller ones, above all of label pairs never seen (that of edges), or a "
             "temperature fitted to held-out data help",
             UserWarning,
@@ -332,23 +326,13 @@ def _warn_of_poor_fits(rise: float, truncation: float, steps: int) -> None:
         )
 
 
-def sampled_answers(field: Field, data: PackedData, samples: LaplaceSamples, workers: Workers) -> Iterator[Answers]:
-    """Yield the answers about data with the potentials of each sample of coefficients."""
-    family = field.family(data)
-    for potentials in sampled_potentials(field.terms, data, family, samples):
-        if not potentials.finite:
-            raise ValueError("sampled scores of the inputs are not finite: they are larger than numbers can be")
-        yield Answers(data, family, potentials, workers)
-
-
-def sampled_potentials(
+def deviating_potentials(
     terms: Sequence[Term], data: Data, family: LabelFamily, samples: LaplaceSamples
 ) -> Iterator[Potentials]:
-    """Yield the potentials of each sample of coefficients on chains or graphs.
+    """Yield the potentials of each deviation of the drawn coefficients from their mean.
 
-    Away from the pivots a function of the kernel is as free as the prior lets it be: with ``beyond_basis`` the
-    part of f(x) that the basis cannot express has the variance s (k(x, x) - ||z(x)||^2), and is drawn for each
-    input by itself. Nudged samples yield two potentials each.
+    Away from the pivots a function of the kernel is as free as the prior lets it be: the part of f(x) that the basis
+    cannot express is drawn for each input by itself.
     """
     placements = [term.placement(data) for term in terms]
     features = shared_features(terms, data)
@@ -357,27 +341,18 @@ def sampled_potentials(
         for number, (term, rows) in enumerate(zip(terms, features, strict=True))
     ]
     random = np.random.default_rng(samples.seed)
-    centre = family.zeros()
-    moved = samples.samples
-    if samples.step is not None:
-        moved = samples.spread()
-        for term, place, rows in zip(terms, placements, features, strict=True):
-            family.add_scores(centre, place, term.scores_of(rows, term.known))
+    deviations = samples.spread()
     for number in range(samples.n_samples):
         potentials = family.zeros()
-        for term, place, rows, free, drawn in zip(terms, placements, features, outside, moved, strict=True):
-            scores = term.scores_of(rows, drawn[number])
+        for term, place, rows, free, moved in zip(terms, placements, features, outside, deviations, strict=True):
+            scores = term.scores_of(rows, moved[number])
             if free is not None:
-                noise = random.standard_normal((len(free), drawn.shape[2]))
-                if samples.step is not None:
-                    noise /= np.sqrt(samples.n_samples)
+                noise = random.standard_normal((len(free), moved.shape[2])) / np.sqrt(samples.n_samples)
                 scores = scores + term.in_labels(free[:, None] * noise)
             family.add_scores(potentials, place, scores)
-        if samples.step is None:
-            yield potentials
-        else:
-            yield centre.moved(samples.step, potentials)
-            yield centre.moved(-samples.step, potentials)
+        if not potentials.finite:
+            raise ValueError("drawn scores of the inputs are not finite: they are larger than numbers can be")
+        yield potentials
 
 
 def label_variances(field: Field, data: Data, samples: LaplaceSamples, against: np.ndarray | None = None) -> np.ndarray:
@@ -433,73 +408,24 @@ def _unseen(term: Term, features: csr_array, seen: np.ndarray) -> np.ndarray:
     return np.sqrt(term.prior_variance * np.asarray((rows * rows).sum(axis=1), dtype=np.float64).ravel())
 
 
-def resolve_uncertainty(uncertainty: object, *, joint: bool = False) -> str | None:
-    """Return "probit", "sampling" or None for the setting of a user; ``joint`` for several labels at once."""
-    if isinstance(uncertainty, bool | np.bool_):
-        kind = "probit" if uncertainty else None
-    elif isinstance(uncertainty, str) and uncertainty in ("probit", "sampling"):
-        kind = uncertainty
-    else:
-        raise ValueError(f"uncertainty must be True, False, 'probit' or 'sampling', got {uncertainty!r}")
-    if kind == "probit" and joint:
-        raise ValueError(
-            "joint marginals of several labels need uncertainty='sampling': the probit correction that "
-            f"uncertainty={uncertainty!r} stands for is one of single labels"
-        )
-    return kind
+def doubting_marginals(field: Field, answers: Answers, samples: LaplaceSamples, workers: Workers) -> np.ndarray:
+    """Return marginals (n, L) whose log-odds are shrunk by their variance in the posterior around the fit."""
+    refuse_approximate(answers.family, "uncertainty=True")
+    marginals, data = answers.marginals, answers.data
+    if not data.n_positions:
+        return marginals
+    family = field.family(data)
+    centre, best = field.potentials(data, family, workers), marginals.argmax(axis=1)[:, None]
 
+    def logs(step: float, direction: Potentials) -> np.ndarray:
+        moved = Answers(data, family, centre.moved(step, direction), workers)
+        return _logs(moved.given(answers.evidence).marginals)
 
-def averaged_marginals(
-    kind: str,
-    marginals: np.ndarray,
-    samples: LaplaceSamples,
-    sampled: Callable[[LaplaceSamples], Iterable[np.ndarray]],
-) -> np.ndarray:
-    """Return marginals (n, L) averaged over the posterior, from those of the fit and those that some samples give."""
-    if kind == "sampling":
-        return np.asarray(sum(sampled(samples))) / samples.n_samples
-    nudged = samples.nudged()
-    step, best = nudged.step, marginals.argmax(axis=1)[:, None]
-    assert step is not None
     variances = np.zeros_like(marginals)
-    pairs = iter(sampled(nudged))
-    for ahead, back in zip(pairs, pairs, strict=True):
-        slopes = (_logs(ahead) - _logs(back)) / (2.0 * step)
+    for direction in deviating_potentials(field.terms, data, family, samples):
+        slopes = (logs(_NUDGE, direction) - logs(-_NUDGE, direction)) / (2.0 * _NUDGE)
         variances += np.square(slopes - np.take_along_axis(slopes, best, axis=1))
     return probit_marginals(marginals, variances)
-
-
-def averaged_answers(
-    kind: str,
-    batches: Iterable[Answers],
-    field: Field,
-    samples: LaplaceSamples,
-    workers: Workers,
-    group: str | None = None,
-) -> Iterator[tuple[Data, np.ndarray, list[np.ndarray] | None]]:
-    """Yield the data of batches with their marginals and those of a group of cliques, averaged over the posterior."""
-    for answers in batches:
-        if kind == "probit":
-            refuse_approximate(answers.family, "uncertainty='probit'")
-        joint: list[np.ndarray] | None = None
-
-        def marginals(drawn: LaplaceSamples, answers: Answers = answers) -> Iterator[np.ndarray]:
-            nonlocal joint
-            for drawn_answers in sampled_answers(field, answers.data, drawn, workers):
-                sampled = drawn_answers.given(answers.evidence)
-                if group is not None:
-                    parts = [rows / drawn.n_samples for rows in sampled.clique_marginals(group)]
-                    joint = (
-                        parts if joint is None else [mine + theirs for mine, theirs in zip(joint, parts, strict=True)]
-                    )
-                yield sampled.marginals
-
-        averaged = (
-            averaged_marginals(kind, answers.marginals, samples, marginals)
-            if answers.data.n_positions
-            else answers.marginals
-        )
-        yield answers.asked, averaged, joint
 
 
 def probit_marginals(marginals: np.ndarray, variances: np.ndarray) -> np.ndarray:
