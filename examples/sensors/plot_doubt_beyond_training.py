@@ -2,8 +2,8 @@
 Beyond what was seen
 ====================
 
-A sensor drifts out of the range it was trained in. The fitted field mostly stays sure there; log-odds that are shrunk by
-their variance (Laplace) come back to doubt, where the range ends or readings were few.
+A sensor drifts out of the range it was trained in. The fitted field mostly stays sure there; log-odds that are shrunk
+by their variance (Laplace) come back to doubt, where the range ends or readings were few.
 """
 
 import matplotlib.pyplot as plt
