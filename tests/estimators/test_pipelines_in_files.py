@@ -8,9 +8,21 @@ import sys
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.feature_selection import SelectKBest, VarianceThreshold
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    Normalizer,
+    PowerTransformer,
+    QuantileTransformer,
+    RobustScaler,
+    StandardScaler,
+)
 
 import kernelfields
 from kernelfields import AnnotatedCRF, ChainCRF, KernelClassifier, OutOfFold, SegmentCRF, Sequencewise, TextFeatures
@@ -77,7 +89,7 @@ def test_a_union_of_features_is_kept_with_its_names(tmp_path):
         ),
         (
             [Embeddings(lambda words: np.ones((len(words), 2))), Sequencewise(StandardScaler())],
-            "cannot hold: it can hold TextFeatures, OutOfFold, WindowFeatures, and a SequenceUnion of them; apply",
+            "it can hold TextFeatures, Sequencewise, OutOfFold, WindowFeatures, and a SequenceUnion of them; apply",
         ),
     ],
 )
@@ -85,6 +97,111 @@ def test_steps_that_are_no_data_are_named(transformers, message, tmp_path):
     with pytest.raises(TypeError, match=re.escape(message)):
         kernelfields.save(fitted(*transformers), tmp_path / "model.kfm")
     assert not list(tmp_path.iterdir())
+
+
+class Boosted(LogisticRegression):
+    """A classifier of another package."""
+
+
+@pytest.mark.parametrize(
+    ("step", "message"),
+    [
+        (
+            OutOfFold(Boosted(), cv=2),
+            "the step 'outoffold' cannot be saved: a file of data cannot hold a Boosted: of classifiers it can hold "
+            "LogisticRegression, LogisticRegressionCV, ",
+        ),
+        (OutOfFold(Boosted(), cv=2), "or keep the Boosted in a file of its own format and give the field its probabil"),
+        (
+            Sequencewise(FunctionTransformer()),
+            "the step 'sequencewise' cannot be saved: a file of data cannot hold a FunctionTransformer: of "
+            "scikit-learn's transformers it can hold StandardScaler, MinMaxScaler, ",
+        ),
+        (Sequencewise(SimpleImputer(add_indicator=True)), "cannot hold a MissingIndicator"),
+        (
+            SequenceUnion([("a", Sequencewise(FunctionTransformer()))]),
+            "the step 'sequenceunion' cannot be saved: a file",
+        ),
+    ],
+)
+def test_what_is_inside_of_a_step_and_no_data_is_named_with_the_step(step, message, tmp_path):
+    numbers = [np.random.default_rng(0).normal(size=(len(words), 2)) for words in WORDS]
+    with pytest.raises(TypeError, match=re.escape(message)):
+        kernelfields.save(fitted(step, X=numbers), tmp_path / "model.kfm")
+    assert not list(tmp_path.iterdir())
+
+
+TRANSFORMERS = [
+    StandardScaler(),
+    StandardScaler(with_mean=False),
+    MinMaxScaler(feature_range=(-1, 2), clip=True),
+    MaxAbsScaler(),
+    RobustScaler(quantile_range=(10.0, 90.0)),
+    Normalizer("l1"),
+    QuantileTransformer(n_quantiles=7, output_distribution="normal", random_state=0),
+    PowerTransformer(),
+    SimpleImputer(strategy="median"),
+    PCA(2, whiten=True, random_state=0),
+    TruncatedSVD(2, random_state=np.random.RandomState(0)),
+    VarianceThreshold(0.1),
+    SelectKBest(k=2),
+    make_pipeline(SimpleImputer(), "passthrough", StandardScaler(), PCA(2)),
+]
+
+
+@pytest.mark.parametrize("transformer", TRANSFORMERS, ids=lambda one: type(one).__name__)
+def test_transformers_of_scikit_learn_are_kept_as_arrays(transformer, tmp_path):
+    random = np.random.default_rng(0)
+    numbers = [random.normal(size=(len(words), 3)) * [1.0, 5.0, 0.2] for words in WORDS]
+    pipeline = fitted(Sequencewise(transformer), X=numbers)
+    read = kernelfields.load(saved(pipeline, tmp_path))
+    new = [random.normal(size=(4, 3)), np.zeros((1, 3))]
+    for ours, theirs in zip(read[0].transform(new), pipeline[0].transform(new), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert read.predict(new) == pipeline.predict(new)
+    assert type(read[0].transformer_) is type(pipeline[0].transformer_)
+    assert read[0].n_features_in_ == 3
+    assert not hasattr(read[0].transformer, "n_features_in_")
+    # It is read as it was, and can be fitted again.
+    again = clone(read[0]).fit(numbers, LABELS)
+    for ours, theirs in zip(again.transform(new), pipeline[0].transform(new), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-12)
+
+
+def test_names_of_columns_and_frames_are_kept(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frames = [pandas.DataFrame(np.random.default_rng(0).normal(size=(3, 2)), columns=["a", "b"]) for _ in WORDS]
+    wrapped = Sequencewise(StandardScaler()).set_output(transform="pandas")
+    pipeline = fitted(wrapped, X=frames)
+    read = kernelfields.load(saved(pipeline, tmp_path))
+    pandas.testing.assert_frame_equal(read[0].transform(frames)[0], pipeline[0].transform(frames)[0])
+    assert read[0].feature_names_in_.tolist() == ["a", "b"]
+    with pytest.raises(ValueError, match="must be in the same order"):
+        read.predict([frame[["b", "a"]] for frame in frames])
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        (("class",), "FunctionTransformer", "a transformer of scikit-learn that is not known, 'FunctionTransformer'"),
+        (("state", "transform"), 1, "a transformer of scikit-learn that is not known"),
+        (("state", "mean_"), np.array([np.nan, 0.0]), "a transformer makes numbers that are not finite"),
+        (("state", "scale_"), np.array([1.0, 2.0, 3.0]), "broadcast"),
+        (("parameters", "axis"), 1, "unexpected keyword argument 'axis'"),
+        (("output",), "pickle", "a transformer makes 'pickle'"),
+    ],
+)
+def test_transformers_that_are_not_sound_are_refused(place, value, message, tmp_path):
+    numbers = [np.random.default_rng(0).normal(size=(len(words), 2)) for words in WORDS]
+    path = saved(fitted(Sequencewise(StandardScaler()), X=numbers), tmp_path)
+    document, _ = read_model(path, "Pipeline")
+    holder = document["steps"][0]["transformer"]["transformer"]
+    for step in place[:-1]:
+        holder = holder[step]
+    holder[place[-1]] = value
+    write_model(path, "Pipeline", document, {})
+    with pytest.raises(ModelFileError, match=re.escape(message)):
+        kernelfields.load(path)
 
 
 def test_other_last_steps_are_named(tmp_path):
@@ -147,6 +264,7 @@ def test_a_process_that_has_seen_no_transformer_reads_pipelines_of_all_kinds(tmp
     pipelines = {
         "union": (fitted(SequenceUnion([("words", TextFeatures())])), WORDS),
         "windows": (fitted(WindowFeatures(widths=3), X=numbers), numbers),
+        "scaled": (fitted(Sequencewise(StandardScaler()), X=numbers), numbers),
         "inside": (fitted(inside, X=numbers), numbers),
     }
     for name, (pipeline, _) in pipelines.items():
@@ -159,6 +277,7 @@ def test_a_process_that_has_seen_no_transformer_reads_pipelines_of_all_kinds(tmp
     assert printed.splitlines() == [
         "['sequenceunion', 'chaincrf']",
         "['windowfeatures', 'chaincrf']",
+        "['sequencewise', 'chaincrf']",
         "['outoffold', 'chaincrf']",
     ]
     for name, (pipeline, X) in pipelines.items():

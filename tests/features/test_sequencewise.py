@@ -7,10 +7,13 @@ from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_selection import SelectKBest
 from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, OneHotEncoder, StandardScaler
 
-from kernelfields.features.sequencewise import Sequencewise
+import kernelfields
+from kernelfields import OutOfFold, SequenceClassifier
+from kernelfields.features.sequencewise import SequenceUnion, Sequencewise
 
 RNG = np.random.default_rng(0)
 X = [RNG.normal(size=(length, 3)) for length in (4, 1, 7)]
@@ -60,6 +63,44 @@ def test_labels_are_stacked_for_supervised_transformers():
     np.testing.assert_array_equal(np.vstack(got)[:, 0], np.vstack(X)[:, 1])
     with pytest.raises(ValueError, match="sequence 0 has 4 rows in X but 3 labels in y"):
         Sequencewise(SelectKBest(k=1)).fit(X, [y[0][:3], *y[1:]])
+
+
+@pytest.mark.parametrize("y", [["a", "b", "b"], np.array([0, 1, 1]), [True, False, False]])
+def test_a_label_of_a_whole_sequence_is_that_of_its_positions(y):
+    got = Sequencewise(SelectKBest(k=1)).fit(X, y)
+    expected = SelectKBest(k=1).fit(np.vstack(X), np.repeat(np.asarray(y), [4, 1, 7]))
+    np.testing.assert_array_equal(got.transformer_.scores_, expected.scores_)
+    with pytest.raises(ValueError, match="X has 3 sequences but y has 2"):
+        Sequencewise(StandardScaler()).fit(X, list(y)[:2])
+
+
+@pytest.mark.parametrize("y", [["a", None, {"a", "b"}], [["a", None, "b", "a"], [None], ["b"] * 7]])
+def test_labels_that_are_partly_known_do_not_stand_in_the_way(y):
+    got = Sequencewise(StandardScaler()).fit(X, y)
+    np.testing.assert_array_equal(got.transformer_.mean_, StandardScaler().fit(np.vstack(X)).mean_)
+    with pytest.raises(ValueError, match="requires y to be passed, but the target y is None"):
+        Sequencewise(SelectKBest(k=1)).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "transformer",
+    [
+        Sequencewise(StandardScaler()),
+        OutOfFold(LogisticRegression(), cv=2),
+        SequenceUnion([("scaled", Sequencewise(StandardScaler())), ("as they are", "passthrough")]),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_pipelines_of_whole_sequences(transformer, tmp_path):
+    random = np.random.default_rng(0)
+    sequences = [random.normal(size=(length, 2)) + 3 * (length % 2) for length in (3, 4, 5, 6, 7, 8)]
+    classes = ["even" if len(x) % 2 == 0 else "odd" for x in sequences]
+    model = make_pipeline(transformer, SequenceClassifier("linear", prior_variance=1.0, random_state=0))
+    model.fit(sequences, classes)
+    assert list(model.predict(sequences)) == classes
+    kernelfields.save(model, tmp_path / "model.kfm")
+    read = kernelfields.load(tmp_path / "model.kfm")
+    np.testing.assert_allclose(read.predict_proba(sequences), model.predict_proba(sequences), rtol=0, atol=1e-12)
 
 
 def test_feature_names():

@@ -5,15 +5,18 @@ Everything lies in one fold; groups stay together. Cost: O(n). Fails: ValueError
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, check_cv
 
 from kernelfields.fields.evidence import SoftRows, certain, read_labels
-from kernelfields.fields.reading import SAMPLES, SEQUENCES, Nouns
-from kernelfields.numerics.parameters import is_whole
+from kernelfields.fields.reading import SAMPLES, SEQUENCES, Nouns, check_number
+from kernelfields.numerics.parameters import is_sequence, is_whole
+
+# A label, or what is known of one; labels of positions come as lists and arrays.
+_LABEL = str | int | float | np.generic | set | frozenset | Mapping | None
 
 
 def assign_folds(
@@ -58,6 +61,14 @@ def known_labels(y: Any, lengths: np.ndarray, nouns: Nouns = SEQUENCES) -> tuple
     codes, evidence, classes = read_labels(y, None, lengths, nouns)
     every = np.ones(len(codes), dtype=bool)
     return classes[codes], every if evidence is None or isinstance(evidence, SoftRows) else certain(evidence)
+
+
+def labels_by_position(y: Any, lengths: np.ndarray) -> Any:
+    """Return labels of whole sequences, known or partly known, as those of all their positions; other y as they are."""
+    if not is_sequence(y) or not all(isinstance(each, _LABEL) for each in y):
+        return y
+    check_number(len(y), lengths, SEQUENCES)
+    return [[each] * length for each, length in zip(y, lengths.tolist(), strict=True)]
 
 
 def check_training_labels(labels: np.ndarray, known: np.ndarray, what: str, *, classifies: bool = True) -> None:

@@ -29,7 +29,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone, is_classifier
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from kernelfields.features.dicts import FeatureDictEncoder
-from kernelfields.features.folds import assign_folds, check_training_labels, known_labels
+from kernelfields.features.folds import assign_folds, check_training_labels, known_labels, labels_by_position
 from kernelfields.features.readers import is_feature_sequences
 from kernelfields.features.stored_classifiers import StoredClassifier, store_classifier
 from kernelfields.features.text import TRANSFORMERS
@@ -69,7 +69,8 @@ class _Inputs:
             if len(table) != n_rows:
                 raise ValueError(f"X has {n_rows} rows, y {len(table)}")
             return table, np.all(np.isfinite(table), axis=1)
-        return known_labels(y, np.diff(self.offsets), self.nouns)
+        lengths = np.diff(self.offsets)
+        return known_labels(labels_by_position(y, lengths) if self.nouns is SEQUENCES else y, lengths, self.nouns)
 
 
 @TRANSFORMERS.register("out of fold")

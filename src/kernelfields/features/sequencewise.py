@@ -28,9 +28,11 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.features.dicts import FeatureDictEncoder
+from kernelfields.features.folds import known_labels, labels_by_position
 from kernelfields.features.readers import check_columns, is_feature_sequences, shared_columns
+from kernelfields.features.stored_transformers import rebuild_transformer_of, store_transformer
 from kernelfields.features.text import TRANSFORMERS, describe_transformer, rebuild_transformer
-from kernelfields.fields.reading import Matrix, encode_labels, has_no_rows, is_empty, open_groups, pack_inputs
+from kernelfields.fields.reading import Matrix, has_no_rows, is_empty, open_groups, pack_inputs
 
 _PASSTHROUGH = "passthrough"
 
@@ -73,6 +75,7 @@ class SequenceTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_keys
         return sequences, rows, offsets
 
 
+@TRANSFORMERS.register("sequencewise")
 class Sequencewise(SequenceTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Wrap ``transformer`` so that it works on lists of sequences, for example in a Pipeline.
 
@@ -84,7 +87,10 @@ class Sequencewise(SequenceTransformer, auto_wrap_output_keys=None):  # type: ig
         self.transformer = transformer
 
     def fit(self, X: object, y: object = None) -> Sequencewise:
-        """Fit the transformer on all positions; labels, where given, are stacked the same way."""
+        """Fit the transformer on all positions; labels are stacked the same way where all of them are known.
+
+        A label of a whole sequence is one of each of its positions.
+        """
         stacked, labels, _ = self._stack_for_fit(X, y)
         self.transformer_.fit(stacked, labels)
         return self
@@ -113,13 +119,29 @@ class Sequencewise(SequenceTransformer, auto_wrap_output_keys=None):  # type: ig
             self.transformer_.set_output(transform=transform)
         return self
 
+    def describe(self) -> dict[str, object]:
+        """Return the fitted transformer as arrays, and its columns; TypeError for one that is no data."""
+        check_is_fitted(self, "transformer_")
+        names = None if self._columns is None else list(self._columns)
+        return {"transformer": store_transformer(self.transformer_), "n_features": self.n_features_in_, "names": names}
+
+    @classmethod
+    def rebuild(cls, described: Mapping[str, Any]) -> Self:
+        """Return the transformer that was described."""
+        width = int(described["n_features"])
+        fitted = rebuild_transformer_of(described["transformer"], width)
+        made = cls(clone(fitted))
+        made.transformer_ = fitted
+        made._learn_columns(width, described["names"])
+        return made
+
     def _stack_for_fit(self, X: object, y: object) -> tuple[Matrix, np.ndarray | None, np.ndarray]:
         X, y = open_groups(X, y)
         stacked, offsets = pack_inputs(X, finite=False)
         labels = None
         if y is not None:
-            codes, classes = encode_labels(y, lengths=np.diff(offsets))
-            labels = classes[codes]
+            every, known = known_labels(labels_by_position(y, np.diff(offsets)), np.diff(offsets))
+            labels = every if known.all() else None
         self.transformer_ = clone(self.transformer)
         self._learn_columns(stacked.shape[1], shared_columns(X, "sequence"))  # type: ignore[arg-type]  # it was packed
         return stacked, labels, offsets

@@ -46,8 +46,8 @@ def store_classifier(model: Classifier) -> dict[str, Any]:
         return model.stored
     if store is None:
         raise TypeError(
-            f"a file of data cannot hold a {name}: it can hold {', '.join(_STORES)}. Keep another pipeline by skops or "
-            "by a pickle of your own"
+            f"a file of data cannot hold a {name}: of classifiers it can hold {', '.join(_STORES)}. Take one of these, "
+            f"or keep the {name} in a file of its own format and give the field its probabilities"
         )
     return {**store(model), "classes": np.asarray(model.classes_)}
 

@@ -16,7 +16,7 @@ from kernelfields.formats.model_text import PIPELINE
 from kernelfields.formats.templates import trained_template
 from kernelfields.models.stored import Functions, StoredEstimator, find_kind
 
-_STEPS = "TextFeatures, OutOfFold, WindowFeatures, and a SequenceUnion of them"
+_STEPS = "TextFeatures, Sequencewise, OutOfFold, WindowFeatures, and a SequenceUnion of them"
 
 
 def describe_pipeline(pipeline: Pipeline) -> Document:
@@ -32,7 +32,11 @@ def describe_pipeline(pipeline: Pipeline) -> Document:
                 f"the step {own!r} is a {type(step).__name__}, which a file of data cannot hold: it can hold {_STEPS}; "
                 "apply other transformers before the pipeline"
             )
-        steps.append({"name": own, "transformer": describe_transformer(step)})
+        try:
+            described = describe_transformer(step)
+        except TypeError as error:
+            raise TypeError(f"the step {own!r} cannot be saved: {error}") from error
+        steps.append({"name": own, "transformer": described})
     kind, document = describe_model(last, f"the last step {name!r}")
     return {"steps": steps, "estimator": {"name": name, "kind": kind, "document": document}}
 

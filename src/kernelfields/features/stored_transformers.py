@@ -1,0 +1,106 @@
+"""Fitted transformers of scikit-learn as plain values and arrays, so that model files can hold them: data, never code.
+
+What is kept are parameters that are plain values and the attributes of the fit that are listed here, which is all that
+``transform`` needs; parameters that are code, such as a function of scores, have their defaults in the transformer that
+is read. Pipelines of these transformers are kept step by step.
+Fails: TypeError naming a transformer that cannot be stored; errors of any kind for a description that is not sound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
+
+_PIPELINE = "Pipeline"
+_DECOMPOSED = ("components_", "explained_variance_", "explained_variance_ratio_", "singular_values_")
+#: Of each class the attributes of a fit.
+_STATES: dict[str, tuple[str, ...]] = {
+    "StandardScaler": ("mean_", "var_", "scale_", "n_samples_seen_"),
+    "MinMaxScaler": ("min_", "scale_", "data_min_", "data_max_", "data_range_", "n_samples_seen_"),
+    "MaxAbsScaler": ("max_abs_", "scale_", "n_samples_seen_"),
+    "RobustScaler": ("center_", "scale_"),
+    "QuantileTransformer": ("quantiles_", "references_", "n_quantiles_"),
+    "PowerTransformer": ("lambdas_", "_scaler"),
+    "Normalizer": (),
+    "SimpleImputer": ("statistics_", "indicator_"),
+    "PCA": (*_DECOMPOSED, "mean_", "noise_variance_", "n_components_", "n_samples_"),
+    "TruncatedSVD": _DECOMPOSED,
+    "VarianceThreshold": ("variances_",),
+    "SelectKBest": ("scores_", "pvalues_"),
+}
+_NAMES = ", ".join((*_STATES, "and pipelines of them"))
+_OUTPUTS = (None, "default", "pandas", "polars")
+
+
+def store_transformer(transformer: BaseEstimator) -> dict[str, Any]:
+    """Return a fitted transformer as plain values and arrays; TypeError for one that cannot be stored."""
+    name = type(transformer).__name__
+    if type(transformer) is Pipeline:
+        steps = [[own, store_transformer(step)] for own, step in transformer.steps if step not in (None, "passthrough")]
+        return {"class": _PIPELINE, "steps": steps}
+    if _class_of(name) is not type(transformer):
+        raise TypeError(f"a file of data cannot hold a {name}: of scikit-learn's transformers it can hold {_NAMES}")
+    given = {key: value for key, value in transformer.get_params(deep=False).items() if _is_plain(value)}
+    state = {key: getattr(transformer, key) for key in _STATES[name] if hasattr(transformer, key)}
+    for key, value in state.items():
+        if isinstance(value, BaseEstimator):
+            state[key] = store_transformer(value)
+        elif getattr(value, "dtype", np.dtype(float)).kind not in "biuf":
+            raise TypeError(
+                f"a file of data cannot hold a {name} of texts or objects, which has {key} of {value.dtype}"
+            )
+    output = getattr(transformer, "_sklearn_output_config", {}).get("transform")
+    state["n_features_in_"] = transformer.n_features_in_
+    return {"class": name, "parameters": given, "state": state, "output": output}
+
+
+def rebuild_transformer_of(stored: Mapping[str, Any], n_features: int) -> Any:
+    """Return the transformer that was stored, for inputs of so many columns; errors of any kind if it is not sound."""
+    made = _rebuilt(stored)
+    # What was forged shows: a transformer of numbers that are not finite, or for other columns, cannot do this.
+    if not np.isfinite(np.asarray(_dense(made.transform(np.zeros((1, n_features)))))).all():
+        raise ValueError("a transformer makes numbers that are not finite")
+    return made
+
+
+def _rebuilt(stored: Mapping[str, Any]) -> Any:
+    if stored["class"] == _PIPELINE:
+        return Pipeline([(str(own), _rebuilt(step)) for own, step in stored["steps"]])
+    known = _class_of(stored["class"])
+    if known is None or not set(stored["state"]) <= {*_STATES[stored["class"]], "n_features_in_"}:
+        raise ValueError(f"a transformer of scikit-learn that is not known, {stored['class']!r:.60}")
+    # Ranges are tuples in scikit-learn, and lists in a file.
+    given = {key: tuple(value) if isinstance(value, list) else value for key, value in stored["parameters"].items()}
+    made = known(**given)
+    for key, value in stored["state"].items():
+        setattr(made, key, _rebuilt(value) if isinstance(value, Mapping) else value)
+    if stored["class"] == "SimpleImputer":
+        made._fit_dtype = made._fill_dtype = made.statistics_.dtype
+    if stored["output"] not in _OUTPUTS:
+        raise ValueError(f"a transformer makes {stored['output']!r:.60}")
+    return made if stored["output"] is None else made.set_output(transform=stored["output"])
+
+
+def _class_of(name: object) -> Any:
+    """Return the class of scikit-learn that may be stored under a name; None if there is none."""
+    if not isinstance(name, str) or name not in _STATES:
+        return None
+    # Most pipelines have none of them, and these modules take a while to load.
+    from sklearn import decomposition, feature_selection, impute, preprocessing
+
+    modules = (decomposition, feature_selection, impute, preprocessing)
+    return next(getattr(module, name) for module in modules if hasattr(module, name))
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, tuple):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, bool | int | float | str | np.integer | np.floating)
+
+
+def _dense(rows: Any) -> Any:
+    return rows.toarray() if hasattr(rows, "toarray") else rows
