@@ -89,6 +89,30 @@ def test_texts_are_seen_alone_and_long_ones_whole(folder):
     np.testing.assert_allclose(first[0], layers[-1][0], atol=1e-5)
 
 
+def test_an_interrupted_run_over_texts_leaves_what_it_made_in_the_cache(folder, tmp_path, monkeypatch):
+    from kernelfields.features.encoders import Encoder
+
+    documents = [["the cat sat " * (number % 3 + 1), "a " * (number % 5 + 1)] for number in range(40)]
+    expected = Embeddings(folder, positions="texts", batch_size=1).transform(documents)
+    states, calls = Encoder._states, []
+
+    def interrupted(self, ids, layers):
+        if len(calls) == 40:
+            raise KeyboardInterrupt
+        calls.append(len(ids))
+        return states(self, ids, layers)
+
+    cached = Embeddings(folder, positions="texts", batch_size=1, cache=tmp_path)
+    monkeypatch.setattr(Encoder, "_states", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        cached.transform(documents)
+    monkeypatch.setattr(Encoder, "_states", states)
+    kept = len(list(tmp_path.rglob("*.npy")))
+    assert 0 < kept < len(documents)
+    for own, other in zip(cached.transform(documents), expected, strict=True):
+        np.testing.assert_allclose(own, other, rtol=0, atol=1e-6)
+
+
 def test_a_word_the_tokenizer_does_not_know_has_a_vector(folder):
     [vectors] = Embeddings(folder).transform([["the", "", "\u200b", "zebra"]])
     assert np.isfinite(vectors).all()
@@ -215,6 +239,15 @@ def test_a_real_encoder_knows_a_word_by_its_company(real):
         return one @ other / np.linalg.norm(one) / np.linalg.norm(other)
 
     assert likeness(money[1], loan[1]) > likeness(river[1], loan[1])
+
+
+@pytest.mark.parametrize("positions", ["words", "texts"])
+def test_loading_is_silent(real, positions, capfd):
+    if positions == "texts":
+        pytest.importorskip("sentence_transformers")
+    Embeddings(real, positions=positions, device="cpu").fit()
+    captured = capfd.readouterr()
+    assert captured.out + captured.err == ""
 
 
 def test_a_sentence_encoder_and_its_folder_agree(real):

@@ -143,6 +143,42 @@ class Sentences:
         return {"input_ids": [text.split() for text in texts]}
 
 
+class Interrupted(Sentences):
+    """One that is interrupted at a call."""
+
+    cache_key, max_seq_length = "of the tests", None
+
+    def __init__(self, calls):
+        self.calls, self.seen = calls, []
+
+    def encode(self, texts, batch_size, show_progress_bar):
+        if not self.calls:
+            raise KeyboardInterrupt
+        self.calls -= 1
+        self.seen += texts
+        return super().encode(texts, batch_size, show_progress_bar)
+
+
+def test_an_interrupted_run_over_texts_goes_on_where_it_was(tmp_path):
+    documents = [[f"{number} {'x' * (number * place % 7)}" for place in range(5)] for number in range(60)]
+    settings = {"positions": "texts", "cache": tmp_path, "batch_size": 2}
+    first, second = Interrupted(3), Interrupted(-1)
+    with pytest.raises(KeyboardInterrupt):
+        Embeddings(first, **settings).transform(documents)
+    assert 0 < len(first.seen) < 300
+    found = Embeddings(second, **settings).transform(documents)
+    assert sorted(first.seen + second.seen) == sorted(text for texts in documents for text in texts)
+    for own, texts in zip(found, documents, strict=True):
+        np.testing.assert_array_equal(own, [[len(text), text.count(" ")] for text in texts])
+
+
+def test_all_texts_that_are_cut_off_are_counted_together():
+    documents = [["a text of five words", "short"]] * 50
+    with pytest.warns(UserWarning, match="50 of 100 texts have more than the 4 subwords") as warned:
+        Embeddings(Sentences(), positions="texts", batch_size=1).transform(documents)
+    assert len(warned) == 1
+
+
 def test_texts_are_positions_of_a_document():
     documents = [["one text", "another"], ["a third one"]]
     vectors = Embeddings(Sentences(), positions="texts").transform(documents)

@@ -1,5 +1,6 @@
 """The server of the page: every defence, and ten thousand requests of nonsense."""
 
+import errno
 import json
 import socket
 
@@ -48,6 +49,26 @@ def test_questions_are_answered(client):
     assert client.post("/api/best", json={"item": 0}).json()[0]["p"] <= 1
     assert client.post("/api/explain", json={"item": 0, "position": 0}).json()["position"] == 0
     assert len(client.post("/api/queue", json={"order": "doubtful"}).json()) == 8
+
+
+def test_an_action_that_cannot_be_kept_is_refused_in_words(model, tmp_path, monkeypatch):
+    X, _ = sentences(3, seed=1)
+    session = LabellingSession(X, None, model, words=X, journal=tmp_path / "journal")
+    client = TestClient(
+        make_app(session, TOKEN, PORT), base_url=f"http://127.0.0.1:{PORT}", headers={TOKEN_HEADER: TOKEN}
+    )
+    before = client.post("/api/item", json={"item": 0}).json()
+
+    def full(file, data):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("kernelfields.page.journal.os.write", full)
+        answer = client.post("/api/change", json={"item": 0, "version": 0, "changes": [[0, ["O"]]]})
+    assert answer.status_code == 400
+    assert "this was not kept and does not count: journal cannot be written (No space left" in answer.json()["error"]
+    assert client.post("/api/item", json={"item": 0}).json() == before
+    session.close()
 
 
 def test_without_the_token_nothing_is_answered(client):

@@ -28,7 +28,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from itertools import pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +38,12 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 from kernelfields.features.encoders import (
     Encoder,
+    SentenceEncoder,
     content_key,
     find_folder,
     is_sentence_encoder,
     load_sentence_encoder,
-    sentence_vectors,
+    warn_of_cut_texts,
 )
 from kernelfields.numerics.parameters import check_choice, check_count, is_whole
 
@@ -53,6 +54,8 @@ SECONDS_BETWEEN_LINES = 5.0
 # A change of how vectors are made from the same model and text has to change this.
 _CACHE_VERSION = 1
 _DIGEST_BYTES = 32
+# Batches of texts that are put in the order of their lengths; what they make is kept before the next ones.
+_BATCHES_AT_ONCE = 16
 
 #: Yields the number of each sequence and its array, in any order.
 Vectors = Iterator[tuple[int, np.ndarray]]
@@ -147,7 +150,7 @@ class Embeddings(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  
                 raise ValueError(f"layers must be whole numbers such as (0, 3, 6), or None, got {self.layers!r}")
         check_count(self.batch_size, "batch_size")
 
-    def _source(self) -> _Function | _Encoded:
+    def _source(self) -> _Function | _Sentences | _Encoded:
         """Return what makes vectors, loaded once for a model, a device and a kind of positions."""
         wanted = (self.model, self.device, self.positions)
         loaded = self.__dict__.get("_loaded")
@@ -157,15 +160,18 @@ class Embeddings(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  
         if isinstance(source, _Encoded):
             source.encoder.check_layers(self.layers)
             source.settings = (self.layers, self.pooling, self.batch_size)
-        elif self.layers is not None:
+            return source
+        if isinstance(source, _Sentences):
+            source.batch_size = self.batch_size
+        if self.layers is not None:
             raise ValueError("layers are those of a Hugging Face encoder: this model has none to choose from")
         return source
 
-    def _load(self) -> _Function | _Encoded:
+    def _load(self) -> _Function | _Sentences | _Encoded:
         texts = self.positions == "texts"
         if is_sentence_encoder(self.model):
             if texts:
-                return _Function(sentence_vectors(self.model, self.batch_size), self.model, together=True)
+                return _Sentences(self.model, self.model)
             return _Encoded(Encoder(self.model[0].auto_model, self.model.tokenizer, device=self.device), texts, None)
         if callable(self.model):
             return _Function(self.model, self.model)
@@ -176,29 +182,24 @@ class Embeddings(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  
             )
         folder = find_folder(self.model)
         if texts and (folder / "modules.json").is_file():
-            encode = sentence_vectors(load_sentence_encoder(folder, self.device), self.batch_size)
-            return _Function(encode, folder, together=True)
+            return _Sentences(load_sentence_encoder(folder, self.device), folder)
         return _Encoded(Encoder.from_folder(folder, device=self.device), texts, folder)
 
-    def _keys(self, source: _Function | _Encoded, sequences: list[list[str]]) -> list[str]:
+    def _keys(self, source: _Function | _Sentences | _Encoded, sequences: list[list[str]]) -> list[str]:
         layers = source.encoder.check_layers(self.layers) if isinstance(source, _Encoded) else None
         settings = [_CACHE_VERSION, source.content_key(), self.positions, layers, self.pooling, self.dtype]
         return [cache_key(settings, words) for words in sequences]
 
 
 class _Function:
-    """Vectors by a function of strings; ``together`` hands it the strings of all sequences at once."""
+    """Vectors by a function of the strings of one sequence; ``origin`` is the function or the folder of a model."""
 
-    def __init__(self, function: Callable, origin: object, *, together: bool = False):
-        self._function, self._origin, self._together = function, origin, together
+    def __init__(self, function: Callable, origin: object):
+        self._function, self._origin = function, origin
         self._key: str | None = None
 
     def vectors(self, sequences: list[list[str]]) -> Vectors:
-        if not self._together:
-            yield from ((number, self._function(words)) for number, words in enumerate(sequences))
-        elif sequences:
-            table = self._function([text for texts in sequences for text in texts])
-            yield from enumerate(np.split(table, np.cumsum([len(texts) for texts in sequences])[:-1]))
+        yield from ((number, self._function(words)) for number, words in enumerate(sequences))
 
     def content_key(self) -> str:
         if isinstance(self._origin, Path):
@@ -210,6 +211,40 @@ class _Function:
                 "cache_key that changes with what it computes, or cache=None"
             )
         return f"callable {key}"
+
+
+class _Sentences(_Function):
+    """Vectors of texts by a sentence encoder."""
+
+    def __init__(self, model: SentenceEncoder, origin: object):
+        super().__init__(model.encode, origin)
+        self._model, self.batch_size = model, 1
+
+    def vectors(self, sequences: list[list[str]]) -> Vectors:
+        warn_of_cut_texts(self._model, [text for texts in sequences for text in texts])
+
+        def encode(texts: list[str]) -> np.ndarray:
+            return np.asarray(self._function(texts, batch_size=self.batch_size, show_progress_bar=False))
+
+        return _vectors_of_texts(sequences, self.batch_size, encode)
+
+
+def _vectors_of_texts(
+    sequences: list[list[str]], batch_size: int, encode: Callable[[list[str]], np.ndarray]
+) -> Vectors:
+    """Yield the vectors of sequences of texts, as ``encode`` makes them of the texts of some sequences at a time.
+
+    Encoders put texts of about one length together. Of all texts at once, no sequence would be complete before the
+    end, and a run that is interrupted would leave nothing in the cache.
+    """
+    counts = np.cumsum([len(texts) for texts in sequences])
+    first = 0
+    while first < len(sequences):
+        done = counts[first - 1] if first else 0
+        last = min(int(np.searchsorted(counts, done + _BATCHES_AT_ONCE * batch_size)) + 1, len(sequences))
+        table = encode([text for texts in sequences[first:last] for text in texts])
+        yield from enumerate(np.split(table, counts[first : last - 1] - done), start=first)
+        first = last
 
 
 class _Encoded:
@@ -224,10 +259,13 @@ class _Encoded:
         if not self._texts:
             yield from self.encoder.words(sequences, *self.settings)
             return
-        flat = [text for texts in sequences for text in texts]
-        rows = dict(self.encoder.texts(flat, *self.settings))
-        for number, (first, last) in enumerate(pairwise(np.cumsum([0, *map(len, sequences)]).tolist())):
-            yield number, np.concatenate([rows[row] for row in range(first, last)])
+
+        def encode(texts: list[str]) -> np.ndarray:
+            return np.concatenate(
+                [vector for _, vector in sorted(self.encoder.texts(texts, *self.settings), key=itemgetter(0))]
+            )
+
+        yield from _vectors_of_texts(sequences, self.settings[2], encode)
 
     def content_key(self) -> str:
         if self._folder is None:

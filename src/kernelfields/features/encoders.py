@@ -22,7 +22,7 @@ import hashlib
 import json
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -80,8 +80,8 @@ class Encoder:
         _check_folder(folder)
         place = {"pretrained_model_name_or_path": str(folder), "local_files_only": True, "trust_remote_code": False}
         try:
-            tokenizer = transformers.AutoTokenizer.from_pretrained(**place)
             with _quiet_loading(transformers):
+                tokenizer = transformers.AutoTokenizer.from_pretrained(**place)
                 model = transformers.AutoModel.from_pretrained(**place, dtype="float32")
         except _UNREADABLE as error:
             raise ValueError(f"{folder} could not be loaded as a Hugging Face encoder: {_one_line(error)}") from error
@@ -373,27 +373,24 @@ def load_sentence_encoder(folder: Path, device: str | None) -> SentenceEncoder:
     package = _imported("sentence_transformers")
     _check_folder(folder)
     try:
-        return package.SentenceTransformer(str(folder), device=device, local_files_only=True)
+        with _quiet_loading(_imported("transformers")):
+            return package.SentenceTransformer(str(folder), device=device, local_files_only=True)
     except _UNREADABLE as error:
         raise ValueError(f"{folder} could not be loaded by sentence-transformers: {_one_line(error)}") from error
 
 
-def sentence_vectors(model: SentenceEncoder, batch_size: int) -> Callable[[Sequence[str]], np.ndarray]:
-    """Return a function from texts to the vectors of a sentence encoder; it warns where a text is cut off."""
+def warn_of_cut_texts(model: SentenceEncoder, texts: Sequence[str]) -> None:
+    """Warn where a sentence encoder does not read texts to their end."""
     longest, tokenizer = getattr(model, "max_seq_length", None), getattr(model, "tokenizer", None)
-
-    def vectors(texts: Sequence[str]) -> np.ndarray:
-        if longest is not None and callable(tokenizer):
-            lengths = [len(ids) for ids in tokenizer(list(texts), verbose=False)["input_ids"]]
-            if (cut := sum(length > longest for length in lengths)) > 0:
-                warnings.warn(
-                    f"{cut} of {len(texts)} texts have more than the {longest} subwords that the model reads; the rest "
-                    "of them is not seen: split them into sentences, or raise model.max_seq_length",
-                    stacklevel=2,
-                )
-        return np.asarray(model.encode(list(texts), batch_size=batch_size, show_progress_bar=False))
-
-    return vectors
+    if longest is None or not callable(tokenizer) or not texts:
+        return
+    lengths = [len(ids) for ids in tokenizer(list(texts), verbose=False)["input_ids"]]
+    if (cut := sum(length > longest for length in lengths)) > 0:
+        warnings.warn(
+            f"{cut} of {len(texts)} texts have more than the {longest} subwords that the model reads; the rest of them "
+            "is not seen: split them into sentences, or raise model.max_seq_length",
+            stacklevel=2,
+        )
 
 
 def _one_line(error: BaseException) -> str:
