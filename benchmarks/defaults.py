@@ -33,11 +33,9 @@ from benchmarks.shared_data import (
 from experiments.result_pages import ResultPage
 from kernelfields import (
     ChainCRF,
-    ChainCRFCV,
+    FieldSearchCV,
     KernelClassifier,
-    KernelClassifierCV,
     MultiLabelCRF,
-    MultiLabelCRFCV,
     TextFeatures,
 )
 
@@ -54,7 +52,6 @@ OLD: dict[type, dict[str, Any]] = {
         "max_iter": 100,
     },
 }
-SEARCHES: dict[type, Any] = {ChainCRF: ChainCRFCV, KernelClassifier: KernelClassifierCV, MultiLabelCRF: MultiLabelCRFCV}
 
 
 def letters() -> Task:
@@ -200,7 +197,7 @@ def main() -> None:
         task = load()
         models = {"0.1": kind(random_state=0, **OLD[kind]), "today": kind(random_state=0)}
         if not given.no_search:
-            models["search"] = SEARCHES[kind](kind(random_state=0), random_state=0)
+            models["search"] = FieldSearchCV(kind(random_state=0), random_state=0)
         row: dict[str, Any] = {"set": name}
         for how, model in models.items():
             begin = time.perf_counter()

@@ -91,7 +91,7 @@ def run(target: str, family: Family) -> dict:
             random_state=0,
         ),
         halving=True,
-        min_sequences=len(train) // 5,
+        min_items=len(train) // 5,
     )
     model = clone(choice.estimator).set_params(rank=RANK, dtype="float32")
     fading = float(choice.view.removeprefix("fading "))

@@ -73,7 +73,7 @@ def select(family: str, X: list, y: list) -> dict:
         kernels=list(scales),
         prior_variances=VARIANCES[family],
         scoring="accuracy",
-        min_sequences=SMALLEST_RUNG,
+        min_items=SMALLEST_RUNG,
         extend=False,
         refit=False,
         random_state=0,

@@ -173,7 +173,7 @@ def release(labels: int, models: list[str]) -> None:
             kernels=kernels,
             prior_variances=variances,
             cv=GroupKFold(3),
-            min_sequences=400,
+            min_items=400,
             extend=False,
             refit=False,
             random_state=0,

@@ -91,7 +91,7 @@ def run(family: Family) -> dict:
         [y[i] for i in some],
         estimator,
         halving=True,
-        min_sequences=SELECTION_PROTEINS // 15,
+        min_items=SELECTION_PROTEINS // 15,
     )
     model = clone(choice.estimator).set_params(rank=RANK, tol=1e-3, max_iter=1000, dtype="float32")
     blind, y_blind = profiles("blind")

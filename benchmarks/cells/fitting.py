@@ -44,7 +44,7 @@ def defaults(s: Subject) -> None:
         "AnnotatedCRF": lambda: type(s.make())(),
         "compat.CRF": lambda: type(s.make())(),
         "ChainCRFCV": lambda: type(s.make())(cv=2),
-        "KernelClassifierCV": lambda: type(s.make())(cv=2),
+        "FieldSearchCV of rows": lambda: type(s.make())(s.kind(), cv=2),
     }
     estimator = made.get(s.name, s.kind)()
     model = s.fit_to(estimator, s.X, [item.labels for item in s.items], {})

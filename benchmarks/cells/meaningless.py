@@ -8,14 +8,14 @@ from __future__ import annotations
 
 REASONS: dict[tuple[str, str], str] = {}
 
-_SINGLE = ("KernelClassifier", "KernelClassifierCV")
+_SINGLE = ("KernelClassifier", "FieldSearchCV of rows")
 _ROWS = (*_SINGLE, "MultiLabelCRF")
 _GRAPHS = ("GraphCRF", "GraphCRF loopy")
 _LOOPY = ("GraphCRF loopy",)
 _DENSITY = ("ExponentialFamilyDensity",)
 _WHOLE = ("SequenceClassifier",)
 _COMPAT = ("compat.CRF",)
-_SEARCHES = ("ChainCRFCV", "KernelClassifierCV")
+_SEARCHES = ("ChainCRFCV", "FieldSearchCV of rows")
 _ANNOTATED = ("AnnotatedCRF",)
 
 _SOLVERS = tuple(
@@ -64,7 +64,7 @@ _LEARNING, _WINDOWS = ("behind OutOfFold", "behind TunedEncoder"), ("behind Wind
 _enter(_LEARNING, _DENSITY, "a classifier learns labels, and there are none")
 _enter(_LEARNING, _ANNOTATED, "a classifier learns known labels, and those of annotators may be wrong")
 _enter(_LEARNING, _WHOLE, "a classifier of positions learns their labels, and a sequence has one class")
-_enter(_WINDOWS, (*_ROWS, *_DENSITY, "KernelClassifierCV"), "rows have no order")
+_enter(_WINDOWS, (*_ROWS, *_DENSITY, "FieldSearchCV of rows"), "rows have no order")
 _enter(_WINDOWS, _GRAPHS, "nodes of a graph have no order")
 _enter(
     (*_LEARNING, *_WINDOWS),

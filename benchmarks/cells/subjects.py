@@ -24,10 +24,10 @@ from kernelfields import (
     ChainCRF,
     ChainCRFCV,
     ExponentialFamilyDensity,
+    FieldSearchCV,
     FrameCRF,
     GraphCRF,
     KernelClassifier,
-    KernelClassifierCV,
     MultiLabelCRF,
     RingCRF,
     SegmentCRF,
@@ -732,8 +732,8 @@ class ChainSearch(Searched, Chain):
 class ClassifierSearch(Searched, Classifier):
     """A search around a classifier."""
 
-    name = "KernelClassifierCV"
-    search = KernelClassifierCV
+    name = "FieldSearchCV of rows"
+    search = FieldSearchCV
 
 
 SUBJECTS: tuple[Subject, ...] = tuple(

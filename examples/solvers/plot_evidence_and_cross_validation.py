@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import make_moons
 
-from kernelfields import KernelClassifier, KernelClassifierCV
+from kernelfields import FieldSearchCV, KernelClassifier
 from kernelfields.kernels import RBF
 from kernelfields.posterior.evidence.settings import EvidenceSearch
 
@@ -27,7 +27,7 @@ for row, variance in enumerate(variances):
         fit = KernelClassifier(RBF(gamma), prior_variance=variance, rank=40, random_state=0).fit(X, y)
         evidence[row, column] = fit.laplace(X, y, n_samples=10, random_state=0).value / len(X)
         truth[row, column] = np.mean(fit.predict_log_proba(X_new)[np.arange(4000), y_new])
-search = KernelClassifierCV(
+search = FieldSearchCV(
     KernelClassifier(rank=40),
     kernels=[RBF(gamma) for gamma in gammas],
     prior_variances=list(variances),

@@ -8,12 +8,10 @@ from sklearn.datasets import load_iris
 from kernelfields import (
     ChainCRF,
     ChainCRFCV,
+    FieldSearchCV,
     GraphCRF,
-    GraphCRFCV,
     KernelClassifier,
-    KernelClassifierCV,
     MultiLabelCRF,
-    MultiLabelCRFCV,
 )
 from kernelfields.engines import Threads
 from kernelfields.kernels.stationary import RBF
@@ -102,11 +100,11 @@ def test_cross_validation_of_the_other_estimators(kind):
     engine = Watched()
     if kind == "graph":
         graphs = [(x, np.column_stack([np.arange(len(x) - 1), np.arange(1, len(x))])) for x in X]
-        search, data = GraphCRFCV(GraphCRF(engine=engine, **SETTINGS)), (graphs, Y)
+        search, data = FieldSearchCV(GraphCRF(engine=engine, **SETTINGS)), (graphs, Y)
     elif kind == "several labels":
-        search, data = MultiLabelCRFCV(MultiLabelCRF(engine=engine, **SETTINGS)), labelled_instances(30)
+        search, data = FieldSearchCV(MultiLabelCRF(engine=engine, **SETTINGS)), labelled_instances(30)
     else:
-        search, data = KernelClassifierCV(KernelClassifier(engine=engine, **SETTINGS)), load_iris(return_X_y=True)
+        search, data = FieldSearchCV(KernelClassifier(engine=engine, **SETTINGS)), load_iris(return_X_y=True)
     search.set_params(kernels=[RBF(0.1)], prior_variances=[1.0], cv=2).fit(*data)
     # A training and a held-out part of each fold, and all data.
     assert len(engine.placed) == 2 * 2 + 1

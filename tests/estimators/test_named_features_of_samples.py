@@ -6,8 +6,8 @@ from sklearn.feature_extraction import DictVectorizer
 
 from kernelfields import (
     ExponentialFamilyDensity,
+    FieldSearchCV,
     KernelClassifier,
-    KernelClassifierCV,
     MultiLabelCRF,
 )
 
@@ -20,7 +20,10 @@ EXACT = {"prior_variance": 1.0, "random_state": 0}
 ESTIMATORS = {
     "classifier": (KernelClassifier(**EXACT), Y),
     "labels": (MultiLabelCRF(**EXACT), TABLE),
-    "search": (KernelClassifierCV(prior_variances=[1.0, 10.0], cv=2, extend=False, random_state=0), Y),
+    "search": (
+        FieldSearchCV(KernelClassifier(), prior_variances=[1.0, 10.0], cv=2, extend=False, random_state=0),
+        Y,
+    ),
 }
 
 

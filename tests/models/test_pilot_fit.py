@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from kernelfields import ChainCRF, EdgeCliques, GraphCRF, KernelClassifier, KernelClassifierCV, MultiLabelCRF
+from kernelfields import ChainCRF, EdgeCliques, FieldSearchCV, GraphCRF, KernelClassifier, MultiLabelCRF
 from kernelfields.fields.chains import Chains
 from kernelfields.kernels import Linear
 from kernelfields.models.pilot_fit import MOST_POSITIONS, Choices, Trial, in_pieces, split
@@ -187,7 +187,7 @@ def test_of_too_few_samples_few_columns_alone_come_to_one_scale(data, scaled):
 
 def test_searches_judge_the_scale_too():
     X, y = noise_beside()
-    search = KernelClassifierCV(prior_variances=[1.0, 10.0], kernels="linear", random_state=0).fit(X, y)
+    search = FieldSearchCV(KernelClassifier(), prior_variances=[1.0, 10.0], kernels="linear", random_state=0).fit(X, y)
     assert not search.best_estimator_.scale_
 
 

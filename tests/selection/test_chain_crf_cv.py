@@ -104,7 +104,7 @@ def test_the_splits_can_be_given_to_another_search():
 @pytest.mark.slow
 def test_halving_compares_few_candidates_on_all_sequences():
     X, y = search_sequences(60)
-    search = ChainCRFCV(CRF, **GRID, factor=2, min_sequences=4, random_state=0).fit(X, y)
+    search = ChainCRFCV(CRF, **GRID, factor=2, min_items=4, random_state=0).fit(X, y)
     results = search.cv_results_
     rungs = [np.flatnonzero(results["iter"] == rung) for rung in range(results["iter"].max() + 1)]
     assert [len(rows) for rows in rungs] == [6, 3, 2]
@@ -314,7 +314,7 @@ def test_silent_unless_asked(capfd):
 
 def test_the_table_shows_each_candidate_once_the_best_first():
     X, y = search_sequences(60)
-    search = ChainCRFCV(CRF, **GRID, factor=3, min_sequences=4, random_state=0).fit(X, y)
+    search = ChainCRFCV(CRF, **GRID, factor=3, min_items=4, random_state=0).fit(X, y)
     text = str(search.table())
     heading, columns, first, *rest = [line for line in text.splitlines() if line]
     assert heading == "6 candidates, 3 folds"

@@ -121,7 +121,7 @@ def test_rungs_save_work_on_few_and_long_sequences(constraints, labels, scoring)
         prior_variances=[0.1, 1.0],
         scoring=scoring,
         factor=2,
-        min_sequences=5,
+        min_items=5,
         extend=False,
         refit=False,
         random_state=0,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelfields import ChainCRF, ChainCRFCV, GraphCRFCV, KernelClassifierCV, MultiLabelCRFCV
+from kernelfields import ChainCRF, ChainCRFCV, FieldSearchCV, GraphCRF, KernelClassifier, MultiLabelCRF
 from tests.samples import as_words, labelled_sequences
 
 GRID = {
@@ -57,14 +57,14 @@ def test_graphs_instances_and_samples_are_searched_too():
     X = random.normal(size=(24, 2))
     y = (X[:, 0] > 0).astype(int)
     partly = [None if i % 3 == 0 else int(label) for i, label in enumerate(y)]
-    samples = KernelClassifierCV(**GRID).fit(X, partly)
+    samples = FieldSearchCV(KernelClassifier(), **GRID).fit(X, partly)
     assert samples.best_score_ > np.log(0.5)
     graphs = [(X[i : i + 3], [(0, 1), (1, 2)]) for i in range(0, 24, 3)]
-    field = GraphCRFCV(**GRID).fit(graphs, [partly[i : i + 3] for i in range(0, 24, 3)])
+    field = FieldSearchCV(GraphCRF(), **GRID).fit(graphs, [partly[i : i + 3] for i in range(0, 24, 3)])
     assert field.best_score_ > np.log(0.5)
     table = np.column_stack([y, 1 - y]).astype(float)
     table[::3, 0] = np.nan
-    several = MultiLabelCRFCV(**GRID).fit(X, table)
+    several = FieldSearchCV(MultiLabelCRF(), **GRID).fit(X, table)
     assert several.best_score_ > np.log(0.5)
     with pytest.raises(ValueError, match="scoring='micro_f1' needs every label"):
-        MultiLabelCRFCV(**GRID, scoring="micro_f1").fit(X, table)
+        FieldSearchCV(MultiLabelCRF(), **GRID, scoring="micro_f1").fit(X, table)

@@ -34,7 +34,7 @@ QUICK = {"kernels": [RBF(0.1), RBF(1.0)], "prior_variances": [0.1, 1.0], "extend
         ({"kernels": ()}, ValueError, "kernels is empty"),
         ({"factor": 1}, ValueError, "factor must be a whole number of at least 2, got 1"),
         ({"factor": 2.5}, ValueError, "factor must be a whole number of at least 2, got 2.5"),
-        ({"min_sequences": 0}, ValueError, "min_sequences must be a whole number of at least 1 or None"),
+        ({"min_items": 0}, ValueError, "min_items must be a whole number of at least 1 or None"),
         ({"random_state": "seed"}, ValueError, "random_state must be None"),
         ({"n_jobs": 0}, ValueError, "n_jobs must be None"),
     ],

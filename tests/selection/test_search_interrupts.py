@@ -58,7 +58,7 @@ def test_the_best_candidate_so_far_is_kept():
 
 @pytest.mark.slow
 def test_a_rung_that_was_begun_counts_from_its_most_promising_candidates():
-    settings = {"factor": 2, "min_sequences": 5}
+    settings = {"factor": 2, "min_items": 5}
     complete = search(0, **settings).fit(X, y)
     first = complete.cv_results_["iter"] == 0
     leading = complete.cv_results_["params"][

@@ -40,7 +40,7 @@ from kernelfields.models.partial import PartialLabels
 from kernelfields.page.files import LabelFile
 from kernelfields.page.items import Known, finite, items_of
 from kernelfields.page.journal import Action, Journal, JournalError
-from kernelfields.selection.field_search_cv import FieldSearch
+from kernelfields.selection.field_search_cv import FieldSearchCV
 from kernelfields.selection.held_out import parameter_named, unframed
 
 ORDERS = ("doubtful", "suspicious", "random", "given")
@@ -480,7 +480,7 @@ def _inner(model: Any) -> Any:
         return _inner(model[-1])
     if hasattr(model, "best_estimator_"):
         return _inner(model.best_estimator_)
-    return _inner(model.estimator) if isinstance(model, FieldSearch | BaseSearchCV | FrozenEstimator) else model
+    return _inner(model.estimator) if isinstance(model, FieldSearchCV | BaseSearchCV | FrozenEstimator) else model
 
 
 def _classes_of(model: BaseEstimator) -> list:

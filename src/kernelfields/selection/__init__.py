@@ -5,24 +5,13 @@ from typing import TYPE_CHECKING
 from kernelfields.numerics.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from kernelfields.selection.field_search_cv import (
-        ChainCRFCV,
-        FieldSearchCV,
-        GraphCRFCV,
-        KernelClassifierCV,
-        MultiLabelCRFCV,
-        SegmentCRFCV,
-    )
+    from kernelfields.selection.field_search_cv import ChainCRFCV, FieldSearchCV
     from kernelfields.selection.results import SearchTable
 
 __all__ = [
     "ChainCRFCV",
     "FieldSearchCV",
-    "GraphCRFCV",
-    "KernelClassifierCV",
-    "MultiLabelCRFCV",
     "SearchTable",
-    "SegmentCRFCV",
 ]
 __getattr__, __dir__ = lazy_names(
     __name__,
@@ -30,10 +19,6 @@ __getattr__, __dir__ = lazy_names(
         "field_search_cv": [
             "ChainCRFCV",
             "FieldSearchCV",
-            "GraphCRFCV",
-            "KernelClassifierCV",
-            "MultiLabelCRFCV",
-            "SegmentCRFCV",
         ],
         "results": ["SearchTable"],
     },

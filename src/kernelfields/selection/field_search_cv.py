@@ -2,7 +2,7 @@
 
     read all data once -> candidates -> folds -> rungs -> ends of the grid -> results -> the best one fitted to all
 
-``ChainCRFCV`` and its like are the same search with an estimator of their own by default.
+``ChainCRFCV`` is the same search with a ChainCRF by default.
 """
 
 from __future__ import annotations
@@ -52,13 +52,71 @@ _LEAST_ITEMS, _LEAST_ROWS = 20, 100
 
 
 @declares_parameters
-class FieldSearch(BaseEstimator):
-    """The search behind :class:`FieldSearchCV` and the searches of one estimator, which differ in one parameter."""
+class FieldSearchCV(BaseEstimator):
+    """An estimator with kernel, rank and prior variances chosen by cross-validation, and refitted with the best.
+
+    Candidates that differ only in prior variances share the features of their kernel and start from each other's
+    coefficients; successive halving compares most of them on little data. Folds consist of whole items: sequences,
+    graphs, instances or samples. Around a classifier it is a classifier of scikit-learn, in pipelines and in
+    ``cross_val_score``.
+
+    Parameters
+    ----------
+    estimator : ChainCRF, SegmentCRF, GraphCRF, MultiLabelCRF, KernelClassifier or SequenceClassifier
+        Holds everything that is not searched. Its callbacks and ``verbose`` count for the last fit only.
+    kernels : kernel, name of one, dict of kernels by type of node, list of them, or None
+        Names stand for grids: "rbf" for five values of gamma around "scale", "poly" for degrees 1 to 3. Objects
+        and dicts are taken as they are. None means the estimator's own kernel, read in the same way.
+    prior_variances : list of positive numbers
+        For a sum of kernels, entries may be tuples with one number for each part.
+    ranks : list of int or None
+        None means the estimator's rank.
+    edge_prior_variances : list of positive numbers or None
+        Prior variances of transitions, of edges of every type or of log odds ratios of pairs of labels, all of them
+        with each of ``prior_variances``; None keeps that of the estimator, mostly the same variance as for the nodes.
+    cv : int, splitter or list of (train, test) indices, default 3
+        A number of random folds over which items with rare labels are spread, or anything that scikit-learn
+        takes; with ``groups``, folds that keep groups together.
+    scoring : "auto", "log_likelihood", "accuracy", another name or function(estimator, X, y), default "auto"
+        Higher is better. The log-likelihood is per token, node, label or sample, and needs exact inference; the others
+        are of the estimator's own predictions: "entity_f1" of ChainCRF, "micro_f1" and "hamming" of MultiLabelCRF, and
+        for classifiers any scorer of scikit-learn. Of several labels "accuracy" is the share of instances whose labels
+        are all right, "hamming" the share of right labels. "auto" is the log-likelihood; where inference is
+        approximate the accuracy, of several labels "hamming".
+    halving : bool, default True
+        False compares all candidates on all items, as GridSearchCV does.
+    factor : int, default 3
+        Of each rung, 1 in ``factor`` candidates goes on to the next, with ``factor`` times as many positions.
+    min_items : int or None
+        Training items of a fold in the first rung, at least; None means 20, of single inputs 100. Where that leaves no
+        room for halving, long sequences are cut into pieces of 25 positions or more, except for the last rung; a piece
+        then counts as a sequence.
+    extend : bool, default True
+        Where the best candidate has the smallest or largest prior variance of its grid, or gamma, look further by the
+        same ratio, as long as that is better and for three steps at most. False leaves it at a line in the table.
+    refit : bool, default True
+        Fit the best candidate to all items. Without it there are no predictions.
+    n_jobs : int or None
+        Threads; None means those of the estimator.
+    random_state : int, Generator, RandomState or None
+        For folds and rungs; also for the fields, unless the estimator has one of its own.
+    verbose : int, default 0
+        1 shows progress, with the time that is left, and the table.
+
+    Attributes
+    ----------
+    best_estimator_ : the estimator fitted to all items; its methods and attributes are those of the search as well
+    best_params_, best_score_, best_index_ : parameters, mean score and row of the best candidate
+    cv_results_ : dict of arrays, a row for each candidate and rung, as in HalvingGridSearchCV. ``n_resources`` is
+        the number of training positions of a fold; ``n_dropped`` counts held-out items that were not scored
+        because a label of theirs is not in the training part of the fold, ``n_unconverged`` fits that stopped
+        short of tol.
+    splits_ : list of (train, test) indices of the folds
+    n_splits_, refit_time_, interrupted_ : folds, seconds of the last fit, whether an interrupt ended the search
+    """
 
     #: The estimator that is searched by default, alone; None for any.
     _searches: ClassVar[type[FieldEstimator] | None] = None
-    #: The parameter of the smallest rung.
-    _least_parameter: ClassVar[str] = "min_items"
 
     estimator: Searched | None = parameter(None, first=True)
     kernels: Kernels | Sequence[Kernels] | None = parameter(None)
@@ -69,6 +127,7 @@ class FieldSearch(BaseEstimator):
     scoring: Scoring = parameter("auto")
     halving: bool = parameter(True)
     factor: int = parameter(3)
+    min_items: int | None = parameter(None)
     extend: bool = parameter(True)
     refit: bool = parameter(True)
     n_jobs: int | None = parameter(None)
@@ -200,10 +259,10 @@ class FieldSearch(BaseEstimator):
         """Return folds and rungs; long sequences are cut where the first rung needs more units than there are items."""
         if not is_whole(self.factor) or self.factor < 2:
             raise ValueError(f"factor must be a whole number of at least 2, got {self.factor!r}")
-        smallest = getattr(self, self._least_parameter)
+        smallest = self.min_items
         if smallest is None:
             smallest = _LEAST_ROWS if items.tables else _LEAST_ITEMS
-        check_count(smallest, self._least_parameter, " or None")
+        check_count(smallest, "min_items", " or None")
         if self.halving:
             n_rungs = len(count_candidates(n_candidates, self.factor))
             items.cut(min((train for train, _ in splits), key=len), smallest * self.factor ** (n_rungs - 1))
@@ -306,108 +365,7 @@ def _shown(estimator: Searched) -> dict[str, object]:
 
 
 @declares_parameters
-class FieldSearchCV(FieldSearch):
-    """An estimator with kernel, rank and prior variances chosen by cross-validation, and refitted with the best.
+class ChainCRFCV(FieldSearchCV):
+    """:class:`FieldSearchCV` of a ChainCRF, ``ChainCRF()`` by default."""
 
-    Candidates that differ only in prior variances share the features of their kernel and start from each other's
-    coefficients; successive halving compares most of them on little data. Folds consist of whole items: sequences,
-    graphs, instances or samples. Around a classifier it is a classifier of scikit-learn, in pipelines and in
-    ``cross_val_score``.
-
-    Parameters
-    ----------
-    estimator : ChainCRF, SegmentCRF, GraphCRF, MultiLabelCRF, KernelClassifier or SequenceClassifier
-        Holds everything that is not searched. Its callbacks and ``verbose`` count for the last fit only.
-    kernels : kernel, name of one, dict of kernels by type of node, list of them, or None
-        Names stand for grids: "rbf" for five values of gamma around "scale", "poly" for degrees 1 to 3. Objects
-        and dicts are taken as they are. None means the estimator's own kernel, read in the same way.
-    prior_variances : list of positive numbers
-        For a sum of kernels, entries may be tuples with one number for each part.
-    ranks : list of int or None
-        None means the estimator's rank.
-    edge_prior_variances : list of positive numbers or None
-        Prior variances of transitions, of edges of every type or of log odds ratios of pairs of labels, all of them
-        with each of ``prior_variances``; None keeps that of the estimator, mostly the same variance as for the nodes.
-    cv : int, splitter or list of (train, test) indices, default 3
-        A number of random folds over which items with rare labels are spread, or anything that scikit-learn
-        takes; with ``groups``, folds that keep groups together.
-    scoring : "auto", "log_likelihood", "accuracy", another name or function(estimator, X, y), default "auto"
-        Higher is better. The log-likelihood is per token, node, label or sample, and needs exact inference; the others
-        are of the estimator's own predictions: "entity_f1" of ChainCRF, "micro_f1" and "hamming" of MultiLabelCRF, and
-        for classifiers any scorer of scikit-learn. Of several labels "accuracy" is the share of instances whose labels
-        are all right, "hamming" the share of right labels. "auto" is the log-likelihood; where inference is
-        approximate the accuracy, of several labels "hamming".
-    halving : bool, default True
-        False compares all candidates on all items, as GridSearchCV does.
-    factor : int, default 3
-        Of each rung, 1 in ``factor`` candidates goes on to the next, with ``factor`` times as many positions.
-    min_items : int or None
-        Training items of a fold in the first rung, at least; None means 20, of single inputs 100. Where that leaves no
-        room for halving, long sequences are cut into pieces of 25 positions or more, except for the last rung; a piece
-        then counts as a sequence. The searches of one estimator call it ``min_sequences``, ``min_graphs`` or
-        ``min_samples``.
-    extend : bool, default True
-        Where the best candidate has the smallest or largest prior variance of its grid, or gamma, look further by the
-        same ratio, as long as that is better and for three steps at most. False leaves it at a line in the table.
-    refit : bool, default True
-        Fit the best candidate to all items. Without it there are no predictions.
-    n_jobs : int or None
-        Threads; None means those of the estimator.
-    random_state : int, Generator, RandomState or None
-        For folds and rungs; also for the fields, unless the estimator has one of its own.
-    verbose : int, default 0
-        1 shows progress, with the time that is left, and the table.
-
-    Attributes
-    ----------
-    best_estimator_ : the estimator fitted to all items; its methods and attributes are those of the search as well
-    best_params_, best_score_, best_index_ : parameters, mean score and row of the best candidate
-    cv_results_ : dict of arrays, a row for each candidate and rung, as in HalvingGridSearchCV. ``n_resources`` is
-        the number of training positions of a fold; ``n_dropped`` counts held-out items that were not scored
-        because a label of theirs is not in the training part of the fold, ``n_unconverged`` fits that stopped
-        short of tol.
-    splits_ : list of (train, test) indices of the folds
-    n_splits_, refit_time_, interrupted_ : folds, seconds of the last fit, whether an interrupt ended the search
-    """
-
-    min_items: int | None = parameter(None)
-
-
-@declares_parameters
-class ChainCRFCV(FieldSearch):
-    """:class:`FieldSearchCV` of ``ChainCRF()`` by default; ``min_sequences`` is its ``min_items``."""
-
-    _searches, _least_parameter = ChainCRF, "min_sequences"
-    min_sequences: int | None = parameter(None)
-
-
-@declares_parameters
-class SegmentCRFCV(FieldSearch):
-    """:class:`FieldSearchCV` of ``SegmentCRF()`` by default; ``min_sequences`` is its ``min_items``."""
-
-    _searches, _least_parameter = SegmentCRF, "min_sequences"
-    min_sequences: int | None = parameter(None)
-
-
-@declares_parameters
-class GraphCRFCV(FieldSearch):
-    """:class:`FieldSearchCV` of ``GraphCRF()`` by default; ``min_graphs`` is its ``min_items``."""
-
-    _searches, _least_parameter = GraphCRF, "min_graphs"
-    min_graphs: int | None = parameter(None)
-
-
-@declares_parameters
-class MultiLabelCRFCV(FieldSearch):
-    """:class:`FieldSearchCV` of ``MultiLabelCRF()`` by default; ``min_samples`` is its ``min_items``."""
-
-    _searches, _least_parameter = MultiLabelCRF, "min_samples"
-    min_samples: int | None = parameter(None)
-
-
-@declares_parameters
-class KernelClassifierCV(FieldSearch):
-    """:class:`FieldSearchCV` of ``KernelClassifier()`` by default; ``min_samples`` is its ``min_items``."""
-
-    _searches, _least_parameter = KernelClassifier, "min_samples"
-    min_samples: int | None = parameter(None)
+    _searches = ChainCRF
