@@ -39,7 +39,7 @@ MODELS = {
     "sparse pivots": (ChainCRF(RBF(gamma=0.3), rank=9), SPARSE, y),
     "explicit": (ChainCRF("linear", n_jobs=1), X, y),
     "sparse explicit": (ChainCRF("linear", window=3), SPARSE, y),
-    "words as labels": (ChainCRF("cubic", rank=9), X, as_words(y)),
+    "words as labels": (ChainCRF("poly", rank=9), X, as_words(y)),
     "booleans as labels": (ChainCRF(rank=9), X, [labels > 0 for labels in y]),
     "edge kernel": (ChainCRF("linear", edges=EdgeCliques(RBF(gamma=0.1)), rank=7, window=(1, 0)), X, y),
     "constraints": (ChainCRF(rank=9, constraints={"transitions": [("b", "c")], "end": ["c"]}), X, ABC),

@@ -291,6 +291,12 @@ def test_other_kind_missing_file_and_folder(path, tmp_path):
     assert issubclass(ModelFileError, ValueError)
 
 
+def test_a_kind_that_is_no_name_is_refused(tmp_path):
+    write_model(tmp_path / "model", ["chain"], {}, {})
+    with pytest.raises(ModelFileError, match=r"holds a model of kind \['chain'\], expected 'chain'"):
+        read_model(tmp_path / "model", "chain")
+
+
 def header_file(header, data=b""):
     text = json.dumps(header).encode()
     return struct.pack("<Q", len(text)) + text + data

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -28,14 +29,11 @@ def test_names():
         "linear": Linear(),
         "poly": Polynomial(3),
         "polynomial": Polynomial(3),
-        "quadratic": Polynomial(2),
-        "cubic": Polynomial(3),
         "rbf": RBF(),
         "laplacian": Laplacian(),
         "matern": Matern(),
         "cosine": Cosine(),
         "tanimoto": Tanimoto(),
-        "jaccard": Tanimoto(),
         "forest": Forest(),
         "constant": Constant(),
     }
@@ -53,6 +51,9 @@ def test_unknown_kernels_list_the_options():
         resolve_kernel("gauss")
     with pytest.raises(ValueError, match=r"unknown name 'rbg': did you mean 'rbf'"):
         resolve_kernel("linear + rbg")
+    for name, instead in (("cubic", "kernels.Polynomial(3)"), ("jaccard", "'tanimoto'")):
+        with pytest.raises(ValueError, match=re.escape(f"unknown name '{name}': use {instead}")):
+            resolve_kernel(name)
     with pytest.raises(TypeError, match=r"Expected a Kernel.* got 3"):
         resolve_kernel(3)
     with pytest.raises(TypeError, match=r"got the class RBF. Write RBF\(\)"):

@@ -107,7 +107,7 @@ def test_wrong_numbers_of_labels(wrong):
 
 def test_names_and_arrays():
     assert resolve_label_kernel("delta") == Delta()
-    assert resolve_label_kernel("centred") == resolve_label_kernel("centered") == CentredDelta()
+    assert resolve_label_kernel("centred") == CentredDelta()
     kernel = LabelMatrix(np.eye(2))
     assert resolve_label_kernel(kernel) is kernel
     assert resolve_label_kernel([[1.0, 0.0], [0.0, 1.0]]) == kernel

@@ -6,7 +6,7 @@ from search_sequences import search_sequences
 
 from kernelfields import ChainCRF, EdgeCliques, FieldSearchCV, NodeCliques
 from kernelfields.estimators.auto_parameters import NoProgress
-from kernelfields.kernels.dot_product import Linear, Polynomial
+from kernelfields.kernels.dot_product import Cosine, Linear, Polynomial
 from kernelfields.kernels.stationary import RBF, Laplacian, Matern
 from kernelfields.selection.candidates import SCALE_MULTIPLES, expand_kernel, list_candidates
 
@@ -44,12 +44,12 @@ def test_names_stand_for_scales_around_that_of_the_data():
 
 def test_degrees_single_kernels_and_objects():
     assert expand_kernel("poly", never) == [Polynomial(1), Polynomial(2), Polynomial(3)]
-    assert expand_kernel("cubic", never) == [Polynomial(3)]
+    assert expand_kernel("cosine", never) == [Cosine()]
     assert expand_kernel("linear", never) == [Linear()]
     assert expand_kernel(RBF(), never) == [RBF()]
-    assert [each.params["kernel"] for each in candidates(kernels=[RBF(0.5), "cubic", RBF(0.5)])] == [
+    assert [each.params["kernel"] for each in candidates(kernels=[RBF(0.5), "cosine", RBF(0.5)])] == [
         RBF(0.5),
-        Polynomial(3),
+        Cosine(),
     ]
 
 

@@ -104,7 +104,7 @@ def read_model_of(path: PathName, kinds: Collection[str] | None = None) -> tuple
                 raise TypeError("document and tensors must be dicts")
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise ModelFileError(f"{path} is damaged: its model text cannot be read ({_one_line(error)})") from error
-    if found in RETIRED:
+    if isinstance(found, str) and found in RETIRED:
         raise ModelFileError(f"{path} holds a {found}, which kernelfields no longer has: {RETIRED[found]}")
     if kinds is not None and found not in kinds:
         expected = " or ".join(map(repr, kinds))

@@ -30,7 +30,7 @@ class Linear(Kernel):
         return arrays.converted(arrays.squared_norms(X), X.dtype)
 
 
-@register("polynomial", shorthands={"poly": {}, "quadratic": {"degree": 2}, "cubic": {"degree": 3}})
+@register("polynomial", shorthands={"poly": {}})
 @declares_parameters
 class Polynomial(Kernel):
     """k(x, z) = (gamma <x, z> + coef0)^degree; gamma is a number, "scale" or "auto"."""
@@ -74,7 +74,7 @@ class Cosine(Kernel):
         return arrays.converted(arrays.squared_norms(X) > 0, X.dtype)
 
 
-@register("tanimoto", shorthands={"jaccard": {}})
+@register("tanimoto")
 class Tanimoto(Kernel):
     """k(x, z) = <x, z> / (||x||^2 + ||z||^2 - <x, z>), for rows of zeros and ones the share of ones that both have.
 

@@ -74,7 +74,7 @@ class Delta(_Contrasts):
         return np.eye(_checked_count(n_labels))
 
 
-@LABEL_KERNELS.register("centred", shorthands={"centered": {}})
+@LABEL_KERNELS.register("centred")
 class CentredDelta(_Contrasts):
     """k_y(y, y') = 1 - 1/L if y = y', else -1/L."""
 

@@ -30,6 +30,9 @@ _ELSEWHERE = {
     "squared_exponential": "use 'rbf'",
     "exponential": "use 'laplacian', or kernels.Matern(nu=0.5)",
     "dot": "use 'linear'",
+    "jaccard": "use 'tanimoto'",
+    "quadratic": "use kernels.Polynomial(2)",
+    "cubic": "use kernels.Polynomial(3)",
     "precomputed": "kernels.Precomputed(matrix) looks its values up, for inputs of one column, the numbers of rows",
 }
 # Kernels inside each other, and all of one description: more would exhaust the stack, or take forever.

@@ -197,8 +197,10 @@ class Registry(Generic[T]):
             load_registering()
         return self._classes.get(name) if isinstance(name, str) else None
 
-    def retirement(self, name: str) -> str:
-        """Return the message about a name that no class has any more."""
+    def retirement(self, name: object) -> str:
+        """Return the message about a name that no class has any more; empty for others."""
+        if not isinstance(name, str) or name not in self.retired:
+            return ""
         return f"kernelfields no longer has the {self.noun} {name!r}: {self.retired[name]}"
 
     def __contains__(self, value: object) -> bool:
@@ -237,9 +239,8 @@ class Registry(Generic[T]):
         kind = description.get("kind")
         registered = self.find(kind)
         if registered is None:
-            if kind in self.retired:
-                raise ValueError(self.retirement(str(kind)))
-            raise ValueError(f"unknown kind of {self.noun} {kind!r}; known are {', '.join(self._classes)}.")
+            unknown = f"unknown kind of {self.noun} {kind!r}; known are {', '.join(self._classes)}."
+            raise ValueError(self.retirement(kind) or unknown)
         undescribed = getattr(registered, "undescribed", ())
         expected = [name for name in parameter_defaults(registered) if name not in undescribed]
         parameters = {name: value for name, value in description.items() if name != "kind"}

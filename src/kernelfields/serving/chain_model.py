@@ -312,8 +312,8 @@ def served_kernel(spec: Mapping[str, object], *, explicit: bool = False) -> Kern
     while waiting:
         part = waiting.pop()
         kind = KERNELS.find(part["kind"])
-        if part["kind"] in KERNELS.retired:
-            raise ServingError(KERNELS.retirement(str(part["kind"])))
+        if retired := KERNELS.retirement(part["kind"]):
+            raise ServingError(retired)
         refusal = _NOT_HERE if kind is None else kind.serving_refusal(part)
         if refusal:
             raise ServingError(f"the kernel {part['kind']!r} {refusal}")
