@@ -26,7 +26,7 @@ from inspected_fields import (
 )
 from sklearn.exceptions import NotFittedError
 
-from kernelfields import Constraints, EdgeCliques, EndCliques, NodeCliques, StartCliques
+from kernelfields import Constraints, EdgeCliques, EndCliques, GraphCRF, MultiLabelCRF, NodeCliques, StartCliques
 from kernelfields.fields.constraints import resolve_constraints
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.stationary import RBF
@@ -389,6 +389,25 @@ def test_tokens_are_shown():
     assert [each.token for each in explanation.positions] == WORDS[1]
     assert "2 'sat': V (" in str(explanation)
     assert "<small>V</small>" in explanation._repr_html_()
+
+
+def test_positions_choose_what_is_explained():
+    """In a chain, a graph and an instance of several labels alike; each is explained as among all."""
+    rows = np.concatenate(X)
+    several = MultiLabelCRF("linear", label_graph="full", prior_variance=1.0, tol=0.1).fit(rows, (rows > 0).astype(int))
+    graphs = [(x, np.column_stack([np.arange(len(x) - 1), np.arange(1, len(x))])) for x in X]
+    asked = [
+        (words_field(), DICTS[1], "position"),
+        (GraphCRF("linear", prior_variance=1.0).fit(graphs, NAMED), graphs[1], "node"),
+        (several, X[1][0], "label name"),
+    ]
+    for model, x, part in asked:
+        every = model.explain(x).positions
+        assert model.explain(x, positions=[2, np.int64(0)]).positions == (every[0], every[2])
+        with pytest.raises(ValueError, match=f"positions names 99, and there are {part}s 0 to {len(every) - 1}"):
+            model.explain(x, positions=[0, 99])
+        with pytest.raises(TypeError, match=rf"positions must be a list of {part}s, such as \[0\], got 3"):
+            model.explain(x, positions=3)
 
 
 def test_explanations_go_through_json():

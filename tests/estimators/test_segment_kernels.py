@@ -159,8 +159,10 @@ def test_what_an_explanation_names(fitted):
         fitted.explain(X[1], against=[0] * 50)
     with pytest.raises(ValueError, match="explain needs all labels of y"):
         fitted.explain(X[1], [None] * len(X[1]))
-    with pytest.raises(ValueError, match="positions must be a whole number"):
-        fitted.explain(X[1], positions=-1)
+    with pytest.raises(ValueError, match="top_positions must be a whole number"):
+        fitted.explain(X[1], top_positions=-1)
+    held = [each for each in fitted.explain(X[1]).positions if each.position <= 2 < each.end]
+    assert list(fitted.explain(X[1], positions=[2]).positions) == held
 
 
 def test_a_rival_that_is_too_long_is_told():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sentences import city_model, sentences
 
-from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, SequenceClassifier
+from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, SegmentCRF, SequenceClassifier
 from kernelfields.page.session import LabellingSession
 
 RING = [[0, 1], [1, 2], [2, 3], [3, 0]]
@@ -42,7 +42,9 @@ def test_nodes_of_a_graph_are_decoded_given_those_that_are_fixed():
     assert [own["label"] for own in after] == list(expected)
     assert session.labels()[0] == [other, None, other, None]
     assert len(session.best(0)) == 4
-    assert session.explain(0, 1)["contributions"]
+    explained = session.explain(0, 1)  # of the labels on the page, given those that are fixed
+    assert explained["label"] == after[1]["label"]
+    assert explained["position"] == 1
     assert {entry["item"] for entry in session.queue("doubtful")} == set(range(12))
 
 
@@ -105,6 +107,14 @@ def test_whole_sequences_have_one_label():
     session = LabellingSession(X, None, model)
     assert session.show(1)["text"] == "5 positions"
     assert session.show(1)["positions"][0]["label"] in ("low", "high")
+
+
+def test_the_segment_that_holds_a_position_is_explained():
+    random = np.random.default_rng(0)
+    y = [np.repeat(["a", "b", "c"], [3, 2, 3]).tolist()] * 8
+    X = [np.repeat(np.eye(3), [3, 2, 3], axis=0) + 0.1 * random.normal(size=(8, 3)) for _ in y]
+    session = LabellingSession(X, None, SegmentCRF("linear", prior_variance=1.0, random_state=0).fit(X, y))
+    assert [session.explain(0, t)["label"] for t in range(8)] == y[0]
 
 
 @pytest.mark.slow

@@ -978,6 +978,7 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
         *,
         feature_names: object = None,
         tokens: Sequence[object] | None = None,
+        positions: Sequence[int] | None = None,
         pivots: int = 0,
         neighbours: int = 3,
         training: tuple[object, ...] | None = None,
@@ -996,6 +997,7 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
         against : a label, or a list with one per position, to compare with; None for the most probable besides y
         feature_names : names of the input features, as in :meth:`weights`
         tokens : what to show for each position, such as its word or the name of a node
+        positions : the positions to explain, such as [3]; None for all
         neighbours : how many training inputs to list for each kernel without explicit features: the most similar
         training : the pair (X, y) of the fit, to list those that contributed most, with their places and labels
         pivots : list so many terms k(x, b) alpha_b of the kernel expansion instead; they may be large and cancel
@@ -1003,6 +1005,7 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
         from kernelfields.estimators.inspecting.explanations import (
             Compared,
             ExplanationSettings,
+            checked_places,
             checked_tokens,
             explain_labels,
             likeliest_others,
@@ -1017,7 +1020,8 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
         labels = self._predicted_numbers(answers) if y is None else data.required_labels
         others = likeliest_others(answers.marginals, labels, classes, against)
         words = checked_tokens(tokens, len(labels), *self._places) if tokens is not None else self._usual_tokens()
-        compared = Compared(labels, others, classes, words, unordered=self._nouns.part == "node")
+        places = checked_places(positions, len(labels), self._places[1])
+        compared = Compared(labels, others, classes, words, places, unordered=self._nouns.part == "node")
         return explain_labels(
             field.terms,
             answers,

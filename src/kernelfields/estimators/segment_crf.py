@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.engines.choice import answers_collections
 from kernelfields.estimators.chain_crf import ChainTraining, SequenceField, clique_set
-from kernelfields.estimators.inspecting.explanations import input_names
-from kernelfields.estimators.inspecting.segments import explain_segments
+from kernelfields.estimators.inspecting.explanations import checked_places, input_names
+from kernelfields.estimators.inspecting.segments import SegmentSettings, explain_segments
 from kernelfields.estimators.questions import Ranked, Seed
 from kernelfields.features.readers import ChainReader
 from kernelfields.fields.chains import Chains, weigh_classes
@@ -330,7 +330,8 @@ class SegmentCRF(SequenceField):
         against: object = None,
         *,
         feature_names: Sequence[str] | None = None,
-        positions: int = 3,
+        positions: Sequence[int] | None = None,
+        top_positions: int = 3,
     ) -> Explanation:
         """Return, for one sequence, what moved the label of each segment and away from which other label.
 
@@ -346,7 +347,8 @@ class SegmentCRF(SequenceField):
         top : how many features to list for each segment, the largest by size; others than features always are
         against : a label, or a list with one per segment, to compare with; None for the most probable besides y
         feature_names : names of the input features, as in :meth:`weights`
-        positions : how many positions to list for each kernel without explicit features, the largest by size
+        positions : explain the segments that hold one of these positions, such as [3]; None for all segments
+        top_positions : how many positions to list for each kernel without explicit features, the largest by size
         """
         check_is_fitted(self, "field_")
         data = self._one_item(x, y, "explain")
@@ -356,7 +358,9 @@ class SegmentCRF(SequenceField):
             check_labels(data, self.field_.spec, self.classes_)
         names = input_names(self._reader.names, self._reader.n_features, feature_names)
         answers = self.field_.answers(data, Workers(1))
-        return explain_segments(self.field_, answers, self.classes_.tolist(), names, top, against, positions)
+        places = checked_places(positions, data.n_positions, "position")
+        chosen = SegmentSettings(top, against, top_positions, frozenset(places))
+        return explain_segments(self.field_, answers, self.classes_.tolist(), names, chosen)
 
     # ---- files
 

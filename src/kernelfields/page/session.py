@@ -28,7 +28,7 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.estimators import ChainCRF, MultiLabelCRF
+from kernelfields.estimators import ChainCRF, MultiLabelCRF, SequenceClassifier
 from kernelfields.estimators.questions import LabelQuestions
 from kernelfields.evaluation.entities import find_entities
 from kernelfields.evaluation.model_evaluation import FittedModel, asked_field, opened
@@ -324,9 +324,14 @@ class LabellingSession:
             self._checked(number, [(position, None)])  # type: ignore[list-item]  # checked there
             if self.model is None:
                 raise ValueError("there is no model yet: label a few items and refit")
-            field, x = self._opened(number)
-            found = field.explain(x[0]).to_dict()
-            return {"position": position, **found["positions"][position]}
+            found, (field, x) = self._decoded(number), self._opened(number)
+            if found is None:
+                raise ValueError("what is known of this item breaks a rule of the field: correct a label first")
+            # The labels that the page shows, given what is known; of a whole sequence, the states are explained.
+            labels = self.items.labels([[frozenset([plain_label(label)]) for label in found[1]]])
+            shown = {} if isinstance(field, SequenceClassifier) else {"y": labels[0]}
+            explained = field.explain(x[0], positions=[position], **shown).to_dict()
+            return {"position": position, **explained["positions"][0]}
 
     # ---- what to do next
 

@@ -175,6 +175,8 @@ class Compared:
     others: np.ndarray
     classes: Sequence[object]
     words: Sequence[str] | None
+    #: The places to explain, rising.
+    places: Sequence[int]
     #: Whether places have no order, so that others are named by number or word beside their labels.
     unordered: bool = False
 
@@ -198,9 +200,10 @@ def explain_labels(
     settings.check()
     data, family = answers.data, answers.family
     labels, others = compared.labels, compared.others
-    moved: list[list[Contribution]] = [[] for _ in range(len(labels))]
+    moved: dict[int, list[Contribution]] = {place: [] for place in compared.places}
     for term in terms:
-        exchanges = list(_exchanges(term, data, family, labels, others, step_words))
+        every = _exchanges(term, data, family, labels, others, step_words)
+        exchanges = [exchange for exchange in every if exchange.position in moved]
         if term.has_pivots:
             found = _kernels(term, data, exchanges, settings)
         elif term.tied_everywhere:
@@ -212,7 +215,8 @@ def explain_labels(
     if family.base is not None:
         for chosen, sign in ((labels, -1.0), (others, 1.0)):
             for t, rule in _broken_rules(family, compared, chosen):
-                moved[t].append(broken_rule(rule, sign))
+                if t in moved:
+                    moved[t].append(broken_rule(rule, sign))
     classes, words, rows = compared.classes, compared.words, np.arange(len(labels))
     chances = answers.marginals[rows, labels].tolist(), answers.marginals[rows, others].tolist()
     return Explanation(
@@ -226,7 +230,7 @@ def explain_labels(
                 chances[1][t],
                 *listed(contributions, settings.top),
             )
-            for t, contributions in enumerate(moved)
+            for t, contributions in moved.items()
         )
     )
 
@@ -513,6 +517,18 @@ def checked_tokens(tokens: object, n_positions: int, whole: str, part: str) -> l
     if len(tokens) != n_positions:
         raise ValueError(f"tokens has {len(tokens)} entries, but the {whole} has {n_positions} {part}s")
     return [str(token) for token in tokens]
+
+
+def checked_places(positions: object, n_positions: int, part: str) -> list[int]:
+    """Return the places to explain, rising, all for None; ValueError for others than there are."""
+    if positions is None:
+        return list(range(n_positions))
+    if not is_list(positions):
+        raise TypeError(f"positions must be a list of {part}s, such as [0], got {positions!r:.60}")
+    wrong = [place for place in positions if not is_whole(place) or not 0 <= place < n_positions]
+    if wrong:
+        raise ValueError(f"positions names {wrong[0]!r:.60}, and there are {part}s 0 to {n_positions - 1}")
+    return sorted({int(place) for place in positions})  # type: ignore[call-overload]  # checked above
 
 
 def rival_labels(classes: list[object], against: object, count: int, tail: str) -> list[int]:

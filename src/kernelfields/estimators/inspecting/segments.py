@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -92,13 +93,26 @@ class Comparison:
         yield from (f"{name} is impossible here, {why}" for broken, why in rules if broken)
 
 
+class SegmentSettings(NamedTuple):
+    """What an explanation is to hold: see :meth:`SegmentCRF.explain`."""
+
+    top: int
+    against: object
+    top_positions: int
+    positions: frozenset[int]
+
+    def check(self) -> None:
+        """Raise ValueError if a number cannot be used."""
+        check_count(self.top, "top")
+        if not is_whole(self.top_positions) or self.top_positions < 0:
+            raise ValueError(f"top_positions must be a whole number of at least 0, got {self.top_positions!r}")
+
+
 def explain_segments(
-    field: Field, answers: Answers, classes: list, names: Sequence[str], top: int, against: object, count: int
+    field: Field, answers: Answers, classes: list, names: Sequence[str], settings: SegmentSettings
 ) -> Explanation:
     """Return what moved the segments of one sequence, those of its labels or the best; see SegmentCRF.explain."""
-    check_count(top, "top")
-    if not is_whole(count) or count < 0:
-        raise ValueError(f"positions must be a whole number of at least 0, got {count!r}")
+    settings.check()
     data, spec, family = answers.data, field.spec, answers.family
     assert isinstance(family, SegmentFamily)
     if data.labels is None:
@@ -109,17 +123,21 @@ def explain_segments(
     segments = list(zip(begins.tolist(), ends.tolist(), labels[begins].tolist(), strict=True))
     shares = np.add.reduceat(answers.marginals, begins) / (ends - begins)[:, None]
     rivals: Sequence[int | None] = [None] * len(segments)
-    if against is not None:
+    if settings.against is not None:
         tail = f"there are {len(segments)} segments: give one label, or one for each"
-        rivals = rival_labels(classes, against, len(segments), tail)
+        rivals = rival_labels(classes, settings.against, len(segments), tail)
     potentials = {term.name: term.scores(data, Workers(1)) for term in field.terms}
     explained = []
-    for place in range(len(segments)):
+    for place, (begin, end, _) in enumerate(segments):
+        if settings.positions.isdisjoint(range(begin, end)):
+            continue
         chosen = _compared(segments, place, spec, shares[place], classes, rivals[place])
         amounts = [
             amount
             for term in field.terms
-            for amount in _contributions(term, potentials[term.name], data, chosen, names, classes, count)
+            for amount in _contributions(
+                term, potentials[term.name], data, chosen, names, classes, settings.top_positions
+            )
         ]
         amounts += [broken_rule(words) for words in chosen.broken_rules(spec, len(labels), classes)]
         explained.append(
@@ -130,7 +148,7 @@ def explain_segments(
                 classes[chosen.other],
                 float(shares[place, chosen.label]),
                 float(shares[place, chosen.other]),
-                *listed(amounts, top),
+                *listed(amounts, settings.top),
                 end=chosen.end,
             )
         )
