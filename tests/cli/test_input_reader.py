@@ -95,7 +95,10 @@ def test_columns_from_the_label_on_may_be_missing_if_no_feature_reads_them(tmp_p
     file = read_training_file(RunSettings(train=str(train), label_column="1", columns=["0"]))
     assert read_sequences(bare, **file.reading, labels_required=False).X == file.X
     file = read_training_file(RunSettings(train=str(train), label_column="1"))
-    with pytest.raises(SequenceFileError, match="reads column 2, but the data have columns 0 to 0"):
+    with pytest.raises(
+        SequenceFileError,
+        match="has 1 column, and the training file had 3: the features of the model are made of columns 0, 2",
+    ):
         read_sequences(bare, **file.reading, labels_required=False)
 
 
