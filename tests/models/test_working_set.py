@@ -1,11 +1,15 @@
 """Working sets: the optimum over all pairs of features and labels, found on few of them."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from kernelfields import ChainCRF
 from kernelfields.models import working_set
+from kernelfields.reports.progress import describe
+from kernelfields.solvers.loop import Iteration, has_settled
 
 TIGHT = {"kernel": "linear", "prior_variance": 2.0, "l1": 0.4, "support": "all", "random_state": 0}
 
@@ -61,13 +65,62 @@ def test_iterations_count_on_and_can_be_limited(monkeypatch):
     assert short.n_iter_ <= 5
 
 
+@pytest.mark.parametrize("variance", [10.0, 1e4])
+def test_a_bound_once_proved_stays_and_is_the_same_everywhere(monkeypatch, variance):
+    seen = []
+    crf = fitted(monkeypatch, 1, prior_variance=variance, tol="auto", callbacks=[seen.append])
+    least = fitted(monkeypatch, 10**9, prior_variance=variance, tol=1e-6).solution_.value
+    for rows in (seen, crf.solution_.history):
+        bounds = np.array([row.lower_bound for row in rows])
+        assert np.all(np.diff(bounds) >= 0)
+        assert np.all(bounds <= least)
+    last, solution, certificate = seen[-1], crf.solution_, crf.certificate_
+    assert last == solution.history[-1]
+    assert last.working_gap is None, "the last row is about all pairs"
+    assert (last.value, last.lower_bound) == (solution.value, solution.lower_bound)
+    assert (last.value, last.lower_bound) == (certificate.value, certificate.lower_bound)
+    assert crf.summary().certificates[0] == certificate
+    assert solution.relative_gap <= 0.03
+
+
+def test_iterations_on_a_working_set_show_its_own_gap_beside_that_of_all_pairs(monkeypatch):
+    seen = []
+    crf = fitted(monkeypatch, 1, tol=1e-4, callbacks=[seen.append])
+    rounds = [row for row in seen if row.working_gap is not None]
+    assert rounds, "iterations of a working set"
+    # A bound of all pairs is one of the working set, too.
+    assert all(row.working_gap <= row.relative_gap * (1 + 1e-9) for row in rounds)
+    numbers = [row.iteration for row in rounds]
+    assert len(set(numbers)) == len(numbers), "each iteration is shown once, and once more with the bound of its round"
+    assert "in the working set" in describe(rounds[0])
+    assert "in the working set" not in describe(seen[-1])
+    assert crf.solution_.passes == seen[-1].passes
+
+
 @pytest.mark.parametrize("many", [1, 10**9])
-def test_a_fit_ends_where_its_value_has_settled(monkeypatch, many):
-    crf, tight = (fitted(monkeypatch, many, prior_variance=1e4, tol=tol) for tol in ("auto", 1e-4))
-    assert crf.solution_.converged
+def test_a_fit_whose_value_has_settled_ends_within_three_per_cent(monkeypatch, many):
+    weak = {"prior_variance": 1e4, "l1": 0.1}
+    crf, tight = (fitted(monkeypatch, many, **weak, tol=tol) for tol in ("auto", 1e-4))
     assert crf.solution_.reason == "settled"
+    assert crf.solution_.converged
+    assert crf.solution_.relative_gap <= 0.03
     assert crf.solution_.value <= tight.solution_.value * 1.001
     assert crf.n_iter_ < tight.n_iter_
+
+
+def row(value, lower_bound):
+    return Iteration(10, 10.0, 1.0, value, lower_bound, 1.0, 1.0)
+
+
+def test_a_bound_that_still_moves_is_waited_for_and_one_that_is_stuck_is_not():
+    settled = partial(has_settled, tol=1e-3, enough=10.0)
+    assert not settled(row(1002.0, 0.0), row(1000.0, 0.0)), "the value falls"
+    assert settled(row(1000.5, 500.0), row(1000.0, 980.0)), "the gap is small"
+    assert not settled(row(1000.5, 500.0), row(1000.0, 600.0)), "the gap falls"
+    assert not settled(row(1000.5, 50.0), row(1000.0, 60.0)), "the bound rises"
+    assert settled(row(1000.5, 500.0), row(1000.0, 510.0)), "the gap is stuck"
+    assert settled(row(1000.5, 0.0), row(1000.0, 0.0)), "there is no bound"
+    assert not has_settled(row(1000.5, 500.0), row(1000.0, 980.0), tol=1e-3, enough=0.0), "a number for tol"
 
 
 def test_the_pilot_fit_with_l1_is_where_the_fit_starts():

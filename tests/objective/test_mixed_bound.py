@@ -133,6 +133,45 @@ def test_without_any_penalty_on_a_set_zero_is_all_there_is():
     assert values == [0.0] * 20
 
 
+@pytest.mark.parametrize("problem", ["elastic net", "elastic net, every pair", "strong l1"])
+def test_the_cut_at_the_mean_of_the_points_is_as_good_as_their_mixture(problem):
+    posterior = small_posterior(1, **PROBLEMS[problem])
+    bound = MixedBound()
+    for point in random_walk(posterior, 60):
+        bound.add(point)
+    mixture = bound.value
+    mean = posterior.at(bound.mean)
+    assert MixedBound().add(mean) >= mixture - 0.02 * (mean.value - mixture)
+    assert mixture <= bound.add(mean) <= minimum(posterior).value
+
+
+def test_a_bound_of_all_coefficients_is_one_of_some():
+    posterior = small_posterior(0, observed=False)
+    bound = MixedBound()
+    for point in random_walk(posterior, 20):
+        bound.add(point)
+    kept = np.arange(posterior.size) % 3 > 0
+    restricted = bound.restricted(kept)
+    assert restricted.value == bound.value
+    np.testing.assert_array_equal(restricted.mean, bound.mean[kept])
+
+    def value_and_gradient(parts):
+        theta = np.zeros(posterior.size)
+        theta[kept] = parts[: kept.sum()] - parts[kept.sum() :]
+        point = posterior.at(theta)
+        l1 = posterior.l1[kept]
+        value = point.value - posterior.l1 @ np.abs(theta) + np.tile(l1, 2) @ parts
+        return value, np.concatenate([point.gradient[kept] + l1, l1 - point.gradient[kept]])
+
+    begin = np.zeros(2 * kept.sum())
+    found = scipy.optimize.minimize(value_and_gradient, begin, jac=True, bounds=[(0, None)] * len(begin))
+    assert restricted.value <= found.fun
+    whole = posterior.at(np.zeros(posterior.size))
+    before = bound.value
+    bound.add(whole)
+    assert restricted.value == before, "each goes on by itself"
+
+
 @cache
 def minimum_of(seed, problem):
     return minimum(small_posterior(seed, **PROBLEMS[problem])).value

@@ -2,6 +2,7 @@
 
 import io
 import math
+from itertools import pairwise
 
 import numba
 import numpy as np
@@ -186,3 +187,21 @@ def test_a_terminal_shows_what_is_compiled_beside_the_stage(monkeypatch):
         assert compiled_afresh()(1) == 4
     compiling = "choosing a basis: compiling inference.made_up, once on this machine: a cache keeps it"
     assert said == ["choosing a basis", compiling, "choosing a basis"]
+
+
+def test_bounds_fall_only_where_the_basis_grows_and_a_line_says_so(capsys):
+    random = np.random.default_rng(0)
+    X = [random.normal(size=(10, 3)) for _ in range(20)]
+    y = [(np.sin(2 * x[:, 0]) > x[:, 1]).astype(int) for x in X]
+    ChainCRF("rbf", basis="gradient", prior_variance=1.0, scale=False, rank=40, random_state=0, verbose=2).fit(X, y)
+    lines = capsys.readouterr().err.splitlines()
+    rounds = [[]]
+    for line in lines[1:]:
+        if "basis grows" in line:
+            assert "those of its span" in line
+            rounds.append([])
+        else:
+            rounds[-1].append(float(line.split("lower bound")[1].split()[0]))
+    assert len(rounds) > 1
+    assert all(np.all(np.diff(bounds) >= 0) for bounds in rounds)
+    assert any(earlier[-1] > later[0] for earlier, later in pairwise(rounds))

@@ -1144,6 +1144,7 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
         """Return how far the fitted field can be from the best one on (X, y), the data of the fit.
 
         scope="rkhs": among all functions of the RKHS, O(N^2) kernel evaluations; scope="span": in that of the basis.
+        It is proved by the gradient at the fitted field alone; ``certificate_`` combines points and may be tighter.
         """
         fitted = self._field()
         self._partial_settings().refuse_unlabelled(

@@ -37,6 +37,7 @@ from kernelfields.models.expectations import LabelShares, check_expectations
 from kernelfields.numerics.parameters import check_choice, check_count, check_penalty
 from kernelfields.numerics.registry import SETTINGS
 from kernelfields.numerics.threads import blas_threads
+from kernelfields.objective.bounds import MixedBound
 from kernelfields.objective.likelihoods.expectations import Criteria
 from kernelfields.objective.posterior import LogPosterior, Point
 from kernelfields.solvers.choice import SOLVERS, resolve_solver
@@ -303,6 +304,7 @@ class FitOptions:
         start: np.ndarray | None,
         monitor: Monitor | None = None,
         keep: Keeper | None = None,
+        bound: MixedBound | None = None,
     ) -> Solution:
         """Return where the solver ends that these options name."""
         rule = resolve_solver(self.solver, posterior, self.tol, self.random)
@@ -318,6 +320,7 @@ class FitOptions:
                 watch=self.watch,
                 monitor=monitor,
                 keep=keep,
+                bound=bound,
             )
 
 

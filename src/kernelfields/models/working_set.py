@@ -2,17 +2,22 @@
 
     W     pairs of features and labels that may have weights; at first those that the gradient at zero would raise
     fit   min over theta, theta_j = 0 outside W, to a tolerance that is finer in every round
+    bound a pass over all pairs at the mean of the round's points (objective/bounds.py)
     add   j outside W with |dC/dtheta_j| > l1: one pass over all pairs, whose cut also bounds the whole objective
     stop  where the gap of the whole objective is below the tolerance
 
 At the optimum a pair outside has |dC/dtheta_j| <= l1, so that nothing is lost: the certificate is that of all pairs.
-With thousands of labels and features, passes and vectors over W cost a small part of those over all pairs.
+A bound over W alone ends a round and is no bound of the whole objective. So iterations of a round have the bound of all
+pairs that the rounds before have proved, and ``working_gap``, the relative gap over W. The bound over all pairs holds
+over W too, and each round begins with it. With thousands of labels and features, passes and vectors over W cost a small
+part of those over all pairs.
 
     Johnson and Guestrin (2015), Blitz: a principled meta-algorithm for scaling sparse optimization.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -26,7 +31,7 @@ from kernelfields.objective.designs.design import Design, LocalDesign
 from kernelfields.objective.designs.pairs import Support
 from kernelfields.objective.likelihoods.likelihood import Likelihood
 from kernelfields.objective.posterior import LogPosterior, Point
-from kernelfields.solvers.loop import Iteration, Solution, Watcher, ends, little
+from kernelfields.solvers.loop import Iteration, Solution, Watcher, ends, has_settled
 
 # From so many coefficients on, rounds are worth their bookkeeping.
 _MANY = 100_000
@@ -50,35 +55,73 @@ def minimize_in_working_sets(
     posterior: LogPosterior, sample: Sample, options: FitOptions, start: np.ndarray | None
 ) -> Solution:
     """Return where the solver ends that the options name, in rounds over growing sets of coefficients."""
+    begin = time.perf_counter()
     point = posterior.at(np.zeros(posterior.size) if start is None else start)
     kept = point.gradient < -posterior.l1 if start is None else (start != 0.0) | (point.steepest != 0.0)
     for block, design in zip(posterior.blocks, posterior.datafit.designs, strict=True):
         kept[block.rows] |= not _is_sparse(design)
     bound, history, factor = MixedBound(), list[Iteration](), _FIRST
+    bound.add(point)
     while True:
-        before, value = history[-1] if history else None, point.value
-        reduced = LogPosterior(sample.datafit(_restricted(posterior, kept)))
+        before = history[-1] if history else None
+        reduced, inner = LogPosterior(sample.datafit(_restricted(posterior, kept))), bound.restricted(kept)
         round_options = options.tightened(
             factor,
             max_iter=options.max_iter - (0 if before is None else before.iteration),
-            watch=watched_on(before, options.watch, rounds=True),
+            watch=_watched_in_round(before, bound.value, options.watch),
         )
-        found = round_options.minimize(reduced, None if before is None and start is None else point.theta[kept])
-        theta = np.zeros(posterior.size)
-        theta[kept] = found.theta
-        passes, point = posterior.passes, posterior.at(theta)
-        history += [counted_on(before, iteration) for iteration in found.history[before is not None :]]
-        passes = history[-1].passes + posterior.passes - passes
-        history[-1] = replace(history[-1], value=point.value, lower_bound=bound.add(point), passes=passes)
+        first = None if before is None and start is None else point.theta[kept]
+        found = round_options.minimize(reduced, first, bound=inner)
+        history += [_in_round(before, bound.value, own) for own in found.history[before is not None :]]
+        theta, passes = _whole(found.theta, kept), posterior.passes
+        assert inner.mean is not None
+        try:
+            bound.add(posterior.at(_whole(inner.mean, kept)))
+            point = posterior.at(theta)
+        except KeyboardInterrupt:
+            # The estimate is there; what is left takes less than a round, so do it all the same.
+            found, point = replace(found, reason="interrupted"), posterior.at(theta)
+        history[-1] = last = replace(
+            history[-1],
+            value=point.value,
+            lower_bound=bound.add(point),
+            working_gap=None,
+            passes=history[-1].passes + posterior.passes - passes,
+            seconds=time.perf_counter() - begin,
+        )
+        stop_asked = options.watch is not None and bool(options.watch(last))
         wanted = (np.abs(point.gradient) > posterior.l1) & ~kept
-        if ends(history[-1], options.tol, options.enough):
+        if ends(last, options.tol, options.enough):
             return _outcome(point, found, history, "gap")
-        if before is not None and value - point.value < little(value, options.tol, options.enough):
+        if before is not None and has_settled(before, last, options.tol, options.enough):
             return _outcome(point, found, history, "settled")
         if found.reason not in ("gap", "settled") or (factor <= _FINEST and not wanted.any()):
             return _outcome(point, found, history, "precision" if found.reason == "gap" else found.reason)
+        if stop_asked:
+            return _outcome(point, found, history, "callback")
         kept |= wanted
         factor = min(1.0, factor) if found.reason == "settled" else max(_FINER * min(1.0, factor), _FINEST)
+
+
+def _in_round(before: Iteration | None, lower_bound: float, iteration: Iteration) -> Iteration:
+    """Return an iteration of a round with a bound of the whole objective; its own is one of the working set alone."""
+    own = replace(iteration, lower_bound=lower_bound, working_gap=iteration.relative_gap, tol=None)
+    return counted_on(before, own)
+
+
+def _watched_in_round(before: Iteration | None, lower_bound: float, watch: Watcher | None) -> Watcher | None:
+    """Return a watcher of the iterations of a round; the first of a later one is where the round before ended."""
+    if watch is None:
+        return None
+    first_new = 0 if before is None else 1
+    return lambda own: own.iteration >= first_new and watch(_in_round(before, lower_bound, own))
+
+
+def _whole(theta: np.ndarray, kept: np.ndarray) -> np.ndarray:
+    """Return all coefficients from those that are kept; the others are zero."""
+    whole = np.zeros(len(kept))
+    whole[kept] = theta
+    return whole
 
 
 def _restricted(posterior: LogPosterior, kept: np.ndarray) -> list[Design]:

@@ -143,6 +143,7 @@ def _figures(iteration: Iteration) -> list[tuple[str, int, str]]:
         ("passes", 7, f"{iteration.passes:.1f}"),
         ("objective", 14, f"{iteration.value:.6f}"),
         *(bounds if iteration.bounded else [("stationarity", 9, gap)]),
+        *([] if iteration.working_gap is None else [("in the working set", 9, f"{iteration.working_gap:.2e}")]),
         ("seconds", 6, f"{iteration.seconds:.1f}"),
     ]
 

@@ -32,7 +32,7 @@ from kernelfields.objective.posterior import Direction, FusedLine, Line, LogPost
 REASONS = {
     "gap": "the duality gap is below tol",
     "stationary": "the objective is flat to within tol; it is not convex, so this is one minimum of several",
-    "settled": "the value hardly falls any more; with l1 its lower bound follows late, and tol=1e-3 would wait for it",
+    "settled": "the value hardly falls any more; with l1 its lower bound follows late, and tol=1e-3 waits for it",
     "max_iter": "max_iter iterations were made before the gap fell below tol; raise max_iter or tol",
     "precision": "no step improves the objective at this precision; the gap reached is what the features' "
     "float type allows (dtype='float64' goes further)",
@@ -58,6 +58,8 @@ class Iteration(Bounded):
     tol: float | None = None
     #: Whether the gap is one to the minimum; of an objective that is not convex, it measures how flat that is here.
     bounded: bool = True
+    #: The relative gap among the coefficients of a working set, all others zero; None where none are left out.
+    working_gap: float | None = None
 
 
 @dataclass
@@ -94,8 +96,9 @@ SINGLE_CUT = 5.0
 #: The largest relative gap at which a fit may end because the gap itself is small.
 COARSEST = 3e-2
 #: With an l1 penalty the bound is loose long after the value has settled. Where a gap may be enough, a fit also ends
-#: when so many iterations bring less than a tenth of it and 1 % of the value.
-SETTLED_AFTER = 10
+#: when so many iterations bring less than a tenth of it and 1 % of the value, and the relative gap is at most COARSEST
+#: or the bound is stuck: neither the gap nor its bound has changed by the factor STEADY.
+SETTLED_AFTER, STEADY = 10, 0.9
 # Bytes of a cut from which on fewer are kept.
 _LARGE_CUT = 16 * 2**20
 SUFFICIENT_DECREASE = 1e-4
@@ -200,9 +203,14 @@ def ends(reached: Bounded, tol: float, enough: float) -> bool:
     return reached.relative_gap <= tol or (reached.gap <= enough and reached.relative_gap <= COARSEST)
 
 
-def little(value: float, tol: float, enough: float) -> float:
-    """Return what several iterations of a fit with l1 must bring to be worth it; zero where no gap is enough."""
-    return min(max(tol * abs(value), 0.1 * enough), 0.01 * abs(value)) if enough else 0.0
+def has_settled(before: Iteration, after: Iteration, tol: float, enough: float) -> bool:
+    """Whether several iterations of a fit with l1 brought too little to go on; never where no gap is enough."""
+    value = abs(after.value)
+    little = min(max(tol * value, 0.1 * enough), 0.01 * value) if enough else 0.0
+    if before.value - after.value >= little:
+        return False
+    stuck = after.gap > STEADY * before.gap and STEADY * after.lower_bound <= before.lower_bound
+    return stuck or after.relative_gap <= COARSEST or not after.bounded
 
 
 def minimize(
@@ -216,16 +224,19 @@ def minimize(
     watch: Watcher | None = None,
     monitor: Monitor | None = None,
     keep: Keeper | None = None,
+    bound: LowerBound | MixedBound | StationaryBound | None = None,
 ) -> Solution:
     """Minimise the negative log-posterior until the relative duality gap is below ``tol``, or the gap below ``enough``.
 
     An interrupt (Ctrl-C) ends the loop like any other reason: the last accepted point is returned. The value
     never increases from step to step, so the last point is the best one, unless a ``monitor`` prefers another.
+    ``bound`` is a bound of this objective to go on with.
     """
     begin = time.perf_counter()
     passes_before = posterior.passes
     rule.prepare(posterior)
-    bound = _lower_bound(posterior, tol, enough)
+    if bound is None:
+        bound = _lower_bound(posterior, tol, enough)
     slack = 1.0 if posterior.convex else SINGLE_CUT
     history: list[Iteration] = []
     point: Point | None = None
@@ -248,9 +259,9 @@ def minimize(
         )
         return bool(watch(history[-1])) if watch is not None else False
 
-    def fall() -> float:
-        """Return what the last iterations have brought."""
-        return history[-1 - SETTLED_AFTER].value - history[-1].value if len(history) > SETTLED_AFTER else np.inf
+    def settled() -> bool:
+        """Whether the last iterations have brought too little."""
+        return len(history) > SETTLED_AFTER and has_settled(history[-1 - SETTLED_AFTER], history[-1], tol, enough)
 
     def visit(point: Point, step: float) -> tuple[bool, bool]:
         """Show a point to everybody; say whether a callback wants to stop, and whether the monitor does."""
@@ -285,7 +296,7 @@ def minimize(
         while True:
             if ends(history[-1], slack * tol, slack * enough):
                 reason = "gap" if posterior.convex else "stationary"
-            elif posterior.has_l1 and fall() < little(point.value, tol, enough):
+            elif posterior.has_l1 and settled():
                 reason = "settled"
             elif stop_asked:
                 reason = "callback"
