@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.dask_passes import field, proteins
 from benchmarks.fit_parts import parts_of_fit
-from benchmarks.protein_windows import field, proteins
 from benchmarks.result_files import merge_results
 from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, SegmentCRF
 from kernelfields.engines import Dask

@@ -5,66 +5,74 @@
 The field of netsurfp2-ss3 (2.85 million residues, window 15 one-hot): a sparse linear part and a kernel. Threads
 are two; the cluster has two workers with one thread each. Both fit by L-BFGS for the same number of iterations,
 one after the other in one run, from the same seed, and so from the same pivots. Workers read their own part of the
-files: sequences never visit the client. The client's peak memory is that of a fresh process, scheduler included,
+files: sequences never visit the client. The client's memory is what a fit adds to a fresh process, scheduler included,
 with the given share of the data and with a quarter of it.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
-import sys
-import time
+import warnings
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
-from benchmarks.fit_parts import parts_of_fit
-from benchmarks.protein_windows import field, proteins
-from benchmarks.result_files import CHECKOUT, merge_results
+from benchmarks.measuring import added_memory, in_process, seconds
+from benchmarks.result_files import merge_results
+from benchmarks.shared_data import token_columns
+from kernelfields import ChainCRF
 from kernelfields.engines import Dask
-from kernelfields.numerics.threads import blas_threads
-from kernelfields.objective.posterior import LogPosterior
-from kernelfields.solvers.choice import resolve_solver
-from kernelfields.solvers.loop import minimize
+from kernelfields.kernels import RBF, Linear
 
-MEMORY_PROBE = """
-import re, sys
-sys.path.insert(0, {folder!r})
-from benchmarks.dask_passes import on_cluster
-if __name__ == "__main__":
-    print(on_cluster({share!r}, {rank!r}, 3)["positions"])
-    print(1024 * int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]))
-"""
+LETTERS = "ACDEFGHIKLMNPQRSTVWYX"
 
 
-def solved(posterior: LogPosterior, iterations: int) -> dict:
-    """Make some iterations and return what they took."""
-    begin, passes = time.perf_counter(), posterior.passes
-    solution = minimize(posterior, resolve_solver("lbfgs", posterior, 1e-12), tol=1e-12, max_iter=iterations)
-    seconds = time.perf_counter() - begin
-    single = []
-    for _ in range(3):
-        start = time.perf_counter()
-        posterior.at(solution.theta)
-        single.append(time.perf_counter() - start)
+def proteins(share: float = 1.0, part: int = 0, n_parts: int = 1) -> tuple[list, list]:
+    """Return one-hot inputs (T, 21) as CSR and labels C, H, E of a share of all proteins, cut into runs."""
+    files = (token_columns("netsurfp2-ss3", f"{name}.tsv.gz") for name in ("train", "valid", "test"))
+    chains = [chain for file in files for chain in file]
+    chains = chains[: max(n_parts, round(share * len(chains)))]
+    ends = np.cumsum([len(chain) for chain in chains])
+    first, last = np.searchsorted(ends, np.array([part, part + 1]) / n_parts * ends[-1])
+    chains = chains[first : last if part + 1 < n_parts else None]
+    X = [one_hot([row[0] for row in chain]) for chain in chains]
+    return X, [np.array([row[1] for row in chain]) for chain in chains]
+
+
+def one_hot(residues: list[str]) -> scipy.sparse.csr_array:
+    """Return a row with a single one for each residue; unknown ones count as X."""
+    known = {letter: column for column, letter in enumerate(LETTERS)}
+    columns = np.array([known.get(residue, len(LETTERS) - 1) for residue in residues])
+    ones = np.ones(len(columns), dtype=np.float32)
+    return scipy.sparse.csr_array((ones, columns, np.arange(len(columns) + 1)), shape=(len(columns), len(LETTERS)))
+
+
+def field(rank: int, **settings: Any) -> ChainCRF:
+    """Return the field: an exact linear part and a kernel of the given rank, window 15."""
+    settings = {"prior_variance": 1.0, "random_state": 0, **settings}
+    return ChainCRF(Linear() + RBF(0.05), window=15, rank=rank, **settings)
+
+
+def measured(crf: ChainCRF, X: Any, y: Any, iterations: int) -> dict:
+    """Fit by some iterations of L-BFGS; return what they took."""
+    crf.set_params(solver="lbfgs", tol=1e-12, max_iter=iterations)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # so many iterations are not a fit to the end
+        spent = seconds(lambda: crf.fit(X, y))
+    solution = crf.solution_
     return {
+        "basis_seconds": spent - solution.seconds,
         "value": solution.value,
-        "passes": posterior.passes - passes,
-        "seconds_per_pass": seconds / (solution.passes or 1),
-        "seconds_per_gradient": float(np.median(single)),
+        "passes": solution.passes,
+        "seconds_per_pass": solution.seconds / solution.passes,
     }
 
 
 def on_threads(share: float, rank: int, iterations: int) -> dict:
     """Measure the threads engine with two threads."""
-    begin = time.perf_counter()
-    training, sample, designs = parts_of_fit(field(rank).set_params(n_jobs=2), *proteins(share))
-    basis = time.perf_counter() - begin
-    posterior = LogPosterior(sample.datafit(designs))
-    with blas_threads(1):
-        return {"basis_seconds": basis, "positions": training.data.n_positions, **solved(posterior, iterations)}
+    X, y = proteins(share)
+    return {"positions": sum(map(len, y)), **measured(field(rank, n_jobs=2), X, y, iterations)}
 
 
 def on_cluster(share: float, rank: int, iterations: int) -> dict:
@@ -78,64 +86,39 @@ def on_cluster(share: float, rank: int, iterations: int) -> dict:
     with cluster, distributed.Client(cluster) as client:
         read = dask.delayed(proteins, pure=True, nout=2)
         parts = [read(share, part, 2) for part in range(2)]
-        begin = time.perf_counter()
         X, y = ([part[number] for part in parts] for number in range(2))
-        training, sample, designs = parts_of_fit(field(rank), X, y, engine=Dask(client))
-        basis = time.perf_counter() - begin
-        posterior = LogPosterior(sample.datafit(designs))
-        positions = training.data.n_positions
-        found = {"basis_seconds": basis, "positions": positions, **solved(posterior, iterations)}
-        begin = time.perf_counter()
-        for _ in range(20):
-            posterior.datafit.group.ask(shard_number)
-        found["seconds_per_round_trip"] = (time.perf_counter() - begin) / 20
-        return found
+        positions = dask.delayed(lambda *labels: sum(len(each) for part in labels for each in part))(*y).compute()
+        return {"positions": positions, **measured(field(rank, engine=Dask(client)), X, y, iterations)}
 
 
-def shard_number(shard: Any) -> int:
-    """Return what costs a shard nothing: its number."""
-    return shard.number
-
-
-def client_memory(share: float, rank: int) -> tuple[int, int]:
-    """Return positions and peak bytes of a fresh client process."""
-    code = MEMORY_PROBE.format(folder=str(CHECKOUT), share=share, rank=rank)
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    positions, peak = map(json.loads, done.stdout.split()[-2:])
-    return positions, peak
+def client_memory(share: float, rank: int) -> int:
+    """Return the bytes that a fit adds to this process, in which client and scheduler are."""
+    return added_memory(lambda: on_cluster(share, rank, 3))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--share", type=float, default=1.0)
     parser.add_argument("--rank", type=int, default=500)
     parser.add_argument("--iterations", type=int, default=10)
-    arguments = parser.parse_args()
-    share, rank, iterations = arguments.share, arguments.rank, arguments.iterations
+    asked = parser.parse_args()
     on_threads(0.002, 20, 1)  # compile before the clock starts
-    threads, cluster = on_threads(share, rank, iterations), on_cluster(share, rank, iterations)
-    ratio = cluster["seconds_per_pass"] / threads["seconds_per_pass"]
-    difference = abs(cluster["value"] / threads["value"] - 1.0)
-    for name, found in (("threads", threads), ("cluster", cluster)):
+    row: dict[str, Any] = {"share": asked.share, "rank": asked.rank}
+    for name, measure in (("threads", on_threads), ("cluster", on_cluster)):
+        found = row[name] = measure(asked.share, asked.rank, asked.iterations)
         print(
-            f"{name}: {found['positions']:,} positions, rank {rank}: basis {found['basis_seconds']:.1f} s, "
-            f"{found['passes']:.1f} passes at {found['seconds_per_pass']:.3f} s, "
-            f"one gradient {found['seconds_per_gradient']:.3f} s, value {found['value']:.6f}",
+            f"{name}: {found['positions']:,} positions, rank {asked.rank}: basis {found['basis_seconds']:.1f} s, "
+            f"{found['passes']:.1f} passes at {found['seconds_per_pass']:.3f} s, value {found['value']:.6f}",
             flush=True,
         )
-    print(f"a round trip takes {1e3 * cluster['seconds_per_round_trip']:.1f} ms", flush=True)
-    print(f"cluster over threads: {ratio:.2f} times per pass; values differ by {difference:.1e}", flush=True)
-    sizes = [client_memory(part, rank) for part in (share / 4, share)]
-    for positions, peak in sizes:
-        print(f"client with {positions:,} positions: peak {peak / 2**20:.0f} MiB", flush=True)
-    row = {
-        "share": share,
-        "rank": rank,
-        "threads": threads,
-        "cluster": cluster,
-        "ratio": ratio,
-        "client_memory": [{"positions": positions, "peak_bytes": peak} for positions, peak in sizes],
-    }
+    row["ratio"] = row["cluster"]["seconds_per_pass"] / row["threads"]["seconds_per_pass"]
+    difference = abs(row["cluster"]["value"] / row["threads"]["value"] - 1.0)
+    print(f"cluster over threads: {row['ratio']:.2f} times per pass; values differ by {difference:.1e}", flush=True)
+    row["client_memory"] = []
+    for share in (asked.share / 4, asked.share):
+        peak = in_process("benchmarks.dask_passes.client_memory", share, asked.rank)
+        row["client_memory"].append({"share": share, "peak_bytes": peak})
+        print(f"client with {share:.3g} of the data: {peak / 2**20:.0f} MiB", flush=True)
     merge_results("dask_passes.json", [row], ("share", "rank"))
 
 

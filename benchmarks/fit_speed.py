@@ -1,56 +1,35 @@
 """Speed of a kernel field on OCR letters: basis, solver, passes, share of the machine's float32 product rate.
 
-    python -m benchmarks.fit_speed [--rank 2000] [--large] [--scipy]
+    python -m benchmarks.fit_speed [--rank 2000] [--large] [--tol 1e-3] [--fields cubic rbf]
 
 One line per kernel on the small protocol (fold 1: 5,375 letters), with --large also on nine folds (47,535
 letters) and the growth exponent of the fit time between the two. The product rate is measured in the same run
 (3000 x 3000 float32 matrices); a pass is two products with the features, 4 N r q floating point operations.
---scipy solves the same objective with SciPy's L-BFGS-B as a peer, stopped by the same lower bound (cuts at several
-points) at the same gap. Peak memory is that of a fresh process that only loads the data and fits.
+Fits stop at ``--tol``, by default where a field stops by itself; SciPy's L-BFGS-B solves the same objective as a peer,
+stopped by the same lower bound (cuts at several points) at the gap that ours had. Peak memory is that of a fresh
+process that only loads the data and fits.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
-import sys
 import time
 
 import numpy as np
 import scipy.optimize
 
 from benchmarks.fit_parts import posterior_of_fit
+from benchmarks.measuring import added_memory, fastest, in_process
 from benchmarks.result_files import write_results
 from benchmarks.shared_data import ocr_letters
 from kernelfields import ChainCRF
-from kernelfields.kernels.dot_product import Polynomial
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF, Polynomial
 from kernelfields.numerics.threads import blas_threads
 from kernelfields.objective.bounds import LowerBound
 from kernelfields.objective.posterior import LogPosterior
 
 #: Fixed by hand near what cross-validation picks in experiments/ocr_letters.py: for speed, not accuracy.
 FIELDS = {"cubic": (Polynomial(3, gamma=0.06), 3.0), "rbf": (RBF(0.06), 30.0)}
-
-# Linux can reset the recorded peak of a process (clear_refs), so that what came before the fit does not hide it.
-MEMORY_PROBE = """
-import gc, re, sys
-sys.path.insert(0, {folder!r})
-import numpy as np
-from benchmarks.fit_speed import FIELDS, words
-from kernelfields import ChainCRF
-X, y = words({folds!r})
-kernel, variance = FIELDS[{name!r}]
-ChainCRF(kernel, prior_variance=variance, rank=50, max_iter=3, tol=0.9, random_state=0).fit(X[:50], y[:50])
-gc.collect()
-def status(name):
-    return 1024 * int(re.search(name + r":\\s+(\\d+)", open("/proc/self/status").read())[1])
-open("/proc/self/clear_refs", "w").write("5")
-before = status("VmRSS")
-ChainCRF(kernel, prior_variance=variance, rank={rank}, max_iter=500, random_state=0).fit(X, y)
-print(status("VmHWM") - before)
-"""
 
 
 def words(folds: list[int]) -> tuple[list, list]:
@@ -60,34 +39,29 @@ def words(folds: list[int]) -> tuple[list, list]:
     return [X[i] for i in chosen], [y[i] for i in chosen]
 
 
-def product_rate(size: int = 3000, repeats: int = 3) -> float:
-    """Return the float32 matrix-product rate of this machine in flop/s, the best of some repeats."""
+def product_rate(size: int = 3000) -> float:
+    """Return the float32 matrix-product rate of this machine in flop/s, the best of three."""
     matrix = np.random.default_rng(0).random((size, size), dtype=np.float32)
-    best = np.inf
-    for _ in range(repeats):
-        begin = time.perf_counter()
-        matrix @ matrix
-        best = min(best, time.perf_counter() - begin)
-    return 2 * size**3 / best
+    return 2 * size**3 / fastest(lambda: matrix @ matrix, 3)
 
 
-def peak_memory(name: str, folds: list[int], rank: int) -> int:
-    """Return the bytes by which a fit raises the peak memory of a process of its own."""
-    from pathlib import Path
+def memory_of_fit(name: str, folds: list[int], rank: int) -> int:
+    """Return the bytes by which a fit raises the peak memory of this process."""
+    X, y = words(folds)
+    kernel, variance = FIELDS[name]
+    ChainCRF(kernel, prior_variance=variance, rank=50, max_iter=3, tol=0.9, random_state=0).fit(X[:50], y[:50])
+    crf = ChainCRF(kernel, prior_variance=variance, rank=rank, max_iter=500, random_state=0)
+    return added_memory(lambda: crf.fit(X, y))
 
-    code = MEMORY_PROBE.format(folder=str(Path(__file__).resolve().parents[1]), folds=folds, name=name, rank=rank)
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    return json.loads(done.stdout)
 
-
-def measure(name: str, folds: list[int], rank: int) -> dict:
+def measure(name: str, folds: list[int], rank: int, tol: float | str) -> dict:
     """Fit twice, keep the faster; return seconds, passes, rates and memory."""
     X, y = words(folds)
     kernel, variance = FIELDS[name]
     best: dict = {}
     for _ in range(2):
         rate = product_rate()
-        model = ChainCRF(kernel, prior_variance=variance, rank=rank, max_iter=500, random_state=0)
+        model = ChainCRF(kernel, prior_variance=variance, rank=rank, tol=tol, max_iter=500, random_state=0)
         begin = time.perf_counter()
         model.fit(X, y)
         seconds = time.perf_counter() - begin
@@ -112,7 +86,7 @@ def measure(name: str, folds: list[int], rank: int) -> dict:
     best["gradient_share_of_rate"] = gradient_share(name, folds, rank)
     features = best["positions"] * best["rank"] * 4
     best["feature_bytes"] = features
-    best["peak_over_features"] = peak_memory(name, folds, rank) / features
+    best["peak_over_features"] = in_process("benchmarks.fit_speed.memory_of_fit", name, folds, rank) / features
     return best
 
 
@@ -126,19 +100,16 @@ def gradient_share(name: str, folds: list[int], rank: int) -> float:
     """Return the rate of one value and gradient over the machine's product rate, the best of ten."""
     posterior = posterior_of(name, folds, rank)
     theta = 0.01 * np.random.default_rng(0).normal(size=posterior.size)
-    rate, best = product_rate(), np.inf
+    rate = product_rate()
     with blas_threads(1):
-        for _ in range(10):
-            begin = time.perf_counter()
-            posterior.at(theta)
-            best = min(best, time.perf_counter() - begin)
+        best = fastest(lambda: posterior.at(theta), 10)
     return 4 * posterior.datafit.designs[0].stored_values * posterior.blocks[0].shape[1] / best / rate
 
 
-def scipy_peer(name: str, folds: list[int], rank: int) -> dict:
-    """Solve the same objective with SciPy's L-BFGS-B until the same kind of lower bound certifies the same gap."""
+def scipy_peer(name: str, folds: list[int], rank: int, gap: float) -> dict:
+    """Solve the same objective with SciPy's L-BFGS-B until the same kind of lower bound certifies a relative gap."""
     posterior = posterior_of(name, folds, rank)
-    bound = LowerBound(wanted=1e-3)
+    bound = LowerBound(wanted=gap)
     begin = time.perf_counter()
 
     class Certified(Exception):
@@ -146,7 +117,7 @@ def scipy_peer(name: str, folds: list[int], rank: int) -> dict:
 
     def value_and_gradient(theta: np.ndarray) -> tuple[float, np.ndarray]:
         point = posterior.at(theta)
-        if point.value - bound.add(point) <= 1e-3 * point.value:
+        if point.value - bound.add(point) <= gap * point.value:
             raise Certified
         return point.value, point.gradient
 
@@ -166,10 +137,10 @@ def scipy_peer(name: str, folds: list[int], rank: int) -> dict:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rank", type=int, default=2000)
     parser.add_argument("--large", action="store_true")
-    parser.add_argument("--scipy", action="store_true")
+    parser.add_argument("--tol", type=lambda given: given if given == "auto" else float(given), default="auto")
     parser.add_argument("--fields", nargs="+", default=list(FIELDS), choices=list(FIELDS))
     arguments = parser.parse_args()
     X, y = words([1])
@@ -179,7 +150,7 @@ def main() -> None:
     for name in arguments.fields:
         found = {}
         for size, folds in sizes.items():
-            row = found[size] = {"protocol": size, **measure(name, folds, arguments.rank)}
+            row = found[size] = {"protocol": size, **measure(name, folds, arguments.rank, arguments.tol)}
             rows.append(row)
             print(
                 f"{name} {size}: {row['positions']:,} positions, rank {row['rank']}: basis "
@@ -197,15 +168,14 @@ def main() -> None:
             )
             large["growth_exponent"] = exponent
             print(f"{name}: fit time grows like N^{exponent:.2f}", flush=True)
-        if arguments.scipy:
-            peer = found["small"]["scipy"] = scipy_peer(name, [1], arguments.rank)
-            ratio = peer["seconds"] / found["small"]["solver_seconds"]
-            outcome = "reached" if peer["reached"] else "did not reach"
-            print(
-                f"{name}: SciPy L-BFGS-B on the same objective {peer['seconds']:.2f} s, "
-                f"{peer['passes']:.1f} passes ({outcome} the gap): {ratio:.1f} times ours",
-                flush=True,
-            )
+        gap = found["small"]["relative_gap"]
+        peer = found["small"]["scipy"] = scipy_peer(name, [1], arguments.rank, gap)
+        print(
+            f"{name}: SciPy L-BFGS-B on the same objective {peer['seconds']:.2f} s, {peer['passes']:.1f} passes "
+            f"({'reached' if peer['reached'] else 'did not reach'} the gap): "
+            f"{peer['seconds'] / found['small']['solver_seconds']:.1f} times ours",
+            flush=True,
+        )
     write_results("fit_speed.json", rows)
 
 

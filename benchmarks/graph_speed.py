@@ -1,48 +1,32 @@
-"""Seconds for inference on graphs: log partition, marginals and gradient; Hessian products; best labellings.
+"""Seconds of inference: log partition, marginals and gradient; Hessian products; best labellings.
 
     python -m benchmarks.graph_speed
 
-Random trees (1,000 of 50 nodes with 10 labels, and half as many for the cost per edge), chains through the tree
-engine beside ``infer_chains``, a second-order chain through junction trees, and tree-reweighted and loopy belief
-propagation on a grid of 300 x 300 nodes with 11 labels and one with half the rows. Potentials are standard normal.
-The fastest of a few repetitions counts, after one that is not counted; planning is timed once.
-
-    python -m benchmarks.graph_speed --threads 1 2
-
-One grid of 300 x 300 nodes alone: seconds until junction trees are refused as too wide, and a fixed number of sweeps of
-belief propagation, mean field, Gibbs sampling and max-product decoding with these numbers of threads, in turns; the
-ratios are those of the fastest of each. Answers must not depend on the number.
+Random trees (1,000 of 50 nodes with 10 labels, and half as many for the cost per edge), chains as graphs, a
+second-order chain through junction trees, tree-reweighted and loopy belief propagation on a grid of 300 x 300 nodes
+with 11 labels and one with half the rows, and segments of up to 100 positions. The peer of chains as graphs, and of
+segments, is the chain on the same potentials; the ratio is printed. Potentials are standard normal. The fastest of a
+few repetitions counts, after one that is not counted; planning is timed once.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
+from benchmarks.measuring import fastest
 from benchmarks.result_files import write_results
-from kernelfields.inference.approximate.base import Gibbs, LoopyBelief, MeanField, TreeReweighted
+from kernelfields.fields.segments import DURATION
 from kernelfields.inference.chain.family import ChainFamily
 from kernelfields.inference.choice import plan_inference
 from kernelfields.inference.family import EDGE, Potentials
 from kernelfields.inference.graphs import GraphFamily
-from kernelfields.inference.junction.plan import TooWide, plan_junction
+from kernelfields.inference.segments.family import SegmentFamily
 from kernelfields.numerics.threads import Workers
 
 WORKERS = Workers()
-
-
-def fastest(action: Callable[[], object], repetitions: int = 5) -> float:
-    action()
-    seconds = []
-    for _ in range(repetitions):
-        start = time.perf_counter()
-        action()
-        seconds.append(time.perf_counter() - start)
-    return min(seconds)
 
 
 def random_trees(rng: np.random.Generator, n_trees: int, size: int) -> tuple[np.ndarray, list[np.ndarray]]:
@@ -131,71 +115,33 @@ def approximate_row(method: str, height: int, width: int, n_labels: int) -> dict
     }
 
 
-def refusal_seconds(height: int, width: int, n_labels: int) -> tuple[float, float]:
-    """Return seconds, by the clock and of processors, until a grid is found too wide for a junction tree."""
-    offsets, members = grid(height, width)
-    seconds = []
-    for _ in range(4):
-        start, work = time.perf_counter(), time.process_time()
-        try:
-            plan_junction(offsets, members, n_labels)
-        except TooWide:
-            seconds.append((time.perf_counter() - start, time.process_time() - work))
-    return min(seconds)
-
-
-#: What is asked of one large graph: the method, and whether it decodes.
-SWEEPS: dict[str, tuple[Any, bool]] = {
-    "loopy, 10 sweeps": (LoopyBelief(max_iter=10, tolerance=0.0, warm_start=False), False),
-    "trw, 10 sweeps": (TreeReweighted(max_iter=10, tolerance=0.0, warm_start=False), False),
-    "mean field, 20 sweeps": (MeanField(max_iter=20, tolerance=0.0, starts=1), False),
-    "Gibbs, 2 x 25 sweeps": (Gibbs(chains=2, burn_in=5, sweeps=20), False),
-    "max-product": (TreeReweighted(), True),
-}
-
-
-def thread_seconds(name: str, threads: list[int], height: int, width: int, n_labels: int) -> dict[int, float]:
-    """Return the fewest of two seconds for an answer on one grid, by the number of threads."""
-    method, decodes = SWEEPS[name]
-    plan = plan_inference(*grid(height, width), n_labels, method)
-    potentials = normal_potentials(np.random.default_rng(0), plan, tied=True)
-    small = plan_inference(*grid(100, 100), n_labels, method)
-    workers = {n_threads: Workers(n_threads) for n_threads in threads}
-    seconds: dict[int, list[float]] = {n_threads: [] for n_threads in threads}
-    results = []
-
-    def answer(plan: GraphFamily, potentials: Potentials, workers: Workers) -> np.ndarray:
-        return plan.best(potentials, workers)[0] if decodes else plan.at(potentials, workers=workers).marginals()
-
-    answer(small, normal_potentials(np.random.default_rng(0), small, tied=True), workers[threads[0]])  # compiles
-    for n_threads in 2 * threads:
-        start = time.perf_counter()
-        results.append(answer(plan, potentials, workers[n_threads]))
-        seconds[n_threads].append(time.perf_counter() - start)
-    assert all((each == results[0]).all() for each in results), "the number of threads changes nothing"
-    return {n_threads: min(each) for n_threads, each in seconds.items()}
-
-
-def print_threads(threads: list[int]) -> None:
-    """Print how one large graph is refused and swept."""
-    wall, work = refusal_seconds(300, 300, 11)
-    print(f"grid 300 x 300, 11 labels: refused for junction trees in {wall:.3f} s ({work:.3f} s of processors)")
-    rows = []
-    for name in SWEEPS:
-        seconds = thread_seconds(name, threads, 300, 300, 11)
-        ratios = {n_threads: seconds[threads[0]] / each for n_threads, each in seconds.items()}
-        shown = [f"{n_threads}: {each:.2f} s ({ratios[n_threads]:.2f} x)" for n_threads, each in seconds.items()]
-        print(f"{name:22s} by threads  {',  '.join(shown)}", flush=True)
-        rows.append({"method": name, "seconds": seconds, "ratios": ratios})
-    write_results("graph_threads.json", [{"refusal": wall, "refusal_work": work, "sweeps": rows}])
+def segment_row(n_sequences: int, length: int, longest: int, n_labels: int) -> dict:
+    """Time segments of at most ``longest`` positions, which prefer a fifth of that, beside the chain."""
+    rng = np.random.default_rng(0)
+    offsets = length * np.arange(n_sequences + 1)
+    node, edge = rng.normal(size=(n_sequences * length, n_labels)), rng.normal(size=(1, n_labels, n_labels))
+    duration = -0.5 * np.square(np.log(np.arange(1, longest + 1) / (longest / 5)))[:, None].repeat(n_labels, axis=1)
+    family, chain = SegmentFamily(offsets, n_labels, longest), ChainFamily(offsets, n_labels)
+    here = Potentials(node, {EDGE: edge, DURATION: duration})
+    member = family.at(here, workers=WORKERS)
+    gradient = fastest(lambda: family.at(here, workers=WORKERS).mean(), 3)
+    peer = fastest(lambda: chain.at(Potentials(node, {EDGE: edge}), workers=WORKERS).mean(), 3)
+    return {
+        "graphs": f"{n_sequences:,} x {length:,}, segments",
+        "labels": n_labels,
+        "tables": "tied",
+        "factors": n_sequences * length,
+        "method": f"up to {longest}",
+        "gradient": gradient,
+        "hessian_product": fastest(lambda: member.covariance_product(here), 3),
+        "decoding": fastest(lambda: family.best(here, WORKERS), 3),
+        "chain_gradient": peer,
+        "times_slower": gradient / peer,
+    }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, nargs="+", help="one large graph with these numbers of threads")
-    if threads := parser.parse_args().threads:
-        print_threads(threads)
-        return
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     rng = np.random.default_rng(0)
     rows = []
     for count in (500, 1000):
@@ -208,10 +154,11 @@ def main() -> None:
         triples = np.column_stack([t[:-2], t[1:-1], t[2:]])
         rows += [exact_row(f"triples along {length:,}", [0, length], [triples], 5, tied) for tied in (True, False)]
     rows += [approximate_row(method, height, 300, 11) for method in ("trw", "loopy") for height in (150, 300)]
+    rows += [segment_row(7, 1400, 100, 5), segment_row(100, 100, 20, 10)]
 
     print(f"{'graphs':24s} labels tables {'method':>9s} {'gradient s':>10s} {'us/factor':>9s} {'Hessian s':>9s} note")
     for row in rows:
-        note = f"{row['times_slower']:.2f} times infer_chains" if "times_slower" in row else ""
+        note = f"{row['times_slower']:.2f} times the chain" if "times_slower" in row else ""
         note = f"{row['iterations']} iterations" if "iterations" in row else note
         each = 1e6 * row["gradient"] / row["factors"]
         product = f"{row['hessian_product']:9.4f}" if "hessian_product" in row else " " * 9

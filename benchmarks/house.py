@@ -1,39 +1,39 @@
-"""The house in numbers: files that a fit enters, sizes of the source, and how often one concept is written down.
+"""The house in numbers: its sizes, the files that a call enters, and what is written down in many places.
 
-    python -m benchmarks.house [--source src] [--dask] [--list]
+    python -m benchmarks.house [CHECKOUT ...] [--list]
 
-A file is entered by a call when one of its functions runs, compiled ones included. ``--source`` counts another
-checkout, so that two of them can be compared. Constructors of estimators and functions of the command are left out of
-the count of long parameter lists. Classes are counted by the end of their names, ``Any`` by lines with the word, and
-functions that take an estimator without a type by parameters named estimator, crf, model or field.
+One column for each checkout of the project, this one without arguments, so that two can be compared. A file is
+entered by a call when one of its functions runs, compiled ones included. Words are counted by the files of the package
+that have them. A private name of others is an attribute with an underscore of anything but self or cls whose file
+neither defines that name nor has it on self, or any such name that getattr and the like are given. ``--list`` names the
+files that a call enters.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import inspect
+import json
 import os
 import re
 import subprocess
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.import_graph import dynamic_calls, module_imports, modules_in_circles
-
-MANY_PARAMETERS = 12
-#: Ends of names of classes that are counted: concepts that should be written down once.
-CONCEPTS = ("Likelihood", "Layout", "Answers", "Structure")
-#: Parameters that need a type.
-ESTIMATORS = ("estimator", "crf", "model", "field")
+ROOMS = ("src", "tests", "benchmarks", "experiments", "examples", "docs", "release")
+WORDS = ("evidence", "allowed", "l1", "ties", "on_host")
+PROBES = (r"\bhasattr\(", r"\bgetattr\(", r"__dict__")
+LONGEST = "estimators/base.py"
 
 
-def walked(package: Path, call: Callable[[], object]) -> dict[str, set[str]]:
-    """Return the functions of the package that a call runs, by file."""
+def entered(package: Path, call: Callable[[], object]) -> dict[str, int]:
+    """Return how many functions of each file of the package a call runs."""
     seen: dict[str, set[str]] = {}
     folder = f"{package}{os.sep}"
 
@@ -50,129 +50,104 @@ def walked(package: Path, call: Callable[[], object]) -> dict[str, set[str]]:
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
-    return seen
+    return {file: len(functions) for file, functions in sorted(seen.items())}
 
 
-def walks(dask: bool) -> Iterator[tuple[str, dict[str, set[str]]]]:
-    """Yield the walks of a fit of an RBF field, marginals, a Laplace approximation and a fit on a cluster."""
+def running(package: Path) -> dict:
+    """Return what calls enter, and what the package offers: of the package that this process imports."""
     import kernelfields
     from kernelfields import ChainCRF
 
-    package = Path(kernelfields.__file__).parent
+    warnings.simplefilter("ignore")
     random = np.random.default_rng(0)
     y = [np.repeat(random.integers(3, size=4), 3) for _ in range(40)]
     X = [np.eye(3)[labels] + random.normal(size=(12, 3)) for labels in y]
     crf = ChainCRF("rbf", rank=50, random_state=0)
-    yield "fit", walked(package, lambda: crf.fit(X, y))
-    yield "predict_marginals", walked(package, lambda: crf.predict_marginals(X))
-    yield "laplace", walked(package, lambda: crf.laplace(X, y, random_state=0))
-    if dask:
-        import distributed
-
-        cluster = distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None, silence_logs=50
-        )
-        with cluster, distributed.Client(cluster):
-            remote = ChainCRF("rbf", rank=50, random_state=0, engine="dask")
-            yield "fit on Dask", walked(package, lambda: remote.fit(X, y))
+    classes = [each for name in kernelfields.__all__ if inspect.isclass(each := getattr(kernelfields, name))]
+    return {
+        "calls": {
+            "fit": entered(package, lambda: crf.fit(X, y)),
+            "predict_marginals": entered(package, lambda: crf.predict_marginals(X)),
+            "laplace": entered(package, lambda: crf.laplace(X, y, random_state=0)),
+        },
+        "names": len(kernelfields.__all__),
+        "parameters": max(len(inspect.signature(each).parameters) for each in classes),
+    }
 
 
-def long_signatures(package: Path) -> list[tuple[str, str, int]]:
-    """Return the functions with many parameters, but for constructors of estimators and the command."""
-    found = []
-    for path in sorted(package.rglob("*.py")):
-        place = path.relative_to(package)
-        if place.parts[0] in ("cli", "command"):
-            continue
-        for owner in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if not isinstance(owner, ast.Module | ast.ClassDef):
-                continue
-            for node in owner.body:
-                if not isinstance(node, ast.FunctionDef) or (
-                    node.name == "__init__" and place.parts[0] in ("estimators", "selection", "compat")
-                ):
-                    continue
-                arguments = node.args
-                every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-                count = len([each for each in every if each.arg not in ("self", "cls")])
-                if count >= MANY_PARAMETERS:
-                    found.append((place.as_posix(), node.name, count))
-    return found
+def private_names_of_others(text: str) -> int:
+    """Return how often a file uses a private name of an object that it did not define."""
+    own, used, asked = set(), [], []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            own.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            own.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            at_home = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+            if at_home or isinstance(node.ctx, ast.Store):
+                own.add(node.attr)
+            used += [] if at_home else [node.attr]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id.endswith("attr"):
+            asked += [str(name.value) for name in node.args[1:2] if isinstance(name, ast.Constant)]
+    return sum(name[0] == "_" != name[1:2] for name in [*asked, *(name for name in used if name not in own)])
 
 
-def functions_of(package: Path) -> Iterator[tuple[str, ast.FunctionDef]]:
-    """Yield the functions and methods of a package with their files."""
-    for path in sorted(package.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef):
-                yield path.relative_to(package).as_posix(), node
-
-
-def untyped_estimators(package: Path) -> list[str]:
-    """Return the functions with a parameter for an estimator whose type is ``Any``."""
-    found = []
-    for place, node in functions_of(package):
-        for argument in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs):
-            annotation = "" if argument.annotation is None else ast.unparse(argument.annotation)
-            if argument.arg in ESTIMATORS and annotation == "Any":
-                found.append(f"{place} {node.name}")
-    return found
-
-
-def print_concepts(package: Path, texts: dict[Path, str], listed: bool) -> None:
-    """Print how often concepts are written down, and what hides types and imports."""
-    for concept in CONCEPTS:
-        classes = [
-            name for text in texts.values() for name in re.findall(rf"^class (\w*{concept})\b", text, re.MULTILINE)
-        ]
-        print(f"classes ...{concept:<12}{len(classes):4d}")
-        if listed:
-            print(f"    {', '.join(sorted(classes))}")
-    lines = sum(bool(re.search(r"\bAny\b", line)) for text in texts.values() for line in text.splitlines())
-    print(f"lines with Any       {lines}")
-    print(f"modules in circles   {len(modules_in_circles(module_imports(package)))}")
-    # The lists of public names of packages and numerics/lazy.py, which loads packages on first use, import by names.
-    lazy = ("__init__.py", "lazy.py")
-    hidden = [path for path in texts if path.name not in lazy and dynamic_calls(path)]
-    print(f"imports by names     {len(hidden)}")
-    untyped = untyped_estimators(package)
-    print(f"untyped estimators   {len(untyped)}")
-    for place in untyped if listed else ():
-        print(f"    {place}")
+def numbers(checkout: Path, listed: bool) -> dict[str, str]:
+    """Return the numbers of a checkout, in words."""
+    package = checkout / "src" / "kernelfields"
+    sizes = {}
+    for room in ROOMS:
+        lines = [len(path.read_text(encoding="utf-8").splitlines()) for path in (checkout / room).rglob("*.py")]
+        sizes[room] = sum(lines), len(lines)
+    texts = {path.relative_to(package).as_posix(): path.read_text(encoding="utf-8") for path in package.rglob("*.py")}
+    paths = os.pathsep.join([str(checkout / "src"), str(Path(__file__).resolve().parents[1])])
+    command = [sys.executable, "-m", "benchmarks.house", "--running", str(package)]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": paths})
+    found = json.loads(done.stdout)
+    for call, files in found["calls"].items() if listed else ():
+        print(f"{call}: {', '.join(f'{file} {count}' for file, count in files.items())}\n")
+    methods = {
+        (owner.name, node.name)
+        for owner in ast.parse(texts.get(LONGEST, "")).body
+        if isinstance(owner, ast.ClassDef)
+        for node in owner.body
+        if isinstance(node, ast.FunctionDef)
+    }
+    named = [sum(bool(re.search(rf"\b{word}\b", text)) for text in texts.values()) for word in WORDS]
+    probes = [sum(len(re.findall(probe, text)) for text in texts.values()) for probe in PROBES]
+    private = sum(map(private_names_of_others, texts.values()))
+    folders = [Path(place).parent for place in texts]
+    return {
+        "lines / files under src": "{:,} / {:,}".format(*sizes["src"]),
+        "lines of Python in all": f"{sum(lines for lines, _ in sizes.values()):,}",
+        **{f"  {room}, lines / files": "{:,} / {:,}".format(*sizes[room]) for room in ROOMS[1:]},
+        **{f"files entered by {call}": str(len(files)) for call, files in found["calls"].items()},
+        **{f"functions run by {call}": str(sum(files.values())) for call, files in found["calls"].items()},
+        **{f"files that name {word}": str(count) for word, count in zip(WORDS, named, strict=True)},
+        "hasattr / getattr / __dict__": " / ".join(map(str, probes)),
+        "private names of others": str(private),
+        f"{LONGEST}, lines / methods": f"{len(texts.get(LONGEST, '').splitlines()):,} / {len(methods)}",
+        "longest file, lines": str(max(len(text.splitlines()) for text in texts.values())),
+        "largest folder, files": str(max(map(folders.count, folders))),
+        "names at the top": str(found["names"]),
+        "most parameters of an estimator": str(found["parameters"]),
+    }
 
 
 def main() -> None:
     """Count and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--source", type=Path, default=Path(__file__).resolve().parents[1] / "src")
-    parser.add_argument("--dask", action="store_true", help="walk through a fit on a cluster as well")
-    parser.add_argument("--list", action="store_true", help="name the files and the long signatures")
-    parser.add_argument("--walk", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if not options.walk:
-        # In a process of its own, with the package of the source that was asked for.
-        command = [sys.executable, "-m", "benchmarks.house", "--walk", *sys.argv[1:]]
-        paths = f"{options.source.resolve()}{os.pathsep}{Path(__file__).resolve().parents[1]}"
-        subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": paths})
+    parser.add_argument("checkouts", nargs="*", type=Path, default=[Path(__file__).resolve().parents[1]])
+    parser.add_argument("--list", action="store_true", help="name the files that calls enter")
+    parser.add_argument("--running", type=Path, help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.running:
+        print(json.dumps(running(asked.running)))
         return
-    warnings.simplefilter("ignore")
-    for name, seen in walks(options.dask):
-        functions = sum(map(len, seen.values()))
-        print(f"{name:<20}{len(seen):4d} files, {functions} functions")
-        for file in sorted(seen) if options.list else ():
-            print(f"    {file} {len(seen[file])}")
-    package = options.source.resolve() / "kernelfields"
-    texts = {path: path.read_text(encoding="utf-8") for path in package.rglob("*.py")}
-    print(f"files under src      {len(texts)}")
-    print(f"lines under src      {sum(len(text.splitlines()) for text in texts.values())}")
-    print_concepts(package, texts, options.list)
-    signatures = long_signatures(package)
-    print(f"functions of {MANY_PARAMETERS} or more parameters  {len(signatures)}")
-    for file, name, count in signatures if options.list else ():
-        print(f"    {file} {name} {count}")
-    print(f"longest file         {max(len(text.splitlines()) for text in texts.values())} lines")
-    folders = [len(list(folder.glob("*.py"))) for folder in {path.parent for path in texts}]
-    print(f"largest folder       {max(folders)} files")
+    columns = [numbers(checkout.resolve(), asked.list) for checkout in asked.checkouts]
+    for what in columns[0]:
+        print(f"{what:<36}{''.join(f'{column[what]:>20}' for column in columns)}")
 
 
 if __name__ == "__main__":

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import time
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from benchmarks.measuring import seconds
 from benchmarks.result_files import merge_results
 from benchmarks.shared_data import ocr_letters
 from kernelfields import ChainCRF
@@ -50,15 +50,8 @@ def fitted(words: list, labels: list, rank: int, engine: Any) -> ChainCRF:
         return crf.fit(words, labels)
 
 
-def seconds(call: Callable[[], Any]) -> float:
-    """Return the wall-clock seconds of a call."""
-    begin = time.perf_counter()
-    call()
-    return time.perf_counter() - begin
-
-
 def timed(crf: ChainCRF, ask: Callable[[list], list], X: list) -> dict[str, float]:
-    """Return seconds of a call with nothing kept, of the first and of later ones that keep, and how far they differ."""
+    """Return seconds of a call with nothing kept, of the first and of later ones that keep."""
 
     def forget() -> None:
         crf.field_.expansions = Expansions()
@@ -74,15 +67,6 @@ def timed(crf: ChainCRF, ask: Callable[[list], list], X: list) -> dict[str, floa
     return {"plain": statistics.median(plain), "first": first, "second": statistics.median(later), "least": later[0]}
 
 
-def apart(crf: ChainCRF, X: list) -> float:
-    """Return how far scores from dual coefficients are from those of features, as a part of the largest score."""
-    data = crf._read(X)
-    term = next(term for term in crf.field_.terms if term.has_pivots)
-    plain = term.scores_of(term.features(data), term.known)
-    kept = crf.field_.expansions.scores([term], data)[0]
-    return float(np.abs(kept - plain).max() / np.abs(plain).max())
-
-
 def rows_of(name: str, crf: ChainCRF, X: list, methods: list[str]) -> list[dict]:
     """Return a row for each method asked of X."""
     rank = crf.basis_["node"].rank
@@ -90,10 +74,11 @@ def rows_of(name: str, crf: ChainCRF, X: list, methods: list[str]) -> list[dict]
     for method in methods:
         row = {"asked": name, "method": method, "rank": rank, "engine": str(crf.engine), "positions": sum(map(len, X))}
         row |= timed(crf, getattr(crf, method), X)
-        if len(X) == 1:
-            row["relative_difference"] = apart(crf, X)
         times = ", ".join(f"{kind} {1e3 * row[kind]:8.2f} ms" for kind in ("plain", "first", "second", "least"))
-        print(f"{name:9s} {method:18s} rank {rank:5d} {row['positions']:6d} positions, {row['engine']}: {times}")
+        print(
+            f"{name:9s} {method:18s} rank {rank:5d} {row['positions']:6d} positions, {row['engine']}: {times}; plain / "
+            f"second = {row['plain'] / row['second']:.1f}"
+        )
         rows.append(row)
     return rows
 
@@ -113,7 +98,7 @@ def main() -> None:
     one = [next(word for word in asked if len(word) >= LENGTH)[:LENGTH]]
     rows = rows_of("one word", crf, one, ["predict", "predict_marginals"])
     if options.device is not None or has_cuda():
-        from kernelfields.engines.torch.engine import Torch
+        from kernelfields.engines import Torch
 
         crf = fitted(training, answers, options.letters_rank, Torch(options.device))
     rows += rows_of("one fold", crf, asked, ["predict_marginals"])

@@ -35,6 +35,7 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import make_pipeline
 
+from benchmarks.measuring import seconds
 from benchmarks.result_files import merge_results
 from benchmarks.shared_data import ocr_letters, token_columns
 from benchmarks.templates import chunking
@@ -135,13 +136,6 @@ class OnnxChain:
         return [self.classes[labels] for labels, _ in found], [marginals for _, marginals in found]
 
 
-def seconds(call: Callable[[], Any], clock: Callable[[], float] = time.perf_counter) -> float:
-    """Return the seconds of a call, by the clock on the wall or by that of the processor."""
-    begin = clock()
-    call()
-    return clock() - begin
-
-
 def start_times(who: str, path: Path, x: Any, repeats: int) -> dict[str, float]:
     """Return the least seconds of fresh processes, wall-clock and of the processor, and the parts of the quickest."""
     given = json.dumps(x.tolist() if isinstance(x, np.ndarray) else x)
@@ -225,22 +219,27 @@ def equality(path: Path, X: list, starts: int) -> Iterator[dict[str, Any]]:
 
 def starting(path: Path, X: list, starts: int) -> Iterator[dict[str, Any]]:
     """Yield how long fresh processes take."""
+    library = 0.0
     for who in STARTS:
         row = start_times(who, path, X[0], starts)
-        print(f"  start   {who:12s} {', '.join(f'{part} {value:.3f} s' for part, value in row.items())}")
+        library = library or row["process"]
+        shown = ", ".join(f"{part} {value:.3f} s" for part, value in row.items())
+        print(f"  start   {who:12s} {shown}; {row['process'] / library:.2f} of the library's")
         yield {"who": who, **row}
 
 
 def answering(path: Path, X: list, starts: int) -> Iterator[dict[str, Any]]:
     """Yield how fast labels are predicted."""
-    models = {"library": load(path), "reader": load_chain(path)}
+    models, library = {"library": load(path), "reader": load_chain(path)}, 0.0
     for who, model in with_onnx(models, path, ("labels",)).items():
         row = speeds(who, model, X)
+        library = library or row["per_second"]
         together, same = row["together_per_second"], "the same" if row["same_in_threads"] else "OTHER"
         at_once = "" if together is None else f"; all at once {together:,.0f} per second"
         print(
-            f"  speed   {who:12s} one at a time {row['per_second']:,.0f} per second, {row['processor_ms']:.2f} ms of"
-            f" the processor{at_once}; by {N_THREADS} threads {row['eight_threads_per_second']:,.0f}, {same} answers"
+            f"  speed   {who:12s} one at a time {row['per_second']:,.0f} per second ({row['per_second'] / library:.2f} "
+            f"of the library's), {row['processor_ms']:.2f} ms of the processor{at_once}; by {N_THREADS} threads "
+            f"{row['eight_threads_per_second']:,.0f}, {same} answers"
         )
         yield {"who": who, **row}
 

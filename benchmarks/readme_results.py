@@ -190,14 +190,12 @@ def engines() -> str:
     lines.append(["dask, a worker killed at random", "netsurfp2-ss3, a part", same])
     stored = {row["keep"]: row for row in read_results("out_of_core.json")}
     row, ratio = stored["budget"], stored["budget"]["seconds"] / stored["memory"]["seconds"]
-    lines.append(
-        [
-            "threads, memory of a quarter of the features",
-            f"OCR letters, large, rank {row['rank']:,}",
-            f"{ratio:.2f} times the time in memory, peak {row['peak_bytes'] / 1e6:.0f} MB of "
-            f"{row['feature_bytes'] / 4e6:.0f}",
-        ]
-    )
+    share = row.get("share", 0.25)
+    named = "a quarter" if share == 0.25 else f"{share:.0%}"
+    budget = share * row["feature_bytes"] / 1e6
+    figure = f"{ratio:.2f} times the time in memory, peak {row['peak_bytes'] / 1e6:.0f} MB of {budget:.0f}"
+    data = f"OCR letters, large, rank {row['rank']:,}"
+    lines.append([f"threads, memory of {named} of the features", data, figure])
     return table(["engine", "data", "figure"], lines)
 
 

@@ -5,37 +5,29 @@ make bench
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 from pathlib import Path
 
 SCRIPTS = [
     ["benchmarks.first_use"],
-    ["benchmarks.fit_speed", "--large", "--scipy"],
-    ["benchmarks.solvers", "--tol", "1e-3"],
-    ["benchmarks.start_scaling"],
-    ["benchmarks.precision"],
-    ["experiments.gpstruct"],
-    ["benchmarks.ingest"],
-    ["benchmarks.search_speed"],
-    ["benchmarks.prediction_speed"],
-    ["benchmarks.graph_speed"],
-    ["benchmarks.graph_speed", "--threads", "1", "2"],
-    ["benchmarks.label_graph"],
-    ["benchmarks.graph_fit"],
-    ["benchmarks.resume_after_kill"],
+    ["benchmarks.fit_speed", "--large", "--tol", "1e-3"],
     ["benchmarks.gaussian_process_speed"],
-    ["benchmarks.engines"],
-    ["benchmarks.out_of_core", "--keep", "memory", "budget"],
+    ["benchmarks.crfsuite_speed"],
+    ["benchmarks.graph_speed"],
+    ["benchmarks.prediction_speed"],
+    ["benchmarks.search_speed"],
+    ["benchmarks.production"],
+    ["benchmarks.out_of_core"],
     ["benchmarks.dask_passes", "--share", "0.1"],
     ["benchmarks.dask_kills"],
-    ["benchmarks.scaling"],
-    ["benchmarks.crfsuite_speed"],
-    ["experiments.ocr_letters", "small", "--folds", "0", "1"],
+    ["benchmarks.resume_after_kill"],
 ]
 
 
 def main() -> int:
+    argparse.ArgumentParser(description=__doc__).parse_args()
     root = Path(__file__).resolve().parents[1]
     failed = []
     for script, *options in SCRIPTS:

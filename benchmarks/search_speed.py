@@ -1,6 +1,6 @@
 """Model selection on OCR letters: ChainCRFCV against scikit-learn's GridSearchCV on the same grid and folds.
 
-    python -m benchmarks.search_speed [--rank 200] [--repeats 2] [--long] [--price]
+    python -m benchmarks.search_speed [--rank 200] [--repeats 2]
 
 Small protocol: the words of fold 0, 3-fold cross-validation, five values of gamma around "scale" and five prior
 variances, log-likelihood per token. GridSearchCV fits every candidate by itself; ChainCRFCV computes the features
@@ -8,12 +8,6 @@ of a kernel once per fold and follows the prior variances on them, first on all 
 to within the tolerance of the fits, then with successive halving. Nobody refits. All run on one thread, and
 seconds are those of the processor, the least of the repeats: the ratio is then one of work. What halving loses is
 the difference between the scores, on all words, of the best candidate and of the one it chose.
-
---long: the seven recordings of gesture phases, of 1,400 frames each, with velocities of hands and wrists. There are too
-few sequences for rungs of whole ones, so that halving works on pieces of them.
-
---price: twelve candidates in five folds beside one fit of the best of them, in seconds of the processor: the search
-over that fit times the folds of candidates that were not stopped early.
 """
 
 from __future__ import annotations
@@ -29,9 +23,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
 from benchmarks.result_files import merge_results
-from benchmarks.shared_data import gesture_phases, ocr_letters
+from benchmarks.shared_data import ocr_letters
 from kernelfields import ChainCRF
-from kernelfields.kernels.stationary import RBF
 from kernelfields.selection import ChainCRFCV
 
 
@@ -63,68 +56,14 @@ def scores(search: Any) -> dict[str, float]:
     return dict(zip(map(describe, results["params"]), results["mean_test_score"].tolist(), strict=True))
 
 
-def compare_long(rank: int) -> None:
-    """Compare halving on pieces of long sequences with all candidates on whole ones."""
-    _, velocities, labels, _ = gesture_phases()
-    mean, spread = (getattr(np.concatenate(velocities), name)(axis=0) for name in ("mean", "std"))
-    frames = [(each - mean) / spread for each in velocities], labels
-    crf = ChainCRF(rank=rank, max_iter=500, random_state=0, n_jobs=1)
-    ours = ChainCRFCV(crf, halving=False, extend=False, refit=False, random_state=0)
-    fitted(clone(ours).set_params(kernels="linear", prior_variances=[1.0]), frames)  # compiles
-    whole, whole_seconds = fitted(ours, frames)
-    halved, seconds = fitted(clone(ours).set_params(halving=True), frames)
-    loss = whole.best_score_ - scores(whole)[describe(halved.best_params_)]
-    print(f"{len(labels)} sequences of {min(map(len, labels))} to {max(map(len, labels))} frames, rank {rank}")
-    sizes = [int(each) for each in np.unique(halved.cv_results_["n_resources"])]
-    print(f"halving=False {whole_seconds:7.1f} s  chose {describe(whole.best_params_)}")
-    print(f"halving=True  {seconds:7.1f} s  chose {describe(halved.best_params_)}, rungs of {sizes} frames")
-    print(f"{whole_seconds / seconds:.2f} times as fast; halving loses {loss:.4f} per frame")
-    row = {"rank": rank, "seconds": seconds, "whole_seconds": whole_seconds, "loss": loss, "rungs": sizes}
-    merge_results("search_speed_long.json", [row | {"ratio": whole_seconds / seconds}], ("rank",))
-
-
-def price(words: tuple[list, list], rank: int, repeats: int) -> None:
-    """Compare a search with as many single fits as it had candidates on all data."""
-    crf = ChainCRF(rank=rank, max_iter=500, random_state=0, n_jobs=1)
-    kernels = [RBF(gamma) for gamma in (0.03, 0.06, 0.12)]
-    ours = ChainCRFCV(
-        crf,
-        kernels=kernels,
-        prior_variances=[10.0, 30.0, 100.0, 300.0],
-        cv=5,
-        extend=False,
-        random_state=0,
-        refit=False,
-    )
-    fitted(clone(ours).set_params(kernels=kernels[:1], prior_variances=[1.0]), words)  # compiles
-    search, seconds = fitted(ours, words, repeats)
-    _, single = fitted(clone(crf).set_params(**search.best_params_), words, repeats)
-    sizes = search.cv_results_["n_resources"]
-    left = int(np.count_nonzero(sizes == sizes.max()))
-    row = {"rank": rank, "left": left, "seconds": seconds, "single": single, "ratio": seconds / (5 * single * left)}
-    print(
-        f"12 candidates, 5 folds, rank {rank}: {seconds:.1f} s, one fit {single:.2f} s, {left} on all words: "
-        f"{row['ratio']:.2f} times as long as {5 * left} such fits"
-    )
-    merge_results("search_price.json", [row], ("rank",))
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rank", type=int, default=200)
     parser.add_argument("--repeats", type=int, default=2)
-    parser.add_argument("--long", action="store_true")
-    parser.add_argument("--price", action="store_true")
     arguments = parser.parse_args()
-    if arguments.long:
-        compare_long(arguments.rank)
-        return
     X, y, fold = ocr_letters()
     chosen = np.flatnonzero(fold == 0)
     words = [X[i] for i in chosen], [y[i] for i in chosen]
-    if arguments.price:
-        price(words, arguments.rank, arguments.repeats)
-        return
     crf = ChainCRF(rank=arguments.rank, max_iter=500, random_state=0, n_jobs=1)
     ours = ChainCRFCV(crf, halving=False, extend=False, refit=False, random_state=0)
     fitted(clone(ours).set_params(prior_variances=[1.0]), words)  # compiles

@@ -1,4 +1,4 @@
-"""solver="auto" follows the rules that benchmarks/solvers.py measured, and says what it chose."""
+"""solver="auto" follows the rules that were measured for it, and says what it chose."""
 
 import numpy as np
 import pytest

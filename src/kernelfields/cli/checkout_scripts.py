@@ -50,7 +50,7 @@ def bench(context: typer.Context, name: _Name = None) -> None:
     Which are there?
       kernelfields bench
     Run one, or all that fit into about half an hour:
-      kernelfields bench solvers
+      kernelfields bench fit_speed
       kernelfields bench run_all
     """
     raise typer.Exit(_run("benchmarks", name, context.args))

@@ -2,7 +2,7 @@
 
 "auto" chooses the torch engine if torch is installed, sees a CUDA device, and the features are large enough for it to
 pay; the Dask engine if the data are on a cluster; otherwise the threads of this process. "auto" never chooses torch on
-the processor: benchmarks/engines.py compares it with our threads.
+the processor: benchmarks/engines.py of commit 48b1fa7 compares it with our threads.
 
 Dask collections are recognised by the protocol that they share, so that Dask is loaded only by those who use it.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 NAMES = ("auto", "threads", "torch", "dask")
 # Values of features from which a device pays for the import of torch and the start of CUDA, 3 to 5 s: 4 x 10^8 of them
-# were fitted in 0.5 s on an H200 and in 21 s by 16 threads beside it (benchmarks/gpu_fields.py).
+# were fitted in 0.5 s on an H200 and in 21 s by 16 threads beside it (benchmarks/gpu_fit.py).
 _LARGE = 100_000_000
 
 Method = TypeVar("Method", bound=Callable[..., object])

@@ -61,7 +61,7 @@ class PartialLabels(BaseEstimator):
     ----------
     method : "auto", "direct" or "em", default "auto"
         L-BFGS on the objective itself, or convex steps that complete the labels. "auto" is "direct", and "em" for
-        solvers that need a convex objective. benchmarks/partial_labels.py prints the measurements behind this.
+        solvers that need a convex objective. docs/results/partial_labels.md has the measurements behind this.
     n_init : int, default 1
         Starts, all but the first drawn from the prior; the estimate with the lowest objective is kept.
     inner_iterations : int, default 10

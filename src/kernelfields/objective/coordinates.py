@@ -8,9 +8,9 @@ Where labels are tied, C_c is the symmetric root of D_c, averaged over the group
 
 a is the variance of a label coordinate while all labellings of a clique are equally likely: the curvature at the start
 of a fit. Late in it a clique is undecided between a few of its L^k labellings, if at all, and b / L^k stands for what
-is left beside the prior; benchmarks/passes.py compares other values. The Gram matrix is that of about ``SAMPLE_RATIO``
-positions for each feature, evenly spread: O(r^3) time and r^2 numbers. The metric shapes directions and nothing else:
-whatever it is, the optimum and its certificate are the same.
+is left beside the prior; benchmarks/passes.py of commit 48b1fa7 compares other values. The Gram matrix is that of
+about ``SAMPLE_RATIO`` positions for each feature, evenly spread: O(r^3) time and r^2 numbers. The metric shapes
+directions and nothing else: whatever it is, the optimum and its certificate are the same.
 """
 
 from __future__ import annotations

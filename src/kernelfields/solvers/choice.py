@@ -81,7 +81,7 @@ def _with_l1(solver: object, tol: float, random: np.random.Generator | None) -> 
 
 
 def choose(posterior: LogPosterior, *, small: int = 400, many_values: int = 50_000) -> str:
-    """Pick a solver; benchmarks/solvers.py prints the measurements behind the rules.
+    """Pick a solver; benchmarks/solvers.py of commit 48b1fa7 prints the measurements behind the rules.
 
     * Without a Gaussian prior in every coordinate, or with l1: L-BFGS, as the Hessian may vanish. The same where
       inference is approximate: there is no Hessian then.

@@ -163,8 +163,8 @@ def _kinds(lists: AllowedLabels, positions: np.ndarray) -> np.ndarray:
     return kinds
 
 
-# Lists are used where neighbours may have at most this share of all pairs of labels; benchmarks/many_labels.py prints
-# the times of both ways.
+# Lists are used where neighbours may have at most this share of all pairs of labels; benchmarks/many_labels.py of
+# commit 48b1fa7 prints the times of both ways.
 _WORTH = 0.5
 
 

@@ -47,7 +47,7 @@ from kernelfields.objective.designs.tables import FeatureTable, SparseTable, tab
 from kernelfields.objective.designs.tiles import Features, TiledFeatures
 from kernelfields.objective.term import Term
 
-# Found by trying: benchmarks/start_scaling.py prints the passes for this and other values.
+# Found by trying: benchmarks/start_scaling.py of commit 48b1fa7 prints the passes for this and other values.
 TIED_SHARE = 0.1
 # Positions on which the rounding of features is estimated, and how many kernel rows are there at once: where memory
 # is short, all of the sample would be too many.
