@@ -60,7 +60,9 @@ def test_what_cannot_be_streamed_is_one_line(folder, tmp_path):
     assert "look 2 lines ahead" in refused(folder / "one.model", "--stream", "--lag", "1")
     assert "holds no sequences" in refused(folder / "one.model", "--stream", input="\n\n")
     assert "found 1 column" in refused(folder / "one.model", "--stream", input="the\t3\ncat\n")
-    assert "reads column 1, but the data have" in refused(folder / "one.model", "--stream", input="the\n")
+    assert "standard input has 1 column, and the training file had" in (
+        refused(folder / "one.model", "--stream", input="the\n")
+    )
     write_npz_file(tmp_path / "train.npz")
     run("train", tmp_path / "train.npz", "-m", tmp_path / "two.model", "-q", "--prior-variance", "1")
     assert "--stream reads column files" in refused(tmp_path / "two.model", "--stream")
