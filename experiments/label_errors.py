@@ -1,15 +1,12 @@
-"""Label errors: those put into chunks, words where one listener was alone, and the first findings in two text sets.
+"""Label errors put into chunks, activities and proteins, and how many of them are found.
 
-    python -m experiments.label_errors [chunks] [tuning] [stretches] [listeners] [fifty] [--page]
+    python -m experiments.label_errors [chunks] [stretches]
 
 chunks: 3 % of errors are put into the first 2,000 training sentences of CoNLL-2000: single labels drawn at random,
 types of whole chunks, boundaries moved by one word (labels stay valid), boundaries of which one label alone changes,
-and chunks dropped; average precision of positions, out of fold (4 folds of sentences), of ``find_label_errors``, of
-marginals p(y | x), and of conditionals p(y_t | x, all other given labels), by the same fields. tuning: the same on
-sentences 4,000 to 6,000, the only ones by which the constants of the score were chosen. stretches: 3 % of single
-labels, and stretches of ten labels over 5 % of the positions, in activities and proteins. listeners: each of the three
-listeners of Setswana prominence in turn gave the labels; errors are words where the two others agree and this one
-does not. fifty: prints the fifty first findings in references and in addresses, to be read.
+and chunks dropped. stretches: 3 % of single labels, and stretches of ten labels over 5 % of the positions, in
+activities and proteins. Positions are ranked out of fold (4 folds of items) by ``find_label_errors``, by marginals
+p(y | x), and by conditionals p(y_t | x, all other given labels) of the same fields.
 """
 
 from __future__ import annotations
@@ -20,14 +17,13 @@ from typing import Any
 
 import numpy as np
 from sklearn.metrics import average_precision_score, roc_auc_score
-from sklearn.pipeline import make_pipeline
 
 from benchmarks.first_try import labelled, rfid_trials
 from benchmarks.result_files import EXPERIMENTS, merge_results, read_results
 from benchmarks.shared_data import token_columns
 from benchmarks.templates import chunking
-from experiments.result_pages import ResultPage
-from kernelfields import ChainCRF, TextFeatures, find_label_errors
+from experiments.result_pages import duration, table, write_page
+from kernelfields import ChainCRF, find_label_errors
 from kernelfields.evaluation.entities import Span, entity_spans
 from kernelfields.selection.held_out import LabelledItems
 
@@ -35,9 +31,7 @@ RESULTS = "label_errors.json"
 SHARE, N_SENTENCES, N_FOLDS = 0.03, 2000, 4
 KINDS = ("single labels", "types of chunks", "boundaries", "boundaries, one label", "dropped chunks")
 TARGETS = dict(zip(KINDS, (0.97, 0.80, 0.58, 0.58, 0.58), strict=True))
-#: Counts of the first findings of each set that were read, as ``fifty`` prints them: the given label is wrong, both can
-#: be defended, the given label is right.
-READ = {"references, the first 50 of 55": (4, 17, 29), "addresses, all 46": (22, 9, 15)}
+METHODS = ("find_label_errors", "marginals", "conditionals")
 STRETCH, STRETCHED = 10, 0.05
 FIELD = ChainCRF("linear", support="observed", prior_variance=0.5, tol=1e-3, n_jobs=1, random_state=0)
 
@@ -127,9 +121,9 @@ def baselines(X: list, y: list, field: ChainCRF = FIELD) -> dict[str, np.ndarray
     return {name: np.concatenate(values) for name, values in found.items()}
 
 
-def run_chunks(part: str, begin: int) -> None:
+def run_chunks() -> None:
     """Put errors of each kind into sentences, find them, and keep the average precisions."""
-    X, y = (values[begin : begin + N_SENTENCES] for values in chunking("train"))
+    X, y = (values[:N_SENTENCES] for values in chunking("train"))
     for kind in KINDS:
         given = put_errors(y, kind, np.random.default_rng(1))
         wrong = np.concatenate([np.array(a) != np.array(b) for a, b in zip(given, y, strict=True)])
@@ -137,7 +131,7 @@ def run_chunks(part: str, begin: int) -> None:
         errors = find_label_errors(FIELD, X, given, cv=N_FOLDS)
         seconds = time.perf_counter() - start
         scores = {"find_label_errors": np.concatenate(errors.position_scores), **baselines(X, given)}
-        row: dict[str, Any] = {"part": part, "kind": kind, "share": float(wrong.mean()), "seconds": seconds}
+        row: dict[str, Any] = {"part": "chunks", "kind": kind, "share": float(wrong.mean()), "seconds": seconds}
         row |= {name: float(average_precision_score(wrong, own)) for name, own in scores.items()}
         true = [
             any(wrong_of[first:last])
@@ -178,183 +172,52 @@ def run_stretches() -> None:
             print(row, flush=True)
 
 
-def run_listeners() -> None:
-    """Find words where one of three listeners was alone, by the labels of this listener only."""
-    sentences = token_columns("lwazi2-prominence", "tsn.tsv.gz")
-    words = [[row[1].lower() for row in rows] for rows in sentences]
-    punctuation = [[row[2] for row in rows] for rows in sentences]
-    marks = [np.array([[int(cell) > 0 for cell in row[3:6]] for row in rows]) for rows in sentences]
-    X = [_word_features(own, after) for own, after in zip(words, punctuation, strict=True)]
-    for listener in range(3):
-        others = [own for own in range(3) if own != listener]
-        y = [np.where(own[:, listener], "marked", "not").tolist() for own in marks]
-        flat = np.concatenate(marks)
-        alone = (flat[:, others[0]] == flat[:, others[1]]) & (flat[:, listener] != flat[:, others[0]])
-        start = time.perf_counter()
-        errors = find_label_errors(FIELD, X, y, cv=N_FOLDS)
-        seconds = time.perf_counter() - start
-        scores = {"find_label_errors": np.concatenate(errors.position_scores), **baselines(X, y)}
-        row: dict[str, Any] = {"part": "listeners", "kind": f"listener {listener + 1}", "share": float(alone.mean())}
-        row |= {name: float(average_precision_score(alone, own)) for name, own in scores.items()}
-        row["marked"] = float(flat[alone, listener].mean())
-        first = np.argsort(-scores["find_label_errors"])[:500]
-        row |= {"seconds": seconds, "first five hundred": int(alone[first].sum())}
-        merge_results(RESULTS, [row], ("part", "kind"), EXPERIMENTS)
-        print(row, flush=True)
+# ---- blocks of docs/results/label_errors.md
 
 
-def _word_features(words: list[str], after: list[str]) -> list[dict[str, Any]]:
-    """Return features of each word: itself, its neighbours, endings, punctuation, place in the utterance."""
-    padded = ["<s>", *words, "</s>"]
-    last = len(words) - 1
-    return [
-        {"word": word, "before": padded[t], "after": padded[t + 2], "ending": word[-2:], "punctuation": after[t]}
-        | {"length": min(len(word), 8) / 8, "first": t == 0, "last": t == last, "place": t / max(last, 1)}
-        for t, word in enumerate(words)
-    ]
+def _rows(part: str) -> list[dict]:
+    return [row for row in read_results(RESULTS, EXPERIMENTS) if row["part"] == part]
 
 
-def run_fifty() -> None:
-    """Print the fifty first findings in the training parts of references and addresses."""
-    for name in ("references", "addresses"):
-        rows = token_columns("first-try-2", f"{name}-train.tsv.gz")
-        words, y = [[row[0] for row in own] for own in rows], [[row[1] for row in own] for own in rows]
-        model = make_pipeline(TextFeatures(), FIELD)
-        errors = find_label_errors(model, words, y, cv=N_FOLDS, tokens=words, top=50)
-        print(f"\n{name}: {errors.heading}")
-        for number, error in enumerate(errors.rows, 1):
-            own, first, end = words[error.sequence], error.position, error.end or 0
-            around = " ".join([*own[max(0, first - 6) : first], "[[", *own[first:end], "]]"])
-            given, proposed = " ".join(map(str, error.given)), " ".join(map(str, error.proposed))
-            print(f"{number:2} {error.kind:9} {error.score:5.2f} {around} {' '.join(own[end : end + 6])}")
-            print(f"     {given}  ->  {proposed}")
+def took() -> str:
+    """Say how long finding took."""
+    seconds = sum(row["seconds"] for row in _rows("chunks") + _rows("stretches"))
+    return duration(seconds, "one core, the baselines not counted")
 
 
-def write_page() -> None:
-    """Write docs/results/label_errors.md from the results."""
-    rows = read_results(RESULTS, EXPERIMENTS)
-    names = ("find_label_errors", "marginals", "conditionals")
-
-    def precisions(row: dict) -> list[str]:
-        return [f"{row[name]:.3f}" for name in names]
-
-    page = ResultPage(
-        "label_errors",
-        "Label errors",
-        command="python -m experiments.label_errors",
-        seconds=sum(row["seconds"] for row in rows if row["part"] in ("chunks", "stretches", "listeners")),
-        machine="one core, the baselines not counted",
+def chunks() -> str:
+    """Return average precisions of errors in chunks."""
+    own = {row["kind"]: row for row in _rows("chunks")}
+    return table(
+        ["errors", "positions", "target", *METHODS, "of the first 100"],
+        [
+            [kind, f"{100 * row['share']:.1f} %", f"{TARGETS[kind]:.2f}"]
+            + [f"{row[name]:.3f}" for name in METHODS]
+            + [row["first hundred"]]
+            for kind in KINDS
+            if (row := own.get(kind)) is not None
+        ],
     )
-    page.text(
-        f"3 % of errors of each kind were put into the first {N_SENTENCES:,} training sentences of CoNLL-2000, and "
-        f"sought out of fold ({N_FOLDS} folds of sentences, linear `ChainCRF` on words, tags and their conjunctions). "
-        "Average precision of positions, by one score for all kinds, and by marginals p(y | x) (what tools for "
-        "single labels rank by) and conditionals p(y | x, all other given labels) of the same fields; the last column "
-        "counts true errors among the first hundred findings."
+
+
+def stretches() -> str:
+    """Return AUC, and the share of wrong positions among the first, of single labels and stretches."""
+    return table(
+        ["set, errors", "positions", *METHODS],
+        [
+            [row["kind"], f"{row['positions']:,}"]
+            + [f"{row[name]['AUC']:.3f} ({row[name]['first']:.2f})" for name in METHODS]
+            for row in _rows("stretches")
+        ],
     )
-    for part, caption in (("chunks", ""), ("tuning", "Sentences 4,000 to 6,000, by which the constants were chosen:")):
-        if caption:
-            page.text(caption)
-        chosen = {row["kind"]: row for row in rows if row["part"] == part}
-        page.table(
-            ["errors", "positions", "target", *names, "of the first 100"],
-            [
-                [kind, f"{100 * own['share']:.1f} %", f"{TARGETS[kind]:.2f}", *precisions(own), own["first hundred"]]
-                for kind in KINDS
-                if (own := chosen.get(kind)) is not None
-            ],
-        )
-    page.text(
-        "A boundary is moved by one word so that labels stay valid (two labels may change), or one label alone changes "
-        "at the end of a chunk. Neither baseline is good at all kinds: marginals miss single labels and boundaries of "
-        "one label, conditionals whatever changes several labels together. `find_label_errors` stays within 0.03 of "
-        "the better one for each kind, and is above both for boundaries and dropped chunks. It meets all five targets "
-        "by one score, dropped chunks by a small margin: an O where the field expects a chunk is common in the data "
-        "themselves. What was wrong in CoNLL-2000 before counts as a false finding here."
-    )
-    stretches = [row for row in rows if row["part"] == "stretches"]
-    if stretches:
-        page.heading("Stretches of labels")
-        page.text(
-            "Labels of sensors and proteins last. 3 % of single labels, and stretches of ten positions of one wrong "
-            "label over 5 % of the positions, were put into activities of older people (20 trials, up to 400 readings "
-            "each; `ChainCRF` of rank 200) and into the proteins of Qian and Sejnowski (linear, residues around). AUC "
-            "of positions, and in brackets the share of wrong ones among as many first positions as there are wrong "
-            "ones. Neither set was looked at when the score was chosen."
-        )
-        page.table(
-            ["set, errors", "positions", *names],
-            [
-                [
-                    own["kind"],
-                    f"{own['positions']:,}",
-                    *(f"{own[name]['AUC']:.3f} ({own[name]['first']:.2f})" for name in names),
-                ]
-                for own in stretches
-            ],
-        )
-    listeners = [row for row in rows if row["part"] == "listeners"]
-    if listeners:
-        page.heading("Words where one listener was alone")
-        page.text(
-            "Setswana prominence (Lwazi2), 1,937 utterances, 22,135 words, three listeners. The labels of one listener "
-            "alone are given; words where the two others agree and this one does not count as errors. Average "
-            "precision, beside the share of such words, which is that of a random order."
-        )
-        page.table(
-            ["given by", "alone", "of these marked", *names, "of the first 500"],
-            [
-                [
-                    own["kind"],
-                    f"{own['share']:.3f}",
-                    f"{own['marked']:.2f}",
-                    *precisions(own),
-                    own["first five hundred"],
-                ]
-                for own in listeners
-            ],
-        )
-        page.text(
-            "The order is about twice as good as a random one, and no better than that of marginals. Where listener 2 "
-            "is alone, it is nearly always by a mark that the others did not set: marginals, which hold every mark for "
-            "less likely than none, put marks first and are clearly better there. Text predicts little of what is "
-            "heard."
-        )
-    if READ:
-        page.heading("The first findings, read")
-        page.text(
-            "`python -m experiments.label_errors fifty` prints them: training parts of two text sets with the labels "
-            "that their makers gave, pipelines of `TextFeatures` and the same field. Each was read once, by its words "
-            "and the labels around it."
-        )
-        page.table(
-            ["set", "given label wrong", "both can be defended", "given label right"],
-            [[name, *counts] for name, counts in READ.items()],
-        )
-        page.text(
-            "Half of the findings in addresses are errors, such as `NW` as a subaddress or `Flint` of Flint Hill Road "
-            "as a direction. In references the field mostly doubts rare labels that are right: producers, editions, "
-            "genres."
-        )
-    page.write()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", default=["chunks", "tuning", "stretches", "listeners"])
-    parser.add_argument("--page", action="store_true", help="only write the page from the results")
-    options = parser.parse_args()
-    if not options.page:
-        runs = {
-            "chunks": lambda: run_chunks("chunks", 0),
-            "tuning": lambda: run_chunks("tuning", 4000),
-            "stretches": run_stretches,
-            "listeners": run_listeners,
-            "fifty": run_fifty,
-        }
-        for part in options.parts:
-            runs[part]()
-    write_page()
+    parser.add_argument("parts", nargs="*", default=["chunks", "stretches"])
+    for part in parser.parse_args().parts:
+        {"chunks": run_chunks, "stretches": run_stretches}[part]()
+    write_page("label_errors")
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ def read(models, name="one.model", file="test.conll"):
 def test_one_sequence_has_no_intervals(tmp_path):
     (tmp_path / "labelled.conll").write_text("the\tDET\tDET\ncat\tNOUN\tNOUN\n")
     shown = run("evaluate", tmp_path / "labelled.conll").stdout
-    assert shown.startswith("1 sequences, 2 tokens; no intervals, as resamples of one sequence are all alike\n")
+    assert shown.startswith("1 sequence, 2 positions; no intervals, as resamples of one sequence are all alike\n")
     assert "1.0000 [–]" in shown
     assert "[1.000" not in shown
 
@@ -81,19 +81,17 @@ def test_of_two_models_the_one_that_does_not_fit_is_named(models, tmp_path):
         result = run("evaluate", first, models / "test.conll", "--against", second, code=2)
         assert f"error: the model {narrow} does not fit: " in result.stderr
         assert "test.conll has 3 columns, expected 2 as in the training file" in result.stderr
-    result = run("evaluate", one, models / "new.conll", "--against", models / "two.model", code=2)
-    assert f"the model {one} does not fit: " in result.stderr
-    assert "the label NEW was never seen in training" in result.stderr
-    run("evaluate", one, models / "new.conll", "--against", models / "two.model", "--labels-only", "--resamples", "0")
 
 
-def test_a_label_that_only_the_second_model_has_never_seen_is_named(models, tmp_path):
+def test_labels_that_one_of_two_models_never_saw_are_its_errors(models, tmp_path):
     rows = [[(word, size, "NEW" if tag == "DET" else tag) for word, size, tag in each] for each in sentences()]
     write_columns_file(tmp_path / "new.conll", rows)
     run("train", tmp_path / "new.conll", "-m", tmp_path / "other.model", "-q")
-    result = run("evaluate", models / "one.model", models / "test.conll", "--against", tmp_path / "other.model", code=2)
-    assert f"the model {tmp_path / 'other.model'} does not fit: " in result.stderr
-    assert "the label DET was never seen in training" in result.stderr
+    arguments = ["evaluate", models / "one.model", models / "test.conll", "--against", tmp_path / "other.model"]
+    accuracy = json.loads(run(*arguments, "--resamples", "0", "--json").stdout)["accuracy"]
+    other, file = read(models)[1], load_model(tmp_path / "other.model")
+    assert accuracy["second"]["value"] == pytest.approx(file.crf.score(other.X, other.y))
+    assert accuracy["second"]["value"] < accuracy["first"]["value"]
 
 
 def test_predictions_in_a_file_are_its_last_two_columns(models, tmp_path):
@@ -104,13 +102,16 @@ def test_predictions_in_a_file_are_its_last_two_columns(models, tmp_path):
     assert result.stdout == f"{expected}\n"
 
 
-def test_a_label_never_seen_in_training_is_named_with_its_line(models):
-    result = run("evaluate", models / "one.model", models / "new.conll", code=2)
-    assert "new.conll, line 2, column 2 (from 0): the label NEW was never seen in training" in result.stderr
-    assert "where there are DET, NOUN, VERB; --labels-only counts it as wrong" in result.stderr
-    document = json.loads(run("evaluate", models / "one.model", models / "new.conll", "--labels-only", "--json").stdout)
-    assert document["accuracy"]["value"] <= 0.5
-    assert document["log_likelihood"] is None
+def test_a_label_never_seen_in_training_is_an_error_and_named(models):
+    assert (
+        "labels that the fit never saw, counted as errors: 'NEW' (1)"
+        in run("evaluate", models / "one.model", models / "new.conll").stdout
+    )
+    document = json.loads(run("evaluate", models / "one.model", models / "new.conll", "--json").stdout)
+    crf, file = read(models, file="new.conll")
+    assert document["accuracy"]["value"] == crf.score(file.X, file.y) <= 0.5
+    assert document["unseen"] == [{"label": "NEW", "count": 1}]
+    assert document["log_likelihood"]["n_impossible"] == 1
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,20 @@ def test_check_takes_the_settings_of_a_model(folder):
     assert "leave out --kernel" in refused
 
 
+def test_check_by_a_model_that_was_trained_elsewhere(folder, tmp_path):
+    rows = sentences(9, seed=1)
+    word, length, tag = rows[2][3]
+    rows[2][3] = (word, length, "VERB" if tag != "VERB" else "DET")
+    write_columns_file(tmp_path / "wrong.conll", rows)
+    found = json.loads(
+        run("check", tmp_path / "wrong.conll", "-m", folder / "tags.model", "--by-model", "--json", "-q").stdout
+    )
+    assert (found["findings"][0]["sequence"], found["findings"][0]["position"]) == (2, 3)
+    own = run("check", folder / "wrong.conll", "-m", folder / "tags.model", "--by-model", code=2).stderr
+    assert "100% of these items were in the fit" in own
+    assert "--by-model needs the model" in run("check", folder / "wrong.conll", "--by-model", code=2).stderr
+
+
 def test_check_of_numbers(tmp_path):
     path = write_csv_file(tmp_path / "room.csv")
     document = json.loads(

@@ -184,7 +184,7 @@ def test_a_pipeline_of_python_labels_files_of_words(models, tmp_path):
     for name, column in (("test.conll", 3), ("bare.conll", 2)):
         lines = run("predict", tmp_path / "words.kfm", models / name, "-q").stdout.splitlines()
         assert [line.split("\t")[column] for line in lines if line] == expected
-    assert "token accuracy" in run("evaluate", tmp_path / "words.kfm", models / "test.conll", "-q").stdout
+    assert "sequence accuracy" in run("evaluate", tmp_path / "words.kfm", models / "test.conll", "-q").stdout
     streamed = run("predict", tmp_path / "words.kfm", models / "test.conll", "--stream", "--lag", 9, "-q").stdout
     assert [line.split("\t")[3] for line in streamed.splitlines() if line] == expected
     failed = run("predict", tmp_path / "words.kfm", models / "test.npz", code=2).stderr
@@ -220,7 +220,7 @@ def test_the_format_of_a_file_may_be_another_than_that_of_training(models, tmp_p
     options = (tmp_path / "words.model", tmp_path / "new.data", "--format", "conllu", "-q")
     found = [line.split("\t")[10] for line in run("predict", *options).stdout.splitlines() if line]
     assert found == expected
-    assert "token accuracy" in run("evaluate", *options).stdout
+    assert "sequence accuracy" in run("evaluate", *options).stdout
     failed = run("predict", models / "conll.model", tmp_path / "new.data", "--format", "conllu", code=2).stderr
     assert "--format conllu: the model takes features that its template makes of columns files" in failed
     failed = run("predict", *options[:2], "--format", "xml", code=2).stderr

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import confusion_matrix
 
-from kernelfields import ChainCRF, GraphCRF, KernelClassifier, SegmentCRF
+from kernelfields import ChainCRF, GraphCRF, KernelClassifier, SegmentCRF, SequenceClassifier
 from kernelfields.compat import CRF
 from kernelfields.evaluation import compare, evaluate, evaluate_model, token_accuracy
 from kernelfields.reports import report_page
@@ -80,9 +80,10 @@ def test_of_many_labels_the_most_frequent_confusions_are_listed():
 def test_text(evaluation):
     lines = str(evaluation).splitlines()
     assert lines[0] == (
-        "10 sequences, 90 tokens; 95 % intervals by Wilson's method for shares, else from 1,000 resamples of sequences"
+        "10 sequences, 90 positions; 95 % intervals by Wilson's method for shares, else from 1,000 resamples of "
+        "sequences"
     )
-    for name in ("token accuracy", "sequence accuracy", "log-likelihood per token", "Brier score", "LOC"):
+    for name in ("accuracy", "sequence accuracy", "log-likelihood per position", "Brier score", "LOC"):
         assert sum(line.startswith(name) for line in lines) == 1
     assert sum(line.startswith("B-PER ") for line in lines) == 2  # its scores, and its row of the confusion matrix
     row = next(line for line in lines if line.startswith("B-LOC"))
@@ -98,7 +99,7 @@ def test_text(evaluation):
 
 def test_text_without_resamples():
     text = str(evaluate([["a", "b"]], [["a", "a"]], n_resamples=0))
-    assert text.splitlines()[0] == "1 sequences, 2 tokens"
+    assert text.splitlines()[0] == "1 sequence, 2 positions"
     assert "[" not in text
     assert "entity" not in text
     impossible = evaluate([["a"]], [["a"]], log_likelihood=[-np.inf], n_resamples=0)
@@ -159,8 +160,8 @@ def test_comparisons_show_themselves(fitted):
     first, second = crf.predict(X, decode="posterior"), crf.predict(X)
     found = compare(y, first, second, scheme="bio", random_state=0)
     lines = str(found).splitlines()
-    assert lines[0] == "10 sequences, 90 tokens; 95 % intervals from 1,000 paired resamples"
-    assert f"{found.accuracy.difference:+.4f}" in next(line for line in lines if line.startswith("token accuracy"))
+    assert lines[0] == "10 sequences, 90 positions; 95 % intervals from 1,000 paired resamples"
+    assert f"{found.accuracy.difference:+.4f}" in next(line for line in lines if line.startswith("accuracy"))
     plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert plain["entity_f1"]["share_better"] == found.entity_f1.share_better
     cells = Cells()
@@ -183,11 +184,11 @@ def test_entities_come_first(evaluation):
     first = next(index for index, line in enumerate(lines) if line.startswith("figure")) + 1
     assert lines[first].split()[:3] == ["entity", "F1", "(bio)"]
     assert f"{evaluation.entities.averages['micro'].f1:.4f}" in lines[first]
-    assert lines[first + 1].startswith("token accuracy")
+    assert lines[first + 1].startswith("accuracy")
     page = report_page("Entities", evaluation=evaluation)
     assert f"Entity F1 (bio) {evaluation.entities.averages['micro'].f1:.3f} on 10 sequences." in page
     labels = str(evaluate([["a", "b"]] * 3, [["a", "a"]] * 3, n_resamples=0)).splitlines()
-    assert labels[3].startswith("token accuracy")
+    assert labels[3].startswith("accuracy")
 
 
 def test_decodings_are_listed_where_they_differ(fitted):
@@ -243,6 +244,46 @@ def test_single_labels_are_sequences_of_length_one():
     with pytest.raises(ValueError, match=re.escape("as of a classifier, y_true[:, None]")):
         evaluate(y, classifier.predict(X))
     assert evaluate(y[:, None], classifier.predict(X)[:, None], n_resamples=0).accuracy.value == 1.0
+
+
+def test_figures_are_named_by_what_they_are_of():
+    X, y = np.array([[-2.0], [-1.0], [1.0], [2.0]]), np.array([0, 0, 1, 1])
+    single = str(evaluate_model(KernelClassifier("linear").fit(X, y), X, y, n_resamples=0))
+    assert single.startswith("4 samples\n")
+    assert "log-likelihood per sample" in single
+    assert "sample accuracy" not in single  # the share of right labels is the share of right samples
+    sequences = [np.array([[value]]) for value in X[:, 0]]
+    whole = SequenceClassifier("linear", n_states=1, n_jobs=1, random_state=0).fit(sequences, y)
+    assert str(evaluate_model(whole, sequences, y, n_resamples=0)).startswith("4 sequences\n")
+    edges = np.array([[0, 1]])
+    graphs = [(np.array([[-1.0], [1.0]]), edges), (np.array([[1.0], [-1.0]]), edges)]
+    text = str(evaluate_model(GraphCRF("linear").fit(graphs, [[0, 1], [1, 0]]), graphs, [[0, 1], [1, 0]]))
+    assert text.startswith("2 graphs, 4 nodes; ")
+    assert "resamples of graphs" in text
+    assert "graph accuracy" in text
+    assert "log-likelihood per node" in text
+
+
+def test_labels_that_the_fit_never_saw_are_errors_and_named(fitted):
+    crf, X, y = fitted
+    other = [list(labels) for labels in y]
+    other[0][0], other[3][1] = "B-NEW", "B-NEW"
+    found = evaluate_model(crf, X, other, random_state=0)
+    assert found.accuracy.value == pytest.approx(crf.score(X, other))
+    assert found.unseen == {"B-NEW": 2}
+    assert found.log_likelihood.n_impossible == 2
+    assert "labels that the fit never saw, counted as errors: 'B-NEW' (2)" in str(found)
+    assert found.to_dict()["unseen"] == [{"label": "B-NEW", "count": 2}]
+    assert "&#39;B-NEW&#39; (2)" in report_page("Unseen", evaluation=found)
+    kept = [number for number in range(len(X)) if number not in (0, 3)]
+    fine = evaluate_model(crf, [X[n] for n in kept], [y[n] for n in kept], n_resamples=0)
+    assert fine.unseen == {}
+    np.testing.assert_allclose(
+        fine.log_likelihood.per_sequence.value, crf.log_likelihood([X[n] for n in kept], [y[n] for n in kept]) / 8
+    )
+    rows, classes = np.array([[-2.0], [-1.0], [1.0], [2.0]]), np.array(["a", "a", "b", "b"])
+    single = evaluate_model(KernelClassifier("linear").fit(rows, classes), rows, ["a", "c", "b", "b"], n_resamples=0)
+    assert (single.accuracy.value, single.unseen) == (0.75, {"c": 1})
 
 
 def test_graphs_are_evaluated_like_sequences():

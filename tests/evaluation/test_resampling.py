@@ -57,7 +57,7 @@ def test_intervals_of_what_is_no_share_are_quantiles_of_figures_of_repeated_sequ
         yield evaluation.log_likelihood.per_sequence
         yield evaluation.log_likelihood.per_token
         yield evaluation.calibration.brier
-        yield evaluation.calibration.expected_error
+        yield evaluation.calibration.expected_error  # the last
 
     def averages(evaluation):
         yield from (evaluation.averages[name].f1 for name in ("macro", "weighted"))
@@ -72,6 +72,11 @@ def test_intervals_of_what_is_no_share_are_quantiles_of_figures_of_repeated_sequ
         one = evaluate(repeated(y_true, row), repeated(y_pred, row), **again, n_resamples=0)
         table.append([each.value for each in figures(one)])
         wider.append([each.value for each in averages(one)])
+    # Resampling moves calibration errors up: their interval is moved back, and holds the error.
+    error, errors = found.calibration.expected_error, np.array(table)[:, -1]
+    assert errors.mean() > error.value
+    table = np.column_stack([np.array(table)[:, :-1], np.maximum(errors - errors.mean() + error.value, 0.0)])
+    assert error.low < error.value < error.high
     low, high = np.quantile(table, [0.1, 0.9], axis=0)
     np.testing.assert_allclose([each.low for each in figures(found)], low, rtol=1e-12)
     np.testing.assert_allclose([each.high for each in figures(found)], high, rtol=1e-12)
@@ -253,7 +258,7 @@ def test_one_sequence_has_no_intervals():
         y, y, marginals=marginals, classes=["B-X", "O"], log_likelihood=[-1.0], scheme="bio", random_state=0
     )
     text, plain = str(found), found.to_dict()
-    assert text.startswith("1 sequences, 3 tokens; no intervals, as resamples of one sequence are all alike\n")
+    assert text.startswith("1 sequence, 3 positions; no intervals, as resamples of one sequence are all alike\n")
     assert "1.0000 [–]" in text.splitlines()[3]
     assert plain["accuracy"] == {"value": 1.0, "low": None, "high": None}
     figures = [found.accuracy, found.sequence_accuracy, found.log_likelihood.per_token, found.calibration.brier]
@@ -262,7 +267,7 @@ def test_one_sequence_has_no_intervals():
     assert np.isnan(found.calibration.curve.accuracy_low).all()
     assert "[–]" not in str(evaluate(y, y, n_resamples=0)), "none was asked for"
     page = report_page("One", evaluation=plain)
-    assert "1 sequences, 3 tokens; no intervals, as resamples of one sequence are all alike." in page
+    assert "1 sequence, 3 positions; no intervals, as resamples of one sequence are all alike." in page
     assert "1.000 [–]" in page
     differences = compare(y, y, [["O", "O", "O"]], random_state=0)
     assert differences.accuracy.share_better is None
@@ -285,8 +290,8 @@ def test_rows_hold_every_figure_and_the_ends_of_its_interval():
     found = evaluate(y_true, y_pred, scheme=None, n_resamples=20, random_state=0)
     rows = {row.get("figure") or row.get("label"): row for row in found.to_rows()}
     low, high = found.accuracy.low, found.accuracy.high
-    expected = {"figure": "token accuracy", "value": found.accuracy.value, "value low": low, "value high": high}
-    assert rows["token accuracy"] == expected
+    expected = {"figure": "accuracy", "value": found.accuracy.value, "value low": low, "value high": high}
+    assert rows["accuracy"] == expected
     assert rows["B-X"]["recall"] == found.per_label["B-X"].recall.value
     assert rows["macro average"]["F1 high"] == found.averages["macro"].f1.high
     differences = compare(y_true, y_pred, y_true, n_resamples=20, random_state=0)

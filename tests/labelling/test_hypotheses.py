@@ -14,9 +14,9 @@ from kernelfields.labelling.hypotheses import (
     REACH,
     Given,
     SegmentLabels,
+    alone_scores,
     chain_gains,
     gains,
-    near_scores,
     propose,
     runs_of,
     unsupported,
@@ -165,7 +165,7 @@ def test_a_position_is_judged_by_labels_that_are_not_near_it(tied, forbidden):
         far = (np.abs(np.arange(n_positions) - t) > REACH) & (items == items[t])
         evidence = np.where(far[:, None] & (np.arange(3) != labels[:, None]), -np.inf, 0.0)
         np.testing.assert_allclose(found[t], answers.given(evidence).marginals[t], atol=1e-12)
-    scores = near_scores(found, labels)
+    scores = alone_scores(found, labels, runs=True)
     order = np.argsort(-found[np.arange(n_positions), labels])
     assert (np.diff(scores[order]) >= 0).all()
     assert scores.max() < MOST

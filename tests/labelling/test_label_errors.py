@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -244,6 +245,62 @@ def test_folds_keep_groups_together_and_may_be_given():
     splits = [(np.flatnonzero(groups != own), np.flatnonzero(groups == own)) for own in range(4)]
     given = find_label_errors(ChainCRF(**SETTINGS), X, with_error(y), cv=splits)
     np.testing.assert_allclose(grouped.item_scores, given.item_scores)
+
+
+def test_one_split_holds_out_some_items_and_learns_from_those_it_names():
+    X, y = sequences(30)
+    given = with_error(y, item=25)
+    train, test = np.arange(20), np.arange(22, 30)
+    errors = find_label_errors(ChainCRF(**SETTINGS), X, given, cv=[(train, test)])
+    assert (errors.rows[0].sequence, errors.rows[0].position) == (25, 3)
+    assert all(len(own) == 0 for own in errors.position_scores[:22])
+    assert errors.n_known == sum(len(labels) for labels in y[22:])
+    fitted = ChainCRF(**SETTINGS).fit(X[:20], given[:20])
+    judged = find_label_errors(fitted, X[22:], given[22:], cv=None)
+    np.testing.assert_allclose(judged.item_scores, errors.item_scores[22:])
+    with pytest.raises(ValueError, match="cv must hold out each item once at most"):
+        find_label_errors(ChainCRF(**SETTINGS), X, given, cv=[(train, test), (train, test)])
+
+
+def test_a_fitted_estimator_judges_other_items():
+    (X, y), (new, labels) = sequences(), sequences(seed=1)
+    crf = ChainCRF(**SETTINGS).fit(X, y)
+    for model in (crf, make_pipeline(FunctionTransformer(), ChainCRF(**SETTINGS)).fit(X, y)):
+        errors = find_label_errors(model, new, with_error(labels), cv=None, top=3)
+        assert (errors.rows[0].sequence, errors.rows[0].position) == (5, 3)
+        assert errors.rows[0].proposed == (labels[5][3],)
+    with pytest.raises(ValueError, match="100% of these items were in the fit of the estimator: it has learnt"):
+        find_label_errors(crf, X, y, cv=None)
+    with pytest.raises(NotFittedError, match="cv=None judges labels by a fitted estimator"):
+        find_label_errors(ChainCRF(**SETTINGS), new, labels, cv=None)
+    rows = [
+        {"sequence": number, "f0": row[0], "f1": row[1], "label": label}
+        for inputs, truth in ((X, y), (new, with_error(labels)))
+        for number, (x, own) in enumerate(zip(inputs, truth, strict=True))
+        for row, label in zip(x.tolist(), own, strict=True)
+    ]
+    table = pd.DataFrame(rows[: sum(map(len, y))])
+    framed = FrameCRF(ChainCRF(**SETTINGS)).fit(table)
+    found = find_label_errors(framed, pd.DataFrame(rows[len(table) :]), None, cv=None)
+    assert (found.rows[0].sequence, found.rows[0].position) == (5, 3)
+
+
+def test_labels_that_a_fitted_estimator_never_saw_come_first():
+    (X, y), (new, labels) = sequences(), sequences(seed=1)
+    crf, given = ChainCRF(**SETTINGS).fit(X, y), with_error(labels)
+    given[2][4] = "z"
+    errors = find_label_errors(crf, new, given, cv=None)
+    first, second = errors.rows[:2]
+    assert (first.sequence, first.position, first.given, first.proposed) == (2, 4, ("z",), (labels[2][4],))
+    assert (second.sequence, second.position) == (5, 3)
+    assert errors.n_known == sum(map(len, labels))
+    assert "inf" in str(errors).splitlines()[2]
+    single = KernelClassifier(**SETTINGS).fit(np.concatenate(X), np.concatenate(y))
+    rows, names = np.concatenate(new), np.concatenate(labels)
+    names[7] = "z"
+    assert find_label_errors(single, rows, names, cv=None).rows[0].given == ("z",)
+    with pytest.raises(ValueError, match="the estimator never saw a label of y: it saw 'a', 'b', 'c'"):
+        find_label_errors(crf, new, [["z"] * len(own) for own in labels], cv=None)
 
 
 def test_a_label_of_one_item_alone_is_judged_as_never_learnt():

@@ -87,7 +87,7 @@ def test_parts_that_are_not_given_have_no_section():
     assert headings(report_page("Empty", lead="Nothing yet."))[1] == []
     page, found = headings(report_page("Scores", evaluation=evaluate(TRUE, PREDICTED, scheme=None, n_resamples=0)))
     assert found == ["How well does it do?", "Which labels are confused?"]
-    assert "8 tokens." in page.text
+    assert "8 positions." in page.text
     assert "Entities" not in page.text
     assert "resamples" not in page.text
 

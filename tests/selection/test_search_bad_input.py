@@ -28,6 +28,7 @@ QUICK = {"kernels": [RBF(0.1), RBF(1.0)], "prior_variances": [0.1, 1.0], "extend
         ({"estimator": ChainCRF(class_weight={9: 1.0})}, ValueError, "class_weight names the unknown label 9"),
         ({"scoring": "f1"}, ValueError, "scoring must be one of 'log_likelihood', 'accuracy', 'entity_f1' or a"),
         ({"scoring": None}, ValueError, "scoring must be one of"),
+        ({"scoring": "f1_macro"}, ValueError, r"pass such as make_scorer\(kernelfields.evaluation.label_f1_score"),
         ({"scoring": "entity_f1"}, ValueError, "needs labels such as 'B-NP', 'I-NP' and 'O', got 0, 1, 2"),
         ({"cv": 25}, ValueError, "cv=25 folds need at least as many sequences, X has 24"),
         ({"prior_variances": [-1.0]}, ValueError, r"prior_variances\[0\] must be a positive number"),

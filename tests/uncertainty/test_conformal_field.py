@@ -28,6 +28,7 @@ from kernelfields import (
     SequenceClassifier,
     SkipCliques,
     WindowFeatures,
+    calibrate,
 )
 from kernelfields.compat import CRF
 from kernelfields.uncertainty import control_risk
@@ -233,7 +234,7 @@ def test_groups_have_thresholds_of_their_own(crf):
     assert all(share > 0.75 for share in by_label.coverage(*new).by_label.values())
     by_length = ConformalField(crf, groups="length", confidence_level=0.8).conformalize(X, y)
     assert sorted(by_length.thresholds_) == [0, 1, 2, 3]
-    assert all(share > 0.72 for share in by_length.coverage(*new).by_length)
+    assert all(share > 0.72 for share in by_length.coverage(*new).by_length.values())
     halves = ["even" if number % 2 else "odd" for number in range(400)]
     own = ConformalField(crf, groups="given").conformalize(X, y, groups=halves)
     assert own.n_items_ == {"even": 200, "odd": 200}
@@ -398,22 +399,100 @@ def test_too_few_items_get_everything_and_the_number_that_is_needed(crf):
 def test_training_items_are_refused_where_they_are_seen():
     X, y = draw(60, 0)
     sets = ConformalField(ChainCRF(**LINEAR)).fit(X, y)
-    with pytest.raises(ValueError, match="100% of the calibration items are equal to items of the fit"):
+    with pytest.raises(ValueError, match="100% of these items were in the fit of the estimator: sets would miss"):
         sets.conformalize(X, y)
     more = draw(60, 1)
-    with pytest.warns(UserWarning, match="seem to be training items, 17% of them"):
+    with pytest.warns(UserWarning, match="17% of these items were in the fit"):
         sets.conformalize(X[:10] + more[0][:50], y[:10] + more[1][:50])
+
+
+def test_a_fitted_estimator_refuses_the_items_of_its_fit(tmp_path):
+    X, y = draw(60, 0)
     rbf = ChainCRF("rbf", prior_variance=1.0, rank=20, random_state=0).fit(X, y)
-    with pytest.warns(UserWarning, match="they hold the basis of the fit"):
+    with pytest.raises(ValueError, match="100% of these items were in the fit"):
         ConformalField(rbf).conformalize(X, y)
+    with pytest.raises(ValueError, match="100% of these items were in the fit"):
+        calibrate(rbf, X, y)
+    rbf.save(tmp_path / "field.kfm")
+    with pytest.raises(ValueError, match="100% of these items were in the fit"):
+        ConformalField(kernelfields.load(tmp_path / "field.kfm")).conformalize(X[:30], y[:30])
+    ConformalField(rbf).conformalize(*draw(60, 1))
+
+
+def test_a_set_holds_the_likeliest_label_and_says_what_rare_labels_miss():
+    random = np.random.default_rng(0)
+
+    def mostly_outside(count):
+        X, y = [], []
+        for _ in range(count):
+            numbers = np.where(random.random(8) < 0.06, 0, 2)
+            X.append(np.eye(3)[numbers] + 0.6 * random.normal(size=(8, 3)))
+            y.append(LABELS[numbers].tolist())
+        return X, y
+
+    field = ChainCRF(**LINEAR).fit(*mostly_outside(100))
+    held, new = mostly_outside(200), mostly_outside(200)
+    assert field.score(*new) > 0.9
+    with pytest.warns(UserWarning, match=r"the likeliest label is right at 9\d.\d% .* B-x .*groups='label'"):
+        sets = ConformalField(field, confidence_level=0.9).conformalize(*held)
+    assert all(own for item in sets.predict_set(new[0]) for own in item)
+    empty = ConformalField(field, confidence_level=0.9, allow_empty=True).conformalize(*held)
+    assert not all(own for item in empty.predict_set(new[0]) for own in item)
+    assert empty.thresholds_ == sets.thresholds_
+    assert empty.coverage(*new).coverage < sets.coverage(*new).coverage
+    assert sets.coverage(*new).by_label["B-x"] < 0.8
+    fair = ConformalField(field, confidence_level=0.9, groups="label").conformalize(*held)
+    assert fair.coverage(*new).by_label["B-x"] > 0.85
+
+
+def test_huge_sets_of_labellings_are_mentioned():
+    crf, (X, y) = ChainCRF(**LINEAR).fit(*draw(60, 0, noise=3.0)), draw(60, 1, noise=3.0)
+    sets = ConformalField(crf, target="labellings", confidence_level=0.9).conformalize(X, y)
+    with pytest.warns(UserWarning, match=r"sets hold \d+ labellings on average"):
+        found = sets.predict_set(X)
+    assert np.mean([len(own.labellings) for own in found]) > 100
+
+
+@pytest.mark.parametrize("target", ["positions", "labellings", "entities", "true_entities"])
+def test_labels_that_the_fit_never_saw_are_missed(crf, target):
+    X, y = draw(100, 1)
+    other = [list(labels) for labels in y]
+    other[0], other[1][0] = ["B-new"] * len(y[0]), "I-new"
+    sets = ConformalField(crf, target=target, confidence_level=0.7)
+    with pytest.warns(UserWarning, match=r"labels that the fit never saw, 'B-new', 'I-new' at \d+ positions"):
+        sets.conformalize(X, other)
+    plain = ConformalField(crf, target=target, confidence_level=0.7).conformalize(X, y)
+    (threshold,), (usual,) = sets.thresholds_.values(), plain.thresholds_.values()
+    assert threshold >= usual if target == "labellings" else threshold <= usual
+    found, right = sets.coverage(X, other), sets.coverage(X, y)
+    assert found.coverage < right.coverage
+    if target in ("positions", "entities"):
+        assert found.by_label["B-new" if target == "positions" else "new"] == 0.0
+    with np.errstate(all="raise"):
+        everything = ConformalField(crf, target=target, confidence_level=0.7).conformalize(X, y)
+    everything.thresholds_ = {"all": math.inf if target == "labellings" else -math.inf}
+    everything.limit = 1
+    if target != "true_entities":
+        assert everything.coverage(X[:1], other[:1]).coverage == 0.0
+        assert everything.coverage(X[2:3], other[2:3]).coverage == 1.0
+
+
+def test_coverage_is_a_table_without_gaps(crf):
+    X, y = draw(60, 1)
+    found = ConformalField(crf, confidence_level=0.7).conformalize(X, y).coverage(X[:1], y[:1])
+    assert len(found.by_length) == 1  # one item has one length
+    assert "nan" not in str(found)
+    assert str(found).startswith(f"coverage {found.coverage:.3f}, mean size of a set {found.size:.2f}\n")
 
 
 def test_bad_input(crf):
     X, y = draw(40, 1)
     with pytest.raises(NotFittedError, match="call fit"):
         ConformalField(ChainCRF()).conformalize(X, y)
-    with pytest.raises(NotFittedError):
+    with pytest.raises(NotFittedError, match="call conformalize"):
         ConformalField(crf).predict_set(X)
+    with pytest.raises(NotFittedError, match="call conformalize"):
+        ConformalField(ChainCRF(**LINEAR)).fit(X, y).coverage(X, y)
     with pytest.raises(TypeError, match="estimator must be an estimator of labels"):
         ConformalField().fit(X, y)
     with pytest.raises(ValueError, match="confidence_level must lie between 0 and 1"):

@@ -45,9 +45,7 @@ def evaluate(
     scheme: Annotated[
         str, typer.Option("--scheme", help="Entities: bio, iob1, bioes, bilou, none, or auto by the labels.")
     ] = "auto",
-    labels_only: Annotated[
-        bool, typer.Option("--labels-only", help="No likelihood or calibration; labels never seen count as errors.")
-    ] = False,
+    labels_only: Annotated[bool, typer.Option("--labels-only", help="No likelihood or calibration.")] = False,
     resamples: Annotated[
         int, typer.Option("--resamples", help="Resamples of sequences for intervals; 0 for none.", min=0, max=_MOST)
     ] = 1000,
@@ -61,11 +59,13 @@ def evaluate(
     """Compare predictions with the true labels.
 
     \b
-    Accuracy of tokens and sequences, precision, recall and F1 of labels and
-    entities, log-likelihood and calibration, each with an interval. Where the best labelling as a whole and the most
-    probable labels one by one differ, both are listed. With one file alone,
-    its last two columns are the true and the predicted labels, as predict
-    writes them. Positions whose true label is not known do not count.
+    Accuracy of positions and sequences, precision, recall and F1 of labels and
+    entities, log-likelihood and calibration, each with an interval. Where the
+    best labelling as a whole and the most probable labels one by one differ,
+    both are listed. With one file alone, its last two columns are the true and
+    the predicted labels, as predict writes them. Positions whose true label is
+    not known do not count; labels that were never seen in training are errors,
+    and named.
 
     \b
     A model on a file it was not trained on, with a report to look at:
@@ -75,7 +75,7 @@ def evaluate(
     Predictions in a file, whoever made them:
       kernelfields evaluate labelled.conll --scheme bio
     """
-    from kernelfields.cli.models import check_labels, load_model
+    from kernelfields.cli.models import load_model
     from kernelfields.evaluation import compare, evaluate_model
     from kernelfields.evaluation.model_evaluation import evaluate_known
     from kernelfields.evaluation.packed_labels import known_only
@@ -103,11 +103,8 @@ def evaluate(
         return
     trained = load_model(model, n_jobs)
     marks: Parameters = {"file_format": file_format, "unknown_label": unknown_label, "label_sets": label_sets}
-    advice = "--labels-only counts it as wrong"
     with _about(model if against is not None else ""):
         read = trained.read(file, **marks)
-        if not labels_only:
-            check_labels(read, trained.crf.classes_, file, advice)
     console.info(count_line(input_name(file), read.y or []))
     if against is not None:
         with _about(model):
@@ -115,8 +112,6 @@ def evaluate(
         other = load_model(against, n_jobs)
         with _about(against):
             reread = _reread(other, trained, file, read, marks)
-            if not labels_only:
-                check_labels(reread, other.crf.classes_, file, advice)
             second = other.crf.predict(reread.X, decoding)
         truth, first, second, shared["scheme"] = known_only(read.y or [], first, second, scheme=shared["scheme"])
         comparison = compare(truth, first, second, **shared)

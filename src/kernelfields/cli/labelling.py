@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -23,6 +23,9 @@ def check(
     model: Annotated[
         str | None, typer.Option("--model", "-m", help="A model of train, whose settings read and fit the file.")
     ] = None,
+    by_model: Annotated[
+        bool, typer.Option("--by-model", help="The model of -m judges, fitted to other sequences; nothing is fitted.")
+    ] = False,
     top: Annotated[int, typer.Option("--top", help="How many findings to list.", min=1)] = 50,
     folds: Annotated[int, typer.Option("--folds", help="Parts that are held out in turn.", min=2)] = 5,
     seed: Annotated[int, typer.Option("--seed", help="Of the folds.", min=0, max=LARGEST_SEED)] = 0,
@@ -31,7 +34,8 @@ def check(
     """List the labels of a file that are most likely wrong.
 
     \b
-    Each sequence is judged by a field that was fitted without it. A finding is
+    Each sequence is judged by a field that was fitted without it: those of
+    folds, or with --by-model one that was trained on another file. A finding is
     one label, a boundary, an entity or a whole sequence, with the labels that
     would fit and a score in nats for each label that changes. Positions whose
     label is not known are skipped.
@@ -41,6 +45,8 @@ def check(
       kernelfields check train.conll --top 20
     With the settings of a model, for a program:
       kernelfields check train.conll -m chunks.safetensors --json
+    A file that the model was not trained on, by the model itself:
+      kernelfields check new.conll -m chunks.safetensors --by-model
     """
     from kernelfields import find_label_errors
     from kernelfields.cli.doubts import doubts
@@ -48,6 +54,8 @@ def check(
     from kernelfields.formats.text_files import input_name
 
     given = given_settings(options)
+    if by_model and model is None:
+        raise ValueError("--by-model needs the model that is to judge: -m MODEL")
     if model is None:
         settings = RunSettings(train=file, **given)
         read = read_training_file(settings)
@@ -64,9 +72,13 @@ def check(
     console.info(count_line(input_name(file), read.y or []))
     for doubt in doubts(read, input_name(file)):
         console.warn(doubt)
-    estimator = build_estimator(settings, transitions=has_transitions(read.reading))
+    if by_model:
+        estimator: Any = trained.crf
+    else:
+        estimator = build_estimator(settings, transitions=has_transitions(read.reading))
     tokens = read.words if read.words and read.words[0] is not None else None
-    errors = find_label_errors(estimator, read.X, read.y, cv=folds, top=top, tokens=tokens, random_state=seed)
+    cv = None if by_model else folds
+    errors = find_label_errors(estimator, read.X, read.y, cv=cv, top=top, tokens=tokens, random_state=seed)
     places = [read.place(row.sequence, row.position).partition(",")[0] for row in errors.rows]
     shown = [
         replace(row, token=place if row.token is None else f"{row.token} ({place})")

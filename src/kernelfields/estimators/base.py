@@ -31,10 +31,11 @@ from kernelfields.engines.choice import answers_collections, is_collection, reso
 from kernelfields.estimators.questions import ByItem, Data, LabelQuestions, Reader, Seed
 from kernelfields.features.label_dictionary import refuse_elsewhere
 from kernelfields.features.readers import ChainReader, GraphReader, TableReader
-from kernelfields.fields.chains import weigh_classes
+from kernelfields.fields.chains import Packed, weigh_classes
 from kernelfields.fields.cliques import USUAL_RANK
 from kernelfields.fields.constraints import ConstraintMasks
 from kernelfields.fields.evidence import SoftRows, label_shares, read_labels, seen_labels, share_right
+from kernelfields.fields.fingerprints import Fingerprint, fingerprint
 from kernelfields.fields.ragged import Ragged
 from kernelfields.fields.reading import (
     check_class_weight,
@@ -185,6 +186,8 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
     _certificates: tuple[Certificate, Certificate] | None = attribute()
     #: Columns of probabilities that repeat the labels of the fit; not kept in files.
     _repeated: RepeatedLabels | None = attribute()
+    #: What items of the fit are recognised by; None where they were elsewhere.
+    _fitted_items: Fingerprint | None = attribute()
 
     # Parameters of those estimators that have them.
     kernel: Any = attribute()
@@ -752,6 +755,7 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
         field, inference = Field(fitted.terms, training.spec), FittedBy.of(fitted.family)
         self.evidence_path_, self.choices_ = training.evidence_path, training.choices
         self._repeated = training.repeated
+        self._fitted_items = fingerprint(training.data) if isinstance(training.data, Packed) else None
         development = training.development
         self.dev_log_likelihoods_ = None if development is None else np.array(development.scores)
         for later in ("laplace_", "continuation_"):
@@ -792,6 +796,10 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
         if "inference" not in self.__dict__:
             return self.field_
         return replace(self.field_, spec=replace(self.field_.spec, method=self.inference))
+
+    def _share_of_fit(self, X: object) -> float:
+        items = self.__dict__.get("_fitted_items")
+        return 0.0 if items is None or self._reader.is_empty(X) else items.share(self._read(X))
 
     def _answers(self, X: object, y: object = None, known: object = None) -> Iterator[Answers]:
         field, workers = self._field(), Workers(self.n_jobs)
@@ -1242,6 +1250,8 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
                 document[name] = getattr(self, f"{name}_").describe()
         if self.choices_.chosen:
             document["choices"] = self.choices_.describe()
+        if (items := self.__dict__.get("_fitted_items")) is not None:
+            document["fitted_items"] = items._asdict()
         if self.evidence_path_ is not None:
             document["evidence_path"] = [asdict(step) for step in self.evidence_path_.steps]
         return document
@@ -1286,6 +1296,8 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
             estimator.laplace_ = LaplaceSamples.rebuild(document["laplace"], terms)
         if "continuation" in document:
             estimator.continuation_ = Continuation.rebuild(document["continuation"], terms)
+        if "fitted_items" in document:
+            estimator._fitted_items = Fingerprint.rebuild(document["fitted_items"])
         return estimator._set_field(reader, classes, Field(terms, spec), inference, solution, certificates)
 
     def _described_classes(self) -> np.ndarray | list:
@@ -1507,6 +1519,8 @@ class LabelledField(FieldEstimator[Data, Reader]):
         rkhs = Certificate("rkhs", solution.value, 0.0, False, solution.gap_parts)
         self._certificates = None if self._certificates is None else (span, rkhs)
         self.continuation_ = known.learn(self.field_, data, Workers(self.n_jobs))
+        if (items := self.__dict__.get("_fitted_items")) is not None:
+            self._fitted_items = items.joined(fingerprint(data))
         self._set_views()
         warn_of_solution(solution, self._tolerance, stacklevel=3)
 

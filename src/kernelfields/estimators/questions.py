@@ -70,6 +70,10 @@ class LabelQuestions(ABC, Generic[Data]):
     def _travelling(self) -> Self:
         """Return a copy without what cannot leave this process; one thread of a worker is its share."""
 
+    def _share_of_fit(self, X: object) -> float:
+        """Return the share of items that are recognised as those of the fit; zero where that cannot be known."""
+        return 0.0
+
     def _predicted_numbers(self, answers: Answers, decode: str | None = None) -> np.ndarray:
         """Return the numbers of the labels that :meth:`predict` gives, (N,)."""
         return answers.likeliest_labels()

@@ -317,6 +317,9 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], FieldParameter
         lengths = np.ones(len(X), dtype=np.int64)
         return share_right(list(y), self.classes_, lengths, lambda: self.predict(X), sample_weight, SAMPLES)
 
+    def _share_of_fit(self, X: object) -> float:
+        return self.estimator_._share_of_fit(X)
+
     # ---- questions about classes: those of single labels, with the log Z of the states of each class as potentials
 
     def __sklearn_is_fitted__(self) -> bool:

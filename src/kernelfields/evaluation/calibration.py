@@ -132,8 +132,12 @@ def calibrate(sums: np.ndarray, by_sequence: np.ndarray, edges: np.ndarray, resa
         np.divide(total[0], counts[0], out=np.full(len(edges) - 1, np.nan), where=counts[0] > 0)
         for total in (confidence, correct)
     )
+    errors = np.abs(correct - confidence).sum(axis=1) / n_positions
+    # Resamples are further from their bins' confidence than the data are, by the error of binning once more.
+    if len(errors) > 1:
+        errors[1:] = np.maximum(errors[1:] - max(errors[1:].mean() - errors[0], 0.0), 0.0)
     return Calibration(
-        resampling.estimate(np.abs(correct - confidence).sum(axis=1) / n_positions, n_sequences),
+        resampling.estimate(errors, n_sequences),
         resampling.estimate(sums[:, -1] / n_positions, n_sequences),
         ReliabilityCurve(edges, counts[0].astype(np.int64), *means, *ends),
     )

@@ -23,7 +23,7 @@ from kernelfields.reports.tables import Estimate, Result, Table
 
 _NAMES = {
     "entity_f1": "entity F1",
-    "accuracy": "token accuracy",
+    "accuracy": "accuracy",
     "sequence_accuracy": "sequence accuracy",
     "macro_f1": "macro F1 of labels",
 }

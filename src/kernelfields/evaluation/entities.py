@@ -13,7 +13,7 @@ Fails: ValueError naming a label that does not fit the scheme.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -63,7 +63,7 @@ def find_entities(scheme: str | None, labels: list) -> EntityReader | None:
     return None if found is None else EntityReader(found, labels)
 
 
-def span_rules(classes: np.ndarray, scheme: str | None = "auto") -> tuple[SpanRules, list]:
+def span_rules(classes: Iterable, scheme: str | None = "auto") -> tuple[SpanRules, list]:
     """Return which labels belong to one span, and the names of types: those of a scheme, or the labels themselves.
 
     Labels that follow no scheme are types of their own, ``"O"`` is outside, and spans are runs of one label.

@@ -1,8 +1,8 @@
 """Evaluation of predicted labels: scores, likelihood and calibration, each figure with its interval.
 
-    evaluate(y_true, y_pred)                        accuracy of tokens and sequences, scores of labels
+    evaluate(y_true, y_pred)                        accuracy of positions and sequences, scores of labels
              scheme="bio"                           scores of entities, which come first
-             log_likelihood=...                     mean log p(y | x) per sequence and per token
+             log_likelihood=...                     mean log p(y | x) per sequence and per position
              marginals=..., classes=...             expected calibration error, Brier score, reliability curve
              decodings={"posterior": ...}           the same figures of labels decoded in other ways
 
@@ -17,7 +17,7 @@ Decodings are other ways to predict labels from the same field:
     viterbi      argmax_y p(y | x)             labels that fit together
     posterior    argmax_b p(y_t = b | x)       most labels right, one by one
 
-Token accuracy mostly favours the second and entities the first, so a score is meaningful only with its decoding.
+Accuracy mostly favours the second and entities the first, so a score is meaningful only with its decoding.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class EntityScores(Result):
 
 @dataclass(frozen=True)
 class LogLikelihood(Result):
-    """Mean log p(y | x) per sequence and per token, and how many sequences have probability zero."""
+    """Mean log p(y | x) per sequence and per position, and how many sequences have probability zero."""
 
     per_sequence: Estimate
     per_token: Estimate
@@ -88,7 +88,8 @@ class Evaluation(ResampledFigures):
     ``per_label`` maps labels to Scores and ``averages`` "micro", "macro" and "weighted"; ``entities``,
     ``log_likelihood`` and ``calibration`` are None if they were not requested. ``decodings`` maps names to
     DecodingScores where labels that were decoded in other ways differ, else it is None. ``confusions`` counts the
-    pairs of a true and a predicted label that occur; ``confusion_matrix`` are the same counts as an array.
+    pairs of a true and a predicted label that occur; ``confusion_matrix`` are the same counts as an array. ``unseen``
+    counts true labels that the fit of an evaluated model never saw; ``nouns`` name an item and a position of it.
     """
 
     accuracy: Estimate
@@ -100,6 +101,8 @@ class Evaluation(ResampledFigures):
     calibration: Calibration | None = None
     decodings: dict[str, DecodingScores] | None = None
     confusions: dict[tuple[object, object], int] = field(default_factory=dict)
+    unseen: dict[object, int] = field(default_factory=dict)
+    nouns: tuple[str, str] = ("sequence", "position")
 
     @property
     def confusion_matrix(self) -> np.ndarray:
@@ -117,6 +120,7 @@ class Evaluation(ResampledFigures):
             {"true": true, "predicted": predicted, "count": count}
             for (true, predicted), count in self.confusions.items()
         ]
+        figures["unseen"] = [{"label": label, "count": count} for label, count in self.unseen.items()]
         sizes = {name: figures.pop(name) for name in ("n_sequences", "n_tokens", "n_resamples", "confidence")}
         labels = [{"label": label, **scores} for label, scores in figures.pop("per_label").items()]
         return {**sizes, "labels": labels, "averages": figures.pop("averages"), **figures}

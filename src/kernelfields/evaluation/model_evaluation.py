@@ -11,7 +11,9 @@ Fails: TypeError for a model without probabilities; else as ``evaluate`` and the
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,7 +22,7 @@ from sklearn.pipeline import Pipeline
 
 from kernelfields.evaluation.evaluation import Evaluation, evaluate
 from kernelfields.evaluation.packed_labels import NOTHING_KNOWN, known_only, known_places, refuse_annotators, taken
-from kernelfields.fields.evidence import is_partial, single_labels
+from kernelfields.fields.evidence import is_partial, replace_unseen, single_labels
 from kernelfields.fields.segments import are_segments, read_segments
 
 #: The two ways to predict labels from a field, as evaluations name them.
@@ -45,15 +47,16 @@ def evaluate_model(
 ) -> Evaluation:
     """Compare the predictions of a fitted estimator for X with the true labels y.
 
-    Where inference is approximate there is no log-likelihood. Where y is partly known, positions count whose label is,
-    and the likelihood is that of what is known; there are no figures of entities then.
+    Labels that the fit never saw are errors of probability zero, which ``unseen`` of the result names. Where inference
+    is approximate there is no log-likelihood. Where y is partly known, positions count whose label is, and the
+    likelihood is that of what is known; there are no figures of entities then.
 
     Parameters
     ----------
     model : fitted estimator of labels: of sequences, graphs, tables, instances or samples
     X, y : what the estimator takes, and the true labels
     decode : "viterbi", "posterior" or None for the model's own; both are listed where they differ
-    labels_only : leave out likelihood and calibration, which need labels that the fit has seen
+    labels_only : leave out likelihood and calibration
     settings : further parameters of :func:`evaluate`: scheme, labels, n_bins, n_resamples, confidence, random_state
     """
     field, X, y = asked_field(model, X, y)
@@ -77,12 +80,23 @@ def evaluate_model(
     if not labels_only:
         inference = getattr(field, "inference_", None)
         if inference is None or inference.exact:
-            settings["log_likelihood"] = field.log_likelihood(X, y, per_item=True)
+            settings["log_likelihood"] = _log_likelihoods(field, X, y)
         marginals = field.predict_proba(X)[:, None] if single else field.predict_marginals(X)
         settings |= {"marginals": marginals, "classes": np.unique(field.classes_)}
-    return evaluate_known(
+    evaluation = evaluate_known(
         listed, [[label] for label in predicted] if single else predicted, decodings=decoded, **settings
     )
+    unseen = Counter(label for _, _, label in replace_unseen(listed, np.asarray(field.classes_), None)[1])
+    nouns = getattr(field, "_places", evaluation.nouns)
+    return replace(evaluation, unseen=dict(sorted(unseen.items())), nouns=nouns)
+
+
+def _log_likelihoods(field: Any, X: Any, y: Any) -> np.ndarray:
+    """Return log p(y | x) of each item, minus infinity where a label was never seen."""
+    seen, unseen = replace_unseen(y, field.classes_, field.classes_[0])
+    found = np.array(field.log_likelihood(X, seen, per_item=True))
+    found[[item for item, _, _ in unseen]] = -np.inf
+    return found
 
 
 def asked_field(model: object, X: object, y: object, *, labelled: bool = True) -> tuple[Any, Any, Any]:

@@ -14,7 +14,7 @@ likelihood with them stays convex.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, TypeAlias, cast
@@ -238,6 +238,32 @@ def seen_labels(y: Any, lengths: np.ndarray, nouns: Nouns = SEQUENCES) -> np.nda
         return np.unique(np.concatenate([np.asarray(labels) for labels in y]))
     except (TypeError, ValueError):  # whoever reads them has a message for it
         return np.empty(0)
+
+
+def replace_unseen(y: Any, classes: np.ndarray, other: object) -> tuple[Any, list[tuple[int, int, Any]]]:
+    """Return y with ``other`` in the place of labels outside the classes, and these: item, position (or 0), label.
+
+    Segments (begin, end, label) have their label replaced. y as it is where all labels are classes, and where these are
+    not one list.
+    """
+    if np.ndim(classes) != 1 or not is_sequence(y):
+        return y, []
+    single, known = not any(map(is_sequence, y)), set(np.asarray(classes).tolist())
+    found: list[tuple[int, int, Any]] = []
+
+    def replaced(entry: Any, item: int, position: int) -> Any:
+        begin, end, label = entry[:3] if isinstance(entry, list | tuple) else (position, position + 1, entry)
+        label = plain_label(label)
+        if _is_evidence(label) or not isinstance(label, Hashable) or label in known:
+            return entry
+        found.extend((position, 0, label) if single else (item, row, label) for row in range(begin, end))
+        return (begin, end, other) if isinstance(entry, list | tuple) else other
+
+    items = [
+        None if own is None else [replaced(entry, item, place) for place, entry in enumerate(_listed_entries(own, 0))]
+        for item, own in enumerate([y] if single else y)
+    ]
+    return (items[0] if single else items) if found else y, found
 
 
 def is_unknown(label: object) -> bool:

@@ -18,20 +18,26 @@ or runs of equal labels) decides what they are:
 Only labels, and types, of a marginal probability of at least ``LEAST`` at each position are tried. Of labels that have
 no order, those of graphs and of instances with several labels, positions are tried.
 
-A hypothesis is scored in nats for every label that it changes, less the logarithm of how many others of its kind there
-are (and one more for those of several labels). By the mean and not the sum: the longer a window, the further do even
-correct labels fall behind others. So little is left of a stretch of wrong labels, in which each supports the next, that
-a correct label that differs from both neighbours comes before it. Its positions are judged without that support: by the
-probability of the given label given x and the labels more than ``REACH`` positions away (:func:`unsupported`):
+A position's score is the best of its hypotheses, each in nats for every label that it changes, less the logarithm of
+how many others of its kind there are (and one more for those of several labels), or of its log-odds without the labels
+around it:
 
     score(h) = (gain(h) - log alternatives(h)) / |W| - [kind(h) is not position]
-    p_t      = p(y~_t | x, y~_s for |s - t| > REACH)
-    near(t)  = -log( exp(COST - log((1 - p_t) / p_t)) + exp(-MOST) )
-    score(t) = max( score(h) for h that change t, near(t) )
+    score(t) = max( score(h) for h that change t, alone(t) )
 
-The second exponential bounds near(t) by ``MOST`` nats: a field that errs does so with confidence, and on many positions
-in a row. Families other than chains take p(y~_t | x). The constants were chosen by errors put into sentences of
-CoNLL-2000, wells and simulated nights that no figure is from (experiments/label_errors.py).
+By the mean and not the sum: the longer a window, the further do even correct labels fall behind others. So little is
+left of a stretch of wrong labels, in which each supports the next, that correct labels that differ from both neighbours
+would come before it. Runs of equal labels, which last, are therefore judged without that support, given the labels more
+than ``REACH`` positions away (:func:`unsupported`; families other than chains take p(y~_t | x)), and by no more than
+``MOST`` nats: a field that errs does so with confidence, and on many positions in a row. Labels of entities last for
+few positions, and are judged by marginals:
+
+    runs       alone(t) = -log( exp(COST - odds_t) + exp(-MOST) )       odds_t = log((1 - p_t) / p_t)
+                                                                        p_t = p(y~_t | x, y~_s for |s - t| > REACH)
+    entities   alone(t) = MARGINAL odds_t - MARGINAL_COST               p_t = p(y~_t | x)
+
+The constants were chosen by errors put into sentences of CoNLL-2000, wells and simulated nights that no figure is from
+(experiments/label_errors.py).
 
 Arrays: rows and labels (M,) of all changed positions, offsets (H + 1,) of the hypotheses in them, rows rising within
 each. Cost: O(N L^2 REACH), and a few hypotheses a position; ``gains`` one pass over the scores of all items for each
@@ -57,9 +63,10 @@ from kernelfields.numerics.sparse_rows import offsets_of
 
 #: Labels that are tried have at least this probability, missing entities at most so many positions.
 LEAST, LONGEST = 0.01, 8
-#: What a change of several labels costs; labels so near do not count for one of them, and what the evidence without
-#: them costs and is at most.
-SEVERAL, REACH, COST, MOST = 1.0, 8, 2.0, 2.0
+#: What a change of several labels costs; the weight of marginal log-odds of labels of entities, and what they cost.
+SEVERAL, MARGINAL, MARGINAL_COST = 1.0, 0.5, 4.0
+#: Labels of runs so near do not count for one of them; what log-odds without them cost, and the most that is left.
+REACH, COST, MOST = 8, 2.0, 3.0
 #: Kinds of hypotheses, by their numbers.
 POSITION, BOUNDARY, SEGMENT = range(3)
 #: Probabilities of given labels are taken to be at least so large.
@@ -359,11 +366,12 @@ def _arriving(weights: np.ndarray, steps: np.ndarray, labels: np.ndarray, offset
     return found
 
 
-def near_scores(likely: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return the scores of positions, (N,), by the probabilities (N, L) of their labels without those near them."""
+def alone_scores(likely: np.ndarray, labels: np.ndarray, runs: bool) -> np.ndarray:
+    """Return the scores of positions, (N,), by the probabilities (N, L) of their labels without those around them."""
     given = np.clip(likely[np.arange(len(labels)), labels], _SMALLEST, 1.0)
     with np.errstate(divide="ignore"):
-        return -np.logaddexp(COST - np.log1p(-given) + np.log(given), -MOST)
+        odds = np.log1p(-given) - np.log(given)
+    return -np.logaddexp(COST - odds, -MOST) if runs else MARGINAL * odds - MARGINAL_COST
 
 
 def runs_of(scores: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

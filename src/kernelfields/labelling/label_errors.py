@@ -1,6 +1,7 @@
 """Labels that may be wrong: each is judged by a field that was fitted without its item.
 
-    print(find_label_errors(ChainCRF(), X, y, cv=5, tokens=words, top=20))
+    print(find_label_errors(ChainCRF(), X, y, cv=5, tokens=words, top=20))      fields of five folds
+    print(find_label_errors(fitted, X_new, y_new, cv=None))                     a field that was fitted to other items
 
 hypotheses.py has the scores. Findings do not overlap: of hypotheses that change the same label, the one counts whose
 score, summed over its labels, is the largest. Where more than half of the labels of an item are to be changed, one
@@ -9,16 +10,18 @@ finding proposes all of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.estimators.questions import LabelQuestions, Seed, Tokens
 from kernelfields.fields.chains import Chains
-from kernelfields.fields.evidence import as_evidence, certain
-from kernelfields.fields.reading import SEQUENCES, plain_label, random_generator
+from kernelfields.fields.evidence import SoftTargets, as_evidence, certain, is_unknown, replace_unseen
+from kernelfields.fields.reading import SEQUENCES, listed, plain_label, random_generator
 from kernelfields.inference.answers import Answers
 from kernelfields.labelling.hypotheses import (
     BOUNDARY,
@@ -26,8 +29,8 @@ from kernelfields.labelling.hypotheses import (
     Given,
     Hypotheses,
     SegmentLabels,
+    alone_scores,
     gains_of,
-    near_scores,
     propose,
     runs_of,
     score,
@@ -35,7 +38,15 @@ from kernelfields.labelling.hypotheses import (
 )
 from kernelfields.numerics.parameters import check_count
 from kernelfields.reports.labelling import LabelError, LabelErrors
-from kernelfields.selection.held_out import HeldOut, LabelledItems, unframed
+from kernelfields.selection.held_out import (
+    HeldOut,
+    LabelledItems,
+    answered,
+    field_of,
+    n_items_of,
+    refuse_items_of_fit,
+    unframed,
+)
 
 # Items of fewer labels have no finding for all of them.
 _FEWEST_FOR_WHOLE = 3
@@ -56,11 +67,14 @@ def find_label_errors(
 
     Parameters
     ----------
-    estimator : estimator of labels, or a Pipeline or search that ends in one; it is cloned, and fitted to each fold
+    estimator : estimator of labels, or a Pipeline or search that ends in one
+        It is cloned and fitted for each fold; with ``cv=None`` it is a fitted one.
     X, y : inputs and the labels to be checked, as ``fit`` takes them
         Positions whose label is not known are skipped; what is known of the others is used.
-    cv : int, splitter or list of (train, test) indices, default 5
-        Folds of whole sequences, graphs, instances or samples; items with rare labels are spread over them.
+    cv : int, splitter, list of (train, test) indices or None, default 5
+        Folds of whole sequences, graphs, instances or samples; items with rare labels are spread over them. Of a list
+        of splits, such as a single held-out one, the labels of test items are checked. None has all of them judged by
+        the fitted ``estimator``, which other items were fitted to; labels that it never saw come first.
     groups : one entry for each item, or None
         Items of a group are held out together.
     top : how many findings to list; None for all of a positive score
@@ -78,16 +92,20 @@ def find_label_errors(
     """
     if top is not None:
         check_count(top, "top", " or None")
-    estimator, X, y = unframed(estimator, X, y)
-    items = LabelledItems(X, y)
-    random = random_generator(random_state)
-    folds = list(items.folds(cv, groups, getattr(estimator, "_nouns", SEQUENCES), random))
+    strange: dict[int, dict[int, Any]] = {}
+    if cv is None:
+        n_items, batches = _judged(estimator, X, y, strange)
+    else:
+        estimator, X, y = unframed(estimator, X, y)
+        items = LabelledItems(X, y)
+        folds = items.folds(cv, groups, getattr(estimator, "_nouns", SEQUENCES), random_generator(random_state))
+        n_items, batches = items.n_items, items.held_out(estimator, list(folds))
     findings: list[LabelError] = []
-    scores: list[np.ndarray] = [np.zeros(0)] * items.n_items
+    scores: list[np.ndarray] = [np.zeros(0)] * n_items
     nouns = ("sequence", "position")
-    for held_out in items.held_out(estimator, folds):
+    for held_out in batches:
         nouns = held_out.field._places
-        findings += _findings(held_out, scores, tokens)
+        findings += _findings(held_out, scores, tokens, strange)
     flat = np.concatenate([np.zeros(0), *scores])
     if not (n_known := int(np.isfinite(flat).sum())):
         raise ValueError("y has no label that is known: there is nothing to check")
@@ -96,8 +114,38 @@ def find_label_errors(
     return LabelErrors(tuple(findings[:top]), scores, largest, len(findings), n_known, len(flat) - n_known, nouns)
 
 
-def _findings(held_out: HeldOut, scores: list[np.ndarray], tokens: Tokens | None) -> list[LabelError]:
-    """Return the findings in a batch of items, and set the scores of their positions."""
+def _judged(
+    estimator: BaseEstimator, X: Any, y: Any, strange: dict[int, dict[int, Any]]
+) -> tuple[int, Iterator[HeldOut]]:
+    """Return how many items there are, and answers about them by a fitted estimator; add labels that it never saw."""
+    try:
+        check_is_fitted(estimator)
+    except NotFittedError:
+        raise NotFittedError(
+            "cv=None judges labels by a fitted estimator, and this one is not: fit it to other items, or let cv=5 hold "
+            "out each item in turn"
+        ) from None
+    advice = "it has learnt their labels. Judge others, or let folds (cv=5) fit without them"
+    refuse_items_of_fit(estimator, X, advice, stacklevel=4)
+    field, X, y = field_of(estimator, X, y, labelled=True)
+    if y is None or isinstance(y, SoftTargets):
+        raise ValueError("y must hold labels, got " + ("None" if y is None else "SoftTargets"))
+    seen, unseen = replace_unseen(y, field.classes_, None)
+    for item, position, label in unseen:
+        strange.setdefault(item, {})[position] = label
+    if unseen and not any(not is_unknown(label) for own in seen for label in ([own] if field._single else own or [])):
+        raise ValueError(f"the estimator never saw a label of y: it saw {listed(field.classes_)}")
+    n_items = n_items_of(X)
+    return n_items, answered(field, X, seen, np.arange(n_items))
+
+
+def _findings(
+    held_out: HeldOut, scores: list[np.ndarray], tokens: Tokens | None, strange: Mapping[int, Mapping[int, Any]]
+) -> list[LabelError]:
+    """Return the findings in a batch of items, and set the scores of their positions.
+
+    ``strange`` are labels that the field never saw, by item and position.
+    """
     field, answers = held_out.field, held_out.answers
     items = held_out.items[np.asarray(answers.asked.lengths) > 0]
     if not len(items):
@@ -148,6 +196,11 @@ def _findings(held_out: HeldOut, scores: list[np.ndarray], tokens: Tokens | None
             largest_score = float(min(shown[changes].max(), np.finfo(np.float64).max))
             window = first - begin, last - begin
             found.append(_row(field, int(items[place]), window, kind, pair, largest_score, tokens))
+    for item, begin in zip(items.tolist(), offsets.tolist(), strict=False):
+        for position, label in strange.get(item, {}).items():
+            scores[item][position] = np.finfo(np.float64).max
+            pair, window = ((label,), _named(names, labels[[begin + position]])), (position, position + 1)
+            found.append(_row(field, item, window, "position", pair, float(scores[item][position]), tokens))
     return found
 
 
@@ -183,26 +236,28 @@ def _joined(tokens: object) -> str:
 def _scored(answers: Answers, given: Given, segments: SegmentLabels) -> tuple[Hypotheses, np.ndarray, np.ndarray]:
     """Return hypotheses, their scores for each label, and as findings.
 
-    They are windows, runs of positions that are judged without the labels near them, and each such position alone.
+    They are windows, of runs of equal labels also stretches of positions whose scores alone are positive, and each
+    position alone.
     """
-    likely = unsupported(answers, given.labels)
-    near = np.where(given.known, near_scores(likely, given.labels), -np.inf)
-    rows = np.arange(len(near))
+    runs, rows = segments.scheme is None, np.arange(len(given.labels))
+    likely = unsupported(answers, given.labels) if runs else given.marginals.copy()
+    alone = np.where(given.known, alone_scores(likely, given.labels, runs), -np.inf)
     likely[rows, given.labels] = -1.0
     others = likely.argmax(axis=1)
     windows = tried = propose(answers, given, segments)
-    # Labels that write entities are changed together by windows, which keep to the scheme.
-    if isinstance(answers.data, Chains) and segments.scheme is None:
-        tried = windows.with_runs(others, *runs_of(near, answers.family.offsets))
+    if runs and isinstance(answers.data, Chains):
+        tried = windows.with_runs(others, *runs_of(alone, answers.family.offsets))
     gained = gains_of(answers, given.labels, tried)
-    means = tried.means(np.where(tried.labels == others[tried.rows], near[tried.rows], -np.inf))
-    means = np.where(np.isneginf(gained), -np.inf, means)
-    by_gain = np.full(len(tried), -np.inf)
-    by_gain[: len(windows)] = score(windows, gained[: len(windows)])
-    # A mean over many labels says more than one of them, as by its standard error.
-    scores, shown = np.maximum(by_gain, means), np.maximum(by_gain, means * np.sqrt(tried.sizes))
-    alone = tried.with_runs(others, rows, rows + 1)
-    return alone, np.concatenate([scores, near]), np.concatenate([shown, near])
+    scores = np.full(len(tried), -np.inf)
+    scores[: len(windows)] = score(windows, gained[: len(windows)])
+    shown = scores
+    if runs:
+        means = tried.means(np.where(tried.labels == others[tried.rows], alone[tried.rows], -np.inf))
+        means[np.isneginf(gained)] = -np.inf
+        # A mean over many labels says more than one of them, as by its standard error.
+        scores, shown = np.maximum(scores, means), np.maximum(scores, means * np.sqrt(tried.sizes))
+    single = tried.with_runs(others, rows, rows + 1)
+    return single, np.concatenate([scores, alone]), np.concatenate([shown, alone])
 
 
 def _apart(tried: Hypotheses, scores: np.ndarray, n_positions: int) -> list[int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -73,7 +75,8 @@ class LabelErrors(Shown):
             several = row.end is not None and row.end - row.position > 1
             place = f"{row.position}-{row.end - 1}" if several and row.end is not None else row.position
             words = [" ".join(map(str, labels)) for labels in (row.given, row.proposed)]
-            rows.append([row.sequence, place, row.kind, row.token, *words, row.score])
+            score = row.score if row.score < sys.float_info.max else math.inf
+            rows.append([row.sequence, place, row.kind, row.token, *words, score])
         empty = {index for index in (1, 3) if all(row[index] in (None, "") for row in rows)}
         shown = [tuple(cell for index, cell in enumerate(row) if index not in empty) for row in rows]
         columns = tuple(name for index, name in enumerate(names) if index not in empty) if rows else ()

@@ -27,16 +27,17 @@ from kernelfields.reports.sequences import LabelledSequence
 from kernelfields.reports.tables import NO_ENDS, Estimate, Markup, PlainMapping, Result, Table, read_estimate, render
 
 _NEEDED = ("n_sequences", "n_tokens", "accuracy", "sequence_accuracy", "labels", "averages")
-_HEADS = {"entity_f1": "entity F1", "accuracy": "token accuracy", "sequence_accuracy": "sequence accuracy"}
 _SCORES = {"precision": "precision", "recall": "recall", "f1": "F1", "support": "support"}
 _FORMATS = {"precision": ".3f", "recall": ".3f", "F1": ".3f", "support": ","}
+#: Labels that the fit never saw are named up to so many.
+_MOST_UNSEEN = 5
 #: Labels of which a matrix in text shows all confusions, and how many are listed of more labels.
 _MATRIX_LABELS, _MOST_CONFUSIONS = 8, 10
 #: Why intervals are missing: all of them, or some.
-_NO_INTERVALS = "no intervals, as resamples of one sequence are all alike"
+_NO_INTERVALS = "no intervals, as resamples of one {} are all alike"
 _NO_INTERVAL = f", {NO_ENDS} where there is too little to count"
 #: How intervals are computed, where they are not paired.
-INTERVALS = "by Wilson's method for shares, else from {:,} resamples of sequences"
+INTERVALS = "by Wilson's method for shares, else from {:,} resamples of {}s"
 
 
 def report_page(
@@ -102,7 +103,8 @@ def _main_figures(model: ModelSummary | None, results: PlainMapping | None) -> s
     if results is not None:
         name, figure = _headline(results)
         parts.append(
-            f"{name[0].upper()}{name[1:]} {read_estimate(figure):.3f} on {results['n_sequences']:,} sequences."
+            f"{name[0].upper()}{name[1:]} {read_estimate(figure):.3f} on "
+            f"{_counted(results['n_sequences'], nouns_of(results)[0])}."
         )
     if model is not None and model.certificates:
         first = model.certificates[0]
@@ -134,13 +136,28 @@ def read_evaluation(evaluation: ResultOrValues) -> PlainMapping:
 
 def data_words(results: PlainMapping, intervals: str = INTERVALS) -> str:
     """Return the size of the data that an evaluation rests on, and how its intervals were computed."""
-    size, n_resamples = f"{results['n_sequences']:,} sequences, {results['n_tokens']:,} tokens", results["n_resamples"]
+    (whole, part), n_resamples = nouns_of(results), results["n_resamples"]
+    words = _counted(results["n_sequences"], whole) + (f", {_counted(results['n_tokens'], part)}" if part else "")
+    if unseen := results.get("unseen"):
+        named = ", ".join(f"{entry['label']!r} ({entry['count']:,})" for entry in unseen[:_MOST_UNSEEN])
+        more = f" and {len(unseen) - _MOST_UNSEEN} more" if len(unseen) > _MOST_UNSEEN else ""
+        words += f"; labels that the fit never saw, counted as errors: {named}{more}"
     if not n_resamples:
-        return size
+        return words
     if results["n_sequences"] == 1:
-        return f"{size}; {_NO_INTERVALS}"
-    made = f"{100 * results['confidence']:g} % intervals {intervals.format(n_resamples)}"
-    return f"{size}; {made}{_NO_INTERVAL if _lacks_intervals(results) else ''}"
+        return f"{words}; {_NO_INTERVALS.format(whole)}"
+    made = f"{100 * results['confidence']:g} % intervals {intervals.format(n_resamples, whole)}"
+    return f"{words}; {made}{_NO_INTERVAL if _lacks_intervals(results) else ''}"
+
+
+def nouns_of(results: PlainMapping) -> tuple[str, str]:
+    """Return what an evaluation calls an item and a position of it, the latter empty where items have one label."""
+    whole, part = results.get("nouns") or ("sequence", "position")
+    return whole, "label" if part == "label name" else part
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _lacks_intervals(values: object) -> bool:
@@ -156,13 +173,14 @@ def _headline(results: PlainMapping) -> tuple[str, object]:
     """Return the name of the main figure, and the figure: F1 of entities where there are any, else accuracy."""
     entities = results.get("entities")
     if entities is None:
-        return "token accuracy", results["accuracy"]
+        return "accuracy", results["accuracy"]
     return f"entity F1 ({entities['scheme']})", entities["averages"]["micro"]["f1"]
 
 
 def evaluation_tables(results: PlainMapping) -> dict[str, Table]:
     """Return the tables of an evaluation's ``to_dict()`` by caption: figures, decodings, entities, labels."""
     resampled, entities, decodings = (results.get(name) for name in ("n_resamples", "entities", "decodings"))
+    whole, _ = nouns_of(results)
 
     def read(figure: object) -> Estimate:
         return read_estimate(figure, resampled=bool(resampled))
@@ -170,13 +188,14 @@ def evaluation_tables(results: PlainMapping) -> dict[str, Table]:
     figures = {name: read(figure) for name, figure in _figures(results).items()}
     tables = {"Figures": Table(("figure", "value"), list(figures.items()), formats={"value": ".4f"})}
     if (likelihood := results.get("log_likelihood")) is not None and (count := likelihood.get("n_impossible")):
-        words = f"minus infinity: {count:,} sequence{'s have' if count > 1 else ' has'} probability zero"
+        words = f"minus infinity: {_counted(count, whole)} {'have' if count > 1 else 'has'} probability zero"
         rows = [(name, words if name.startswith("log-likelihood") else figure) for name, figure in figures.items()]
         tables["Figures"] = replace(tables["Figures"], rows=rows)
     if decodings is not None:
+        heads = {"entity_f1": "entity F1", "accuracy": "accuracy", "sequence_accuracy": f"{whole} accuracy"}
         shown = {
             name: head
-            for name, head in _HEADS.items()
+            for name, head in heads.items()
             if any(scores.get(name) is not None for scores in decodings.values())
         }
         rows = [
@@ -244,10 +263,13 @@ def _confusion_picture(results: PlainMapping) -> Picture | None:
 
 def _figures(results: PlainMapping) -> dict[str, object]:
     """Return accuracies, likelihoods and calibration by name, the main figure first."""
-    name, figure = _headline(results)
-    figures = {name: figure, "token accuracy": results["accuracy"], "sequence accuracy": results["sequence_accuracy"]}
+    (name, figure), (whole, part) = _headline(results), nouns_of(results)
+    figures = {name: figure, "accuracy": results["accuracy"]}
+    if part:  # an item of one label is right where its label is
+        figures[f"{whole} accuracy"] = results["sequence_accuracy"]
     if (likelihood := results.get("log_likelihood")) is not None:
-        figures |= {f"log-likelihood per {unit}": likelihood[f"per_{unit}"] for unit in ("sequence", "token")}
+        units = {"sequence": whole} | ({"token": part} if part else {})
+        figures |= {f"log-likelihood per {noun}": likelihood[f"per_{unit}"] for unit, noun in units.items()}
     if (calibration := results.get("calibration")) is not None:
         figures |= {"expected calibration error": calibration["expected_error"], "Brier score": calibration["brier"]}
     return figures

@@ -7,11 +7,13 @@ Cost: one fit for each fold. Fails: ValueError naming what cannot be folded, Typ
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
+from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing
 
 from kernelfields.estimators.chain_crf import ChainCRF
@@ -28,6 +30,11 @@ from kernelfields.models.partial import PartialLabels
 from kernelfields.numerics.parameters import is_whole
 from kernelfields.selection.folds import spread_folds
 
+#: Items that a fold learns from, and those that it holds out.
+Fold: TypeAlias = tuple[np.ndarray, np.ndarray]
+#: Shares of items that were in the fit: more than chance would have, and too many.
+_SUSPICIOUS, _TOO_MANY = 0.1, 0.5
+
 
 class HeldOut(NamedTuple):
     """Items of one batch by their numbers, the field that has not seen them, and its answers about them."""
@@ -37,15 +44,28 @@ class HeldOut(NamedTuple):
     answers: Answers
 
 
-def field_of(model: object, X: object, y: object = None) -> tuple[LabelQuestions, Any, Any]:
-    """Return the fitted field inside a model, and X and y as it takes them."""
-    field, inputs, labels = asked_field(model, X, y, labelled=y is not None)
+def field_of(
+    model: object, X: object, y: object = None, *, labelled: bool | None = None
+) -> tuple[LabelQuestions, Any, Any]:
+    """Return the fitted field inside a model, and X and y as it takes them; ``labelled``: y may be a column of X."""
+    field, inputs, labels = asked_field(model, X, y, labelled=y is not None if labelled is None else labelled)
     if not isinstance(field, LabelQuestions):
         raise TypeError(
             f"estimator must be one of labels of sequences, segments, graphs, instances or samples, or end in one, got "
             f"{type(model).__name__}"
         )
     return field, inputs, labels
+
+
+def refuse_items_of_fit(model: object, X: object, advice: str, stacklevel: int = 3) -> None:
+    """Raise ValueError, or warn, if a model was fitted to the items that are to judge it, as far as can be known."""
+    field, inputs, _ = field_of(model, X)
+    share = field._share_of_fit(inputs)
+    found = f"{share:.0%} of these items were in the fit of the estimator: {advice}"
+    if share >= _TOO_MANY:
+        raise ValueError(found)
+    if share >= _SUSPICIOUS:
+        warnings.warn(found, UserWarning, stacklevel=stacklevel)
 
 
 def unframed(estimator: BaseEstimator, X: Any, y: Any) -> tuple[Any, Any, Any]:
@@ -70,6 +90,15 @@ def n_items_of(X: Any) -> int:
 def taken(values: Any, items: np.ndarray) -> Any:
     """Return some items of X or y, in the form in which they were given."""
     return values.subset(items) if isinstance(values, SoftTargets) else _safe_indexing(values, items)
+
+
+def answered(field: LabelQuestions, X: Any, y: Any, numbers: np.ndarray) -> Iterator[HeldOut]:
+    """Yield what a field answers about items, which have these numbers."""
+    begin = 0
+    for answers in field._answers(X, y):
+        end = begin + len(answers.asked.lengths)
+        yield HeldOut(numbers[begin:end], field, answers)
+        begin = end
 
 
 class LabelledItems:
@@ -110,27 +139,29 @@ class LabelledItems:
             pairs = zip(np.split(codes, ends), np.split(known, ends), strict=True)
             self.labels = [own[certain] for own, certain in pairs]
 
-    def folds(self, cv: Any, groups: Any, nouns: Nouns, random: np.random.Generator) -> Iterator[np.ndarray]:
-        """Yield the items that each fold holds out."""
-        if is_whole(cv) and groups is None and not self.table and 2 <= cv <= self.n_items:
-            yield from (test for _, test in spread_folds(self.labels, int(cv), random))
-            return
-        assigned = assign_folds(self.n_items, cv, groups, nouns=nouns, random_state=int(random.integers(2**31)))
-        for fold in range(assigned.max() + 1):
-            yield np.flatnonzero(assigned == fold)
+    def folds(self, cv: Any, groups: Any, nouns: Nouns, random: np.random.Generator) -> Iterator[Fold]:
+        """Yield the items that each fold learns from and those it holds out; splits may leave some out of both."""
+        if not is_whole(cv):
+            held = np.zeros(self.n_items, dtype=bool)
+            for train, test in check_cv(cv).split(np.zeros(self.n_items), groups=groups):
+                if held[test].any():
+                    raise ValueError("cv must hold out each item once at most: repeated splits do not")
+                held[test] = True
+                yield np.asarray(train), np.asarray(test)
+        elif groups is None and not self.table and 2 <= cv <= self.n_items:
+            yield from spread_folds(self.labels, int(cv), random)
+        else:
+            assigned = assign_folds(self.n_items, cv, groups, nouns=nouns, random_state=int(random.integers(2**31)))
+            for fold in range(assigned.max() + 1):
+                yield np.flatnonzero(assigned != fold), np.flatnonzero(assigned == fold)
 
-    def held_out(self, estimator: BaseEstimator, folds: Sequence[np.ndarray]) -> Iterator[HeldOut]:
-        """Yield answers about the items of each fold, by an estimator fitted to the others."""
-        for number, test in enumerate(folds):
-            train = np.setdiff1d(np.arange(self.n_items), test)
+    def held_out(self, estimator: BaseEstimator, folds: Sequence[Fold]) -> Iterator[HeldOut]:
+        """Yield answers about the items that each fold holds out, by an estimator fitted to those it learns from."""
+        for number, (train, test) in enumerate(folds):
             model = self._with_all_classes(clone(estimator), train, number)
             model.fit(taken(self.X, train), taken(self.y, train))
             field, inputs, _ = field_of(model, taken(self.X, test))
-            begin = 0
-            for answers in field._answers(inputs, taken(self.y, test)):
-                end = begin + len(answers.asked.lengths)
-                yield HeldOut(test[begin:end], field, answers)
-                begin = end
+            yield from answered(field, inputs, taken(self.y, test), test)
 
     def _with_all_classes(self, estimator: BaseEstimator, train: np.ndarray, fold: int) -> Any:
         """Let an estimator have the labels that its training items lack, where it can."""

@@ -74,7 +74,13 @@ def resolve_scoring(scoring: Scoring, estimator: Searched, training: Training, i
     if is_classifier(estimator) and scoring in get_scorer_names():
         return scoring, _scorer(get_scorer(scoring))
     names, others = ", ".join(map(repr, known)), ", a scorer of scikit-learn" * is_classifier(estimator)
-    raise ValueError(f"scoring must be one of {names}{others} or a function, got {scoring!r}")
+    advice = ""
+    if scoring in get_scorer_names() and not several:
+        advice = (
+            ". Scorers of scikit-learn take one label for each item: of lists of labels, pass such as "
+            "make_scorer(kernelfields.evaluation.label_f1_score, average='macro')"
+        )
+    raise ValueError(f"scoring must be one of {names}{others} or a function, got {scoring!r}{advice}")
 
 
 def _scorer(function: Callable[..., object]) -> Scorer:

@@ -46,6 +46,7 @@ from kernelfields.models.pipelines import describe_model, rebuild_model
 from kernelfields.models.stored import Functions, StoredEstimator
 from kernelfields.numerics.parameters import attribute, check_declared, declares_parameters, one_of, parameter
 from kernelfields.reports.tables import Result, Table
+from kernelfields.selection.held_out import refuse_items_of_fit
 from kernelfields.uncertainty.events import answering
 
 POSITIONS, ENTITIES, LABELLINGS = "positions", "entities", "labellings"
@@ -184,6 +185,7 @@ class CalibratedField(StoredEstimator):
             raise TypeError("estimator must be a fitted estimator of labels, got None")
         check_is_fitted(self.estimator)
         self.estimator_ = self.estimator
+        refuse_items_of_fit(self.estimator_, X, "its probabilities of them say nothing of others. Hold items out")
         judged = Judged(self.estimator_, X, y, self.scheme)
         self.maps_ = {POSITIONS: _fit_rows(judged.table, judged.true, self.method)}
         for name, (chances, happened, kinds) in judged.events.items():

@@ -6,6 +6,7 @@
 With m_t(y) the marginals, p(span) the probabilities of entities and p(y | x) that of a labelling, a set holds
 
     positions       at each position the labels with m_t(y) >= lambda    controlled: share of positions missed
+                    and the likeliest one
     labellings      the labellings with -log p(y | x) <= lambda          controlled: whether the true one is missed
     entities        the spans with p(span) >= lambda                     controlled: share of true entities missed
     true_entities   the spans with p(span) > lambda                      controlled: share of false ones in the list
@@ -19,23 +20,20 @@ labels, ValueError where calibration data cannot be used.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import warnings
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import scipy.sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.estimators.questions import LabelQuestions
 from kernelfields.evaluation.entities import span_rules
-from kernelfields.evaluation.model_evaluation import asked_field
 from kernelfields.fields.reading import SEQUENCES, plain_label, random_generator
 from kernelfields.formats.model_file import Document
 from kernelfields.inference.answers import Answers
@@ -53,8 +51,9 @@ from kernelfields.numerics.parameters import (
     one_of,
     parameter,
 )
-from kernelfields.reports.tables import Result
-from kernelfields.selection.held_out import LabelledItems, unframed
+from kernelfields.reports.page import Shown
+from kernelfields.reports.tables import Result, Table
+from kernelfields.selection.held_out import LabelledItems, refuse_items_of_fit, unframed
 from kernelfields.uncertainty.conformal import (
     event_threshold,
     least_items,
@@ -74,6 +73,7 @@ from kernelfields.uncertainty.events import (
     find_events,
     joined,
     kind_names,
+    labelled,
     true_parts,
 )
 
@@ -84,8 +84,9 @@ _QUARTERS = 4
 _ALL: Hashable = "all"
 #: Wealth against exchangeability from which a warning is given: a chance of one in a hundred without any shift.
 _ALARM = 100.0
-#: Shares of the calibration items that are equal to items of the fit: more than chance would have, and too many.
-_SUSPICIOUS, _TOO_MANY = 0.1, 0.5
+_OF_THE_FIT = "sets would miss more than they promise. Calibrate on items that were held out, or use cv='cross'"
+#: Sets of more labellings, on average, are too many to be read; so many labels that are missed too often are named.
+_MANY, _NAMED = 100, 3
 
 
 def _check_level(value: object, name: str) -> None:
@@ -119,16 +120,24 @@ class SpanSet(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Coverage(Result):
+class Coverage(Shown):
     """Share of what is controlled that sets hold, mean over items, and the mean size of sets; by label and length.
 
-    ``by_length`` are the items by quarters of the calibration's lengths, the shortest first; NaN where there are none.
+    ``by_length`` are the items by quarters of the calibration's lengths, such as "9 to 12", the shortest first; those
+    without items are left out.
     """
 
     coverage: float
     size: float
     by_label: dict[Any, float]
-    by_length: list[float]
+    by_length: dict[str, float]
+
+    def parts(self) -> list[str | Table]:
+        """Return the figures of all items, and a table of those of labels and lengths."""
+        rows = [(str(label), share) for label, share in self.by_label.items()]
+        rows += [(f"length {length}", share) for length, share in self.by_length.items()]
+        whole = f"coverage {self.coverage:.3f}, mean size of a set {self.size:.2f}"
+        return [Table(("of", "coverage"), rows, whole, formats={"coverage": ".3f"})]
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,8 +178,9 @@ class ConformalField(StoredEstimator):
     limit : int, default 1000
         A set of more labellings is answered by its best ones and ``everything``.
     scheme : how labels write entities, as in :meth:`ChainCRF.predict_entities`
-    allow_empty : bool, default True
-        Whether the set of a position may be empty: where no label is likely enough. False adds the most probable one.
+    allow_empty : bool, default False
+        Whether the set of a position may be empty: where no label is likely enough. Else it holds the most probable one
+        there, by which coverage can only rise.
     random_state : seed of folds, and of ties in :meth:`test_exchangeability`
 
     Attributes
@@ -189,7 +199,7 @@ class ConformalField(StoredEstimator):
     cv: Any = parameter(None, _check_cv)
     limit: int = parameter(1000, check_count)
     scheme: str | None = parameter("auto")
-    allow_empty: bool = parameter(True)
+    allow_empty: bool = parameter(False)
     random_state: Any = parameter(None)
 
     estimator_: Any = attribute()
@@ -203,7 +213,7 @@ class ConformalField(StoredEstimator):
         self._check()
         if self.cv is not None and settings:
             raise ValueError(f"cv cannot cut {', '.join(settings)} between folds: leave them out, or use cv=None")
-        self.estimator_, self._seen = clone(self.estimator).fit(X, y, **settings), frozenset(_digests(X))
+        self.estimator_ = clone(self.estimator).fit(X, y, **settings)
         for name in ("thresholds_", "n_items_"):
             self.__dict__.pop(name, None)
         if self.cv is None:
@@ -226,7 +236,8 @@ class ConformalField(StoredEstimator):
         """Choose thresholds by labelled items that the estimator has not been fitted to.
 
         Positions of which y does not name the label (None, sets, weights) do not count; the other targets need all of
-        them. ``groups`` holds the group of each item, with ``groups="given"``.
+        them. Labels that the fit never saw count as missed. ``groups`` holds the group of each item, with
+        ``groups="given"``.
         """
         self._check()
         if not hasattr(self, "estimator_"):
@@ -236,8 +247,8 @@ class ConformalField(StoredEstimator):
                 raise NotFittedError(
                     "the estimator is not fitted: call fit(X_train, y_train) before conformalize, or pass a fitted one"
                 ) from None
-            self.estimator_, self._seen = self.estimator, frozenset[str]()
-        self._refuse_seen(X, y)
+            self.estimator_ = self.estimator
+        refuse_items_of_fit(self.estimator_, X, _OF_THE_FIT)
         return self._calibrate(*self._events(self.estimator_, X, y), groups)
 
     def _check(self) -> None:
@@ -246,30 +257,6 @@ class ConformalField(StoredEstimator):
             raise TypeError("estimator must be an estimator of labels, such as ChainCRF(), got None")
         if self.groups == "label" and self.target == LABELLINGS:
             raise ValueError("groups='label' is for positions and entities: a labelling has many labels")
-
-    def _refuse_seen(self, X: Any, y: Any) -> None:
-        """Raise ValueError, or warn, if calibration items were in the fit, as far as that can be known."""
-        digests = _digests(X) if self._seen else []
-        share = sum(digest in self._seen for digest in digests) / max(len(digests), 1)
-        advice = "sets would miss more than they promise. Calibrate on items that were held out, or use cv='cross'"
-        if share >= _TOO_MANY:
-            raise ValueError(f"{share:.0%} of the calibration items are equal to items of the fit: {advice}")
-        if share >= _SUSPICIOUS or (not self._seen and self._holds_pivots(X, y)):
-            found = f"{share:.0%} of them are equal to items of the fit" if share else "they hold the basis of the fit"
-            warnings.warn(f"calibration items seem to be training items, {found}: {advice}", UserWarning, stacklevel=3)
-
-    def _holds_pivots(self, X: Any, y: Any) -> bool:
-        """Whether all inputs of the basis, which are training inputs, are among those of some items."""
-        field, X, y = asked_field(self.estimator_, X, y)
-        terms = getattr(getattr(field, "field_", None), "terms", ())
-        term = next((term for term in terms if isinstance(getattr(term.subspace, "pivots", None), np.ndarray)), None)
-        if term is None or not hasattr(field, "_read"):
-            return False
-        rows, pivots = term.clique.view(field._read(X, y)), term.subspace.pivots
-        if not isinstance(rows, np.ndarray) or rows.shape[1:] != pivots.shape[1:] or len(pivots) < 2:
-            return False
-        seen = {row.tobytes() for row in np.ascontiguousarray(rows, dtype=pivots.dtype)}
-        return all(row.tobytes() in seen for row in np.ascontiguousarray(pivots))
 
     def _events(self, model: object, X: Any, y: Any) -> tuple[Events, list]:
         return find_events(model, X, y, self.target, self.scheme, self.groups == "label")
@@ -303,7 +290,30 @@ class ConformalField(StoredEstimator):
                 UserWarning,
                 stacklevel=3,
             )
+        elif self.target == POSITIONS and not by_kind and not self.allow_empty:
+            levels = np.array([self.thresholds_[cell] for cell in cells.tolist()])
+            self._warn_of_accuracy(events, levels[events.items], names)
         return self
+
+    def _warn_of_accuracy(self, events: Events, levels: np.ndarray, names: list) -> None:
+        """Warn if the likeliest labels alone reach the level, and the sets miss more of some labels than it allows."""
+        assert events.likeliest is not None
+        accuracy = np.bincount(events.items, events.likeliest * events.increments()).mean()
+        if accuracy < self.confidence_level:
+            return
+        held = events.likeliest | (events.scores >= levels)
+        own = [(name, held[events.kinds == number]) for number, name in enumerate(names)]
+        missed = sorted((hits.mean(), str(name)) for name, hits in own if len(hits))
+        missed = [(share, name) for share, name in missed if share < self.confidence_level]
+        if missed:
+            named = ", ".join(f"{name} {share:.0%}" for share, name in missed[:_NAMED])
+            warnings.warn(
+                f"the likeliest label is right at {accuracy:.1%} of the positions, and a level of "
+                f"{self.confidence_level} asks for no more: sets hold it alone, and of some labels fewer: {named}. "
+                "groups='label' holds the level for each of them",
+                UserWarning,
+                stacklevel=4,
+            )
 
     def _item_groups(self, lengths: np.ndarray, given: Sequence | None) -> np.ndarray:
         """Return the group of each item, (n,)."""
@@ -339,7 +349,7 @@ class ConformalField(StoredEstimator):
         Of positions a list with a tuple of labels for each, the most probable first (of single labels one tuple);
         of labellings a LabellingSet, of entities a SpanSet.
         """
-        check_is_fitted(self, "thresholds_")
+        self._check_calibrated()
         field, batches = answering(self.estimator_, X)
         find = {POSITIONS: self._label_sets, LABELLINGS: self._labelling_sets}.get(self.target, self._span_sets)
         found: list = []
@@ -347,7 +357,23 @@ class ConformalField(StoredEstimator):
             lengths = batch.asked.lengths
             own = None if groups is None else groups[len(found) : len(found) + len(lengths)]
             found += find(field, batch, _taken(own, lengths > 0))
+        if self.target == LABELLINGS and found:
+            size = float(np.mean([len(own.labellings) for own in found]))
+            if size > _MANY:
+                warnings.warn(
+                    f"sets hold {size:,.0f} labellings on average: the field is too unsure of whole ones for a level "
+                    f"of {self.confidence_level}. Ask for a lower one, or for sets of labels by target='positions'",
+                    UserWarning,
+                    stacklevel=2,
+                )
         return found
+
+    def _check_calibrated(self) -> None:
+        if not hasattr(self, "thresholds_"):
+            raise NotFittedError(
+                "this ConformalField has no thresholds yet: call conformalize(X_held, y_held) with items that the "
+                "estimator was not fitted to, or fit with cv='cross'"
+            )
 
     def _label_sets(self, field: LabelQuestions, answers: Answers, given: Sequence | None) -> list:
         marginals, lengths = answers.marginals, np.diff(answers.family.offsets)
@@ -420,19 +446,18 @@ class ConformalField(StoredEstimator):
         Counted in the sets that :meth:`predict_set` returns; of ``true_entities``, the share of those listed that are
         true, one where none is.
         """
-        check_is_fitted(self, "thresholds_")
         sets = self.predict_set(X, groups=groups)
-        field, batches = answering(self.estimator_, X, y)
-        names, members = kind_names(field, self.target, self.scheme), [_members(own, self.target) for own in sets]
-        shares, lengths, held, first = list[float](), list[int](), list[tuple[int, bool]](), 0
-        for batch in batches:
-            for number, length, truths in true_parts(field, batch, self.target, self.scheme):
+        field, batches, _ = labelled(self.estimator_, X, y)
+        members = [_members(own, self.target) for own in sets]
+        shares, lengths, held, first = list[float](), list[int](), list[tuple[Any, bool]](), 0
+        for batch, unseen in batches:
+            for number, length, truths in true_parts(field, batch, self.target, self.scheme, unseen):
                 listed, everything = members[first + number]
-                right = [(kind, everything or own in listed) for kind, own in truths]
+                right = [(kind, (everything and seen) or own in listed) for kind, own, seen in truths]
                 held += right
                 lengths.append(length)
                 if self.target == TRUE_ENTITIES:
-                    true = listed & {own for _, own in truths}
+                    true = listed & {own for _, own, _ in truths}
                     shares.append(len(true) / len(listed) if listed else 1.0)
                 else:
                     shares.append(float(np.mean([own for _, own in right])) if right else 1.0)
@@ -441,7 +466,7 @@ class ConformalField(StoredEstimator):
             raise ValueError("no item has labels that are known: coverage has nothing to count")
         quarters = np.searchsorted(self._quarters, lengths, side="left")
         by_length = [np.array(shares)[quarters == quarter] for quarter in range(_QUARTERS)]
-        by_kind = sorted({kind for kind, _ in held}) if self.target in (POSITIONS, ENTITIES) else []
+        by_kind = sorted({kind for kind, _ in held}, key=str) if self.target in (POSITIONS, ENTITIES) else []
         if self.target != POSITIONS:
             sets = [own[0] for own in sets]
         elif sets and not isinstance(sets[0], tuple):
@@ -449,9 +474,14 @@ class ConformalField(StoredEstimator):
         return Coverage(
             float(np.mean(shares)),
             float(np.mean([len(own) for own in sets])),
-            {names[kind]: float(np.mean([own for other, own in held if other == kind])) for kind in by_kind},
-            [float(own.mean()) if len(own) else math.nan for own in by_length],
+            {kind: float(np.mean([own for other, own in held if other == kind])) for kind in by_kind},
+            {name: float(own.mean()) for name, own in zip(self._quarter_names(), by_length, strict=True) if len(own)},
         )
+
+    def _quarter_names(self) -> list[str]:
+        ends = [int(end) for end in self._quarters]
+        middle = [f"{before + 1} to {end}" for before, end in pairwise(ends)]
+        return [f"up to {ends[0]}", *middle, f"more than {ends[-1]}"]
 
     def test_exchangeability(self, X: Any, y: Any = None) -> ShiftTest:
         """Return a test of whether items, in their order, go on as those of the calibration do; warns of a shift.
@@ -459,7 +489,7 @@ class ConformalField(StoredEstimator):
         With labels, items are compared by how well their labels fit; without, by how doubtful their labels are, which
         finds shifts of the inputs. Guarantees hold for items that are exchangeable with those of the calibration only.
         """
-        check_is_fitted(self, "thresholds_")
+        self._check_calibrated()
         if y is None:
             known, parts = self._doubts, [doubts_of(batch) for batch in answering(self.estimator_, X)[1]]
             scores = np.concatenate([np.empty(0), *parts])
@@ -489,7 +519,7 @@ class ConformalField(StoredEstimator):
 
     def to_document(self) -> Document:
         """Return the fitted estimator and its thresholds as plain values and arrays."""
-        check_is_fitted(self, "thresholds_")
+        self._check_calibrated()
         kind, document = describe_model(self.estimator_, "the estimator")
         names = list(self.thresholds_)
         return {
@@ -509,7 +539,7 @@ class ConformalField(StoredEstimator):
         model = rebuild_estimator(cls, document["parameters"], callables or {})
         described = document["model"]
         model.estimator_ = rebuild_model(described["kind"], described["document"], callables)
-        model.estimator, model._seen = model.estimator_, frozenset[str]()
+        model.estimator = model.estimator_
         model._check()
         names, thresholds, counts = document["groups"], document["thresholds"], document["n_items"]
         if not len(names) == len(thresholds) == len(counts) or np.isnan(thresholds).any():
@@ -535,26 +565,3 @@ def _taken(given: Sequence | None, mask: np.ndarray) -> Sequence | None:
     if given is None or len(given) != len(mask):
         return given
     return [group for group, kept in zip(given, mask.tolist(), strict=True) if kept]
-
-
-def _digests(X: Any) -> list[str]:
-    """Return a digest of the content of each item; none of tables."""
-    if not isinstance(X, np.ndarray | list | tuple):
-        return []
-    return [
-        hashlib.blake2b(repr(item if isinstance(item, str) else [*_content(item)]).encode()).hexdigest() for item in X
-    ]
-
-
-def _content(item: Any) -> Iterator[object]:
-    """Yield what an item holds: arrays as bytes, all else as it is written."""
-    if isinstance(item, np.ndarray) and item.dtype != object:
-        yield np.ascontiguousarray(item).tobytes()
-    elif scipy.sparse.issparse(item):
-        own = scipy.sparse.csr_array(item)
-        yield from (own.shape, own.indptr.tobytes(), own.indices.tobytes(), own.data.tobytes())
-    elif isinstance(item, list | tuple):
-        for part in item:
-            yield from _content(part)
-    else:
-        yield item

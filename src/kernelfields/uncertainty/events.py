@@ -10,27 +10,34 @@ Cost: that of the answers. Fails: ValueError where labels are needed that are no
 
 from __future__ import annotations
 
+import warnings
+from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from kernelfields.estimators.questions import LabelQuestions
 from kernelfields.estimators.span_questions import SpanQuestions
-from kernelfields.evaluation.entities import span_rules
-from kernelfields.fields.evidence import certain
-from kernelfields.fields.reading import plain_label
+from kernelfields.evaluation.entities import find_entities, span_rules
+from kernelfields.fields.evidence import certain, replace_unseen
+from kernelfields.fields.reading import listed, plain_label
 from kernelfields.fields.segments import SegmentedChains
-from kernelfields.fields.spans import SpanRules, spans_of
+from kernelfields.fields.spans import spans_of
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import refuse_approximate
 from kernelfields.inference.spans import likely_spans, span_probabilities
+from kernelfields.numerics.sparse_rows import offsets_of
 from kernelfields.selection.held_out import field_of
 
 POSITIONS, LABELLINGS, ENTITIES, TRUE_ENTITIES = "positions", "labellings", "entities", "true_entities"
 #: Spans that are less probable are never listed.
 LEAST_SPAN = 1e-3
+
+
+#: Labels that the fit never saw, by packed position.
+Unseen: TypeAlias = dict[int, Any]
 
 
 class Events(NamedTuple):
@@ -46,6 +53,7 @@ class Events(NamedTuple):
     doubts: np.ndarray
     present: np.ndarray
     losses: np.ndarray | None = None  # by how much the loss of the item rises; None for an equal share each
+    likeliest: np.ndarray | None = None  # of positions, whether the true label is the most probable one
 
     def increments(self, by_kind: bool = False) -> np.ndarray:
         """Return by how much the loss of an item, or of a kind of it, rises at each event."""
@@ -67,15 +75,37 @@ def joined(parts: Sequence[Events]) -> Events:
         moved.append(part._replace(items=part.items + first))
         first += len(part.lengths)
     names = ("scores", "items", "kinds", "lengths", "doubts", "present")
-    columns = {name: np.concatenate([getattr(part, name) for part in moved]) for name in names}
-    losses = [part.losses for part in moved if part.losses is not None]
-    return Events(**columns, losses=np.concatenate(losses) if losses else None)
+    columns: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in moved]) for name in names}
+    for name in ("losses", "likeliest"):
+        values = [getattr(part, name) for part in moved if getattr(part, name) is not None]
+        columns[name] = np.concatenate(values) if values else None
+    return Events(**columns)
 
 
 def answering(model: object, X: Any, y: Any = None) -> tuple[LabelQuestions, Iterator[Answers]]:
     """Return the field of a model, and its answers for batches of data; TypeError for what labels nothing."""
     field, X, y = field_of(model, X, y)
     return field, field._answers(X, y)
+
+
+def labelled(model: object, X: Any, y: Any) -> tuple[LabelQuestions, Iterator[tuple[Answers, Unseen]], Counter]:
+    """Return the field of a model, its answers for batches of labelled data, and the labels that it never saw.
+
+    A class of the field stands in their place, and each batch has the packed positions and labels where it does so.
+    """
+    field, X, y = field_of(model, X, y)
+    y, unseen = replace_unseen(y, field.classes_, plain_label(np.ravel(field.classes_)[0]))
+    labels = Counter(label for _, _, label in unseen)
+
+    def batches() -> Iterator[tuple[Answers, Unseen]]:
+        first, left = 0, unseen
+        for answers in field._answers(X, y):
+            offsets, end = offsets_of(answers.asked.lengths), first + len(answers.asked.lengths)
+            own = {int(offsets[item - first]) + row: label for item, row, label in left if item < end}
+            yield answers, own
+            first, left = end, [place for place in left if place[0] >= end]
+
+    return field, batches(), labels
 
 
 def kind_names(field: LabelQuestions, target: str, scheme: str | None) -> list:
@@ -91,30 +121,48 @@ def find_events(model: object, X: Any, y: Any, target: str, scheme: str | None, 
     """Return the events of labelled items, and the names of their kinds."""
     if y is None:
         raise ValueError("y is None: calibration needs labels")
-    field, batches = answering(model, X, y)
-    found = (events_of(field, batch, target, scheme, by_kind) for batch in batches)
+    field, batches, unseen = labelled(model, X, y)
+    found = (events_of(field, batch, target, scheme, by_kind, own) for batch, own in batches)
     parts = [part for part in found if part is not None]
     if not parts:
         raise ValueError("there are no calibration items with positions")
-    return joined(parts), kind_names(field, target, scheme)
+    events = joined(parts)
+    if unseen:
+        strange = f"y holds labels that the fit never saw, {listed(sorted(unseen))} at {unseen.total()} positions"
+        if np.isneginf(events.scores).all():
+            raise ValueError(f"{strange}, and no others: it saw {listed(field.classes_)}")
+        warnings.warn(f"{strange}: no set can hold them, and they count as missed", UserWarning, stacklevel=4)
+    return events, kind_names(field, target, scheme)
 
 
-def events_of(field: LabelQuestions, answers: Answers, target: str, scheme: str | None, by_kind: bool) -> Events | None:
-    """Return the events of a batch of labelled items; None where they have no positions."""
+def events_of(
+    field: LabelQuestions,
+    answers: Answers,
+    target: str,
+    scheme: str | None,
+    by_kind: bool,
+    unseen: Unseen | None = None,
+) -> Events | None:
+    """Return the events of a batch of labelled items; None where they have no positions.
+
+    No set holds what is ``unseen``: its score is minus infinity, of labellings infinity, its kind beyond all others.
+    """
     if not answers.data.n_positions:
         return None
     if target == POSITIONS:
-        return _positions(answers)
+        return _positions(answers, unseen or {})
     if target == LABELLINGS:
-        return _labellings(answers)
-    kind_names(field, target, scheme)  # refuses what has no spans
-    return _spans(answers, span_rules(field.classes_, scheme)[0], target, by_kind)
+        return _labellings(answers, unseen or {})
+    names = kind_names(field, target, scheme)  # refuses what has no spans
+    return _spans(field, answers, target, scheme, by_kind, unseen or {}, names)
 
 
 def true_parts(
-    field: LabelQuestions, answers: Answers, target: str, scheme: str | None
-) -> Iterator[tuple[int, int, list[tuple[int, Hashable]]]]:
-    """Yield items of a batch of labelled ones, their lengths, and what is true of them, each with its kind.
+    field: LabelQuestions, answers: Answers, target: str, scheme: str | None, unseen: Unseen
+) -> Iterator[tuple[int, int, list[tuple[Any, Hashable, bool]]]]:
+    """Yield items of a batch of labelled ones, their lengths, and what is true of them.
+
+    Each truth with its label or type, and whether the fit has seen all its labels.
 
     Written as prediction sets hold it: (position, label), the labels, or (type, begin, end). Items of which nothing is
     known are left out.
@@ -125,23 +173,24 @@ def true_parts(
     names, labels = kind_names(field, target, scheme), answers.data.labels
     if target == POSITIONS:
         starts = _known(answers)
-        kinds, stops = labels[starts], starts + 1
+        kinds, stops = [unseen.get(row, names[labels[row]]) for row in starts.tolist()], starts + 1
     elif target == LABELLINGS:
         _all_labels(answers, target)
-        starts, stops, kinds = offsets[:-1], offsets[1:], np.zeros(len(offsets) - 1, dtype=np.int64)
+        starts, stops, kinds = offsets[:-1], offsets[1:], [None] * (len(offsets) - 1)
     else:
-        starts, stops, kinds = _true_spans(answers, span_rules(field.classes_, scheme)[0], target)
-    rows = list(zip(starts.tolist(), stops.tolist(), kinds.tolist(), strict=True))
+        starts, stops, kinds = _true_spans(field, answers, scheme, target, unseen)
+    rows = list(zip(starts.tolist(), stops.tolist(), kinds, strict=True))
     ends = np.searchsorted(starts, offsets).tolist()
     for item, (begin, end) in enumerate(pairwise(offsets.tolist())):
         own = rows[ends[item] : ends[item + 1]]
-        parts: list[tuple[int, Hashable]]
-        if target == POSITIONS:
-            parts = [(kind, (start - begin, names[kind])) for start, _, kind in own]
-        elif target == LABELLINGS:
-            parts = [(0, tuple(names[label] for label in labels[begin:end]))]
-        else:
-            parts = [(kind, (names[kind], start - begin, stop - begin)) for start, stop, kind in own]
+        parts: list[tuple[Any, Hashable, bool]] = []
+        for start, stop, kind in own:
+            written: Hashable = kind, start - begin, stop - begin
+            if target == POSITIONS:
+                written = start - begin, kind
+            elif target == LABELLINGS:
+                written = tuple(unseen.get(row, names[labels[row]]) for row in range(begin, end))
+            parts.append((kind, written, unseen.keys().isdisjoint(range(start, stop))))
         if parts or target != POSITIONS:
             yield int(asked[item]), end - begin, parts
 
@@ -170,41 +219,67 @@ def _known(answers: Answers) -> np.ndarray:
     return np.arange(len(data.labels)) if data.evidence is None else np.flatnonzero(certain(data.evidence))
 
 
-def _positions(answers: Answers) -> Events:
+def _positions(answers: Answers, unseen: Unseen) -> Events:
     data, offsets, known = answers.data, answers.family.offsets, _known(answers)
     items, kinds = np.searchsorted(offsets, known, side="right") - 1, data.labels[known]
     lengths, doubts, present = _of_items(answers)
     has = np.bincount(items, minlength=len(lengths)) > 0  # an item of which nothing is known has nothing to lose
     present[present] = has
-    return Events(
-        answers.marginals[known, kinds], (np.cumsum(has) - 1)[items], kinds, lengths[has], doubts[has], present
-    )
+    scores, likeliest = answers.marginals[known, kinds], answers.marginals[known].argmax(axis=1) == kinds
+    lost = np.isin(known, list(unseen))
+    scores[lost], likeliest[lost], kinds[lost] = -np.inf, False, answers.family.n_labels
+    return Events(scores, (np.cumsum(has) - 1)[items], kinds, lengths[has], doubts[has], present, likeliest=likeliest)
 
 
-def _labellings(answers: Answers) -> Events:
+def _labellings(answers: Answers, unseen: Unseen) -> Events:
     refuse_approximate(answers.family, "a set of labellings")
     _all_labels(answers, LABELLINGS)
     scores = answers.log_partition - answers.label_scores(answers.data.labelling)
+    scores[answers.family.position_items[list(unseen)]] = np.inf
     items = np.arange(answers.family.n_items)
     return Events(scores, items, np.zeros_like(items), *_of_items(answers))
 
 
-def _true_spans(answers: Answers, rules: SpanRules, target: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return starts, stops and types of the spans that all labels write, or of the segments."""
-    labels, data = _all_labels(answers, target), answers.data
-    if not isinstance(data, SegmentedChains):
-        return spans_of(labels, answers.family.offsets, rules)
-    starts, stops, numbers = data.segments
-    inside = rules.types[numbers] >= 0
-    return starts[inside], stops[inside], rules.types[numbers[inside]]
+def _true_spans(
+    field: LabelQuestions, answers: Answers, scheme: str | None, target: str, unseen: Unseen
+) -> tuple[np.ndarray, np.ndarray, list]:
+    """Return starts, stops and names of types of the spans that all labels write, or of the segments."""
+    classes = [plain_label(label) for label in field.classes_]
+    reader = find_entities(scheme, classes)
+    every = [*classes, *sorted(set(unseen.values()))]
+    rules, types = span_rules(every, None if reader is None else reader.scheme.name)
+    labels, data = _all_labels(answers, target).copy(), answers.data
+    for row, label in unseen.items():
+        labels[row] = every.index(label)
+    if isinstance(data, SegmentedChains):
+        starts, stops, _ = data.segments
+        kinds = rules.types[labels[starts]]
+        starts, stops, kinds = starts[kinds >= 0], stops[kinds >= 0], kinds[kinds >= 0]
+    else:
+        starts, stops, kinds = spans_of(labels, answers.family.offsets, rules)
+    return starts, stops, [types[kind] for kind in kinds.tolist()]
 
 
-def _spans(answers: Answers, rules: SpanRules, target: str, by_kind: bool) -> Events:
-    offsets = answers.family.offsets
-    true = _true_spans(answers, rules, target)
+def _spans(
+    field: LabelQuestions,
+    answers: Answers,
+    target: str,
+    scheme: str | None,
+    by_kind: bool,
+    unseen: Unseen,
+    names: list,
+) -> Events:
+    offsets, rules = answers.family.offsets, span_rules(field.classes_, scheme)[0]
+    starts, stops, true_types = _true_spans(field, answers, scheme, target, unseen)
+    strange = np.zeros(answers.data.n_positions + 1, dtype=np.int64)
+    strange[[row + 1 for row in unseen]] = 1
+    seen = np.diff(np.cumsum(strange)[np.stack([starts, stops])], axis=0)[0] == 0
+    kinds = np.array([names.index(kind) if kind in names else len(names) for kind in true_types], dtype=np.int64)
+    true = starts[seen], stops[seen], kinds[seen]
     if target == ENTITIES:
-        items = np.searchsorted(offsets, true[0], side="right") - 1
-        return Events(span_probabilities(answers, rules, *true), items, true[2], *_of_items(answers))
+        items, scores = np.searchsorted(offsets, starts, side="right") - 1, np.full(len(starts), -np.inf)
+        scores[seen] = span_probabilities(answers, rules, *true)
+        return Events(scores, items, kinds, *_of_items(answers))
     found = likely_spans(answers, rules, LEAST_SPAN)
     right = set(zip(*(column.tolist() for column in true), strict=True))
     wrong = np.array([span not in right for span in zip(*(c.tolist() for c in found[:3]), strict=True)], dtype=bool)
