@@ -10,7 +10,8 @@ Bytes are read eight at a time, so a text needs seven more of them after the las
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from kernelfields.numerics.compiled import njit
 
 # Numba turns a sum of signed and unsigned integers into a float, so everything beside a hash is unsigned.
 _U = np.uint64

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numba import njit
 
 from kernelfields.inference.packing import TIE
-
-#: fastmath: sums may be reordered, which lets them run in vector registers; infinities and NaN keep their meaning.
-REORDER = {"reassoc", "contract", "nsz"}
-#: Options of functions that compiled ones alone call: they need no wrappers, which take as long to compile as loops.
-INNER: Any = {"nogil": True, "cache": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+from kernelfields.numerics.compiled import INNER, njit
 
 
 @njit(**INNER)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from numba import njit
-
-_REORDER = {"reassoc", "contract", "nsz"}
+from kernelfields.numerics.compiled import REORDER, njit
 
 
-@njit(nogil=True, cache=True, fastmath=_REORDER)
+@njit(nogil=True, cache=True, fastmath=REORDER)
 def sum_of_products(left, right):
     """Return the sum of left[i] * right[i] in float64."""
     total = 0.0
@@ -16,7 +14,7 @@ def sum_of_products(left, right):
     return total
 
 
-@njit(nogil=True, cache=True, fastmath=_REORDER)
+@njit(nogil=True, cache=True, fastmath=REORDER)
 def add_in_place(target, weight, source):
     """Add weight * source to target."""
     for i in range(target.size):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from numba import njit
-
-_REORDER = {"reassoc", "contract", "nsz"}
+from kernelfields.numerics.compiled import REORDER, njit
 
 
-@njit(nogil=True, cache=True, fastmath=_REORDER)
+@njit(nogil=True, cache=True, fastmath=REORDER)
 def mixture_bound(slope, moved, share, precision, l1):
     """Return sum_j R*(-D_j) at D = slope + share * moved, where precision > 0, and its derivative in share."""
     conjugate, change = 0.0, 0.0

@@ -28,9 +28,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-_REORDER = {"reassoc", "contract", "nsz"}
+from kernelfields.numerics.compiled import INLINED, REORDER, njit
 
 
 class SparseChains(NamedTuple):
@@ -132,7 +131,7 @@ def _room(order, offsets, n_labels):
     )
 
 
-@njit(nogil=True, cache=True, fastmath=_REORDER)
+@njit(**INLINED, fastmath=REORDER)
 def _forward(room, length, penalties):
     """Fill alpha from scores (n, L) and steps; return log Z, infinite where doubles do not hold it."""
     scores, alpha, predicted, transfer = room.scores, room.alpha, room.predicted, room.transfer
@@ -188,7 +187,7 @@ def _score(room, labels):
     return total
 
 
-@njit(nogil=True, cache=True, fastmath=_REORDER)
+@njit(**INLINED, fastmath=REORDER)
 def _backward(room, length):
     """Fill marginals, and their sums over the steps."""
     alpha, marginals, transfer, expected, gamma = (
@@ -214,7 +213,7 @@ def _backward(room, length):
             marginals[t, a] = share * value
 
 
-@njit(nogil=True, cache=True, fastmath=_REORDER)
+@njit(nogil=True, cache=True, fastmath=REORDER)
 def descend(order, sequences, pairs, penalties, node, edge, scale, n_steps, schedule, moving):
     """Visit the sequences in ``order``; return the new scale, the steps so far and the summed loss.
 
@@ -290,7 +289,7 @@ def _most_pairs(order, sequences, begin):
     return most
 
 
-@njit(nogil=True, cache=True, fastmath=_REORDER)
+@njit(nogil=True, cache=True, fastmath=REORDER)
 def ascend(order, sequences, pairs, penalties, dual, priors, change):
     """Visit the sequences in ``order``; return the summed loss and the mean step.
 

@@ -40,10 +40,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from kernelfields.inference.pair_graph import Levels, Messages, PairGraph, PairTables
-from kernelfields.inference.sums_compiled import REORDER, collect, copy_row
+from kernelfields.inference.sums_compiled import collect, copy_row
+from kernelfields.numerics.compiled import INLINED, REORDER, njit
 from kernelfields.numerics.threads import Workers
 
 
@@ -165,7 +165,7 @@ _IDLE = 5
 _INLINE: Any = {"nogil": True, "cache": True, "error_model": "numpy", "inline": "always"}
 
 
-@njit(nogil=True, cache=True, fastmath=REORDER)
+@njit(**INLINED, fastmath=REORDER)
 def _sums(matrix, along_rows, weights, out):
     """out = weights @ matrix, or matrix @ weights where not along_rows."""
     size = weights.shape[0]
@@ -357,7 +357,7 @@ def draw_back(first, last, graph, source, target):
                 _mix(target[0, e], target[1, e], x, source[0, e, x], 0.5)
 
 
-@njit(nogil=True, cache=True)
+@njit(**INLINED)
 def up_range(first, last, graph, tables, maximise, node, messages):
     """Renew what nodes at positions first..last-1 send upward, their beliefs and the softmax of these.
 
@@ -386,7 +386,7 @@ def up_range(first, last, graph, tables, maximise, node, messages):
     return sums[0] + sums[1]
 
 
-@njit(nogil=True, cache=True)
+@njit(**INLINED)
 def down_range(first, last, graph, tables, maximise, damping, node, messages):
     """Renew what nodes at positions first..last-1 send downward; return the largest change of their softmax."""
     up, down, chances = messages.up, messages.down, messages.chances
@@ -413,7 +413,7 @@ def down_range(first, last, graph, tables, maximise, damping, node, messages):
     return change
 
 
-@njit(nogil=True, cache=True)
+@njit(**INLINED)
 def descend(graph, g, tables, maximise, damping, node, messages, value):
     """Sweep down and up so that the bound does not rise above value; return it, the change, whether it moved.
 

@@ -15,7 +15,9 @@ combination that has no probability costs nothing, and one that has some makes a
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, uint64
+from numba import uint64
+
+from kernelfields.numerics.compiled import njit
 
 
 @njit(nogil=True, cache=True)

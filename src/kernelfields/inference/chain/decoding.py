@@ -19,10 +19,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numba import njit
 
 from kernelfields.inference.packing import check_potentials, raise_if_infeasible
 from kernelfields.inference.sums_compiled import best_steps, copy_row, drawn, first_largest, shift
+from kernelfields.numerics.compiled import njit
 from kernelfields.numerics.parameters import check_count
 from kernelfields.numerics.threads import Workers
 

@@ -29,10 +29,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from kernelfields.inference.packing import LEAST_PREDICTED, LEAST_SCALE, TIE, TINY
-from kernelfields.inference.sums_compiled import REORDER, first_largest, shift
+from kernelfields.inference.sums_compiled import first_largest, shift
+from kernelfields.numerics.compiled import REORDER, njit
 
 _ONE = np.uint64(1)
 _LOW = np.uint64(63)
@@ -96,7 +96,7 @@ def write_steps(first, last, rows, lists, bits, ranks, starts, places, pairs):
 _ROOM = 2**15
 
 
-@njit(nogil=True, cache=True, fastmath=REORDER, error_model="numpy")
+@njit(nogil=True, cache=True, forceinline=True, fastmath=REORDER, error_model="numpy")
 def forward_backward(
     first, last, offsets, lists, scores, matches, transfer, has_forbidden, marginals, log_partition, troubled, expected
 ):

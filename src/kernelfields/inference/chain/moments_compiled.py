@@ -19,9 +19,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from kernelfields.inference.sums_compiled import REORDER, copy_row, most_positions
+from kernelfields.inference.sums_compiled import copy_row, most_positions
+from kernelfields.numerics.compiled import INLINED, REORDER, njit
 
 # Directions worked on at a time: a few rows of them stay in a cache.
 _COLUMNS = 256
@@ -54,7 +54,7 @@ class _Squares(NamedTuple):
     met: np.ndarray  # (L, L), F_{t-1}(a) B_t(b)
 
 
-@njit(nogil=True, cache=True, fastmath=REORDER)
+@njit(**INLINED, fastmath=REORDER)
 def _shares(t, backward, marginals, steps, shares):
     """Fill P(y_{t-1} = b | y_t = a), or backward P(y_t = b | y_{t-1} = a), as (a, b)."""
     n_labels = marginals.shape[1]
@@ -66,7 +66,7 @@ def _shares(t, backward, marginals, steps, shares):
             shares[a, b] = (steps[t, a, b] if backward else steps[t, b, a]) * inverse
 
 
-@njit(nogil=True, cache=True, fastmath=REORDER)
+@njit(**INLINED, fastmath=REORDER)
 def _add_steps(backward, shares, edge, kind, first, rows):
     """Add the expected scores of a step, sum_b shares(a, b) e(b, a), or e(a, b) backward, to row a."""
     n_labels, n_columns = rows.shape
@@ -84,7 +84,7 @@ def _add_steps(backward, shares, edge, kind, first, rows):
                     row[k] += share * score[first + k]
 
 
-@njit(nogil=True, cache=True, fastmath=REORDER)
+@njit(**INLINED, fastmath=REORDER)
 def _centre(t, columns, mean, centred):
     """Fill d_t(b) - E x_t, (L, C)."""
     for b in range(centred.shape[0]):
@@ -93,7 +93,7 @@ def _centre(t, columns, mean, centred):
             row[k] = source[columns.first + k] - mean[k]
 
 
-@njit(nogil=True, cache=True, fastmath=REORDER)
+@njit(**INLINED, fastmath=REORDER)
 def _step_products(columns, before, centred, here, there):
     """Add e(a, b) . centred(b) to ``here`` and e(a, b) . before(a) to ``there``, (L, L) each."""
     n_labels, n_columns = centred.shape
@@ -108,7 +108,7 @@ def _step_products(columns, before, centred, here, there):
             there[a, b] += other
 
 
-@njit(nogil=True, cache=True, fastmath=REORDER)
+@njit(**INLINED, fastmath=REORDER)
 def _past_squares(t, begin, shares, columns, centred, squares):
     """Fill V_t, and the products that W_{t-1} needs as well."""
     past = squares.past
@@ -130,7 +130,7 @@ def _past_squares(t, begin, shares, columns, centred, squares):
             past[t - begin, a] += shares[a, b] * (past[t - begin - 1, b] + square)
 
 
-@njit(nogil=True, cache=True, fastmath=REORDER)
+@njit(**INLINED, fastmath=REORDER)
 def _step_squares(t, begin, weight, steps, shares, columns, centred, squares, variance, edge_third):
     """Add to the third cumulants of the step into t, and to W_{t-1}."""
     backward, before = columns.backward, columns.forward[t - begin - 1]
@@ -147,7 +147,7 @@ def _step_squares(t, begin, weight, steps, shares, columns, centred, squares, va
             squares.moved_ahead[a] += shares[a, b] * (ahead[b] + square)
 
 
-@njit(nogil=True, cache=True, fastmath=REORDER)
+@njit(**INLINED, fastmath=REORDER)
 def _dot(left, right):
     """Return the product of a row with the beginning of another."""
     total = 0.0

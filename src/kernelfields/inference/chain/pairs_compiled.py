@@ -14,9 +14,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from kernelfields.inference.sums_compiled import REORDER, copy_row, most_positions
+from kernelfields.inference.sums_compiled import copy_row, most_positions
+from kernelfields.numerics.compiled import INLINED, REORDER, njit
 
 
 class Room(NamedTuple):
@@ -35,7 +35,7 @@ def _room(offsets, n_labels):
     return Room(np.empty(table), np.empty(table), np.empty((2, n_labels, n_labels)), np.empty(pairs))
 
 
-@njit(nogil=True, cache=True, fastmath=REORDER)
+@njit(**INLINED, fastmath=REORDER)
 def _fill(begin, end, marginals, steps, room):
     """Fill the arrays of the sequence of positions begin..end-1."""
     onward, back, joint, covariances = room

@@ -26,13 +26,11 @@ from __future__ import annotations
 
 import math
 
-from numba import njit
-
 from kernelfields.inference.packing import LEAST_PREDICTED, LEAST_SCALE, TINY
-from kernelfields.inference.sums_compiled import INNER, REORDER
+from kernelfields.numerics.compiled import INLINED, REORDER, njit
 
 
-@njit(**INNER, fastmath=REORDER)
+@njit(**INLINED, fastmath=REORDER)
 def filter_positions(first, last, begin, node, has_forbidden, transfer, alpha, inverse_predicted, reachable, predicted):
     """Fill alpha and 1 / c of positions first..last-1, from those before; ``begin`` is where their sequence begins.
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from kernelfields.inference.chain.scaled_compiled import filter_positions
 from kernelfields.inference.packing import TINY
-from kernelfields.inference.sums_compiled import REORDER, best_steps, copy_row, first_largest
+from kernelfields.inference.sums_compiled import best_steps, copy_row, first_largest
+from kernelfields.numerics.compiled import REORDER, njit
 
 #: How the step into a row was taken: in numbers; in logarithms; in logarithms, where its alpha has to stay.
 PLAIN, BY_LOGARITHMS, IN_LOGARITHMS = 0, 1, 2
@@ -106,7 +106,7 @@ def _step_back_in_logarithms(rows, t, now, before):
                 before[a] += now[b] * math.exp(logs[a] + step[a, b] - top) / total
 
 
-@njit(nogil=True, cache=True, fastmath=REORDER)
+@njit(nogil=True, cache=True, forceinline=True, fastmath=REORDER)
 def smooth_rows(rows, last, first, end, marginals, work):
     """Write p(y_t | x_1..x_last) of rows first..end-1 into marginals (end - first, L); work (3, L) is overwritten."""
     n_labels = rows.node.shape[1]

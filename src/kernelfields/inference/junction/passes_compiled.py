@@ -33,9 +33,9 @@ of all clique tables) for every pass. first, last: a run of graphs.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from kernelfields.inference.sums_compiled import collect, shift
+from kernelfields.numerics.compiled import njit
 
 # A message is a sum of products of numbers up to one: above this all that counts in it are normal doubles.
 TINY = 1e-280

@@ -43,12 +43,12 @@ from importlib.util import find_spec
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import breadth_first_order
 
 from kernelfields.inference.packing import grouped
 from kernelfields.inference.sums_compiled import copy_row
+from kernelfields.numerics.compiled import njit
 
 # No table of two labels per node is larger; also the digits that fit into an int64.
 LARGEST_CLIQUE = 60

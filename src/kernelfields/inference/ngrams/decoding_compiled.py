@@ -15,9 +15,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from kernelfields.inference.sums_compiled import drawn, most_positions
+from kernelfields.numerics.compiled import njit
 
 
 @njit(nogil=True, cache=True)

@@ -26,10 +26,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from kernelfields.inference.ngrams.automaton import Arcs
-from kernelfields.inference.sums_compiled import REORDER
+from kernelfields.numerics.compiled import INLINED, REORDER, njit
 
 LEAST_SCALE, MOST_FUTURE = 1e-100, 1e150
 
@@ -87,7 +86,7 @@ class Room(NamedTuple):
 
 # Rows are named by matrix and number: a view of a row would count its references at every step. A call, or the start of
 # a loop over lanes, costs as much as dozens of lanes: one call for all sums of a step, and four rows at a time.
-@njit(nogil=True, cache=True, fastmath=REORDER)
+@njit(**INLINED, fastmath=REORDER)
 def _fill_panel(active, arcs, panel):
     """Fill totals and the masses of covered arcs, given those of states."""
     n_states, n_parents = len(arcs.fail), len(arcs.parents)
@@ -119,7 +118,7 @@ def _fill_panel(active, arcs, panel):
                 panel[out, b] += (panel[one, b] + panel[two, b]) + (panel[three, b] + panel[four, b])
 
 
-@njit(nogil=True, cache=True, fastmath=REORDER)
+@njit(**INLINED, fastmath=REORDER)
 def _sum_arcs(active, sums, transfer, rows, source, bases, outs, edge_of, edges):
     """Fill rows of outs with rows of bases and E(arc) times the rows of source that arcs have.
 
@@ -162,7 +161,7 @@ def _sum_arcs(active, sums, transfer, rows, source, bases, outs, edge_of, edges)
                 outs[out, b] += more + (third * source[three, b] + fourth * source[four, b])
 
 
-@njit(nogil=True, cache=True, fastmath=REORDER)
+@njit(**INLINED, fastmath=REORDER)
 def _weights(active, t, starts, node, scales, factors, tops):
     """Fill f_t (L, lanes) and top_t, given scale_{t-1}."""
     for b in range(active):
@@ -176,7 +175,7 @@ def _weights(active, t, starts, node, scales, factors, tops):
             factors[y, b] = math.exp(row[y] - top) * inverse if inverse > 0.0 else 0.0
 
 
-@njit(nogil=True, cache=True, fastmath=REORDER)
+@njit(**INLINED, fastmath=REORDER)
 def _advance(active, arcs, transfer, factors, before, now, scales, edges, zero):
     """Fill the masses of states at t, in the panel ``now``, from the panel before."""
     _sum_arcs(active, arcs.into, transfer, arcs.mass, before, zero, now, arcs.edges, edges)
@@ -189,13 +188,13 @@ def _advance(active, arcs, transfer, factors, before, now, scales, edges, zero):
             scales[b] += now[s, b]
 
 
-@njit(nogil=True, cache=True, fastmath=REORDER)
+@njit(**INLINED, fastmath=REORDER)
 def _retreat(active, arcs, transfer, ahead, beta, edges):
     """Fill beta_{t-1} from h_t."""
     _sum_arcs(active, arcs.back, transfer, arcs.target, ahead, beta, beta, arcs.edges, edges)
 
 
-@njit(nogil=True, cache=True, fastmath=REORDER)
+@njit(**INLINED, fastmath=REORDER)
 def _add_states(active, n_states, more, out):
     """Add the rows of all states."""
     for s in range(n_states):
@@ -212,7 +211,7 @@ def _active(t, lengths):
     return n_lanes
 
 
-@njit(nogil=True, cache=True, fastmath=REORDER)
+@njit(**INLINED, fastmath=REORDER)
 def _start(starts, node, arcs, factors, panel, scales, tops):
     """Fill the panel of the first positions."""
     n_lanes = len(starts)
@@ -229,7 +228,7 @@ def _start(starts, node, arcs, factors, panel, scales, tops):
     _fill_panel(n_lanes, arcs, panel)
 
 
-@njit(nogil=True, cache=True, fastmath=REORDER)
+@njit(**INLINED, fastmath=REORDER)
 def _advance_along(active, t, starts, d_node, arcs, steps, factors, panels, d_panels, i, edges, zero, more):
     """Fill da_t and its panel; ``steps`` are E and dE, edges those of t and their derivatives."""
     into, rows, pairs, transfer, slopes = arcs.into, arcs.mass, arcs.edges, steps[0], steps[1]
@@ -247,7 +246,7 @@ def _advance_along(active, t, starts, d_node, arcs, steps, factors, panels, d_pa
     _fill_panel(active, arcs, out)
 
 
-@njit(nogil=True, cache=True, fastmath=REORDER)
+@njit(**INLINED, fastmath=REORDER)
 def _look_back(active, i, arcs, panels, betas, means, posterior):
     """Fill the posterior (L, lanes) of the labels at a position, or its derivative."""
     for y in range(len(posterior)):
@@ -264,7 +263,7 @@ def _look_back(active, i, arcs, panels, betas, means, posterior):
                 posterior[label, b] += panels[1, i, s, b] * betas[0, s, b] + panels[0, i, s, b] * change
 
 
-@njit(nogil=True, cache=True, fastmath=REORDER)
+@njit(**INLINED, fastmath=REORDER)
 def _look_ahead(active, t, starts, d_node, arcs, factors, betas, aheads, largest):
     """Fill h_t and its derivative, and the largest beta of each lane."""
     for b in range(active):
@@ -280,7 +279,7 @@ def _look_ahead(active, t, starts, d_node, arcs, factors, betas, aheads, largest
                 aheads[1, s, b] = betas[1, s, b] * factors[label, b] + change
 
 
-@njit(nogil=True, cache=True, fastmath=REORDER)
+@njit(**INLINED, fastmath=REORDER)
 def _count(active, t, i, starts, weights, arcs, transfer, panels, aheads, means, counts, each):
     """Add the weighted posteriors of the arcs into position t, or derivatives, to counts (A,).
 
@@ -304,7 +303,7 @@ def _count(active, t, i, starts, weights, arcs, transfer, panels, aheads, means,
                 each[starts[b] + t, arc] = transfer[0, arc] * panels[0, i, mass, b] * aheads[0, target, b]
 
 
-@njit(nogil=True, cache=True, fastmath=REORDER)
+@njit(**INLINED, fastmath=REORDER)
 def _fill_edges(active, t, given, edges):
     """Fill the edges into position t, (L^2, lanes), and their derivatives."""
     for b in range(active if edges.shape[1] else 0):
@@ -315,7 +314,7 @@ def _fill_edges(active, t, given, edges):
                 edges[1, e, b] = given.values[row, e] * given.changes[row, e]
 
 
-@njit(nogil=True, cache=True, fastmath=REORDER)
+@njit(**INLINED, fastmath=REORDER)
 def _count_edges(active, t, i, given, starts, weights, arcs, transfer, panels, aheads, edges, means, counts, each):
     """Do as _count does where edges have rows of their own; their posteriors are those of ``given``."""
     for b in range(active if len(given.posterior) else 0):

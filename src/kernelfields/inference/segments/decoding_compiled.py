@@ -22,10 +22,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from kernelfields.inference.segments.passes_compiled import window_scores
-from kernelfields.inference.sums_compiled import REORDER, drawn, most_positions
+from kernelfields.inference.sums_compiled import drawn, most_positions
+from kernelfields.numerics.compiled import INLINED, REORDER, njit
 
 NOWHERE = -1
 
@@ -103,7 +103,7 @@ def k_best_segments(first, last, offsets, edge, durations, passes, k, scores, la
                 label, rank = before[label, t, rank], before_ranks[label, t, rank]
 
 
-@njit(nogil=True, cache=True, fastmath={*REORDER, "nnan"})
+@njit(**INLINED, fastmath={*REORDER, "nnan"})
 def _largest(logs, row, low, table, begin, n):
     values, scores = logs[row, low : low + n], table[row, begin : begin + n]
     top = -np.inf

@@ -37,10 +37,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
-from kernelfields.inference.sums_compiled import REORDER, most_positions
+from kernelfields.inference.sums_compiled import most_positions
+from kernelfields.numerics.compiled import INLINED, REORDER, njit
 
 # Adding it rounds a number to a whole one, which the last bits of the sum then hold.
 _ROUNDING = 6755399441055744.0
@@ -75,7 +76,7 @@ def _of_bits(typing_context, bits):
 
 
 # Not REORDER: the rounding would be simplified away.
-@njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
+@njit(nogil=True, cache=True, forceinline=True, fastmath={"contract", "nsz"})
 def exponentiate(values, n, top):
     """Replace values[:n], none above a finite ``top``, by exp(values - top)."""
     part = values[:n]
@@ -91,7 +92,7 @@ def exponentiate(values, n, top):
         part[i] = scaled if given > _LOWEST else 0.0
 
 
-@njit(nogil=True, cache=True, fastmath={*REORDER, "nnan"})
+@njit(**INLINED, fastmath={*REORDER, "nnan"})
 def window_scores(logs, means, row, low, origin, table, begin, shares, n, out):
     """Fill out[:n] with logs + table + mean scores of the segments from low .. low + n - 1 to origin; return the top.
 
@@ -108,7 +109,7 @@ def window_scores(logs, means, row, low, origin, table, begin, shares, n, out):
     return top
 
 
-@njit(nogil=True, cache=True, fastmath=REORDER)
+@njit(**INLINED, fastmath=REORDER)
 def total_of(values, n):
     """Return the sum of values[:n]."""
     part, total = values[:n], 0.0
@@ -117,7 +118,7 @@ def total_of(values, n):
     return total
 
 
-@njit(nogil=True, cache=True)
+@njit(**INLINED)
 def window_log_sum(logs, means, row, low, origin, table, begin, shares, n, out):
     """Return the logarithm of the sum of exp(window_scores); leave out[:n] in proportion to them, the top of them 1."""
     top = window_scores(logs, means, row, low, origin, table, begin, shares, n, out)
@@ -128,7 +129,7 @@ def window_log_sum(logs, means, row, low, origin, table, begin, shares, n, out):
     return top + math.log(total_of(out, n))
 
 
-@njit(nogil=True, cache=True, fastmath=REORDER)
+@njit(**INLINED, fastmath=REORDER)
 def add_covers(counts, row, begin, cover, low, origin, values, shares, factor, weight, n):
     """Add expected segments values * factor that end at origin, the longest first, to counts and covers.
 
@@ -145,7 +146,7 @@ def add_covers(counts, row, begin, cover, low, origin, values, shares, factor, w
     cover[row, origin] += ended
 
 
-@njit(nogil=True, cache=True, fastmath=REORDER)
+@njit(**INLINED, fastmath=REORDER)
 def window_change(values, moved, means, row, low, origin, moved_table, begin, shares, n, out):
     """Fill out[:n] with the derivatives of window_scores; return the sum of values times them."""
     changes, sums = moved[row, low : low + n], means[row, low : low + n]
@@ -206,7 +207,7 @@ def refer(logs, row, base, low, high, linear, reference):
     return top
 
 
-@njit(nogil=True, cache=True, fastmath=REORDER)
+@njit(**INLINED, fastmath=REORDER)
 def window_sum(linear, row, low, weights, begin, n):
     """Return the sum of n values of a window times their weights."""
     # Views first: places that might count from the end would keep the loop out of vector registers.
@@ -369,7 +370,7 @@ def backward(first, last, offsets, edge, durations, passes, log_partition):
         log_partition[s] = top + math.log(values.sum()) if values.sum() > 0.0 else -np.inf
 
 
-@njit(nogil=True, cache=True, fastmath=REORDER)
+@njit(**INLINED, fastmath=REORDER)
 def add_counts(counts, row, begin, linear, low, weights, factor, n):
     """Add the expected segments that end at one place to the counts of their durations, the longest first."""
     values, factors = linear[row, low : low + n], weights[row, begin : begin + n]

@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from kernelfields.inference.segments.passes_compiled import (
     NEGLIGIBLE,
@@ -28,10 +27,11 @@ from kernelfields.inference.segments.passes_compiled import (
     window_change,
     window_log_sum,
 )
-from kernelfields.inference.sums_compiled import REORDER, most_positions
+from kernelfields.inference.sums_compiled import most_positions
+from kernelfields.numerics.compiled import INLINED, REORDER, njit
 
 
-@njit(nogil=True, cache=True, fastmath=REORDER)
+@njit(**INLINED, fastmath=REORDER)
 def window_mean(linear, moved, row, low, base, weights, moved_weights, begin, n):
     """Return the sum of a window times its weights, and the sum of the derivatives of its terms."""
     values, moves = linear[row, low : low + n], moved[row, base + low : base + low + n]
@@ -125,7 +125,7 @@ def backward_tangent(first, last, offsets, edge, durations, passes, moved, expec
         expected[s] = change / total
 
 
-@njit(nogil=True, cache=True, fastmath=REORDER)
+@njit(**INLINED, fastmath=REORDER)
 def add_moved_counts(counts, moved_counts, row, begin, linear, low, base, moved, weights, factor, rest, n):
     """Add expected segments that end at one place, and their derivatives less those of the durations, to counts."""
     values, moves = linear[row, low : low + n], moved[row, base + low : base + low + n]

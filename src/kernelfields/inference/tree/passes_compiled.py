@@ -18,10 +18,9 @@ log Z = NaN, where a probability that is not structurally zero leaves the range 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from kernelfields.inference.packing import LEAST_PREDICTED, LEAST_SCALE, TINY
-from kernelfields.inference.sums_compiled import REORDER
+from kernelfields.numerics.compiled import INLINED, REORDER, njit
 
 # A product over many children is brought back to one below this.
 SMALL = 1e-50
@@ -52,7 +51,7 @@ def breadth_first(starts, neighbours, order, first):
 
 
 # Rows are named by an array and an index: making a view of a row costs as much as a short product.
-@njit(nogil=True, cache=True, fastmath=REORDER)
+@njit(**INLINED, fastmath=REORDER)
 def _add_rows(tables, table, weights, w, out, o):
     """out[o] += weights[w] @ tables[table], four rows at a time so that out is read and written less often."""
     size = weights.shape[1]
@@ -72,7 +71,7 @@ def _add_rows(tables, table, weights, w, out, o):
             out[o, b] += weight * tables[table, a, b]
 
 
-@njit(nogil=True, cache=True, fastmath=REORDER)
+@njit(**INLINED, fastmath=REORDER)
 def _add_dots(tables, table, weights, w, out, o):
     """out[o] += tables[table] @ weights[w]."""
     size = weights.shape[1]
@@ -83,7 +82,7 @@ def _add_dots(tables, table, weights, w, out, o):
         out[o, a] += total
 
 
-@njit(nogil=True, cache=True)
+@njit(**INLINED)
 def to_parent(tables, table, flipped, weights, w, out, o):
     """out(s) += sum_y weights(y) T(y, s)."""
     if flipped:
@@ -92,7 +91,7 @@ def to_parent(tables, table, flipped, weights, w, out, o):
         _add_rows(tables, table, weights, w, out, o)
 
 
-@njit(nogil=True, cache=True)
+@njit(**INLINED)
 def to_child(tables, table, flipped, weights, w, out, o):
     """out(y) += sum_s T(y, s) weights(s)."""
     if flipped:

@@ -24,10 +24,9 @@ among many each entry is searched for.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from kernelfields.inference.chain.lists_compiled import bits_set
-from kernelfields.inference.sums_compiled import REORDER
+from kernelfields.numerics.compiled import REORDER, njit
 
 # A loop over so many pairs costs as much as one search.
 _SEARCH = 4
