@@ -1,12 +1,17 @@
 """Answers of random small fields against plain enumeration: a slice of ``python -m benchmarks.fuzzing.brute_force``."""
 
+import warnings
+
 import numpy as np
 import pytest
 
 from benchmarks.fuzzing.brute_force import FIELDS, OFTEN, draw, run, run_field
 from benchmarks.fuzzing.fields.answers import Asked
+from benchmarks.fuzzing.fields.entities import check_sets
 from benchmarks.fuzzing.fields.objective import check_objective
 from benchmarks.fuzzing.fields.tally import Tally
+from kernelfields.inference.spans import Spans
+from kernelfields.uncertainty import conformal_field
 
 
 @pytest.mark.parametrize("kind", FIELDS)
@@ -57,6 +62,42 @@ def test_a_wrong_objective_is_found():
     # Where the fit ended is not where the coefficients are; the objective elsewhere is that of the enumeration.
     assert "objective of the fit" in wrong
     assert "objective" not in wrong
+
+
+@pytest.mark.parametrize("kind", ["Chain", "Ring", "Segments"])
+def test_entities_that_are_missing_are_found(kind, monkeypatch):
+    """Sets that list one entity of each batch hold less than they promise, and are not those of the enumeration."""
+    drawn, tally = draw(kind, np.random.default_rng(0)), Tally()
+    asked = Asked(tally, drawn, drawn.new, None, [drawn.enumerated(item) for item in drawn.new])
+    listed = conformal_field.likely_spans
+    monkeypatch.setattr(
+        conformal_field, "likely_spans", lambda *given: Spans(*(column[:1] for column in listed(*given)))
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        check_sets(tally, drawn, asked, np.random.default_rng(0), "entities")
+    wrong = {failure.partition(" is wrong")[0] for failure in tally.failures}
+    assert wrong == {"prediction set of entities", "level of entities"}
+
+
+def test_graphs_have_constraints_on_edges_that_meet():
+    """Some of the first graphs that are drawn forbid pairs where two edges end in one node."""
+    found = 0
+    for number in range(12):
+        graph = draw("Graph", np.random.default_rng(number))
+        ends = [np.bincount(graph._parts(item)[1].get("edge", np.empty((0, 2), int))[:, 1]) for item in graph.new]
+        found += bool(graph.forbidden) and any(own.max(initial=0) > 1 for own in ends)
+    assert found >= 3
+
+
+def test_numbers_agree_and_infinities_are_the_same():
+    tally = Tally()
+    for found, expected in [(1.0, 1.0 + 1e-12), (-np.inf, -np.inf), ([0.0, np.inf], [0.0, np.inf])]:
+        tally.near("right", found, expected, 1e-9)
+    assert not tally.failures
+    for found, expected in [(-3.0, -np.inf), (np.inf, 1.0), (np.inf, -np.inf), (np.nan, np.inf), ([0.0], 0.0)]:
+        tally.near("wrong", found, expected, 1e-9)
+    assert len(tally.failures) == 5
 
 
 def test_a_question_that_raises_is_wrong():

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 from scipy.special import entr
 
 from benchmarks.cells.features import feature
+from benchmarks.cells.laws import Law
 from benchmarks.cells.subjects import Classifier, Compat, Frames, Points, Subject, as_array
 from benchmarks.cells.verdicts import Inexpressible, check, close, same
 from kernelfields import ConformalField, calibrate, evaluate_model, find_label_errors, rank_for_labelling
@@ -75,22 +77,37 @@ def nbest(s: Subject) -> None:
 
 @feature(_QUESTIONS, "predict_entities")
 def entities(s: Subject) -> None:
-    """Compare the probabilities of runs of one label, and of their alternatives."""
-    for item, found in zip(s.new, s.model.predict_entities(s.X_new, least=1e-9), strict=True):
-        law = s.law(s.model, item)
+    """Compare the probabilities of runs of one label, and of their alternatives, of which none is missing."""
+    least = 1e-4
+    for item, found in zip(s.new, s.model.predict_entities(s.X_new, least=least), strict=True):
+        chances = run_chances(s.law(s.model, item), len(item.x))
         check(bool(found), "no runs of labels")
-        for entity in [other for one in found for other in (one, *one.alternatives)]:
-            inside, number = slice(entity.begin, entity.end), s.classes.index(entity.label)
-            whole = (law.labellings[:, inside] == number).all(axis=1)
-            for beside in (entity.begin - 1, entity.end):
-                whole &= law.labellings[:, beside] != number if 0 <= beside < len(item.x) else True
-            close(entity.probability, law.chances[whole].sum(), words="probability of a run")
+        for entity in found:
+            listed = {}
+            for one in (entity, *entity.alternatives):
+                listed[s.classes.index(one.label), one.begin, one.end] = one.probability
+            close(list(listed.values()), [chances[run] for run in listed], words="probability of a run")
+            beside = {run for run in chances if run[1] < entity.end and entity.begin < run[2]} - set(listed)
+            check(all(chances[run] < least + 1e-9 for run in beside), "an alternative is missing")
+
+
+def run_chances(law: Law, length: int) -> dict[tuple[int, int, int], float]:
+    """Return the probability of every run of one label: its number, begin and end."""
+    chances = {}
+    for begin, end in combinations(range(length + 1), 2):
+        for number in range(law.n_labels):
+            whole = (law.labellings[:, begin:end] == number).all(axis=1)
+            for beside in (begin - 1, end):
+                whole &= law.labellings[:, beside] != number if 0 <= beside < length else True
+            chances[number, begin, end] = float(law.chances[whole].sum())
+    return chances
 
 
 @feature(_QUESTIONS, "ConformalField")
 def conformal_sets(s: Subject) -> None:
-    """Compare sets of labels with the marginals above the threshold, and sets of labellings with the best ones."""
-    for target in ("positions", "labellings") if s.exact else ("positions",):
+    """Compare sets of labels and of runs with those above the threshold, and sets of labellings with the best ones."""
+    runs = ("entities",) if hasattr(s.model, "predict_entities") else ()
+    for target in ("positions", "labellings", *runs) if s.exact else ("positions",):
         sets = ConformalField(s.model, confidence_level=0.6, target=target)
         sets.conformalize(s.X_new, s.truth(s.new))
         (level,) = sets.thresholds_.values()
@@ -99,6 +116,15 @@ def conformal_sets(s: Subject) -> None:
             if target == "labellings":
                 expected = int((law.logs >= -level - 1e-9).sum())
                 same([len(own.labellings)], [expected], "labellings in a set")
+                continue
+            if target == "entities":
+                chances = run_chances(law, len(item.x))
+                listed = sorted((s.classes.index(label), begin, end) for label, begin, end, _ in own.spans)
+                same(
+                    listed,
+                    sorted(run for run in chances if chances[run] >= max(level, 1e-3) - 1e-9),
+                    "entities in a set",
+                )
                 continue
             listed = [own] if isinstance(own, tuple) else own
             for labels, row in zip(listed, law.marginals(), strict=True):

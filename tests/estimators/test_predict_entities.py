@@ -88,6 +88,17 @@ def test_tables_searches_and_other_faces_answer_alike(crf):
     assert {entity.label for entity in face.predict_entities([[{"w": "0"}, {"w": "1"}]])[0]} == {"a"}
 
 
+def test_segments_are_entities_of_their_labels_whatever_these_are_called():
+    """Labels of a scheme are labels of segments as others are: an entity has the probability of its segment."""
+    X, y = sentences()
+    segments = SegmentCRF("linear", prior_variance=1.0, random_state=0).fit(X, y)
+    for own, entities in zip(segments.predict_segments(X), segments.predict_entities(X), strict=True):
+        expected = [(s.label, s.begin, s.end, s.probability) for s in own if s.label != "O"]
+        assert [(entity[:4]) for entity in entities] == [(*span[:3], pytest.approx(span[3])) for span in expected]
+    with pytest.raises(ValueError, match="scheme='bio' is for labels of positions, and segments are entities as they"):
+        segments.predict_entities(X, scheme="bio")
+
+
 def test_bad_input(crf):
     X, _ = sentences(1)
     with pytest.raises(ValueError, match="least must be above 0 and at most 1"):

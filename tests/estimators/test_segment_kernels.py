@@ -5,7 +5,7 @@ import copy
 import numpy as np
 import pytest
 
-from kernelfields import ChainCRF, EdgeCliques, SegmentCliques, SegmentCRF, SoftTargets
+from kernelfields import ChainCRF, EdgeCliques, LabelDictionary, SegmentCliques, SegmentCRF, SoftTargets
 from kernelfields.evaluation import evaluate_model
 from kernelfields.fields.segments import read_segments
 from kernelfields.models.build import name_cliques
@@ -172,6 +172,17 @@ def test_a_rival_that_is_too_long_is_told():
     inner = model.explain(X[long], labels[long], against=0).positions[1]
     assert inner.contributions[0].name == "0 is impossible here, as 0 is no longer than 2 positions"
     assert inner.difference == np.inf
+
+
+def test_a_rival_that_is_not_allowed_is_told():
+    """A label that the words of a segment never had makes the other segmentation impossible."""
+    inputs = [np.array([[0.0], [0.0], [1.0], [2.0]])] * 4
+    labels = [["a", "a", "b", "c"], ["a", "c", "b", "c"]] * 2
+    model = SegmentCRF("rbf", allowed=LabelDictionary(0, min_count=1), **QUICK).fit(inputs, labels)
+    first, second, _ = model.explain(inputs[0], labels[0], against=["c", "a", "b"]).positions
+    assert np.isfinite(first.difference)
+    assert second.difference == np.inf
+    assert second.contributions[0].name == "a is impossible here, as it is not among the allowed labels of position 2"
 
 
 def test_tables_and_summaries_know_segments(fitted):

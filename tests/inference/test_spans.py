@@ -139,3 +139,17 @@ def test_potentials_of_hundreds_of_nats_and_blocks_of_sequences(road, monkeypatc
     monkeypatch.setattr("kernelfields.inference.spans._PAIR_VALUES", 1)
     for one, other in zip(whole, likely_spans(answers, rules, 1e-3), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-12)
+
+
+def test_probabilities_at_the_end_of_the_range_of_doubles():
+    """Labels of a probability of 1e-310 or less, whose inverse is beyond all numbers, leave spans as they are."""
+    crf, _ = fitted(ChainCRF, SCHEMES["runs"])
+    rules, types = span_rules(crf.classes_)
+    direction = np.linalg.pinv(crf.coef_["node"].T)[:, 1]  # in which "x" gains one nat over the others
+    new = [np.outer(np.full(3, size), direction) for size in np.linspace(690.0, 750.0, 61)]
+    for entities in crf.predict_entities(new):
+        assert [entity[:3] for entity in entities] == [("x", 0, 3)]
+        assert entities[0].probability == pytest.approx(1.0)
+    found = likely_spans(next(crf._answers(new)), rules, 1e-3)
+    assert found.types.tolist() == [types.index("x")] * len(new)
+    np.testing.assert_allclose(found.probabilities, 1.0)

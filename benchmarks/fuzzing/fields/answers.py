@@ -15,6 +15,9 @@ from benchmarks.fuzzing.fields.drawn import Drawn
 from benchmarks.fuzzing.fields.enumeration import Enumerated
 from benchmarks.fuzzing.fields.tally import NEAR, Tally, shown
 
+#: How many items of a field are explained.
+_EXPLAINED = 3
+
 
 class Asked:
     """A fitted field, its new items and their distributions, given what is known of some labels or of none."""
@@ -199,19 +202,21 @@ def check_explanations(
     """Compare the sums of contributions with differences of log-probabilities."""
     if "explain" in drawn.lacks:
         return
-    place = int(random.integers(len(drawn.new)))
-    item, whole = drawn.new[place], wholes[place]
-    labels = drawn.truth(random, item)
-    against = None if random.random() < 0.5 else drawn.classes[int(random.integers(drawn.n_labels))]
-    explained = drawn.model.explain(item, drawn.y_of([labels])[0], against=against)
-    for position in explained.positions:
-        kept, rival = drawn.compared(whole, labels, position)
-        if kept is None:
-            continue
-        expected = kept - rival
-        tally.near("explained difference", position.difference, expected, 4 * near)
-        total = sum(term.amount for term in position.contributions) + position.more_amount
-        tally.near("sum of contributions", total, expected, 4 * near)
+    for place in random.permutation(len(drawn.new))[:_EXPLAINED].tolist():
+        item, whole = drawn.new[place], wholes[place]
+        labels = drawn.truth(random, item)
+        against = None if random.random() < 0.5 else drawn.classes[int(random.integers(drawn.n_labels))]
+        explained = drawn.model.explain(item, drawn.y_of([labels])[0], against=against)
+        for position in explained.positions:
+            kept, rival = drawn.compared(whole, labels, position)
+            if kept is None:
+                continue
+            expected = kept - rival
+            tally.near("explained difference", position.difference, expected, 4 * near)
+            total = sum(term.amount for term in position.contributions) + position.more_amount
+            tally.near("sum of contributions", total, expected, 4 * near)
+            rules = any(term.kind == "rule" for term in position.contributions)
+            tally.check("explained rules", rules == np.isinf(expected), f"{position}")
 
 
 def check_saved(tally: Tally, drawn: Drawn, asked: Asked, random: np.random.Generator) -> None:
@@ -249,8 +254,10 @@ def check_served(tally: Tally, drawn: Chain, asked: Asked, path: Path, random: n
     for whole, total in zip(asked.wholes, served.log_partition(asked.X), strict=True):
         tally.near("served log partition", total, whole.log_partition, asked.near)
     for decode in ("viterbi", "posterior"):
-        asked.told = " served"
-        asked.check_decoded(decode, drawn.numbers_of(served.predict(asked.X, decode)))
+        asked.told, labels = " served", drawn.numbers_of(served.predict(asked.X, decode))
+        asked.check_decoded(decode, labels)
+        own = drawn.numbers_of(drawn.model.predict(asked.X, decode))
+        tally.check("served labels", all(map(np.array_equal, labels, own)), f"{labels} of {own}")
     asked.told = ""
     if drawn.rule is None and random.random() < 0.2:
         try:

@@ -61,7 +61,9 @@ class Chain(Drawn):
         self.items = [self._draw_item(random, int(random.integers(1, longest + 1))) for _ in range(5)]
         labels = [self._draw_labels(random, item, n_labels) for item in self.items]
         seen = sorted({int(label) for own in labels for label in own})
-        extra = [n_labels] if n_labels < 4 and not plain and random.random() < 0.1 else []
+        # Two labels that nothing was seen of score the same: their ties are exact.
+        extra = [n_labels, n_labels + 1] if n_labels < 4 and not plain and random.random() < 0.15 else []
+        extra = extra[: int(random.integers(1, 3))] if n_labels < 3 else extra[:1]
         self.classes = [names[number] for number in [*seen, *extra]]
         self.extra = len(seen) if extra else None
         if len(seen) < 2:

@@ -11,8 +11,9 @@ from benchmarks.fuzzing.fields.answers import Asked, check_answers
 from benchmarks.fuzzing.fields.chains import Chain
 from benchmarks.fuzzing.fields.composed import Annotated, Compat, Frames, Sequences
 from benchmarks.fuzzing.fields.drawn import Drawn
+from benchmarks.fuzzing.fields.entities import entities, sets_of_labels
 from benchmarks.fuzzing.fields.objective import Objective
-from benchmarks.fuzzing.fields.structures import Instances, Segments, Single
+from benchmarks.fuzzing.fields.structures import Graph, Instances, Segments, Single
 from benchmarks.fuzzing.fields.tally import NEAR, Tally
 from benchmarks.fuzzing.fields.tied import Tied, tied_objective
 
@@ -28,13 +29,21 @@ def stream(tally: Tally, drawn: Chain, asked: Asked, random: np.random.Generator
         rows = [
             item[place : place + 1] if hasattr(item, "shape") else item[place] for place in range(drawn.length(item))
         ]
-        pushed = [flow.push(row) for row in rows]
-        answers = [*pushed, flow.end()]
+        answers = [flow.push(row) for row in rows]
+        if decode == "viterbi" and not drawn.ahead:
+            # A label is answered as soon as it is settled, with marginals given what has come by then.
+            first = 0
+            for seen, answer in enumerate(answers, start=1):
+                end = first + len(answer.labels)
+                expected = drawn.enumerated_part(item, seen, ended=False).marginals[first:end]
+                tally.near("marginals of labels that are settled", answer.marginals, expected, asked.near)
+                first = end
+        answers.append(flow.end())
         marginals = np.concatenate([answer.marginals for answer in answers])
         labels = np.concatenate([np.asarray(answer.labels) for answer in answers if len(answer.labels)])
         if lag == np.inf:
-            if decode == "posterior":  # the best labelling is answered sooner, with marginals of what was seen by then
-                tally.near("stream of unlimited lag", marginals, whole.marginals, asked.near)
+            waited = np.arange(len(labels)) >= len(labels) - len(answers[-1].labels)  # for the end
+            tally.near("stream of unlimited lag", marginals[waited], whole.marginals[waited], asked.near)
             Asked(tally, drawn, [item], None, [whole]).check_decoded(decode, drawn.numbers_of([labels]))
         elif decode == "posterior" and not drawn.ahead:
             length = drawn.length(item)
@@ -178,9 +187,10 @@ def compat_of(tally: Tally, drawn: Compat, asked: Asked, random: np.random.Gener
 
 #: What is compared of each kind of field; of others, what all answer.
 QUESTIONS: dict[type[Drawn], tuple[Callable[..., None], ...]] = {
-    Chain: (check_answers, stream),
-    Tied: (check_answers, stream),
-    Segments: (check_answers, segments_of),
+    Chain: (check_answers, stream, entities, sets_of_labels),
+    Tied: (check_answers, stream, entities),
+    Segments: (check_answers, segments_of, entities),
+    Graph: (check_answers, sets_of_labels),
     Instances: (check_answers, instances_of),
     Single: (check_answers, single_of),
     Annotated: (annotated,),

@@ -231,7 +231,7 @@ def _positions(cuts: tuple) -> list[int]:
 
 
 class Graph(Drawn):
-    """GraphCRF: trees and graphs with circles, types of edges and nodes, cliques of three labels, edge features."""
+    """GraphCRF: trees, stars, graphs with circles; types of edges and nodes, cliques of three labels, constraints."""
 
     def __init__(self, random: np.random.Generator):
         names = NAMES[random.integers(len(NAMES))]
@@ -242,15 +242,18 @@ class Graph(Drawn):
         self.triples = bool(random.random() < 0.25)
         self.node_types = bool(random.random() < 0.25)
         self.circles = bool(random.random() < 0.6)
+        self.stars = bool(random.random() < 0.3)
         self.items = [self._draw_item(random) for _ in range(5)]
         labels = [random.integers(n_labels, size=self.length(item)) for item in self.items]
         seen = sorted({int(label) for own in labels for label in own})
         if len(seen) < 2:
             raise Redraw
         self.classes = [names[number] for number in seen]
+        truths = [np.searchsorted(seen, own) for own in labels]
         self._draw_weights(random)
+        constraints = self._draw_constraints(random, truths)
         way = str(random.choice(["full", "partial", "asked"], p=[0.55, 0.3, 0.15]))
-        self._draw_targets(random, [np.searchsorted(seen, own) for own in labels], way != "full")
+        self._draw_targets(random, truths, way != "full")
         partial = PartialLabels(classes=self.classes) if way == "partial" else None
         if way == "asked":
             self.criterion = Criterion(0.7, "partial", {0: 0.4}, 3.0)
@@ -274,16 +277,45 @@ class Graph(Drawn):
             n_jobs=int(random.choice([1, 2])),
             random_state=0,
             partial_labels=partial,
+            constraints=constraints,
         )
         self.note = repr(estimator)
         self._fit(estimator, self.known_of([target.entry for target in self.targets]))
         # Every type that the field scores must be known; graphs may lack one.
-        self.new = [self._draw_item(random) for _ in range(16)]
+        drawn = [self._draw_item(random) for _ in range(16)]
+        possible = [bool((self.base(item) > -np.inf).any()) for item in drawn]
+        self.new = [item for item, some in zip(drawn, possible, strict=True) if some]
+        self.impossible = [item for item, some in zip(drawn, possible, strict=True) if not some]
+        if not self.new:
+            raise Redraw
+
+    def _draw_constraints(self, random: np.random.Generator, truths: Sequence[np.ndarray]) -> Any:
+        """Forbid some pairs that no edge, from its first node to its second, has."""
+        self.forbidden: set[tuple[int, int]] = set()
+        if self.typed or random.random() < 0.4:
+            return None
+        ends = [
+            {(int(own[v]), int(own[w])) for v, w in self._parts(item)[1]["edge"].tolist()}
+            for item, own in zip(self.items, truths, strict=True)
+        ]
+        free = {(a, b) for a in range(self.n_labels) for b in range(self.n_labels)} - set().union(*ends)
+        self.forbidden = {pair for pair in sorted(free) if random.random() < 0.7}
+        pairs = [(self.classes[a], self.classes[b]) for a, b in sorted(self.forbidden)]
+        return {"transitions": pairs} if random.random() < 0.5 else pairs
+
+    def base(self, item: Any) -> np.ndarray:
+        """Return the logarithm of the base measure of all labellings of a graph, (K,)."""
+        labellings, broken = every_labelling(self.length(item), self.n_labels), np.zeros((self.n_labels,) * 2, bool)
+        for pair in self.forbidden:
+            broken[pair] = True
+        edges = self._parts(item)[1].get("edge", np.empty((0, 2), dtype=np.int64))
+        return np.where(broken[labellings[:, edges[:, 0]], labellings[:, edges[:, 1]]].any(axis=1), -np.inf, 0.0)
 
     def _draw_item(self, random: np.random.Generator) -> Any:
         size = int(random.integers(1, self.most + 1))
         nodes = np.round(random.normal(size=(size, 2)), 3)
-        tree = [[int(random.integers(child)), child] for child in range(1, size) if random.random() < 0.9]
+        hubs = [0 if self.stars else int(random.integers(child)) for child in range(1, size)]
+        tree = [[hub, child] for child, hub in enumerate(hubs, start=1) if random.random() < 0.9]
         if self.circles:
             pairs = [[a, b] for a in range(size) for b in range(a + 1, size)]
             tree += [pair for pair in pairs if pair not in tree and random.random() < 0.3]
@@ -334,7 +366,7 @@ class Graph(Drawn):
             if members:
                 counts = clique_counts(labellings, members, self.n_labels)
             rows.append(Rows(plain.features_of(np.asarray(seen)), counts))
-        return Enumerated(labellings, np.zeros(len(labellings)), self.n_labels, rows), np.zeros(len(labellings))
+        return Enumerated(labellings, np.zeros(len(labellings)), self.n_labels, rows), self.base(item)
 
 
 class Single(Drawn):

@@ -43,7 +43,8 @@ class Tally:
             self.check(what, False, f"shape {found.shape}, expected {expected.shape}")
             return
         with np.errstate(invalid="ignore"):
-            right = bool(((found == expected) | (np.abs(found - expected) <= atol + 1e-9 * np.abs(expected))).all())
+            close = np.abs(found - expected) <= atol + 1e-9 * np.abs(expected)
+        right = bool(((found == expected) | (np.isfinite(expected) & close)).all())
         self.check(what, right, "" if right else f"{shown(found)}, expected {shown(expected)}")
 
     def refused(self, what: str, ask: Callable[[], Any]) -> None:

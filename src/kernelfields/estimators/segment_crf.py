@@ -35,6 +35,7 @@ from kernelfields.fields.segments import (
     check_duration,
     read_segments,
 )
+from kernelfields.fields.spans import SpanRules
 from kernelfields.formats.model_file import Document
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.checks import check_labels, check_lengths
@@ -204,6 +205,24 @@ class SegmentCRF(SequenceField):
 
     def _decodes_jointly(self) -> bool:
         return True
+
+    def _span_rules(self, scheme: str | None, unseen: Sequence = ()) -> tuple[SpanRules, list]:
+        if scheme not in (None, "auto"):
+            raise ValueError(
+                f"scheme={scheme!r} is for labels of positions, and segments are entities as they are: leave it out"
+            )
+        return super()._span_rules(None, unseen)
+
+    def _labelled_spans(
+        self, answers: Answers, labels: np.ndarray, rules: SpanRules
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        begins, ends, _ = answers.data.segments
+        return _entities(begins, ends, labels[begins], rules)
+
+    def _predicted_spans(self, answers: Answers, rules: SpanRules) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        labels, mask = _family(answers).best_segmentation(answers.potentials, answers.workers)
+        begins, ends = bounds_of(mask)
+        return _entities(begins, ends, labels[begins], rules)
 
     @property
     def max_duration_(self) -> int:
@@ -386,6 +405,14 @@ class SegmentCRF(SequenceField):
 def _plain_labels(y: Any) -> tuple[Any, np.ndarray | None]:
     """Return labels of positions, and where segments begin if y is written as segments."""
     return read_segments(y) if are_segments(y) else (y, None)
+
+
+def _entities(
+    begins: np.ndarray, ends: np.ndarray, labels: np.ndarray, rules: SpanRules
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return begins, ends and types of the segments (n,) that are entities."""
+    types = rules.types[labels]
+    return begins[types >= 0], ends[types >= 0], types[types >= 0]
 
 
 def _family(answers: Answers) -> SegmentFamily:

@@ -7,7 +7,7 @@ longer one. It is exact (inference/spans.py), and no product of the probabilitie
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelfields.engines.choice import answers_collections
 from kernelfields.estimators.questions import ByItem, LabelQuestions
 from kernelfields.fields.chains import Chains
+from kernelfields.fields.reading import plain_label
 from kernelfields.numerics.parameters import is_real
 
 if TYPE_CHECKING:
@@ -62,13 +63,12 @@ class SpanQuestions(LabelQuestions[Chains]):
         least : the least probability of alternatives, spans that overlap an entity
         known : as in :meth:`predict`
         """
-        from kernelfields.evaluation.entities import span_rules
         from kernelfields.inference.spans import Spans, likely_spans, span_probabilities
 
         check_is_fitted(self)
         if not is_real(least) or not 0.0 < least <= 1.0:
             raise ValueError(f"least must be above 0 and at most 1, got {least!r}")
-        rules, types = span_rules(self.classes_, scheme)
+        rules, types = self._span_rules(scheme)
         found: list[list[Entity]] = []
         for answers in self._answers(X, known=known):
             if not answers.data.n_positions:
@@ -87,30 +87,42 @@ class SpanQuestions(LabelQuestions[Chains]):
 
         Spans are as in :meth:`predict_entities`; of labels without a scheme this is where the label changes.
         """
-        from kernelfields.evaluation.entities import span_rules
         from kernelfields.inference.spans import boundary_probabilities
 
         check_is_fitted(self)
-        rules, _ = span_rules(self.classes_, scheme)
+        rules, _ = self._span_rules(scheme)
         parts = (
             (batch.asked, boundary_probabilities(batch, rules) if batch.data.n_positions else np.empty(0))
             for batch in self._answers(X, known=known)
         )
         return self._presented(parts)
 
+    def _span_rules(self, scheme: str | None, unseen: Sequence = ()) -> tuple[SpanRules, list]:
+        """Return which labels belong to one span, and the names of the types of spans.
+
+        ``unseen`` labels are numbered after those of the fit, which decide the scheme.
+        """
+        from kernelfields.evaluation.entities import find_entities, span_rules
+
+        classes = [plain_label(label) for label in self.classes_]
+        if unseen:
+            reader = find_entities(scheme, classes)
+            scheme = None if reader is None else reader.scheme.name
+        return span_rules([*classes, *unseen], scheme)
+
+    def _labelled_spans(
+        self, answers: Answers, labels: np.ndarray, rules: SpanRules
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the starts, stops and types of the spans that labels (N,) of the data write."""
+        from kernelfields.fields.spans import spans_of
+
+        return spans_of(labels, answers.family.offsets, rules)
+
     def _predicted_spans(self, answers: Answers, rules: SpanRules) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the starts, stops and types of the spans that are predicted."""
         from kernelfields.fields.spans import spans_of
-        from kernelfields.inference.segments.family import SegmentFamily
 
-        family = answers.family
-        if not isinstance(family, SegmentFamily):
-            return spans_of(self._predicted_numbers(answers), family.offsets, rules)
-        labels, begins = family.best_segmentation(answers.potentials, answers.workers)
-        starts = np.flatnonzero(begins)
-        stops, types = np.append(starts[1:], family.n_positions), rules.types[labels[starts]]
-        inside = types >= 0
-        return starts[inside], stops[inside], types[inside]
+        return spans_of(self._predicted_numbers(answers), answers.family.offsets, rules)
 
 
 def _by_item(answers: Answers, spans: Spans, types: list) -> Iterator[list[Entity]]:

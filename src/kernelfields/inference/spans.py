@@ -153,10 +153,8 @@ def _from(
 ) -> Spans:
     """Return the spans asked for, in their order, or all whose probability is at least ``least``."""
     goes_on, begun = rules.goes_on, _begun(chains, rules)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        inverse = np.where(chains.node > 0.0, 1.0 / chains.node, 0.0)
     ends = np.ones_like(chains.node)
-    ends[:-1] = np.einsum("tab,ab->ta", chains.pair[1:], ~goes_on) * inverse[:-1]
+    ends[:-1] = _share(np.einsum("tab,ab->ta", chains.pair[1:], ~goes_on), chains.node[:-1])
     ends[chains.last] = 1.0
     if asked is None:
         of_type = (rules.types == np.arange(rules.types.max(initial=-1) + 1)[:, None]).astype(np.float64)
@@ -173,7 +171,7 @@ def _from(
         kept.append((number[done], starts[done], at[done] + 1, types[done], chances[done]))
         on = ~chains.last[at] & (np.True_ if stops is None else ~done)
         number, starts, at, types, mass = (column[on] for column in (number, starts, at, types, mass))
-        moved = np.einsum("sa,sab->sb", mass * inverse[at], chains.pair[at + 1] * goes_on)
+        moved = np.einsum("sa,sab->sb", _share(mass, chains.node[at]), chains.pair[at + 1] * goes_on)
         at = at + 1
         on = moved.sum(axis=1) >= least if stops is None else np.ones(len(at), dtype=bool)
         number, starts, at, types, mass = (column[on] for column in (number, starts, at, types, moved))
@@ -181,6 +179,11 @@ def _from(
     order = np.argsort(number, kind="stable")
     chances = np.clip(chances, 0.0, 1.0)
     return Spans(*(column[order] for column in (starts + chains.first, ended + chains.first, types, chances)))
+
+
+def _share(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    """Return part / whole, zero where whole is: of probabilities whose inverse may be beyond all numbers."""
+    return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0.0)
 
 
 # ---- segments

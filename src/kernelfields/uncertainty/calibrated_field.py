@@ -34,10 +34,8 @@ from sklearn.utils.validation import check_is_fitted
 from kernelfields.estimators.frame_crf import FrameCRF
 from kernelfields.estimators.span_questions import SpanQuestions
 from kernelfields.evaluation.calibration import event_calibration_error, temperature_of
-from kernelfields.evaluation.entities import span_rules
 from kernelfields.evaluation.model_evaluation import asked_field, opened
 from kernelfields.fields.evidence import certain
-from kernelfields.fields.spans import spans_of
 from kernelfields.formats.model_file import Document
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.spans import span_probabilities
@@ -101,8 +99,7 @@ class Judged:
 
     def __init__(self, model: object, X: Any, y: Any, scheme: str | None):
         field, batches = answering(model, X, y)
-        spans = isinstance(field, SpanQuestions)
-        rules, types = span_rules(field.classes_, scheme) if spans else (None, [])
+        rules, types = field._span_rules(scheme) if isinstance(field, SpanQuestions) else (None, [])
         self.n_types = len(types)
         tables, trues = [np.empty((0, len(field._label_names())))], [np.empty(0, dtype=np.int64)]
         nothing = (np.empty(0), np.empty(0, dtype=bool), np.empty(0, dtype=np.int64))
@@ -119,7 +116,8 @@ class Judged:
             events[LABELLINGS].append(_whole_labellings(batch, labels))
             if rules is not None and isinstance(field, SpanQuestions):
                 found = field._predicted_spans(batch, rules)
-                right = set(zip(*(c.tolist() for c in spans_of(labels, batch.family.offsets, rules)), strict=True))
+                true = field._labelled_spans(batch, labels, rules)
+                right = set(zip(*(column.tolist() for column in true), strict=True))
                 happened = [span in right for span in zip(*(column.tolist() for column in found), strict=True)]
                 chances = span_probabilities(batch, rules, *found)
                 events[ENTITIES].append((chances, np.array(happened, dtype=bool), found[2]))
@@ -216,7 +214,7 @@ class CalibratedField(StoredEstimator):
         settings = {"scheme": self.scheme} | settings
         model, X = opened(self.estimator_, X)
         found, ways = model.predict_entities(X, **settings), self._map_of(ENTITIES)
-        types = span_rules(np.asarray(model.classes_), settings["scheme"])[1]
+        types = asked_field(self.estimator_, X, None, labelled=False)[0]._span_rules(settings["scheme"])[1]
 
         def mapped(entity: Any) -> Any:
             kind = np.array([types.index(entity.label)])

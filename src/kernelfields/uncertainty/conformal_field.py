@@ -33,7 +33,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.estimators.questions import LabelQuestions
-from kernelfields.evaluation.entities import span_rules
 from kernelfields.fields.reading import SEQUENCES, plain_label, random_generator
 from kernelfields.formats.model_file import Document
 from kernelfields.inference.answers import Answers
@@ -68,6 +67,7 @@ from kernelfields.uncertainty.events import (
     TRUE_ENTITIES,
     Events,
     answering,
+    asked_spans,
     doubts_of,
     events_of,
     find_events,
@@ -419,7 +419,8 @@ class ConformalField(StoredEstimator):
     def _span_sets(self, field: LabelQuestions, answers: Answers, given: Sequence | None) -> list[SpanSet]:
         if not answers.data.n_positions:
             return [SpanSet([], False) for _ in answers.asked.lengths]
-        (rules, types), offsets = span_rules(field.classes_, self.scheme), answers.family.offsets
+        rules, types = asked_spans(field, self.target)._span_rules(self.scheme)
+        offsets = answers.family.offsets
         if self.groups == "label":
             limits = np.tile([self.thresholds_[kind] for kind in types], (len(offsets) - 1, 1))
         else:

@@ -20,11 +20,8 @@ import numpy as np
 
 from kernelfields.estimators.questions import LabelQuestions
 from kernelfields.estimators.span_questions import SpanQuestions
-from kernelfields.evaluation.entities import find_entities, span_rules
 from kernelfields.fields.evidence import certain, replace_unseen
 from kernelfields.fields.reading import listed, plain_label
-from kernelfields.fields.segments import SegmentedChains
-from kernelfields.fields.spans import spans_of
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import refuse_approximate
 from kernelfields.inference.spans import likely_spans, span_probabilities
@@ -111,10 +108,15 @@ def labelled(model: object, X: Any, y: Any) -> tuple[LabelQuestions, Iterator[tu
 def kind_names(field: LabelQuestions, target: str, scheme: str | None) -> list:
     """Return the names of the labels of a field, or of the types of its entities."""
     if target in (ENTITIES, TRUE_ENTITIES):
-        if not isinstance(field, SpanQuestions):
-            raise TypeError(f"target={target!r} is for sequences, and {type(field).__name__} labels none")
-        return span_rules(field.classes_, scheme)[1]
+        return asked_spans(field, target)._span_rules(scheme)[1]
     return [plain_label(label) for label in field._label_names()]
+
+
+def asked_spans(field: LabelQuestions, target: str) -> SpanQuestions:
+    """Return a field that labels sequences, which have spans; TypeError for others."""
+    if not isinstance(field, SpanQuestions):
+        raise TypeError(f"target={target!r} is for sequences, and {type(field).__name__} labels none")
+    return field
 
 
 def find_events(model: object, X: Any, y: Any, target: str, scheme: str | None, by_kind: bool) -> tuple[Events, list]:
@@ -153,8 +155,7 @@ def events_of(
         return _positions(answers, unseen or {})
     if target == LABELLINGS:
         return _labellings(answers, unseen or {})
-    names = kind_names(field, target, scheme)  # refuses what has no spans
-    return _spans(field, answers, target, scheme, by_kind, unseen or {}, names)
+    return _spans(asked_spans(field, target), answers, target, scheme, by_kind, unseen or {})
 
 
 def true_parts(
@@ -178,7 +179,7 @@ def true_parts(
         _all_labels(answers, target)
         starts, stops, kinds = offsets[:-1], offsets[1:], [None] * (len(offsets) - 1)
     else:
-        starts, stops, kinds = _true_spans(field, answers, scheme, target, unseen)
+        starts, stops, kinds = _true_spans(asked_spans(field, target), answers, target, scheme, unseen)
     rows = list(zip(starts.tolist(), stops.tolist(), kinds, strict=True))
     ends = np.searchsorted(starts, offsets).tolist()
     for item, (begin, end) in enumerate(pairwise(offsets.tolist())):
@@ -241,36 +242,23 @@ def _labellings(answers: Answers, unseen: Unseen) -> Events:
 
 
 def _true_spans(
-    field: LabelQuestions, answers: Answers, scheme: str | None, target: str, unseen: Unseen
+    field: SpanQuestions, answers: Answers, target: str, scheme: str | None, unseen: Unseen
 ) -> tuple[np.ndarray, np.ndarray, list]:
-    """Return starts, stops and names of types of the spans that all labels write, or of the segments."""
-    classes = [plain_label(label) for label in field.classes_]
-    reader = find_entities(scheme, classes)
-    every = [*classes, *sorted(set(unseen.values()))]
-    rules, types = span_rules(every, None if reader is None else reader.scheme.name)
-    labels, data = _all_labels(answers, target).copy(), answers.data
+    """Return starts, stops and names of types of the spans that are true, those of labels never seen among them."""
+    strange = sorted(set(unseen.values()))
+    rules, types = field._span_rules(scheme, strange)
+    labels = _all_labels(answers, target).copy()
     for row, label in unseen.items():
-        labels[row] = every.index(label)
-    if isinstance(data, SegmentedChains):
-        starts, stops, _ = data.segments
-        kinds = rules.types[labels[starts]]
-        starts, stops, kinds = starts[kinds >= 0], stops[kinds >= 0], kinds[kinds >= 0]
-    else:
-        starts, stops, kinds = spans_of(labels, answers.family.offsets, rules)
+        labels[row] = len(field.classes_) + strange.index(label)
+    starts, stops, kinds = field._labelled_spans(answers, labels, rules)
     return starts, stops, [types[kind] for kind in kinds.tolist()]
 
 
 def _spans(
-    field: LabelQuestions,
-    answers: Answers,
-    target: str,
-    scheme: str | None,
-    by_kind: bool,
-    unseen: Unseen,
-    names: list,
+    field: SpanQuestions, answers: Answers, target: str, scheme: str | None, by_kind: bool, unseen: Unseen
 ) -> Events:
-    offsets, rules = answers.family.offsets, span_rules(field.classes_, scheme)[0]
-    starts, stops, true_types = _true_spans(field, answers, scheme, target, unseen)
+    offsets, (rules, names) = answers.family.offsets, field._span_rules(scheme)
+    starts, stops, true_types = _true_spans(field, answers, target, scheme, unseen)
     strange = np.zeros(answers.data.n_positions + 1, dtype=np.int64)
     strange[[row + 1 for row in unseen]] = 1
     seen = np.diff(np.cumsum(strange)[np.stack([starts, stops])], axis=0)[0] == 0

@@ -32,6 +32,7 @@ from kernelfields.estimators.inspecting.explanations import (
     pivots_note,
     rival_labels,
 )
+from kernelfields.fields.allowed import AllowedLabels
 from kernelfields.fields.segments import DURATION, SEGMENT, SegmentedChains, bounds_of
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import FamilySpec
@@ -77,7 +78,9 @@ class Comparison:
                 weights[begin:end, label] += sign / (end - begin) if means else sign
         return weights
 
-    def broken_rules(self, spec: FamilySpec, length: int, classes: Sequence[object]) -> Iterator[str]:
+    def broken_rules(
+        self, spec: FamilySpec, length: int, classes: Sequence[object], allowed: AllowedLabels | None
+    ) -> Iterator[str]:
         """Yield why the rival segmentation is impossible, where it is."""
         masks, name = spec.masks, classes[self.other]
         assert masks is not None
@@ -90,6 +93,9 @@ class Comparison:
         ]
         for _, a, b in self.steps(self.rival):
             rules.append((spec.step_penalties[a, b], f"as {classes[b]} is forbidden after {classes[a]}"))
+        if allowed is not None:
+            barred = [t for t in range(self.begin, self.end) if self.other not in allowed[t : t + 1].labels]
+            rules += [(1.0, f"as it is not among the allowed labels of position {t}") for t in barred[:1]]
         yield from (f"{name} is impossible here, {why}" for broken, why in rules if broken)
 
 
@@ -131,7 +137,7 @@ def explain_segments(
     for place, (begin, end, _) in enumerate(segments):
         if settings.positions.isdisjoint(range(begin, end)):
             continue
-        chosen = _compared(segments, place, spec, shares[place], classes, rivals[place])
+        chosen = _compared(segments, place, spec, shares[place], classes, rivals[place], data.allowed)
         amounts = [
             amount
             for term in field.terms
@@ -139,7 +145,8 @@ def explain_segments(
                 term, potentials[term.name], data, chosen, names, classes, settings.top_positions
             )
         ]
-        amounts += [broken_rule(words) for words in chosen.broken_rules(spec, len(labels), classes)]
+        rules = chosen.broken_rules(spec, len(labels), classes, data.allowed)
+        amounts += [broken_rule(words) for words in rules]
         explained.append(
             SegmentExplanation(
                 chosen.begin,
@@ -162,6 +169,7 @@ def _compared(
     shares: np.ndarray,
     classes: list,
     against: int | None,
+    allowed: AllowedLabels | None,
 ) -> Comparison:
     """Return a segment and its rival: with the requested label, else the most probable that is possible."""
     own = segments[place][2]
@@ -170,7 +178,7 @@ def _compared(
     order = [label for label in np.argsort(-shares, kind="stable").tolist() if label != own]
     comparisons = [_exchanged(segments, place, other, spec.repeats) for other in order]
     length = segments[-1][1]
-    possible = (own for own in comparisons if not any(own.broken_rules(spec, length, classes)))
+    possible = (own for own in comparisons if not any(own.broken_rules(spec, length, classes, allowed)))
     return next(possible, comparisons[0])
 
 
