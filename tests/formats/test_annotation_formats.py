@@ -46,7 +46,7 @@ xmax = 2
 intervals: size = {}
 xmin = 0 xmax = 2 text = "a"
 """
-REGION = '{"type": "labels", "value": {"start": 0, "end": 1e999, "labels": ["a"]}}'
+REGION = '{{"type": "labels", "value": {{"start": 0, "end": {}, "labels": ["a"]}}}}'
 
 
 def own(text):
@@ -346,7 +346,14 @@ def test_sequences_for_a_field(tmp_path):
         ("a.conllu", own('{"scheme": "x"}'), "'scheme' is not what was written there"),
         ("a.jsonl", '{"text": "\\ud800"}', "a.jsonl, line 1: broken JSON: half of a character (a surrogate)"),
         ("a.jsonl", '{"text": "a", "kernelfields": []}', "a.jsonl, line 1: under 'kernelfields' stands []"),
-        ("a.json", '[{"data": {}, "annotations": [{"result": [' + REGION + "]}]}]", "expected finite times in order"),
+        *(
+            (
+                "a.json",
+                '[{"data": {}, "annotations": [{"result": [' + REGION.format(end) + "]}]}]",
+                "expected finite seconds",
+            )
+            for end in ("1e999", "9" * 400)
+        ),
         ("a.xyz", "", "format must be one of 'doccano'"),
     ],
 )

@@ -138,7 +138,7 @@ def check_document(document: Document, name: str) -> None:
     unit = "characters" if document.duration is None else "seconds"
     if not -_LATEST < first <= last < _LATEST:
         raise ValueError(
-            f"{name}: its time line goes from {first} to {last:.5g} seconds, expected finite times in order"
+            f"{name}: its time line goes from {first!r:.20} to {last!r:.20}, expected finite seconds in order"
         )
     for before, after in pairwise(document.tokens or []):
         if before[0] > after[0] or before[1] > after[1]:
