@@ -214,7 +214,7 @@ class CalibratedField(StoredEstimator):
         settings = {"scheme": self.scheme} | settings
         model, X = opened(self.estimator_, X)
         found, ways = model.predict_entities(X, **settings), self._map_of(ENTITIES)
-        types = asked_field(self.estimator_, X, None, labelled=False)[0]._span_rules(settings["scheme"])[1]
+        types = asked_field(model, X, None, labelled=False)[0]._span_rules(settings["scheme"])[1]
 
         def mapped(entity: Any) -> Any:
             kind = np.array([types.index(entity.label)])
