@@ -1,5 +1,6 @@
 """Compiled functions round alike, whether a process compiles them or loads them from a cache."""
 
+import ast
 import importlib
 import os
 import subprocess
@@ -47,6 +48,37 @@ def test_what_reorders_sums_is_a_part_of_its_callers(functions):
     for name in reordering & set().union(*calls.values()):
         options = functions[name].targetoptions
         assert options["forceinline"] or options.get("inline") == "always", name
+
+
+class PythonNames(ast.NodeVisitor):
+    """Names that are used outside of compiled functions, but for their definitions."""
+
+    def __init__(self):
+        self.found = set()
+
+    def visit_FunctionDef(self, node):
+        decorators = (each.func if isinstance(each, ast.Call) else each for each in node.decorator_list)
+        if not any(isinstance(each, ast.Name) and each.id == "njit" for each in decorators):
+            self.generic_visit(node)
+
+    def visit_Name(self, node):
+        self.found.add(node.id)
+
+
+def test_python_calls_no_function_without_a_wrapper(functions):
+    """Such a call would end the process."""
+    bare = {name for name, function in functions.items() if function.targetoptions.get("no_cpython_wrapper")}
+    assert len(bare) > 20
+    for path in SOURCE.rglob("*.py"):
+        tree, names = ast.parse(path.read_text()), PythonNames()
+        module = ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts)
+        imported = [
+            (node.module, each) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for each in node.names
+        ]
+        own = {each.asname or each.name for home, each in imported if f"{home}.{each.name}" in bare}
+        own |= {name.rpartition(".")[2] for name in bare if name.rpartition(".")[0] == module}
+        names.visit(tree)
+        assert not own & names.found, path
 
 
 def test_a_caller_that_reorders_sums_leaves_others_in_order():

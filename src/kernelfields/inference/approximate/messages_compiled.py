@@ -357,7 +357,7 @@ def draw_back(first, last, graph, source, target):
                 _mix(target[0, e], target[1, e], x, source[0, e, x], 0.5)
 
 
-@njit(**INLINED)
+@njit(nogil=True, cache=True, forceinline=True)  # Python calls it, too
 def up_range(first, last, graph, tables, maximise, node, messages):
     """Renew what nodes at positions first..last-1 send upward, their beliefs and the softmax of these.
 
@@ -386,7 +386,7 @@ def up_range(first, last, graph, tables, maximise, node, messages):
     return sums[0] + sums[1]
 
 
-@njit(**INLINED)
+@njit(nogil=True, cache=True, forceinline=True)  # Python calls it, too
 def down_range(first, last, graph, tables, maximise, damping, node, messages):
     """Renew what nodes at positions first..last-1 send downward; return the largest change of their softmax."""
     up, down, chances = messages.up, messages.down, messages.chances
