@@ -74,21 +74,37 @@ def test_the_sum_of_the_best_two_kernels_is_tried_and_kept_where_it_predicts_bet
     np.testing.assert_array_equal(KernelClassifier.load(tmp_path / "model").predict(X), field.predict(X))
 
 
+class Judged(Pilot):
+    """Short fits whose losses are given, by kernel and scale."""
+
+    def __init__(self, losses):
+        super().__init__(None, 1, print)
+        self.losses = losses
+
+    def loss(self, settings):
+        return self.losses[settings["kernel"], settings["scale"]]
+
+
 def test_sums_are_of_kernels_that_came_close_on_one_scale():
     losses = {("rbf", True): 1.0, ("laplacian", True): 1.5, ("forest", True): 1.1, ("rbf", False): 1.05}
     candidates = [{"kernel": kernel, "scale": scale} for kernel, scale in losses]
-
-    class Judged(Pilot):
-        def loss(self, settings):
-            return losses[settings["kernel"], settings["scale"]]
-
-    pilot = Judged(None, 1, print)
+    pilot = Judged(losses)
     assert sums_of_kernels(pilot.ranked(candidates, False)) == [{"kernel": "rbf + forest"}]
     losses["forest", True] = losses["laplacian", True] = 2.5
     assert sums_of_kernels(pilot.ranked(candidates, False)) == []
     losses["rbf", False] = 0.9
     assert sums_of_kernels(pilot.ranked(candidates, False)) == []
     assert sums_of_kernels([{"scale": True}, {"scale": False}]) == []
+
+
+@pytest.mark.parametrize("rounding", [-1e-3, -1e-13, 0.0, 1e-13])
+def test_last_digits_make_no_choice(rounding):
+    losses = {("rbf", True): 1.0, ("laplacian", True): 1.0 + rounding, ("rbf", False): 1.0 + 2 * rounding}
+    candidates = [{"kernel": kernel, "scale": scale} for kernel, scale in losses]
+    pilot = Judged(losses)
+    assert pilot.ranked(candidates, False)[0] == candidates[0]
+    losses["rbf", False] = 0.99
+    assert pilot.ranked(candidates, False)[0] == candidates[2]
 
 
 def swings(n_sequences=8, length=100, n_columns=1):

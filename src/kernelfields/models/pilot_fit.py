@@ -55,7 +55,7 @@ _PIECES = 20
 _HELD_OUT = 0.2
 _RATIO = 10.0
 _SMALLEST, _LARGEST = 1e-3, 1e5
-# A step has to bring this share of the loss, or it is not worth a larger variance.
+# Other settings have to bring this share of the loss to be worth it. It is more than rounding makes of short fits.
 _LEAST_GAIN = 3e-3
 # A path is left where its loss is so many times the least of all others.
 _HOPELESS = 2.0
@@ -213,10 +213,14 @@ class Pilot:
     def ranked(self, candidates: Sequence[Settings], path: bool) -> list[Settings]:
         """Return candidates by increasing loss, each with the best prior variance if there is a path of them.
 
-        Those whose loss is far above the least are left out.
+        The first of those that others do not gain enough on goes first: last digits, and where short fits end by them,
+        make no choice. Those whose loss is far above the least are left out.
         """
-        found = sorted([self.along_variances(own) if path else own for own in candidates], key=self.loss)
-        return [own for own in found if self.loss(own) <= _HOPELESS * self.loss(found[0])]
+        found = [self.along_variances(own) if path else own for own in candidates]
+        least = min(found, key=self.loss)
+        best = next(own for own in found if not self.gains(own, least))
+        others = sorted((own for own in found if own is not best), key=self.loss)
+        return [own for own in (best, *others) if self.loss(own) <= _HOPELESS * self.loss(least)]
 
     def improved(self, settings: Settings, changes: Sequence[Settings]) -> Settings:
         """Return settings with the first of the changes that brings enough, if one does."""
