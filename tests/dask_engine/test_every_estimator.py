@@ -266,7 +266,7 @@ def test_what_partitions_hold_is_checked_before_a_fit(collections_here):
     with pytest.raises(ValueError, match="partition 3: factors named 'edge' have no features"):
         parts_of_fit(FIELDS["graphs"][0], [*cut(X)[:3], *cut(untyped)[3:]], cut(y), None, DaskHere())
     field = GraphCRF("linear", constraints=[(0, 0)], **SHARED)
-    with pytest.raises(ValueError, match="partition 0: graph 1, node 0: the constraints forbid"):
+    with pytest.raises(ValueError, match="partition 0: graph 1: an edge joins node 0, labelled 0, to node 2"):
         parts_of_fit(field, cut(X), cut(y), None, DaskHere())
     X, y = sequences(np.random.default_rng(0))
     with pytest.raises(ValueError, match="max_duration is read off segments of this process"):
