@@ -193,7 +193,7 @@ function drawQueue() {
       // What a look may bring: nats of doubt per position, or in favour of another label.
       const score = entry.score ? ` · ${entry.score.toFixed(2)}` : "";
       row.append(element("span", "", `item ${entry.item + 1}`), element("span", "", (entry.left ? `${entry.left} left` : "done") + score));
-      row.addEventListener("click", () => open(entry.item));
+      row.addEventListener("click", () => later(() => open(entry.item)));
       return row;
     }),
   );
@@ -313,7 +313,7 @@ async function best() {
   found.forEach((own) => {
     const row = element("tr");
     const button = element("button", "", own.p.toFixed(3));
-    button.addEventListener("click", () => change(own.labels.map((label, t) => [t, [label]])));
+    button.addEventListener("click", () => later(() => change(own.labels.map((label, t) => [t, [label]]))));
     const cell = element("td");
     cell.append(button);
     row.append(cell, element("td", "", own.labels.join(" ")));
