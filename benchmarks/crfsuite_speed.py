@@ -29,8 +29,8 @@ from benchmarks.measuring import added_memory, in_process
 from benchmarks.result_files import merge_results
 from benchmarks.templates import chunking, tagging
 from kernelfields import ChainCRF
+from kernelfields.data.readers import ChainReader
 from kernelfields.evaluation import entity_f1_score, token_accuracy
-from kernelfields.features.readers import ChainReader
 from kernelfields.objective.posterior import LogPosterior
 from kernelfields.solvers.lbfgs import LBFGS, StochasticStart
 

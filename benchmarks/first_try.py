@@ -45,8 +45,8 @@ from benchmarks.result_files import CHECKOUT, merge_results, read_results
 from benchmarks.shared_data import SETTING, data_file, data_folder, token_columns
 from experiments.result_pages import duration, table
 from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, OutOfFold, TextFeatures
+from kernelfields.data import grid_edges
 from kernelfields.evaluation import entity_f1_score, token_accuracy
-from kernelfields.fields import grid_edges
 
 RESULT = "first_try.json"
 Figures = dict[str, float]

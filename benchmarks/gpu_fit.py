@@ -32,8 +32,8 @@ from benchmarks.measuring import seconds
 from benchmarks.result_files import merge_results
 from benchmarks.shared_data import multilabel_set, ocr_letters
 from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF
+from kernelfields.data import grid_edges
 from kernelfields.engines import Torch
-from kernelfields.fields import grid_edges
 from kernelfields.kernels import RBF, Polynomial
 
 N_FEATURES, N_LABELS, LENGTH = 128, 26, 20

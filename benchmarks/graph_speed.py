@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks.measuring import fastest
 from benchmarks.result_files import write_results
-from kernelfields.fields.segments import DURATION
+from kernelfields.data.segments import DURATION
 from kernelfields.inference.chain.family import ChainFamily
 from kernelfields.inference.choice import plan_inference
 from kernelfields.inference.family import EDGE, Potentials

@@ -23,8 +23,8 @@ from benchmarks.result_files import EXPERIMENTS, merge_results, read_results
 from benchmarks.shared_data import data_file
 from experiments.result_pages import duration, estimate, percent, table, write_page
 from kernelfields import GraphCRF
+from kernelfields.data import grid_edges
 from kernelfields.evaluation import evaluate
-from kernelfields.fields import grid_edges
 
 RESULTS = "snakes.json"
 VARIANCES = [1.0, 10.0, 100.0]

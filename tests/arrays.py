@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernelfields.fields.segments import DURATION, SEGMENT
+from kernelfields.data.segments import DURATION, SEGMENT
 from kernelfields.inference.chain.family import ChainFamily
 from kernelfields.inference.family import EDGE, BaseMeasure, Potentials
 from kernelfields.inference.packing import check_potentials

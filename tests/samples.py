@@ -7,11 +7,11 @@ import itertools
 import numpy as np
 
 from kernelfields.basis.subspace import ConstantSubspace, ExplicitSubspace, PivotSubspace
+from kernelfields.data.chains import Chains
+from kernelfields.data.cliques import CliqueSet
+from kernelfields.data.constraints import resolve_constraints
 from kernelfields.engines.engine import SampleSettings
 from kernelfields.engines.threads import Threads
-from kernelfields.fields.chains import Chains
-from kernelfields.fields.cliques import CliqueSet
-from kernelfields.fields.constraints import resolve_constraints
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.family import EDGE
 from kernelfields.kernels.dot_product import Linear

@@ -25,7 +25,7 @@ from benchmarks.fuzzing.damage import damaged_array, damaged_bytes, damaged_docu
 from benchmarks.fuzzing.verdicts import Case, Unsound
 from kernelfields.cli.app import app
 from kernelfields.cli.models import load_model
-from kernelfields.formats.model_file import ModelFileError
+from kernelfields.models.model_file import ModelFileError
 from kernelfields.serving import ServingError, load_chain
 from tests.golden.models import FOLDER, MODELS, chains, dicts
 
@@ -180,7 +180,7 @@ def _unpacked(content: bytes) -> tuple[str, dict[str, np.ndarray]]:
 
 
 def _packed(text: str, arrays: dict[str, np.ndarray]) -> bytes:
-    """Return a model file with a checksum that fits, as formats/model_file.py describes it."""
+    """Return a model file with a checksum that fits, as models/model_file.py describes it."""
     digest = hashlib.sha256(text.encode())
     for name in sorted(arrays):
         digest.update(json.dumps([name, arrays[name].dtype.name, list(arrays[name].shape)]).encode())

@@ -21,7 +21,7 @@ from benchmarks.fuzzing.damage import damaged_array, damaged_bytes, damaged_text
 from benchmarks.fuzzing.verdicts import Case, Unsound
 from kernelfields.cli.models import build_estimator, reading_options
 from kernelfields.cli.settings import RunSettings, read_settings, settings_text
-from kernelfields.features.readers import ChainReader
+from kernelfields.data.readers import ChainReader
 from kernelfields.formats import Template, read_sequences
 
 _COLUMNS = "\n".join(

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.ndimage import gaussian_filter
 
 from kernelfields import GraphCRF
-from kernelfields.fields import grid_edges
+from kernelfields.data import grid_edges
 
 plt.style.use("tableau-colorblind10")
 random = np.random.default_rng(2)

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.ndimage import gaussian_filter
 
 from kernelfields import GraphCRF
-from kernelfields.fields import grid_edges
+from kernelfields.data import grid_edges
 
 plt.style.use(["tableau-colorblind10", {"axes.spines.top": False, "axes.spines.right": False}])
 random = np.random.default_rng(0)

@@ -30,24 +30,24 @@ _HOMES = {
     "compare": "kernelfields.evaluation",
     "find_label_errors": "kernelfields.labelling",
     "rank_for_labelling": "kernelfields.labelling",
-    "load": "kernelfields.storage",
-    "save": "kernelfields.storage",
-    "NodeCliques": "kernelfields.fields",
-    "DurationCliques": "kernelfields.fields",
-    "EdgeCliques": "kernelfields.fields",
-    "SoftTargets": "kernelfields.fields.evidence",
-    "StartCliques": "kernelfields.fields",
-    "EndCliques": "kernelfields.fields",
-    "SkipCliques": "kernelfields.fields",
-    "OrderCliques": "kernelfields.fields",
-    "NgramCliques": "kernelfields.fields",
-    "SegmentCliques": "kernelfields.fields",
-    "GraphNodes": "kernelfields.fields",
-    "GraphFactors": "kernelfields.fields",
-    "Constraints": "kernelfields.fields",
-    "LabelDictionary": "kernelfields.features.label_dictionary",
+    "load": "kernelfields.files",
+    "save": "kernelfields.files",
+    "NodeCliques": "kernelfields.data",
+    "DurationCliques": "kernelfields.data",
+    "EdgeCliques": "kernelfields.data",
+    "SoftTargets": "kernelfields.data",
+    "StartCliques": "kernelfields.data",
+    "EndCliques": "kernelfields.data",
+    "SkipCliques": "kernelfields.data",
+    "OrderCliques": "kernelfields.data",
+    "NgramCliques": "kernelfields.data",
+    "SegmentCliques": "kernelfields.data",
+    "GraphNodes": "kernelfields.data",
+    "GraphFactors": "kernelfields.data",
+    "Constraints": "kernelfields.data",
+    "LabelDictionary": "kernelfields.data",
     "LabelShares": "kernelfields.models.expectations",
-    "LabelSymmetry": "kernelfields.fields",
+    "LabelSymmetry": "kernelfields.data",
     "LabelledFeature": "kernelfields.models.expectations",
     "OutOfFold": "kernelfields.features",
     "PartialLabels": "kernelfields.models.partial",
@@ -109,6 +109,22 @@ __all__ = [
 
 if TYPE_CHECKING:
     from kernelfields.annotators.annotated_crf import AnnotatedCRF
+    from kernelfields.data.cliques import (
+        EdgeCliques,
+        EndCliques,
+        GraphFactors,
+        GraphNodes,
+        NgramCliques,
+        NodeCliques,
+        OrderCliques,
+        SkipCliques,
+        StartCliques,
+    )
+    from kernelfields.data.constraints import Constraints
+    from kernelfields.data.evidence import SoftTargets
+    from kernelfields.data.label_dictionary import LabelDictionary
+    from kernelfields.data.segments import DurationCliques, SegmentCliques
+    from kernelfields.data.ties import LabelSymmetry
     from kernelfields.estimators.chain_crf import ChainCRF
     from kernelfields.estimators.density import ExponentialFamilyDensity
     from kernelfields.estimators.frame_crf import FrameCRF
@@ -122,26 +138,11 @@ if TYPE_CHECKING:
     from kernelfields.evaluation.comparison import compare
     from kernelfields.evaluation.evaluation import evaluate
     from kernelfields.evaluation.model_evaluation import evaluate_model
-    from kernelfields.features.label_dictionary import LabelDictionary
     from kernelfields.features.out_of_fold import OutOfFold
     from kernelfields.features.sequencewise import Sequencewise
     from kernelfields.features.text import TextFeatures
     from kernelfields.features.window_features import WindowFeatures
-    from kernelfields.fields.cliques import (
-        EdgeCliques,
-        EndCliques,
-        GraphFactors,
-        GraphNodes,
-        NgramCliques,
-        NodeCliques,
-        OrderCliques,
-        SkipCliques,
-        StartCliques,
-    )
-    from kernelfields.fields.constraints import Constraints
-    from kernelfields.fields.evidence import SoftTargets
-    from kernelfields.fields.segments import DurationCliques, SegmentCliques
-    from kernelfields.fields.ties import LabelSymmetry
+    from kernelfields.files import load, save
     from kernelfields.labelling.label_errors import find_label_errors
     from kernelfields.labelling.ranking import rank_for_labelling
     from kernelfields.models.expectations import LabelledFeature, LabelShares
@@ -150,7 +151,6 @@ if TYPE_CHECKING:
         ChainCRFCV,
         FieldSearchCV,
     )
-    from kernelfields.storage.files import load, save
     from kernelfields.uncertainty.calibrated_field import CalibratedField, calibrate
     from kernelfields.uncertainty.conformal_field import ConformalField
 

@@ -14,10 +14,10 @@ from kernelfields import AnnotatedCRF, ChainCRF, GraphCRF, KernelClassifier, Lab
 from kernelfields.annotators import completion
 from kernelfields.annotators.annotations import Presumed, read_annotations
 from kernelfields.annotators.confusions import Confusions, prior_counts
+from kernelfields.data.evidence import shown_labels
+from kernelfields.data.reading import SEQUENCES
 from kernelfields.evaluation import evaluate_model, feature_importance
-from kernelfields.fields.evidence import shown_labels
-from kernelfields.fields.reading import SEQUENCES
-from kernelfields.formats.model_file import ModelFileError
+from kernelfields.models.model_file import ModelFileError
 from tests.annotators.annotated_sequences import annotated_sequences
 
 X, y, said = annotated_sequences(n_sequences=40)

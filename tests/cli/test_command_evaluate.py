@@ -9,7 +9,7 @@ from command_files import run, sentences, write_columns_file, write_npz_file
 from kernelfields import ChainCRF
 from kernelfields.cli.models import load_model
 from kernelfields.evaluation import compare, evaluate, evaluate_model
-from kernelfields.formats.model_file import read_model, write_model
+from kernelfields.models.model_file import read_model, write_model
 
 
 @pytest.fixture(scope="module")

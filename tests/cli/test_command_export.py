@@ -7,7 +7,7 @@ import pytest
 from command_files import numbers, run, write_csv_file
 
 from kernelfields import ChainCRF
-from kernelfields.features.frames import NamedArray
+from kernelfields.data.frames import NamedArray
 
 
 @pytest.fixture

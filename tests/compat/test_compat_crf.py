@@ -17,7 +17,7 @@ from tagged_sentences import tagged_data
 
 from kernelfields import ChainCRF
 from kernelfields.compat.crf import CRF
-from kernelfields.formats.model_file import ModelFileError
+from kernelfields.models.model_file import ModelFileError
 
 X, y = tagged_data(30)
 X_TEST, Y_TEST = tagged_data(10, seed=1)

@@ -6,7 +6,7 @@ import scipy.sparse
 from dask_fits import on_cluster, on_threads, posterior, sequences
 
 from kernelfields import ChainCRF
-from kernelfields.fields.cliques import EdgeCliques, EndCliques, NodeCliques, SkipCliques, StartCliques
+from kernelfields.data.cliques import EdgeCliques, EndCliques, NodeCliques, SkipCliques, StartCliques
 from kernelfields.kernels import Columns
 from kernelfields.kernels.dot_product import Linear, Polynomial
 from kernelfields.kernels.stationary import RBF

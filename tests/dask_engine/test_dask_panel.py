@@ -6,7 +6,7 @@ from dask_fits import on_cluster, on_threads, sequences
 
 from kernelfields import ChainCRF
 from kernelfields.basis.selection import GreedyCholesky, RandomCholesky, Uniform
-from kernelfields.fields.cliques import EdgeCliques, NodeCliques
+from kernelfields.data.cliques import EdgeCliques, NodeCliques
 from kernelfields.kernels.callables import CallableKernel
 from kernelfields.kernels.dot_product import Polynomial
 from kernelfields.kernels.stationary import RBF

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import scipy.sparse
 
+from kernelfields.data.chains import Chains
 from kernelfields.engines.dask.shards import SHARD, Shard, ShardGroup, Taken, answer
-from kernelfields.fields.chains import Chains
 
 
 class Done:

@@ -24,9 +24,9 @@ from kernelfields import (
     SequenceClassifier,
     load,
 )
+from kernelfields.data.cliques import EdgeCliques
+from kernelfields.data.segments import DurationCliques, SegmentCliques
 from kernelfields.engines import Dask, Torch
-from kernelfields.fields.cliques import EdgeCliques
-from kernelfields.fields.segments import DurationCliques, SegmentCliques
 from kernelfields.inference.approximate.base import TreeReweighted
 from kernelfields.kernels.stationary import RBF
 from kernelfields.models.callbacks import Checkpoint

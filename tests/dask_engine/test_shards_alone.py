@@ -9,10 +9,10 @@ import scipy.sparse as sp
 
 from kernelfields.basis.panel import PanelCholesky
 from kernelfields.basis.subspace import PivotSubspace
+from kernelfields.data.chains import Chains
+from kernelfields.data.cliques import EdgeCliques, NodeCliques
 from kernelfields.engines.engine import SampleSettings
 from kernelfields.engines.threads import Threads
-from kernelfields.fields.chains import Chains
-from kernelfields.fields.cliques import EdgeCliques, NodeCliques
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.kernels.dot_product import Polynomial
 from kernelfields.kernels.stationary import RBF

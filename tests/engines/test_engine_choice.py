@@ -11,12 +11,12 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques
+from kernelfields.data.chains import Chains
+from kernelfields.data.cliques import SkipCliques
 from kernelfields.engines import choice
 from kernelfields.engines.choice import resolve_engine
 from kernelfields.engines.threads import Threads
 from kernelfields.engines.torch.engine import Torch
-from kernelfields.fields.chains import Chains
-from kernelfields.fields.cliques import SkipCliques
 from kernelfields.kernels.dot_product import Linear
 
 X, y = sequences()

@@ -5,11 +5,11 @@ import pytest
 import scipy.sparse as sp
 
 from kernelfields.basis.subspace import PivotSubspace
+from kernelfields.data.chains import Chains
+from kernelfields.data.cliques import EdgeCliques, NodeCliques
+from kernelfields.data.constraints import resolve_constraints
 from kernelfields.engines.engine import SampleSettings
 from kernelfields.engines.threads import Threads
-from kernelfields.fields.chains import Chains
-from kernelfields.fields.cliques import EdgeCliques, NodeCliques
-from kernelfields.fields.constraints import resolve_constraints
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.family import EDGE, Potentials
 from kernelfields.kernels.dot_product import Linear

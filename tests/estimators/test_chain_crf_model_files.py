@@ -11,11 +11,11 @@ from sklearn.gaussian_process.kernels import ConstantKernel
 
 from kernelfields import ChainCRF, EdgeCliques, EndCliques, NodeCliques, StartCliques
 from kernelfields.basis.selection import Gradient, GreedyCholesky
-from kernelfields.formats.model_file import ModelFileError, read_model, write_model
 from kernelfields.kernels import Precomputed
 from kernelfields.kernels.callables import CallableKernel
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.stationary import RBF
+from kernelfields.models.model_file import ModelFileError, read_model, write_model
 from tests.samples import as_words, labelled_sequences
 
 X, y = labelled_sequences()
@@ -183,9 +183,9 @@ def test_truncated_and_damaged_files(tmp_path, saved):
 
 def test_a_newer_format_is_refused(tmp_path, saved, monkeypatch):
     crf, _ = saved
-    monkeypatch.setattr("kernelfields.formats.model_file.VERSION", 3)
+    monkeypatch.setattr("kernelfields.models.model_file.VERSION", 3)
     crf.save(tmp_path / "newer")
-    monkeypatch.setattr("kernelfields.formats.model_file.VERSION", 2)
+    monkeypatch.setattr("kernelfields.models.model_file.VERSION", 2)
     with pytest.raises(ModelFileError, match=r"newer version of kernelfields.*upgrade"):
         ChainCRF.load(tmp_path / "newer")
 

@@ -27,7 +27,7 @@ from inspected_fields import (
 from sklearn.exceptions import NotFittedError
 
 from kernelfields import Constraints, EdgeCliques, EndCliques, GraphCRF, MultiLabelCRF, NodeCliques, StartCliques
-from kernelfields.fields.constraints import resolve_constraints
+from kernelfields.data.constraints import resolve_constraints
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.stationary import RBF
 from kernelfields.numerics.threads import Workers

@@ -30,9 +30,9 @@ from sklearn.exceptions import NotFittedError
 
 from kernelfields import EdgeCliques, EndCliques, NodeCliques, StartCliques
 from kernelfields.basis.subspace import ConstantSubspace, ExplicitSubspace
+from kernelfields.data.constraints import resolve_constraints
 from kernelfields.estimators.inspecting.explanations import largest
 from kernelfields.estimators.inspecting.weights import tabulate_weights
-from kernelfields.fields.constraints import resolve_constraints
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.kernel import Constant

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from kernelfields import ChainCRF, KernelClassifier
+from kernelfields.data.chains import Chains, weigh_classes
 from kernelfields.estimators.auto_parameters import NoProgress
-from kernelfields.fields.chains import Chains, weigh_classes
 from kernelfields.selection.folds import Items
 
 # Most of these short sequences hold common labels beside rare ones: they cannot be weighed as positions could.

@@ -7,8 +7,8 @@ import scipy.optimize
 import scipy.stats
 
 from kernelfields import ExponentialFamilyDensity
-from kernelfields.density.quadrature import Quadrature
-from kernelfields.density.sampling import Envelope, Target, _build_envelope, _draw_below
+from kernelfields.families.quadrature import Quadrature
+from kernelfields.families.sampling import Envelope, Target, _build_envelope, _draw_below
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.stationary import RBF, Laplacian, Matern
 

@@ -7,11 +7,11 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import check_estimator
 
 from kernelfields import ExponentialFamilyDensity
-from kernelfields.formats.model_file import ModelFileError
 from kernelfields.kernels import Precomputed
 from kernelfields.kernels.callables import CallableKernel
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.stationary import RBF
+from kernelfields.models.model_file import ModelFileError
 
 X = np.random.default_rng(0).beta(2, 4, size=(80, 1))
 UNIT = [[0.0, 1.0]]

@@ -5,7 +5,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from kernelfields import GraphCRF
-from kernelfields.fields import grid_edges
+from kernelfields.data import grid_edges
 
 CHAIN = np.array([[0, 1], [1, 2], [2, 3]])
 LABELS = np.array(["a", "b", "a", "b"])

@@ -20,7 +20,7 @@ from kernelfields import (
     SkipCliques,
     StartCliques,
 )
-from kernelfields.fields import grid_edges
+from kernelfields.data import grid_edges
 from kernelfields.inference.approximate.base import Gibbs, LoopyBelief
 from kernelfields.kernels.stationary import RBF
 from kernelfields.numerics.threads import Workers

@@ -9,7 +9,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from kernelfields import GraphCRF, MultiLabelCRF
-from kernelfields.fields import grid_edges
+from kernelfields.data import grid_edges
 from kernelfields.kernels.stationary import RBF
 
 SETTINGS = {"tol": 1e-2, "n_jobs": 1, "random_state": 0}

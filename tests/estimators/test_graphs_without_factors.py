@@ -5,7 +5,7 @@ import pytest
 from scipy.special import log_softmax
 
 from kernelfields import ChainCRF, EdgeCliques, GraphCRF, KernelClassifier, NodeCliques, OrderCliques, SkipCliques
-from kernelfields.fields.graphs import Graphs
+from kernelfields.data.graphs import Graphs
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.family import Potentials
 from kernelfields.objective.likelihoods.likelihood import likelihood_of

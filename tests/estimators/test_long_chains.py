@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques, OrderCliques, SkipCliques
-from kernelfields.fields.chains import Chains
-from kernelfields.fields.reading import pack_inputs
+from kernelfields.data.chains import Chains
+from kernelfields.data.reading import pack_inputs
 from kernelfields.kernels.stationary import RBF
 
 L, T = 3, 5

@@ -18,7 +18,7 @@ from kernelfields import (
     RingCRF,
     SkipCliques,
 )
-from kernelfields.features.label_dictionary import words_of
+from kernelfields.data.label_dictionary import words_of
 from kernelfields.inference.chain import lists as allowed_module
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.pairs import PairLayout, PairScorer

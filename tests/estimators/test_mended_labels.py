@@ -11,8 +11,8 @@ from kernelfields import (
     SegmentCRF,
     find_label_errors,
 )
-from kernelfields.fields.constraints import find_scheme
-from kernelfields.fields.spans import mended_labels
+from kernelfields.data.constraints import find_scheme
+from kernelfields.data.spans import mended_labels
 
 WARNING = r"labels? of y breaks? the scheme 'bio' and (is|are) mended"
 FIT = {"prior_variance": 1.0, "random_state": 0}

@@ -15,9 +15,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from kernelfields import MultiLabelCRF
-from kernelfields.formats.model_file import ModelFileError, read_model, write_model
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.stationary import RBF
+from kernelfields.models.model_file import ModelFileError, read_model, write_model
 from tests.samples import labelled_instances
 
 X, Y = labelled_instances()

@@ -25,8 +25,8 @@ from kernelfields import (
     SkipCliques,
 )
 from kernelfields.basis import GreedyCholesky, RandomCholesky, Uniform
+from kernelfields.data.constraints import Constraints
 from kernelfields.engines import Threads, Torch
-from kernelfields.fields.constraints import Constraints
 from kernelfields.formats import read_model
 from kernelfields.inference.approximate.base import LoopyBelief
 from kernelfields.kernels import RBF, Columns, Linear, Matern, Polynomial

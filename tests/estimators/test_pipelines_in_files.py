@@ -29,7 +29,7 @@ from kernelfields import AnnotatedCRF, ChainCRF, KernelClassifier, OutOfFold, Se
 from kernelfields.compat import CRF
 from kernelfields.features import Embeddings, SequenceUnion, WindowFeatures
 from kernelfields.formats import ModelFileError
-from kernelfields.formats.model_file import read_model, write_model
+from kernelfields.models.model_file import read_model, write_model
 from kernelfields.models.stored import find_kind, known_kinds
 
 NAMES = ["Anna", "Bert", "Carla", "Dora"]

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from kernelfields import ChainCRF, DurationCliques, EdgeCliques, SegmentCliques, SegmentCRF
+from kernelfields.data.segments import SegmentedChains, begins_of, read_segments
 from kernelfields.engines.threads import Threads
-from kernelfields.fields.segments import SegmentedChains, begins_of, read_segments
 from kernelfields.models.build import build_designs, name_cliques
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.likelihoods.likelihood import likelihood_of

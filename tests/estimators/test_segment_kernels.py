@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from kernelfields import ChainCRF, EdgeCliques, LabelDictionary, SegmentCliques, SegmentCRF, SoftTargets
+from kernelfields.data.segments import read_segments
 from kernelfields.evaluation import evaluate_model
-from kernelfields.fields.segments import read_segments
 from kernelfields.models.build import name_cliques
 from kernelfields.reports import report_page
 from tests.oracles.segments import Enumerated

@@ -24,7 +24,7 @@ from kernelfields import (
     StartCliques,
     load,
 )
-from kernelfields.fields import repeated_columns
+from kernelfields.data import repeated_columns
 from kernelfields.kernels import RBF, Polynomial
 
 # Three labels that turn, with three columns, and one that stays, with a column of its own.

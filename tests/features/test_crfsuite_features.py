@@ -5,8 +5,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from kernelfields.features.chunks import features_of
-from kernelfields.features.dicts import FeatureDictEncoder
+from kernelfields.data.chunks import features_of
+from kernelfields.data.dicts import FeatureDictEncoder
 
 pycrfsuite = pytest.importorskip("pycrfsuite")
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelfields.features import chunks as feature_chunks
-from kernelfields.features.chunks import read_chunk, read_plainly
+from kernelfields.data import chunks as feature_chunks
+from kernelfields.data.chunks import read_chunk, read_plainly
 
 
 def place(row):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from kernelfields.features.dicts import FeatureDictEncoder
+from kernelfields.data.dicts import FeatureDictEncoder
 
 
 @pytest.mark.parametrize(

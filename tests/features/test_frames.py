@@ -5,8 +5,8 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
+from kernelfields.data.frames import FrameReader
 from kernelfields.features import read_frame, split_lengths
-from kernelfields.features.frames import FrameReader
 
 ROWS = {
     "sentence": ["a", "a", "b", "b", "b"],

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelfields.features.names import NameTable, join_names, split_names
+from kernelfields.data.names import NameTable, join_names, split_names
 
 # Lengths on both sides of eight bytes, letters of one to four bytes, the zero byte and half a surrogate pair.
 NAMES = st.text(st.sampled_from("aab:é日😀\0\ud800\x80 "), max_size=20)

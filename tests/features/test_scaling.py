@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from kernelfields.features.scaling import Scaling, learn_scaling, spreads
+from kernelfields.data.scaling import Scaling, learn_scaling, spreads
 
 random = np.random.default_rng(0)
 EVEN = random.normal(size=(400, 3)) * [1.0, 3.0, 9.0]

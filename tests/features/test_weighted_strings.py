@@ -1,6 +1,6 @@
 import pytest
 
-from kernelfields.features.chunks import read_weighted
+from kernelfields.data.chunks import read_weighted
 
 
 @pytest.mark.parametrize(

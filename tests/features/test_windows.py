@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelfields import ChainCRF
+from kernelfields.data.cliques import NodeCliques
 from kernelfields.features import check_window, window_view
-from kernelfields.fields.cliques import NodeCliques
 
 
 def window_by_loop(inputs, offsets, before, after):

@@ -6,8 +6,8 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kernelfields.data.text_files import SequenceFileError
 from kernelfields.formats.crfsuite_text import read_crfsuite, write_crfsuite
-from kernelfields.formats.text_files import SequenceFileError
 
 
 @pytest.fixture

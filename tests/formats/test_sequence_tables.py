@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kernelfields.data.text_files import SequenceFileError
 from kernelfields.formats.sequence_tables import read_table, write_table
-from kernelfields.formats.text_files import SequenceFileError
 
 ROOMS = """day,temperature,light,state
 monday,21.5,430,empty

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelfields.formats.templates import Template
-from kernelfields.formats.text_files import SequenceFileError
+from kernelfields.data.text_files import SequenceFileError
+from kernelfields.features.templates import Template
 
 MANUAL = """# Unigram
 U00:%x[-2,0]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelfields.formats.text_files import (
+from kernelfields.data.text_files import (
     SequenceFileError,
     input_name,
     open_output,

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from kernelfields.formats.text_files import check_writable, open_whole, remove_leftovers, write_whole
+from kernelfields.data.text_files import check_writable, open_whole, remove_leftovers, write_whole
 
 fcntl = pytest.importorskip("fcntl", reason="only systems with file locks leave drafts of killed writers behind")
 LEFT = ".out.txt.0123456789abcdef.tmp"
 WRITE_AND_DIE = """
 import os, signal, sys
-from kernelfields.formats.text_files import open_whole
+from kernelfields.data.text_files import open_whole
 with open_whole(sys.argv[1]) as file:
     file.write(b"half")
     file.flush()

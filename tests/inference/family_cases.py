@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernelfields.fields.allowed import AllowedLabels
-from kernelfields.fields.chains import Chains
-from kernelfields.fields.constraints import ConstraintMasks
-from kernelfields.fields.label_cliques import LabelledInstances
+from kernelfields.data.allowed import AllowedLabels
+from kernelfields.data.chains import Chains
+from kernelfields.data.constraints import ConstraintMasks
+from kernelfields.data.label_cliques import LabelledInstances
 from kernelfields.inference.approximate.base import Gibbs, LoopyBelief, TreeReweighted
 from kernelfields.inference.chain.family import ChainFamily, ListFamily
 from kernelfields.inference.choice import FamilySpec, family_of, plan_inference

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from kernelfields.fields.allowed import AllowedLabels
-from kernelfields.fields.chains import Chains
-from kernelfields.fields.constraints import resolve_constraints
+from kernelfields.data.allowed import AllowedLabels
+from kernelfields.data.chains import Chains
+from kernelfields.data.constraints import resolve_constraints
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.chain.decoding import viterbi
 from kernelfields.inference.chain.family import ChainFamily, ListFamily

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from kernelfields.fields.segments import Segmentation
+from kernelfields.data.segments import Segmentation
 from kernelfields.inference.family import Placement, Potentials, Statistics
 from kernelfields.inference.segments.family import SegmentFamily
 from kernelfields.numerics.threads import Workers

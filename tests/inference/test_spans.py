@@ -13,8 +13,8 @@ from kernelfields import (
     SegmentCRF,
     SkipCliques,
 )
+from kernelfields.data.spans import spans_of
 from kernelfields.evaluation.entities import span_rules
-from kernelfields.fields.spans import spans_of
 from kernelfields.inference.spans import boundary_probabilities, likely_spans, span_probabilities
 
 SCHEMES = {

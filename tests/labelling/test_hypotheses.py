@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from kernelfields.fields.chains import Chains
+from kernelfields.data.chains import Chains
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.chain.family import ChainFamily
 from kernelfields.inference.family import Potentials

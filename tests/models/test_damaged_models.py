@@ -12,9 +12,9 @@ from benchmarks.fuzzing.damage import nested, spelled_out
 from benchmarks.fuzzing.model_files import KINDS
 from benchmarks.fuzzing.verdicts import FAILED, REFUSED, SOUND, Case, Unsound, is_clear, judge
 from kernelfields import ChainCRF, ExponentialFamilyDensity, KernelClassifier
-from kernelfields.formats.model_file import ModelFileError, read_model, write_model
 from kernelfields.kernels.registry import kernel_from_spec
 from kernelfields.kernels.stationary import RBF
+from kernelfields.models.model_file import ModelFileError, read_model, write_model
 from tests.samples import labelled_sequences
 
 X, Y = labelled_sequences()

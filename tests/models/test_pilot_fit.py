@@ -7,7 +7,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelfields import ChainCRF, EdgeCliques, FieldSearchCV, GraphCRF, KernelClassifier, MultiLabelCRF
-from kernelfields.fields.chains import Chains
+from kernelfields.data.chains import Chains
 from kernelfields.kernels import Linear
 from kernelfields.models.pilot_fit import MOST_POSITIONS, Choices, Trial, in_pieces, split
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from kernelfields.fields.chains import Chains
+from kernelfields.data.chains import Chains
 from kernelfields.objective.bounds import LowerBound, maximise_on_simplex
 from kernelfields.objective.posterior import LogPosterior
 from tests.samples import chain_datafit, design_of

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from kernelfields.basis.panel import PanelCholesky
 from kernelfields.basis.selection import AllPoints, GreedyCholesky
 from kernelfields.basis.subspace import row_blocks
-from kernelfields.fields.chains import Chains
+from kernelfields.data.chains import Chains
 from kernelfields.kernels.stationary import RBF
 from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.designs.design import FeatureOrigin, kernel_quadratic_form

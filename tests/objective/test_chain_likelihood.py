@@ -5,8 +5,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from kernelfields.fields.chains import Chains
-from kernelfields.fields.constraints import resolve_constraints
+from kernelfields.data.chains import Chains
+from kernelfields.data.constraints import resolve_constraints
 from kernelfields.inference.chain.family import ChainFamily, ChainMember, positions_at_once
 from kernelfields.inference.family import EDGE, BaseMeasure, Potentials
 from kernelfields.objective.likelihoods.likelihood import labelled_objective

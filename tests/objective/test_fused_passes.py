@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from kernelfields.fields.chains import Chains
-from kernelfields.fields.cliques import EdgeCliques
-from kernelfields.fields.constraints import resolve_constraints
+from kernelfields.data.chains import Chains
+from kernelfields.data.cliques import EdgeCliques
+from kernelfields.data.constraints import resolve_constraints
 from kernelfields.inference.chain.family import ChainFamily, ListFamily
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.pairs import observed_support

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kernelfields.fields.chains import Chains
-from kernelfields.fields.evidence import SoftRows
-from kernelfields.fields.segments import Segmentation
+from kernelfields.data.chains import Chains
+from kernelfields.data.evidence import SoftRows
+from kernelfields.data.segments import Segmentation
 from kernelfields.inference.family import EDGE, Potentials
 from kernelfields.objective.likelihoods.likelihood import (
     Likelihood,

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelfields.fields.chains import Chains
+from kernelfields.data.chains import Chains
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.bounds import MixedBound
 from kernelfields.objective.designs.pairs import observed_support

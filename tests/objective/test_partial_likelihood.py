@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from kernelfields.fields.chains import Chains
-from kernelfields.fields.constraints import resolve_constraints
-from kernelfields.fields.graphs import Factors, Graphs
-from kernelfields.fields.label_cliques import LabelledInstances
+from kernelfields.data.chains import Chains
+from kernelfields.data.constraints import resolve_constraints
+from kernelfields.data.graphs import Factors, Graphs
+from kernelfields.data.label_cliques import LabelledInstances
 from kernelfields.inference.chain.family import ChainFamily
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.family import EDGE, Placement, Potentials

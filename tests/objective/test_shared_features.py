@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from kernelfields.fields.graphs import Graphs
+from kernelfields.data.graphs import Graphs
 from kernelfields.inference.choice import plan_inference
 from kernelfields.inference.family import Potentials
 from kernelfields.numerics.threads import Workers

@@ -10,7 +10,7 @@ import pytest
 
 from kernelfields.basis.panel import PanelCholesky
 from kernelfields.basis.selection import Gradient, RandomCholesky
-from kernelfields.features.readers import ChainReader
+from kernelfields.data.readers import ChainReader
 from kernelfields.kernels.dot_product import Polynomial
 from kernelfields.kernels.stationary import RBF
 from kernelfields.numerics.threads import Workers

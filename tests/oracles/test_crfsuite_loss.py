@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelfields.features.readers import ChainReader
+from kernelfields.data.readers import ChainReader
 from kernelfields.objective.posterior import LogPosterior
 from tests.arrays import infer_chains
 from tests.samples import chain_datafit, design_of

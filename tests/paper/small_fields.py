@@ -13,7 +13,7 @@ from itertools import product
 
 import numpy as np
 
-from kernelfields.fields.chains import Chains
+from kernelfields.data.chains import Chains
 from kernelfields.kernels.stationary import RBF
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.design import LocalDesign

@@ -5,7 +5,7 @@ import pytest
 
 from kernelfields.basis.panel import PanelCholesky
 from kernelfields.basis.selection import GreedyCholesky
-from kernelfields.family.finite import FiniteFamily
+from kernelfields.families.finite import FiniteFamily
 from kernelfields.kernels.stationary import RBF, Laplacian
 
 GRID = (np.arange(400) + 0.5)[:, None] / 400

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kernelfields import GraphCRF, GraphFactors, GraphNodes
-from kernelfields.fields import grid_edges
+from kernelfields.data import grid_edges
 
 TIGHT = {"tol": 1e-12, "max_iter": 2000}
 EDGES = grid_edges(2, 3)

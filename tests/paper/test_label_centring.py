@@ -6,7 +6,7 @@ from scipy.special import expit
 from small_fields import KERNEL, as_lists, tied_field
 
 from kernelfields import ChainCRF, EdgeCliques
-from kernelfields.fields.chains import Chains
+from kernelfields.data.chains import Chains
 from kernelfields.kernels.labels import CentredDelta, Delta, LabelMatrix
 from tests.samples import potentials_of, random_chains
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kernelfields.fields.chains import Chains
+from kernelfields.data.chains import Chains
 from kernelfields.inference.single import SingleFamily
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.likelihoods.likelihood import Likelihood

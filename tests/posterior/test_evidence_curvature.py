@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from kernelfields import EdgeCliques, NodeCliques
-from kernelfields.fields.chains import Chains
-from kernelfields.fields.constraints import resolve_constraints
+from kernelfields.data.chains import Chains
+from kernelfields.data.constraints import resolve_constraints
 from kernelfields.kernels import Columns
 from kernelfields.kernels.stationary import RBF
 from kernelfields.numerics.threads import Workers

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from kernelfields import EdgeCliques, NodeCliques
+from kernelfields.data.chains import Chains
+from kernelfields.data.cliques import GraphFactors, GraphNodes
+from kernelfields.data.constraints import resolve_constraints
+from kernelfields.data.graphs import Graphs
 from kernelfields.engines.engine import SampleSettings
 from kernelfields.engines.threads import Threads
-from kernelfields.fields.chains import Chains
-from kernelfields.fields.cliques import GraphFactors, GraphNodes
-from kernelfields.fields.constraints import resolve_constraints
-from kernelfields.fields.graphs import Graphs
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.kernels import Columns
 from kernelfields.kernels.dot_product import Polynomial

@@ -5,7 +5,7 @@ import pytest
 from sklearn.base import clone
 
 from kernelfields import ChainCRF, GraphCRF
-from kernelfields.fields import grid_edges
+from kernelfields.data import grid_edges
 from kernelfields.kernels.stationary import RBF
 from kernelfields.posterior.evidence.settings import EvidenceSearch
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from benchmarks.shared_data import DataMissing, data_file, gpstruct_task, ocr_letters, token_columns
+from kernelfields.features.templates import Template
 from kernelfields.formats.column_files import read_columns, write_columns
 from kernelfields.formats.sequence_files import read_sequences, write_sequences
-from kernelfields.formats.templates import Template
 
 
 def there(*parts):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from parsed_pages import HOSTILE, SVG, ParsedPage, box_of, of_class, picture_in, title_of
 
-from kernelfields.fields import grid_edges
+from kernelfields.data import grid_edges
 from kernelfields.reports import LabelledGraph
 from kernelfields.reports.graph_pictures import layout
 

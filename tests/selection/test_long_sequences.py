@@ -8,8 +8,8 @@ import scipy.sparse as sp
 from search_sequences import as_entities, search_sequences
 
 from kernelfields import ChainCRF, ChainCRFCV
+from kernelfields.data.constraints import resolve_constraints
 from kernelfields.estimators.auto_parameters import NoProgress
-from kernelfields.fields.constraints import resolve_constraints
 from kernelfields.kernels.stationary import RBF
 from kernelfields.selection.folds import Fold, Items
 

@@ -8,7 +8,7 @@ import scipy.sparse
 from served_models import DICTS, MODELS, STRINGS, WORDS, X, Y, fitted, inputs_of
 
 from kernelfields import ChainCRF, EdgeCliques, KernelClassifier, PartialLabels
-from kernelfields.fields.constraints import guess_scheme
+from kernelfields.data.constraints import guess_scheme
 from kernelfields.inference.chain.plain import Chains, best_labels, infer
 from kernelfields.kernels import RBF
 from kernelfields.serving import ServingError, load_chain

@@ -23,7 +23,7 @@ from kernelfields import (
     SegmentCRF,
     SkipCliques,
 )
-from kernelfields.formats.model_file import write_model
+from kernelfields.models.model_file import write_model
 from kernelfields.serving import ServingError, load_chain, to_onnx
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kernelfields import ChainCRF
-from kernelfields.formats.model_file import write_model
+from kernelfields.models.model_file import write_model
 from kernelfields.serving import ServingError, load_chain
 
 STRANGE = [

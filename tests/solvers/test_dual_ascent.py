@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kernelfields.fields.chains import Chains
+from kernelfields.data.chains import Chains
 from kernelfields.inference.family import EDGE, Potentials
 from kernelfields.objective import stochastic as module
 from kernelfields.objective.posterior import LogPosterior

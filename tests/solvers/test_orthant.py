@@ -5,7 +5,7 @@ import pytest
 import scipy.optimize
 import scipy.sparse as sp
 
-from kernelfields.fields.chains import Chains
+from kernelfields.data.chains import Chains
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.posterior import Direction, LogPosterior
 from kernelfields.solvers.choice import resolve_solver

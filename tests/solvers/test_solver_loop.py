@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelfields.fields.chains import Chains
+from kernelfields.data.chains import Chains
 from kernelfields.objective.bounds import relative_gap
 from kernelfields.objective.posterior import LogPosterior
 from kernelfields.solvers.choice import SOLVERS

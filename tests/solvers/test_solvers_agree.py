@@ -6,7 +6,7 @@ import scipy.optimize
 
 from kernelfields.basis.panel import PanelCholesky
 from kernelfields.basis.selection import RandomCholesky
-from kernelfields.fields.chains import Chains
+from kernelfields.data.chains import Chains
 from kernelfields.kernels.stationary import RBF
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.posterior import Direction, LogPosterior

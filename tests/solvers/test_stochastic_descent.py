@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from kernelfields.fields.chains import Chains
-from kernelfields.fields.cliques import EdgeCliques
-from kernelfields.fields.constraints import Constraints, resolve_constraints
+from kernelfields.data.chains import Chains
+from kernelfields.data.cliques import EdgeCliques
+from kernelfields.data.constraints import Constraints, resolve_constraints
 from kernelfields.kernels.labels import Delta, resolve_label_kernel
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.pairs import observed_support

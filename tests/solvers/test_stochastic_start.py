@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from kernelfields.fields.chains import Chains
-from kernelfields.fields.constraints import resolve_constraints
+from kernelfields.data.chains import Chains
+from kernelfields.data.constraints import resolve_constraints
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.pairs import observed_support
 from kernelfields.objective.posterior import LogPosterior

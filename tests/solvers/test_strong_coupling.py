@@ -6,7 +6,7 @@ The block of eq. 30 keeps within-clique covariances only and is too small by a f
 import numpy as np
 import pytest
 
-from kernelfields.fields.chains import Chains
+from kernelfields.data.chains import Chains
 from kernelfields.objective.posterior import LogPosterior
 from kernelfields.solvers.choice import SOLVERS
 from kernelfields.solvers.loop import minimize

@@ -12,9 +12,9 @@ from kernelfields import (
     SkipCliques,
     StartCliques,
 )
-from kernelfields.fields.chains import Chains
-from kernelfields.fields.graphs import Graphs
-from kernelfields.fields.reading import pack_inputs
+from kernelfields.data.chains import Chains
+from kernelfields.data.graphs import Graphs
+from kernelfields.data.reading import pack_inputs
 from kernelfields.inference.choice import plan_inference
 from kernelfields.kernels.stationary import RBF
 from kernelfields.structure.search import StructureSearch

@@ -9,9 +9,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from kernelfields.data.chains import Chains  # noqa: E402
+from kernelfields.data.constraints import resolve_constraints  # noqa: E402
 from kernelfields.engines.torch.family import TorchChainFamily  # noqa: E402
-from kernelfields.fields.chains import Chains  # noqa: E402
-from kernelfields.fields.constraints import resolve_constraints  # noqa: E402
 from kernelfields.inference.chain.family import ChainFamily  # noqa: E402
 from kernelfields.inference.family import (  # noqa: E402
     EDGE,

@@ -20,17 +20,17 @@ from kernelfields.annotators.annotations import UNSAID, Annotations, Presumed, a
 from kernelfields.annotators.completion import AnnotatedLabels, CrossFittedLabels
 from kernelfields.annotators.confusions import Confusions, prior_counts
 from kernelfields.annotators.reliability import AnnotatorReliability, AnnotatorTable
+from kernelfields.data.reading import SAMPLES, SEQUENCES, check_sample_weight
 from kernelfields.engines.choice import is_collection
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.estimators.graph_crf import GraphCRF
 from kernelfields.estimators.kernel_classifier import KernelClassifier
 from kernelfields.estimators.questions import ByItem
 from kernelfields.estimators.ring_crf import RingCRF
-from kernelfields.fields.reading import SAMPLES, SEQUENCES, check_sample_weight
-from kernelfields.formats.model_file import Document
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import refuse_approximate
 from kernelfields.models.documents import NotData, describe_parameters, describe_value, rebuild_estimator, rebuild_value
+from kernelfields.models.model_file import Document
 from kernelfields.models.partial import resolve_partial_labels
 from kernelfields.models.stored import Functions, StoredEstimator
 from kernelfields.numerics.parameters import (

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kernelfields.fields.evidence import LEAST_SHOWN, SoftTargets, certain, informative, read_labels
-from kernelfields.fields.reading import SAMPLES, SEQUENCES, Nouns, check_number, is_sequence, label_offsets, listed
+from kernelfields.data.evidence import LEAST_SHOWN, SoftTargets, certain, informative, read_labels
+from kernelfields.data.reading import SAMPLES, SEQUENCES, Nouns, check_number, is_sequence, label_offsets, listed
 from kernelfields.numerics.sparse_rows import offsets_of
 
 _FORMS = (

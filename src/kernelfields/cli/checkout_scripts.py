@@ -57,7 +57,7 @@ def bench(context: typer.Context, name: _Name = None) -> None:
 
 
 def _run(folder_name: str, name: str | None, arguments: list[str]) -> int:
-    from kernelfields.formats.text_files import standard_output  # here, because help must come fast
+    from kernelfields.data.text_files import standard_output  # here, because help must come fast
 
     folder = _find(folder_name)
     texts = {path.stem: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.py"))}

@@ -66,9 +66,9 @@ def convert(
       kernelfields convert tasks.json train.conll --from labelstudio --lossy
     """
     from kernelfields.cli.models import read_training_file
+    from kernelfields.data.text_files import input_name
     from kernelfields.formats import format_of, write_sequences
     from kernelfields.formats.annotation_files import ANNOTATION_FORMATS, annotation_format_of
-    from kernelfields.formats.text_files import input_name
 
     kinds = [
         annotation_format_of(path) or "" if kind == "auto" else kind
@@ -96,6 +96,7 @@ def _convert_documents(
     console: Console, paths: tuple[str, str], kinds: tuple[str, str], lossy: bool, reading: Mapping[str, Value]
 ) -> None:
     """Write annotated texts or time lines in another format, after a list of what it cannot hold."""
+    from kernelfields.data.text_files import input_name
     from kernelfields.formats.annotation_files import (
         ANNOTATION_FORMATS,
         losses,
@@ -103,7 +104,6 @@ def _convert_documents(
         read_documents,
         write_documents,
     )
-    from kernelfields.formats.text_files import input_name
 
     if kinds[0] not in ANNOTATION_FORMATS:
         raise ValueError(f"--from must be one of {_known(ANNOTATION_FORMATS)} for --to {kinds[1]}, got {kinds[0]!r}")

@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from kernelfields.fields.constraints import guess_scheme
+from kernelfields.data.constraints import guess_scheme
 from kernelfields.formats import ColumnFile, SequenceFile, SequenceFileError, Template
 
 # Positions of a single sequence, labels, and the share of them seen once, above which a file looks wrong.

@@ -76,11 +76,11 @@ def evaluate(
       kernelfields evaluate labelled.conll --scheme bio
     """
     from kernelfields.cli.models import load_model
+    from kernelfields.data.text_files import input_name
     from kernelfields.evaluation import compare, evaluate_model
     from kernelfields.evaluation.model_evaluation import evaluate_known
     from kernelfields.evaluation.packed_labels import known_only
     from kernelfields.formats import partial_labels
-    from kernelfields.formats.text_files import input_name
 
     decoding = chosen_decoding(decode, posterior)
     shared: Parameters = {
@@ -152,8 +152,8 @@ def _reread(
 
 def _last_two_columns(path: str) -> tuple[list, list]:
     """Return true and predicted labels of a column file."""
+    from kernelfields.data.text_files import input_name
     from kernelfields.formats import SequenceFileError, read_columns
-    from kernelfields.formats.text_files import input_name
 
     sequences = list(read_columns(path))
     if not sequences:
@@ -172,7 +172,7 @@ def _check_alike(truth: list, predicted: list, name: str) -> None:
 
     Tags of words may share signs of punctuation with these, so that a third of the positions is little, too.
     """
-    from kernelfields.fields.constraints import guess_scheme
+    from kernelfields.data.constraints import guess_scheme
 
     kinds = Counter(label for own in truth for label in own if isinstance(label, str)), Counter(chain(*predicted))
     shared = kinds[0].keys() & kinds[1].keys()
@@ -196,7 +196,7 @@ def write_report(
 ) -> None:
     """Write a page about a model, with the first sequences of a file as it labels them; fewer if they are long."""
     from kernelfields.cli.models import tokens_for
-    from kernelfields.formats.text_files import open_text_output
+    from kernelfields.data.text_files import open_text_output
     from kernelfields.reports.report import report_page
 
     lengths = [x.shape[0] if hasattr(x, "shape") else len(x) for x in file.X[:_SHOWN_SEQUENCES]]

@@ -57,7 +57,7 @@ def inspect(
       kernelfields inspect chunks.safetensors --explain test.conll --sequence 2
     """
     from kernelfields.cli.models import load_model, tokens_for
-    from kernelfields.formats.text_files import open_text_output
+    from kernelfields.data.text_files import open_text_output
     from kernelfields.reports.page import page, section
 
     trained = load_model(model)

@@ -51,7 +51,7 @@ def check(
     from kernelfields import find_label_errors
     from kernelfields.cli.doubts import doubts
     from kernelfields.cli.models import build_estimator, has_transitions, is_dense, load_model, read_training_file
-    from kernelfields.formats.text_files import input_name
+    from kernelfields.data.text_files import input_name
 
     given = given_settings(options)
     if by_model and model is None:

@@ -84,7 +84,7 @@ class Console:
 
     def result(self, text: str, document: object) -> None:
         """Write the result to standard output: text for people, or one JSON document for machines."""
-        from kernelfields.formats.text_files import standard_output  # here, because help must come fast
+        from kernelfields.data.text_files import standard_output  # here, because help must come fast
 
         with standard_output():
             typer.echo(json_text(document) if self.as_json else text)

@@ -28,6 +28,8 @@ import numpy as np
 
 from kernelfields.cli.labels import labels_named, shown_labels
 from kernelfields.cli.settings import SETTINGS, Parameters, RunSettings, from_document, to_document
+from kernelfields.data.text_files import input_name
+from kernelfields.features.templates import template_of_patterns
 from kernelfields.features.text import TextFeatures, rebuild_transformer, text_patterns
 from kernelfields.formats import (
     TEXT_FEATURES,
@@ -40,9 +42,7 @@ from kernelfields.formats import (
     read_sequences,
     rebuild_reading,
 )
-from kernelfields.formats.model_text import COMMAND_NOTES, PIPELINE
-from kernelfields.formats.templates import template_of_patterns
-from kernelfields.formats.text_files import input_name
+from kernelfields.models.model_text import COMMAND_NOTES, PIPELINE
 from kernelfields.numerics.parameters import is_whole
 
 if TYPE_CHECKING:
@@ -229,8 +229,8 @@ def build_chain(settings: RunSettings, transitions: bool = True) -> ChainCRF:
 def build_segments(settings: RunSettings, transitions: bool = True) -> SegmentCRF:
     """Return the field of segments that the settings describe; ValueError where these contradict each other."""
     from kernelfields import SegmentCRF
-    from kernelfields.fields.constraints import find_scheme
-    from kernelfields.fields.segments import DurationCliques, SegmentCliques
+    from kernelfields.data.constraints import find_scheme
+    from kernelfields.data.segments import DurationCliques, SegmentCliques
 
     if not transitions:
         raise ValueError("the template has no B line, and --segments has transitions between segments: add a line B")

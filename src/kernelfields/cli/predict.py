@@ -123,8 +123,8 @@ def predict(
     import numpy as np
 
     from kernelfields.cli.models import check_labels, load_model
+    from kernelfields.data.text_files import input_name, open_text_output
     from kernelfields.formats import write_predictions
-    from kernelfields.formats.text_files import input_name, open_text_output
 
     decoding = chosen_decoding(decode, posterior)
     if nbest and (marginals or confidence or decoding is not None):
@@ -189,7 +189,7 @@ def predict(
 
 def _write_segments(output: str, crf: SegmentCRF, file: SequenceFile, known: list | None, *, as_json: bool) -> None:
     """Write a table of all segments, sequences and positions counted from 0, or a document for each sequence."""
-    from kernelfields.formats.text_files import open_text_output
+    from kernelfields.data.text_files import open_text_output
 
     names = ("begin", "end", "label", "probability")
     with open_text_output(output) as stream:

@@ -15,7 +15,8 @@ import numpy as np
 
 from kernelfields.cli.messages import json_text
 from kernelfields.cli.models import TrainedModel, template_of
-from kernelfields.fields.cliques import check_window
+from kernelfields.data.cliques import check_window
+from kernelfields.data.text_files import SequenceFileError, input_name, open_text_output
 from kernelfields.formats.column_files import (
     ColumnLine,
     ColumnSequence,
@@ -23,7 +24,6 @@ from kernelfields.formats.column_files import (
     ends_sequence,
     read_column_lines,
 )
-from kernelfields.formats.text_files import SequenceFileError, input_name, open_text_output
 
 if TYPE_CHECKING:
     from kernelfields.models.stream import LabelStream

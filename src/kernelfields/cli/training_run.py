@@ -44,11 +44,11 @@ from kernelfields.cli.models import (
     template_of,
 )
 from kernelfields.cli.settings import SETTINGS, STANDARD_STREAM, Parameters, RunSettings, file_digest, settings_text
-from kernelfields.features.scaling import uneven_spreads
-from kernelfields.fields.cliques import USUAL_RANK
-from kernelfields.fields.constraints import guess_scheme
+from kernelfields.data.cliques import USUAL_RANK
+from kernelfields.data.constraints import guess_scheme
+from kernelfields.data.scaling import uneven_spreads
+from kernelfields.data.text_files import check_writable, input_name, remove_leftovers, write_whole
 from kernelfields.formats import ModelFileError, Reading, SequenceFile, read_sequences
-from kernelfields.formats.text_files import check_writable, input_name, remove_leftovers, write_whole
 from kernelfields.models.pilot_fit import in_words
 
 if TYPE_CHECKING:

@@ -39,10 +39,10 @@ from kernelfields.compat.feature_sequences import (
 )
 from kernelfields.compat.metrics import flat_accuracy_score
 from kernelfields.compat.training import Holdout, Options, TrainingLog, read_options
+from kernelfields.data.dicts import FeatureDictEncoder
+from kernelfields.data.ragged import array_of_objects
+from kernelfields.data.reading import Matrix, encode_labels
 from kernelfields.estimators.chain_crf import ChainCRF
-from kernelfields.features.dicts import FeatureDictEncoder
-from kernelfields.fields.ragged import array_of_objects
-from kernelfields.fields.reading import Matrix, encode_labels
 from kernelfields.models.documents import read_document_of, write_document
 from kernelfields.models.stored_values import check_plain_parameters, record
 from kernelfields.numerics.parameters import is_whole

@@ -15,10 +15,10 @@ from typing import TypeGuard
 import numpy as np
 import scipy.sparse
 
+from kernelfields.data.chunks import described, is_feature_position
+from kernelfields.data.dicts import first_position
+from kernelfields.data.reading import is_listing
 from kernelfields.features import is_feature_sequences
-from kernelfields.features.chunks import described, is_feature_position
-from kernelfields.features.dicts import first_position
-from kernelfields.fields.reading import is_listing
 
 _EXPECTED = "must be a list of sequences of feature dicts or of lists of feature strings"
 _ARRAYS = "For arrays of numbers use kernelfields.ChainCRF('linear'), which takes a list with one array per sequence"

@@ -30,8 +30,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kernelfields.data.cliques import EdgeCliques
 from kernelfields.estimators.chain_crf import ChainCRF
-from kernelfields.fields.cliques import EdgeCliques
 from kernelfields.numerics.parameters import check_count, is_real
 from kernelfields.solvers.lbfgs import LBFGS
 from kernelfields.solvers.loop import REASONS, Iteration

@@ -23,8 +23,8 @@ from sklearn.base import BaseEstimator
 
 from kernelfields.basis.selection import Basis
 from kernelfields.basis.subspace import Expansion
-from kernelfields.fields.cliques import CliqueSet
-from kernelfields.fields.reading import Matrix
+from kernelfields.data.cliques import CliqueSet
+from kernelfields.data.reading import Matrix
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.family import LabelFamily
 from kernelfields.kernels.kernel import Kernel

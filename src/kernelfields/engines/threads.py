@@ -13,10 +13,10 @@ import numpy as np
 from kernelfields.basis.panel import PanelCholesky
 from kernelfields.basis.selection import Basis
 from kernelfields.basis.subspace import PivotSubspace
+from kernelfields.data.chains import Chains
+from kernelfields.data.cliques import CliqueSet
+from kernelfields.data.reading import Matrix
 from kernelfields.engines.engine import Engine, PackedData, SampleSettings
-from kernelfields.fields.chains import Chains
-from kernelfields.fields.cliques import CliqueSet
-from kernelfields.fields.reading import Matrix
 from kernelfields.inference.choice import FamilySpec, family_of
 from kernelfields.inference.family import LabelFamily
 from kernelfields.kernels.kernel import Kernel, check_positive_semidefinite

@@ -28,13 +28,13 @@ from typing import Generic, TypeAlias
 import numpy as np
 from scipy.sparse import issparse
 
+from kernelfields.data.chains import Chains
+from kernelfields.data.readers import InputReader
+from kernelfields.data.scaling import FEW_COLUMNS, learn_scaling
 from kernelfields.engines.engine import Engine, PackedData, Sample, SampleSettings
 from kernelfields.estimators.questions import Data, Reader
 from kernelfields.features.leakage import RepeatedLabels
-from kernelfields.features.readers import InputReader
-from kernelfields.features.scaling import FEW_COLUMNS, learn_scaling
 from kernelfields.features.window_features import WIDTHS, window_columns
-from kernelfields.fields.chains import Chains
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.models.build import NamedCliques

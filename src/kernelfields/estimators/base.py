@@ -27,22 +27,22 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.engines.choice import answers_collections, is_collection, resolve_engine, scoring_engine
-from kernelfields.estimators.questions import ByItem, Data, LabelQuestions, Reader, Seed
-from kernelfields.features.label_dictionary import refuse_elsewhere
-from kernelfields.features.readers import ChainReader, GraphReader, TableReader
-from kernelfields.fields.chains import Packed, weigh_classes
-from kernelfields.fields.cliques import USUAL_RANK
-from kernelfields.fields.constraints import ConstraintMasks
-from kernelfields.fields.evidence import SoftRows, label_shares, read_labels, seen_labels, share_right
-from kernelfields.fields.fingerprints import Fingerprint, fingerprint
-from kernelfields.fields.ragged import Ragged
-from kernelfields.fields.reading import (
+from kernelfields.data.chains import Packed, weigh_classes
+from kernelfields.data.cliques import USUAL_RANK
+from kernelfields.data.constraints import ConstraintMasks
+from kernelfields.data.evidence import SoftRows, label_shares, read_labels, seen_labels, share_right
+from kernelfields.data.fingerprints import Fingerprint, fingerprint
+from kernelfields.data.label_dictionary import refuse_elsewhere
+from kernelfields.data.ragged import Ragged
+from kernelfields.data.readers import ChainReader, GraphReader, TableReader
+from kernelfields.data.reading import (
     check_class_weight,
     is_empty,
     random_generator,
 )
-from kernelfields.fields.ties import LabelSymmetry, read_ties
+from kernelfields.data.ties import LabelSymmetry, read_ties
+from kernelfields.engines.choice import answers_collections, is_collection, resolve_engine, scoring_engine
+from kernelfields.estimators.questions import ByItem, Data, LabelQuestions, Reader, Seed
 from kernelfields.models.stored import Functions, StoredEstimator
 from kernelfields.numerics.parameters import (
     attribute,
@@ -68,7 +68,6 @@ if TYPE_CHECKING:
     from kernelfields.estimators.auto_parameters import NoProgress, Parts, Training
     from kernelfields.estimators.inspecting.explanations import Compared, TrainingInputs
     from kernelfields.features.leakage import RepeatedLabels
-    from kernelfields.formats.model_file import Document
     from kernelfields.inference.answers import Answers
     from kernelfields.inference.choice import FamilySpec
     from kernelfields.kernels.kernel import Kernel
@@ -78,6 +77,7 @@ if TYPE_CHECKING:
     from kernelfields.models.continuation import Continuation
     from kernelfields.models.field import Field
     from kernelfields.models.fit import FieldKeeper, FitOptions, FittedBy, FittedField
+    from kernelfields.models.model_file import Document
     from kernelfields.models.partial import PartialLabels
     from kernelfields.models.pilot_fit import Choices, Settings, Stage
     from kernelfields.objective.bounds import Certificate
@@ -478,7 +478,7 @@ class FieldEstimator(FieldParameters, LabelQuestions[Data], Generic[Data, Reader
 
     def _warn_of_uneven_columns(self, data: Data) -> None:
         """Warn where one column drowns the others in the distances of a kernel whose scale the user has chosen."""
-        from kernelfields.features.scaling import uneven_spreads
+        from kernelfields.data.scaling import uneven_spreads
         from kernelfields.kernels.registry import has_one_scale
 
         if not is_auto(self.scale) or not has_one_scale(self.kernel) or not hasattr(data, "inputs"):

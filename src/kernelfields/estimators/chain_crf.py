@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 
+from kernelfields.data.chains import Chains, weigh_classes
+from kernelfields.data.cliques import CliqueSet, EdgeCliques, NodeCliques
+from kernelfields.data.constraints import Constraints, find_scheme, guess_scheme, resolve_constraints
+from kernelfields.data.evidence import LabelEvidence, SoftTargets, informative
+from kernelfields.data.label_dictionary import AllowedLabelsRule, check_rule, readable_again
+from kernelfields.data.readers import ChainReader
+from kernelfields.data.reading import is_sequence, open_groups
 from kernelfields.estimators.base import DECODINGS, KernelLike, LabelKernelLike, LabelledField, TiesLike
 from kernelfields.estimators.span_questions import SpanQuestions
-from kernelfields.features.label_dictionary import AllowedLabelsRule, check_rule, readable_again
-from kernelfields.features.readers import ChainReader
-from kernelfields.fields.chains import Chains, weigh_classes
-from kernelfields.fields.cliques import CliqueSet, EdgeCliques, NodeCliques
-from kernelfields.fields.constraints import Constraints, find_scheme, guess_scheme, resolve_constraints
-from kernelfields.fields.evidence import LabelEvidence, SoftTargets, informative
-from kernelfields.fields.reading import is_sequence, open_groups
 from kernelfields.models.stored import Functions
 from kernelfields.numerics.parameters import (
     Check,
@@ -37,11 +37,11 @@ from kernelfields.numerics.windows import window_of_inputs
 
 if TYPE_CHECKING:
     from kernelfields.estimators.auto_parameters import Training
-    from kernelfields.formats.model_file import Document
     from kernelfields.inference.choice import FamilySpec
     from kernelfields.models.build import NamedCliques
     from kernelfields.models.field import Field
     from kernelfields.models.fit import FittedField
+    from kernelfields.models.model_file import Document
     from kernelfields.models.pilot_fit import Choices, Settings
     from kernelfields.models.stream import LabelStream
     from kernelfields.structure.search import StructurePath, StructureSearch
@@ -105,7 +105,7 @@ class SequenceField(LabelledField[Chains, ChainReader], SpanQuestions):
         constraints = Constraints.of(self.constraints)
         if constraints.scheme is None or constraints.strict:
             return y
-        from kernelfields.fields.spans import mended_labels
+        from kernelfields.data.spans import mended_labels
 
         y = open_groups(None, readable_again(y))[1]
         if isinstance(y, SoftTargets) or not is_sequence(y) or not all(item is None or is_sequence(item) for item in y):

@@ -23,8 +23,12 @@ from sklearn.base import DensityMixin, clone
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from kernelfields.basis.subspace import PivotSubspace
-from kernelfields.density.basis import density_basis
-from kernelfields.density.box import (
+from kernelfields.data.readers import refuse_named_features
+from kernelfields.data.reading import random_generator
+from kernelfields.estimators.base import BasisLike, KernelLike
+from kernelfields.estimators.inspecting.weights import changed_parameters
+from kernelfields.estimators.questions import Seed
+from kernelfields.families.box import (
     Box,
     FunctionMeasure,
     check_box,
@@ -33,7 +37,9 @@ from kernelfields.density.box import (
     resolve_box,
     resolve_measure,
 )
-from kernelfields.density.quadrature import (
+from kernelfields.families.density_basis import density_basis
+from kernelfields.families.finite import FiniteFamily
+from kernelfields.families.quadrature import (
     Quadrature,
     Rule,
     check_proper,
@@ -41,14 +47,7 @@ from kernelfields.density.quadrature import (
     judged_log_integral,
     unseen_log_mass,
 )
-from kernelfields.density.sampling import Target, draw
-from kernelfields.estimators.base import BasisLike, KernelLike
-from kernelfields.estimators.inspecting.weights import changed_parameters
-from kernelfields.estimators.questions import Seed
-from kernelfields.family.finite import FiniteFamily
-from kernelfields.features.readers import refuse_named_features
-from kernelfields.fields.reading import random_generator
-from kernelfields.formats.model_file import Document
+from kernelfields.families.sampling import Target, draw
 from kernelfields.models.documents import (
     describe_parameters,
     describe_subspace,
@@ -56,6 +55,7 @@ from kernelfields.models.documents import (
     rebuild_estimator,
     rebuild_subspace,
 )
+from kernelfields.models.model_file import Document
 from kernelfields.models.stored import Functions, StoredEstimator
 from kernelfields.models.stored_values import record
 from kernelfields.numerics.parameters import (
@@ -289,7 +289,7 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
         return float(np.mean(scores))
 
     def sample(self, n_samples: int = 1, random_state: Seed = None) -> np.ndarray:
-        """Draw independent points, (n_samples, d), by rejection; see density/sampling.py for when it is exact."""
+        """Draw independent points, (n_samples, d), by rejection; see families/sampling.py for when it is exact."""
         check_is_fitted(self, "coef_")
         check_count(n_samples, "n_samples")
         peaks = self.quadrature_.reference().rule(self._measure).nodes

@@ -17,12 +17,12 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from kernelfields.data.evidence import SoftTargets
+from kernelfields.data.frames import NUMBER, TEXT, FrameReader, FrameSequences, in_library
 from kernelfields.estimators.base import FieldEstimator
 from kernelfields.estimators.chain_crf import ChainCRF
-from kernelfields.features.frames import NUMBER, TEXT, FrameReader, FrameSequences, in_library
-from kernelfields.fields.evidence import SoftTargets
-from kernelfields.formats.model_file import Document
-from kernelfields.models.pipelines import describe_model, rebuild_model
+from kernelfields.estimators.pipelines import describe_model, rebuild_model
+from kernelfields.models.model_file import Document
 from kernelfields.models.stored import Functions, StoredEstimator
 from kernelfields.numerics.parameters import declares_parameters, parameter
 

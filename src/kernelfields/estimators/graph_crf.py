@@ -11,16 +11,16 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from kernelfields.data.chains import weigh_classes
+from kernelfields.data.cliques import CliqueSet, EdgeCliques, GraphFactors, GraphNodes, NodeCliques
+from kernelfields.data.constraints import resolve_constraints
+from kernelfields.data.evidence import LabelEvidence
+from kernelfields.data.graph_reading import GRAPHS
+from kernelfields.data.graphs import Graphs
+from kernelfields.data.readers import GraphReader
 from kernelfields.estimators.auto_parameters import Training
 from kernelfields.estimators.base import DECODINGS, KernelLike, LabelKernelLike, LabelledField, TiesLike
 from kernelfields.estimators.inspecting.explanations import Compared, input_names
-from kernelfields.features.readers import GraphReader
-from kernelfields.fields.chains import weigh_classes
-from kernelfields.fields.cliques import CliqueSet, EdgeCliques, GraphFactors, GraphNodes, NodeCliques
-from kernelfields.fields.constraints import resolve_constraints
-from kernelfields.fields.evidence import LabelEvidence
-from kernelfields.fields.graph_reading import GRAPHS
-from kernelfields.fields.graphs import Graphs
 from kernelfields.inference.checks import check_labels
 from kernelfields.inference.choice import FamilySpec, check_method, family_of
 from kernelfields.models.build import NamedCliques, name_cliques

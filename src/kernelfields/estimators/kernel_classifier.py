@@ -14,22 +14,22 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
-from kernelfields.engines.choice import answers_collections
-from kernelfields.estimators.auto_parameters import Training
-from kernelfields.estimators.base import FieldEstimator, KernelLike, LabelKernelLike, LabelledField, TiesLike
-from kernelfields.estimators.questions import Data
-from kernelfields.features.readers import TableReader
-from kernelfields.fields.chains import weigh_classes
-from kernelfields.fields.cliques import GraphNodes
-from kernelfields.fields.evidence import (
+from kernelfields.data.chains import weigh_classes
+from kernelfields.data.cliques import GraphNodes
+from kernelfields.data.evidence import (
     LabelEvidence,
     SoftTargets,
     known_labels,
     read_labels,
     tells_partly,
 )
-from kernelfields.fields.graphs import Graphs
-from kernelfields.fields.reading import SAMPLES, Matrix, is_sequence, warn_of_minus_one
+from kernelfields.data.graphs import Graphs
+from kernelfields.data.readers import TableReader
+from kernelfields.data.reading import SAMPLES, Matrix, is_sequence, warn_of_minus_one
+from kernelfields.engines.choice import answers_collections
+from kernelfields.estimators.auto_parameters import Training
+from kernelfields.estimators.base import FieldEstimator, KernelLike, LabelKernelLike, LabelledField, TiesLike
+from kernelfields.estimators.questions import Data
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.single import softmax
 from kernelfields.kernels.kernel import Kernel

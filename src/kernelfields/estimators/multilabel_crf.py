@@ -12,6 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import Tags
 
+from kernelfields.data.evidence import informative
+from kernelfields.data.indicators import INSTANCES, read_partial_indicator
+from kernelfields.data.label_cliques import LabelCliques, LabelledInstances, LabelPairs, weigh_instances
+from kernelfields.data.readers import TableReader
+from kernelfields.data.reading import check_sample_weight
 from kernelfields.engines.choice import answers_collections
 from kernelfields.engines.engine import Sample
 from kernelfields.estimators.auto_parameters import Training
@@ -20,17 +25,12 @@ from kernelfields.estimators.inspecting.explanations import Compared
 from kernelfields.estimators.inspecting.weights import tabulate_label_weights
 from kernelfields.estimators.kernel_classifier import TableField
 from kernelfields.estimators.questions import Tokens
-from kernelfields.features.indicators import INSTANCES, read_partial_indicator
-from kernelfields.features.readers import TableReader
-from kernelfields.fields.evidence import informative
-from kernelfields.fields.label_cliques import LabelCliques, LabelledInstances, LabelPairs, weigh_instances
-from kernelfields.fields.reading import check_sample_weight
-from kernelfields.formats.model_file import Document
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import METHODS, FamilySpec, check_method, plan_labels, refuse_approximate
 from kernelfields.models.build import Edge, InstanceTerms, NamedCliques, pair_names, split_sum
 from kernelfields.models.field import Field
 from kernelfields.models.fit import FittedField
+from kernelfields.models.model_file import Document
 from kernelfields.models.pilot_fit import Choices
 from kernelfields.models.stored import Functions
 from kernelfields.models.stored_values import share

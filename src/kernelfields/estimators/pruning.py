@@ -14,16 +14,16 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from kernelfields.data.allowed import AllowedLabels
+from kernelfields.data.chains import Chains
+from kernelfields.data.label_dictionary import RULES
+from kernelfields.data.reading import offsets_of
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.estimators.ring_crf import RingCRF
-from kernelfields.features.label_dictionary import RULES
-from kernelfields.fields.allowed import AllowedLabels
-from kernelfields.fields.chains import Chains
-from kernelfields.fields.reading import offsets_of
-from kernelfields.formats.model_file import Document
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.chain.family import ChainFamily, ListFamily
 from kernelfields.inference.family import Potentials
+from kernelfields.models.model_file import Document
 from kernelfields.numerics.parameters import check_declared, declares_parameters, one_of, parameter
 from kernelfields.numerics.registry import SETTINGS
 

@@ -1,7 +1,7 @@
 """Questions about labels that follow from their distribution alone, for every family of labellings alike.
 
 A derived class defines where the distribution comes from (``_answers``) and the form of its answers (``_presented``).
-Answers may be conditioned on labels that are known. With log q (N, L) for what is known (fields/evidence.py) and u the
+Answers may be conditioned on labels that are known. With log q (N, L) for what is known (data/evidence.py) and u the
 potentials of the labels:
 
     p(y | x, known)       exp(score(y) + sum_t log q_t(y_t)) / Z(u + log q)
@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeAlias, TypeV
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from kernelfields.data.evidence import LabelEvidence, as_evidence, read_labels
+from kernelfields.data.ragged import Ragged, plain_strings
+from kernelfields.data.reading import SEQUENCES, Nouns, locate, plain_label, random_generator
 from kernelfields.engines.choice import answers_collections
-from kernelfields.fields.evidence import LabelEvidence, as_evidence, read_labels
-from kernelfields.fields.ragged import Ragged, plain_strings
-from kernelfields.fields.reading import SEQUENCES, Nouns, locate, plain_label, random_generator
 from kernelfields.numerics.parameters import check_count
 
 if TYPE_CHECKING:
+    from kernelfields.data.readers import ChainReader, GraphReader, TableReader
     from kernelfields.engines.engine import PackedData
-    from kernelfields.features.readers import ChainReader, GraphReader, TableReader
     from kernelfields.inference.answers import Answers
     from kernelfields.reports.inspection import FilledLabels
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from kernelfields.data.cliques import EndCliques, StartCliques
+from kernelfields.data.readers import ChainReader
 from kernelfields.estimators.chain_crf import ChainCRF
-from kernelfields.features.readers import ChainReader
-from kernelfields.fields.cliques import EndCliques, StartCliques
 from kernelfields.inference.ring import Rings
 from kernelfields.numerics.parameters import declares_parameters
 

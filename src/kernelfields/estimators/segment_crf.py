@@ -11,18 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.engines.choice import answers_collections
-from kernelfields.estimators.chain_crf import ChainTraining, SequenceField, clique_set
-from kernelfields.estimators.inspecting.explanations import checked_places, input_names
-from kernelfields.estimators.inspecting.segments import SegmentSettings, explain_segments
-from kernelfields.estimators.questions import Ranked, Seed
-from kernelfields.features.readers import ChainReader
-from kernelfields.fields.chains import Chains, weigh_classes
-from kernelfields.fields.cliques import CliqueSet
-from kernelfields.fields.constraints import resolve_constraints
-from kernelfields.fields.evidence import LabelEvidence, as_evidence
-from kernelfields.fields.reading import plain_label, random_generator
-from kernelfields.fields.segments import (
+from kernelfields.data.chains import Chains, weigh_classes
+from kernelfields.data.cliques import CliqueSet
+from kernelfields.data.constraints import resolve_constraints
+from kernelfields.data.evidence import LabelEvidence, as_evidence
+from kernelfields.data.readers import ChainReader
+from kernelfields.data.reading import plain_label, random_generator
+from kernelfields.data.segments import (
     DURATION,
     SEGMENT,
     DurationCliques,
@@ -35,14 +30,19 @@ from kernelfields.fields.segments import (
     check_duration,
     read_segments,
 )
-from kernelfields.fields.spans import SpanRules
-from kernelfields.formats.model_file import Document
+from kernelfields.data.spans import SpanRules
+from kernelfields.engines.choice import answers_collections
+from kernelfields.estimators.chain_crf import ChainTraining, SequenceField, clique_set
+from kernelfields.estimators.inspecting.explanations import checked_places, input_names
+from kernelfields.estimators.inspecting.segments import SegmentSettings, explain_segments
+from kernelfields.estimators.questions import Ranked, Seed
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.checks import check_labels, check_lengths
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.family import EDGE
 from kernelfields.inference.segments.family import SegmentFamily, SegmentMember
 from kernelfields.models.build import NamedCliques, name_cliques
+from kernelfields.models.model_file import Document
 from kernelfields.numerics.parameters import attribute, check_count, declares_parameters, or_none, parameter
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.term import Term

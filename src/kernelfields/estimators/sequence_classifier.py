@@ -4,7 +4,7 @@
 
 Every class has states of its own, and states of two classes are never neighbours: a labelling belongs to one class, and
 p(c | x) is the probability that the first state is one of c. The field is a ChainCRF over all states, fitted to labels
-that are partly known (fields/evidence.py): at every position one of the states of the class. The states of a class are
+that are partly known (data/evidence.py): at every position one of the states of the class. The states of a class are
 alike at first, and zero is a saddle: a fit begins at the field of a first guess of states.
 
 Minima are local; all but the first of ``n_init`` starts are drawn from the prior.
@@ -25,16 +25,8 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.engines.choice import is_collection
-from kernelfields.estimators.auto_parameters import NoProgress
-from kernelfields.estimators.base import EngineLike, FieldParameters, KernelLike
-from kernelfields.estimators.chain_crf import ChainCRF, ChainTraining
-from kernelfields.estimators.inspecting.explanations import check_one_sequence
-from kernelfields.estimators.kernel_classifier import partly_labelled, single_nodes
-from kernelfields.estimators.questions import LabelQuestions
-from kernelfields.features.readers import is_feature_sequences
-from kernelfields.fields.cliques import EdgeCliques, NodeCliques, StartCliques
-from kernelfields.fields.evidence import (
+from kernelfields.data.cliques import EdgeCliques, NodeCliques, StartCliques
+from kernelfields.data.evidence import (
     SoftTargets,
     certain,
     log_weights,
@@ -42,8 +34,9 @@ from kernelfields.fields.evidence import (
     share_right,
     tells_partly,
 )
-from kernelfields.fields.graphs import Graphs
-from kernelfields.fields.reading import (
+from kernelfields.data.graphs import Graphs
+from kernelfields.data.readers import is_feature_sequences
+from kernelfields.data.reading import (
     SAMPLES,
     check_class_weight,
     is_sequence,
@@ -51,13 +44,20 @@ from kernelfields.fields.reading import (
     random_generator,
     warn_of_minus_one,
 )
-from kernelfields.formats.model_file import Document
+from kernelfields.engines.choice import is_collection
+from kernelfields.estimators.auto_parameters import NoProgress
+from kernelfields.estimators.base import EngineLike, FieldParameters, KernelLike
+from kernelfields.estimators.chain_crf import ChainCRF, ChainTraining
+from kernelfields.estimators.inspecting.explanations import check_one_sequence
+from kernelfields.estimators.kernel_classifier import partly_labelled, single_nodes
+from kernelfields.estimators.questions import LabelQuestions
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.family import Potentials
 from kernelfields.inference.packing import first_largest
 from kernelfields.inference.single import SingleFamily
 from kernelfields.models.callbacks import Checkpoint
 from kernelfields.models.documents import checked_classes, describe_parameters, rebuild_estimator
+from kernelfields.models.model_file import Document
 from kernelfields.models.partial import PartialLabels
 from kernelfields.models.stored import Functions
 from kernelfields.numerics.parameters import (

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from kernelfields.data.chains import Chains
+from kernelfields.data.reading import plain_label
 from kernelfields.engines.choice import answers_collections
 from kernelfields.estimators.questions import ByItem, LabelQuestions
-from kernelfields.fields.chains import Chains
-from kernelfields.fields.reading import plain_label
 from kernelfields.numerics.parameters import is_real
 
 if TYPE_CHECKING:
-    from kernelfields.fields.spans import SpanRules
+    from kernelfields.data.spans import SpanRules
     from kernelfields.inference.answers import Answers
     from kernelfields.inference.spans import Spans
 
@@ -114,13 +114,13 @@ class SpanQuestions(LabelQuestions[Chains]):
         self, answers: Answers, labels: np.ndarray, rules: SpanRules
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the starts, stops and types of the spans that labels (N,) of the data write."""
-        from kernelfields.fields.spans import spans_of
+        from kernelfields.data.spans import spans_of
 
         return spans_of(labels, answers.family.offsets, rules)
 
     def _predicted_spans(self, answers: Answers, rules: SpanRules) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the starts, stops and types of the spans that are predicted."""
-        from kernelfields.fields.spans import spans_of
+        from kernelfields.data.spans import spans_of
 
         return spans_of(self._predicted_numbers(answers), answers.family.offsets, rules)
 

@@ -31,10 +31,10 @@ from typing import Any
 import numpy as np
 import scipy.optimize
 
+from kernelfields.data.evidence import is_partial, single_labels
+from kernelfields.data.reading import is_sequence, locate
 from kernelfields.evaluation.packed_labels import PackedLabels, known_only, known_places, pack_labels
 from kernelfields.evaluation.resampling import Resampling
-from kernelfields.fields.evidence import is_partial, single_labels
-from kernelfields.fields.reading import is_sequence, locate
 from kernelfields.reports.tables import Estimate, Result
 
 #: Temperatures are looked for between 1 / WIDEST and WIDEST.

@@ -18,11 +18,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kernelfields.data.constraints import Scheme, find_scheme, guess_scheme
+from kernelfields.data.reading import plain_label
+from kernelfields.data.spans import SpanRules, rules_of_scheme, spans_of
 from kernelfields.evaluation.label_scores import Counts, check_average, total_f1
 from kernelfields.evaluation.packed_labels import PackedLabels, pack_labels
-from kernelfields.fields.constraints import Scheme, find_scheme, guess_scheme
-from kernelfields.fields.reading import plain_label
-from kernelfields.fields.spans import SpanRules, rules_of_scheme, spans_of
 
 #: The label of positions that belong to no entity.
 OUTSIDE = "O"

@@ -24,11 +24,11 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy.sparse
 
+from kernelfields.data.reading import random_generator
+from kernelfields.data.segments import are_segments, read_segments
 from kernelfields.evaluation.model_evaluation import FittedModel, asked_field
 from kernelfields.evaluation.packed_labels import refuse_annotators
 from kernelfields.evaluation.resampling import Resampling
-from kernelfields.fields.reading import random_generator
-from kernelfields.fields.segments import are_segments, read_segments
 from kernelfields.reports.page import Shown
 from kernelfields.reports.tables import Estimate, PlainValues, Row, Table, largest_magnitude, signed
 

@@ -20,10 +20,10 @@ import numpy as np
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
+from kernelfields.data.evidence import is_partial, replace_unseen, single_labels
+from kernelfields.data.segments import are_segments, read_segments
 from kernelfields.evaluation.evaluation import Evaluation, evaluate
 from kernelfields.evaluation.packed_labels import NOTHING_KNOWN, known_only, known_places, refuse_annotators, taken
-from kernelfields.fields.evidence import is_partial, replace_unseen, single_labels
-from kernelfields.fields.segments import are_segments, read_segments
 
 #: The two ways to predict labels from a field, as evaluations name them.
 JOINT, POSTERIOR = "viterbi", "posterior"

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from kernelfields.fields.evidence import is_partial, single_labels
-from kernelfields.fields.reading import is_sequence, locate, plain_label
+from kernelfields.data.evidence import is_partial, single_labels
+from kernelfields.data.reading import is_sequence, locate, plain_label
 
 _WHOLE = (int, np.integer, np.bool_)  # bool is an int
 NOTHING_KNOWN = "no label is known: there is no position to compare predictions with"

@@ -20,8 +20,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from kernelfields.data.reading import random_generator
 from kernelfields.evaluation.intervals import f1_intervals, wilson_intervals
-from kernelfields.fields.reading import random_generator
 from kernelfields.reports.page import Shown
 from kernelfields.reports.report import INTERVALS, data_words
 from kernelfields.reports.tables import Estimate, Table

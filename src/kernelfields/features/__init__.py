@@ -9,11 +9,11 @@ from kernelfields.numerics.lazy import lazy_names
 from kernelfields.numerics.windows import check_window, window_view
 
 if TYPE_CHECKING:
-    from kernelfields.features.dicts import FeatureDictEncoder
+    from kernelfields.data.dicts import FeatureDictEncoder
+    from kernelfields.data.frames import FrameSequences, read_frame, split_lengths
+    from kernelfields.data.readers import is_feature_sequences
     from kernelfields.features.embeddings import Embeddings
-    from kernelfields.features.frames import FrameSequences, read_frame, split_lengths
     from kernelfields.features.out_of_fold import OutOfFold
-    from kernelfields.features.readers import is_feature_sequences
     from kernelfields.features.sequencewise import SequenceUnion, Sequencewise
     from kernelfields.features.text import TextFeatures
     from kernelfields.features.tuned_encoder import TunedEncoder
@@ -38,11 +38,11 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "dicts": ["FeatureDictEncoder"],
+        "kernelfields.data.dicts": ["FeatureDictEncoder"],
         "embeddings": ["Embeddings"],
-        "frames": ["FrameSequences", "read_frame", "split_lengths"],
+        "kernelfields.data.frames": ["FrameSequences", "read_frame", "split_lengths"],
         "out_of_fold": ["OutOfFold"],
-        "readers": ["is_feature_sequences"],
+        "kernelfields.data.readers": ["is_feature_sequences"],
         "sequencewise": ["SequenceUnion", "Sequencewise"],
         "text": ["TextFeatures"],
         "tuned_encoder": ["TunedEncoder"],

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, check_cv
 
-from kernelfields.fields.evidence import SoftRows, certain, read_labels
-from kernelfields.fields.reading import SAMPLES, SEQUENCES, Nouns, check_number
+from kernelfields.data.evidence import SoftRows, certain, read_labels
+from kernelfields.data.reading import SAMPLES, SEQUENCES, Nouns, check_number
 from kernelfields.numerics.parameters import is_sequence, is_whole
 
 # A label, or what is known of one; labels of positions come as lists and arrays.

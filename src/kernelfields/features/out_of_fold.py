@@ -28,13 +28,13 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin, clone, is_classifier
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from kernelfields.features.dicts import FeatureDictEncoder
+from kernelfields.data.dicts import FeatureDictEncoder
+from kernelfields.data.graph_reading import GRAPHS, holds_graphs, read_graphs
+from kernelfields.data.readers import is_feature_sequences
+from kernelfields.data.reading import SAMPLES, SEQUENCES, Matrix, Nouns, is_empty, open_groups, pack_inputs
 from kernelfields.features.folds import assign_folds, check_training_labels, known_labels, labels_by_position
-from kernelfields.features.readers import is_feature_sequences
 from kernelfields.features.stored_classifiers import StoredClassifier, store_classifier
 from kernelfields.features.text import TRANSFORMERS
-from kernelfields.fields.graph_reading import GRAPHS, holds_graphs, read_graphs
-from kernelfields.fields.reading import SAMPLES, SEQUENCES, Matrix, Nouns, is_empty, open_groups, pack_inputs
 from kernelfields.numerics.windows import check_window, window_view
 
 _METHODS = ("predict_proba", "decision_function", "predict")

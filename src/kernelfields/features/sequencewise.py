@@ -27,12 +27,12 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.features.dicts import FeatureDictEncoder
+from kernelfields.data.dicts import FeatureDictEncoder
+from kernelfields.data.readers import check_columns, is_feature_sequences, shared_columns
+from kernelfields.data.reading import Matrix, has_no_rows, is_empty, open_groups, pack_inputs
 from kernelfields.features.folds import known_labels, labels_by_position
-from kernelfields.features.readers import check_columns, is_feature_sequences, shared_columns
 from kernelfields.features.stored_transformers import rebuild_transformer_of, store_transformer
 from kernelfields.features.text import TRANSFORMERS, describe_transformer, rebuild_transformer
-from kernelfields.fields.reading import Matrix, has_no_rows, is_empty, open_groups, pack_inputs
 
 _PASSTHROUGH = "passthrough"
 

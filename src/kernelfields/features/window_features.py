@@ -23,11 +23,11 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.features.readers import shared_columns
+from kernelfields.data.graph_reading import holds_graphs
+from kernelfields.data.readers import shared_columns
+from kernelfields.data.reading import Matrix, open_groups, pack_inputs
 from kernelfields.features.sequencewise import SequenceTransformer
 from kernelfields.features.text import TRANSFORMERS
-from kernelfields.fields.graph_reading import holds_graphs
-from kernelfields.fields.reading import Matrix, open_groups, pack_inputs
 from kernelfields.numerics.parameters import is_sequence, is_whole
 
 WIDTHS, USUAL = (5, 15, 45), ("mean", "difference", "range")

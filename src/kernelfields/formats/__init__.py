@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from kernelfields.numerics.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from kernelfields.data.text_files import SequenceFileError
+    from kernelfields.features.templates import Template
     from kernelfields.formats.annotated_texts import (
         Document,
         LabelledSpan,
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
     from kernelfields.formats.column_files import TEXT_FEATURES, ColumnFile, ColumnSequence, read_columns, write_columns
     from kernelfields.formats.crfsuite_text import read_crfsuite, write_crfsuite
     from kernelfields.formats.label_marks import label_text, partial_labels, unknown_marks
-    from kernelfields.formats.model_file import ModelFileError, read_model, write_model
     from kernelfields.formats.sequence_arrays import read_arrays, write_arrays
     from kernelfields.formats.sequence_file import Reading, SequenceFile
     from kernelfields.formats.sequence_files import (
@@ -32,9 +33,8 @@ if TYPE_CHECKING:
         write_sequences,
     )
     from kernelfields.formats.sequence_tables import read_table, write_table
-    from kernelfields.formats.templates import Template
-    from kernelfields.formats.text_files import SequenceFileError
     from kernelfields.formats.tokens import tokenize
+    from kernelfields.models.model_file import ModelFileError, read_model, write_model
 
 __all__ = [
     "TEXT_FEATURES",
@@ -84,7 +84,7 @@ __getattr__, __dir__ = lazy_names(
         "column_files": ["TEXT_FEATURES", "ColumnFile", "ColumnSequence", "read_columns", "write_columns"],
         "crfsuite_text": ["read_crfsuite", "write_crfsuite"],
         "label_marks": ["label_text", "partial_labels", "unknown_marks"],
-        "model_file": ["ModelFileError", "read_model", "write_model"],
+        "kernelfields.models.model_file": ["ModelFileError", "read_model", "write_model"],
         "sequence_arrays": ["read_arrays", "write_arrays"],
         "sequence_file": ["Reading", "SequenceFile"],
         "sequence_files": [
@@ -96,8 +96,8 @@ __getattr__, __dir__ = lazy_names(
             "write_sequences",
         ],
         "sequence_tables": ["read_table", "write_table"],
-        "templates": ["Template"],
-        "text_files": ["SequenceFileError"],
+        "kernelfields.features.templates": ["Template"],
+        "kernelfields.data.text_files": ["SequenceFileError"],
         "tokens": ["tokenize"],
     },
 )

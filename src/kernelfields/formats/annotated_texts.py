@@ -5,7 +5,7 @@
     LabelledSpan begin .. end in characters (text[begin:end]) or in seconds, with its label
 
 Labels of tokens may be partial: a label, None (nothing is known), a set of which one is right, or a dict of weights.
-``Document.scheme`` is how labels of tokens write spans: "bio", "iob1", "bioes", "bilou" (fields/constraints.py), or
+``Document.scheme`` is how labels of tokens write spans: "bio", "iob1", "bioes", "bilou" (data/constraints.py), or
 "none", where every token that has a label is a span of its own. ``spans_of`` and ``labels_of`` lead from one form to
 the other.
 
@@ -21,8 +21,8 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Protocol, TypeAlias
 
-from kernelfields.fields.constraints import find_scheme, guess_scheme
-from kernelfields.fields.spans import spans_of_scheme
+from kernelfields.data.constraints import find_scheme, guess_scheme
+from kernelfields.data.spans import spans_of_scheme
 from kernelfields.formats.tokens import Tokenizer, tokenize
 
 #: What is known of the label of a token.

@@ -26,6 +26,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+from kernelfields.data.text_files import PathName, SequenceFileError, input_name
 from kernelfields.formats.annotated_texts import (
     NO_SCHEME,
     OUTSIDE,
@@ -42,7 +43,6 @@ from kernelfields.formats.annotated_texts import (
 from kernelfields.formats.column_files import ColumnSequence, LabelledColumns, read_columns, write_columns
 from kernelfields.formats.label_marks import label_text, partial_labels, unknown_marks
 from kernelfields.formats.own_parts import OWN, own_parts
-from kernelfields.formats.text_files import PathName, SequenceFileError, input_name
 
 _RANGE = re.compile(r"(\d+)-(\d+)", re.ASCII)
 _NAMED = re.compile(r"# *([\w.:-]+) *= (.*)")

@@ -27,6 +27,7 @@ from inspect import Parameter, signature
 from math import isclose
 from typing import Any, NamedTuple
 
+from kernelfields.data.text_files import PathName, SequenceFileError, input_name, open_text_output, read_lines
 from kernelfields.formats.annotated_texts import (
     NO_SCHEME,
     Document,
@@ -49,7 +50,6 @@ from kernelfields.formats.annotation_columns import (
 from kernelfields.formats.annotation_json import read_doccano, read_label_studio, write_doccano, write_label_studio
 from kernelfields.formats.brat import read_brat, write_brat
 from kernelfields.formats.spacy_docs import read_spacy, write_spacy
-from kernelfields.formats.text_files import PathName, SequenceFileError, input_name, open_text_output, read_lines
 from kernelfields.formats.time_lines import read_elan, read_textgrid, write_elan, write_textgrid
 from kernelfields.formats.tokens import Tokenizer, tokenize
 

@@ -21,9 +21,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-from kernelfields.formats.annotated_texts import Document, LabelledSpan, Labelling, extras, spans_of, with_extras
-from kernelfields.formats.own_parts import OWN, load_json, own_parts
-from kernelfields.formats.text_files import (
+from kernelfields.data.text_files import (
     PathName,
     SequenceFileError,
     input_name,
@@ -31,6 +29,8 @@ from kernelfields.formats.text_files import (
     read_content,
     read_lines,
 )
+from kernelfields.formats.annotated_texts import Document, LabelledSpan, Labelling, extras, spans_of, with_extras
+from kernelfields.formats.own_parts import OWN, load_json, own_parts
 
 _DOCCANO_KEYS = {"id", "text", "label", "labels", "entities", "relations", OWN}
 _REGION = {"from_name": "label", "to_name": "text", "type": "labels"}

@@ -17,6 +17,7 @@ import json
 import re
 from collections.abc import Sequence
 
+from kernelfields.data.text_files import PathName, SequenceFileError, read_content, read_lines
 from kernelfields.formats.annotated_texts import (
     Document,
     LabelledSpan,
@@ -28,7 +29,6 @@ from kernelfields.formats.annotated_texts import (
 )
 from kernelfields.formats.document_folders import document_files, id_of, write_files
 from kernelfields.formats.own_parts import OWN, own_parts
-from kernelfields.formats.text_files import PathName, SequenceFileError, read_content, read_lines
 
 _OWN_NOTE = f"#0\t{OWN} T0\t"
 

@@ -26,9 +26,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
+from kernelfields.data.text_files import PathName, SequenceFileError, input_name, open_text_output, read_lines
+from kernelfields.features.templates import Template, text_template
 from kernelfields.formats.sequence_file import Predictions, Reading, SequenceFile
-from kernelfields.formats.templates import Template, text_template
-from kernelfields.formats.text_files import PathName, SequenceFileError, input_name, open_text_output, read_lines
 
 SEPARATORS = {"tab": "\t", "space": " "}
 _NAMED_COMMENT = re.compile(r"# *[\w.:-]+ *= ")

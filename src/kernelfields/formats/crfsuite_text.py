@@ -21,10 +21,10 @@ from typing import TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from kernelfields.features.chunks import features_of, read_weighted
+from kernelfields.data.chunks import features_of, read_weighted
+from kernelfields.data.text_files import PathName, SequenceFileError, input_name, open_text_output, read_lines
 from kernelfields.formats.label_marks import label_texts
 from kernelfields.formats.sequence_file import Predictions, SequenceFile
-from kernelfields.formats.text_files import PathName, SequenceFileError, input_name, open_text_output, read_lines
 
 _ESCAPED = re.compile(r"([:\\])")
 _DECLARATION = "@"

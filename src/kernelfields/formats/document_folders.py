@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote, unquote
 
+from kernelfields.data.text_files import STANDARD_STREAM, PathName, SequenceFileError, write_whole
 from kernelfields.formats.annotated_texts import Document
-from kernelfields.formats.text_files import STANDARD_STREAM, PathName, SequenceFileError, write_whole
 
 _MADE = re.compile(r"document-\d{4,}")
 _ORDER = ".kernelfields-order"

@@ -13,9 +13,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from kernelfields.fields.constraints import find_scheme
+from kernelfields.data.constraints import find_scheme
+from kernelfields.data.text_files import SequenceFileError
 from kernelfields.formats.annotated_texts import NO_SCHEME
-from kernelfields.formats.text_files import SequenceFileError
 
 #: The key of what a format has no place for.
 OWN = "kernelfields"

@@ -29,9 +29,9 @@ from typing import NoReturn
 import numpy as np
 import scipy.sparse as sp
 
+from kernelfields.data.text_files import PathName, SequenceFileError, input_name, open_output, read_content
 from kernelfields.features import FeatureDictEncoder, is_feature_sequences, split_lengths
 from kernelfields.formats.sequence_file import Predictions, SequenceFile
-from kernelfields.formats.text_files import PathName, SequenceFileError, input_name, open_output, read_content
 
 _ROLES = ("X", "data", "indices", "indptr", "n_features", "shape", "offsets", "y", "label_names", "weights")
 _LABELS = ("y", "label")

@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from kernelfields.data.text_files import PathName
 from kernelfields.formats.label_marks import unknown_marks
-from kernelfields.formats.text_files import PathName
 
 #: Options of ``read_sequences`` by name, which it checks itself.
 Reading: TypeAlias = dict[str, Any]

@@ -38,14 +38,14 @@ from inspect import Parameter, signature
 
 import numpy as np
 
+from kernelfields.data.text_files import PathName, SequenceFileError, input_name
+from kernelfields.features.templates import Template
 from kernelfields.formats.column_files import read_column_file, read_conllu
 from kernelfields.formats.crfsuite_text import read_crfsuite, write_crfsuite
 from kernelfields.formats.label_marks import check_marks, label_texts, partial_labels
 from kernelfields.formats.sequence_arrays import read_arrays, write_arrays
 from kernelfields.formats.sequence_file import Predictions, Reading, SequenceFile
 from kernelfields.formats.sequence_tables import read_table
-from kernelfields.formats.templates import Template
-from kernelfields.formats.text_files import PathName, SequenceFileError, input_name
 
 _ENDINGS = {
     "columns": ("", ".tsv", ".conll", ".iob", ".bio", ".txt", ".data"),

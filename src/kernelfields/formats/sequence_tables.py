@@ -4,7 +4,7 @@
     monday,21.5,430,empty
     monday,21.7,431,occupied
 
-Columns are chosen by name, and become sequences as those of data frames do (features/frames.py): dense arrays (T, d)
+Columns are chosen by name, and become sequences as those of data frames do (data/frames.py): dense arrays (T, d)
 of float64 with names of columns where all hold numbers, else feature dicts {"name": number or text}. A column holds
 numbers if all its values do; a file to predict from may look different by chance, so the ``kinds`` found in training
 can be passed on.
@@ -23,9 +23,9 @@ from math import isfinite, isinf, nan
 
 import numpy as np
 
-from kernelfields.features.frames import NUMBER, TEXT, FeatureColumns, RowGroups
+from kernelfields.data.frames import NUMBER, TEXT, FeatureColumns, RowGroups
+from kernelfields.data.text_files import PathName, SequenceFileError, input_name, open_text_output, read_lines
 from kernelfields.formats.sequence_file import Predictions, Reading, SequenceFile
-from kernelfields.formats.text_files import PathName, SequenceFileError, input_name, open_text_output, read_lines
 
 #: Usual texts for a number that is not known, in lower case.
 _UNKNOWN = {"", "na", "n/a", "nan", "null", "none", "?", "-", ".", "missing"}

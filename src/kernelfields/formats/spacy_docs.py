@@ -20,6 +20,15 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from kernelfields.data.text_files import (
+    PIECE,
+    PathName,
+    SequenceFileError,
+    check_unpacked,
+    input_name,
+    open_output,
+    read_content,
+)
 from kernelfields.formats.annotated_texts import (
     NO_SCHEME,
     Document,
@@ -33,15 +42,6 @@ from kernelfields.formats.annotated_texts import (
     with_labels,
 )
 from kernelfields.formats.own_parts import OWN, own_parts
-from kernelfields.formats.text_files import (
-    PIECE,
-    PathName,
-    SequenceFileError,
-    check_unpacked,
-    input_name,
-    open_output,
-    read_content,
-)
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc

@@ -24,10 +24,10 @@ from typing import Any
 
 import numpy as np
 
+from kernelfields.data.text_files import PathName, SequenceFileError, read_content
 from kernelfields.formats.annotated_texts import Document, LabelledSpan, Labelling, extras, spans_of, with_extras
 from kernelfields.formats.document_folders import document_files, id_of, write_files
 from kernelfields.formats.own_parts import OWN, own_parts
-from kernelfields.formats.text_files import PathName, SequenceFileError, read_content
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 _PIECE = re.compile(r'"(?:[^"]|"")*"|\S+')

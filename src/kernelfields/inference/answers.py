@@ -41,7 +41,7 @@ class Answers:
         self.evidence = evidence
 
     def given(self, log_weights: np.ndarray | None) -> Answers:
-        """Return answers once more is known of the labels: log-weights (N, L), as in fields/evidence.py."""
+        """Return answers once more is known of the labels: log-weights (N, L), as in data/evidence.py."""
         if log_weights is None:
             return self
         evidence = log_weights if self.evidence is None else self.evidence + log_weights

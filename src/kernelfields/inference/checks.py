@@ -10,13 +10,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from kernelfields.fields.chains import Chains
-from kernelfields.fields.constraints import ConstraintMasks
-from kernelfields.fields.evidence import LabelEvidence, SoftRows, log_weights
-from kernelfields.fields.graph_reading import GRAPHS
-from kernelfields.fields.graphs import Graphs
-from kernelfields.fields.reading import SEQUENCES, Nouns, locate
-from kernelfields.fields.segments import SegmentedChains
+from kernelfields.data.chains import Chains
+from kernelfields.data.constraints import ConstraintMasks
+from kernelfields.data.evidence import LabelEvidence, SoftRows, log_weights
+from kernelfields.data.graph_reading import GRAPHS
+from kernelfields.data.graphs import Graphs
+from kernelfields.data.reading import SEQUENCES, Nouns, locate
+from kernelfields.data.segments import SegmentedChains
 from kernelfields.inference.choice import Data, FamilySpec, family_of
 from kernelfields.inference.family import EDGE, BaseMeasure
 from kernelfields.inference.segments.family import check_possible

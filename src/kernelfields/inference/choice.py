@@ -31,11 +31,11 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from sklearn.base import BaseEstimator
 
-from kernelfields.fields.chains import Chains
-from kernelfields.fields.constraints import ConstraintMasks
-from kernelfields.fields.graphs import Graphs
-from kernelfields.fields.label_cliques import LabelledInstances
-from kernelfields.fields.segments import SEGMENT, SegmentedChains
+from kernelfields.data.chains import Chains
+from kernelfields.data.constraints import ConstraintMasks
+from kernelfields.data.graphs import Graphs
+from kernelfields.data.label_cliques import LabelledInstances
+from kernelfields.data.segments import SEGMENT, SegmentedChains
 from kernelfields.inference.approximate.base import OPTIONS, Gibbs, MeanField
 from kernelfields.inference.family import EDGE, BaseMeasure, Grouped, LabelFamily, Placed
 from kernelfields.inference.graphs import GraphFamily

@@ -48,8 +48,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
-from kernelfields.fields.allowed import AllowedLabels
-from kernelfields.fields.constraints import ConstraintMasks
+from kernelfields.data.allowed import AllowedLabels
+from kernelfields.data.constraints import ConstraintMasks
 from kernelfields.inference.packing import first_largest
 from kernelfields.numerics.parameters import check_count
 from kernelfields.numerics.threads import Workers

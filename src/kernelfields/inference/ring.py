@@ -14,8 +14,8 @@ from collections.abc import Sequence
 import numpy as np
 import scipy.sparse
 
-from kernelfields.fields.chains import Chains
-from kernelfields.fields.reading import Matrix
+from kernelfields.data.chains import Chains
+from kernelfields.data.reading import Matrix
 from kernelfields.inference.choice import FamilySpec, builds, junction_of_chains
 from kernelfields.inference.family import LabelFamily, Placed
 from kernelfields.numerics.windows import check_window

@@ -1,6 +1,6 @@
 """Probabilities of spans: that positions start .. stop - 1 are one entity, run or segment of a type, as a whole.
 
-With the rules of fields/spans.py for which neighbours belong to one span,
+With the rules of data/spans.py for which neighbours belong to one span,
 
     p(span)  =  p(no goes_on into start, goes_on at every step inside, no goes_on into stop)
 
@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernelfields.fields.spans import SpanRules
+from kernelfields.data.spans import SpanRules
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.chain.family import ChainFamily
 from kernelfields.inference.choice import refuse_approximate

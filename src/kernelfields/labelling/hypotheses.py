@@ -53,10 +53,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kernelfields.data.chains import Chains
+from kernelfields.data.constraints import guess_scheme
+from kernelfields.data.segments import begins_of, bounds_of
 from kernelfields.evaluation.entities import EntityReader
-from kernelfields.fields.chains import Chains
-from kernelfields.fields.constraints import guess_scheme
-from kernelfields.fields.segments import begins_of, bounds_of
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.chain.family import ChainFamily
 from kernelfields.numerics.sparse_rows import offsets_of

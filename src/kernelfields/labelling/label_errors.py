@@ -18,10 +18,10 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from kernelfields.data.chains import Chains
+from kernelfields.data.evidence import SoftTargets, as_evidence, certain, is_unknown, replace_unseen
+from kernelfields.data.reading import SEQUENCES, listed, plain_label, random_generator
 from kernelfields.estimators.questions import LabelQuestions, Seed, Tokens
-from kernelfields.fields.chains import Chains
-from kernelfields.fields.evidence import SoftTargets, as_evidence, certain, is_unknown, replace_unseen
-from kernelfields.fields.reading import SEQUENCES, listed, plain_label, random_generator
 from kernelfields.inference.answers import Answers
 from kernelfields.labelling.hypotheses import (
     BOUNDARY,

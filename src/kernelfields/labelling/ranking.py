@@ -36,8 +36,8 @@ from scipy.special import entr
 from sklearn.base import BaseEstimator
 
 from kernelfields.basis.panel import PanelCholesky, select_rows
+from kernelfields.data.reading import random_generator
 from kernelfields.estimators.questions import LabelQuestions, Seed, Tokens
-from kernelfields.fields.reading import random_generator
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import refuse_approximate
 from kernelfields.kernels.kernel import Kernel

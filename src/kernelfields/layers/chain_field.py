@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from kernelfields.data.constraints import resolve_constraints
+from kernelfields.data.reading import SEQUENCES
 from kernelfields.engines.torch.family import TorchChainFamily, best_labels
-from kernelfields.fields.constraints import resolve_constraints
-from kernelfields.fields.reading import SEQUENCES
 from kernelfields.inference.chain.family import ChainFamily
 from kernelfields.inference.packing import InfeasibleSequence, raise_if_infeasible
 from kernelfields.layers.likelihood import label_scores, log_partition, place, potentials_of, workers

@@ -39,10 +39,10 @@ from sklearn.base import clone
 from kernelfields.basis.orbits import closed_subspace
 from kernelfields.basis.selection import Gradient, resolve_basis, warn_of_no_pivots
 from kernelfields.basis.subspace import ConstantSubspace, ExplicitSubspace, Subspace
+from kernelfields.data.cliques import CliqueSet, GraphFactors, check_window
+from kernelfields.data.label_cliques import LABEL_CONTRAST, PAIR_CONTRAST, LabelCliques, LabelPairs
+from kernelfields.data.ties import Permutations, TiedColumns, column_permutations, label_permutations
 from kernelfields.engines.engine import Sample
-from kernelfields.fields.cliques import CliqueSet, GraphFactors, check_window
-from kernelfields.fields.label_cliques import LABEL_CONTRAST, PAIR_CONTRAST, LabelCliques, LabelPairs
-from kernelfields.fields.ties import Permutations, TiedColumns, column_permutations, label_permutations
 from kernelfields.kernels.kernel import Constant, Kernel, Sum
 from kernelfields.kernels.labels import CentredDelta, Delta, resolve_label_kernel
 from kernelfields.kernels.registry import resolve_kernel

@@ -31,12 +31,12 @@ import scipy.sparse
 from numpy.typing import ArrayLike
 
 from kernelfields.basis.subspace import PivotSubspace
+from kernelfields.data.evidence import SoftTargets, is_partial
+from kernelfields.data.reading import Matrix
 from kernelfields.engines.engine import PackedData, Sample
-from kernelfields.fields.evidence import SoftTargets, is_partial
-from kernelfields.fields.reading import Matrix
-from kernelfields.formats.model_file import Document
 from kernelfields.models.field import Field
 from kernelfields.models.fit import FitOptions
+from kernelfields.models.model_file import Document
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.likelihoods.likelihood import likelihood_of
 from kernelfields.objective.posterior import ContinuedPosterior

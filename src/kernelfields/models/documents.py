@@ -23,16 +23,16 @@ import scipy.sparse
 from numpy.typing import ArrayLike
 
 from kernelfields.basis.subspace import ConstantSubspace, ExplicitSubspace, PivotSubspace, Subspace
+from kernelfields.data.cliques import CliqueSet
+from kernelfields.data.reading import Matrix
 from kernelfields.engines.choice import check_engine
-from kernelfields.fields.cliques import CliqueSet
-from kernelfields.fields.reading import Matrix
-from kernelfields.formats.model_file import Document, ModelFileError, model_bytes, read_model_of, write_model
 from kernelfields.kernels.callables import CallableKernel
 from kernelfields.kernels.kernel import Constant, Kernel
 from kernelfields.kernels.labels import LabelKernel, label_kernel_from_spec
 from kernelfields.kernels.registry import kernel_from_spec, resolve_kernel
 from kernelfields.kernels.scikit_learn import ScikitLearnKernel, is_foreign
 from kernelfields.models.build import resolved_clique
+from kernelfields.models.model_file import Document, ModelFileError, model_bytes, read_model_of, write_model
 from kernelfields.models.stored_values import check_plain_parameters, n_labellings, record
 from kernelfields.numerics.registry import SETTINGS, parameter_defaults
 from kernelfields.numerics.sparse_rows import is_sparse

@@ -16,10 +16,10 @@ from typing import TypeAlias
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from kernelfields.data.label_cliques import LabelledInstances
+from kernelfields.data.readers import InputReader
+from kernelfields.data.reading import listed, place_of
 from kernelfields.engines.engine import PackedData
-from kernelfields.features.readers import InputReader
-from kernelfields.fields.label_cliques import LabelledInstances
-from kernelfields.fields.reading import listed, place_of
 from kernelfields.numerics.parameters import check_penalty, is_real, is_whole
 from kernelfields.numerics.registry import SETTINGS
 from kernelfields.objective.likelihoods.expectations import Expectation

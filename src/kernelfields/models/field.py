@@ -15,11 +15,11 @@ from functools import reduce
 
 import numpy as np
 
+from kernelfields.data.allowed import AllowedLabels
+from kernelfields.data.chains import Chains
+from kernelfields.data.graphs import Graphs
+from kernelfields.data.segments import DURATION, SEGMENT
 from kernelfields.engines.engine import Engine, PackedData
-from kernelfields.fields.allowed import AllowedLabels
-from kernelfields.fields.chains import Chains
-from kernelfields.fields.graphs import Graphs
-from kernelfields.fields.segments import DURATION, SEGMENT
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.chain.family import ChainFamily, ListFamily
 from kernelfields.inference.choice import FamilySpec, family_of, only_ngrams, reaches_far, refuse_approximate

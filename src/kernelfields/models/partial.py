@@ -28,11 +28,11 @@ import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator
 
+from kernelfields.data.evidence import certain, informative
+from kernelfields.data.frames import stacked_frames
+from kernelfields.data.readers import InputReader, are_feature_rows
+from kernelfields.data.reading import open_groups
 from kernelfields.engines.engine import PackedData
-from kernelfields.features.frames import stacked_frames
-from kernelfields.features.readers import InputReader, are_feature_rows
-from kernelfields.fields.evidence import certain, informative
-from kernelfields.fields.reading import open_groups
 from kernelfields.models.expectations import LabelShares, check_expectations
 from kernelfields.numerics.parameters import check_choice, check_count, check_penalty
 from kernelfields.numerics.registry import SETTINGS

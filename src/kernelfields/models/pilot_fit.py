@@ -31,9 +31,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from kernelfields.data.chains import Chains
+from kernelfields.data.label_cliques import LabelledInstances
 from kernelfields.engines.engine import PackedData, Sample
-from kernelfields.fields.chains import Chains
-from kernelfields.fields.label_cliques import LabelledInstances
 from kernelfields.models.fit import FitOptions, FittedField, data_value, fit_field
 from kernelfields.models.stored_values import record
 from kernelfields.objective.datafit import Datafit

@@ -15,7 +15,7 @@ from kernelfields.models.hints import AdvisedEstimator
 from kernelfields.numerics.lazy import load_registering
 
 if TYPE_CHECKING:
-    from kernelfields.formats.model_file import Document
+    from kernelfields.models.model_file import Document
 
 
 PathLike = str | os.PathLike[str]

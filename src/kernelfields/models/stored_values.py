@@ -15,7 +15,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from sklearn.base import BaseEstimator
 
-from kernelfields.fields.cliques import CliqueSet
+from kernelfields.data.cliques import CliqueSet
 from kernelfields.numerics.stored_arrays import whole_number
 
 Record = TypeVar("Record")

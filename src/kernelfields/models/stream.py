@@ -28,12 +28,12 @@ from typing import Any, NamedTuple, TypeGuard
 import numpy as np
 import scipy.sparse
 
-from kernelfields.features.readers import ChainReader
-from kernelfields.fields.chains import Chains
-from kernelfields.fields.cliques import EndCliques
-from kernelfields.fields.constraints import resolve_constraints
-from kernelfields.fields.ragged import plain_strings
-from kernelfields.fields.reading import Matrix
+from kernelfields.data.chains import Chains
+from kernelfields.data.cliques import EndCliques
+from kernelfields.data.constraints import resolve_constraints
+from kernelfields.data.ragged import plain_strings
+from kernelfields.data.readers import ChainReader
+from kernelfields.data.reading import Matrix
 from kernelfields.inference.chain.streaming import ChainStream
 from kernelfields.inference.family import Potentials
 from kernelfields.models.field import Field

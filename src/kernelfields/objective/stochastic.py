@@ -33,8 +33,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import softmax
 
-from kernelfields.fields.chains import Chains, labelled_runs
-from kernelfields.fields.constraints import ConstraintMasks, resolve_constraints
+from kernelfields.data.chains import Chains, labelled_runs
+from kernelfields.data.constraints import ConstraintMasks, resolve_constraints
 from kernelfields.objective.designs.design import LocalDesign
 from kernelfields.objective.designs.pairs import Support
 from kernelfields.objective.likelihoods.likelihood import Likelihood, Objective, PartialLikelihood

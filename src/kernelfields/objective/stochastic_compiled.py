@@ -35,7 +35,7 @@ from kernelfields.numerics.compiled import INLINED, REORDER, njit
 class SparseChains(NamedTuple):
     """Packed sequences with sparse features: offsets (S + 1,), labels (N,), weights (S,), and the CSR rows (N, r).
 
-    ``first`` and ``allowed`` are the lists of fields/allowed.py, empty where all labels are allowed; ``evidence``
+    ``first`` and ``allowed`` are the lists of data/allowed.py, empty where all labels are allowed; ``evidence``
     (N, L) has log-weights of labels that are partly known, and is empty where they are known.
     """
 

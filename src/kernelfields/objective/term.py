@@ -22,10 +22,10 @@ import numpy as np
 import scipy.sparse
 
 from kernelfields.basis.subspace import ConstantSubspace, Expansion, PivotSubspace, Subspace
-from kernelfields.fields.chains import Chains
-from kernelfields.fields.cliques import CliqueSet
-from kernelfields.fields.graphs import Graphs
-from kernelfields.fields.label_cliques import LabelledInstances
+from kernelfields.data.chains import Chains
+from kernelfields.data.cliques import CliqueSet
+from kernelfields.data.graphs import Graphs
+from kernelfields.data.label_cliques import LabelledInstances
 from kernelfields.inference.chain.lists import StepTable
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.family import Array, Placement

@@ -1,6 +1,6 @@
 """Coefficients of a term whose labels are tied: one number for every orbit, and the table V that they stand for.
 
-Where ties (fields/ties.py) permute the features of a subspace, and so the rows of V, and the labellings, its columns,
+Where ties (data/ties.py) permute the features of a subspace, and so the rows of V, and the labellings, its columns,
 
     V[g.i, g.y] = V[i, y]          V = F T theta,      T[(i, y), o] = 1 / sqrt(size of o) for (i, y) in orbit o
 
@@ -21,8 +21,8 @@ import scipy.sparse
 
 from kernelfields.basis.orbits import moved_rows, pivot_permutations, symmetric_frame
 from kernelfields.basis.subspace import ConstantSubspace, PivotSubspace, Subspace, row_blocks
-from kernelfields.fields.cliques import CliqueSet
-from kernelfields.fields.ties import moved_labellings, orbits_of
+from kernelfields.data.cliques import CliqueSet
+from kernelfields.data.ties import moved_labellings, orbits_of
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.sparse_rows import Rows
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from kernelfields.data.text_files import remove_leftovers, write_whole
 from kernelfields.formats import ColumnFile, SequenceFile, SequenceFileError, format_of, label_text, read_sequences
 from kernelfields.formats.column_files import columns_text
 from kernelfields.formats.label_marks import BETWEEN
-from kernelfields.formats.text_files import remove_leftovers, write_whole
 
 # Kinds of characters that end lines or cells, or that UTF-8 does not have.
 _UNWRITABLE = ("Cc", "Zl", "Zp", "Cs")

@@ -14,11 +14,11 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing
 
+from kernelfields.data.evidence import single_labels
+from kernelfields.data.graph_reading import is_networkx, read_graphs
+from kernelfields.data.readers import columns_of, is_feature_sequences
+from kernelfields.data.reading import plain_label
 from kernelfields.estimators import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, SegmentCRF, SequenceClassifier
-from kernelfields.features.readers import columns_of, is_feature_sequences
-from kernelfields.fields.evidence import single_labels
-from kernelfields.fields.graph_reading import is_networkx, read_graphs
-from kernelfields.fields.reading import plain_label
 from kernelfields.selection.held_out import n_items_of
 
 #: Labels of which one is right at a position; None where nothing is known.

@@ -28,12 +28,12 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from kernelfields.data.reading import plain_label
 from kernelfields.estimators import ChainCRF, MultiLabelCRF, SequenceClassifier
 from kernelfields.estimators.questions import LabelQuestions
 from kernelfields.evaluation.entities import find_entities
 from kernelfields.evaluation.model_evaluation import FittedModel, asked_field, opened
 from kernelfields.features.text import TextFeatures
-from kernelfields.fields.reading import plain_label
 from kernelfields.inference.answers import Answers
 from kernelfields.labelling.label_errors import find_label_errors
 from kernelfields.models.partial import PartialLabels

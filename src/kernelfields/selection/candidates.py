@@ -30,11 +30,11 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from sklearn.base import clone
 
+from kernelfields.data.cliques import NodeCliques
+from kernelfields.data.reading import Matrix
 from kernelfields.estimators.auto_parameters import Training
 from kernelfields.estimators.base import FieldEstimator, KernelLike
 from kernelfields.estimators.sequence_classifier import SequenceClassifier
-from kernelfields.fields.cliques import NodeCliques
-from kernelfields.fields.reading import Matrix
 from kernelfields.kernels.dot_product import Polynomial
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.registry import resolve_kernel

@@ -21,6 +21,8 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning, FitFailedWarning, NotFittedError
 from sklearn.utils import Tags, get_tags
 
+from kernelfields.data.cliques import USUAL_RANK
+from kernelfields.data.reading import open_groups, random_generator
 from kernelfields.engines.choice import is_collection
 from kernelfields.estimators.auto_parameters import NoProgress, Training, suitable_kernels, usual_scale
 from kernelfields.estimators.base import FieldEstimator, Seed
@@ -31,8 +33,6 @@ from kernelfields.estimators.multilabel_crf import MultiLabelCRF
 from kernelfields.estimators.ring_crf import RingCRF
 from kernelfields.estimators.segment_crf import SegmentCRF
 from kernelfields.estimators.sequence_classifier import SequenceClassifier
-from kernelfields.fields.cliques import USUAL_RANK
-from kernelfields.fields.reading import open_groups, random_generator
 from kernelfields.kernels.registry import has_no_scale
 from kernelfields.models.pilot_fit import FALLBACK
 from kernelfields.models.stored import Functions, load_one_of

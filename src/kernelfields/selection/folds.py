@@ -30,13 +30,13 @@ import numpy as np
 from sklearn.model_selection import GroupKFold, check_cv
 from sklearn.utils import _safe_indexing, get_tags, indexable
 
+from kernelfields.data.constraints import resolve_constraints
+from kernelfields.data.evidence import SoftTargets
+from kernelfields.data.readers import ChainReader, GraphReader, TableReader
+from kernelfields.data.segments import are_segments
 from kernelfields.estimators.auto_parameters import Training
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.estimators.segment_crf import SegmentCRF
-from kernelfields.features.readers import ChainReader, GraphReader, TableReader
-from kernelfields.fields.constraints import resolve_constraints
-from kernelfields.fields.evidence import SoftTargets
-from kernelfields.fields.segments import are_segments
 from kernelfields.numerics.parameters import is_whole
 from kernelfields.selection.candidates import Searched
 

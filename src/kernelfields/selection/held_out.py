@@ -16,15 +16,15 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing
 
+from kernelfields.data.evidence import SoftTargets, read_labels
+from kernelfields.data.frames import FrameReader
+from kernelfields.data.reading import SAMPLES, SEQUENCES, Nouns, is_sequence, listed
+from kernelfields.data.segments import are_segments, read_segments
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.estimators.frame_crf import FrameCRF
 from kernelfields.estimators.questions import LabelQuestions
 from kernelfields.evaluation.model_evaluation import asked_field
 from kernelfields.features.folds import assign_folds
-from kernelfields.features.frames import FrameReader
-from kernelfields.fields.evidence import SoftTargets, read_labels
-from kernelfields.fields.reading import SAMPLES, SEQUENCES, Nouns, is_sequence, listed
-from kernelfields.fields.segments import are_segments, read_segments
 from kernelfields.inference.answers import Answers
 from kernelfields.models.partial import PartialLabels
 from kernelfields.numerics.parameters import is_whole

@@ -25,13 +25,13 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.metrics import f1_score, get_scorer, get_scorer_names
 
+from kernelfields.data.constraints import Constraints, guess_scheme
+from kernelfields.data.evidence import SoftTargets
+from kernelfields.data.indicators import read_indicator
 from kernelfields.estimators.auto_parameters import Training
 from kernelfields.estimators.base import FieldEstimator
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.evaluation.entities import entity_f1_score
-from kernelfields.features.indicators import read_indicator
-from kernelfields.fields.constraints import Constraints, guess_scheme
-from kernelfields.fields.evidence import SoftTargets
 from kernelfields.selection.candidates import Searched
 from kernelfields.selection.folds import Items, several_labels
 from kernelfields.selection.variance_path import FoldFit

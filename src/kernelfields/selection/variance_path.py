@@ -30,12 +30,12 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
 
+from kernelfields.data.evidence import informative
+from kernelfields.data.reading import random_generator
 from kernelfields.engines.engine import Sample
 from kernelfields.estimators.auto_parameters import NoProgress, Training
 from kernelfields.estimators.base import FieldEstimator
 from kernelfields.estimators.sequence_classifier import SequenceClassifier
-from kernelfields.fields.evidence import informative
-from kernelfields.fields.reading import random_generator
 from kernelfields.inference.choice import refuse_approximate
 from kernelfields.models.fit import FittedField, data_value, fit_field
 from kernelfields.models.pilot_fit import with_variances

@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
-from kernelfields.formats.model_file import Document, ModelFileError, ModelFileMissing, read_model_of
-from kernelfields.formats.model_text import COMMAND_NOTES, PIPELINE
 from kernelfields.inference.chain import plain
 from kernelfields.inference.packing import InfeasibleSequence, first_largest
 from kernelfields.kernels.arrays import product
 from kernelfields.kernels.kernel import KERNELS, Kernel
 from kernelfields.kernels.registry import kernel_from_spec
+from kernelfields.models.model_file import Document, ModelFileError, ModelFileMissing, read_model_of
+from kernelfields.models.model_text import COMMAND_NOTES, PIPELINE
 from kernelfields.numerics.sparse_rows import Rows, SparseRows, entry_rows
 from kernelfields.numerics.stored_arrays import finite_array, whole_array, whole_number
 from kernelfields.numerics.windows import check_window, window_view
@@ -276,7 +276,7 @@ def chain_of(kind: str, document: Document) -> ChainModel:
 
 
 def _trained_template(document: Document) -> list[StoredTransformer]:
-    from kernelfields.formats.templates import trained_template
+    from kernelfields.features.templates import trained_template
 
     template = trained_template(document)
     return [] if template is None else [template]
@@ -286,7 +286,7 @@ def _transformer(described: Document) -> StoredTransformer:
     from kernelfields.features.text import rebuild_transformer
 
     if described["kind"] == "template":
-        import kernelfields.formats.templates  # noqa: F401  # where it is registered
+        import kernelfields.features.templates  # noqa: F401  # where it is registered
     if described["kind"] not in _TRANSFORMERS:
         raise ServingError(f"the transformer {described['kind']!r} {_NOT_HERE}")
     return rebuild_transformer(described)

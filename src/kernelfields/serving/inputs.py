@@ -3,7 +3,7 @@
     {"word": "cat", "upper": True, "len": 3.0}  ->  ("word:cat", 1), ("upper", 1), ("len", 3)
     ["bias", "word=cat"]                        ->  ("bias", 1), ("word=cat", 1)
 
-Names and weights are those of features/chunks.py; names that the model does not have are left out. Sparse
+Names and weights are those of data/chunks.py; names that the model does not have are left out. Sparse
 rows are any object with data, indices, indptr and shape, as scipy's CSR arrays are; scipy itself is not needed.
 Models of words have transformers, which make features of them: pipelines take words or rows alone, and a model that
 ``kernelfields train`` wrote takes words and tuples of cells beside lists and dicts of features.
@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
-from kernelfields.features.chunks import features_of, number_word, word_at
-from kernelfields.features.scaling import Scaling
-from kernelfields.formats.model_file import Document
+from kernelfields.data.chunks import features_of, number_word, word_at
+from kernelfields.data.scaling import Scaling
+from kernelfields.models.model_file import Document
 from kernelfields.numerics.sparse_rows import Rows, SparseRows, is_sparse, offsets_of
 from kernelfields.numerics.stored_arrays import whole_array, whole_number
 
@@ -167,7 +167,7 @@ class Inputs:
 
 
 class Dictionary:
-    """Labels that positions may have, by the value of one feature, as features/label_dictionary.py learnt them."""
+    """Labels that positions may have, by the value of one feature, as data/label_dictionary.py learnt them."""
 
     def __init__(self, described: Document, n_labels: int):
         if described["kind"] != "dictionary":

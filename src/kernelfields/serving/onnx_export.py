@@ -23,7 +23,7 @@ from typing import Protocol, cast
 
 import numpy as np
 
-from kernelfields.formats.model_file import Document
+from kernelfields.models.model_file import Document
 from kernelfields.numerics.sparse_rows import Rows, SparseRows, is_sparse, offsets_of
 from kernelfields.serving.chain_model import SERVED, ChainModel, Term, chain_of, load_chain
 from kernelfields.serving.inputs import ServingError

@@ -29,9 +29,8 @@ from functools import partial
 import numpy as np
 from scipy.sparse.csgraph import minimum_spanning_tree
 
-from kernelfields.engines.engine import Sample
-from kernelfields.fields.chains import Chains
-from kernelfields.fields.cliques import (
+from kernelfields.data.chains import Chains
+from kernelfields.data.cliques import (
     CliqueSet,
     EdgeCliques,
     EndCliques,
@@ -40,8 +39,9 @@ from kernelfields.fields.cliques import (
     SkipCliques,
     StartCliques,
 )
-from kernelfields.fields.evidence import informative
-from kernelfields.fields.label_cliques import LabelledInstances
+from kernelfields.data.evidence import informative
+from kernelfields.data.label_cliques import LabelledInstances
+from kernelfields.engines.engine import Sample
 from kernelfields.inference.choice import FamilySpec, labels_fit, refuse_approximate
 from kernelfields.models.build import Edge, InstanceTerms, NamedCliques, build_designs, name_cliques, pair_names
 from kernelfields.models.field import Field

@@ -31,16 +31,16 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.isotonic import IsotonicRegression
 from sklearn.utils.validation import check_is_fitted
 
+from kernelfields.data.evidence import certain
 from kernelfields.estimators.frame_crf import FrameCRF
+from kernelfields.estimators.pipelines import describe_model, rebuild_model
 from kernelfields.estimators.span_questions import SpanQuestions
 from kernelfields.evaluation.calibration import event_calibration_error, temperature_of
 from kernelfields.evaluation.model_evaluation import asked_field, opened
-from kernelfields.fields.evidence import certain
-from kernelfields.formats.model_file import Document
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.spans import span_probabilities
 from kernelfields.models.documents import describe_parameters, rebuild_estimator
-from kernelfields.models.pipelines import describe_model, rebuild_model
+from kernelfields.models.model_file import Document
 from kernelfields.models.stored import Functions, StoredEstimator
 from kernelfields.numerics.parameters import attribute, check_declared, declares_parameters, one_of, parameter
 from kernelfields.reports.tables import Result, Table

@@ -32,14 +32,14 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from kernelfields.data.reading import SEQUENCES, plain_label, random_generator
+from kernelfields.estimators.pipelines import describe_model, rebuild_model
 from kernelfields.estimators.questions import LabelQuestions
-from kernelfields.fields.reading import SEQUENCES, plain_label, random_generator
-from kernelfields.formats.model_file import Document
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import refuse_approximate
 from kernelfields.inference.spans import likely_spans
 from kernelfields.models.documents import describe_parameters, rebuild_estimator
-from kernelfields.models.pipelines import describe_model, rebuild_model
+from kernelfields.models.model_file import Document
 from kernelfields.models.stored import Functions, StoredEstimator
 from kernelfields.numerics.parameters import (
     attribute,

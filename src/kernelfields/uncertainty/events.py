@@ -18,10 +18,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from kernelfields.data.evidence import certain, replace_unseen
+from kernelfields.data.reading import listed, plain_label
 from kernelfields.estimators.questions import LabelQuestions
 from kernelfields.estimators.span_questions import SpanQuestions
-from kernelfields.fields.evidence import certain, replace_unseen
-from kernelfields.fields.reading import listed, plain_label
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import refuse_approximate
 from kernelfields.inference.spans import likely_spans, span_probabilities

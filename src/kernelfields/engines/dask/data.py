@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from kernelfields.data.dicts import FeatureDictEncoder
+from kernelfields.data.readers import GraphReader, InputReader, TableReader
+from kernelfields.data.reading import Nouns, balanced_weights, check_sample_weight
 from kernelfields.engines.dask.collections import PAIRED, is_delayed, partitions
 from kernelfields.engines.dask.shards import SHARD, Shard, ShardGroup
 from kernelfields.engines.engine import PackedData
-from kernelfields.features.dicts import FeatureDictEncoder
-from kernelfields.features.readers import GraphReader, InputReader, TableReader
-from kernelfields.fields.reading import Nouns, balanced_weights, check_sample_weight
 
 if TYPE_CHECKING:
     from distributed import Client, Future

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import DTypeLike
 
+from kernelfields.data.reading import Matrix
 from kernelfields.engines.dask.shard_panel import ShardRows
 from kernelfields.engines.torch.panel import TorchPanel
 from kernelfields.engines.torch.rows import Device, DeviceRows
-from kernelfields.fields.reading import Matrix
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.tensors import tensor_from
 

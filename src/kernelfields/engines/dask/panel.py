@@ -25,11 +25,11 @@ from numpy.typing import DTypeLike
 
 from kernelfields.basis.panel import PivotGrowth
 from kernelfields.basis.subspace import PivotSubspace
+from kernelfields.data.reading import Matrix
 from kernelfields.engines.dask.shard_panel import ProposedRows, ShardPanel, ShardRows, stacked_rows
 from kernelfields.engines.dask.shards import SHARD, Recipe, Shard, ShardGroup
 from kernelfields.engines.engine import Engine
 from kernelfields.engines.torch.engine import Torch
-from kernelfields.fields.reading import Matrix
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.triangular import forward_substitution
 

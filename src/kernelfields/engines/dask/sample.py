@@ -24,15 +24,15 @@ import scipy.sparse
 from kernelfields.basis.panel import PanelCholesky
 from kernelfields.basis.selection import AllPoints, Basis, Gradient
 from kernelfields.basis.subspace import ExplicitSubspace
+from kernelfields.data.chains import Chains
+from kernelfields.data.cliques import CliqueSet
+from kernelfields.data.reading import Matrix
 from kernelfields.engines.dask.datafit import DaskDatafit, RemoteDesign, called
 from kernelfields.engines.dask.panel import DaskPanel
 from kernelfields.engines.dask.shard_panel import stacked_rows
 from kernelfields.engines.dask.shards import SHARD, Recipe, Shard, ShardGroup, Taken
 from kernelfields.engines.engine import Engine, Sample, SampleSettings
 from kernelfields.engines.threads import LocalSample, LocalView, Threads
-from kernelfields.fields.chains import Chains
-from kernelfields.fields.cliques import CliqueSet
-from kernelfields.fields.reading import Matrix
 from kernelfields.inference.choice import FamilySpec, family_of
 from kernelfields.kernels.kernel import Kernel, check_positive_semidefinite
 from kernelfields.objective.datafit import Datafit

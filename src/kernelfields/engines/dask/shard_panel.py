@@ -10,7 +10,7 @@ import scipy.sparse
 from numpy.typing import DTypeLike
 
 from kernelfields.basis.panel import _SMALLEST_DIAGONAL, MemoryColumns, PanelCholesky
-from kernelfields.fields.reading import Matrix
+from kernelfields.data.reading import Matrix
 from kernelfields.kernels.arrays import on_host
 from kernelfields.kernels.kernel import Kernel
 

@@ -25,11 +25,11 @@ import numpy as np
 import torch
 
 from kernelfields.basis.subspace import Expansion
+from kernelfields.data.reading import Matrix
 from kernelfields.engines.engine import DeviceFamily
 from kernelfields.engines.torch.chains import TorchChainMember, TorchPotentials, check_chain_arrays
 from kernelfields.engines.torch.rows import device_expansion
 from kernelfields.engines.torch.steps import CompensatedSum, DeviceSteps, shift_to_zero
-from kernelfields.fields.reading import Matrix
 from kernelfields.inference.chain.family import ChainFamily
 from kernelfields.inference.family import (
     EDGE,

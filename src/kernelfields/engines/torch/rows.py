@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from kernelfields.basis.subspace import Expansion, PivotSubspace, row_blocks
-from kernelfields.fields.reading import Matrix
+from kernelfields.data.reading import Matrix
 from kernelfields.kernels.arrays import as_rows, on_host
 from kernelfields.kernels.tensors import tensor_from
 from kernelfields.numerics.sparse_rows import SparseRows

@@ -28,6 +28,8 @@ import numpy as np
 import torch
 
 from kernelfields.basis.panel import PanelCholesky
+from kernelfields.data.cliques import CliqueSet
+from kernelfields.data.evidence import SoftRows
 from kernelfields.engines.engine import PackedData, SampleSettings
 from kernelfields.engines.threads import LocalSample, LocalView
 from kernelfields.engines.torch.family import TorchChainFamily, TorchFamily
@@ -46,8 +48,6 @@ from kernelfields.engines.torch.tables import (
     TorchSparseTable,
     TorchTable,
 )
-from kernelfields.fields.cliques import CliqueSet
-from kernelfields.fields.evidence import SoftRows
 from kernelfields.inference.approximate.belief_propagation import PropagationFamily
 from kernelfields.inference.choice import FamilySpec, family_of, reaches_far
 from kernelfields.inference.family import EDGE, Potentials

@@ -37,12 +37,12 @@ from typing import Any, TypeAlias, TypeGuard
 import numpy as np
 import scipy.sparse
 
+from kernelfields.data.chains import Chains
+from kernelfields.data.graphs import Graphs
+from kernelfields.data.label_cliques import LabelledInstances
+from kernelfields.data.readers import is_feature_sequences
+from kernelfields.data.reading import locate, place_of, plain_label
 from kernelfields.engines.engine import PackedData
-from kernelfields.features.readers import is_feature_sequences
-from kernelfields.fields.chains import Chains
-from kernelfields.fields.graphs import Graphs
-from kernelfields.fields.label_cliques import LabelledInstances
-from kernelfields.fields.reading import locate, place_of, plain_label
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.family import LabelFamily
 from kernelfields.kernels.dot_product import Linear

@@ -24,6 +24,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kernelfields.data.allowed import AllowedLabels
+from kernelfields.data.segments import DURATION, SEGMENT, SegmentedChains, bounds_of
 from kernelfields.estimators.inspecting.explanations import (
     broken_rule,
     coordinate_names,
@@ -32,8 +34,6 @@ from kernelfields.estimators.inspecting.explanations import (
     pivots_note,
     rival_labels,
 )
-from kernelfields.fields.allowed import AllowedLabels
-from kernelfields.fields.segments import DURATION, SEGMENT, SegmentedChains, bounds_of
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.segments.family import SegmentFamily

@@ -21,6 +21,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator
 
+from kernelfields.data.segments import DURATION, SEGMENT
 from kernelfields.estimators.inspecting.explanations import (
     Top,
     Weights,
@@ -29,7 +30,6 @@ from kernelfields.estimators.inspecting.explanations import (
     largest,
     pivots_note,
 )
-from kernelfields.fields.segments import DURATION, SEGMENT
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.family import EDGE
 from kernelfields.numerics.parameters import is_whole

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import entr
 
-from kernelfields.fields.allowed import AllowedLabels
+from kernelfields.data.allowed import AllowedLabels
 from kernelfields.inference.chain import plain
 from kernelfields.inference.chain.lists import (
     ListedSums,

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernelfields.fields.allowed import AllowedLabels
+from kernelfields.data.allowed import AllowedLabels
 from kernelfields.inference.packing import exponentials, positive_exp, raise_if_infeasible
 from kernelfields.numerics.threads import Workers
 

@@ -6,7 +6,7 @@ The equations are those of scaled_compiled.py and decoding.py, with sums over th
     future_t(a) = sum over b in A_{t+1} of T_{t+1}(a, b) gamma_{t+1}(b)
     edge(a, b) += weight alpha_t(a) T_{t+1}(a, b) gamma_{t+1}(b)             one table, or one for each position
 
-Arrays: begin (N + 1,) and labels (A,) of fields/allowed.py; scores, alpha, marginals and what else belongs to an
+Arrays: begin (N + 1,) and labels (A,) of data/allowed.py; scores, alpha, marginals and what else belongs to an
 allowed label of a position, (A,); transfer (E, L, L) with E = 1 or N. Cost: sum_t |A_{t-1}| |A_t|. A sequence is
 flagged as troubled where a probability that is not structurally zero leaves the range of doubles; ``in_logarithms``
 computes it again.

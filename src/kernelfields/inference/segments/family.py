@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernelfields.fields.segments import DURATION, SEGMENT, Segmentation, begins_of, bounds_of
+from kernelfields.data.segments import DURATION, SEGMENT, Segmentation, begins_of, bounds_of
 from kernelfields.inference.family import (
     EDGE,
     BaseMeasure,

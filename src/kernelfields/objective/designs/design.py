@@ -36,7 +36,7 @@ from scipy.sparse import csr_array
 
 from kernelfields.basis.panel import PanelCholesky
 from kernelfields.basis.subspace import PivotSubspace, row_blocks
-from kernelfields.fields.cliques import CliqueSet
+from kernelfields.data.cliques import CliqueSet
 from kernelfields.inference.family import Array
 from kernelfields.kernels.arrays import namespace, on_host
 from kernelfields.kernels.kernel import Kernel

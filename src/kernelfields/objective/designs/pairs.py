@@ -24,7 +24,7 @@ from itertools import pairwise
 import numpy as np
 from scipy.sparse import csr_array, csr_matrix
 
-from kernelfields.fields.allowed import AllowedLabels
+from kernelfields.data.allowed import AllowedLabels
 from kernelfields.numerics.sparse_rows import Rows
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.tables import squares_of

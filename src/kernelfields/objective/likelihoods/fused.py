@@ -21,7 +21,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from kernelfields.fields.chains import Chains
+from kernelfields.data.chains import Chains
 from kernelfields.inference.chain.family import ChainFamily, ListFamily, blocks_of_sequences
 from kernelfields.inference.family import EDGE, Potentials
 from kernelfields.numerics.threads import Workers

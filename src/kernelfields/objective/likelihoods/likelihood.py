@@ -6,7 +6,7 @@ With weights w_i of the items, u the potentials, g the log partition function an
     residual = w * mean(u) - o                  its gradient in the potentials
     response = w * covariance(u) d              its Hessian times a direction
 
-Labels that are partly known, or have weights q (fields/evidence.py), condition the family: g(u | q) is the log
+Labels that are partly known, or have weights q (data/evidence.py), condition the family: g(u | q) is the log
 partition function of the family whose base measure is multiplied by q, and
 
     value    = sum_i w_i (g_i(u) - g_i(u | q))
@@ -26,9 +26,9 @@ from typing import Protocol
 
 import numpy as np
 
-from kernelfields.fields.chains import Packed
-from kernelfields.fields.evidence import SoftRows, certain, informative
-from kernelfields.fields.label_cliques import LabelledInstances
+from kernelfields.data.chains import Packed
+from kernelfields.data.evidence import SoftRows, certain, informative
+from kernelfields.data.label_cliques import LabelledInstances
 from kernelfields.inference.choice import FamilySpec, family_of, refuse_without_value
 from kernelfields.inference.family import EDGE, LabelFamily, Member, Placed, Potentials, Statistics
 from kernelfields.inference.single import SingleFamily

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kernelfields.fields.chains import Chains
+from kernelfields.data.chains import Chains
 from kernelfields.inference.chain.family import ListFamily
 from kernelfields.inference.chain.lists import ListedSums, ScoredSteps, StepBlocks, infer_lists, worth_listing
 from kernelfields.inference.family import EDGE, Statistics

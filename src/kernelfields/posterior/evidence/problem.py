@@ -30,8 +30,8 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 
 from kernelfields.basis.subspace import ExplicitSubspace, PivotSubspace, Subspace, row_blocks
+from kernelfields.data.cliques import CliqueSet
 from kernelfields.engines.threads import LocalSample
-from kernelfields.fields.cliques import CliqueSet
 from kernelfields.kernels.kernel import Kernel, Sum
 from kernelfields.numerics.parameters import is_real
 from kernelfields.numerics.sparse_rows import Rows

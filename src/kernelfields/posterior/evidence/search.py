@@ -27,9 +27,9 @@ from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelfields.basis.subspace import PivotSubspace
+from kernelfields.data.chains import Chains
 from kernelfields.engines.engine import Sample
 from kernelfields.engines.threads import LocalSample
-from kernelfields.fields.chains import Chains
 from kernelfields.models.build import build_designs
 from kernelfields.numerics.threads import blas_threads
 from kernelfields.objective.curvature import works_in_blocks

@@ -1,1 +1,0 @@
-"""Bridges to other tools: the component of spaCy's pipelines."""

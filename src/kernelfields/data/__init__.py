@@ -1,0 +1,72 @@
+"""What X and y may be: tables, feature dicts, graphs, labels; the cliques of labels that meet, and allowed labellings.
+
+Names load on first use: the reader of served models needs the rules of feature names, and NumPy alone.
+"""
+
+from typing import TYPE_CHECKING
+
+from kernelfields.numerics.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from kernelfields.data.cliques import (
+        CliqueSet,
+        EdgeCliques,
+        EndCliques,
+        GraphFactors,
+        GraphNodes,
+        NgramCliques,
+        NodeCliques,
+        OrderCliques,
+        SkipCliques,
+        StartCliques,
+    )
+    from kernelfields.data.constraints import Constraints
+    from kernelfields.data.evidence import SoftTargets
+    from kernelfields.data.graphs import grid_edges
+    from kernelfields.data.label_dictionary import LabelDictionary
+    from kernelfields.data.segments import DurationCliques, SegmentCliques
+    from kernelfields.data.ties import LabelSymmetry, repeated_columns
+
+__all__ = [
+    "CliqueSet",
+    "Constraints",
+    "DurationCliques",
+    "EdgeCliques",
+    "EndCliques",
+    "GraphFactors",
+    "GraphNodes",
+    "LabelDictionary",
+    "LabelSymmetry",
+    "NgramCliques",
+    "NodeCliques",
+    "OrderCliques",
+    "SegmentCliques",
+    "SkipCliques",
+    "SoftTargets",
+    "StartCliques",
+    "grid_edges",
+    "repeated_columns",
+]
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "cliques": [
+            "CliqueSet",
+            "EdgeCliques",
+            "EndCliques",
+            "GraphFactors",
+            "GraphNodes",
+            "NgramCliques",
+            "NodeCliques",
+            "OrderCliques",
+            "SkipCliques",
+            "StartCliques",
+        ],
+        "constraints": ["Constraints"],
+        "evidence": ["SoftTargets"],
+        "graphs": ["grid_edges"],
+        "label_dictionary": ["LabelDictionary"],
+        "segments": ["DurationCliques", "SegmentCliques"],
+        "ties": ["LabelSymmetry", "repeated_columns"],
+    },
+)

@@ -1,0 +1,248 @@
+"""Sequences laid end to end: one array of positions and the offsets where sequences begin.
+
+    sequence i owns rows offsets[i] .. offsets[i + 1] - 1,    i = 0 .. S - 1
+
+Arrays: inputs (N, d) dense C-contiguous float32 or float64, or CSR; offsets (S + 1,) int64; labels (N,)
+int64 indices into the sorted classes (L,); weights (S,) float64. Everything else in the package loops over
+these arrays and never over Python lists. Graphs are packed alike, with nodes for positions (graphs.py).
+Cost: one copy of the data; the checks are in reading.py.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, ClassVar, Self, TypeAlias, TypeVar
+
+import numpy as np
+
+from kernelfields.data.allowed import AllowedLabels
+from kernelfields.data.evidence import LabelEvidence, certain, label_shares
+from kernelfields.data.reading import (
+    Matrix,
+    balanced_weights,
+    place_of,
+    plain_label,
+)
+from kernelfields.numerics.sparse_rows import entries_of
+from kernelfields.numerics.windows import window_view
+
+# A warning names a class with most of the weight if its share is by so much above that of the class weights.
+_EXCESS = 0.2
+
+
+#: Which sequences or graphs are chosen: whole numbers, a mask of length S, or a slice.
+Items: TypeAlias = slice | np.ndarray | Sequence[int] | int
+
+
+@dataclass(frozen=True, eq=False)
+class Packed:
+    """Rows of S sequences or graphs, one after the other, with labels (None when unknown) and a weight for each."""
+
+    inputs: Matrix
+    offsets: np.ndarray
+    labels: np.ndarray | None = None
+    weights: np.ndarray = None  # type: ignore[assignment]  # filled in: ones
+    #: What is known of labels that are not, see evidence.py. None where all are known, or none.
+    evidence: LabelEvidence | None = None
+    #: The labels that positions may have; None where they may have any.
+    allowed: AllowedLabels | None = None
+
+    #: What messages call a row.
+    part: ClassVar[str] = "position"
+    #: Fields with an entry for every row.
+    row_fields: ClassVar[tuple[str, ...]] = ("inputs", "labels", "evidence", "allowed")
+
+    def __post_init__(self) -> None:
+        if self.weights is None:
+            object.__setattr__(self, "weights", np.ones(len(self.offsets) - 1))
+        rows = self._n_rows
+        if self.offsets[0] != 0 or self.offsets[-1] != rows:
+            raise ValueError(
+                f"offsets must run from 0 to the number of rows, {rows}, got {self.offsets[0]} to {self.offsets[-1]}"
+            )
+
+    @property
+    def _n_rows(self) -> int:
+        """Number of rows that the offsets must end at."""
+        return self.inputs.shape[0]
+
+    @property
+    def required_labels(self) -> np.ndarray:
+        """Labels (N,) of data that have to have some; ValueError where they have none."""
+        if self.labels is None:
+            raise ValueError("labels are needed, and these data have none")
+        return self.labels
+
+    @property
+    def certain_labels(self) -> np.ndarray | None:
+        """Labels of the rows of the inputs where all of them are known; None elsewhere."""
+        return self.labels if self.evidence is None else None
+
+    @property
+    def n_positions(self) -> int:
+        """Number of rows N, all sequences or graphs together."""
+        return int(self.offsets[-1])
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Number of rows of every sequence or graph, (S,)."""
+        return np.diff(self.offsets)
+
+    @property
+    def starts(self) -> np.ndarray:
+        """First row of every sequence or graph, (S,)."""
+        return self.offsets[:-1]
+
+    @property
+    def ends(self) -> np.ndarray:
+        """Last row of every sequence or graph, (S,)."""
+        return self.offsets[1:] - 1
+
+    @property
+    def position_weights(self) -> np.ndarray:
+        """The weight of its sequence or graph for every row, (N,)."""
+        return np.repeat(self.weights, self.lengths)
+
+    @property
+    def labelling(self) -> Any:
+        """What is observed of labels: those of rows, (N,); for segments also where these begin."""
+        return self.labels
+
+    def following(self, reach: int = 1) -> np.ndarray:
+        """Return the rows that have so many others, or more, before them in their sequence or graph."""
+        places = np.arange(self.n_positions) - np.repeat(self.starts, self.lengths)
+        return np.flatnonzero(places >= reach)
+
+    def before(self, rows: np.ndarray, steps: np.ndarray | int) -> np.ndarray:
+        """Return the rows so many steps before others; shapes are broadcast."""
+        return np.asarray(rows - steps)
+
+    def windows(self, window: int | tuple[int, int]) -> Matrix:
+        """Return the inputs around each position side by side, zeros beyond the ends of its sequence."""
+        return window_view(self.inputs, self.offsets, window)
+
+    def split(self, array: Matrix) -> list:
+        """Cut an array with N rows into one view per sequence or graph."""
+        if array.shape[0] != self.n_positions:
+            raise ValueError(f"expected {self.n_positions} rows, one per {self.part}, got {array.shape[0]}")
+        return [array[first:last] for first, last in pairwise(self.offsets.tolist())]
+
+    def subset(self, indices: Items) -> Self:
+        """Copy the chosen sequences or graphs."""
+        chosen = np.arange(len(self.offsets) - 1)[indices].reshape(-1)
+        rows, offsets = entries_of(self.offsets, chosen)
+        values = {name: getattr(self, name) for name in self.row_fields}
+        parts = {name: None if value is None else value[rows] for name, value in values.items()}
+        return replace(self, offsets=offsets, weights=self.weights[chosen], **parts, **self._parts(chosen, offsets))
+
+    @property
+    def filled(self) -> Self:
+        """The sequences or graphs that have rows."""
+        return self if self.lengths.all() else self.subset(self.lengths > 0)
+
+    def _parts(self, chosen: np.ndarray, offsets: np.ndarray) -> dict[str, Any]:
+        """Return further fields of a subset: of ``chosen`` items, which will have the given offsets."""
+        return {}
+
+
+@dataclass(frozen=True, eq=False)
+class Chains(Packed):
+    """Packed sequences with their labels and weights."""
+
+    @property
+    def n_sequences(self) -> int:
+        """Number of sequences S."""
+        return len(self.offsets) - 1
+
+    @property
+    def is_start(self) -> np.ndarray:
+        """Mask of the rows that begin a sequence, (N,)."""
+        mask = np.zeros(self.n_positions, dtype=bool)
+        mask[self.starts] = True
+        return mask
+
+    def for_fit(self) -> Self:
+        """Return labelled chains as a fit takes them: the labels that stand there are among those that are allowed.
+
+        ValueError for a sequence without positions.
+        """
+        if (empty := np.flatnonzero(self.lengths == 0)).size:
+            raise ValueError(f"sequence {empty[0]} has no rows: remove empty sequences from X and y")
+        if self.allowed is None or self.labels is None or self.evidence is not None:
+            return self
+        return replace(self, allowed=self.allowed.admitting(self.labels))
+
+
+PackedData = TypeVar("PackedData", bound=Packed)
+
+
+def labelled_runs(chains: Chains) -> Chains:
+    """Return partly labelled chains cut into runs whose labels are all known, and runs between them of no weight."""
+    known = np.ones(chains.n_positions, bool) if chains.evidence is None else certain(chains.evidence)
+    begins = chains.is_start
+    begins[1:] |= known[1:] != known[:-1]
+    starts = np.flatnonzero(begins)
+    weights = np.where(known[starts], chains.position_weights[starts], 0.0)
+    offsets = np.append(starts, chains.n_positions)
+    return Chains(chains.inputs, offsets, chains.labels, weights, allowed=chains.allowed)
+
+
+def weigh_classes(
+    chains: PackedData, classes: np.ndarray, class_weight: str | Mapping | None, *, warn: bool = False
+) -> PackedData:
+    """Return labelled chains, or graphs, whose weights include those of the classes.
+
+    ``warn`` warns where weights of sequences cannot bring the classes near the requested weights.
+    """
+    if class_weight is None:
+        return chains
+    shares = None if chains.evidence is None else label_shares(chains.evidence)
+    if isinstance(class_weight, str):
+        totals = (
+            np.bincount(chains.required_labels, weights=chains.position_weights, minlength=len(classes))
+            if shares is None
+            else chains.position_weights @ shares
+        )
+        weights = balanced_weights(totals)
+    else:
+        places = {label: place for place, label in enumerate(classes.tolist())}
+        weights = np.ones(len(classes))
+        for label, weight in class_weight.items():
+            weights[place_of(label, places, "class_weight names")] = weight
+    weighed = chains.weights * mean_label_weights(chains, weights)
+    if not weighed.any():
+        raise ValueError("class_weight and sample_weight leave everything a weight of zero")
+    if warn and shares is None:
+        _warn_of_shares(chains, classes, weights, np.repeat(weighed, chains.lengths))
+    return replace(chains, weights=weighed)
+
+
+def mean_label_weights(chains: Packed, weights: np.ndarray) -> np.ndarray:
+    """Return the mean weight of the labels of each sequence or graph, (S,), that are known; one where none is."""
+    if chains.evidence is None:
+        return np.add.reduceat(weights[chains.required_labels], chains.offsets[:-1]) / chains.lengths
+    shares = label_shares(chains.evidence)
+    known = np.add.reduceat(shares.sum(axis=1), chains.offsets[:-1])
+    return np.divide(
+        np.add.reduceat(shares @ weights, chains.offsets[:-1]), known, out=np.ones(len(known)), where=known > 0
+    )
+
+
+def _warn_of_shares(chains: Packed, classes: np.ndarray, weights: np.ndarray, weighed: np.ndarray) -> None:
+    """Warn if a class keeps most of the weight of all positions, and far more than its weight implies."""
+    labels = chains.required_labels
+    wanted = np.bincount(labels, weights[labels] * chains.position_weights, len(classes))
+    reached = np.bincount(labels, weighed, len(classes))
+    wanted, reached = wanted / wanted.sum(), reached / reached.sum()
+    label = int(np.argmax(reached))
+    if reached[label] > 0.5 and reached[label] - wanted[label] > _EXCESS:
+        warnings.warn(
+            "class_weight weighs whole sequences, of which the likelihood of a chain consists: "
+            f"{plain_label(classes[label])!r} keeps {reached[label]:.0%} of the weight, where these weights ask for "
+            f"{wanted[label]:.0%}. To find more of the rare labels, weigh the marginals of a field without "
+            "class_weight: classes_[(marginals * weights).argmax(axis=1)]",
+            stacklevel=7,  # where fit was called
+        )

@@ -1,0 +1,193 @@
+"""Feature dicts or lists of feature strings, one per position, to sparse rows.
+
+Names and weights are those of python-crfsuite, as chunks.py spells out with an example. A name seen twice in one
+position adds up. Weights of zero leave no trace and do not enter the vocabulary, unless ``keep_zeros`` is set.
+
+Result: CSR (N, d) float64 with sorted columns and offsets (S + 1,). Columns are numbered in order of first sight.
+Cost: one pass over the Python objects, some thousand positions at a time, into flat buffers of 12 bytes per
+feature. Fails: TypeError or ValueError that names sequence, position and feature.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import chain, islice
+
+import numpy as np
+import scipy.sparse as sp
+
+from kernelfields.data.chunks import described, is_collection, kept_counts, read_chunk
+from kernelfields.data.names import NameTable
+from kernelfields.data.reading import SEQUENCES, is_listing
+from kernelfields.numerics.parameters import is_real
+from kernelfields.numerics.sparse_rows import offsets_of
+
+_EXPECTED = "X must be a list with at least one sequence of feature dicts or of lists of feature strings"
+
+
+class FeatureDictEncoder:
+    """Learns the columns of feature names; unseen names are ignored when transforming.
+
+    ``min_freq``: names that occur in fewer positions of the fitted data are left out. ``keep_zeros``: weights of
+    zero in the fitted data become entries of the CSR. They change no score, but CRFsuite counts them among the
+    features that occur with a label.
+
+    X may also be an iterator over sequences; then only one chunk of it is held in memory, ``at_once`` positions: enough
+    that a step per chunk costs nothing, few enough that chunks need little memory. Attributes after fit:
+    ``vocabulary_`` maps a feature's name to its column, in order of first sight.
+    """
+
+    def __init__(self, min_freq: float = 0, *, keep_zeros: bool = False, at_once: int = 2048):
+        if not is_real(min_freq) or not 0 <= min_freq < np.inf:
+            raise ValueError(f"min_freq must be a number of positions that is not negative, got {min_freq!r}")
+        self.min_freq = min_freq
+        self.keep_zeros = keep_zeros
+        self.at_once = at_once
+
+    def fit(self, X: object) -> FeatureDictEncoder:
+        """Learn the vocabulary of a list of sequences."""
+        self.fit_transform(X)
+        return self
+
+    def fit_transform(self, X: object) -> tuple[sp.csr_array, np.ndarray]:
+        """Learn the vocabulary; return the packed CSR (N, d) and the offsets (S + 1,)."""
+        table = NameTable()
+        packed, offsets = _encode(X, table, grow=True, keep_zeros=self.keep_zeros, at_once=self.at_once)
+        if not len(table):
+            raise ValueError("X holds no features: every position is empty or all its weights are zero")
+        if self.min_freq > 0:
+            packed, table = _drop_rare(packed, table, self.min_freq)
+        self._set_table(table)
+        return packed, offsets
+
+    def transform(self, X: object) -> tuple[sp.csr_array, np.ndarray]:
+        """Return the packed CSR (N, d) over the learnt vocabulary and the offsets (S + 1,)."""
+        if not hasattr(self, "_table"):
+            raise ValueError("this FeatureDictEncoder has no vocabulary yet: call fit first")
+        return _encode(X, self._table, grow=False, keep_zeros=False, at_once=self.at_once)
+
+    @cached_property
+    def vocabulary_(self) -> dict[str, int]:
+        """Columns by name, made at the first access."""
+        return {name: column for column, name in enumerate(self._table.names())}
+
+    @property
+    def feature_names_(self) -> list[str]:
+        """Names of the columns, in order."""
+        return list(self.vocabulary_)
+
+    def spec(self) -> list[str]:
+        """Describe the encoder by its feature names."""
+        return self.feature_names_
+
+    @classmethod
+    def from_spec(cls, names: Iterable[str]) -> FeatureDictEncoder:
+        """Rebuild the encoder from what ``spec`` returned."""
+        given = list(names)
+        encoder = cls()
+        encoder._set_table(NameTable(given))
+        if len(encoder._table) < len(given):
+            raise ValueError(f"{len(given) - len(encoder._table)} feature names are there twice")
+        return encoder
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in self.__dict__.items() if name != "vocabulary_"}
+
+    def _set_table(self, table: NameTable) -> None:
+        self._table = table
+        self.__dict__.pop("vocabulary_", None)
+
+
+def first_position(sequences: Iterable) -> tuple[int, int, object] | None:
+    """Return number of sequence, number and content of the first position that is no empty collection, if any."""
+    for index, sequence in enumerate(sequences):
+        for number, position in enumerate(sequence if is_listing(sequence) else ()):
+            if not is_collection(position) or len(position):
+                return index, number, position
+    return None
+
+
+def _without_names(value: object) -> str:
+    return described(value) + ("" if getattr(value, "shape", None) is None else ", which has no names of features")
+
+
+def _checked_sequences(X: Iterable, lengths: array, empty: bool) -> Iterator[Sequence]:
+    """Yield the sequences of X and append their lengths to ``lengths``; with ``empty`` they may have no positions."""
+    for index, sequence in enumerate(X):
+        if not (type(sequence) is list or is_listing(sequence)) or (len(sequence) == 0 and not empty):
+            raise ValueError(
+                f"sequence {index} must be a list with at least one feature dict or list of feature strings, "
+                f"got {_without_names(sequence)}"
+            )
+        lengths.append(len(sequence))
+        yield sequence
+
+
+def _encode(
+    X: object, table: NameTable, *, grow: bool, keep_zeros: bool, at_once: int
+) -> tuple[sp.csr_array, np.ndarray]:
+    """Return the CSR over the names of a table and the offsets; ``grow`` adds unknown names to the table."""
+    if not is_listing(X) and not isinstance(X, Iterator):
+        raise ValueError(f"{_EXPECTED}, got {_without_names(X)}")
+    lengths, rows = array("q"), _Rows()
+    positions = chain.from_iterable(_checked_sequences(X, lengths, not grow))
+
+    def place(row: int) -> str:
+        return SEQUENCES.place(offsets_of(np.asarray(lengths)), len(rows.counts) + row)
+
+    while some := list(islice(positions, at_once)):
+        chunk = read_chunk(some, place)
+        if chunk.weights is not None and not keep_zeros and not chunk.weights.all():
+            chunk = chunk.select(chunk.weights != 0.0)
+        columns = table.add(chunk.names) if grow else table.find(chunk.names)
+        rows.append(columns, chunk.weights, chunk.counts)
+    if not lengths:
+        raise ValueError(f"{_EXPECTED}, got an empty one")
+    return rows.packed(len(table)), offsets_of(np.asarray(lengths))
+
+
+class _Rows:
+    """Growing flat buffers of a CSR: columns and weights of its entries, number of entries of its rows."""
+
+    def __init__(self) -> None:
+        self.columns, self.weights, self.counts = array("i"), array("d"), array("q")
+
+    def append(self, columns: np.ndarray, weights: np.ndarray | None, counts: np.ndarray) -> None:
+        if weights is not None:
+            self._weigh_all()
+            _extend(self.weights, weights)
+        _extend(self.columns, columns)
+        _extend(self.counts, counts)
+
+    def packed(self, n_columns: int) -> sp.csr_array:
+        """Return the CSR with sorted columns; what has the column -1 is left out, what has the same adds up."""
+        columns, counts = np.asarray(self.columns), np.asarray(self.counts)
+        if self.weights:
+            self._weigh_all()
+        weights = np.asarray(self.weights) if self.weights else np.ones(len(columns))
+        if not (known := columns >= 0).all():
+            columns, weights, counts = columns[known], weights[known], kept_counts(counts, known)
+        indptr = offsets_of(counts)
+        index = np.int32 if indptr[-1] <= np.iinfo(np.int32).max else np.int64
+        packed = sp.csr_array((weights, columns, indptr.astype(index)), shape=(len(counts), n_columns))
+        packed.sum_duplicates()
+        return packed
+
+    def _weigh_all(self) -> None:
+        # Entries that came without weights weigh 1; they are written when the first weight comes.
+        _extend(self.weights, np.ones(len(self.columns) - len(self.weights)))
+
+
+def _extend(values: array, more: np.ndarray) -> None:
+    values.frombytes(more.view(np.uint8).data)
+
+
+def _drop_rare(packed: sp.csr_array, table: NameTable, min_freq: float) -> tuple[sp.csr_array, NameTable]:
+    kept = np.bincount(packed.indices[packed.data != 0.0], minlength=len(table)) >= min_freq
+    if kept.all():
+        return packed, table
+    if not kept.any():
+        raise ValueError(f"no feature occurs in min_freq={min_freq} positions: make it smaller")
+    return packed[:, np.flatnonzero(kept)], table.keep(kept)

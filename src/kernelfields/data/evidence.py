@@ -1,0 +1,544 @@
+"""Labels that are partly known, and targets in the place of labels: one reader of ``y`` for all estimators.
+
+    "B-NP"                     the label itself
+    None, NaN, pandas.NA       nothing is known; a whole sequence may be None
+    {"B-NP", "I-NP"}           one of these
+    {"B-NP": 0.9, "O": 0.1}    weights q(y), the likelihood of what was observed if the label were y
+
+Evidence is kept as logarithms, (N, L) float64: log q, minus infinity for labels that are excluded, the largest of each
+row zero, since a factor common to all labels cancels. A ``y`` in which every label is known has labels, no evidence.
+
+:class:`SoftTargets` are marginals for the field to match, as of a teacher or of several annotators together. A
+likelihood with them stays convex.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence, Sized
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from kernelfields.data.reading import (
+    SEQUENCES,
+    Nouns,
+    SampleNouns,
+    check_number,
+    check_sample_weight,
+    check_whole,
+    encode_labels,
+    is_sequence,
+    label_offsets,
+    listed,
+    open_groups,
+    places_among,
+    plain_label,
+)
+from kernelfields.numerics.parameters import is_real
+from kernelfields.numerics.sparse_rows import offsets_of
+
+# Types whose values are labels, never evidence.
+_PLAIN = {str, int, bool, np.str_, np.int64, np.bool_}
+# Rows of targets may differ so much from a sum of one: those of float32 networks do.
+_ROUNDING = 1e-4
+#: Labels of a smaller share of the largest weight of their position do not count as observed.
+LEAST_SHOWN = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class SoftRows:
+    """Targets of packed rows: of single labels (N, L), and of those at t - 1 and t (N, L, L), zero at starts.
+
+    Without the latter, labels are independent.
+    """
+
+    node: np.ndarray
+    edge: np.ndarray | None = None
+
+    def __getitem__(self, rows: slice | np.ndarray) -> SoftRows:
+        return SoftRows(self.node[rows], None if self.edge is None else self.edge[rows])
+
+    def pairs(self, offsets: np.ndarray) -> np.ndarray:
+        """Return the targets of the labels at t - 1 and t, (N, L, L), zero at starts."""
+        if self.edge is not None:
+            return self.edge
+        edge = np.zeros((*self.node.shape, self.node.shape[1]))
+        edge[1:] = self.node[:-1, :, None] * self.node[1:, None, :]
+        edge[offsets[:-1]] = 0.0
+        return edge
+
+    @property
+    def logs(self) -> np.ndarray:
+        """Logarithms of the targets of single labels, (N, L)."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.node)
+
+
+#: What is known of labels: log q (N, L), or targets.
+LabelEvidence: TypeAlias = np.ndarray | SoftRows
+
+
+class SoftTargets:
+    """Marginals for a field to match, in the place of labels: those of a teacher, or of several annotators together.
+
+        ChainCRF().fit(X, SoftTargets(nodes, pairs, classes=teacher.classes_))
+
+    Parameters
+    ----------
+    nodes : list of (T, L) arrays, one for each sequence; for KernelClassifier one (n, L) array
+        Probabilities of the labels at each position; rows add up to one.
+    pairs : list of (T - 1, L, L) arrays or None
+        Probabilities of the labels of neighbours, which must agree with ``nodes``; None takes them for independent.
+        Labels that meet farther apart are then those of a Markov chain, or independent as well.
+    classes : (L,) labels that the columns stand for
+
+    The objective sums the expected score under the targets in the place of that of the labels: it stays convex, and
+    certificates hold as ever. Where targets are one at a label, it is the fit to these labels.
+    """
+
+    def __init__(
+        self,
+        nodes: np.ndarray | list,
+        pairs: Sequence[ArrayLike] | None = None,
+        *,
+        classes: Collection | np.ndarray,
+    ):
+        self.nodes = nodes
+        self.pairs = pairs
+        self.classes = classes
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    @property
+    def shape(self) -> tuple[int]:
+        """The number of sequences or samples: what scikit-learn asks for before it takes some of them."""
+        return (len(self),)
+
+    def __getitem__(self, items: Any) -> SoftTargets:
+        """Return the targets of some sequences or samples, by a list of their numbers, a mask or a slice."""
+        chosen = items[0] if isinstance(items, tuple) else items
+        return self.subset(np.atleast_1d(np.arange(len(self))[chosen]))
+
+    def subset(self, items: np.ndarray) -> SoftTargets:
+        """Return the targets of some sequences or samples, by their numbers."""
+        nodes = self.nodes[items] if isinstance(self.nodes, np.ndarray) else [self.nodes[item] for item in items]
+        pairs = None if self.pairs is None else [self.pairs[item] for item in items]
+        return SoftTargets(nodes, pairs, classes=self.classes)
+
+    def read(
+        self, classes: Iterable | None, lengths: np.ndarray | None, nouns: Nouns
+    ) -> tuple[np.ndarray, LabelEvidence, np.ndarray]:
+        """Return labels (N,), the most probable ones, targets and the sorted classes; errors name what is wrong."""
+        own, places = np.unique(np.asarray(self.classes), return_inverse=True)
+        if len(own) != len(self.classes) or len(own) < 2:
+            raise ValueError(f"classes of SoftTargets must be two or more different labels, got {listed(self.classes)}")
+        if classes is not None and not np.array_equal(own, np.unique(np.asarray(classes))):
+            raise ValueError(f"SoftTargets are for the labels {listed(own)}, and the model has {listed(classes)}")
+        tables = [self.nodes] if isinstance(nouns, SampleNouns) else list(self.nodes)
+        check_number(len(tables), lengths, nouns, "targets")
+        rows = [self._table(table, index, lengths, nouns) for index, table in enumerate(tables)]
+        offsets = offsets_of(np.array([len(table) for table in rows]))
+        order = np.argsort(places)
+        node = np.concatenate(rows)[:, order]
+        edge = self._edges(node, offsets, order, nouns)
+        return node.argmax(axis=1), SoftRows(node, edge), own
+
+    def _table(self, table: ArrayLike, index: int, lengths: np.ndarray | None, nouns: Nouns) -> np.ndarray:
+        rows = np.asarray(table, dtype=np.float64)
+        name = nouns.name(index)
+        expected = (len(rows) if lengths is None else int(lengths[index]), len(self.classes))
+        if rows.shape != expected:
+            raise ValueError(f"{name}: targets have shape {rows.shape}, expected {expected}")
+        wrong = ~np.isfinite(rows).all(axis=1) | (rows < 0).any(axis=1) | (np.abs(rows.sum(axis=1) - 1) > _ROUNDING)
+        if wrong.any():
+            row = int(wrong.argmax())
+            raise ValueError(
+                f"{name}, {nouns.part} {row}: targets {np.array2string(rows[row], precision=4, threshold=6)} are "
+                "no probabilities that add up to one"
+            )
+        return rows / rows.sum(axis=1, keepdims=True)
+
+    def _edges(self, node: np.ndarray, offsets: np.ndarray, order: np.ndarray, nouns: Nouns) -> np.ndarray | None:
+        if self.pairs is None:
+            return None
+        if nouns is not SEQUENCES:
+            raise ValueError("pairs of SoftTargets are those of neighbours in sequences: leave them out here")
+        edge = np.zeros((len(node), node.shape[1], node.shape[1]))
+        tables = list(self.pairs)
+        if len(tables) != len(offsets) - 1:
+            raise ValueError(f"pairs has {len(tables)} {nouns.whole}s but nodes has {len(offsets) - 1}")
+        for index, (begin, end) in enumerate(pairwise(offsets.tolist())):
+            table = np.asarray(tables[index], dtype=np.float64)
+            expected = (end - begin - 1, node.shape[1], node.shape[1])
+            if table.shape != expected:
+                raise ValueError(f"{nouns.name(index)}: targets of pairs have shape {table.shape}, expected {expected}")
+            table = table[:, order][:, :, order]
+            before, after = node[begin : end - 1], node[begin + 1 : end]
+            off = np.abs(table.sum(axis=2) - before).max(axis=1) + np.abs(table.sum(axis=1) - after).max(axis=1)
+            if (wrong := (off > _ROUNDING) | (table < 0).any(axis=(1, 2)) | ~np.isfinite(off)).any():
+                raise ValueError(
+                    f"{nouns.name(index)}: targets of the pair of {nouns.part}s {int(wrong.argmax())} and "
+                    f"{int(wrong.argmax()) + 1} do not add up to those of the single labels"
+                )
+            edge[begin + 1 : end] = table
+        return edge
+
+
+def read_labels(
+    y: object, classes: Iterable | None = None, lengths: np.ndarray | None = None, nouns: Nouns = SEQUENCES
+) -> tuple[np.ndarray, LabelEvidence | None, np.ndarray]:
+    """Return labels (N,), evidence (N, L) or None where every label is known, and the sorted classes (L,).
+
+    Where a label is not known, the one in ``labels`` is the most frequent of those that are possible. ``classes=None``
+    learns them from all labels that are named, alone, in sets or with weights. ``lengths`` holds the rows of every
+    sequence, which are the length of one that is None. Of samples, which have one label each, y is their list, and
+    ``lengths`` holds a one for each.
+    """
+    y, lengths = _in_sequences(y, lengths, nouns)
+    if isinstance(y, SoftTargets):
+        return y.read(classes, lengths, nouns)
+    entries = _partial_entries(y, lengths, nouns)
+    if entries is None:
+        labels, known = encode_labels(y, classes, lengths, nouns)
+        return labels, None, known
+    known, places = entries.encode(classes)
+    evidence = np.zeros((entries.n_positions, len(known)))
+    evidence[entries.rows] = -np.inf
+    evidence[entries.rows, places] = np.log(entries.weights)
+    evidence -= evidence.max(axis=1, keepdims=True)
+    totals = np.bincount(places, minlength=len(known))
+    # So little that it decides between equals only.
+    labels = (evidence + 1e-9 * totals / totals.sum()).argmax(axis=1) if len(places) else np.zeros(len(evidence), int)
+    return labels, None if certain(evidence).all() else evidence, known
+
+
+def _in_sequences(y: Any, lengths: np.ndarray | None, nouns: Nouns) -> tuple[Any, np.ndarray | None]:
+    """Return the labels of samples as those of one sequence, and its length; what is in sequences as it is."""
+    if not isinstance(nouns, SampleNouns):
+        return y, lengths
+    return y if isinstance(y, SoftTargets) else [y], np.array([len(y if lengths is None else lengths)])
+
+
+def named_labels(y: Iterable, lengths: np.ndarray, nouns: Nouns = SEQUENCES) -> np.ndarray:
+    """Return the sorted labels that partly known labels name, however many they are."""
+    labels = _Entries(list(y), lengths, nouns).labels
+    return np.unique(np.array([plain_label(label) for label in labels])) if labels else np.empty(0)
+
+
+def seen_labels(y: Any, lengths: np.ndarray, nouns: Nouns = SEQUENCES) -> np.ndarray:
+    """Return the sorted labels that y holds, known or partly known, however many; none where they cannot be sorted."""
+    y, rows = _in_sequences(y, lengths, nouns)
+    if any(map(is_partial, y)):
+        return named_labels(y, lengths if rows is None else rows, nouns)
+    try:
+        return np.unique(np.concatenate([np.asarray(labels) for labels in y]))
+    except (TypeError, ValueError):  # whoever reads them has a message for it
+        return np.empty(0)
+
+
+def replace_unseen(y: Any, classes: np.ndarray, other: object) -> tuple[Any, list[tuple[int, int, Any]]]:
+    """Return y with ``other`` in the place of labels outside the classes, and these: item, position (or 0), label.
+
+    Segments (begin, end, label) have their label replaced. y as it is where all labels are classes, and where these are
+    not one list.
+    """
+    if np.ndim(classes) != 1 or not is_sequence(y):
+        return y, []
+    single, known = not any(map(is_sequence, y)), set(np.asarray(classes).tolist())
+    found: list[tuple[int, int, Any]] = []
+
+    def replaced(entry: Any, item: int, position: int) -> Any:
+        begin, end, label = entry[:3] if isinstance(entry, list | tuple) else (position, position + 1, entry)
+        label = plain_label(label)
+        if _is_evidence(label) or not isinstance(label, Hashable) or label in known:
+            return entry
+        found.extend((position, 0, label) if single else (item, row, label) for row in range(begin, end))
+        return (begin, end, other) if isinstance(entry, list | tuple) else other
+
+    items = [
+        None if own is None else [replaced(entry, item, place) for place, entry in enumerate(_listed_entries(own, 0))]
+        for item, own in enumerate([y] if single else y)
+    ]
+    return (items[0] if single else items) if found else y, found
+
+
+def is_unknown(label: object) -> bool:
+    """Whether an entry stands for an unknown label: None, NaN or pandas.NA."""
+    if label is None or type(label).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(label, float | np.floating) and bool(np.isnan(label))
+
+
+def informative(evidence: LabelEvidence) -> np.ndarray:
+    """Return a mask of the rows of which something is known, (N,): with targets, of all."""
+    if isinstance(evidence, SoftRows):
+        return np.ones(len(evidence.node), dtype=bool)
+    return (evidence != 0.0).any(axis=1)
+
+
+def certain(evidence: LabelEvidence) -> np.ndarray:
+    """Return a mask of the rows that can have one label only, (N,)."""
+    return (log_weights(evidence) > -np.inf).sum(axis=1) == 1
+
+
+def log_weights(evidence: LabelEvidence) -> np.ndarray:
+    """Return evidence as log q (N, L); of targets, their logarithms."""
+    return evidence.logs if isinstance(evidence, SoftRows) else evidence
+
+
+def shown_labels(evidence: LabelEvidence) -> np.ndarray:
+    """Return a mask of the labels that count as observed, (N, L): a thousandth of the largest weight there, or more."""
+    logs = log_weights(evidence)
+    return logs >= logs.max(axis=1, keepdims=True) + np.log(LEAST_SHOWN)
+
+
+def as_evidence(labels: np.ndarray, evidence: LabelEvidence | None, n_labels: int) -> np.ndarray:
+    """Return log q (N, L) of what :func:`read_labels` has found: also where every label is known."""
+    if isinstance(evidence, SoftRows):
+        raise ValueError(
+            "SoftTargets are matched by a fit and are not evidence about a label: give a dict of weights for each"
+        )
+    if evidence is not None:
+        return evidence
+    return np.where(labels[:, None] == np.arange(n_labels), 0.0, -np.inf)
+
+
+def label_shares(evidence: LabelEvidence) -> np.ndarray:
+    """Return how much of each label the rows are known to have, (N, L): rows add up to one, or are zero if unknown."""
+    if isinstance(evidence, SoftRows):
+        return evidence.node
+    shares = np.exp(evidence)
+    shares /= shares.sum(axis=1, keepdims=True)
+    shares[~informative(evidence)] = 0.0
+    return shares
+
+
+def possible_labellings(evidence: LabelEvidence, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return cliques and labellings that are observed together: one row for each possible labelling of a clique.
+
+    ``members`` (n, k) are the rows that meet in a clique. A clique counts if something is known of all its rows; a
+    label of which nothing is known anywhere counts wherever it is possible, or it could not be learnt at all.
+    """
+    possible, known = shown_labels(evidence), informative(log_weights(evidence))
+    n_labels = possible.shape[1]
+    seen = (possible & known[:, None]).any(axis=0)
+    counted = possible & (known[:, None] | ~seen)
+    rows, numbers = np.arange(len(members)), np.zeros(len(members), dtype=np.int64)
+    for column in members.T:
+        where, label = np.nonzero(counted[column[rows]])
+        rows, numbers = rows[where], numbers[where] * n_labels + label
+    return rows, numbers
+
+
+def single_labels(item: Iterable | None) -> list:
+    """Return the labels of one sequence, None where they are not known: also for sets and weights of several."""
+    return [_single(entry) for entry in ([] if item is None else _listed_entries(item, 0))]
+
+
+def _single(entry: object) -> object:
+    if is_unknown(entry):
+        return None
+    if isinstance(entry, Mapping):
+        entry = {label for label, weight in entry.items() if weight > 0}
+    if isinstance(entry, set | frozenset):
+        return next(iter(entry)) if len(entry) == 1 else None
+    return entry
+
+
+def known_labels(
+    y: object, classes: np.ndarray, lengths: np.ndarray | None, nouns: Nouns = SEQUENCES
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return labels (N,), -1 for those that are not among the classes, and a mask of the positions that have one.
+
+    A position has one if one label alone is named. ValueError if none has.
+    """
+    y, lengths = _in_sequences(y, lengths, nouns)
+    entries = _partial_entries(y, lengths, nouns)
+    if entries is None:
+        labels, _ = encode_labels(y, classes, lengths, nouns, unknown_allowed=True)
+        return labels, np.ones(len(labels), dtype=bool)
+    known = np.bincount(entries.rows, minlength=entries.n_positions) == 1
+    if not known.any():
+        raise ValueError(f"no label of y is known: there is no {nouns.part} to compare predictions with")
+    labels = np.full(entries.n_positions, -1, dtype=np.int64)
+    labels[entries.rows] = entries.encode(classes, unknown_allowed=True)[1]
+    return labels, known
+
+
+def share_right(
+    y: object,
+    classes: np.ndarray,
+    lengths: np.ndarray,
+    predict: Callable[[], Sequence[ArrayLike] | np.ndarray],
+    sample_weight: object = None,
+    nouns: Nouns = SEQUENCES,
+) -> float:
+    """Return the share of positions whose label is the predicted one; labels outside the classes are errors.
+
+    Positions whose label is not known do not count; with targets, the share is the one they expect. ``sample_weight``
+    holds one number for each sequence, or for each sample.
+    """
+    weights = np.repeat(check_sample_weight(sample_weight, len(lengths), nouns), lengths)
+    if isinstance(y, SoftTargets):
+        targets = cast(SoftRows, read_labels(y, classes, lengths, nouns)[1])
+        right = targets.node[np.arange(len(weights)), _numbers(predict(), classes)]
+        return float(np.average(right, weights=weights))
+    labels, known = known_labels(y, classes, lengths, nouns)
+    if not weights[known].any():
+        raise ValueError(f"no {nouns.part} whose label is known has a positive weight: there is nothing to score")
+    return float(np.average((_numbers(predict(), classes) == labels)[known], weights=weights[known]))
+
+
+def _numbers(predicted: Sequence[ArrayLike] | np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Return predicted labels as numbers of classes, (N,): of samples they come as one array."""
+    flat = predicted if isinstance(predicted, np.ndarray) else np.concatenate(predicted)
+    return np.searchsorted(classes, flat)
+
+
+def _partial_entries(y: object, lengths: np.ndarray | None, nouns: Nouns) -> _Entries | None:
+    """Return the entries of y if some of them are no labels; None where every label is known, or y is no list."""
+    y = open_groups(None, y)[1]
+    if not is_sequence(y) or getattr(y, "ndim", 1) == 0 or not any(map(is_partial, y)):
+        return None
+    return _Entries(list(y), lengths, nouns)
+
+
+class _Entries:
+    """The entries of y, flat: ``rows``, the labels named there, and their ``weights``."""
+
+    def __init__(self, items: list, lengths: np.ndarray | None, nouns: Nouns):
+        self._nouns = nouns
+        check_number(len(items), lengths, nouns)
+        sizes = [self._size(index, item, lengths) for index, item in enumerate(items)]
+        self._offsets = label_offsets(sizes, lengths, nouns)
+        self.n_positions = int(self._offsets[-1])
+        rows: list[int] = []
+        self.labels: list[object] = []
+        weights: list[float] = []
+        row = 0
+        for item, size in zip(items, sizes, strict=True):
+            for entry in _listed_entries(item, size):
+                for label, weight in self._mentioned(entry, row):
+                    rows.append(row)
+                    self.labels.append(label)
+                    weights.append(weight)
+                row += 1
+        self.rows, self.weights = np.array(rows, dtype=np.int64), np.array(weights)
+
+    def _size(self, index: int, item: object, lengths: np.ndarray | None) -> int:
+        nouns = self._nouns
+        if item is None:
+            if lengths is None:
+                raise ValueError(f"{nouns.name(index)} of y is None, and without X its length is not known")
+            return int(lengths[index])
+        if not isinstance(item, Iterable) or isinstance(item, str | bytes | Mapping):
+            raise ValueError(
+                f"{nouns.name(index)} of y is {item!r:.60} ({type(item).__name__}): y must be a list with one list or "
+                f"array of labels per {nouns.whole}"
+            )
+        return len(item) if isinstance(item, Sized) else len(list(item))
+
+    def _place(self, row: int) -> str:
+        return self._nouns.place(self._offsets, row)
+
+    def _mentioned(self, entry: object, row: int) -> list[tuple[object, float]]:
+        """Return the labels that an entry names, with their weights."""
+        if is_unknown(entry):
+            return []
+        if isinstance(entry, Mapping):
+            for label, weight in entry.items():
+                if not is_real(weight) or not 0 <= weight < np.inf:
+                    raise ValueError(
+                        f"the weight of {label!r} at {self._place(row)} is {weight!r}: weights of labels must be "
+                        "finite numbers of at least 0"
+                    )
+            named = [(label, float(weight)) for label, weight in entry.items() if weight > 0]
+            if not named:
+                raise ValueError(
+                    f"no label has a positive weight at {self._place(row)}: give one, or None if nothing is known"
+                )
+            return named
+        if isinstance(entry, set | frozenset):
+            if not entry:
+                raise ValueError(
+                    f"the set of allowed labels at {self._place(row)} is empty: name the labels that are possible, "
+                    "or None if nothing is known"
+                )
+            return [(label, 1.0) for label in entry]
+        return [(entry, 1.0)]
+
+    def encode(self, classes: Iterable | None, unknown_allowed: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """Return the sorted classes and the place among them of every label that is named.
+
+        With ``unknown_allowed`` the place of a label that is not among the classes is -1.
+        """
+        nouns = self._nouns
+        if not self.labels and classes is None:
+            raise ValueError(
+                f"no {nouns.part} of y is labelled, so there is nothing to learn labels from: label some of them, or "
+                "say what is expected by partial_labels=PartialLabels(classes=[...], expectations=[...])"
+            )
+        self._check_kinds()
+        array = np.array([plain_label(label) for label in self.labels])
+        check_whole(array, self._entry_place, nouns)
+        known = np.unique(array) if classes is None else np.unique(np.asarray(classes))
+        if len(known) < 2 and classes is None:
+            raise ValueError(
+                f"y names one class only, {listed(known)}: fitting needs at least two different labels; those that no "
+                f"{nouns.part} shows are declared by partial_labels=PartialLabels(classes=[...])"
+            )
+        if not len(array):
+            return known, np.empty(0, dtype=np.int64)
+        return known, places_among(known, array, self._entry_place, unknown_allowed)
+
+    def _entry_place(self, entry: int) -> str:
+        return self._place(int(self.rows[entry]))
+
+    def _check_kinds(self) -> None:
+        """Raise at the first label that is neither of the kind of the first nor usable at all."""
+        text = bool(self.labels) and isinstance(self.labels[0], str)
+        for row, label in zip(self.rows.tolist(), self.labels, strict=True):
+            if isinstance(label, str) != text:
+                first = f"{self._place(int(self.rows[0]))} has {plain_label(self.labels[0])!r}"
+                raise ValueError(
+                    f"labels mix strings with others: {first}, "
+                    f"{self._place(row)} has {plain_label(label)!r}. Use one kind throughout, for example str(label)."
+                )
+            if not text and not is_real(label) and not isinstance(label, bool | np.bool_):
+                raise ValueError(
+                    f"the label {label!r:.60} ({type(label).__name__}) at {self._place(row)} cannot be used: labels "
+                    "are strings, whole numbers or booleans; None, a set or a dict of weights mean a partly known one"
+                )
+
+
+def _listed_entries(item: Iterable | None, size: int) -> list:
+    if item is None:
+        return [None] * size
+    return np.asarray(item, dtype=object).tolist() if hasattr(item, "__array__") else list(item)
+
+
+def tells_partly(y: object) -> bool:
+    """Whether the labels of samples, one for each, are partly known, or targets."""
+    return isinstance(y, SoftTargets) or (y is not None and is_partial(y))
+
+
+def is_partial(item: object) -> bool:
+    """Whether the labels of a sequence, or a single entry, hold anything that is no label."""
+    if isinstance(item, np.ndarray) and item.dtype.kind != "O":
+        return item.dtype.kind == "f" and bool(np.isnan(item).any())
+    if hasattr(item, "__array__") and not isinstance(item, np.ndarray | np.generic) and not hasattr(item, "is_nested"):
+        array = np.asarray(item)
+        return is_partial(array) if array.dtype.kind != "O" else any(map(_is_evidence, array.ravel()))
+    if item is None:
+        return True
+    if not is_sequence(item) or _PLAIN.issuperset(map(type, item)):
+        return False
+    return any(map(_is_evidence, item))
+
+
+def _is_evidence(entry: object) -> bool:
+    return is_unknown(entry) or isinstance(entry, set | frozenset | Mapping)

@@ -1,0 +1,118 @@
+"""Which items a field was fitted to, as far as a few numbers can say: for those that must be others.
+
+Each item has a mark, a hash of 64 bits of its length and of up to four of its rows, of dense ones up to 16 columns:
+
+    h(x) = sum_j mix(bits of x_j) c_j        mark = mix(length) + sum_r mix(h(x_r) + r c)        (modulo 2^64)
+
+with mix(0) = 0, so that zeros that sparse rows store do not count. The smallest ``MOST`` marks are kept:
+an item whose mark lies below the largest of these was in the fit exactly if its mark is among them. Where items are
+often equal, equal marks mean little, so the share of training items with a twin is kept as well:
+
+    share = (share of items whose mark is kept - twins) / (1 - twins)
+
+Arrays: marks (m,) uint64, rising. Cost: O(S), four rows of each item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse
+
+from kernelfields.data.evidence import informative
+from kernelfields.numerics.parameters import is_whole
+
+#: How many marks are kept, and how many rows and dense columns of an item decide its mark.
+MOST, ROWS, COLUMNS = 2048, 4, 16
+_STEP = 0x9E3779B97F4A7C15
+_LAST = np.iinfo(np.uint64).max
+
+
+class Fingerprint(NamedTuple):
+    """The smallest marks of some items, how many items there were, and the share of them that have a twin."""
+
+    marks: np.ndarray
+    n_items: int
+    twins: float
+
+    @classmethod
+    def rebuild(cls, described: Mapping[str, Any]) -> Fingerprint:
+        """Return the fingerprint of a model file; ValueError if it is none."""
+        marks, n_items, twins = np.asarray(described["marks"]), described["n_items"], described["twins"]
+        rising = marks.ndim == 1 and len(marks) <= MOST and bool((marks[1:] > marks[:-1]).all())
+        if marks.dtype != np.uint64 or not rising or not is_whole(n_items) or not 0.0 <= twins <= 1.0:
+            raise ValueError("the marks of the items that it was fitted to are none")
+        return cls(marks, int(n_items), float(twins))
+
+    def joined(self, other: Fingerprint) -> Fingerprint:
+        """Return the fingerprint of the items of both."""
+        n_items = self.n_items + other.n_items
+        twins = (self.n_items * self.twins + other.n_items * other.twins) / max(n_items, 1)
+        return Fingerprint(np.union1d(self.marks, other.marks)[:MOST], n_items, twins)
+
+    def share(self, data: Any) -> float:
+        """Return the share of items of packed data that are among these, less what chance would have."""
+        marks, last = marks_of(data), self.marks[-1] if len(self.marks) == MOST else _LAST
+        comparable = marks[marks <= last]
+        if not len(comparable) or self.twins == 1.0:
+            return 0.0
+        found = float(np.isin(comparable, self.marks).mean())
+        return max(0.0, (found - self.twins) / (1.0 - self.twins))
+
+
+def fingerprint(data: Any) -> Fingerprint:
+    """Return the fingerprint of the labelled items of packed data."""
+    marks = marks_of(data)
+    if data.evidence is not None:
+        # Labels of items of which nothing was known were not in the fit.
+        items = np.repeat(np.arange(len(data.offsets) - 1), np.diff(data.offsets))
+        known = np.bincount(items, informative(data.evidence), minlength=len(data.offsets) - 1)
+        marks = marks[known[np.diff(data.offsets) > 0] > 0]
+    kept, counts = np.unique(marks, return_counts=True)
+    twins = float(counts[counts > 1].sum() / max(len(marks), 1))
+    return Fingerprint(kept[:MOST], len(marks), twins)
+
+
+def marks_of(data: Any) -> np.ndarray:
+    """Return the mark of each item of packed data that has positions, (S,) uint64."""
+    inputs, offsets = data.inputs, data.offsets
+    if inputs.shape[0] != offsets[-1]:  # instances, whose labels share one row
+        offsets = np.arange(inputs.shape[0] + 1)
+    lengths = np.diff(offsets)
+    begins, lengths = offsets[:-1][lengths > 0], lengths[lengths > 0]
+    marks = _mixed(lengths.astype(np.uint64))
+    for place in range(ROWS):
+        rows = _row_marks(inputs, begins + place * lengths // ROWS)
+        marks += _mixed(rows + np.uint64(place * _STEP % 2**64))
+    return marks
+
+
+def _row_marks(inputs: Any, rows: np.ndarray) -> np.ndarray:
+    """Return the hash of some rows of dense or sparse inputs, (n,)."""
+    if not scipy.sparse.issparse(inputs):
+        width = inputs.shape[1]
+        columns = np.arange(min(width, COLUMNS)) * width // COLUMNS if width > COLUMNS else np.arange(width)
+        return (_mixed(_bits(inputs[np.ix_(rows, columns)])) * _factors(columns)).sum(axis=1, dtype=np.uint64)
+    chosen = scipy.sparse.csr_array(inputs[rows])
+    chosen.sum_duplicates()
+    products = _mixed(_bits(chosen.data)) * _factors(chosen.indices)
+    sums = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(products, dtype=np.uint64)])
+    return sums[chosen.indptr[1:]] - sums[chosen.indptr[:-1]]
+
+
+def _bits(values: np.ndarray) -> np.ndarray:
+    # Minus zero is zero.
+    return (np.asarray(values, dtype=np.float64) + 0.0).view(np.uint64)
+
+
+def _factors(columns: np.ndarray) -> np.ndarray:
+    return _mixed((columns.astype(np.uint64) + np.uint64(1)) * np.uint64(_STEP)) | np.uint64(1)
+
+
+def _mixed(values: np.ndarray) -> np.ndarray:
+    """Return numbers of 64 bits that differ in about half of them where ``values`` differ in one (splitmix64)."""
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))

@@ -1,0 +1,444 @@
+"""Tables of positions: data frames with a column of sequence ids, and arrays with lengths, to lists of sequences.
+
+    sentence  word  length  tag
+    1         the   3       DET            X = [[{"word": "the", "length": 3}, {"word": "cat", ...}], ...]
+    1         cat   3       NOUN    ->     y = [["DET", "NOUN"], ...]
+    2         ...
+
+pandas, polars and pyarrow tables, and what else narwhals reads. One row is one position. Numbers and booleans alone
+become arrays (T, d) whose columns have names; with text or categories among the columns a position is a feature dict,
+one-hot where it is text. Answers go the way back: one list or array per sequence becomes a column of the same library,
+with the index and in the order of the rows of the table.
+
+Columns are found by their names, in any order, and others are not looked at. Cost: a copy of the features, and a dict
+per row where there is text. Fails: ValueError or TypeError that names the column and its first row that is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from itertools import pairwise
+from numbers import Real
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kernelfields.data.reading import is_sequence, listed, plain_label
+from kernelfields.numerics.sparse_rows import Rows, offsets_of
+
+if TYPE_CHECKING:
+    from narwhals.stable.v2 import DataFrame, Series
+
+#: What a column of features holds.
+NUMBER, TEXT = "number", "text"
+_KINDS = {NUMBER: "numbers", TEXT: "text"}
+_EXPECTED = "expected a table of pandas, polars or pyarrow with a row for each position"
+_MISSING = "Fill it or drop the row."
+#: Columns of features by name: arrays of numbers and lists of strings.
+FeatureColumns = Mapping[Hashable, np.ndarray | list[str]]
+
+
+class NamedArray(np.ndarray):
+    """An array (T, d) whose columns have names; what is computed from it has none, as its columns may be others."""
+
+    columns: list[str] | None = None
+
+    @classmethod
+    def of(cls, array: np.ndarray, columns: list[str]) -> NamedArray:
+        """Return a view of an array with names for its columns."""
+        named = array.view(cls)
+        named.columns = columns
+        return named
+
+
+@dataclass(frozen=True, eq=False)
+class RowGroups:
+    """The rows of a table by sequence: ``ids`` of the sequences, in the order of their first rows.
+
+    ``rows`` (N,) numbers the rows of the table, sequence after sequence, each of which owns the entries
+    ``offsets[i] .. offsets[i + 1] - 1``. ``codes`` (N,) holds the number of its sequence for each row of the table.
+    """
+
+    ids: list
+    rows: np.ndarray
+    offsets: np.ndarray
+    codes: np.ndarray
+
+    @classmethod
+    def of(cls, ids: Iterable[Hashable], ranks: np.ndarray | None = None) -> RowGroups:
+        """Group rows by their ids; rows of a sequence keep their order, or come in that of ``ranks`` (N,)."""
+        seen: dict[Hashable, int] = {}
+        codes = np.array([seen.setdefault(name, len(seen)) for name in ids], dtype=np.int64)
+        rows = np.argsort(codes, kind="stable") if ranks is None else np.lexsort((ranks, codes))
+        return cls(list(seen), rows, offsets_of(np.bincount(codes, minlength=len(seen))), codes)
+
+    def first_return(self) -> int | None:
+        """Return the first row whose sequence has ended before it; None if the rows of sequences are together."""
+        back = np.flatnonzero(np.diff(self.codes) < 0)
+        return int(back[0]) + 1 if back.size else None
+
+    def cut(self, values: list) -> list[list]:
+        """Return a list with a value for each row as one list per sequence."""
+        ordered = [values[row] for row in self.rows.tolist()]
+        return [ordered[first:last] for first, last in pairwise(self.offsets.tolist())]
+
+    def inputs(self, columns: FeatureColumns) -> list:
+        """Return the sequences of positions: arrays (T, d) with names of columns, or lists of feature dicts."""
+        names = [str(name) for name in columns]
+        if columns and all(isinstance(column, np.ndarray) for column in columns.values()):
+            table = np.column_stack(list(columns.values()))[self.rows]
+            return [NamedArray.of(table[first:last], names) for first, last in pairwise(self.offsets.tolist())]
+        lists = [column.tolist() if isinstance(column, np.ndarray) else column for column in columns.values()]
+        return self.cut([dict(zip(names, row, strict=True)) for row in zip(*lists, strict=True)])
+
+    def in_order_of_rows(self, answers: Sequence[Sequence]) -> list:
+        """Return one value per position of every sequence as a list in the order of the rows of the table."""
+        self.check_lengths(answers)
+        values = np.empty(len(self.rows), dtype=object)
+        values[self.rows] = [plain_label(value) for answer in answers for value in answer]
+        return values.tolist()
+
+    def check_lengths(self, answers: Sequence[Sequence]) -> None:
+        """Raise ValueError unless there is an answer for each row of each sequence."""
+        lengths = [len(answer) for answer in answers]
+        if len(lengths) != len(self.ids):
+            raise ValueError(f"the table has {len(self.ids)} sequences, but there are answers for {len(lengths)}")
+        for name, expected, length in zip(self.ids, np.diff(self.offsets).tolist(), lengths, strict=True):
+            if expected != length:
+                raise ValueError(f"sequence {name!r} has {expected} rows, but {length} answers")
+
+
+@dataclass(frozen=True, eq=False)
+class FrameSequences:
+    """The sequences of a table: ``X`` and ``y`` for a field, and the way back from answers to columns.
+
+    ``y`` is None where no labels were read. ``groups`` are the rows of the table by sequence.
+    """
+
+    X: list
+    y: list[list] | None
+    groups: RowGroups
+    #: The table, as narwhals sees it.
+    table: DataFrame
+
+    @property
+    def ids(self) -> list:
+        """The ids of the sequences."""
+        return self.groups.ids
+
+    def column(self, answers: Sequence, name: str = "label") -> Any:
+        """Return one value per position, such as ``crf.predict(X)``, as a column with the index of the table."""
+        # Values one by one, as Python has them: the library of the table finds the type that it has for them.
+        values = self.groups.in_order_of_rows(answers)
+        return self._native(_narwhals().new_series(name, values, backend=self.table.implementation))
+
+    def columns(self, answers: Sequence, names: Iterable) -> Any:
+        """Return a row of values per position, such as ``crf.predict_marginals(X)``, as a table with named columns."""
+        self.groups.check_lengths(answers)
+        stacked = np.concatenate(answers) if len(answers) else np.empty((0, len(list(names))))
+        values = np.empty_like(stacked)
+        values[self.groups.rows] = stacked
+        columns = {str(plain_label(name)): column for name, column in zip(names, values.T, strict=True)}
+        return self._native(_narwhals().from_dict(columns, backend=self.table.implementation))
+
+    def _native(self, answer: DataFrame | Series) -> Any:
+        native, index = answer.to_native(), _narwhals().maybe_get_index(self.table)
+        if index is not None:
+            native.index = index
+        return native
+
+
+@dataclass(eq=False)
+class FrameReader:
+    """Reads tables by the names of their columns: those of the sequence, of the label, and of features.
+
+    ``features=None`` are all columns but those named otherwise. With ``sort=True`` rows of a sequence need not be
+    together and are taken in their order; the name of a column sorts the rows of a sequence by its values.
+    """
+
+    sequence: Hashable = "sequence"
+    label: Hashable | None = "label"
+    features: Sequence[Hashable] | None = None
+    sort: bool | Hashable = False
+    #: What columns of features held in the table learnt from: "number" or "text".
+    kinds: dict[Hashable, str] = field(default_factory=dict)
+
+    def learn(self, frame: object, y: object = None, *, partly: bool = False) -> FrameSequences:
+        """Return the sequences of a table and note the kinds of its features.
+
+        ``y`` holds a label per row; None takes those of the column ``label``, if there is to be one. With ``partly``
+        labels may be missing, which is unknown.
+        """
+        table = self._opened(frame)
+        if not len(table):
+            raise ValueError(f"the table has no rows: {_EXPECTED}")
+        features = self._named_features(table)
+        columns = {name: _feature_column(table, name) for name in features}
+        self.kinds = {name: NUMBER if isinstance(column, np.ndarray) else TEXT for name, column in columns.items()}
+        return self._sequences(table, columns, self._labels(table, y, partly))
+
+    def read(self, frame: object, y: object = None, *, labelled: bool = False, partly: bool = False) -> FrameSequences:
+        """Return the sequences of another table, whose features are to be those learnt; ``labelled`` ones with y."""
+        table = self._opened(frame)
+        if missing := [name for name in self.kinds if name not in table.columns]:
+            raise ValueError(
+                f"the table lacks features of the fit: {listed(missing)}. Its columns are {listed(table.columns)}."
+            )
+        # Columns without rows are of no kind.
+        kinds = self.kinds if len(table) else {}
+        columns = {name: _feature_column(table, name, kind) for name, kind in kinds.items()}
+        return self._sequences(table, columns, self._labels(table, y, partly) if labelled else None)
+
+    @property
+    def feature_names(self) -> list[str]:
+        """Names of the columns of features."""
+        return [str(name) for name in self.kinds]
+
+    def _opened(self, frame: object) -> DataFrame:
+        """Return a table as narwhals sees it; its columns of ids and order are there."""
+        table = _opened_table(frame)
+        _need(table, self.sequence, "of sequence ids", "sequence=...")
+        if not isinstance(self.sort, bool):
+            _need(table, self.sort, "to sort rows by", "sort=...")
+        return table
+
+    def _named_features(self, table: DataFrame) -> list:
+        others = {self.sequence, self.label, *(() if isinstance(self.sort, bool) else [self.sort])}
+        names: list[Hashable]
+        if self.features is None:
+            names = [name for name in table.columns if name not in others]
+        elif isinstance(self.features, str) or not is_sequence(self.features):
+            raise TypeError(f"features must be a list of names of columns, or None for all, got {self.features!r:.60}")
+        else:
+            names = list(self.features)
+        if self.label in names:
+            raise ValueError(f"column {self.label!r} holds the labels: it cannot be a feature as well")
+        if not names:
+            raise ValueError(f"the table has no columns of features: its columns are {listed(table.columns)}")
+        for name in names:
+            _need(table, name, "of features", "features=...")
+        return names
+
+    def _labels(self, table: DataFrame, y: object, partly: bool) -> list | None:
+        if y is None:
+            if self.label is None:
+                return None
+            _need(table, self.label, "of labels", "label=...")
+            values, noun = _column(table, self.label).to_list(), f"column {self.label!r}"
+        else:
+            values, noun = _listed_labels(y, len(table)), "y"
+        if partly:
+            return [None if _is_missing(value) else _whole(value) for value in values]
+        for row, value in enumerate(values):
+            if _is_missing(value):
+                raise ValueError(
+                    f"{noun} has no label in row {row}: every position of a sequence needs one. Drop its sequence, "
+                    "give it a label, or fit to gaps by FrameCRF(ChainCRF(partial_labels=PartialLabels()))."
+                )
+        _check_one_kind(values, noun)
+        return values
+
+    def _sequences(self, table: DataFrame, columns: FeatureColumns, labels: list | None) -> FrameSequences:
+        ids = _column(table, self.sequence).to_list()
+        for row, name in enumerate(ids):
+            if _is_missing(name):
+                raise ValueError(f"column {self.sequence!r} has no sequence id in row {row}. {_MISSING}")
+        groups = RowGroups.of(ids, self._ranks(table))
+        if self.sort is False and (back := groups.first_return()) is not None:
+            raise ValueError(
+                f"the rows of sequence {ids[back]!r} are not together: row {back} comes after rows of others. "
+                "sort=True takes them as one sequence, in their order; where they are several, give them "
+                "different ids."
+            )
+        return FrameSequences(groups.inputs(columns), None if labels is None else groups.cut(labels), groups, table)
+
+    def _ranks(self, table: DataFrame) -> np.ndarray | None:
+        """Return the ranks (N,) of rows by the column to sort by; None where they keep their order."""
+        if isinstance(self.sort, bool):
+            return None
+        times = _column(table, self.sort)
+        if (missing := _missing_rows(times)).size:
+            raise ValueError(f"column {self.sort!r}, to sort rows by, is missing in row {missing[0]}. {_MISSING}")
+        return np.unique(times.to_numpy(), return_inverse=True)[1]
+
+
+def read_frame(
+    frame: object,
+    *,
+    sequence: Hashable = "sequence",
+    label: Hashable | None = None,
+    features: Sequence[Hashable] | None = None,
+    sort: bool | Hashable = False,
+) -> FrameSequences:
+    """Return the sequences of a table that has one row per position: ``X``, ``y``, and the way back to columns.
+
+    Parameters
+    ----------
+    frame : table of pandas, polars, pyarrow or another library that narwhals reads
+    sequence : name of the column of sequence ids. Rows of a sequence are together, in the order of its positions.
+    label : name of the column of labels; None for a table without
+    features : names of the columns of features; None for all others. Numbers and booleans become arrays; text and
+        categories become feature dicts.
+    sort : True for rows that are not together; the name of a column to sort the rows of a sequence by, such as a time
+
+    Examples
+    --------
+    >>> train = read_frame(df, sequence="sentence", label="tag")                                # doctest: +SKIP
+    >>> crf = ChainCRF("linear").fit(train.X, train.y)                                          # doctest: +SKIP
+    >>> df["predicted"] = train.column(crf.predict(train.X))                                    # doctest: +SKIP
+    """
+    return FrameReader(sequence, label, features, sort).learn(frame)
+
+
+def split_lengths(rows: Rows | Sequence, lengths: object) -> list:
+    """Cut one array, list or table of positions, sequences end to end, into sequences of the given lengths."""
+    sizes = np.asarray(lengths)
+    if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or (sizes <= 0).any():
+        raise ValueError(f"lengths must be a list of positive whole numbers, one per sequence, got {lengths!r:.60}")
+    n_rows = rows.shape[0] if hasattr(rows, "shape") else len(rows)
+    if int(sizes.sum()) != n_rows:
+        raise ValueError(f"lengths add up to {int(sizes.sum())}, but there are {n_rows} positions")
+    rows = rows.tocsr() if hasattr(rows, "tocsr") else rows
+    return [rows[first:last] for first, last in pairwise(offsets_of(sizes).tolist())]
+
+
+def stacked_frames(frame: object, more: object) -> Any:
+    """Return the rows of two tables of one library, one after the other; their columns must be the same."""
+    tables = [_opened_table(frame), _opened_table(more)]
+    if tables[0].columns != tables[1].columns:
+        raise ValueError(f"tables have other columns: {listed(tables[0].columns)} and {listed(tables[1].columns)}")
+    return _narwhals().concat(tables).to_native()
+
+
+def in_library(answer: Any, library: str) -> Any:
+    """Return a table or a column as one of "pandas" or "polars"; with "default" it stays as it is."""
+    if library == "default":
+        return answer
+    if library not in ("pandas", "polars"):
+        raise ValueError(f"set_output takes 'default', 'pandas' or 'polars', got {library!r}")
+    table = _narwhals().from_native(answer, allow_series=True)
+    if str(table.implementation) == library:
+        return answer
+    return table.to_pandas() if library == "pandas" else table.to_polars()
+
+
+def _narwhals() -> ModuleType:
+    # Its stable face: what these names do will not change under it.
+    import narwhals.stable.v2 as narwhals
+
+    return narwhals
+
+
+def _opened_table(frame: object) -> DataFrame:
+    narwhals = _narwhals()
+    try:
+        table = narwhals.from_native(frame)
+    except TypeError as error:
+        kind = type(frame).__name__
+        advice = " Pass the table itself, not its groups." if kind.endswith("GroupBy") else ""
+        raise TypeError(f"{_EXPECTED}, got {kind}.{advice}") from error
+    except narwhals.exceptions.DuplicateError as error:
+        raise ValueError(f"names of columns must differ: {' '.join(str(error).split())}") from error
+    if isinstance(table, narwhals.LazyFrame):
+        raise TypeError(f"{_EXPECTED}, got a lazy one: collect() or compute() it first")
+    return table
+
+
+def _column(table: DataFrame, name: Hashable) -> Series:
+    return table.get_column(name)  # type: ignore[arg-type]  # pandas has columns of any name
+
+
+def _need(table: DataFrame, name: Hashable, what: str, parameter: str) -> None:
+    if name in table.columns:
+        return
+    index = _narwhals().maybe_get_index(table)
+    levels = [] if index is None else list(index.names)
+    advice = "it is in the index, use df.reset_index()." if name in levels else f"name it with {parameter}"
+    raise ValueError(f"the table has no column {name!r} {what}: {advice} Its columns are {listed(table.columns)}.")
+
+
+def _feature_column(table: DataFrame, name: Hashable, expected: str | None = None) -> np.ndarray | list[str]:
+    """Return the values of a column: an array of numbers or a list of strings."""
+    column = _column(table, name)
+    if (missing := _missing_rows(column)).size:
+        raise ValueError(f"column {name!r} is missing in row {missing[0]}: features must be known. {_MISSING}")
+    kind = _kind_of(column, name)
+    if expected not in (None, kind):
+        held = _KINDS[str(expected)]
+        raise ValueError(f"column {name!r} holds {_KINDS[kind]}, but held {held} in the fit; make it what it was")
+    if kind == TEXT:
+        return [str(value) for value in column.to_list()]
+    values = column.to_numpy()
+    values = values if values.dtype == np.float32 else values.astype(np.float64)
+    if (infinite := np.flatnonzero(np.isinf(values))).size:
+        row = infinite[0]
+        raise ValueError(f"column {name!r} holds {values[row]} in row {row}: features must be finite. {_MISSING}")
+    return values
+
+
+def _kind_of(column: Series, name: Hashable) -> str:
+    narwhals, dtype = _narwhals(), column.dtype
+    if dtype.is_numeric() or dtype == narwhals.Boolean:
+        return NUMBER
+    if dtype in (narwhals.String, narwhals.Categorical, narwhals.Enum):
+        return TEXT
+    if dtype == narwhals.Object:
+        values = column.to_list()
+        textual = _check_one_kind(values, f"column {name!r}")
+        odd = next((row for row, value in enumerate(values) if not isinstance(value, str | Real | Decimal)), None)
+        if odd is None:
+            return TEXT if textual else NUMBER
+        came = f"{values[odd]!r:.60} ({type(values[odd]).__name__}) in row {odd}"
+    else:
+        came = f"values of type {dtype}"
+    raise ValueError(
+        f"column {name!r} holds {came} where numbers, booleans or text are needed: make such columns of it, or leave "
+        "it out by features=[...]"
+    )
+
+
+def _check_one_kind(values: list, noun: str) -> bool:
+    """Return whether values are strings; ValueError if some are and others not. Sets and dicts are of any kind."""
+    plain = [(row, value) for row, value in enumerate(values) if not isinstance(value, set | frozenset | Mapping)]
+    textual = isinstance(plain[0][1], str) if plain else False
+    for row, value in plain:
+        if isinstance(value, str) != textual:
+            first, other = (f"{shown!r:.60} ({type(shown).__name__})" for shown in (plain[0][1], value))
+            raise ValueError(
+                f"{noun} mixes text with other values: row {plain[0][0]} holds {first}, row {row} {other}. Make all "
+                "one kind, for example by astype(str)."
+            )
+    return textual
+
+
+def _missing_rows(column: Series) -> np.ndarray:
+    """Return the rows of a column that are null or NaN."""
+    missing = column.is_null().to_numpy().astype(bool)
+    if not missing.any() and column.dtype.is_float():
+        missing = np.isnan(column.to_numpy().astype(np.float64))
+    return np.flatnonzero(missing)
+
+
+def _is_missing(value: object) -> bool:
+    """Whether a single value is None, NaN, NaT or another that is not equal to itself."""
+    equal = value == value  # of pandas, neither True nor False where it is missing
+    return value is None or not isinstance(equal, bool | np.bool_) or not equal
+
+
+def _whole(value: object) -> object:
+    """Return a label; columns of whole numbers with gaps hold floats."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _listed_labels(y: object, n_rows: int) -> list:
+    if not is_sequence(y) or getattr(y, "ndim", 1) != 1:
+        raise TypeError(f"y must hold one label per row of the table, or be None, got {type(y).__name__}")
+    if len(y) != n_rows:
+        raise ValueError(f"y holds {len(y)} labels, but the table has {n_rows} rows")
+    for name in ("to_list", "tolist", "to_pylist"):
+        if hasattr(y, name):
+            return getattr(y, name)()
+    return list(y)

@@ -1,0 +1,110 @@
+"""Indicator tables of several labels: 0 and 1 for each instance and label, as users pass them.
+
+    Y (n, K): dense, sparse, or a data frame whose columns name the labels        ->  labels (n, K) int64
+
+NaN or None is a label that is not known. Cost: O(n K). Fails: ValueError that names the row and the column.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse
+
+from kernelfields.data.evidence import SoftTargets, is_unknown
+from kernelfields.data.readers import columns_of, difference
+from kernelfields.data.reading import Nouns
+
+INSTANCES = Nouns(whole="instance", part="label")
+_EXPECTED = "Y must be a table of 0 and 1, a row for each instance and a column for each label"
+_SETS = "Sets of labels become one by sklearn.preprocessing.MultiLabelBinarizer().fit_transform(Y)."
+
+
+def read_indicator(Y: object, n_instances: int, known: list | None = None) -> tuple[np.ndarray, list[str] | None]:
+    """Return Y as (n, K) of 0 and 1, and the names of its columns where it is a table that has them.
+
+    ``known`` are the labels of the fit, numbers where they had no names, None if this is the fit.
+    """
+    if Y is None:
+        raise ValueError(f"the estimator requires y to be passed, but the target y is None. {_EXPECTED}.")
+    if isinstance(Y, SoftTargets):
+        raise TypeError(f"{_EXPECTED}; SoftTargets are for labels of which one is true. NaN stands for unknown ones")
+    names = _label_names(Y)
+    try:
+        table = Y.toarray() if scipy.sparse.issparse(Y) else np.asarray(Y)  # type: ignore[attr-defined]
+    except ValueError as error:
+        raise ValueError(f"{_EXPECTED}: {error}. {_SETS}") from error
+    if table.ndim == 1:
+        raise ValueError(f"{_EXPECTED}, got one dimension. {_advice(table)}")
+    if table.ndim != 2 or table.shape[1] == 0:
+        raise ValueError(f"{_EXPECTED}, got shape {table.shape}")
+    if len(table) != n_instances:
+        counts = f"X has {n_instances} instances, Y has {len(table)}"
+        raise ValueError(f"X and Y have inconsistent numbers of samples: {counts}")
+    if known is not None and table.shape[1] != len(known):
+        raise ValueError(f"Y has {table.shape[1]} columns, but this model was fitted with {len(known)} labels")
+    if names is not None and known is not None and isinstance(known[0], str) and names != known:
+        raise ValueError(f"the columns of Y should match those that were passed during fit: {difference(names, known)}")
+    return _binary(table), names
+
+
+def read_partial_indicator(
+    Y: object, n_instances: int, known: list | None = None
+) -> tuple[np.ndarray, np.ndarray | None, list[str] | None]:
+    """Return Y as :func:`read_indicator` does, with evidence (n K, 2) where labels are NaN or None, which is unknown.
+
+    An unknown label has in Y the value that most instances have for which it is known.
+    """
+    try:
+        raw = None if Y is None or scipy.sparse.issparse(Y) else np.asarray(Y)
+    except ValueError:
+        raw = None  # rows of different lengths, which read_indicator refuses
+    unknown = np.zeros(0, dtype=bool)
+    if raw is not None and raw.ndim == 2 and raw.dtype.kind in "fO":
+        unknown = np.isnan(raw) if raw.dtype.kind == "f" else np.vectorize(is_unknown, otypes=[bool])(raw)
+    if raw is None or not unknown.any():
+        labels, names = read_indicator(Y, n_instances, known)
+        return labels, None, names
+    filled = raw.copy()
+    filled[unknown] = 0
+    labels, _ = read_indicator(filled, n_instances, known)
+    names = _label_names(Y)
+    if known is None and (silent := np.flatnonzero(unknown.all(axis=0))).size:
+        name = silent[0] if names is None else repr(names[silent[0]])
+        raise ValueError(f"label {name} is unknown of every instance: leave its column out, or label some of them")
+    counts = (~unknown).sum(axis=0)
+    usual = np.where(2 * (labels * ~unknown).sum(axis=0) > counts, 1, 0)
+    labels = np.where(unknown, usual, labels)
+    evidence = np.where(labels[..., None] == np.arange(2), 0.0, -np.inf)
+    evidence[unknown] = 0.0
+    return labels, evidence.reshape(-1, 2), names
+
+
+def _label_names(Y: object) -> list[str] | None:
+    columns = columns_of(Y)
+    return None if columns is None else [str(name) for name in columns]
+
+
+def _advice(table: np.ndarray) -> str:
+    """Return what to do about labels of one dimension."""
+    if table.dtype.kind == "O":
+        return _SETS
+    if table.dtype.kind == "f" and not np.array_equal(table, np.floor(table)):
+        return "Unknown label type: these values are continuous, as for regression."
+    if len(np.unique(table)) > 2:
+        return "Only binary classification is supported. For classes that exclude each other use a classifier."
+    return "For a single label of two classes use Y.reshape(-1, 1)."
+
+
+def _binary(table: np.ndarray) -> np.ndarray:
+    ones = np.asarray(table == 1)
+    wrong = ~(ones | np.asarray(table == 0))
+    if wrong.any():
+        row, column = (int(place) for place in np.argwhere(wrong)[0])
+        value = table[row, column]
+        advice = (
+            "a label that is not known cannot be compared with: drop the instance"
+            if isinstance(value, float | np.floating) and np.isnan(value)
+            else "Unknown label type: labels are 0 or 1"
+        )
+        raise ValueError(f"{_EXPECTED}, got {value!r} in row {row}, column {column}. {advice}.")
+    return ones.astype(np.int64)

@@ -1,0 +1,283 @@
+"""Dictionaries of labels: which labels a word, or another feature of a position, may have.
+
+A dictionary is learnt from labelled data: the labels that were seen with a word, for words that were seen often enough,
+and what the user adds. Words outside of it may have any label, or those of an open class. It holds in training
+and prediction alike, and is kept in the model file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from kernelfields.data.allowed import AllowedLabels
+from kernelfields.data.chains import Chains
+from kernelfields.data.chunks import number_word, word_at
+from kernelfields.data.evidence import label_shares, shown_labels
+from kernelfields.data.reading import listed, place_of, plain_label
+from kernelfields.numerics.parameters import check_count
+from kernelfields.numerics.registry import SETTINGS
+
+
+class FittedRule(Protocol):
+    """A rule that was learnt from labelled data: which labels each position of new chains may have."""
+
+    #: Whether what is allowed at a position depends on that position alone.
+    by_position: bool
+
+    def lists(self, X: object, chains: Chains) -> AllowedLabels:
+        """Return the labels that positions of new chains may have; X is what they were read from."""
+
+    def with_labels(self, places: np.ndarray, n_labels: int) -> FittedRule:
+        """Return the rule for more labels; old label i is now ``places[i]``. ValueError if it cannot have them."""
+
+    def describe(self) -> dict[str, object]:
+        """Return plain values and arrays for a model file, its "kind" among them."""
+
+
+@runtime_checkable
+class AllowedLabelsRule(Protocol):
+    """A rule as users pass it: a LabelDictionary or a PrunedBy."""
+
+    def check(self) -> None:
+        """Raise if a parameter cannot be used."""
+
+    def learn(self, X: object, chains: Chains, classes: np.ndarray) -> FittedRule:
+        """Return the rule that labelled chains give; X is what they were read from."""
+
+    def learn_more(self, fitted: Any, X: object, chains: Chains) -> FittedRule:
+        """Return a rule that was learnt before, with what further labelled chains add to it."""
+
+
+#: Functions that rebuild rules of allowed labels from their description in a model file, by kind.
+RULES: dict[str, Callable[[Mapping], FittedRule]] = {}
+
+
+@SETTINGS.register("label dictionary")
+@dataclass(eq=False, repr=False)
+class LabelDictionary(BaseEstimator):
+    """Labels that positions may have, by the value of one feature, such as the word.
+
+    Parameters
+    ----------
+    feature : str or int
+        The name of the feature in feature dicts; what feature strings begin with; the number of a column of arrays.
+    min_count : int, default 5
+        Words seen less often are not known, and may have the labels of ``unknown``.
+    unknown : "all", "rare" or a list of labels, default "all"
+        Labels of words that are not known: all, those that words below ``min_count`` were seen with, or a list.
+    entries : dict or None
+        Words with a list of labels that they may have besides those seen in training; known, however rare.
+    """
+
+    feature: str | int
+    _: KW_ONLY
+    min_count: int = 5
+    unknown: str | Iterable = "all"
+    entries: Mapping | None = None
+
+    def check(self) -> None:
+        """Raise if a parameter cannot be used."""
+        check_count(self.min_count, "min_count")
+        if isinstance(self.unknown, str) and self.unknown not in ("all", "rare"):
+            raise ValueError(f"unknown must be 'all', 'rare' or a list of labels, got {self.unknown!r}")
+        if self.entries is not None and not isinstance(self.entries, Mapping):
+            raise ValueError(f"entries must be a dict of words with lists of labels, got {self.entries!r:.60}")
+
+    def learn(self, X: object, chains: Chains, classes: np.ndarray) -> FittedDictionary:
+        """Return the dictionary of labelled chains; X is what they were read from."""
+        self.check()
+        words = words_of(X, chains, self.feature)
+        numbers: dict[str, int] = {}
+        which = np.array([-1 if word is None else numbers.setdefault(word, len(numbers)) for word in words])
+        seen = _seen_labels(which, chains, len(numbers), len(classes))
+        counts = np.bincount(which[which >= 0], minlength=len(numbers))
+        rare = counts < self.min_count
+        known = {word: np.flatnonzero(seen[number]) for word, number in numbers.items() if not rare[number]}
+        places = {label: place for place, label in enumerate(classes.tolist())}
+        for entry, labels in (self.entries or {}).items():
+            word = _as_word(entry, self.feature)
+            own = np.flatnonzero(seen[numbers[word]]) if word in numbers else np.empty(0, np.int64)
+            known[word] = np.union1d(own, _numbers(labels, places, f" for {entry!r}")).astype(np.int64)
+        # Words without any label, such as those of unlabelled positions alone, are not known.
+        known = {word: labels for word, labels in known.items() if len(labels)}
+        return FittedDictionary(self.feature, known, self._open(seen[rare], places), len(classes))
+
+    def learn_more(self, fitted: FittedDictionary, X: object, chains: Chains) -> FittedDictionary:
+        """Return a dictionary whose words may also have the labels that they have in further chains.
+
+        Words that it does not know stay unknown: how often they came before is not kept. With labels that they show
+        grow those of all unknown words, unless these were listed.
+        """
+        which, sets = np.array(fitted.numbers_of(X, chains), dtype=np.int64), list(fitted.sets)
+        seen = _seen_labels(which, chains, len(sets), fitted.n_labels)
+        for number in range(0 if isinstance(self.unknown, str) else 1, len(sets)):
+            sets[number] = np.union1d(sets[number], np.flatnonzero(seen[number])).astype(np.int64)
+        return fitted.with_sets(sets, fitted.n_labels)
+
+    def _open(self, rare: np.ndarray, places: Mapping[object, int]) -> np.ndarray:
+        """Return the labels of words that are not known."""
+        if not isinstance(self.unknown, str):
+            return np.unique(_numbers(self.unknown, places, " in unknown"))
+        found = np.flatnonzero(rare.any(axis=0)) if self.unknown == "rare" else np.empty(0, np.int64)
+        return found if len(found) else np.arange(len(places))
+
+
+class FittedDictionary:
+    """Numbers of the labels of known words, and of those that are not known."""
+
+    #: Whether what is allowed at a position depends on that position alone.
+    by_position = True
+
+    def __init__(self, feature: str | int, known: Mapping[str, np.ndarray], unknown: np.ndarray, n_labels: int):
+        self.feature = feature
+        self.unknown = unknown
+        self.n_labels = n_labels
+        self._places = {word: place for place, word in enumerate(known, start=1)}
+        #: The labels of words that are not known, and of each word that is.
+        self.sets = [unknown, *known.values()]
+
+    def numbers_of(self, X: object, chains: Chains) -> list[int]:
+        """Return the number of the set of labels of each position, zero for words that are not known."""
+        find = self._places.get
+        return [0 if word is None else find(word, 0) for word in words_of(X, chains, self.feature)]
+
+    def lists(self, X: object, chains: Chains) -> AllowedLabels:
+        """Return the labels that positions of new chains may have."""
+        return AllowedLabels.of_sets(self.sets, np.array(self.numbers_of(X, chains), dtype=np.int64), self.n_labels)
+
+    def labels_of(self, word: object) -> np.ndarray:
+        """Return the numbers of the labels of a word, or of a value of the column."""
+        return self.sets[self._places.get(_as_word(word, self.feature), 0)]
+
+    def with_sets(self, sets: Sequence[np.ndarray], n_labels: int) -> FittedDictionary:
+        """Return the same words with other sets of labels."""
+        unknown, *known = sets
+        return FittedDictionary(self.feature, dict(zip(self._places, known, strict=True)), unknown, n_labels)
+
+    def with_labels(self, places: np.ndarray, n_labels: int) -> FittedDictionary:
+        """Return the dictionary for more labels; where unknown words may have any, they may have the new ones."""
+        unknown, *known = (places[labels] for labels in self.sets)
+        return self.with_sets([np.arange(n_labels) if len(unknown) == self.n_labels else unknown, *known], n_labels)
+
+    def describe(self) -> dict[str, object]:
+        """Return plain values and arrays for a model file."""
+        sizes = np.array([len(labels) for labels in self.sets], dtype=np.int64)
+        labels = np.concatenate(self.sets).astype(np.int32)
+        described = {"feature": self.feature, "words": list(self._places), "sizes": sizes, "labels": labels}
+        return {"kind": "dictionary", "n_labels": self.n_labels, **described}
+
+    @classmethod
+    def rebuild(cls, described: Mapping) -> FittedDictionary:
+        """Return the dictionary that was described; ValueError if it is not sound."""
+        n_labels = int(described["n_labels"])
+        words, sizes, labels = described["words"], np.asarray(described["sizes"]), np.asarray(described["labels"])
+        whole = all(array.ndim == 1 and array.dtype.kind == "i" for array in (sizes, labels))
+        if not whole or len(sizes) != len(words) + 1 or sizes.min() < 1 or sizes.sum() != len(labels):
+            raise ValueError("the words and labels of its dictionary do not fit together")
+        if labels.min() < 0 or labels.max() >= n_labels or not all(isinstance(word, str) for word in words):
+            raise ValueError("its dictionary names labels that there are not, or words that are none")
+        unknown, *sets = np.split(labels.astype(np.int64), np.cumsum(sizes)[:-1])
+        return cls(described["feature"], dict(zip(words, sets, strict=True)), unknown, n_labels)
+
+
+RULES["dictionary"] = FittedDictionary.rebuild
+
+
+def rebuild_rule(described: Mapping | None) -> FittedRule | None:
+    """Return the rule of allowed labels that was described; None for none."""
+    if described is None:
+        return None
+    if described["kind"] not in RULES:
+        raise ValueError(f"allowed labels of the unknown kind {described['kind']!r}")
+    return RULES[described["kind"]](described)
+
+
+def readable_again(X: object) -> object:
+    """Return X, as a list if it is an iterator: a rule of allowed labels has to see it, too."""
+    return list(X) if isinstance(X, Iterator) else X
+
+
+def refuse_elsewhere(allowed: object) -> None:
+    """Raise where data are not in this process: rules of allowed labels have to see them."""
+    if allowed is not None:
+        raise ValueError("allowed is for data of this process, and X is a Dask collection: leave it out")
+
+
+def check_rule(allowed: object) -> None:
+    """Raise unless ``allowed`` is a rule of allowed labels whose parameters can be used."""
+    if not isinstance(allowed, AllowedLabelsRule):
+        raise ValueError(f"allowed must be a LabelDictionary, a PrunedBy or None, got {allowed!r:.60}")
+    allowed.check()
+
+
+def words_of(X: object, chains: Chains, feature: str | int) -> Sequence[str | None]:
+    """Return the value of a feature at each position as a string, None where there is none."""
+    if not isinstance(feature, str):
+        if not isinstance(feature, int | np.integer) or not 0 <= feature < chains.inputs.shape[1]:
+            raise ValueError(
+                f"the feature {feature!r} of a LabelDictionary must be the name of a feature of dicts or strings, or "
+                f"the number of one of {chains.inputs.shape[1]} columns"
+            )
+        column = chains.inputs[:, [feature]]
+        values, which = np.unique(column if isinstance(column, np.ndarray) else column.toarray(), return_inverse=True)
+        texts = [number_word(value) for value in values]
+        return [texts[number] for number in which.ravel().tolist()]
+    sequences: Iterable = X  # type: ignore[assignment]  # it was read as sequences before
+    # Plain dicts, the usual case, are looked into without a call for each position.
+    found = (
+        position.get(feature) if type(position) is dict else word_at(position, feature)
+        for sequence in sequences
+        for position in _positions(sequence, feature)
+    )
+    words = [value if value is None or type(value) is str else str(value) for value in found]
+    if not any(word is not None for word in words) and words:
+        raise ValueError(
+            f"no position has the feature {feature!r}, which a LabelDictionary looks words up by: name a feature of "
+            "dicts, what feature strings begin with, or the number of a column"
+        )
+    return words
+
+
+def _as_word(entry: object, feature: str | int) -> str:
+    """Return an entry of a dictionary as the word that is looked up; of columns, numbers may be texts."""
+    if isinstance(feature, str):
+        return str(entry)
+    try:
+        return number_word(float(entry))  # type: ignore[arg-type]  # what is no number is refused here
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"a LabelDictionary of column {feature} has entries of numbers, got {entry!r}") from error
+
+
+def _positions(sequence: object, feature: str) -> Iterable[object]:
+    columns = list(getattr(sequence, "columns", None) or ())
+    if feature in columns:
+        named = sequence[:, columns.index(feature)] if isinstance(sequence, np.ndarray) else sequence[feature]  # type: ignore[index]
+        return [{feature: value} for value in named]
+    return sequence  # type: ignore[return-value]
+
+
+def _seen_labels(which: np.ndarray, chains: Chains, n_words: int, n_labels: int) -> np.ndarray:
+    """Return which labels each word was seen with, (W, L): where labels are partly known, all that are possible."""
+    seen = np.zeros((n_words, n_labels), dtype=bool)
+    rows = np.flatnonzero(which >= 0)
+    if chains.evidence is None:
+        seen[which[rows], chains.required_labels[rows]] = True
+        return seen
+    possible = shown_labels(chains.evidence) & (label_shares(chains.evidence) > 0)
+    row, label = np.nonzero(possible[rows])
+    seen[which[rows][row], label] = True
+    return seen
+
+
+def _numbers(labels: object, places: Mapping[object, int], where: str) -> list[int]:
+    if isinstance(labels, str) or not isinstance(labels, Iterable):
+        raise ValueError(f"a LabelDictionary needs a list of labels{where}, got {labels!r}")
+    numbers = [place_of(plain_label(label), places, "a LabelDictionary names", where) for label in labels]
+    if not numbers:
+        raise ValueError(f"a LabelDictionary allows no label{where}: name one of {listed(places)}")
+    return numbers

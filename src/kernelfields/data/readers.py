@@ -1,0 +1,603 @@
+"""Readers: the kind of inputs that a fit was given, so that prediction sees new ones in the same way.
+
+    ChainReader    lists of arrays (T, d), dense or CSR, of feature dicts or of feature strings    -> Chains
+    GraphReader    graphs with features of nodes and of each type of factors                       -> Graphs
+    TableReader    one table (n, d), dense or CSR, and what scikit-learn notes of it                -> rows
+
+Each learns by ``learn``, reads new inputs by ``read``, and is kept in a model file by ``describe`` and ``rebuild``.
+Fails: ValueError or TypeError that names what differs from the data of the fit.
+
+Names of the columns of data frames, so that columns in another order than at the fit are not taken for others.
+
+As in scikit-learn: names are strings, all of them or none. Tables without names pass, with a warning where others have
+names. Cost: one comparison of names per table. Fails: ValueError or TypeError that names the table and the columns.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import ClassVar, Self, TypeVar
+
+import numpy as np
+import scipy.sparse
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_array, check_X_y, validate_data
+
+from kernelfields.data.chains import Chains
+from kernelfields.data.chunks import described as described_input
+from kernelfields.data.chunks import is_collection, is_feature_position
+from kernelfields.data.cliques import CliqueSet
+from kernelfields.data.dicts import FeatureDictEncoder, first_position
+from kernelfields.data.evidence import read_labels
+from kernelfields.data.graph_reading import given_tables
+from kernelfields.data.graphs import Factors, Graphs
+from kernelfields.data.label_cliques import LabelledInstances
+from kernelfields.data.label_dictionary import AllowedLabelsRule, FittedRule, readable_again, rebuild_rule
+from kernelfields.data.reading import (
+    Matrix,
+    check_sample_weight,
+    has_no_rows,
+    is_empty,
+    is_listing,
+    listed,
+    open_groups,
+    pack_inputs,
+    refuse_containers,
+    refuse_tensor,
+)
+from kernelfields.data.scaling import Scaling, learn_scaling
+from kernelfields.data.ties import TiedColumns, column_permutations, orbits_of
+
+
+def columns_of(table: object) -> Iterable[object] | None:
+    """Return what a table calls its columns; None where it has no such attribute."""
+    names = getattr(table, "column_names", None)
+    # Of pyarrow, whose ``columns`` are the columns themselves; of others this can be a column of that name.
+    columns = names if isinstance(names, list) else getattr(table, "columns", None)
+    return None if callable(columns) else columns
+
+
+def column_names(table: object) -> list[str] | None:
+    """Return the names of the columns of a table; None where it has none, or none that are strings."""
+    if type(table) is np.ndarray:
+        return None
+    columns = columns_of(table)
+    if columns is None:
+        return None
+    every = list(columns)
+    names = [name for name in every if isinstance(name, str)]
+    if 0 < len(names) < len(every):
+        raise TypeError(
+            "Feature names are only supported if all input features have string names, but these columns are named "
+            f"by {', '.join(sorted({type(name).__name__ for name in every}))}: use table.columns.astype(str)"
+        )
+    return names or None
+
+
+def shared_columns(tables: Iterable[object], noun: str) -> list[str] | None:
+    """Return the names of the columns of all tables, None where they have none; messages count tables as ``noun``."""
+    first, expected, unnamed = 0, None, False
+    for number, names in enumerate(map(column_names, tables)):
+        if names is None:
+            unnamed = True
+        elif expected is None:
+            first, expected = number, names
+        elif names != expected:
+            raise ValueError(
+                f"the columns of {noun} {number} are not those of {noun} {first}: {difference(names, expected)}"
+            )
+    if unnamed and expected is not None:
+        warnings.warn(
+            f"some {noun}s have names of columns, such as {noun} {first}, and others none: their columns are taken to "
+            "be in the same order",
+            stacklevel=2,
+        )
+    return expected
+
+
+def check_columns(tables: Iterable[object], expected: list[str] | None, noun: str) -> None:
+    """Raise or warn, as scikit-learn does, where tables have other columns than the fit ``expected``."""
+    named = unnamed = False
+    for number, names in enumerate(map(column_names, tables)):
+        named, unnamed = named or names is not None, unnamed or names is None
+        if names is not None and expected is not None and names != expected:
+            raise ValueError(
+                "The feature names should match those that were passed during fit. "
+                f"{noun.capitalize()} {number}: {difference(names, expected)}"
+            )
+    if named and expected is None:
+        warnings.warn("X has feature names, but this model was fitted without feature names", stacklevel=2)
+    if unnamed and expected is not None:
+        warnings.warn("X does not have valid feature names, but this model was fitted with feature names", stacklevel=2)
+
+
+def difference(names: Sequence[str], expected: Sequence[str]) -> str:
+    """Describe how names of columns differ from those that are expected."""
+    parts = []
+    if unseen := [name for name in names if name not in set(expected)]:
+        parts.append(f"unseen at fit time: {listed(unseen)}")
+    if missing := [name for name in expected if name not in set(names)]:
+        parts.append(f"seen at fit time, yet now missing: {listed(missing)}")
+    return "; ".join(parts) or f"they must be in the same order, {listed(expected)}, got {listed(names)}"
+
+
+# Sparse inputs of so many columns are taken for features of words and the like.
+_WIDE = 100
+# What scikit-learn's validate_data takes for a call without y; None is an error where y is needed.
+_NO_TARGETS = "no_validation"
+Labelled = TypeVar("Labelled", Chains, Graphs, LabelledInstances)
+Data = TypeVar("Data", Chains, Graphs, LabelledInstances, Factors)
+
+
+def is_feature_sequences(X: object) -> bool:
+    """Whether X looks like sequences of feature dicts or of lists of feature strings."""
+    found = first_position(X) if is_listing(X) else None
+    return found is not None and is_feature_position(found[2])
+
+
+@dataclass(eq=False)
+class InputReader:
+    """Base of readers: width of a table of inputs, whether it is sparse, names and scales of its columns."""
+
+    n_features: int = 0
+    sparse: bool = False
+    #: Names of the columns, where the inputs were data frames.
+    columns: list[str] | None = None
+    #: How columns come to one scale; None where they stay as they are.
+    scaling: Scaling | None = None
+    #: Columns of named features, where the inputs were feature dicts or lists of feature strings.
+    encoder: FeatureDictEncoder | None = None
+    #: Whether to warn of inputs without any known feature, as positions that come one by one may be.
+    warns: bool = True
+
+    #: What messages call a row.
+    part: ClassVar[str] = "position"
+
+    @property
+    def names(self) -> list[str] | None:
+        """Names of the features: those of dicts and strings, or of columns; None for arrays."""
+        return self.columns if self.encoder is None else self.encoder.feature_names_
+
+    @property
+    def holds_features(self) -> bool:
+        """Whether inputs are features that are there or not, each with weights of its own, rather than numbers.
+
+        Sparse inputs of many columns, as those of words, are taken for features.
+        """
+        return self.encoder is not None or (self.sparse and self.n_features >= _WIDE)
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether columns were brought to one scale."""
+        return self.scaling is not None
+
+    @staticmethod
+    def is_empty(X: object) -> bool:
+        """Whether X holds no sequence or graph, so that there is nothing to answer."""
+        return is_empty(X)
+
+    def learn_inputs(self, X: object) -> tuple[Matrix, np.ndarray]:
+        """Learn the kind of X; return its rows (N, d) and the offsets of the items (S + 1,)."""
+        raise NotImplementedError(f"{type(self).__name__} must define learn_inputs(X)")
+
+    def learn_kind(self, inputs: Matrix) -> None:
+        """Learn the width of inputs and whether they are sparse."""
+        self.n_features, self.sparse = inputs.shape[1], bool(scipy.sparse.issparse(inputs))
+
+    def encoded(self, sequences: object) -> tuple[Matrix, np.ndarray]:
+        """Return new sequences of named features as rows and offsets; warn where none of them is known."""
+        assert self.encoder is not None
+        try:
+            inputs, offsets = self.encoder.transform(sequences)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"this model was fitted on feature dicts, pass the same: {error}") from error
+        if self.warns and not inputs.nnz and is_listing(sequences) and any(map(len, chain.from_iterable(sequences))):
+            warnings.warn(
+                "no feature of X is known to this model, whose answers then depend on no input: its features are named "
+                f"{listed(self.encoder.feature_names_[:3])} and so on; make those of X as in the fit",
+                stacklevel=2,
+            )
+        return inputs, offsets
+
+    def as_fitted(self, inputs: Matrix) -> Matrix:
+        """Return inputs dense or sparse as those of the fit were; ValueError if they have another width."""
+        if inputs.shape[1] != self.n_features:
+            raise ValueError(
+                f"X has {inputs.shape[1]} features per {self.part}, but this model was fitted with {self.n_features}; "
+                "pass the same features in the same order"
+            )
+        return same_kind(inputs, self.sparse)
+
+    def scaling_columns(self, data: Labelled, always: bool) -> Self | None:
+        """Return a copy that brings the columns to one scale, learnt from data; None where none needs it."""
+        weights = data.position_weights if not isinstance(data, LabelledInstances) else data.weights
+        scaling = learn_scaling(data.inputs, weights, always=always)
+        return None if scaling is None else replace(self, scaling=scaling)
+
+    def tied_columns(self, group: str | None = None) -> TiedColumns:
+        """Return the columns that ties move: those of inputs, or of a type of factors."""
+        return TiedColumns(self.n_features, self.names)
+
+    def scaling_alike(self, ties: object, *, of_edges: bool = False) -> Self:
+        """Return a copy that brings columns which ties move into each other to one centre and one spread."""
+        if self.scaling is None:
+            return self
+        moves = column_permutations(ties, InputReader.tied_columns(self), of_edges=of_edges)
+        return replace(self, scaling=self.scaling.pooled(orbits_of(moves, self.n_features)))
+
+    def scaled(self, data: Data) -> Data:
+        """Return data whose columns are on the scale of the fit."""
+        return data if self.scaling is None else replace(data, inputs=self.scaling(data.inputs))
+
+    def as_given(self, inputs: Matrix) -> Matrix:
+        """Return inputs on the scale they came in."""
+        return inputs if self.scaling is None else self.scaling.undone(inputs)
+
+    def unscaled(self) -> Self:
+        """Return a copy that leaves columns on the scale they come in."""
+        return replace(self, scaling=None)
+
+    def width(self, clique: CliqueSet) -> int | None:
+        """Return how many columns the cliques of a set see; None for factors without features."""
+        return clique.width(self.n_features)
+
+    def describe(self) -> dict[str, object]:
+        """Return plain values and arrays for a model file."""
+        scaling = None if self.scaling is None else self.scaling.describe()
+        size = {"n_features": int(self.n_features), "sparse": bool(self.sparse)}
+        named = None if self.encoder is None else self.encoder.spec()
+        return {**size, "columns": self.columns, "scaling": scaling, "feature_names": named}
+
+    @classmethod
+    def rebuild(cls, described: Mapping) -> Self:
+        """Return the reader that was described; ValueError if names or scales do not match the number of features."""
+        n_features, columns = int(described["n_features"]), described.get("columns")
+        if columns is not None and (len(columns) != n_features or not all(isinstance(name, str) for name in columns)):
+            raise ValueError("the names of columns do not match the number of features")
+        scaling, named = Scaling.rebuild(described.get("scaling"), n_features), described.get("feature_names")
+        if named is not None and len(named) != n_features:
+            raise ValueError("the feature names do not match the number of features")
+        encoder = None if named is None else FeatureDictEncoder.from_spec(named)
+        return cls(n_features, bool(described["sparse"]), None if columns is None else list(columns), scaling, encoder)
+
+
+def same_kind(inputs: Matrix, sparse: bool) -> Matrix:
+    """Return inputs as CSR if ``sparse``, else dense."""
+    if isinstance(inputs, np.ndarray):
+        return scipy.sparse.csr_array(inputs) if sparse else inputs
+    return inputs if sparse else inputs.toarray()
+
+
+@dataclass(eq=False)
+class ChainReader(InputReader):
+    """Kind of inputs of sequences (dense, sparse, feature dicts) and their width, learnt by ``learn``."""
+
+    #: What sequences are packed as.
+    packs: ClassVar[type[Chains]] = Chains
+
+    allowed: FittedRule | None = None  # which labels positions may have, a rule such as a FittedDictionary
+
+    def learn(
+        self,
+        X: object,
+        y: object,
+        sample_weight: object = None,
+        *,
+        keep_zeros: bool = False,
+        classes: np.ndarray | None = None,
+        allowed: AllowedLabelsRule | None = None,
+    ) -> tuple[Chains, np.ndarray]:
+        """Learn the kind of X; return labelled chains and the sorted classes, ``classes`` where they are known.
+
+        ``keep_zeros`` lets features of weight zero count as seen, as CRFsuite does. ``allowed`` is learnt from both.
+        """
+        X, y = open_groups(X if allowed is None else readable_again(X), y)
+        chains, known = self._labelled(*self.learn_inputs(X, keep_zeros=keep_zeros), y, sample_weight, classes)
+        if allowed is None:
+            return chains, known
+        self.allowed = allowed.learn(X, chains, known)
+        return replace(chains, allowed=self.allowed.lists(X, chains)).for_fit(), known
+
+    def learn_inputs(self, X: object, *, keep_zeros: bool = False) -> tuple[Matrix, np.ndarray]:
+        """Learn the kind of X; return its rows (N, d) and the offsets of the sequences (S + 1,)."""
+        refuse_containers(X, "X")
+        if is_feature_sequences(X):
+            self.encoder = FeatureDictEncoder(keep_zeros=keep_zeros)
+            inputs, offsets = self.encoder.fit_transform(X)
+        else:
+            inputs, offsets = pack_inputs(X)
+            self.columns = shared_columns(X, "sequence")  # type: ignore[arg-type]  # it was packed as sequences
+        self.learn_kind(inputs)
+        return inputs, offsets
+
+    def read(
+        self, X: object, y: object = None, sample_weight: object = None, classes: np.ndarray | None = None
+    ) -> Chains:
+        """Return chains of new inputs; labelled ones if y is given, with labels among ``classes``."""
+        X, y = open_groups(X if self.allowed is None else readable_again(X), y, self.columns)
+        inputs, offsets = self.read_inputs(X)
+        if y is None:
+            chains = self.packs(inputs, offsets)
+        else:
+            chains, _ = self._labelled(inputs, offsets, y, sample_weight, classes)
+        chains = chains if self.allowed is None else replace(chains, allowed=self.allowed.lists(X, chains))
+        return self.scaled(chains)
+
+    def _labelled(
+        self, inputs: Matrix, offsets: np.ndarray, y: object, sample_weight: object, classes: np.ndarray | None
+    ) -> tuple[Chains, np.ndarray]:
+        labels, evidence, classes = read_labels(y, classes, np.diff(offsets))
+        weights = check_sample_weight(sample_weight, len(offsets) - 1)
+        return self.packs(inputs, offsets, labels, weights, evidence), classes
+
+    def with_rule(
+        self, rule: AllowedLabelsRule | None, X: object, y: object, classes: np.ndarray, *, further: bool = False
+    ) -> ChainReader:
+        """Return a reader of the same inputs whose rule of allowed labels is learnt from other labelled data.
+
+        With ``further`` the rule that is there learns from these as well.
+        """
+        reader = replace(self, allowed=None)
+        if rule is not None:
+            X, y = open_groups(X, y, self.columns)
+            chains = reader.unscaled().read(X, y, None, classes)
+            reader.allowed = rule.learn_more(self.allowed, X, chains) if further else rule.learn(X, chains, classes)
+        return reader
+
+    def read_inputs(self, X: object) -> tuple[Matrix, np.ndarray]:
+        """Return the rows (N, d) of new inputs and the offsets of the sequences (S + 1,)."""
+        refuse_containers(X, "X")
+        if self.encoder is not None:
+            return self.encoded(X)
+        if is_feature_sequences(X):
+            raise ValueError(
+                "X holds feature dicts, but this model was fitted on numeric arrays; pass arrays of "
+                f"{self.n_features} columns"
+            )
+        inputs, offsets = pack_inputs(X, width=self.n_features)
+        check_columns([x for x in X if not has_no_rows(x)], self.columns, "sequence")  # type: ignore[attr-defined]
+        return self.as_fitted(inputs), offsets
+
+    def describe(self) -> dict[str, object]:
+        """Return plain values and arrays for a model file."""
+        described = super().describe()
+        return described if self.allowed is None else {**described, "allowed": self.allowed.describe()}
+
+    @classmethod
+    def rebuild(cls, described: Mapping) -> Self:
+        """Return the reader that was described; ValueError if names and number of features differ."""
+        reader = super().rebuild(described)
+        reader.allowed = rebuild_rule(described.get("allowed"))
+        return reader
+
+
+@dataclass(eq=False)
+class FactorReader(InputReader):
+    """Kind of the inputs of one type of factors, each of which joins ``n_nodes`` nodes; a width of 0 for no inputs."""
+
+    n_nodes: int = 2
+
+    @classmethod
+    def of(cls, factors: Factors, tables: list | None) -> FactorReader:
+        """Learn the kind of the factors of a fit; ``tables`` are their inputs as they were passed."""
+        reader = cls(columns=shared_columns(tables or (), "graph"), n_nodes=factors.labels_per_clique)
+        if factors.inputs is not None:
+            reader.learn_kind(factors.inputs)
+        return reader
+
+    def read(self, factors: Factors) -> Factors:
+        """Return factors with inputs of the kind of the fit; ValueError if they have other features."""
+        came, expected = 0 if factors.inputs is None else factors.inputs.shape[1], self.n_features
+        if came != expected and factors.n_factors > 0:
+            given, fitted = (f"{width or 'no'} features" for width in (came, expected))
+            raise ValueError(
+                f"factors named {factors.name!r} have {given}, but this model was fitted with {fitted}; pass the "
+                "same features in the same order"
+            )
+        if expected == 0:
+            return replace(factors, inputs=None)
+        # Without a factor there is no row that could be wrong.
+        inputs = factors.inputs if came == expected else np.zeros((0, expected))
+        return replace(factors, inputs=same_kind(inputs, self.sparse))
+
+
+@dataclass(eq=False)
+class GraphReader(InputReader):
+    """Width and kind of the inputs of nodes, and of each type of factors, learnt by ``learn``.
+
+    ``factors`` are readers by name of the type. ``node_types`` are the names of the types of nodes, None where nodes
+    had none.
+    """
+
+    factors: dict[str, FactorReader] = field(default_factory=dict)
+    node_types: tuple[str, ...] | None = None
+
+    part = "node"
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether columns of nodes or of factors were brought to one scale."""
+        return self.scaling is not None or any(reader.is_scaled for reader in self.factors.values())
+
+    def columns_of(self, group: str | None) -> list[str] | None:
+        """Return the names of the columns of nodes, under None, or of a type of factors."""
+        return self.columns if group is None else self.factors[group].columns
+
+    def scaling_columns(self, data: Graphs, always: bool) -> Self | None:  # type: ignore[override]  # graphs alone
+        """Return a copy that brings columns of nodes and of factors to one scale; None where none needs it."""
+        scaling, readers = super().scaling_columns(data, always), dict(self.factors)
+        for factors in data.factors:
+            if factors.inputs is not None:
+                own = learn_scaling(factors.inputs, data.factor_weights(factors.name), always=always)
+                readers[factors.name] = replace(readers[factors.name], scaling=own)
+        reader = replace(self if scaling is None else scaling, factors=readers)
+        return reader if reader.is_scaled else None
+
+    def tied_columns(self, group: str | None = None) -> TiedColumns:
+        """Return the columns that ties move: those of nodes, or of a type of factors."""
+        return super().tied_columns() if group is None else self.factors[group].tied_columns()
+
+    def scaling_alike(self, ties: object, *, of_edges: bool = False) -> Self:
+        """Return a copy that brings columns which ties move into each other to one centre and one spread."""
+        factors = {name: kind.scaling_alike(ties, of_edges=True) for name, kind in self.factors.items()}
+        return replace(super().scaling_alike(ties), factors=factors)
+
+    def scaled(self, data: Graphs) -> Graphs:  # type: ignore[override]  # graphs alone
+        """Return data whose columns, those of factors too, are on the scale of the fit."""
+        factors = tuple(self.factors[factors.name].scaled(factors) for factors in data.factors)
+        return super().scaled(replace(data, factors=factors))
+
+    def unscaled(self) -> Self:
+        """Return a copy that leaves columns of nodes and of factors on the scale they come in."""
+        return replace(super().unscaled(), factors={name: kind.unscaled() for name, kind in self.factors.items()})
+
+    def learn(
+        self, X: object, y: object, sample_weight: object = None, classes: np.ndarray | None = None
+    ) -> tuple[Graphs, np.ndarray]:
+        """Learn the kind of X; return labelled graphs and the sorted classes, ``classes`` where they are known."""
+        if y is None:
+            raise ValueError("GraphCRF requires y to be passed, but the target y is None: give an array for each graph")
+        graphs, known = Graphs.from_graphs(X, y, sample_weight, classes)
+        assert known is not None
+        self._learn_types(X, graphs)
+        return graphs, known
+
+    def learn_inputs(self, X: object) -> tuple[Matrix, np.ndarray]:
+        """Learn the kind of X; return the rows (N, d) of its nodes and the offsets of the graphs (S + 1,)."""
+        graphs, _ = Graphs.from_graphs(X)
+        self._learn_types(X, graphs)
+        return graphs.inputs, graphs.offsets
+
+    def _learn_types(self, X: object, graphs: Graphs) -> None:
+        """Learn the kind of inputs, and the types of nodes and factors."""
+        self.learn_kind(graphs.inputs)
+        self.node_types = None if graphs.node_types is None else graphs.node_types.names
+        tables = given_tables(X)
+        self.columns = shared_columns(tables.get(None, ()), "graph")
+        self.factors = {kind.name: FactorReader.of(kind, tables.get(kind.name)) for kind in graphs.factors}
+
+    def read(
+        self, X: object, y: object = None, sample_weight: object = None, classes: np.ndarray | None = None
+    ) -> Graphs:
+        """Return graphs of new inputs; labelled ones if y is given, with labels among ``classes``."""
+        types = {name: reader.n_nodes for name, reader in self.factors.items()}
+        graphs, _ = Graphs.from_graphs(X, y, sample_weight, classes, types=types, node_types=self.node_types)
+        if (graphs.node_types is None) != (self.node_types is None):
+            came, before = ("no types", "them") if graphs.node_types is None else ("types", "none")
+            raise ValueError(f"the nodes of X have {came}, but this model was fitted to graphs with {before}")
+        for kind, tables in given_tables(X).items():
+            check_columns(tables, self.columns_of(kind), "graph")
+        inputs = self.as_fitted(graphs.inputs)
+        factors = tuple(self.factors[kind.name].read(kind) for kind in graphs.factors)
+        return self.scaled(replace(graphs, inputs=inputs, factors=factors))
+
+    def width(self, clique: CliqueSet) -> int | None:
+        """Return how many columns the cliques of a set see; None for factors without features."""
+        if clique.group is None:
+            return self.n_features
+        return self.factors[clique.group].n_features or None
+
+    def describe(self) -> dict[str, object]:
+        """Return plain values and arrays for a model file."""
+        factors = {name: {"n_nodes": kind.n_nodes, **kind.describe()} for name, kind in self.factors.items()}
+        node_types = None if self.node_types is None else list(self.node_types)
+        return {**super().describe(), "factors": factors, "node_types": node_types}
+
+    @classmethod
+    def rebuild(cls, described: Mapping) -> Self:
+        """Return the reader that was described."""
+        reader, node_types = super().rebuild(described), described["node_types"]
+        reader.node_types = None if node_types is None else tuple(map(str, node_types))
+        for name, factors in described["factors"].items():
+            reader.factors[str(name)] = replace(FactorReader.rebuild(factors), n_nodes=int(factors["n_nodes"]))
+        return reader
+
+
+@dataclass(eq=False)
+class TableReader(InputReader):
+    """Whether the rows of a table were sparse; scikit-learn notes number and names of features on the estimator.
+
+    A row may also be a feature dict or a list of feature strings, as a position of a sequence.
+    """
+
+    @staticmethod
+    def is_empty(X: object) -> bool:
+        """Never: scikit-learn's estimators refuse tables without rows."""
+        return False
+
+    def learn(self, estimator: BaseEstimator, X: object, y: object = _NO_TARGETS) -> tuple[Matrix, np.ndarray]:
+        """Return X (n, d) and y (n,), if it is given, checked by scikit-learn; learn the kind of X.
+
+        ``estimator`` gets the attributes ``n_features_in_`` and, for data frames, ``feature_names_in_``.
+        """
+        if are_feature_rows(X):
+            self.encoder = FeatureDictEncoder()
+            X = self.encoder.fit_transform([X])[0]
+        inputs, targets = _validated(estimator, X, y, reset=True)
+        self.learn_kind(inputs)
+        names = getattr(estimator, "feature_names_in_", None)
+        self.columns = None if names is None else [str(name) for name in names]
+        return inputs, targets
+
+    def learn_inputs(self, X: object) -> tuple[Matrix, np.ndarray]:
+        """Learn the kind of X; return its rows (n, d) and the offsets of the samples (n + 1,)."""
+        inputs, _ = self.learn(BaseEstimator(), X)
+        return inputs, np.arange(inputs.shape[0] + 1)
+
+    def read(self, estimator: BaseEstimator, X: object, y: object = _NO_TARGETS) -> tuple[Matrix, np.ndarray]:
+        """Return new X (n, d) of the kind and scale of the fit, and y (n,), if it is given, checked."""
+        if self.encoder is not None:
+            if not are_feature_rows(X):
+                raise ValueError(f"this model was fitted on feature dicts, pass the same, got {described_input(X)}")
+            X = self.encoded([X])[0]
+        inputs, targets = _validated(estimator, X, y, reset=False, named=self.encoder is None)
+        inputs = same_kind(inputs, self.sparse)
+        return inputs if self.scaling is None else self.scaling(inputs), targets
+
+    def width(self, clique: CliqueSet) -> int:
+        """Return how many columns the cliques of a set see: windows are for sequences, and would show here."""
+        return self.n_features * (sum(clique.neighbours) + 1)
+
+
+def are_feature_rows(X: object) -> bool:
+    """Whether X looks like a list of feature dicts, or of lists of feature strings, one for each row."""
+    if not is_listing(X) or getattr(X, "ndim", 1) != 1:
+        return False
+    return is_feature_position(next((row for row in X if not is_collection(row) or len(row)), None))
+
+
+def refuse_named_features(X: object) -> None:
+    """Raise, for estimators of numbers alone, where the rows of X are strings or named features."""
+    first = X[0] if is_listing(X) and getattr(X, "ndim", 1) == 1 and len(X) else None
+    if isinstance(first, str | bytes) or are_feature_rows(X):
+        raise ValueError(
+            f"X must be a table (n, d) of numbers, and its first row is {first!r:.60}: "
+            "sklearn.feature_extraction.DictVectorizer makes numbers of feature dicts, CountVectorizer of texts"
+        )
+
+
+def _validated(
+    estimator: BaseEstimator, X: object, y: object, *, reset: bool, named: bool = True
+) -> tuple[Matrix, np.ndarray]:
+    """Check X and y by scikit-learn; X comes back contiguous, or as canonical CSR, and y empty if there is none.
+
+    Without ``named`` its columns are those of the fit by construction.
+    """
+    refuse_tensor(X, "X")
+    refuse_named_features(X)
+    settings = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+    if named:
+        checked = validate_data(estimator, X, y, reset=reset, **settings)
+    else:
+        checked = check_array(X, **settings) if isinstance(y, str) else check_X_y(X, y, **settings)
+    inputs, targets = checked if isinstance(checked, tuple) else (checked, np.empty(0))
+    if scipy.sparse.issparse(inputs):
+        inputs = scipy.sparse.csr_array(inputs)
+        if not inputs.has_canonical_format:
+            inputs = inputs.copy()
+            inputs.sum_duplicates()
+        return inputs, targets
+    return np.ascontiguousarray(inputs), targets

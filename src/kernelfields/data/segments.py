@@ -1,0 +1,207 @@
+"""Segments of chains: where they begin, labels written as segments, and the clique sets of durations and means.
+
+    positions     a a a b b c c c c
+    begins        1 0 0 1 0 1 0 0 0          segments (0, 3, a), (3, 5, b), (5, 9, c)
+
+Labels of positions are cut where they change. Where neighbouring segments may have the same label, a run that is
+longer than the longest segment is cut into as many as it needs; labels written as segments, (begin, end,
+label), are cut as written.
+
+DurationCliques are the scores h(d, y) of segments of d positions and label y, d = 1 .. D: functions of log d in the
+RKHS of a kernel, one for each label or one that all labels share.
+
+SegmentCliques are the scores of segments as bags of inputs. With phi(x) = k(x, .) and mu = 1/d sum_t phi(x_t), the mean
+embedding of the d inputs of a segment, the score is <f_y, mu> for f_y in the RKHS of k: the kernel of two segments is
+
+    <mu, mu'> = 1 / (d d') sum_t sum_t' k(x_t, x'_t')          and the score 1/d sum_t f_y(x_t)
+
+It is linear in mu, and mu determines the distribution of the inputs where k is characteristic, as RBF is. Sums
+of f_y(x_t) before a position give the score of any segment in O(1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from kernelfields.data.chains import Chains, Packed
+from kernelfields.data.cliques import CliquesEverywhere
+from kernelfields.numerics.parameters import check_count, is_whole
+from kernelfields.numerics.registry import SETTINGS
+
+#: Names of the potentials of durations and of means over segments, where sets of cliques name what they score.
+DURATION, SEGMENT = "duration", "segment"
+
+
+class Segment(NamedTuple):
+    """A segment of positions begin .. end - 1, and how probable it is."""
+
+    begin: int
+    end: int
+    label: object
+    probability: float
+
+
+class Segmentation(NamedTuple):
+    """Labels of positions (N,) and a mask of where segments begin, (N,), the first positions of sequences included."""
+
+    labels: np.ndarray
+    begins: np.ndarray
+
+
+@SETTINGS.register("duration cliques")
+@dataclass(eq=False, repr=False)
+class DurationCliques(CliquesEverywhere):
+    """The duration of a segment and its label, by a kernel on the logarithm of the duration.
+
+    ``max_duration`` is D; ``shared``: whether all labels have one function of the duration.
+    """
+
+    group = DURATION
+    sees_data = False
+
+    kernel: Any = "rbf"
+    max_duration: int = field(default=1, kw_only=True)
+    shared: bool = field(default=False, kw_only=True)
+
+    def check_reach(self) -> None:
+        """Raise ValueError unless there is a longest duration, a whole number."""
+        check_duration(self.max_duration)
+        if self.observed_only:
+            raise ValueError("durations have weights of their own each: leave support='all'")
+
+    @property
+    def one_table(self) -> bool:  # type: ignore[override]
+        """Whether all labels have the same scores."""
+        return bool(self.shared)
+
+    @property
+    def weighs_labels_singly(self) -> bool:
+        """What all labels have in common counts here, so that functions belong to labels, not to contrasts."""
+        return not self.shared
+
+    def width(self, n_features: int) -> int:
+        """Return the number of columns of the view: one, log d."""
+        return 1
+
+    def tied_columns(self, inputs: np.ndarray, edges: np.ndarray) -> np.ndarray:
+        """Return zeros: the one column, log d, stays."""
+        return np.zeros((len(inputs), 1), dtype=np.int64)
+
+    def view(self, data: Packed) -> np.ndarray:
+        """Return the logarithms of all durations, (D, 1), whatever the data are."""
+        return np.log(np.arange(1.0, self.max_duration + 1.0))[:, None]
+
+    def weights(self, data: Packed) -> None:
+        """Return None: a duration is one row, whatever the weights of sequences."""
+
+
+@SETTINGS.register("segment cliques")
+@dataclass(eq=False, repr=False)
+class SegmentCliques(CliquesEverywhere):
+    """The inputs of a segment as one, by the mean of a kernel over its positions, and its label."""
+
+    group = SEGMENT
+
+    kernel: Any = "rbf"
+
+    def check_reach(self) -> None:
+        """Raise ValueError unless there is a kernel and every feature has a weight for every label."""
+        if self.kernel is None:
+            raise ValueError("segment_kernel scores the inputs of segments: give a kernel, such as 'rbf'")
+        if self.observed_only or (self.l1 or 0.0) > 0:
+            raise ValueError("means over segments have weights of all features and labels: leave support='all', l1=0")
+
+    @property
+    def weighs_labels_singly(self) -> bool:
+        """What all labels have in common decides where segments are cut, so that functions belong to labels."""
+        return True
+
+
+def check_duration(longest: object) -> None:
+    """Raise ValueError unless ``longest`` is a whole number of positions."""
+    check_count(longest, "max_duration", " position, or None")
+
+
+@dataclass(frozen=True, eq=False)
+class SegmentedChains(Chains):
+    """Packed sequences that are cut into segments; ``begins`` (N,) are True where one begins, None without labels."""
+
+    begins: np.ndarray | None = None
+
+    row_fields: ClassVar[tuple[str, ...]] = (*Chains.row_fields, "begins")
+
+    @classmethod
+    def of(cls, chains: Chains, begins: np.ndarray | None) -> SegmentedChains:
+        """Return chains with the places where their segments begin."""
+        own = (chains.inputs, chains.offsets, chains.labels, chains.weights, chains.evidence, chains.allowed)
+        return cls(*own, begins=begins)
+
+    @property
+    def labelling(self) -> Segmentation | None:
+        """The labels of positions and where segments begin; runs of equal labels if that is not given."""
+        if self.labels is None:
+            return None
+        return Segmentation(self.labels, self.is_begin)
+
+    @property
+    def is_begin(self) -> np.ndarray:
+        """Mask of the rows that begin a segment, (N,): a run of equal labels if ``begins`` is None."""
+        if self.begins is None:
+            return begins_of(self.required_labels, self.offsets)
+        return self.begins | self.is_start
+
+    @property
+    def segments(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """First rows, rows after the last, and labels of all segments; ends of sequences end them."""
+        begins, ends = bounds_of(self.is_begin)
+        return begins, ends, self.required_labels[begins]
+
+
+def bounds_of(begins: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first row of each segment and the row after its last, for a mask (N,) of where they begin."""
+    first = np.flatnonzero(begins)
+    return first, np.append(first, len(begins))[1:]
+
+
+def begins_of(labels: np.ndarray, offsets: np.ndarray, longest: int | None = None) -> np.ndarray:
+    """Return a mask (N,) of where runs of equal labels begin, those beyond ``longest`` cut into pieces."""
+    begins = np.ones(len(labels), dtype=bool)
+    begins[1:] = labels[1:] != labels[:-1]
+    begins[offsets[:-1][np.diff(offsets) > 0]] = True
+    if longest is not None:
+        first, ends = bounds_of(begins)
+        within = np.arange(len(labels)) - np.repeat(first, ends - first)
+        begins |= within % longest == 0
+    return begins
+
+
+def are_segments(y: object) -> bool:
+    """Whether the labels of sequences are written as segments, (begin, end, label)."""
+    if not isinstance(y, list | tuple) or not len(y) or not isinstance(y[0], list | tuple) or not len(y[0]):
+        return False
+    return isinstance(y[0][0], list | tuple) and len(y[0][0]) in (3, 4)
+
+
+def read_segments(y: Sequence[Sequence]) -> tuple[list[list], np.ndarray]:
+    """Return labels of positions for each sequence, and a mask of where segments begin, (N,), from segments."""
+    labels: list[list] = []
+    begins: list[bool] = []
+    for index, segments in enumerate(y):
+        row: list = []
+        for place, segment in enumerate(segments):
+            if not isinstance(segment, list | tuple) or len(segment) not in (3, 4):
+                raise ValueError(f"sequence {index} of y: {segment!r:.60} is no segment (begin, end, label)")
+            begin, end, label = segment[:3]
+            if not (is_whole(begin) and is_whole(end)) or begin != len(row) or end <= begin:
+                raise ValueError(
+                    f"sequence {index} of y: segment {place}, {tuple(segment[:3])!r:.60}, must begin where the one "
+                    f"before it ends, at {len(row)}, and end behind that"
+                )
+            row += [label] * (end - begin)
+            begins += [True] + [False] * (end - begin - 1)
+        labels.append(row)
+    return labels, np.array(begins, dtype=bool)

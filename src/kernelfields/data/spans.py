@@ -1,0 +1,148 @@
+"""Spans that labels write: entities of a scheme, runs of a label, segments.
+
+Each label has a type, or is outside of all spans, and may be gone on with (opens) or go on (joins):
+
+    goes_on(a, b)  =  opens(a) and joins(b) and a, b have the same type
+
+A span is a longest run of positions whose neighbours go on with each other. Labels that break their scheme are mended
+by writing the spans that they make anew: O I-X I-X is O B-X I-X in "bio", B-X O is S-X O in "bioes".
+
+Arrays: labels (N,) packed, offsets (S + 1,). Cost: O(N), without loops over positions; labels are mended in a loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from itertools import groupby
+from typing import NamedTuple
+
+import numpy as np
+
+from kernelfields.data.constraints import Scheme
+
+#: The type of spans whose labels are tags alone.
+UNTYPED = "_"
+
+
+class SpanRules(NamedTuple):
+    """Of each label (L,): the number of its type, -1 outside; whether a span may go on after it, and before it."""
+
+    types: np.ndarray
+    opens: np.ndarray
+    joins: np.ndarray
+
+    @property
+    def goes_on(self) -> np.ndarray:
+        """Which labels (L, L) belong to one span as neighbours."""
+        same = (self.types[:, None] == self.types) & (self.types >= 0)
+        return self.opens[:, None] & self.joins & same
+
+
+def spans_of(labels: np.ndarray, offsets: np.ndarray, rules: SpanRules) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return starts, stops and types of the spans that labels (N,) write."""
+    types = rules.types[labels]
+    goes_on = np.zeros(len(labels) + 1, dtype=bool)  # whether a position, or the end, belongs to the one before
+    goes_on[1:-1] = rules.goes_on[labels[:-1], labels[1:]]
+    goes_on[offsets] = False
+    inside = types >= 0
+    starts = np.flatnonzero(inside & ~goes_on[:-1])
+    return starts, np.flatnonzero(inside & ~goes_on[1:]) + 1, types[starts]
+
+
+def rules_of_scheme(scheme: Scheme, labels: Sequence) -> tuple[SpanRules, list[str]]:
+    """Return which labels belong to one span by conlleval's rules, and the sorted types of the labels."""
+    tags, kinds = zip(*(scheme.parse(label) for label in labels), strict=True)
+    named = [None if tag == "O" else kind or UNTYPED for tag, kind in zip(tags, kinds, strict=True)]
+    types = sorted({kind for kind in named if kind is not None})
+    numbers = np.array([-1 if kind is None else types.index(kind) for kind in named])
+    opens, joins = np.array([tag in "BI" for tag in tags]), np.array([tag in "IEL" for tag in tags])
+    return SpanRules(numbers, opens, joins), types
+
+
+def spans_of_scheme(labels: Sequence[str], scheme: Scheme) -> list[tuple[str, int, int]]:
+    """Return type, first position and position after the last of the spans of one sequence."""
+    if not labels:
+        return []
+    classes = sorted(set(labels))
+    rules, types = rules_of_scheme(scheme, classes)
+    codes = np.array([classes.index(label) for label in labels])
+    starts, stops, kinds = (column.tolist() for column in spans_of(codes, np.array([0, len(labels)]), rules))
+    return [(types[kind], start, stop) for kind, start, stop in zip(kinds, starts, stops, strict=True)]
+
+
+class Mended(NamedTuple):
+    """A label that was changed: the numbers of its sequence and position, what it was and what it is."""
+
+    sequence: int
+    position: int
+    label: str
+    new: str
+
+
+def mended_labels(y: Iterable[Iterable | None], scheme: Scheme) -> tuple[list, list[Mended]]:
+    """Return labels of sequences as they follow a scheme, and what was changed; sequences that do stay as they are.
+
+    Entries that are no single labels, such as None or sets, may be whatever fits. Labels of another form than that of
+    the scheme are left to those who check them.
+    """
+    sequences = [(item, [] if item is None else _entries(item)) for item in y]
+    changed: list[Mended] = []
+    if not scheme.holds({entry for _, entries in sequences for entry in entries if isinstance(entry, str)}):
+        return [item for item, _ in sequences], changed
+    follows = cache(scheme.may_follow)
+    found = []
+    for number, (item, entries) in enumerate(sequences):
+        new = entries if _fits(entries, follows, scheme) else _written_anew(entries, scheme)
+        changes = [
+            Mended(number, position, label, other)
+            for position, (label, other) in enumerate(zip(entries, new, strict=True))
+            if isinstance(label, str) and label != other
+        ]
+        changed += changes
+        found.append(new if changes else item)
+    return found, changed
+
+
+def _entries(item: Iterable) -> list:
+    return item.tolist() if hasattr(item, "tolist") else list(item)
+
+
+def _fits(entries: list, follows: Callable[[str, str | None], bool], scheme: Scheme) -> bool:
+    """Whether each label may follow the one before it, where that is known."""
+    for position, label in enumerate(entries):
+        before = entries[position - 1] if position else None
+        if isinstance(label, str) and (position == 0 or isinstance(before, str)) and not follows(label, before):
+            return False
+    return not entries or not isinstance(entries[-1], str) or scheme.may_end(entries[-1])
+
+
+def _written_anew(entries: list, scheme: Scheme) -> list:
+    """Return the entries of a sequence with the labels of the spans that they make."""
+    new, begin = list(entries), 0
+    for known, run in groupby(entries, lambda entry: isinstance(entry, str)):
+        labels = list(run)
+        end = begin + len(labels)
+        if known:
+            # Beside an entry that is not known, a span may go on beyond the labels.
+            before = _needed(scheme.after, labels[0]) if begin else []
+            after = _needed(scheme.before, labels[-1]) if end < len(entries) else []
+            padded = [*before, *labels, *after]
+            new[begin:end] = _tagged(padded, scheme)[len(before) : len(padded) - len(after)]
+        begin = end
+    return new
+
+
+def _needed(needed: dict[str, str], label: str) -> list[str]:
+    """Return the label that a label needs beside it, in a list; an empty one if it may stand alone."""
+    nearest = [other for other in needed.get(label[0], "") if other not in needed]
+    return [nearest[0] + label[1:]] if nearest else []
+
+
+def _tagged(labels: list[str], scheme: Scheme) -> list[str]:
+    tags = ["O"] * len(labels)
+    stop_before, kind_before = -1, ""
+    for kind, start, stop in spans_of_scheme(labels, scheme):
+        tags[start:stop] = scheme.span_tags(stop - start, touching=(stop_before, kind_before) == (start, kind))
+        stop_before, kind_before = stop, kind
+    return [tag if tag == "O" else tag + label[1:] for tag, label in zip(tags, labels, strict=True)]

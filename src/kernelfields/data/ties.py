@@ -1,0 +1,198 @@
+"""Ties between labels: a group that moves labels and columns of the inputs, and leaves scores as they are.
+
+    f(g.x, g.y) = f(x, y) for every g          (g.x)_{c(j)} = x_j,   g.y = l(y)
+
+A chord moved up by a semitone is the chord of the notes moved up; left and right change places together with what was
+measured left and right. A :class:`LabelSymmetry` names one such g, a generator; together with their repetitions and
+products the generators are the group G. The prior of a tied set has the kernel
+
+    mean over g in G of  k(x, g.x') [y = g.y']
+
+whose functions are those of k with f(g.x, g.y) = f(x, y), and whose norm is that of k. So a field with ties has the
+optimum of a field without on the data moved by every g, each with the weight 1 / |G|: no datum is copied for it.
+
+:class:`Permutations` are generators in numbers, as a clique set keeps them: of labels (m, L), and of the columns that
+its cliques see (m, d). Cost: O(m (L + d)); :meth:`Permutations.elements` O(|G| m (L + d)).
+Fails: ValueError for mappings that are no permutations, for names of no label or column, and for large groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from kernelfields.data.reading import listed, place_of
+from kernelfields.numerics.parameters import is_whole
+from kernelfields.numerics.registry import SETTINGS, Parametrized
+
+#: The most elements of a group that are spelled out, for pivots and for certificates over the RKHS.
+MOST_ELEMENTS = 5040
+
+
+@SETTINGS.register("label symmetry")
+class LabelSymmetry(Parametrized):
+    """One generator of a group of ties: where labels and columns go; ``ties`` of an estimator takes one or a list.
+
+    Parameters
+    ----------
+    labels : dict
+        ``{label: label it becomes}``; labels that are not named stay as they are.
+    columns : sequence of whole numbers, dict or None
+        ``columns[j]`` is the place that column j of X goes to. A dict names, by name or number, those that move. None:
+        columns stay. Of a window, every part is moved so; :func:`repeated_columns` is for blocks of one's own.
+    edge_columns : the same for the features of edges and factors of graphs
+    """
+
+    def __init__(self, labels: Mapping[Any, Any], columns: Any = None, edge_columns: Any = None):
+        self.labels = labels
+        self.columns = columns
+        self.edge_columns = edge_columns
+
+
+def repeated_columns(columns: Sequence[int], blocks: int, others: int = 0) -> np.ndarray:
+    """Return where columns go that come in ``blocks`` of len(columns) each, before ``others`` that stay."""
+    moved = _checked(np.asarray(columns), "columns")
+    count = len(moved) * blocks
+    within = moved + len(moved) * np.arange(blocks)[:, None]
+    return np.concatenate([within.ravel(), np.arange(count, count + others)])
+
+
+@SETTINGS.register("permutations")
+class Permutations(Parametrized):
+    """Generators in numbers: label i becomes ``labels[k, i]`` (m, L), column j goes to ``columns[k, j]`` (m, d)."""
+
+    def __init__(self, labels: np.ndarray, columns: np.ndarray):
+        self.labels = labels
+        self.columns = columns
+
+    def check(self) -> None:
+        """Raise ValueError unless every row is a permutation."""
+        labels, columns = self.labels, self.columns
+        for rows in (labels, columns):
+            if not isinstance(rows, np.ndarray) or rows.ndim != 2 or len(rows) != len(labels):
+                raise ValueError("ties of labels and of columns do not fit together")
+            for row in rows:
+                _checked(row, "ties")
+
+    @cached_property
+    def elements(self) -> tuple[np.ndarray, np.ndarray]:
+        """All elements of the group, (|G|, L) and (|G|, d), the first of which moves nothing."""
+        n_labels = self.labels.shape[1]
+        generators = np.hstack([self.labels, self.columns + n_labels])
+        first = np.arange(generators.shape[1])
+        found, new = {first.tobytes(): first}, [first]
+        while new:
+            known, new = new, []
+            for element in known:
+                for generator in generators:
+                    product = generator[element]
+                    if product.tobytes() not in found:
+                        found[product.tobytes()] = product
+                        new.append(product)
+            if len(found) > MOST_ELEMENTS:
+                raise ValueError(
+                    f"ties generate a group of more than {MOST_ELEMENTS:,} elements, too many for the pivots of a "
+                    "kernel: use kernel='linear', or fewer generators"
+                )
+        every = np.array(list(found.values()))
+        return every[:, :n_labels], every[:, n_labels:] - n_labels
+
+
+def moved_labellings(labels: np.ndarray, labels_per_clique: int) -> np.ndarray:
+    """Return where the labellings of a clique go, (L^k,), for labels (L,)."""
+    n_labels = len(labels)
+    moved = np.zeros(1, dtype=np.int64)
+    for _ in range(labels_per_clique):
+        moved = (moved[:, None] * n_labels + labels).ravel()
+    return moved
+
+
+@dataclass(frozen=True)
+class TiedColumns:
+    """Columns of the inputs or of the features of factors: how many there are, and their names, None without any."""
+
+    count: int
+    names: Sequence[str] | None = None
+
+
+def read_ties(ties: object) -> list[LabelSymmetry]:
+    """Return the generators that ``ties`` names; TypeError for anything else."""
+    given: list[Any] = list(ties) if isinstance(ties, list | tuple) else [ties]
+    for each in given:
+        if not isinstance(each, LabelSymmetry):
+            raise TypeError(f"ties must be a LabelSymmetry(labels, columns) or a list of them, got {each!r:.80}")
+        if not isinstance(each.labels, Mapping):
+            raise TypeError(f"labels of a LabelSymmetry must be a dict, label to label, got {each.labels!r:.80}")
+    if not given:
+        raise ValueError("ties is an empty list: give None for no ties")
+    return given
+
+
+def label_permutations(ties: object, classes: np.ndarray) -> np.ndarray:
+    """Return where the labels go by each generator, (m, L)."""
+    places = {label: place for place, label in enumerate(classes.tolist())}
+    rows = []
+    for each in read_ties(ties):
+        row = np.arange(len(places))
+        where = "; labels that training lacks are named by partial_labels=PartialLabels(classes=[...])"
+        for label, becomes in each.labels.items():
+            row[place_of(label, places, "ties name", where)] = place_of(becomes, places, "ties name", where)
+        if len(lost := np.setdiff1d(np.arange(len(row)), row)):
+            raise ValueError(
+                f"labels of ties must change places among themselves, and none becomes {classes[lost[0]].item()!r}: "
+                "two labels become the same one"
+            )
+        rows.append(row)
+    return np.array(rows)
+
+
+def column_permutations(ties: object, columns: TiedColumns, *, of_edges: bool = False) -> np.ndarray:
+    """Return where the columns of inputs, or of edges, go by each generator, (m, d)."""
+    name = "edge_columns" if of_edges else "columns"
+    return np.array([_columns_of(getattr(each, name), columns, f"{name} of ties") for each in read_ties(ties)])
+
+
+def orbits_of(permutations: Iterable[np.ndarray], size: int) -> np.ndarray:
+    """Return the number of the orbit of each of ``size`` things, numbered from 0 by their first members."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    moves = np.array(list(permutations)).reshape(-1, size)
+    rows = np.tile(np.arange(size), len(moves))
+    steps = coo_array((np.ones(rows.size, dtype=bool), (rows, moves.ravel())), shape=(size, size))
+    return connected_components(steps.tocsr(), directed=False)[1]
+
+
+def _columns_of(given: object, columns: TiedColumns, what: str) -> np.ndarray:
+    row = np.arange(columns.count)
+    if given is None:
+        return row
+    if isinstance(given, Mapping):
+        places = {name: place for place, name in enumerate(columns.names or ())}
+        for column, goes_to in given.items():
+            row[_place(column, places, columns, what)] = _place(goes_to, places, columns, what)
+        return _checked(row, what)
+    moved = np.asarray(given)
+    if moved.shape != (columns.count,):
+        raise ValueError(f"{what} must have a place for each of {columns.count} columns, got shape {moved.shape}")
+    return _checked(moved, what)
+
+
+def _place(column: Any, places: Mapping[str, int], columns: TiedColumns, what: str) -> int:
+    if isinstance(column, str) and column in places:
+        return places[column]
+    if is_whole(column) and 0 <= column < columns.count:
+        return int(column)
+    known = listed(places) if places else f"0 to {columns.count - 1}"
+    raise ValueError(f"{what} name {column!r}, which is no column: there are {known}")
+
+
+def _checked(row: np.ndarray, what: str) -> np.ndarray:
+    """Return a permutation of 0 .. n - 1 as int64; ValueError if it is none."""
+    if row.dtype.kind not in "iu" or not np.array_equal(np.sort(row), np.arange(len(row))):
+        raise ValueError(f"{what} must be a permutation of 0 to {len(row) - 1}: each number once, got {row!r:.80}")
+    return row.astype(np.int64)

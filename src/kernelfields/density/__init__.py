@@ -1,1 +1,0 @@
-"""Densities on boxes: exponential families with integrals in the place of sums."""

@@ -1,0 +1,53 @@
+"""The subspace of an RKHS in which a density's f is sought.
+
+At the maximum a posteriori f is an expansion over the sample and over the whole box, where the density must be
+kept from growing; so pivots are chosen among both. Points (n, d) of the unit cube; at most ``MOST_CANDIDATES`` of
+them, drawn at random, and ``BOX_CANDIDATES`` points of a Sobol sequence. Cost: O(candidates rank^2).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kernelfields.basis.panel import PanelCholesky
+from kernelfields.basis.selection import resolve_basis, warn_of_no_pivots
+from kernelfields.basis.subspace import ExplicitSubspace, Subspace
+from kernelfields.families.quadrature import sobol_points
+from kernelfields.kernels.callables import Precomputed
+from kernelfields.kernels.registry import resolve_kernel
+
+MOST_CANDIDATES, BOX_CANDIDATES = 4096, 1024
+
+
+def density_basis(
+    kernel: object,
+    basis: object,
+    rank: int,
+    pivots: str,
+    points: np.ndarray,
+    weights: np.ndarray,
+    random: np.random.Generator,
+) -> Subspace:
+    """Return the subspace spanned by pivots among the sample, the box or both, or by explicit features."""
+    if pivots not in ("both", "sample", "box"):
+        raise ValueError(f"pivots must be 'both', 'sample' or 'box', got {pivots!r}")
+    resolved = resolve_kernel(kernel)
+    if isinstance(resolved, Precomputed):
+        raise ValueError("a precomputed kernel has values at the sample only, and a density needs the whole box")
+    resolved = resolved.resolve(points, weights)
+    features = resolved.feature_map(points[:1]) if resolved.has_feature_map else None
+    if features is not None:
+        return ExplicitSubspace(resolved, features.shape[1])
+    candidates = []
+    if pivots != "box":
+        few = len(points) <= MOST_CANDIDATES
+        candidates.append(points if few else points[random.choice(len(points), MOST_CANDIDATES, replace=False)])
+    if pivots != "sample":
+        # The same points every time: they stand for the box, not for chance.
+        candidates.append(sobol_points(points.shape[1], BOX_CANDIDATES, 0))
+    inputs = np.vstack(candidates)
+    strategy = resolve_basis(basis)
+    panel = PanelCholesky(resolved, inputs, strategy.capacity(rank, len(inputs)))
+    strategy.select(panel, random)
+    warn_of_no_pivots(panel.rank, resolved, "the density")
+    return panel.subspace()

@@ -1,0 +1,94 @@
+"""The flat view of any family of labellings: potentials end to end are theta, expected statistics are the mean.
+
+    Phi(y) = counts of the labellings of all cliques, group by group
+    theta  = the potentials of all groups, laid end to end
+    g(theta) = sum_i log Z_i,      mean = E Phi,      entropy = log Z - <theta, mean>
+
+The sequences, graphs or instances are independent, so log partition, entropy and divergence are sums over them. A tied
+table has the expected number of each labelling as its mean. The statistics of a node sum to one, so many theta give
+the same distribution; ``natural_parameters`` returns one of them. Potentials of minus infinity forbid.
+
+Cost: that of inference (see ``inference``); Newton directions by conjugate gradients on exact Hessian products.
+Fails: ValueError where inference is approximate, since the identities hold for exact inference only.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from kernelfields.families.exponential_family import ExponentialFamily, Member
+from kernelfields.inference.family import LabelFamily, Potentials
+from kernelfields.inference.family import Member as LabelMember
+from kernelfields.inference.packing import check_values, in_shapes
+from kernelfields.numerics.vectors import conjugate_gradients
+
+_CONJUGATE_STEPS = 500
+_CONJUGATE_RESIDUAL = 1e-10
+# Marginals are rounded to about this share; below it, directions are those the distribution does not depend on.
+_ROUNDING = 1e-14
+
+
+class FieldMember(Member):
+    """One distribution over labellings; ``member`` holds it in the shapes of inference."""
+
+    def __init__(self, family: FieldFamily, theta: np.ndarray, member: LabelMember):
+        self.theta = theta
+        self.member = member
+        self._family = family
+        self.log_partition = float(member.log_partition.sum())
+        self.mean = family.pack(member.mean())
+
+    def covariance_product(self, direction: np.ndarray) -> np.ndarray:
+        """Return the exact Hessian product, at the cost of a gradient."""
+        return self._family.pack(self.member.covariance_product(self._family.unpack(direction)))
+
+    def score_change(self, direction: np.ndarray) -> float:
+        """Return the largest entry: statistics are zeros, ones and counts."""
+        return float(np.abs(direction).max(initial=0.0))
+
+    def newton_direction(self, gradient: np.ndarray, precision: float) -> np.ndarray | None:
+        """Solve by conjugate gradients; the covariance is singular, but the gradient lies in its range."""
+        rounding = _ROUNDING * self.mean
+        solution, _ = conjugate_gradients(
+            lambda direction: self.covariance_product(direction) + precision * direction,
+            -gradient,
+            np.copy,
+            _CONJUGATE_RESIDUAL,
+            _CONJUGATE_STEPS,
+            floor=float(rounding @ rounding),
+            flat=10 * _ROUNDING,
+        )
+        return solution if gradient @ solution <= 0 and np.isfinite(solution).all() else None
+
+
+class FieldFamily(ExponentialFamily):
+    """Labellings of packed chains, graphs, segments or instances as an exponential family of vectors theta (d,)."""
+
+    def __init__(self, labels: LabelFamily):
+        if not labels.exact:
+            raise ValueError(
+                f"the identities of exponential families need exact inference, and these graphs would be treated "
+                f"by {labels.description or labels.method}"
+            )
+        self.labels = labels
+        self._zeros = labels.zeros()
+        self._shapes = [array.shape for array in self._zeros.arrays]
+        self.n_statistics = int(sum(np.prod(shape) for shape in self._shapes))
+
+    def pack(self, potentials: Potentials) -> np.ndarray:
+        """Return potentials or expected statistics as one vector (d,)."""
+        arrays = [np.asarray(array, dtype=np.float64) for array in potentials.arrays]
+        if [array.shape for array in arrays] != self._shapes:
+            raise ValueError(f"expected arrays of shapes {self._shapes}, got {[array.shape for array in arrays]}")
+        return np.concatenate([array.ravel() for array in arrays])
+
+    def unpack(self, vector: ArrayLike) -> Potentials:
+        """Return a vector (d,) as potentials of the groups of cliques."""
+        return self._zeros.of(in_shapes(np.asarray(vector, dtype=np.float64), self._shapes))
+
+    def at(self, theta: ArrayLike) -> FieldMember:
+        """Return the distribution with these potentials, laid end to end."""
+        checked = self.check(theta, "theta", forbidden=True)
+        check_values("theta", checked)
+        return FieldMember(self, checked, self.labels.at(self.unpack(checked)))

@@ -1,0 +1,185 @@
+"""Exponential families on finitely many outcomes: sums in place of integrals, nothing approximated.
+
+    statistics (K, d)     Phi(z), one row per outcome
+    base_measure (K,)     p0(z) >= 0, masses that need not sum to one; ones if left out
+
+Cost: O(K d) for the log partition and the mean, O(K d^2) for the covariance, in blocks of rows.
+Fails: ValueError naming the outcome whose statistics or mass are not what they should be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import ArrayLike
+
+from kernelfields.data.reading import random_generator
+from kernelfields.families.exponential_family import Estimate, ExponentialFamily, Member, NoEstimate, minimise
+
+Outcome = TypeVar("Outcome")
+
+_BLOCK_ROWS = 4096
+# Directions in which the statistics vary less than this, relative to the largest, are taken as constant.
+_CONSTANT = 1e-10
+
+
+class FiniteMember(Member):
+    """One distribution over the outcomes: ``probabilities`` (K,) beside mean and covariance."""
+
+    def __init__(self, statistics: np.ndarray, log_base: np.ndarray, theta: np.ndarray):
+        self.theta = theta
+        self._statistics = statistics
+        scores = statistics @ theta + log_base
+        highest = float(scores.max())
+        masses = np.exp(scores - highest)
+        total = float(masses.sum())
+        self.log_partition = highest + float(np.log(total))
+        self.log_probabilities = scores - self.log_partition
+        self.probabilities = masses / total
+        self.mean = self.probabilities @ statistics
+
+    def covariance(self) -> np.ndarray:
+        """Return Var Phi, (d, d), symmetric."""
+        size = len(self.mean)
+        total = np.zeros((size, size))
+        for begin in range(0, len(self.probabilities), _BLOCK_ROWS):
+            rows = slice(begin, begin + _BLOCK_ROWS)
+            centred = self._statistics[rows] - self.mean
+            centred *= np.sqrt(self.probabilities[rows, None])
+            total += centred.T @ centred
+        return total
+
+    def covariance_product(self, direction: np.ndarray) -> np.ndarray:
+        """Return Cov(Phi, <direction, Phi>), (d,)."""
+        response = self._statistics @ direction - self.mean @ direction
+        return (self.probabilities * response) @ self._statistics - (self.probabilities @ response) * self.mean
+
+    def score_change(self, direction: np.ndarray) -> float:
+        """Return max |<Phi(z) - mean, direction>| over the outcomes."""
+        return float(np.abs(self._statistics @ direction - self.mean @ direction).max())
+
+    def newton_direction(self, gradient: np.ndarray, precision: float) -> np.ndarray | None:
+        """Solve with the Cholesky factor of the covariance; None where it has none."""
+        hessian = self.covariance()
+        hessian[np.diag_indices_from(hessian)] += precision
+        try:
+            factor = scipy.linalg.cho_factor(hessian, lower=True, check_finite=False)
+        except scipy.linalg.LinAlgError:
+            return None
+        return -scipy.linalg.cho_solve(factor, gradient, check_finite=False)
+
+
+class FiniteFamily(ExponentialFamily):
+    """The family p(z) = p0(z) exp(<Phi(z), theta> - g(theta)) on K outcomes."""
+
+    def __init__(self, statistics: ArrayLike, base_measure: ArrayLike | None = None):
+        self.statistics = np.ascontiguousarray(statistics, dtype=np.float64)
+        if self.statistics.ndim != 2 or 0 in self.statistics.shape:
+            raise ValueError(
+                f"statistics must have shape (outcomes, statistics), both at least 1, got {self.statistics.shape}"
+            )
+        wrong = ~np.isfinite(self.statistics).all(axis=1)
+        if wrong.any():
+            raise ValueError(f"the statistics of outcome {int(np.argmax(wrong))} are not finite")
+        self.n_outcomes, self.n_statistics = self.statistics.shape
+        masses = np.ones(self.n_outcomes) if base_measure is None else np.asarray(base_measure, dtype=np.float64)
+        if masses.shape != (self.n_outcomes,):
+            raise ValueError(f"base_measure must have shape ({self.n_outcomes},), got {masses.shape}")
+        wrong = ~(np.isfinite(masses) & (masses >= 0))
+        if wrong.any():
+            place = int(np.argmax(wrong))
+            raise ValueError(f"base_measure must be finite and not negative, but outcome {place} has {masses[place]}")
+        if not masses.any():
+            raise ValueError("base_measure is zero everywhere, so no outcome is possible")
+        self.base_measure = masses
+        with np.errstate(divide="ignore"):
+            self._log_base = np.log(masses)
+
+    @classmethod
+    def from_function(
+        cls,
+        outcomes: Sequence[Outcome],
+        statistics: Callable[[Outcome], ArrayLike],
+        base_measure: ArrayLike | None = None,
+    ) -> FiniteFamily:
+        """Return the family whose outcome z has the statistics ``statistics(z)``, an array (d,)."""
+        return cls(np.array([np.asarray(statistics(outcome), dtype=np.float64) for outcome in outcomes]), base_measure)
+
+    def at(self, theta: ArrayLike) -> FiniteMember:
+        """Return the member with natural parameters theta (d,)."""
+        return FiniteMember(self.statistics, self._log_base, self.check(theta, "theta"))
+
+    def probabilities(self, theta: ArrayLike) -> np.ndarray:
+        """Return p(z; theta) of every outcome, (K,) (eq. 1)."""
+        return self.at(theta).probabilities
+
+    def log_probabilities(self, theta: ArrayLike) -> np.ndarray:
+        """Return log p(z; theta) of every outcome, (K,); minus infinity where the base measure is zero."""
+        return self.at(theta).log_probabilities
+
+    def sample(self, theta: ArrayLike, n_samples: int, random_state: object = None) -> np.ndarray:
+        """Draw outcomes, (n_samples,) numbers from 0 to K - 1."""
+        random = random_generator(random_state)
+        return random.choice(self.n_outcomes, size=n_samples, p=self.probabilities(theta))
+
+    def maximum_likelihood(self, outcomes: ArrayLike, weights: ArrayLike | None = None) -> np.ndarray:
+        """Return the natural parameters under which the observed outcomes (n,) are most probable.
+
+        They are those whose mean is the observed mean of the statistics. Fails with NoEstimate where there are
+        none, such as when an outcome that the statistics single out was never seen: use ``maximum_posterior``.
+        """
+        return self.natural_parameters(self._observed(outcomes, weights)[0])
+
+    def maximum_posterior(
+        self, outcomes: ArrayLike, prior_variance: float, weights: ArrayLike | None = None
+    ) -> np.ndarray:
+        """Return the mode of theta given outcomes (n,), with the prior N(0, prior_variance I) (eq. 14, 15)."""
+        if not prior_variance > 0:
+            raise ValueError(f"prior_variance must be a positive number, got {prior_variance!r}")
+        mean, count = self._observed(outcomes, weights)
+        return self.estimate(mean, precision=1.0 / (count * prior_variance)).theta
+
+    def _minimise(self, mean: np.ndarray, start: np.ndarray, precision: float, tol: float, max_iter: int) -> Estimate:
+        """Find the theta of least norm where there is no prior.
+
+        Directions in which all statistics agree are then left out: the likelihood does not see them.
+        """
+        if precision > 0:
+            return super()._minimise(mean, start, precision, tol, max_iter)
+        possible = self.base_measure > 0
+        statistics = self.statistics[possible]
+        centre = statistics.mean(axis=0)
+        _, lengths, axes = scipy.linalg.svd(statistics - centre, full_matrices=False)
+        axes = axes[lengths > _CONSTANT * max(float(lengths.max(initial=0.0)), np.finfo(float).tiny)]
+        inside = (mean - centre) @ axes.T
+        away = float(np.abs(mean - centre - inside @ axes).max())
+        if away > 1e-8 * (1 + float(np.abs(statistics).max())):
+            raise NoEstimate(f"the mean lies {away:.3g} outside the plane that the statistics of the outcomes span")
+        reduced, log_base = (statistics - centre) @ axes.T, self._log_base[possible]
+        found = minimise(
+            lambda theta: FiniteMember(reduced, log_base, theta), inside, axes @ start, precision, tol, max_iter
+        )
+        return Estimate(found.theta @ axes, found.value, found.gap, found.iterations, self.at(found.theta @ axes))
+
+    def _observed(self, outcomes: ArrayLike, weights: ArrayLike | None) -> tuple[np.ndarray, float]:
+        """Return the mean of the statistics over observed outcomes, and how many those are."""
+        seen = np.asarray(outcomes)
+        if seen.ndim != 1 or not seen.size or seen.dtype.kind not in "iu":
+            raise ValueError(f"outcomes must be a list of whole numbers, at least one, got shape {seen.shape}")
+        outside = (seen < 0) | (seen >= self.n_outcomes)
+        if outside.any():
+            place = int(np.argmax(outside))
+            raise ValueError(
+                f"observation {place} is outcome {seen[place]}, but outcomes are 0 to {self.n_outcomes - 1}"
+            )
+        impossible = self.base_measure[seen] == 0
+        if impossible.any():
+            raise ValueError(f"observation {int(np.argmax(impossible))} has base measure zero: it cannot happen")
+        counts = np.ones(len(seen)) if weights is None else np.asarray(weights, dtype=np.float64)
+        if counts.shape != seen.shape or not np.isfinite(counts).all() or (counts < 0).any() or not counts.any():
+            raise ValueError("weights must be finite numbers of at least 0, one per observation and not all 0")
+        total = float(counts.sum())
+        return counts @ self.statistics[seen] / total, total

@@ -1,5 +1,0 @@
-"""Model files of every kind: ``save`` and ``load``."""
-
-from kernelfields.storage.files import load, save
-
-__all__ = ["load", "save"]

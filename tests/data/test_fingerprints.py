@@ -1,0 +1,156 @@
+"""Items of a fit are recognised, whatever their form, and others are not."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import kernelfields
+from kernelfields import (
+    ChainCRF,
+    GraphCRF,
+    KernelClassifier,
+    MultiLabelCRF,
+    RingCRF,
+    SegmentCRF,
+    SequenceClassifier,
+)
+from kernelfields.data.chains import Chains
+from kernelfields.data.fingerprints import MOST, Fingerprint, fingerprint, marks_of
+
+LINEAR = {"kernel": "linear", "prior_variance": 1.0, "random_state": 0}
+
+
+def sequences(count, seed, scale=1.0):
+    random = np.random.default_rng(seed)
+    X = [scale * random.normal(size=(int(random.integers(3, 9)), 3)) for _ in range(count)]
+    return X, [np.where(x[:, 0] > 0, "a", "b").tolist() for x in X]
+
+
+def packed(rows, length):
+    """Chains of equal lengths."""
+    inputs = np.asarray(rows, dtype=np.float64)
+    return Chains(inputs, np.arange(0, len(inputs) + 1, length))
+
+
+@pytest.mark.parametrize("kind", [ChainCRF, RingCRF, SegmentCRF, GraphCRF, SequenceClassifier])
+@pytest.mark.parametrize("scale", [1.0, 1000.0])  # columns that a fit brings to one scale
+def test_sequences_and_graphs(kind, scale):
+    (X, y), (new, _) = sequences(20, 0, scale), sequences(20, 1, scale)
+    settings = LINEAR | ({"max_duration": 9} if kind is SegmentCRF else {})
+    if kind is GraphCRF:
+        X, new = ([(x, np.array([[0, 1], [1, 2]])) for x in part] for part in (X, new))
+    if kind is SequenceClassifier:
+        y, settings = [labels[0] for labels in y], settings | {"n_states": 1}
+    model = kind(**settings).fit(X, y)
+    assert model._share_of_fit(X) == 1.0
+    assert model._share_of_fit(new) == 0.0
+    assert model._share_of_fit([*X[:5], *new[:15]]) == 0.25
+
+
+def test_single_inputs_and_several_labels():
+    random = np.random.default_rng(0)
+    X, new = random.normal(size=(2, 60, 40))
+    for model in (
+        KernelClassifier(**LINEAR).fit(X, (X[:, 0] > 0).astype(int)),
+        MultiLabelCRF(**LINEAR).fit(X, (X[:, :2] > 0).astype(int)),
+        KernelClassifier(**LINEAR).fit(scipy.sparse.csr_array(X), (X[:, 0] > 0).astype(int)),
+    ):
+        assert model._share_of_fit(X if not model._reader.sparse else scipy.sparse.csr_array(X)) == 1.0
+        assert model._share_of_fit(new if not model._reader.sparse else scipy.sparse.csr_array(new)) == 0.0
+
+
+def test_words_in_dicts():
+    def dicts(seed):
+        random = np.random.default_rng(seed)
+        words = [random.integers(1000, size=6) for _ in range(30)]
+        return [[{f"w{word}": 1.0, "odd": bool(word % 2)} for word in own] for own in words]
+
+    X, y = dicts(0), [["a", "b"] * 3] * 30
+    model = ChainCRF(**LINEAR).fit(X, y)
+    assert model._share_of_fit(X) == 1.0
+    assert model._share_of_fit(dicts(1)) < 0.1
+
+
+def test_zeros_that_are_stored_and_minus_zeros_do_not_count():
+    rows = np.array([[0.0, 1.0], [2.0, 0.0], [0.0, 0.0]])
+    stored = scipy.sparse.csr_array((np.array([0.0, 1.0, 2.0, -0.0]), [0, 1, 0, 1], [0, 2, 4, 4]), shape=(3, 2))
+    offsets = np.arange(4)
+    plain = marks_of(Chains(scipy.sparse.csr_array(rows), offsets))
+    np.testing.assert_array_equal(marks_of(Chains(stored, offsets)), plain)
+    np.testing.assert_array_equal(marks_of(Chains(rows, offsets)), plain)
+    assert len(np.unique(plain)) == 3
+
+
+def test_order_and_length_count():
+    random = np.random.default_rng(0)
+    rows = random.normal(size=(4, 2))
+    marks = [marks_of(packed(own, len(own)))[0] for own in (rows, rows[::-1], rows[:3], rows[:, ::-1])]
+    assert len(set(marks)) == 4
+
+
+def test_items_that_are_often_equal_say_nothing():
+    """Of sixteen rows that are possible, new ones are among those of the fit, and must not be refused."""
+    random = np.random.default_rng(0)
+    kept = fingerprint(packed(random.integers(2, size=(300, 4)), 1))
+    assert kept.twins == 1.0
+    assert kept.share(packed(random.integers(2, size=(100, 4)), 1)) == 0.0
+    half = np.vstack([random.normal(size=(150, 4)), np.ones((150, 4))])
+    kept = fingerprint(packed(half, 1))
+    assert kept.twins == 0.5
+    assert kept.share(packed(half, 1)) == 1.0
+    assert kept.share(packed(np.vstack([random.normal(size=(100, 4)), np.ones((100, 4))]), 1)) == 0.0
+
+
+def test_of_many_items_a_few_marks_are_enough():
+    random = np.random.default_rng(0)
+    rows = random.normal(size=(10 * MOST, 3))
+    kept = fingerprint(packed(rows, 1))
+    assert len(kept.marks) == MOST
+    assert kept.share(packed(rows[:500], 1)) == 1.0
+    assert kept.share(packed(random.normal(size=(500, 3)), 1)) == 0.0
+    mixed = kept.share(packed(np.vstack([rows[:5000], random.normal(size=(5000, 3))]), 1))
+    assert mixed == pytest.approx(0.5, abs=0.06)
+    parts = fingerprint(packed(rows[:MOST], 1)).joined(fingerprint(packed(rows[MOST:], 1)))
+    np.testing.assert_array_equal(parts.marks, kept.marks)
+    assert parts.n_items == kept.n_items
+
+
+def test_batches_are_all_remembered():
+    (X, y), (more, labels) = sequences(20, 0), sequences(20, 1)
+    model = ChainCRF(**LINEAR | {"kernel": "rbf", "rank": 10}).partial_fit(X, y).partial_fit(more, labels)
+    assert model._share_of_fit(X) == model._share_of_fit(more) == 1.0
+
+
+def test_items_without_labels_are_not_those_of_the_fit():
+    (X, y), (unlabelled, _) = sequences(20, 0), sequences(20, 1)
+    model = ChainCRF(**LINEAR).fit([*X, *unlabelled], [*y, *[None] * 20])
+    assert model._share_of_fit(X) == 1.0
+    assert model._share_of_fit(unlabelled) == 0.0
+
+
+def test_files_keep_them(tmp_path):
+    X, y = sequences(20, 0)
+    model = ChainCRF(**LINEAR).fit(X, y)
+    model.save(tmp_path / "field.kfm")
+    again = kernelfields.load(tmp_path / "field.kfm")
+    assert again._share_of_fit(X) == 1.0
+    document = model.to_document()
+    del document["fitted_items"]  # as in files of older releases
+    assert ChainCRF.from_document(document)._share_of_fit(X) == 0.0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"marks": np.array([2, 1], dtype=np.uint64)},
+        {"marks": np.array([1.0, 2.0])},
+        {"twins": np.nan},
+        {"twins": 2.0},
+        {"n_items": 1.5},
+    ],
+)
+def test_what_is_no_fingerprint_is_refused(change):
+    described = {"marks": np.array([1, 2], dtype=np.uint64), "n_items": 2, "twins": 0.0}
+    assert Fingerprint.rebuild(described).n_items == 2
+    with pytest.raises(ValueError, match="the marks of the items that it was fitted to are none"):
+        Fingerprint.rebuild(described | change)

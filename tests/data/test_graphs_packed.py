@@ -1,0 +1,177 @@
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernelfields.data.chains import Chains
+from kernelfields.data.graphs import Factors, Graphs
+
+LENGTHS = [3, 1, 4]
+OFFSETS = np.array([0, 3, 4, 8])
+
+
+def make_graphs(sparse=False):
+    """A path, a single node and a square with a triple; only edges have features."""
+    edges = Factors(
+        "edge",
+        np.array([[0, 1], [2, 1], [4, 5], [5, 6], [7, 6], [4, 7]]),
+        np.array([0, 2, 2, 6]),
+        np.arange(12.0).reshape(6, 2),
+    )
+    triples = Factors("triple", np.array([[6, 4, 5]]), np.array([0, 0, 0, 1]))
+    inputs = np.arange(16.0).reshape(8, 2)
+    return Graphs(
+        sp.csr_array(inputs) if sparse else inputs,
+        OFFSETS,
+        np.arange(8) % 3,
+        np.array([1.0, 0.5, 2.0]),
+        factors=(edges, triples),
+    )
+
+
+def test_shapes_and_places():
+    graphs = make_graphs()
+    assert (graphs.n_graphs, graphs.n_positions) == (3, 8)
+    np.testing.assert_array_equal(graphs.lengths, LENGTHS)
+    np.testing.assert_array_equal(graphs.starts, [0, 3, 4])
+    np.testing.assert_array_equal(graphs.ends, [2, 3, 7])
+    np.testing.assert_array_equal(graphs.position_weights, [1, 1, 1, 0.5, 2, 2, 2, 2])
+    edges, triples = graphs.factors
+    assert (edges.n_factors, edges.labels_per_clique) == (6, 2)
+    assert (triples.n_factors, triples.labels_per_clique) == (1, 3)
+    np.testing.assert_array_equal(edges.counts, [2, 0, 4])
+
+
+def test_factors_are_found_by_name_and_weigh_as_their_graph():
+    graphs = make_graphs()
+    assert graphs.group("triple") is graphs.factors[1]
+    np.testing.assert_array_equal(graphs.factor_weights("edge"), [1, 1, 2, 2, 2, 2])
+    np.testing.assert_array_equal(graphs.factor_weights("triple"), [2])
+    with pytest.raises(ValueError, match="called 'edges'; there are 'edge', 'triple'"):
+        graphs.factor_weights("edges")
+
+
+def test_weights_are_ones_by_default():
+    np.testing.assert_array_equal(Graphs(np.ones((8, 2)), OFFSETS).weights, [1, 1, 1])
+
+
+def test_split_gives_views():
+    graphs = make_graphs()
+    parts = graphs.split(graphs.inputs)
+    assert [len(part) for part in parts] == LENGTHS
+    assert all(np.shares_memory(part, graphs.inputs) for part in parts)
+    with pytest.raises(ValueError, match="expected 8 rows, one per node"):
+        graphs.split(np.ones(7))
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize(
+    ("indices", "chosen"),
+    [
+        ([2, 0], [2, 0]),
+        ([2, 2], [2, 2]),
+        (np.array([True, False, True]), [0, 2]),
+        (slice(1, None), [1, 2]),
+        ([1], [1]),
+        ([-1], [2]),
+    ],
+)
+def test_subset_takes_whole_graphs_and_renumbers_their_members(sparse, indices, chosen):
+    graphs = make_graphs(sparse)
+    part = graphs.subset(indices)
+    rows = np.concatenate([np.arange(OFFSETS[i], OFFSETS[i + 1]) for i in chosen])
+    expected = np.arange(16.0).reshape(8, 2)[rows]
+    np.testing.assert_array_equal(part.inputs.toarray() if sparse else part.inputs, expected)
+    np.testing.assert_array_equal(part.labels, graphs.labels[rows])
+    np.testing.assert_array_equal(part.lengths, np.array(LENGTHS)[chosen])
+    np.testing.assert_array_equal(part.weights, graphs.weights[chosen])
+    for before, after in zip(graphs.factors, part.factors, strict=True):
+        assert before.name == after.name
+        for new, old in enumerate(chosen):
+            kept = slice(*before.offsets[old : old + 2])
+            there = slice(*after.offsets[new : new + 2])
+            # Numbers inside the graph are what stays the same.
+            np.testing.assert_array_equal(
+                after.members[there] - part.starts[new], before.members[kept] - graphs.starts[old]
+            )
+            if before.inputs is None:
+                assert after.inputs is None
+            else:
+                np.testing.assert_array_equal(after.inputs[there], before.inputs[kept])
+
+
+@pytest.mark.parametrize(
+    ("members", "offsets", "inputs", "words"),
+    [
+        (np.ones((2, 1), int), [0, 2], None, r"members of 'e' .* got int64 of shape \(2, 1\)"),
+        (np.ones(2, int), [0, 2], None, "members of 'e'"),
+        (np.ones((2, 2)), [0, 2], None, "members of 'e' .* got float64"),
+        (np.ones((2, 2), int), [0, 3], None, "offsets of 'e' must run from 0 to the number of factors, 2"),
+        (np.ones((2, 2), int), [0, 2], np.ones((3, 1)), "inputs of 'e' must have one row per factor, 2, got 3"),
+    ],
+)
+def test_arrays_of_factors_must_agree(members, offsets, inputs, words):
+    with pytest.raises(ValueError, match=words):
+        Factors("e", members, np.array(offsets), inputs)
+
+
+def test_arrays_of_graphs_must_agree():
+    with pytest.raises(ValueError, match="offsets must run from 0 to the number of rows, 5"):
+        Graphs(np.ones((5, 1)), OFFSETS)
+    edges = Factors("edge", np.array([[0, 1], [4, 5]]), np.array([0, 1, 1, 2]))
+    with pytest.raises(ValueError, match="names of factors must differ, got edge, edge"):
+        Graphs(np.ones((8, 1)), OFFSETS, factors=(edges, edges))
+    with pytest.raises(ValueError, match="'edge' has offsets of 1 graphs, expected 3"):
+        Graphs(np.ones((8, 1)), OFFSETS, factors=(Factors("edge", edges.members, np.array([0, 2])),))
+    for members in ([[0, 1], [4, 3]], [[0, 1], [4, 8]], [[0, 1], [-1, 4]]):
+        with pytest.raises(ValueError, match=r"factor 0 of 'edge' in graph 2 joins .* owns 4 to 7"):
+            Graphs(np.ones((8, 1)), OFFSETS, factors=(Factors("edge", np.array(members), edges.offsets),))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.integers(1, 7), min_size=1, max_size=6),
+    st.lists(st.integers(1, 8), max_size=3, unique=True),
+    st.lists(st.integers(2, 4), max_size=2, unique=True),
+)
+def test_cliques_of_chains_stay_in_their_sequence(lengths, lags, orders):
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    chains = Chains(np.ones((offsets[-1], 1)), offsets)
+    graphs = Graphs.from_chains(chains, lags, orders)
+    names = {lag: "edge" if lag == 1 else f"lag{lag}" for lag in lags}
+    steps = {name: (-lag, 0) for lag, name in names.items()} | {f"order{k}": tuple(range(-k, 1)) for k in orders}
+    assert [factors.name for factors in graphs.factors] == list(steps)
+    for factors in graphs.factors:
+        back = steps[factors.name]
+        expected = [
+            [[start + place + step for step in back] for place in range(-back[0], length)]
+            for start, length in zip(offsets, lengths, strict=False)
+        ]
+        assert [len(cliques) for cliques in expected] == factors.counts.tolist()
+        assert [clique for cliques in expected for clique in cliques] == factors.members.tolist()
+        assert factors.members.dtype == np.int64
+        assert factors.inputs is None
+
+
+def test_graphs_of_chains_keep_what_the_chains_have():
+    chains = Chains(np.arange(16.0).reshape(8, 2), OFFSETS, np.arange(8) % 3, np.array([1.0, 0.5, 2.0]))
+    graphs = Graphs.from_chains(chains)
+    assert [factors.name for factors in graphs.factors] == ["edge"]
+    assert graphs.inputs is chains.inputs
+    np.testing.assert_array_equal(graphs.labels, chains.labels)
+    np.testing.assert_array_equal(graphs.weights, chains.weights)
+    np.testing.assert_array_equal(graphs.offsets, chains.offsets)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"lags": [0]}, ValueError, "lags must be whole numbers from 1 on, got 0"),
+        ({"orders": [1]}, ValueError, r"orders must be whole numbers from 2 on, got 1; .* lags=\(1,\)"),
+        ({"lags": [1.5]}, TypeError, "float"),
+    ],
+)
+def test_lags_and_orders_are_checked(options, error, words):
+    with pytest.raises(error, match=words):
+        Graphs.from_chains(Chains(np.ones((8, 1)), OFFSETS), **options)
