@@ -8,6 +8,7 @@ import zlib
 import pytest
 
 from benchmarks.shared_data import DataMissing, data_file
+from kernelfields.data import text_files
 from kernelfields.formats import (
     Document,
     LabelledSpan,
@@ -16,7 +17,6 @@ from kernelfields.formats import (
     losses,
     read_documents,
     sequences_of,
-    text_files,
     tokenize,
     write_documents,
 )

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save, save_file
 
-from kernelfields.formats import model_file, model_text
+from kernelfields.models import model_file, model_text
 from kernelfields.models.model_file import ModelFileError, read_model, write_model
 
 DOCUMENT = {
