@@ -6,14 +6,14 @@ import copy
 from typing import Any
 
 from kernelfields.engines.engine import Sample
-from kernelfields.estimators.auto_parameters import Training
 from kernelfields.estimators.base import FieldEstimator
+from kernelfields.estimators.fit_state import FitState
 from kernelfields.objective.posterior import LogPosterior
 
 
 def parts_of_fit(
     estimator: FieldEstimator, X: Any, y: Any, sample_weight: Any = None, engine: Any = "threads"
-) -> tuple[Training, Sample, list]:
+) -> tuple[FitState, Sample, list]:
     """Return what a fit on an engine works on: training data, sample and designs."""
     estimator = copy.copy(estimator).set_params(engine=engine)
     with estimator._progress() as progress:

@@ -5,7 +5,7 @@ import pytest
 
 from kernelfields import ChainCRF, KernelClassifier
 from kernelfields.data.chains import Chains, weigh_classes
-from kernelfields.estimators.auto_parameters import NoProgress
+from kernelfields.estimators.fit_state import NoProgress
 from kernelfields.selection.folds import Items
 
 # Most of these short sequences hold common labels beside rare ones: they cannot be weighed as positions could.

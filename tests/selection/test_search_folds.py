@@ -6,7 +6,7 @@ from search_sequences import search_sequences
 from sklearn.model_selection import GroupKFold, KFold
 
 from kernelfields import ChainCRF
-from kernelfields.estimators.auto_parameters import NoProgress
+from kernelfields.estimators.fit_state import NoProgress
 from kernelfields.selection.folds import Fold, Items, split_items, spread_folds
 
 X, y = search_sequences()

@@ -6,7 +6,7 @@ from search_sequences import as_entities, as_feature_dicts, per_token, search_se
 from sklearn.base import clone
 
 from kernelfields import ChainCRF, EdgeCliques
-from kernelfields.estimators.auto_parameters import NoProgress
+from kernelfields.estimators.fit_state import NoProgress
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.stationary import RBF
 from kernelfields.models import build

@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.fuzzing.fields.drawn import Drawn, Target
 from benchmarks.fuzzing.fields.enumeration import Enumerated, PlainTerm, scored
 from benchmarks.fuzzing.fields.tally import NEAR, Tally
-from kernelfields.estimators.auto_parameters import NoProgress
+from kernelfields.estimators.fit_state import NoProgress
 from kernelfields.objective.posterior import LogPosterior
 
 

@@ -1,4 +1,4 @@
-"""What a fit works on, and parameters that are left to the data.
+"""Parameters that are left to the data.
 
     parameter         "auto" is judged on held-out data among                    where there is too little of them
     scale             False, True          where spreads of columns differ much   True for up to 64 columns
@@ -20,108 +20,37 @@ A sum of kernels is tried at the prior variance of the best one: its functions a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
-from typing import Generic, TypeAlias
+import copy
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from scipy.sparse import issparse
 
 from kernelfields.data.chains import Chains
+from kernelfields.data.cliques import USUAL_RANK
 from kernelfields.data.readers import InputReader
-from kernelfields.data.scaling import FEW_COLUMNS, learn_scaling
-from kernelfields.engines.engine import Engine, PackedData, Sample, SampleSettings
-from kernelfields.estimators.questions import Data, Reader
-from kernelfields.features.leakage import RepeatedLabels
+from kernelfields.data.scaling import FEW_COLUMNS, learn_scaling, uneven_spreads
+from kernelfields.engines.engine import PackedData
+from kernelfields.estimators.fit_state import FitState, NoProgress, Parts
+from kernelfields.features.leakage import RepeatedLabels, columns_that_repeat
 from kernelfields.features.window_features import WIDTHS, window_columns
-from kernelfields.inference.choice import FamilySpec
 from kernelfields.kernels.dot_product import Linear
-from kernelfields.models.build import NamedCliques
-from kernelfields.models.fit import DevelopmentSet, FitOptions
-from kernelfields.models.pilot_fit import Choices, Settings
+from kernelfields.kernels.registry import has_one_scale
+from kernelfields.models.field import Field
+from kernelfields.models.pilot_fit import FALLBACK, MOST_RANK, PILOT_RANK, Choices, Pilot, Settings, Stage, split
 from kernelfields.numerics.parameters import is_auto
-from kernelfields.objective.designs.design import Design
-from kernelfields.objective.term import Term
-from kernelfields.posterior.evidence.settings import EvidencePath, EvidenceSearch
-from kernelfields.solvers.loop import Iteration
-from kernelfields.structure.search import StructurePath
 
-#: Data that are learnt from and data to judge by.
-Parts: TypeAlias = "tuple[PackedData, PackedData]"
+if TYPE_CHECKING:
+    from kernelfields.estimators.base import FieldEstimator
+
+Estimator = TypeVar("Estimator", bound="FieldEstimator")
+# Held-out labels are certain where their loss, in nats a position, is below this.
+_CERTAIN = 0.01
 # WindowFeatures makes ten columns of one.
 _FEW_FOR_WINDOWS = 8
-
-
-@dataclass
-class Training(Generic[Data, Reader]):
-    """What a fit works on: labelled data, how they were read, where they go, and what is found on the way."""
-
-    reader: Reader
-    data: Data
-    classes: np.ndarray
-    spec: FamilySpec
-    engine: Engine
-    options: FitOptions
-    announce: Callable[[str], None]
-    settings: SampleSettings
-    #: Inputs and labels of a development set, as they were given.
-    held_out: tuple[object, object] = (None, None)
-    cliques: NamedCliques = ()
-    optimize: EvidenceSearch | None = None
-    development: DevelopmentSet | None = None
-    structure_path: StructurePath | None = None
-    evidence_path: EvidencePath | None = None
-    #: How the reader would bring columns to one scale, while it is open whether it should.
-    scaling: Reader | None = None
-    #: What was left to the data, and what became of it.
-    choices: Choices = field(default_factory=Choices)
-    #: Columns of probabilities that repeat the labels.
-    repeated: RepeatedLabels | None = None
-    #: The terms of the pilot fit with the settings that were chosen.
-    piloted: Sequence[Term] = ()
-
-    def start_for(self, designs: Sequence[Design]) -> list[np.ndarray] | None:
-        """Return the coefficients of the pilot fit where most are zero, as with l1, and belong to the same features."""
-        if not any(term.l1 for term in self.piloted):
-            return None
-        alike = len(designs) == len(self.piloted) and all(
-            design.term.support is None and design.compress(term.known).shape == design.shape
-            for design, term in zip(designs, self.piloted, strict=True)
-        )
-        return [term.known for term in self.piloted] if alike else None
-
-    def place(self, data: PackedData, cliques: NamedCliques, beside: int = 0, solved: bool = True) -> Sample:
-        """Return data where the fit runs; the features of clique sets share its memory with ``beside`` positions."""
-        n_terms = max(1, sum(clique.kernel is not None for _, clique in cliques))
-        settings = replace(self.settings, n_terms=n_terms, beside=beside, solved=solved)
-        return self.engine.place(data, self.spec, settings)
-
-    def on_scale(self, parts: Parts, scale: bool) -> Parts:
-        """Return parts of the data whose columns come to one scale, or as they are."""
-        if not scale or self.scaling is None:
-            return parts
-        # Each reader scales the kind of data that it reads.
-        return tuple(map(self.scaling.scaled, parts))  # type: ignore[arg-type, return-value]
-
-    def scale_columns(self, scale: bool) -> None:
-        """Bring columns to one scale, or leave them as they are, where that is open."""
-        if self.scaling is not None and scale:
-            self.reader, self.data = self.scaling, self.scaling.scaled(self.data)  # type: ignore[arg-type, assignment]
-        self.scaling = None
-
-
-class NoProgress(AbstractContextManager):
-    """Progress of a fit that shows nothing."""
-
-    def __exit__(self, *exception: object) -> None:
-        """Nothing to end."""
-
-    def __call__(self, iteration: Iteration) -> None:
-        """Show nothing."""
-
-    def announce(self, text: str) -> None:
-        """Show nothing."""
 
 
 def stays_sparse(kernel: object, data: object) -> bool:
@@ -138,12 +67,12 @@ def suitable_kernels(reader: InputReader, scaled: bool) -> list[str]:
     return ["rbf", "laplacian"] if scaled and reader.n_features <= FEW_COLUMNS else ["rbf"]
 
 
-def usual_scale(training: Training) -> bool:
+def usual_scale(training: FitState) -> bool:
     """Whether columns come to one scale where that is open and there is too little to judge it by: if they are few."""
     return training.scaling is not None and training.reader.n_features <= FEW_COLUMNS
 
 
-def input_candidates(training: Training, kernel_open: bool, tied: bool = False) -> list[dict[str, object]]:
+def input_candidates(training: FitState, kernel_open: bool, tied: bool = False) -> list[dict[str, object]]:
     """Return what scale of the columns and kernel may be, as far as they are open; first what is usual.
 
     Trees compare single columns, so that they do not suit ``tied`` labels, with which columns change places.
@@ -190,3 +119,115 @@ def sums_of_kernels(ranked: Sequence[Settings]) -> list[dict[str, object]]:
     best, *others = ranked
     close = [own["kernel"] for own in others if "kernel" in own and own.get("scale") == best.get("scale")]
     return [{"kernel": f"{best['kernel']} + {kernel}"} for kernel in close[:1]]
+
+
+def with_chosen_parameters(estimator: Estimator, training: FitState) -> Estimator:
+    """Return a copy of the estimator with chosen values for what was "auto"; the scale is applied to ``training``."""
+    chosen = copy.copy(estimator)
+    # What is taken where the data are too few to judge by.
+    fallbacks = {"prior_variance": FALLBACK, "rank": USUAL_RANK, "support": "all", "l1": 0.0}
+    left = [name for name in ("kernel", *fallbacks) if is_auto(getattr(estimator, name, None))]
+    if estimator._continues:
+        clique = next(term.clique for term in estimator.field_.terms if term.clique.kernel is not None)
+        chosen._set_chosen({name: getattr(clique, name) for name in left})
+        training.choices = estimator.choices_
+        return chosen
+    described = not estimator._names_cliques() and training.optimize is None
+    path = described and "prior_variance" in left
+    inputs = input_candidates(training, "kernel" in left, estimator._ties is not None)
+    chosen._set_chosen({name: fallbacks[name] for name in left if name in fallbacks} | inputs[0])
+    if not described:
+        inputs = input_candidates(training, False)
+    choices = Choices(inputs[0] | ({"prior_variance": FALLBACK} if path else {}))
+    wanted = path or len(inputs) > 1 or (described and estimator._learns_in_pilot)
+    if wanted and (parts := split(training.data)) is not None:
+        names = [*(inputs[0] if len(inputs) > 1 else ()), *(["prior_variance"] if path else ())]
+        what = " and ".join(f"the {name.replace('_', ' ')}" for name in names) or "a threshold"
+        training.announce(f"choosing {what} on a part of the data")
+        first, *changes = (estimator._weight_candidates(training) if path else []) or [{}]
+        inputs = [{**each, **first} for each in inputs]
+        choices = _choose_by_pilot_fits(chosen, training, parts, inputs, path, changes, "rank" in left)
+    chosen._set_chosen(choices.chosen)
+    training.choices = choices
+    training.repeated = _find_repeated_labels(training)
+    training.scale_columns(bool(choices.chosen.get("scale")))
+    return chosen
+
+
+def _choose_by_pilot_fits(
+    estimator: Estimator,
+    training: FitState,
+    parts: Parts,
+    inputs: Sequence[Settings],
+    path: bool,
+    changes: Sequence[Settings],
+    rank_left: bool,
+) -> Choices:
+    """Return the settings under which held-out data are most likely, and all that were tried."""
+    scene = replace(training, announce=NoProgress().announce, development=None)
+    scene.spec = estimator._for_pilot()._family_spec(training.classes, training.data)
+
+    def stage_of(settings: Settings) -> Stage:
+        piloted = estimator._for_pilot()
+        piloted._set_chosen(settings)
+        piloted.rank = settings.get(PILOT_RANK, piloted.rank)
+        own = replace(scene, options=replace(training.options, random=np.random.default_rng(0)))
+        own.cliques = piloted._cliques(own)
+        scale = bool(settings.get("scale"))
+        train, held_out = windowed(parts, scale) if "windows" in settings else own.on_scale(parts, scale)
+        sample, beside = own.place(train, own.cliques), own.place(held_out, own.cliques, solved=False)
+
+        def variances_of(variance: float) -> list[float]:
+            varied = copy.copy(piloted)
+            varied.prior_variance = variance
+            return varied._term_variances(own)
+
+        return Stage.build(sample, beside, piloted._designs(own, sample)[0], variances_of)
+
+    pilot = Pilot(stage_of, parts[1].n_positions, training.announce)
+    ranked = pilot.ranked(inputs, path)
+    best = pilot.improved(pilot.improved(ranked[0], sums_of_kernels(ranked)), changes)
+    training.piloted = pilot.terms(best)
+    field, chosen = Field(training.piloted, scene.spec), dict(best)
+    ranks = [term.subspace.rank for term in field.terms if term.has_pivots]
+    usual = estimator.basis == "random-cholesky" and training.data.n_positions > 2 * USUAL_RANK
+    if rank_left and usual and ranks:
+        full = max(ranks) == MOST_RANK and pilot.gains({**best, PILOT_RANK: MOST_RANK // 2}, best)
+        chosen["rank"] = USUAL_RANK if full else MOST_RANK
+    held_out = training.on_scale(parts, bool(best.get("scale")))[1]
+    learnt = estimator._learn_from_pilot(training, field, held_out)
+    advice = ""
+    if "kernel" in best and suits_windows(parts) and getattr(estimator, "window", 1) == 1:
+        around = {**best, "windows": ", ".join(map(str, WIDTHS))}
+        if pilot.gains(best, around):
+            gain = pilot.loss(best) - pilot.loss(around)
+            advice = (
+                f"a pilot fit with WindowFeatures() in front has {gain:.4f} more: put it into a Pipeline before "
+                f"{type(estimator).__name__}"
+            )
+            training.announce(advice)
+    return Choices(chosen | learnt.chosen, (*pilot.trials, *learnt.trials), advice)
+
+
+def _find_repeated_labels(training: FitState) -> RepeatedLabels | None:
+    """Detect columns of class probabilities that leak the training labels, where held-out labels are certain."""
+    scores = [trial.score for trial in training.choices.trials if trial.measure == "log-likelihood"]
+    labels = getattr(training.data, "certain_labels", None)
+    # Of several labels there are probabilities of each one: their columns have no sum to recognise them by.
+    if not scores or max(scores) < -_CERTAIN or labels is None or labels.ndim != 1:
+        return None
+    return columns_that_repeat(training.reader.as_given(training.data.inputs), labels, len(training.classes))
+
+
+def warn_of_uneven_columns(estimator: FieldEstimator, data: PackedData) -> None:
+    """Warn where one column drowns the others in the distances of a kernel whose scale the user has chosen."""
+    if not is_auto(estimator.scale) or not has_one_scale(estimator.kernel) or not hasattr(data, "inputs"):
+        return
+    uneven = uneven_spreads(data.inputs, data.position_weights[: data.inputs.shape[0]])
+    if uneven is not None:
+        warnings.warn(
+            f"columns have very different spreads, {uneven[0]:.3g} is usual and {uneven[1]:.3g} the largest, and "
+            f"{estimator.kernel!r} takes a difference of one to mean as much in each: scale=True brings them to one "
+            "scale, scale=False confirms that this is meant",
+            stacklevel=5,
+        )

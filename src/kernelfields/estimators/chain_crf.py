@@ -16,7 +16,9 @@ from kernelfields.data.evidence import LabelEvidence, SoftTargets, informative
 from kernelfields.data.label_dictionary import AllowedLabelsRule, check_rule, readable_again
 from kernelfields.data.readers import ChainReader
 from kernelfields.data.reading import is_sequence, open_groups
-from kernelfields.estimators.base import DECODINGS, KernelLike, LabelKernelLike, LabelledField, TiesLike
+from kernelfields.estimators.answers import DECODINGS
+from kernelfields.estimators.kept_field import KernelLike, LabelKernelLike, TiesLike
+from kernelfields.estimators.labelled_field import LabelledField
 from kernelfields.estimators.span_questions import SpanQuestions
 from kernelfields.models.stored import Functions
 from kernelfields.numerics.parameters import (
@@ -36,7 +38,7 @@ from kernelfields.numerics.parameters import (
 from kernelfields.numerics.windows import window_of_inputs
 
 if TYPE_CHECKING:
-    from kernelfields.estimators.auto_parameters import Training
+    from kernelfields.estimators.fit_state import FitState
     from kernelfields.inference.choice import FamilySpec
     from kernelfields.models.build import NamedCliques
     from kernelfields.models.field import Field
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
     from kernelfields.structure.search import StructurePath, StructureSearch
 
 
-ChainTraining: TypeAlias = "Training[Chains, ChainReader]"
+ChainTraining: TypeAlias = "FitState[Chains, ChainReader]"
 # The l1 penalty that is tried beside none: CRFsuite's usual c1 in tutorials.
 _USUAL_L1 = 0.1
 # Labels that break the constraints have to be right more often by this share of positions.

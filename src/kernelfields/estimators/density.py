@@ -25,8 +25,8 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from kernelfields.basis.subspace import PivotSubspace
 from kernelfields.data.readers import refuse_named_features
 from kernelfields.data.reading import random_generator
-from kernelfields.estimators.base import BasisLike, KernelLike
 from kernelfields.estimators.inspecting.weights import changed_parameters
+from kernelfields.estimators.kept_field import BasisLike, KernelLike
 from kernelfields.estimators.questions import Seed
 from kernelfields.families.box import (
     Box,

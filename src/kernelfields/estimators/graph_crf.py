@@ -18,9 +18,11 @@ from kernelfields.data.evidence import LabelEvidence
 from kernelfields.data.graph_reading import GRAPHS
 from kernelfields.data.graphs import Graphs
 from kernelfields.data.readers import GraphReader
-from kernelfields.estimators.auto_parameters import Training
-from kernelfields.estimators.base import DECODINGS, KernelLike, LabelKernelLike, LabelledField, TiesLike
+from kernelfields.estimators.answers import DECODINGS
+from kernelfields.estimators.fit_state import FitState
 from kernelfields.estimators.inspecting.explanations import Compared, input_names
+from kernelfields.estimators.kept_field import KernelLike, LabelKernelLike, TiesLike
+from kernelfields.estimators.labelled_field import LabelledField
 from kernelfields.inference.checks import check_labels
 from kernelfields.inference.choice import FamilySpec, check_method, family_of
 from kernelfields.models.build import NamedCliques, name_cliques
@@ -143,7 +145,7 @@ class GraphCRF(LabelledField[Graphs, GraphReader]):
         masks = None if self.constraints is None else resolve_constraints(self.constraints, classes)
         return FamilySpec(self._family_kind, len(classes), masks, method=self.inference)
 
-    def _cliques(self, training: Training[Graphs, GraphReader]) -> NamedCliques:
+    def _cliques(self, training: FitState[Graphs, GraphReader]) -> NamedCliques:
         # Of a collection, data without items have the types of nodes and edges of all.
         graphs = getattr(training.data, "nothing", training.data)
         if self.cliques is not None:
@@ -189,7 +191,7 @@ class GraphCRF(LabelledField[Graphs, GraphReader]):
     def _names_cliques(self) -> bool:
         return self.cliques is not None
 
-    def _approximate_method(self, training: Training[Graphs, GraphReader]) -> str | None:
+    def _approximate_method(self, training: FitState[Graphs, GraphReader]) -> str | None:
         family = family_of(training.data, (), training.spec)
         return None if family.exact else family.method
 

@@ -27,8 +27,10 @@ from kernelfields.data.graphs import Graphs
 from kernelfields.data.readers import TableReader
 from kernelfields.data.reading import SAMPLES, Matrix, is_sequence, warn_of_minus_one
 from kernelfields.engines.choice import answers_collections
-from kernelfields.estimators.auto_parameters import Training
-from kernelfields.estimators.base import FieldEstimator, KernelLike, LabelKernelLike, LabelledField, TiesLike
+from kernelfields.estimators.base import FieldEstimator
+from kernelfields.estimators.fit_state import FitState
+from kernelfields.estimators.kept_field import KernelLike, LabelKernelLike, TiesLike
+from kernelfields.estimators.labelled_field import LabelledField
 from kernelfields.estimators.questions import Data
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.single import softmax
@@ -177,7 +179,7 @@ class KernelClassifier(TableField[Graphs]):
     def _all_classes(self, y: Any, classes: ArrayLike | None) -> np.ndarray:
         return super()._all_classes([y], classes)
 
-    def _item_labels(self, training: Training[Graphs, TableReader], y: Any) -> list[np.ndarray]:
+    def _item_labels(self, training: FitState[Graphs, TableReader], y: Any) -> list[np.ndarray]:
         # Not those of the data, which leave out samples of weight zero.
         if isinstance(y, SoftTargets):
             return list(y.read(training.classes, None, SAMPLES)[0][:, None])
@@ -186,7 +188,7 @@ class KernelClassifier(TableField[Graphs]):
         codes, known = known_labels(y, training.classes, None, SAMPLES)
         return [codes[row : row + 1] if known[row] else codes[:0] for row in range(len(codes))]
 
-    def _cliques(self, training: Training[Graphs, TableReader]) -> NamedCliques:
+    def _cliques(self, training: FitState[Graphs, TableReader]) -> NamedCliques:
         cliques = [
             GraphNodes(
                 self.kernel,
@@ -202,12 +204,12 @@ class KernelClassifier(TableField[Graphs]):
             cliques.append(bias)
         return name_cliques(cliques)
 
-    def _final_options(self, training: Training[Graphs, TableReader], designs: Sequence[Design]) -> FitOptions:
+    def _final_options(self, training: FitState[Graphs, TableReader], designs: Sequence[Design]) -> FitOptions:
         values = training.data.n_positions * sum(design.term.subspace.rank for design in designs)
         tol = min(self._tolerance, _POLISHED) if values <= _SMALL else self._tolerance
         return replace(training.options, tol=tol)
 
-    def _set_fitted(self, training: Training[Graphs, TableReader], fitted: FittedField) -> Self:
+    def _set_fitted(self, training: FitState[Graphs, TableReader], fitted: FittedField) -> Self:
         solution = fitted.solution
         if solution.reason in ("max_iter", "precision") and solution.relative_gap <= self._tolerance:
             # The tolerance of the fit was finer than that of the parameter.

@@ -19,10 +19,11 @@ from kernelfields.data.readers import TableReader
 from kernelfields.data.reading import check_sample_weight
 from kernelfields.engines.choice import answers_collections
 from kernelfields.engines.engine import Sample
-from kernelfields.estimators.auto_parameters import Training
-from kernelfields.estimators.base import KernelLike, Start
+from kernelfields.estimators.base import Start
+from kernelfields.estimators.fit_state import FitState
 from kernelfields.estimators.inspecting.explanations import Compared
 from kernelfields.estimators.inspecting.weights import tabulate_label_weights
+from kernelfields.estimators.kept_field import KernelLike
 from kernelfields.estimators.kernel_classifier import TableField
 from kernelfields.estimators.questions import Tokens
 from kernelfields.inference.answers import Answers
@@ -49,7 +50,7 @@ from kernelfields.reports.inspection import WeightsTable
 from kernelfields.structure.candidates import label_edges, learn_label_edges, resolve_label_search
 from kernelfields.structure.search import StructurePath, StructureSearch
 
-InstanceTraining: TypeAlias = Training[LabelledInstances, TableReader]
+InstanceTraining: TypeAlias = FitState[LabelledInstances, TableReader]
 _SMALLEST = np.finfo(np.float64).tiny
 
 

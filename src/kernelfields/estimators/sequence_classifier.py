@@ -45,10 +45,10 @@ from kernelfields.data.reading import (
     warn_of_minus_one,
 )
 from kernelfields.engines.choice import is_collection
-from kernelfields.estimators.auto_parameters import NoProgress
-from kernelfields.estimators.base import EngineLike, FieldParameters, KernelLike
 from kernelfields.estimators.chain_crf import ChainCRF, ChainTraining
+from kernelfields.estimators.fit_state import NoProgress
 from kernelfields.estimators.inspecting.explanations import check_one_sequence
+from kernelfields.estimators.kept_field import EngineLike, FieldParameters, KernelLike
 from kernelfields.estimators.kernel_classifier import partly_labelled, single_nodes
 from kernelfields.estimators.questions import LabelQuestions
 from kernelfields.inference.answers import Answers

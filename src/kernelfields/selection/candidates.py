@@ -32,8 +32,9 @@ from sklearn.base import clone
 
 from kernelfields.data.cliques import NodeCliques
 from kernelfields.data.reading import Matrix
-from kernelfields.estimators.auto_parameters import Training
-from kernelfields.estimators.base import FieldEstimator, KernelLike
+from kernelfields.estimators.base import FieldEstimator
+from kernelfields.estimators.fit_state import FitState
+from kernelfields.estimators.kept_field import KernelLike
 from kernelfields.estimators.sequence_classifier import SequenceClassifier
 from kernelfields.kernels.dot_product import Polynomial
 from kernelfields.kernels.kernel import Kernel
@@ -90,7 +91,7 @@ def _mean(variance: float | tuple[float, ...]) -> float:
 
 def list_candidates(
     estimator: Searched,
-    training: Training,
+    training: FitState,
     *,
     kernels: Kernels | Sequence[Kernels],
     prior_variances: object,
@@ -160,7 +161,7 @@ def _has_rank(*kernels: Kernels | None) -> bool:
     return not all(resolve_kernel(own).has_feature_map for own in listed if own is not None and own != "auto")
 
 
-def _check(described: Searched, training: Training) -> None:
+def _check(described: Searched, training: FitState) -> None:
     """Raise what fitting a candidate would raise, as far as that needs no fit."""
     described._check_parameters()
     # As for short fits: without a search for pairs of labels, which label_graph="learn" would begin.

@@ -24,12 +24,14 @@ from sklearn.utils import Tags, get_tags
 from kernelfields.data.cliques import USUAL_RANK
 from kernelfields.data.reading import open_groups, random_generator
 from kernelfields.engines.choice import is_collection
-from kernelfields.estimators.auto_parameters import NoProgress, Training, suitable_kernels, usual_scale
-from kernelfields.estimators.base import FieldEstimator, Seed
+from kernelfields.estimators.auto_parameters import suitable_kernels, usual_scale
+from kernelfields.estimators.base import FieldEstimator
 from kernelfields.estimators.chain_crf import ChainCRF
+from kernelfields.estimators.fit_state import FitState, NoProgress
 from kernelfields.estimators.graph_crf import GraphCRF
 from kernelfields.estimators.kernel_classifier import KernelClassifier
 from kernelfields.estimators.multilabel_crf import MultiLabelCRF
+from kernelfields.estimators.questions import Seed
 from kernelfields.estimators.ring_crf import RingCRF
 from kernelfields.estimators.segment_crf import SegmentCRF
 from kernelfields.estimators.sequence_classifier import SequenceClassifier
@@ -225,7 +227,7 @@ class FieldSearchCV(BaseEstimator):
             described.set_params(random_state=int(random.integers(2**31)))
         return described
 
-    def _settle(self, estimator: Searched, training: Training) -> Kernels | Sequence[Kernels]:
+    def _settle(self, estimator: Searched, training: FitState) -> Kernels | Sequence[Kernels]:
         """Settle what the estimator leaves to the data, once for all candidates; return the kernels to try."""
         if is_auto(estimator.scale):
             given = estimator.kernel if self.kernels is None else self.kernels

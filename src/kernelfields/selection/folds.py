@@ -34,8 +34,8 @@ from kernelfields.data.constraints import resolve_constraints
 from kernelfields.data.evidence import SoftTargets
 from kernelfields.data.readers import ChainReader, GraphReader, TableReader
 from kernelfields.data.segments import are_segments
-from kernelfields.estimators.auto_parameters import Training
 from kernelfields.estimators.chain_crf import ChainCRF
+from kernelfields.estimators.fit_state import FitState
 from kernelfields.estimators.segment_crf import SegmentCRF
 from kernelfields.numerics.parameters import is_whole
 from kernelfields.selection.candidates import Searched
@@ -82,7 +82,7 @@ class Items:
     its positions. Messages call an item ``noun``, results count positions as ``counted``.
     """
 
-    def __init__(self, estimator: Searched, training: Training, X: Any, y: Any, sample_weight: object):
+    def __init__(self, estimator: Searched, training: FitState, X: Any, y: Any, sample_weight: object):
         self.tables = isinstance(training.reader, TableReader)
         self.noun, part = estimator._places
         self.counted = f"{self.noun if self.tables else part}s"

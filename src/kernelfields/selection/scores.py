@@ -28,9 +28,9 @@ from sklearn.metrics import f1_score, get_scorer, get_scorer_names
 from kernelfields.data.constraints import Constraints, guess_scheme
 from kernelfields.data.evidence import SoftTargets
 from kernelfields.data.indicators import read_indicator
-from kernelfields.estimators.auto_parameters import Training
 from kernelfields.estimators.base import FieldEstimator
 from kernelfields.estimators.chain_crf import ChainCRF
+from kernelfields.estimators.fit_state import FitState
 from kernelfields.evaluation.entities import entity_f1_score
 from kernelfields.selection.candidates import Searched
 from kernelfields.selection.folds import Items, several_labels
@@ -41,7 +41,7 @@ Scorer = Callable[[FoldFit], float]
 Scoring = str | Callable[..., float]
 
 
-def resolve_scoring(scoring: Scoring, estimator: Searched, training: Training, items: Items) -> tuple[str, Scorer]:
+def resolve_scoring(scoring: Scoring, estimator: Searched, training: FitState, items: Items) -> tuple[str, Scorer]:
     """Return the name of the score, "auto" resolved, and the function of a fold's fit that computes it."""
     if callable(scoring):
         return getattr(scoring, "__name__", "score"), _scorer(scoring)

@@ -33,8 +33,8 @@ from sklearn.metrics import log_loss
 from kernelfields.data.evidence import informative
 from kernelfields.data.reading import random_generator
 from kernelfields.engines.engine import Sample
-from kernelfields.estimators.auto_parameters import NoProgress, Training
 from kernelfields.estimators.base import FieldEstimator
+from kernelfields.estimators.fit_state import FitState, NoProgress
 from kernelfields.estimators.sequence_classifier import SequenceClassifier
 from kernelfields.inference.choice import refuse_approximate
 from kernelfields.models.fit import FittedField, data_value, fit_field
@@ -141,7 +141,7 @@ def _fits_along(
         yield FoldFit(candidate, estimator, seconds, test, partial(_log_likelihood, fitted, held_out))
 
 
-def _designs(estimator: FieldEstimator, training: Training, beside: int) -> tuple[Sample, list[Design]]:
+def _designs(estimator: FieldEstimator, training: FitState, beside: int) -> tuple[Sample, list[Design]]:
     """Return the terms of a candidate on the training part, drawn from the seed of its estimator."""
     training.options.random = random_generator(clone(estimator).random_state)
     training.cliques = estimator._cliques(training)
@@ -150,7 +150,7 @@ def _designs(estimator: FieldEstimator, training: Training, beside: int) -> tupl
 
 
 def _held_out(
-    estimator: FieldEstimator, training: Training, test: Part, failing: Callable[[], AbstractContextManager]
+    estimator: FieldEstimator, training: FitState, test: Part, failing: Callable[[], AbstractContextManager]
 ) -> tuple[Datafit, float]:
     """Return the likelihood of held-out items in the terms of a fit, and the weight of all positions that are known."""
     with failing():

@@ -1,0 +1,493 @@
+"""Answers of a fitted field: labels, probabilities, weights and explanations, certificates, the Laplace posterior.
+
+    predict  read new data -> batches -> Field.answers -> the form of the estimator (``_presented``)
+
+Questions that follow from the distribution of the labels alone are in questions.py, for every family alike.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn import get_config
+from sklearn.utils.validation import check_is_fitted
+
+from kernelfields.data.ragged import Ragged
+from kernelfields.data.readers import TableReader
+from kernelfields.data.reading import (
+    is_empty,
+    random_generator,
+)
+from kernelfields.engines.choice import answers_collections, scoring_engine
+from kernelfields.estimators.kept_field import KeptField
+from kernelfields.estimators.questions import ByItem, Data, Reader, Seed
+from kernelfields.numerics.parameters import (
+    check_choice,
+    check_count,
+    is_auto,
+)
+from kernelfields.numerics.threads import Workers, blas_threads
+
+if TYPE_CHECKING:
+    from kernelfields.estimators.inspecting.explanations import Compared, TrainingInputs
+    from kernelfields.features.leakage import RepeatedLabels
+    from kernelfields.inference.answers import Answers
+    from kernelfields.objective.bounds import Certificate
+    from kernelfields.objective.term import Term
+    from kernelfields.posterior.laplace.laplace import Evidence
+    from kernelfields.posterior.laplace.samples import LaplaceSamples
+    from kernelfields.reports.graph_pictures import LabelledGraph
+    from kernelfields.reports.inspection import Explanation, ModelSummary, WeightsTable
+    from kernelfields.reports.sequences import LabelledSequence
+
+#: How labels are chosen: the best labelling as a whole, or the most probable label of each position.
+DECODINGS = ("auto", "viterbi", "posterior")
+
+
+class AnsweringField(KeptField[Data, Reader]):
+    """A fitted field that answers questions about labels and about itself."""
+
+    # ---- answers
+
+    def _share_of_fit(self, X: object) -> float:
+        items = self.__dict__.get("_fitted_items")
+        return 0.0 if items is None or self._reader.is_empty(X) else items.share(self._read(X))
+
+    def _answers(self, X: object, y: object = None, known: object = None) -> Iterator[Answers]:
+        field, workers = self._field(), Workers(self.n_jobs)
+        if self._reader.is_empty(X) and (y is None or is_empty(y)):
+            return
+        data = self._read(X, y)
+        self._warn_of_repeated_labels(self.__dict__.get("_repeated"), self._reader, data)
+        evidence = None if known is None else self._known_evidence(known, data)
+        place = scoring_engine(self.engine, n_values=self._n_values(data), data=data)
+        begin = 0
+        for batch in field.batches(data):
+            end = begin + batch.n_positions
+            yield field.answers(batch, workers, place).given(None if evidence is None else evidence[begin:end])
+            begin = end
+
+    @staticmethod
+    def _warn_of_repeated_labels(repeated: RepeatedLabels | None, reader: Reader, data: Data) -> None:
+        """Warn where probabilities repeated the labels of the fit, and those of new data are less certain."""
+        if repeated is None or not hasattr(data, "inputs"):
+            return
+        doubt = repeated.larger_doubt(reader.as_given(data.inputs))
+        if doubt is not None:
+            warnings.warn(
+                f"columns {repeated.first} to {repeated.last - 1} are probabilities that repeat the labels of the fit, "
+                f"with a mean of {1.0 - repeated.doubt:.3f} for the likeliest, and {1.0 - doubt:.3f} in these data: if "
+                "a classifier made them for data that it was fitted to, the field trusts it far too much; "
+                "OutOfFold(classifier) makes them from the other folds",
+                stacklevel=4,
+            )
+
+    @answers_collections
+    def predict(self, X: object, decode: str | None = None, *, known: object = None) -> ByItem:
+        """Return the labels of each sequence or graph: a list of strings, or an array of numbers.
+
+        Parameters
+        ----------
+        X : inputs, in a form that :meth:`fit` takes
+        decode : "viterbi", "posterior" or None, default None
+            The most probable labelling as a whole (a good one where inference is approximate), or the most probable
+            label of each position, which maximises the expected share of right labels. None means ``decode`` of the
+            estimator.
+        known : what is known of the labels, in the form of a ``y`` of :meth:`fit`
+            Labels, None, sets of allowed ones, dicts of weights. Answers, here and below, are given that it is so.
+        """
+        self._asked_jointly(decode)
+        labels = self._label_names()
+        return self._presented(
+            (answers.asked, labels[self._predicted_numbers(answers, decode)])
+            for answers in self._answers(X, known=known)
+        )
+
+    def _asked_jointly(self, decode: str | None) -> bool:
+        """Whether ``decode``, None for that of the estimator, means the best labelling as a whole."""
+        check_is_fitted(self, "field_")
+        chosen = getattr(self, "decode", "auto") if decode is None else decode
+        check_choice(chosen, "decode", DECODINGS)
+        return self._decodes_jointly() if is_auto(chosen) else chosen == "viterbi"
+
+    def _decodes_jointly(self) -> bool:
+        """Whether decode="auto" means the best labelling as a whole."""
+        return False
+
+    def _predicted_numbers(self, answers: Answers, decode: str | None = None) -> np.ndarray:
+        return answers.best_labels() if self._asked_jointly(decode) else answers.likeliest_labels()
+
+    @answers_collections
+    def predict_marginals(
+        self, X: object, cliques: str | None = None, *, uncertainty: bool = False, known: object = None
+    ) -> ByItem:
+        """Return p(y_t | x) of each sequence or graph as (T, L) arrays, columns as in ``classes_``.
+
+        Parameters
+        ----------
+        X : inputs, in a form that :meth:`fit` takes
+        cliques : the name of a kind of cliques, or None
+            Also return the joint marginals of their labels, (m, L, .., L) for each item: a tuple of two lists. "edge"
+            are neighbouring labels of sequences; those of graphs are called as the types of their edges. Of n-grams
+            that are listed because they were seen in training, (m, n-grams), in the order of ``coef_``.
+        uncertainty : bool, default False
+            After :meth:`laplace`, allow for doubt about the coefficients: log-odds shrink by their variance in the
+            posterior around the fit, and the most probable labels stay (the probit correction).
+        known : as in :meth:`predict`
+        """
+        check_is_fitted(self, "field_")
+        if not isinstance(uncertainty, bool | np.bool_):
+            raise ValueError(f"uncertainty must be True or False, got {uncertainty!r}")
+        if uncertainty and cliques is not None:
+            raise ValueError(
+                "uncertainty=True is a correction of the marginals of single labels: ask for cliques without it"
+            )
+        nodes: list[tuple[Data, np.ndarray]] = []
+        joints: list[np.ndarray] = []
+        for answers in self._answers(X, known=known):
+            nodes.append((answers.asked, self._doubting(answers) if uncertainty else answers.marginals))
+            if cliques is not None:
+                joints += answers.clique_marginals(cliques)
+        marginals = self._presented(nodes)
+        return marginals if cliques is None else (marginals, Ragged(joints))
+
+    def _doubting(self, answers: Answers) -> np.ndarray:
+        """Return marginals (n, L) that allow for doubt about the coefficients."""
+        from kernelfields.posterior.laplace.samples import doubting_marginals
+
+        return doubting_marginals(self._field(), answers, self._drawn(), Workers(self.n_jobs))
+
+    @answers_collections
+    def predict_variances(self, X: object) -> ByItem:
+        """Return the posterior variances of the potentials of single labels, (T, L) arrays, after :meth:`laplace`."""
+        return self._presented(self._variances(X))
+
+    def _variances(self, X: object) -> Iterator[tuple[Data, np.ndarray]]:
+        """Yield batches with the posterior variances of the potentials of single labels."""
+        from kernelfields.posterior.laplace.samples import label_variances
+
+        field, samples = self._field(), self._drawn()
+        for batch in field.batches(self._read(X)) if not self._reader.is_empty(X) else ():
+            rows = (
+                label_variances(field, batch.filled, samples)
+                if batch.n_positions
+                else np.zeros((0, field.spec.n_labels))
+            )
+            yield batch, rows  # type: ignore[misc]  # batches of the same kind
+
+    # ---- inspection
+
+    def _feature_names(self, term: Term, given: object) -> Sequence[str]:
+        """Return the names of the input columns that a term sees: those given, those of the fit, or "x0", "x1", .."""
+        from kernelfields.estimators.inspecting.explanations import input_names
+
+        return input_names(self._reader.names, self._reader.n_features, given)
+
+    def weights(
+        self,
+        top: int | tuple[int, int] | None = 20,
+        labels: Sequence[object] | None = None,
+        feature_re: str | re.Pattern[str] | None = None,
+        *,
+        feature_names: object = None,
+    ) -> WeightsTable:
+        """Return the largest weights per label, and scores of labels that meet; ``to_rows()`` is for pandas.
+
+        Parameters
+        ----------
+        top : how many weights of each label, the largest by size; a pair for positive and negative ones; None for all
+        labels : list of the labels to show, in this order; None for all. Transitions are those between them.
+        feature_re : regular expression; features are listed if it is found in their names
+        feature_names : names of the input features. By default those of the fit, "x0", "x1", ... for arrays. For
+            graphs also a dict by type of edges, "node" for nodes.
+
+        With a window, names of neighbours' features begin with their offset: "[-1] word:the". Kernels without
+        explicit features, such as RBF, have no weights per feature, but a note. Transitions that depend on the
+        inputs have one list for all pairs of labels. Weights are relative: adding a number to those of one feature for
+        all labels changes no probability, so compare the labels of a feature. Where columns were brought to one scale,
+        weights are those of the scaled columns.
+        """
+        from kernelfields.estimators.inspecting.weights import tabulate_weights
+
+        field = self._field()
+        classes, names_of = self.classes_.tolist(), lambda term: self._feature_names(term, feature_names)
+        return tabulate_weights(field.terms, field.spec, classes, names_of, top, labels, feature_re)
+
+    def _one_item(self, x: object, y: object, caller: str) -> Data:
+        """Return one sequence, graph or instance as data, labelled if y is given."""
+        from kernelfields.estimators.inspecting.explanations import check_one_sequence, one_row
+
+        if isinstance(self._reader, TableReader):
+            data = self._read(one_row(x), None if y is None else np.atleast_1d(np.asarray(y)))
+            if len(data.lengths) != 1:
+                raise ValueError(
+                    f"{caller} takes one {self._places[0]}, got {len(data.lengths)}: pass one, such as X[:1]"
+                )
+            return data
+        check_one_sequence(x, caller)
+        data = self._read([x], None if y is None else [y])
+        if not data.n_positions:
+            raise ValueError(f"{caller} takes a {self._nouns.whole} with {self._nouns.part}s, got an empty one")
+        return data
+
+    def _step_words(self, group: str, nodes: list[int], place: int, compared: Compared) -> str:
+        """Return how an explanation calls the other labels of a clique when the one at ``place`` is exchanged."""
+        from kernelfields.inference.family import EDGE
+
+        classes, labels = compared.classes, compared.labels
+        names = [
+            f"[{classes[labels[v]]}]" if index == place else f"{classes[labels[v]]}" for index, v in enumerate(nodes)
+        ]
+        if group == EDGE:
+            return f"transition from {names[0]}" if place == 1 else f"transition to {names[1]}"
+        if group.startswith("order"):
+            return f"{len(nodes)}-gram {' '.join(names)}"
+        return f"{names[1 - place]} {group.removeprefix('lag')} steps {'before' if place else 'after'}"
+
+    def explain(
+        self,
+        x: object,
+        y: object = None,
+        top: int = 5,
+        against: object = None,
+        *,
+        feature_names: object = None,
+        tokens: Sequence[object] | None = None,
+        positions: Sequence[int] | None = None,
+        pivots: int = 0,
+        neighbours: int = 3,
+        training: tuple[object, ...] | None = None,
+    ) -> Explanation:
+        """Return, for one sequence, graph or instance, what moved the label of each position, and away from which.
+
+        The contributions at a position add up to log p(y | x) - log p(y with the other label there | x); labels that
+        meet it are named by their positions. A labelling that constraints or ``allowed`` forbid has probability zero:
+        each rule that it breaks contributes infinity.
+
+        Parameters
+        ----------
+        x : one sequence, graph or instance, in the form the model was fitted on
+        y : its labels; None for those that are predicted
+        top : how many features to list at each position, the largest by size; transitions and kernels always are
+        against : a label, or a list with one per position, to compare with; None for the most probable besides y
+        feature_names : names of the input features, as in :meth:`weights`
+        tokens : what to show for each position, such as its word or the name of a node
+        positions : the positions to explain, such as [3]; None for all
+        neighbours : how many training inputs to list for each kernel without explicit features: the most similar
+        training : the pair (X, y) of the fit, to list those that contributed most, with their places and labels
+        pivots : list so many terms k(x, b) alpha_b of the kernel expansion instead; they may be large and cancel
+        """
+        from kernelfields.estimators.inspecting.explanations import (
+            Compared,
+            ExplanationSettings,
+            checked_places,
+            checked_tokens,
+            explain_labels,
+            likeliest_others,
+        )
+
+        field = self._field()
+        inputs = None if training is None else self._training_inputs(training)
+        settings = ExplanationSettings(top, pivots, neighbours, inputs)
+        settings.check()
+        data = self._one_item(x, y, "explain")
+        answers, classes = field.answers(data, Workers(1)), self._label_names().tolist()
+        labels = self._predicted_numbers(answers) if y is None else data.required_labels
+        others = likeliest_others(answers.marginals, labels, classes, against)
+        words = checked_tokens(tokens, len(labels), *self._places) if tokens is not None else self._usual_tokens()
+        places = checked_places(positions, len(labels), self._places[1])
+        compared = Compared(labels, others, classes, words, places, unordered=self._nouns.part == "node")
+        return explain_labels(
+            field.terms,
+            answers,
+            compared,
+            lambda term: self._feature_names(term, feature_names),
+            lambda group, nodes, place: self._step_words(group, nodes, place, compared),
+            settings,
+        )
+
+    def _usual_tokens(self) -> list[str] | None:
+        """Return what explanations show for each position by default."""
+        return None
+
+    def _training_inputs(self, training: object) -> TrainingInputs:
+        from kernelfields.estimators.inspecting.explanations import TrainingInputs
+
+        if not isinstance(training, tuple | list) or len(training) not in (2, 3):
+            raise ValueError("training must be the pair (X, y) that the model was fitted to, and weights if it had any")
+        data = self._read_fitted(*training, *([None] * (3 - len(training))))
+        return TrainingInputs(self._field(), data, self.classes_.tolist(), Workers(self.n_jobs))
+
+    def summary(self) -> ModelSummary:
+        """Return the fitted field at a glance, to be printed, shown by a notebook or put on a page of a report."""
+        from kernelfields.estimators.inspecting.weights import changed_parameters, summarise_term
+        from kernelfields.reports.inspection import ModelSummary
+
+        field = self._field()
+        forbidden = np.isneginf(field.spec.step_penalties)
+        return ModelSummary(
+            name=type(self).__name__,
+            labels=tuple(self._label_names().tolist()),
+            n_features=self._reader.n_features,
+            sets=tuple(summarise_term(term, self._nouns.part) for term in field.terms),
+            solution=self.solution_,
+            # The free bound over the RKHS proves nothing unless nearly all inputs are pivots.
+            certificates=tuple(
+                own for own in self._certificates or () if own.scope == "span" or own.relative_gap < 1.0
+            ),
+            tol=self._tolerance,
+            choices=str(self.choices_).splitlines() if self.choices_.chosen else (),
+            parameters=changed_parameters(self),
+            transitions=self._shown_transitions(),
+            forbidden=forbidden if forbidden.any() else None,
+        )
+
+    def _shown_transitions(self) -> np.ndarray | None:
+        """Return the scores of neighbouring labels that do not depend on inputs, (L, L); None if there are none."""
+        return getattr(self, "transitions_", None)
+
+    def _repr_html_inner(self) -> str:
+        """Return the HTML of scikit-learn's ``_repr_html_``: of a fitted estimator its summary."""
+        return self.summary()._repr_html_() or "" if hasattr(self, "field_") else super()._repr_html_inner()
+
+    def _repr_mimebundle_(self, **settings: object) -> dict[str, str]:
+        """Return what a notebook shows, as scikit-learn does."""
+        if hasattr(self, "field_") and get_config()["display"] == "diagram":
+            return {"text/plain": repr(self), "text/html": self.summary()._repr_html_() or ""}
+        return super()._repr_mimebundle_(**settings)
+
+    def show(
+        self, x: object, y: Sequence | None = None, *, tokens: Sequence | None = None, caption: str = ""
+    ) -> LabelledSequence | LabelledGraph:
+        """Return one sequence as the field labels it, coloured, for a notebook or a page; without words a time line.
+
+        Parameters
+        ----------
+        x : one sequence, in the form the model was fitted on
+        y : its true labels, to mark those that are wrong; labels that were not in the fit are allowed
+        tokens : what to show for each position, such as its word; None for a time line
+        """
+        from kernelfields.estimators.inspecting.explanations import check_one_sequence
+        from kernelfields.reports.sequences import LabelledSequence
+
+        check_is_fitted(self, "field_")
+        check_one_sequence(x, "show")
+        labels, marginals = self.predict([x])[0], self.predict_marginals([x])[0]
+        return LabelledSequence(labels, marginals, self.classes_.tolist(), tokens, y, caption)
+
+    # ---- certificates
+
+    @property
+    def certificate_(self) -> Certificate:
+        """How far the fit can be from the best one in the span of its basis; only for exact inference."""
+        return self._certified()[0]
+
+    @property
+    def rkhs_certificate_(self) -> Certificate:
+        """How far the fit can be from the best one in the whole RKHS; only for exact inference.
+
+        It is exact for explicit features and ``basis="gradient"``. Else it is a bound that costs nothing, and its lower
+        bound is zero unless nearly all inputs are pivots: :meth:`certify` is what to ask then.
+        """
+        return self._certified()[1]
+
+    def _certified(self) -> tuple[Certificate, Certificate]:
+        check_is_fitted(self, "field_")
+        if self._certificates is None:
+            method = None if self.inference_ is None else self.inference_.method
+            raise AttributeError(f"no certificate: the labels were inferred by {method!r}, which is approximate")
+        return self._certificates
+
+    @property
+    def stationarity_(self) -> float:
+        """How flat the objective is at the fit: (s / 2) ||gradient||^2 over the value, summed over clique sets.
+
+        Where labels are partly known the objective has several minima, and this measures whether one is reached.
+        """
+        check_is_fitted(self, "field_")
+        return sum(self.solution_.gap_parts.values()) / max(abs(self.solution_.value), np.finfo(float).tiny)
+
+    def certify(
+        self, X: object, y: object, *, scope: str = "rkhs", sample_weight: ArrayLike | None = None
+    ) -> Certificate:
+        """Return how far the fitted field can be from the best one on (X, y), the data of the fit.
+
+        scope="rkhs": among all functions of the RKHS, O(N^2) kernel evaluations; scope="span": in that of the basis.
+        It is proved by the gradient at the fitted field alone; ``certificate_`` combines points and may be tighter.
+        """
+        fitted = self._field()
+        self._partial_settings().refuse_unlabelled(
+            "certify", "certificate_ and stationarity_ show how near the fit is to a minimum"
+        )
+        if scope not in ("rkhs", "span"):
+            raise ValueError(f"scope must be 'rkhs' or 'span', got {scope!r}")
+        data = self._read_fitted(X, y, sample_weight)
+        place = scoring_engine(self.engine, n_values=self._n_values(data), data=data)
+        with blas_threads(self._blas_limit(data.n_positions)):
+            return fitted.certify(data, Workers(self.n_jobs), scope, place)
+
+    # ---- uncertainty
+
+    def laplace(
+        self,
+        X: object,
+        y: object,
+        sample_weight: ArrayLike | None = None,
+        *,
+        n_samples: int = 50,
+        method: str = "auto",
+        steps: int = 100,
+        probes: int = 10,
+        random_state: Seed = None,
+    ) -> Evidence:
+        """Approximate the posterior on (X, y), the data of the fit, by a Gaussian; return the log evidence.
+
+        Draws ``n_samples`` coefficients for variances and predictions with ``uncertainty``. method="exact" spells out
+        the Hessian, "lanczos" works with ``steps`` of its products for each of ``probes`` estimates of the log
+        determinant and for each sample, "auto" is exact for small fields. What the basis cannot express of an input
+        keeps its prior variance, less the most that it leaves out of any training input. Warns where the posterior is
+        no Gaussian around the mode.
+        """
+        from kernelfields.posterior.laplace.samples import draw_posterior
+
+        for name, number in (("n_samples", n_samples), ("steps", steps), ("probes", probes)):
+            check_count(number, name)
+        terms = self._field().terms
+        self._partial_settings().refuse_unlabelled("laplace", "fit without them for a posterior")
+        data = self._read_fitted(X, y, sample_weight)
+        settings = self._sample_settings(sum(not term.tied_everywhere for term in terms))
+        sample = self._engine(data).place(data, self._field().spec, settings)
+        with self._progress() as progress:
+            self.laplace_ = draw_posterior(
+                terms,
+                sample,
+                n_samples=n_samples,
+                method=method,
+                steps=steps,
+                probes=probes,
+                random=random_generator(random_state),
+                # After batches there are no data of the fit that could be compared.
+                fitted_value=None if hasattr(self, "continuation_") else self.solution_.value,
+                announce=progress.announce,
+            )
+        return self.laplace_.evidence
+
+    def sample_coefficients(self) -> dict[str, np.ndarray]:
+        """Return the coefficients drawn by :meth:`laplace`: name of a term -> (n_samples, rank, labellings).
+
+        Of n-grams that were seen in training, (n_samples, 1, n-grams).
+        """
+        return {
+            term.name: np.stack([term.per_labelling(row) for row in drawn])
+            for term, drawn in zip(self._field().terms, self._drawn().samples, strict=True)
+        }
+
+    def _drawn(self) -> LaplaceSamples:
+        if not hasattr(self, "laplace_"):
+            raise ValueError("uncertainty needs the posterior around the fit: call laplace(X, y) on its data first")
+        return self.laplace_

@@ -1,0 +1,97 @@
+"""What a fit works on: labelled data, how they were read, where they go, and what is found on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from typing import Generic, TypeAlias
+
+import numpy as np
+
+from kernelfields.engines.engine import Engine, PackedData, Sample, SampleSettings
+from kernelfields.estimators.questions import Data, Reader
+from kernelfields.features.leakage import RepeatedLabels
+from kernelfields.inference.choice import FamilySpec
+from kernelfields.models.build import NamedCliques
+from kernelfields.models.fit import DevelopmentSet, FitOptions
+from kernelfields.models.pilot_fit import Choices
+from kernelfields.objective.designs.design import Design
+from kernelfields.objective.term import Term
+from kernelfields.posterior.evidence.settings import EvidencePath, EvidenceSearch
+from kernelfields.solvers.loop import Iteration
+from kernelfields.structure.search import StructurePath
+
+#: Data that are learnt from and data to judge by.
+Parts: TypeAlias = "tuple[PackedData, PackedData]"
+
+
+@dataclass
+class FitState(Generic[Data, Reader]):
+    """What a fit works on: labelled data, how they were read, where they go, and what is found on the way."""
+
+    reader: Reader
+    data: Data
+    classes: np.ndarray
+    spec: FamilySpec
+    engine: Engine
+    options: FitOptions
+    announce: Callable[[str], None]
+    settings: SampleSettings
+    #: Inputs and labels of a development set, as they were given.
+    held_out: tuple[object, object] = (None, None)
+    cliques: NamedCliques = ()
+    optimize: EvidenceSearch | None = None
+    development: DevelopmentSet | None = None
+    structure_path: StructurePath | None = None
+    evidence_path: EvidencePath | None = None
+    #: How the reader would bring columns to one scale, while it is open whether it should.
+    scaling: Reader | None = None
+    #: What was left to the data, and what became of it.
+    choices: Choices = field(default_factory=Choices)
+    #: Columns of probabilities that repeat the labels.
+    repeated: RepeatedLabels | None = None
+    #: The terms of the pilot fit with the settings that were chosen.
+    piloted: Sequence[Term] = ()
+
+    def start_for(self, designs: Sequence[Design]) -> list[np.ndarray] | None:
+        """Return the coefficients of the pilot fit where most are zero, as with l1, and belong to the same features."""
+        if not any(term.l1 for term in self.piloted):
+            return None
+        alike = len(designs) == len(self.piloted) and all(
+            design.term.support is None and design.compress(term.known).shape == design.shape
+            for design, term in zip(designs, self.piloted, strict=True)
+        )
+        return [term.known for term in self.piloted] if alike else None
+
+    def place(self, data: PackedData, cliques: NamedCliques, beside: int = 0, solved: bool = True) -> Sample:
+        """Return data where the fit runs; the features of clique sets share its memory with ``beside`` positions."""
+        n_terms = max(1, sum(clique.kernel is not None for _, clique in cliques))
+        settings = replace(self.settings, n_terms=n_terms, beside=beside, solved=solved)
+        return self.engine.place(data, self.spec, settings)
+
+    def on_scale(self, parts: Parts, scale: bool) -> Parts:
+        """Return parts of the data whose columns come to one scale, or as they are."""
+        if not scale or self.scaling is None:
+            return parts
+        # Each reader scales the kind of data that it reads.
+        return tuple(map(self.scaling.scaled, parts))  # type: ignore[arg-type, return-value]
+
+    def scale_columns(self, scale: bool) -> None:
+        """Bring columns to one scale, or leave them as they are, where that is open."""
+        if self.scaling is not None and scale:
+            self.reader, self.data = self.scaling, self.scaling.scaled(self.data)  # type: ignore[arg-type, assignment]
+        self.scaling = None
+
+
+class NoProgress(AbstractContextManager):
+    """Progress of a fit that shows nothing."""
+
+    def __exit__(self, *exception: object) -> None:
+        """Nothing to end."""
+
+    def __call__(self, iteration: Iteration) -> None:
+        """Show nothing."""
+
+    def announce(self, text: str) -> None:
+        """Show nothing."""

@@ -1,0 +1,400 @@
+"""A field as an estimator keeps it: parameters, fitted attributes, where data are worked on, and documents.
+
+    keep     get_params and the fitted field -> document -> model file, and back
+
+A derived class defines how new data are read (``_read``) and which reader and family a document names (``_reads``,
+``_family_kind``). Questions to a kept field are in answers.py, the fit is in base.py.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import ABCMeta, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from kernelfields.data.chains import weigh_classes
+from kernelfields.data.cliques import USUAL_RANK
+from kernelfields.data.constraints import ConstraintMasks
+from kernelfields.data.fingerprints import Fingerprint
+from kernelfields.data.readers import ChainReader, GraphReader, TableReader
+from kernelfields.data.ties import LabelSymmetry, read_ties
+from kernelfields.engines.choice import resolve_engine
+from kernelfields.estimators.questions import Data, LabelQuestions, Reader, Seed
+from kernelfields.models.stored import Functions, StoredEstimator
+from kernelfields.numerics.parameters import (
+    attribute,
+    check_count,
+    check_declared,
+    check_tolerance,
+    count_or_none,
+    declares_parameters,
+    one_of,
+    or_auto,
+    parameter,
+    resolve_dtype,
+)
+from kernelfields.numerics.threads import Workers
+
+if TYPE_CHECKING:
+    from kernelfields.basis.selection import Basis
+    from kernelfields.engines.engine import Engine, SampleSettings
+    from kernelfields.estimators.fit_state import NoProgress
+    from kernelfields.features.leakage import RepeatedLabels
+    from kernelfields.inference.choice import FamilySpec
+    from kernelfields.kernels.kernel import Kernel
+    from kernelfields.kernels.labels import LabelKernel
+    from kernelfields.models.continuation import Continuation
+    from kernelfields.models.field import Field
+    from kernelfields.models.fit import FittedBy
+    from kernelfields.models.model_file import Document
+    from kernelfields.models.partial import PartialLabels
+    from kernelfields.models.pilot_fit import Choices
+    from kernelfields.objective.bounds import Certificate
+    from kernelfields.objective.term import Term
+    from kernelfields.posterior.evidence.settings import EvidencePath
+    from kernelfields.posterior.laplace.samples import LaplaceSamples
+    from kernelfields.reports.progress import FitProgress
+    from kernelfields.solvers.loop import Solution
+
+#: What may be passed where a kernel, a basis, a label kernel, an engine, labels or seeds are expected.
+KernelLike: TypeAlias = "Kernel | str | Callable[..., np.ndarray] | BaseEstimator"
+BasisLike: TypeAlias = "Basis | str"
+LabelKernelLike: TypeAlias = "LabelKernel | str | np.ndarray"
+EngineLike: TypeAlias = "Engine | str"
+TiesLike: TypeAlias = LabelSymmetry | Sequence[LabelSymmetry]
+
+# The penalties of constraints that model files keep.
+_MASKS = ("edge", "start", "end", "label")
+# Below this many feature values, threads of BLAS wait for each other longer than they work.
+_SMALL_PRODUCT = 1_000_000
+
+
+@declares_parameters
+class FieldParameters(StoredEstimator):
+    """The parameters that every field has, and estimators that are made of one."""
+
+    rank: int | str | None = parameter("auto", or_auto(count_or_none))
+    basis: BasisLike = parameter("random-cholesky")
+    scale: bool | str = parameter("auto", one_of("auto", True, False))
+    tol: float | str = parameter("auto", or_auto(lambda value, name: check_tolerance(value)))
+    max_iter: int = parameter(1000, check_count)
+    dtype: object = parameter("auto", lambda value, name: resolve_dtype(value))
+    n_jobs: int | None = parameter(None)
+    random_state: Seed = parameter(None)
+    verbose: int = parameter(0)
+
+    def _check_parameters(self) -> None:
+        """Raise if a parameter cannot be used, before any work starts."""
+        check_declared(self)
+
+    @property
+    def _tolerance(self) -> float:
+        """The relative gap at which a fit ends, at the latest where ``tol`` is "auto"."""
+        from kernelfields.models.partial import USUAL_TOLERANCE
+
+        return USUAL_TOLERANCE if isinstance(self.tol, str) else self.tol
+
+    def _training_labels(self, y: Any, *, warn: bool = False) -> Any:
+        """Return labels of training data as the fit takes them; ``warn`` of what is not as it was given."""
+        return y
+
+    def _position_labels(self, y: Any) -> Any:
+        """Return the labels of all positions, however they are written."""
+        return y
+
+    @property
+    def _most_rank(self) -> int | None:
+        """The most basis functions there can be; None for no limit."""
+        return USUAL_RANK if isinstance(self.rank, str) else self.rank
+
+
+@declares_parameters
+class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], metaclass=ABCMeta):
+    """A field with its parameters and what a fit has found; see the module for the hooks."""
+
+    #: How data are read, and the kind of the family of labellings.
+    _reads: ClassVar[type[ChainReader | GraphReader | TableReader]]
+    _family_kind: ClassVar[str]
+
+    classes_: np.ndarray = attribute()
+    n_features_in_: int = attribute()
+    field_: Field = attribute()
+    solution_: Solution = attribute()
+    inference_: FittedBy | None = attribute()
+    laplace_: LaplaceSamples = attribute()
+    continuation_: Continuation = attribute()
+    evidence_path_: EvidencePath | None = attribute()
+    #: Log-likelihoods of the development set after each iteration, None without one; not kept in files.
+    dev_log_likelihoods_: np.ndarray | None = attribute()
+    choices_: Choices = attribute()
+    feature_names_in_: np.ndarray = attribute()
+    _reader: Reader = attribute()
+    _certificates: tuple[Certificate, Certificate] | None = attribute()
+    #: Columns of probabilities that repeat the labels of the fit; not kept in files.
+    _repeated: RepeatedLabels | None = attribute()
+    #: What items of the fit are recognised by; None where they were elsewhere.
+    _fitted_items: Fingerprint | None = attribute()
+
+    # Parameters of those estimators that have them.
+    kernel: Any = attribute()
+    prior_variance: Any = attribute()
+    engine: Any = attribute()
+    solver: object = attribute()
+    callbacks: Any = attribute()
+    class_weight: Any = attribute()
+    inference: object = attribute()
+    #: How labels are chosen by default, and how a fit treats labels that are partly known.
+    decode: str = attribute()
+    partial_labels: PartialLabels | None = attribute()
+
+    # ---- hooks
+
+    @abstractmethod
+    def _read(self, X: object, y: object = None, sample_weight: object = None) -> Data:
+        """Return new data like those of the fit, labelled if y is given."""
+
+    def _read_fitted(self, X: object, y: object, sample_weight: object) -> Data:
+        """Return the data of the fit once more, labelled and weighted as they were in it."""
+        return weigh_classes(self._read(X, y, sample_weight), self.classes_, self.class_weight)
+
+    # ---- state
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._partial_settings()
+        if self._ties is not None:
+            read_ties(self._ties)
+
+    @property
+    def _ties(self) -> object:
+        """Which labels share weights; None for none, and for estimators without such a parameter."""
+        return self.__dict__.get("ties")
+
+    def _partial_settings(self) -> PartialLabels:
+        """Return how to fit to labels that are partly known; raise if the settings cannot be used."""
+        from kernelfields.models.partial import resolve_partial_labels
+
+        return resolve_partial_labels(getattr(self, "partial_labels", None))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "field_")
+
+    def _set_field(
+        self,
+        reader: Reader,
+        classes: np.ndarray,
+        field: Field,
+        inference: FittedBy | None,
+        solution: Solution,
+        certificates: tuple[Certificate, Certificate] | None,
+    ) -> Self:
+        """Set the fitted attributes of a field that was fitted or read from a file."""
+        self._reader, self.classes_, self.n_features_in_ = reader, classes, reader.n_features
+        self.__dict__.pop("feature_names_in_", None)
+        if reader.names is not None:
+            self.feature_names_in_ = np.array(reader.names, dtype=object)
+        self.field_, self.inference_, self.solution_ = field, inference, solution
+        self._certificates = certificates
+        self._set_views()
+        return self
+
+    def _set_views(self) -> None:
+        """Expose the fitted terms under the names a user looks for."""
+        self.basis_ = {term.name: term.subspace for term in self.field_.terms}
+        self.coef_ = {term.name: term.label_coefficients for term in self.field_.terms}
+
+    def _field(self) -> Field:
+        """Return the fitted field, inferred by the present ``inference``, which may change after a fit."""
+        check_is_fitted(self, "field_")
+        if "inference" not in self.__dict__:
+            return self.field_
+        return replace(self.field_, spec=replace(self.field_.spec, method=self.inference))
+
+    @property
+    def _single(self) -> bool:
+        return self.field_.spec.kind == "single"
+
+    @property
+    def scale_(self) -> bool:
+        """Whether columns of the inputs were brought to one scale."""
+        check_is_fitted(self, "field_")
+        return self._reader.is_scaled
+
+    @property
+    def prior_variance_(self) -> float:
+        """The prior variance of the functions of the inputs, the first of them where there are several."""
+        check_is_fitted(self, "field_")
+        return next(term for term in self.field_.terms if term.clique.kernel is not None).prior_variance
+
+    @property
+    def n_iter_(self) -> int:
+        """Iterations of the solver."""
+        check_is_fitted(self, "field_")
+        return self.solution_.iterations
+
+    # ---- where it is worked on
+
+    def _progress(self) -> FitProgress | NoProgress:
+        """Return a context that shows the progress of a fit if ``verbose``."""
+        from kernelfields.estimators.fit_state import NoProgress
+
+        if not self.verbose:
+            return NoProgress()
+        from kernelfields.reports.progress import FitProgress
+
+        return FitProgress(self.verbose, max_iter=self.max_iter)
+
+    def _n_values(self, data: Data) -> int:
+        """Return about how many values the features of data have, where these may be anywhere."""
+        from kernelfields.estimators.auto_parameters import stays_sparse
+
+        if not self._runs_anywhere() or stays_sparse(self.kernel, data):
+            return 0
+        return data.n_positions * min(self._most_rank or data.n_positions, data.n_positions)
+
+    def _runs_anywhere(self) -> bool:
+        """Whether every engine can fit such a field; for those of threads alone, "auto" considers no other."""
+        return False
+
+    def _engine(self, data: Data) -> Engine:
+        """Return where a fit on such data runs; raise if it cannot run there."""
+        local = self._partial_settings().ask_of_unlabelled
+        return resolve_engine(self.engine, n_values=0 if local else self._n_values(data), data=data)
+
+    def _travelling(self) -> Self:
+        model = copy.copy(self)
+        model.callbacks, model.engine, model.n_jobs = None, "threads", 1
+        return model
+
+    def _sample_settings(self, n_terms: int = 1) -> SampleSettings:
+        from kernelfields.engines.engine import SampleSettings
+
+        return SampleSettings(resolve_dtype(self.dtype), self._tolerance, Workers(self.n_jobs), n_terms)
+
+    def _blas_limit(self, n_positions: int) -> int | None:
+        """Return how many threads BLAS may use: ``n_jobs``; by default one for small products, else any number."""
+        if self.n_jobs is not None:
+            return Workers(self.n_jobs).n_threads
+        small = n_positions * min(self._most_rank or n_positions, n_positions) < _SMALL_PRODUCT
+        return 1 if small else None
+
+    # ---- files
+
+    def to_document(self) -> Document:
+        """Return the fitted estimator as plain values and arrays."""
+        from kernelfields.models.documents import describe_parameters, describe_solution, describe_terms
+
+        check_is_fitted(self, "field_")
+        certificates = self._certificates
+        document = {
+            "parameters": describe_parameters(self),
+            "classes": self._described_classes(),
+            "inputs": self._reader.describe(),
+            "structure": self._describe_spec(),
+            **describe_terms(self.field_.terms),
+            "solution": describe_solution(self.solution_),
+            "certificates": None if certificates is None else [asdict(certificate) for certificate in certificates],
+        }
+        if self.inference_ is not None:
+            document["fitted_by"] = asdict(self.inference_)
+        for name in ("laplace", "continuation"):
+            if hasattr(self, f"{name}_"):
+                document[name] = getattr(self, f"{name}_").describe()
+        if self.choices_.chosen:
+            document["choices"] = self.choices_.describe()
+        if (items := self.__dict__.get("_fitted_items")) is not None:
+            document["fitted_items"] = items._asdict()
+        if self.evidence_path_ is not None:
+            document["evidence_path"] = [asdict(step) for step in self.evidence_path_.steps]
+        return document
+
+    @classmethod
+    def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
+        """Return the estimator that was described; errors of any kind if it is not sound."""
+        from kernelfields.models.continuation import Continuation
+        from kernelfields.models.documents import (
+            check_widths,
+            rebuild_certificate,
+            rebuild_estimator,
+            rebuild_solution,
+            rebuild_terms,
+        )
+        from kernelfields.models.field import Field
+        from kernelfields.models.fit import FittedBy
+        from kernelfields.models.pilot_fit import Choices
+        from kernelfields.models.stored_values import record
+        from kernelfields.posterior.evidence.settings import EvidencePath
+        from kernelfields.posterior.laplace.samples import LaplaceSamples
+
+        functions = callables or {}
+        classes = cls._rebuilt_classes(document["classes"])
+        reader = cls._rebuilt_reader(document["inputs"])
+        spec = cls._rebuilt_spec(document["structure"], classes)
+        terms = rebuild_terms(document, spec.n_labels, functions)
+        check_widths(terms, reader.width)
+        estimator = rebuild_estimator(cls, document["parameters"], functions)
+        estimator._check_parameters()
+        cls._check_terms(terms, reader, spec)
+        fitted_by, certificates = document.get("fitted_by"), document["certificates"]
+        inference = None if fitted_by is None else record(FittedBy, fitted_by, "how it was fitted")
+        if certificates is not None:
+            span, rkhs = map(rebuild_certificate, certificates)
+            certificates = span, rkhs
+        solution = rebuild_solution(document["solution"], terms)
+        steps, estimator.choices_ = document.get("evidence_path"), Choices.rebuild(document.get("choices"))
+        estimator.evidence_path_ = None if steps is None else EvidencePath.rebuild(steps)
+        estimator.dev_log_likelihoods_ = None
+        if "laplace" in document:
+            estimator.laplace_ = LaplaceSamples.rebuild(document["laplace"], terms)
+        if "continuation" in document:
+            estimator.continuation_ = Continuation.rebuild(document["continuation"], terms)
+        if "fitted_items" in document:
+            estimator._fitted_items = Fingerprint.rebuild(document["fitted_items"])
+        return estimator._set_field(reader, classes, Field(terms, spec), inference, solution, certificates)
+
+    def _described_classes(self) -> np.ndarray | list:
+        return self.classes_
+
+    @classmethod
+    def _rebuilt_classes(cls, described: ArrayLike) -> np.ndarray:
+        from kernelfields.models.documents import checked_classes
+
+        return checked_classes(described)
+
+    @classmethod
+    def _rebuilt_reader(cls, described: Document) -> Reader:
+        """Return the reader that was described."""
+        return cls._reads.rebuild(dict(described))  # type: ignore[return-value]  # class variables cannot be generic
+
+    def _describe_spec(self) -> Document:
+        """Return what is to be kept of which labels meet."""
+        masks = self.field_.spec.masks
+        return {} if masks is None else {"masks": {name: getattr(masks, name) for name in _MASKS}}
+
+    @classmethod
+    def _rebuilt_spec(cls, described: Document, classes: np.ndarray) -> FamilySpec:
+        """Return what decides the family of labellings, as it was described."""
+        from kernelfields.inference.choice import FamilySpec
+
+        masks = None
+        if "masks" in described:
+            masks = ConstraintMasks(**described["masks"])
+            masks.check(len(classes))
+        return FamilySpec(cls._family_kind, len(classes), masks)
+
+    @classmethod
+    def _check_terms(cls, terms: Sequence[Term], reader: Reader, spec: FamilySpec) -> None:
+        """Raise unless terms, inputs and labels fit together, so that a model that loads can predict."""
