@@ -24,7 +24,7 @@ from sklearn.utils import Tags, get_tags
 from kernelfields.data.cliques import USUAL_RANK
 from kernelfields.data.reading import open_groups, random_generator
 from kernelfields.engines.choice import is_collection
-from kernelfields.estimators.auto_parameters import suitable_kernels, usual_scale
+from kernelfields.estimators.auto_parameters import suitable_kernels, usual_scale, with_chosen_parameters
 from kernelfields.estimators.base import FieldEstimator
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.estimators.fit_state import FitState, NoProgress
@@ -237,7 +237,7 @@ class FieldSearchCV(BaseEstimator):
             elif training.scaling is not None and isinstance(estimator, FieldEstimator):
                 pilot = copy.copy(estimator)
                 pilot.kernel, pilot.rank, pilot.prior_variance = listed[0], USUAL_RANK, "auto"
-                pilot._settled(training)
+                with_chosen_parameters(pilot, training)
             else:
                 training.scale_columns(usual_scale(training))
             estimator.scale = training.reader.is_scaled
