@@ -23,6 +23,21 @@ def test_answers_are_those_of_the_enumeration(kind):
     assert tally.total > 40
 
 
+@pytest.mark.parametrize(
+    ("kind", "seed", "number"),
+    [
+        pytest.param("Annotated", 12, 8, id="entry-of-a-word-never-seen"),
+        pytest.param("Chain", 11, 82, id="stream-that-cannot-go-on"),
+        pytest.param("Chain", 11, 103, id="shares-of-labels-never-allowed"),
+    ],
+)
+def test_fields_that_the_enumeration_once_judged_wrongly(kind, seed, number):
+    tally = Tally()
+    run_field(tally, kind, seed, number)
+    assert not tally.failures, "\n".join(tally.failures)
+    assert tally.total > 40
+
+
 def test_fields_are_drawn_until_there_are_enough_comparisons():
     said = []
     tally = run(300, fields=["Single"], announce=said.append)

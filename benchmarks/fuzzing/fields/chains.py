@@ -286,10 +286,14 @@ class Chain(Drawn):
         return np.where(allowed, 0.0, -np.inf)
 
     def _check_targets(self) -> None:
-        """Draw again where what is known of a training item leaves it no labelling."""
-        for item, target in zip(self.items, self.targets, strict=True):
+        """Draw again where what is known of a training item leaves it no labelling, or shares no label."""
+        weights = np.ones(len(self.items)) if self.weights is None else self.weights
+        possible: set[int] = set()
+        for item, target, weight in zip(self.items, self.targets, weights, strict=True):
             labellings = every_labelling(self.length(item), self.n_labels)
             base = self.base(labellings, item, target)
+            if weight > 0:
+                possible |= set(np.unique(labellings[base > -np.inf]).tolist())
             told = np.zeros(len(base))
             logs = target.logs if target.soft is None else np.where(target.soft > 0, 0.0, -np.inf)
             for place, row in enumerate(logs):
@@ -300,6 +304,9 @@ class Chain(Drawn):
                 lists = self.lists_of(item)
                 if any(set(np.flatnonzero(row > 0)) - set(own) for row, own in zip(target.soft, lists, strict=True)):
                     raise Redraw
+        shares = {} if self.criterion is None else self.criterion.shares
+        if any(label not in possible or possible == {label} for label in shares):
+            raise Redraw
 
     # the field
 

@@ -69,8 +69,8 @@ class Annotated(Chain):
         for target, said in zip(self.targets, self.said, strict=True):
             target.logs = self.messages(said)
         if self.rule == "dictionary":
-            # Labels to learn a dictionary from are presumed from what was said.
-            words = {word for item in self.items for word in self.words(item)}
+            # Labels to learn a dictionary from are presumed from what was said; entries are known, seen or not.
+            words = {*self.entries, *(word for item in self.items for word in self.words(item))}
             places = {word: self.fitted.allowed_.labels_of(word).tolist() for word in words}
             unknown = self.fitted.allowed_.unknown.tolist()
             self._dictionary = lambda: (places, unknown)  # type: ignore[method-assign]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,16 +29,28 @@ def stream(tally: Tally, drawn: Chain, asked: Asked, random: np.random.Generator
         rows = [
             item[place : place + 1] if hasattr(item, "shape") else item[place] for place in range(drawn.length(item))
         ]
-        answers = [flow.push(row) for row in rows]
+        answers: list[Any] = []
+        try:
+            for row in rows:
+                answers.append(flow.push(row))
+            answers.append(flow.end())
+        except ValueError:
+            if decode == "posterior" or lag == np.inf:
+                raise
+            # Labels that were given out cannot be taken back: nothing that has come since may be able to follow them.
+            ended = len(answers) == len(rows)
+            seen = len(rows) if ended else len(answers) + 1 - drawn.ahead
+            possible = _goes_on(drawn, item, seen, answers, ended=ended)
+            tally.check("stream that cannot go on", not possible, f"labels given out: {answers}")
+            continue
         if decode == "viterbi" and not drawn.ahead:
             # A label is answered as soon as it is settled, with marginals given what has come by then.
             first = 0
-            for seen, answer in enumerate(answers, start=1):
+            for seen, answer in enumerate(answers[:-1], start=1):
                 end = first + len(answer.labels)
                 expected = drawn.enumerated_part(item, seen, ended=False).marginals[first:end]
                 tally.near("marginals of labels that are settled", answer.marginals, expected, asked.near)
                 first = end
-        answers.append(flow.end())
         marginals = np.concatenate([answer.marginals for answer in answers])
         labels = np.concatenate([np.asarray(answer.labels) for answer in answers if len(answer.labels)])
         if lag == np.inf:
@@ -51,6 +63,18 @@ def stream(tally: Tally, drawn: Chain, asked: Asked, random: np.random.Generator
                 seen = min(place + int(lag) + 1, length)
                 part = drawn.enumerated_part(item, seen, ended=place + lag >= length)
                 tally.near("stream of a short lag", marginals[place], part.marginals[place], asked.near)
+        elif decode == "viterbi":
+            # The end is not seen by labels that were given out before it.
+            possible = _goes_on(drawn, item, len(rows), answers, ended=len(answers[-1].labels) > 0)
+            tally.check("labels of a short lag", possible, f"{labels}")
+
+
+def _goes_on(drawn: Chain, item: Any, seen: int, answers: Sequence[Any], *, ended: bool) -> bool:
+    """Return whether some labelling of the first positions of an item begins with the labels of answers."""
+    given = [number for own in drawn.numbers_of([answer.labels for answer in answers]) for number in own]
+    part = drawn.enumerated_part(item, seen, ended=ended)
+    possible = part.labellings[part.scores > -np.inf]
+    return bool((possible[:, : len(given)] == given).all(axis=1).any())
 
 
 def segments_of(tally: Tally, drawn: Segments, asked: Asked, random: np.random.Generator) -> None:
