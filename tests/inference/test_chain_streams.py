@@ -142,6 +142,17 @@ def test_labels_given_out_too_early_are_followed_by_what_may_follow(tied):
         assert lag == 0 or labels[-1] != 0
 
 
+def test_nothing_may_follow_a_label_given_out_too_early():
+    """Label 0 is the better one until all but label 1 is forbidden, which may not follow it; a lag of one waits."""
+    edge, node = np.array([[[0.0, -np.inf], [0.0, 0.0]]]), np.array([[1.0, 0.0], [-np.inf, 0.0]])
+    stream = opened(edge, jointly=True)
+    assert stream.push(node[:1])[0].tolist() == [0]
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r"position 1 of the stream: .* contradicts labels that were given out"):
+            stream.push(node[1:])
+    assert streamed(opened(edge, lag=1, jointly=True), node, edge, [1, 1])[0].tolist() == [1, 1]
+
+
 def test_memory_stays():
     node, edge = random_potentials(7, 100, 4)
     for jointly in (False, True):
