@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 
 import pytest
 from command_files import run, sentences, write_columns_file, write_npz_file
@@ -10,6 +11,8 @@ from kernelfields import ChainCRF
 from kernelfields.cli.models import load_model
 from kernelfields.evaluation import compare, evaluate, evaluate_model
 from kernelfields.models.model_file import read_model, write_model
+
+WORDS = ("sequence", "word")
 
 
 @pytest.fixture(scope="module")
@@ -38,9 +41,19 @@ def test_one_sequence_has_no_intervals(tmp_path):
     assert "[1.000" not in shown
 
 
+def test_positions_are_words_in_texts_and_positions_elsewhere(models):
+    text = run("evaluate", models / "one.model", models / "test.conll", "--resamples", 0)
+    assert text.stderr.splitlines()[0].endswith("test.conll: 8 sequences, 40 words, 3 labels (DET, NOUN, VERB)")
+    assert text.stdout.startswith("8 sequences, 40 words\n")
+    assert "log-likelihood per word" in text.stdout
+    sensors = run("evaluate", models / "rbf.model", models / "train.npz", "--resamples", 0)
+    assert "train.npz: 20 sequences, 120 positions, 2 labels" in sensors.stderr
+    assert "log-likelihood per position" in sensors.stdout
+
+
 def test_every_figure_is_that_of_the_library(models):
     crf, file = read(models)
-    expected = evaluate_model(crf, file.X, file.y, n_resamples=200, random_state=0)
+    expected = replace(evaluate_model(crf, file.X, file.y, n_resamples=200, random_state=0), nouns=WORDS)
     arguments = ["evaluate", models / "one.model", models / "test.conll", "--resamples", "200"]
     assert run(*arguments).stdout == f"{expected}\n"
     assert json.loads(run(*arguments, "--json").stdout) == json.loads(json.dumps(expected.to_dict()))
@@ -50,7 +63,7 @@ def test_the_decoding_is_an_option(models):
     crf, file = read(models)
     given = ["evaluate", models / "one.model", models / "test.conll", "--resamples", "0", "--json"]
     for options, decode in ((["--decode", "viterbi"], "viterbi"), (["--posterior"], "posterior")):
-        expected = evaluate_model(crf, file.X, file.y, decode=decode, n_resamples=0)
+        expected = replace(evaluate_model(crf, file.X, file.y, decode=decode, n_resamples=0), nouns=WORDS)
         assert json.loads(run(*given, *options).stdout) == json.loads(json.dumps(expected.to_dict()))
     refused = run(*given, "--posterior", "--decode", "viterbi", code=2).stderr
     assert "--posterior and --decode viterbi contradict each other" in refused
@@ -70,7 +83,7 @@ def test_two_models_are_compared_each_with_its_own_features(models):
     )
     arguments = ["evaluate", models / "one.model", models / "test.conll", "--against", models / "two.model"]
     result = run(*arguments, "--resamples", "200", "--json")
-    assert json.loads(result.stdout) == json.loads(json.dumps(expected.to_dict()))
+    assert json.loads(result.stdout) == json.loads(json.dumps(replace(expected, nouns=WORDS).to_dict()))
 
 
 def test_of_two_models_the_one_that_does_not_fit_is_named(models, tmp_path):

@@ -38,7 +38,7 @@ def test_what_the_page_writes_is_no_label_in_train_check_evaluate_and_predict(fo
             run("check", tmp_path / f"{name}.conll", "-m", folder / "full.model", "--folds", 2).stderr,
             run("evaluate", tmp_path / f"{name}.model", tmp_path / f"{name}.conll", "--resamples", 0).stderr,
         ]
-        line = f"{name}.conll: 20 sequences, 100 positions, 3 labels (DET, NOUN, VERB), 33 positions not labelled"
+        line = f"{name}.conll: 20 sequences, 100 words, 3 labels (DET, NOUN, VERB), 33 words not labelled"
         assert all(each.splitlines()[0].endswith(line) for each in said)
         assert load_model(tmp_path / f"{name}.model").crf.classes_.tolist() == ["DET", "NOUN", "VERB"]
     predicted = run("predict", tmp_path / "marked.model", tmp_path / "marked.conll", "-q").stdout
@@ -78,9 +78,7 @@ def test_unknown_labels_are_no_class_of_their_own(folder):
     assert trained.crf.classes_.tolist() == ["DET", "NOUN", "VERB"]
     assert trained.crf.certificate_.completed
     said = run("train", folder / "train.conll", "--unknown-label", "?", "-m", folder / "again.model").stderr
-    first = (
-        f"{folder / 'train.conll'}: 20 sequences, 100 positions, 3 labels (DET, NOUN, VERB), 33 positions not labelled"
-    )
+    first = f"{folder / 'train.conll'}: 20 sequences, 100 words, 3 labels (DET, NOUN, VERB), 33 words not labelled"
     assert said.splitlines()[0] == first
     assert 'unknown_label = "?"' in (folder / "again.toml").read_text()
     shown = run("certify", folder / "partial.model", folder / "train.conll").stdout

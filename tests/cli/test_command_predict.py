@@ -54,6 +54,15 @@ def test_the_column_of_labels_may_be_missing(models):
     assert bare[2::3] == labelled[3::4]
 
 
+def test_one_of_anything_is_singular(models, tmp_path):
+    single = write_columns_file(tmp_path / "one.conll", sentences(1))
+    assert "labelled 1 sequence of" in run("predict", models / "conll.model", single).stderr
+    marked = write_columns_file(tmp_path / "marked.conll", [[("cat", "3", "?")]])
+    assert "filled in 1 label of 1" in run("predict", models / "conll.model", marked, "--known").stderr
+    assert "wrote 1 sequence of" in run("convert", single, tmp_path / "one.crfsuite").stderr
+    assert "wrote 1 document of" in run("convert", single, tmp_path / "one.jsonl", "--to", "doccano", "--lossy").stderr
+
+
 def test_the_output_may_be_a_file_and_the_message_goes_to_standard_error(models, tmp_path):
     result = run("predict", models / "conll.model", models / "test.conll", "-o", tmp_path / "out.conll")
     assert result.stdout == ""

@@ -76,7 +76,7 @@ def test_options_become_parameters_and_the_settings_repeat_the_run(inside, tmp_p
 def test_how_long_segments_may_be_is_told(inside, tmp_path):
     arguments = ("train", "words.conll", "--segments", "--prior-variance", "1", "-m", tmp_path / "one.model")
     result = run(*arguments, "--max-duration", "7", "--json")
-    assert "segments of up to 7 positions" in result.stderr
+    assert "segments of up to 7 words" in result.stderr
     assert json.loads(result.stdout)["max_duration"] == 7
 
 

@@ -36,7 +36,7 @@ def same_coefficients(one, other):
 def test_a_file_becomes_a_model_and_settings(folder):
     result = run("train", "train.conll", "-m", "tags.safetensors")
     assert result.stdout == ""
-    assert "train.conll: 20 sequences, 100 positions, 3 labels" in result.stderr
+    assert "train.conll: 20 sequences, 100 words, 3 labels" in result.stderr
     assert "no --template: text features of words in column 0 and tags in column 1, 47 template lines" in result.stderr
     assert "--template FILE replaces them" in result.stderr
     assert "wrote tags.safetensors, tags.toml" in result.stderr

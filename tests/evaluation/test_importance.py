@@ -57,6 +57,17 @@ def test_a_drop_is_the_mean_loss_of_shuffled_data(chain):
     assert found.drops["x1"].low is None
 
 
+def test_items_have_the_name_that_fits_them(chain):
+    one = str(asked(chain, X[-1:], Y[-1:], n_repeats=1, n_resamples=0))
+    assert "log-likelihood per position" in one
+    assert "means over 1 shuffle and 1 sequence," in " ".join(one.split())
+    samples, labels = np.concatenate(X[TRAIN])[:40], np.concatenate(Y[TRAIN])[:40]
+    classifier = KernelClassifier("rbf", rank=20, **SETTINGS).fit(samples, labels)
+    found = " ".join(str(asked(classifier, samples, labels)).split())
+    assert "log-likelihood per sample" in found
+    assert "means over 2 shuffles and 40 samples," in found
+
+
 def test_features_may_be_grouped_and_named(chain):
     given = {"features": {"noise": ["a", "c"], "signal": ["b"]}, "feature_names": ["a", "b", "c"]}
     found = asked(chain, X[TEST], Y[TEST], **given)

@@ -48,6 +48,14 @@ def test_text_names_sizes_certificates_and_parameters():
         assert words in flat
 
 
+def test_one_of_anything_is_singular():
+    one = SetSummary("node", "none", "labels only", 1, 1, 1, 1.0)
+    solution = Solution(np.zeros(1), "newton", 2.25, 1.75, 1.0, 1, 1.0, 0.25, "max_iter", [])
+    summary = small_summary(labels=("N",), n_features=1, sets=(one,), solution=solution, transitions=None)
+    assert summary.heading == "ChainCRF: 1 label, 1 input feature, 1 clique set, 1 weight"
+    assert summary.fit_words.startswith("newton, 1 iteration, 1 pass over the data")
+
+
 def test_html_has_the_sets_the_certificates_and_the_map():
     page = ParsedPage(small_summary()._repr_html_())
     page.assert_harmless()

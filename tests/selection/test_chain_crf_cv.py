@@ -288,7 +288,7 @@ def test_rows_with_rare_labels_are_scored_where_they_can_be():
     search = quick(kernels=[RBF(0.1)]).fit(X, labels)
     assert np.all(search.cv_results_["n_dropped"] == 1)
     assert np.all(np.isfinite(search.cv_results_["mean_test_score"]))
-    assert "1 held-out sequences were not scored" in str(search.table())
+    assert "1 held-out sequence was not scored" in str(search.table())
     np.testing.assert_array_equal(search.classes_, [0, 1, 2, 7])
     # A fold in which nothing can be scored has no say.
     alone = quick(cv=[(np.delete(np.arange(24), 4), [4]), (np.arange(12), np.arange(12, 24))])

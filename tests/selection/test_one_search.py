@@ -232,7 +232,7 @@ def test_sequences_of_features_rare_classes_and_failures():
     search = FieldSearchCV(SequenceClassifier(n_states=1), prior_variances=[0.1, 1.0], extend=False, random_state=0)
     search.fit(words, classes)
     assert np.all(search.cv_results_["n_dropped"] == 1)
-    assert "1 held-out sequences were not scored" in str(search.table())
+    assert "1 held-out sequence was not scored" in str(search.table())
     assert set(search.cv_results_["param_kernel"]) == {Linear()}
 
     class Negative(Kernel):

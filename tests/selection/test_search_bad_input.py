@@ -133,4 +133,4 @@ def test_fits_that_stop_short_are_counted():
     with pytest.warns(ConvergenceWarning, match="fits of the search stopped before tol=1e-09 was reached"):
         found = ChainCRFCV(ChainCRF(rank=12, tol=1e-9, max_iter=1), **QUICK, refit=False).fit(X, y)
     assert np.all(found.cv_results_["n_unconverged"] == 3)
-    assert "12 fits stopped short of their tolerance" in str(found.table())
+    assert "12 fits stopped short of the tolerance" in str(found.table())

@@ -256,7 +256,7 @@ def test_folds_of_classes_are_stratified_and_unseen_classes_are_not_scored():
     y[0] = "alone"
     search.fit(X, y)
     assert np.all(search.cv_results_["n_dropped"] == 1)
-    assert "1 held-out samples were not scored" in str(search.table())
+    assert "1 held-out sample was not scored" in str(search.table())
     assert list(search.classes_) == ["alone", "setosa", "versicolor", "virginica"]
 
 

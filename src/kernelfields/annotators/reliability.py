@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kernelfields.numerics.wording import counted
 from kernelfields.reports.figures import Picture
 from kernelfields.reports.heat_maps import plot_heat_map
 from kernelfields.reports.page import Shown
@@ -66,7 +67,7 @@ class AnnotatorTable(Shown):
 
     def parts(self) -> list[str | Table]:
         """Return the heading and a row for each annotator."""
-        heading = f"{len(self.rows)} annotators, {len(self.labels)} labels"
+        heading = f"{counted(len(self.rows), 'annotator')}, {counted(len(self.labels), 'label')}"
         columns = ("annotator", "labelled", "accuracy", "kappa", "most often mistaken")
         formats = {"labelled": ",", "accuracy": ".3f", "kappa": ".3f"}
         table = Table(columns, [row.cells for row in self.rows], words=(0, 4), formats=formats)

@@ -10,6 +10,7 @@ import typer
 
 from kernelfields.cli.messages import Console, command
 from kernelfields.cli.settings import SETTINGS, RunSettings, Value, given_settings
+from kernelfields.numerics.wording import counted
 
 _TEXTS = {"template": "CRF++ template for column files.", "columns": "Columns of the inputs, as in train."}
 _READING = [
@@ -84,7 +85,7 @@ def convert(
         target = format_of(output, "--to")
     read = read_training_file(settings, "--from")
     write_sequences(output, read.X, read.y, read.weights, target)
-    console.info(f"wrote {len(read.X):,} sequences of {input_name(file)} as {target}")
+    console.info(f"wrote {counted(len(read.X), 'sequence')} of {input_name(file)} as {target}")
 
 
 def _known(names: Iterable[str]) -> str:
@@ -127,7 +128,7 @@ def _convert_documents(
         write_documents(paths[1], documents, kinds[1], lossy=lossy, **write)
     except ImportError as error:
         raise ValueError(str(error)) from error
-    console.info(f"wrote {len(documents):,} documents of {input_name(paths[0])} as {kinds[1]}")
+    console.info(f"wrote {counted(len(documents), 'document')} of {input_name(paths[0])} as {kinds[1]}")
 
 
 @command(as_json=False)

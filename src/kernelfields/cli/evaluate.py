@@ -9,6 +9,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Annotated
 
@@ -105,7 +106,8 @@ def evaluate(
     marks: Parameters = {"file_format": file_format, "unknown_label": unknown_label, "label_sets": label_sets}
     with _about(model if against is not None else ""):
         read = trained.read(file, **marks)
-    console.info(count_line(input_name(file), read.y or []))
+    console.info(count_line(input_name(file), read.y or [], read.part))
+    nouns = ("sequence", read.part)
     if against is not None:
         with _about(model):
             first = trained.crf.predict(read.X, decoding)
@@ -114,10 +116,11 @@ def evaluate(
             reread = _reread(other, trained, file, read, marks)
             second = other.crf.predict(reread.X, decoding)
         truth, first, second, shared["scheme"] = known_only(read.y or [], first, second, scheme=shared["scheme"])
-        comparison = compare(truth, first, second, **shared)
+        comparison = replace(compare(truth, first, second, **shared), nouns=nouns)
         console.result(f"first: {model}, second: {against}\n{comparison}", comparison.to_dict())
         return
     evaluation = evaluate_model(trained.crf, read.X, read.y or [], decode=decoding, labels_only=labels_only, **shared)
+    evaluation = replace(evaluation, nouns=nouns)
     if report is not None:
         title = f"{os.path.basename(model)} on {os.path.basename(input_name(file))}"
         write_report(report, trained.crf, read, title, evaluation=evaluation)

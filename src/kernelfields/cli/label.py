@@ -9,6 +9,7 @@ import typer
 
 from kernelfields.cli.labels import FileFormat
 from kernelfields.cli.messages import Console, Jobs, command
+from kernelfields.numerics.wording import counted
 
 
 @command()
@@ -72,7 +73,7 @@ def label(
     with closing(labelling):
         server = Server(labelling, port)
         if labelling.journal.actions:
-            console.info(f"{len(labelling.journal.actions)} actions of the journal are applied")
+            console.info(f"applied {counted(len(labelling.journal.actions), 'action')} of the journal")
         console.info(f"labelling {file} at {server.address}")
         if browser:
             webbrowser.open(server.address)

@@ -69,7 +69,7 @@ def check(
             raise ValueError(f"the model names how files are read and fields are fitted: leave out {named}")
         trained = load_model(model, n_jobs)
         settings, read = replace(trained.settings, n_jobs=n_jobs), trained.read(file, file_format, **marks)
-    console.info(count_line(input_name(file), read.y or []))
+    console.info(count_line(input_name(file), read.y or [], read.part))
     for doubt in doubts(read, input_name(file)):
         console.warn(doubt)
     if by_model:

@@ -2,7 +2,7 @@
 
 formats/label_marks.py decides what stands for an unknown label.
 
-    train.conll: 20 sequences, 100 positions, 3 labels (DET, NOUN, VERB), 33 positions not labelled
+    train.conll: 20 sequences, 100 words, 3 labels (DET, NOUN, VERB), 33 words not labelled
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 import typer
+
+from kernelfields.numerics.wording import counted
 
 _LABELS_SHOWN = 10
 
@@ -53,19 +55,18 @@ def shown_labels(labels: Iterable) -> str:
     return ", ".join([*known[:_LABELS_SHOWN], *(["..."] if len(known) > _LABELS_SHOWN else [])])
 
 
-def count_line(name: str, y: Sequence[Sequence]) -> str:
-    """Return the first line about a file: how much there is, which labels, and how many positions have none."""
+def count_line(name: str, y: Sequence[Sequence], part: str = "position") -> str:
+    """Return the first line about a file: how much there is, which labels, and how many positions have none.
+
+    ``part`` is what a position is called.
+    """
     labels = sorted(labels_named(y))
     unknown = sum(entry is None for own in y for entry in own)
     several = count_unknown(y) - unknown
-    counted = [_counted(len(y), "sequence"), _counted(sum(map(len, y)), "position")]
-    counted.append(f"{_counted(len(labels), 'label')} ({shown_labels(labels)})" if labels else "no labels")
+    sizes = [counted(len(y), "sequence"), counted(sum(map(len, y)), part)]
+    sizes.append(f"{counted(len(labels), 'label')} ({shown_labels(labels)})" if labels else "no labels")
     if unknown:
-        counted.append(f"{_counted(unknown, 'position')} not labelled")
+        sizes.append(f"{counted(unknown, part)} not labelled")
     if several:
-        counted.append(f"{_counted(several, 'position')} with a set of labels")
-    return f"{name}: {', '.join(counted)}"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'s' if number != 1 else ''}"
+        sizes.append(f"{counted(several, part)} with a set of labels")
+    return f"{name}: {', '.join(sizes)}"

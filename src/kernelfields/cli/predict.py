@@ -12,6 +12,7 @@ import typer
 
 from kernelfields.cli.labels import FileFormat, LabelSets, UnknownLabel, count_unknown
 from kernelfields.cli.messages import Console, Jobs, ModelFile, command, json_text
+from kernelfields.numerics.wording import counted
 
 if TYPE_CHECKING:
     from kernelfields import SegmentCRF
@@ -151,7 +152,7 @@ def predict(
         shown = "marginals" if marginals else "confidence" if confidence else None
         trained = replace(trained, reading=trained.reading_of(file, file_format))
         count = label_lines(trained, file, output, lag, decoding, shown, as_json=console.as_json)
-        console.info(f"labelled {count:,} sequences of {input_name(file)}")
+        console.info(f"labelled {counted(count, 'sequence')} of {input_name(file)}")
         return
     crf, known_labels = trained.crf, None
     if segments and crf.kind != "SegmentCRF":
@@ -183,8 +184,8 @@ def predict(
         write_predictions(output, read, labels, probabilities, crf.classes_.tolist() if marginals else None)
     if known_labels is not None:
         console.detail(str(crf.filled(read.X, known_labels, tokens=read.words)))
-        console.info(f"filled in {count_unknown(known_labels):,} labels of {sum(map(len, known_labels)):,}")
-    console.info(f"labelled {len(read.X):,} sequences of {input_name(file)}")
+        console.info(f"filled in {counted(count_unknown(known_labels), 'label')} of {sum(map(len, known_labels)):,}")
+    console.info(f"labelled {counted(len(read.X), 'sequence')} of {input_name(file)}")
 
 
 def _write_segments(output: str, crf: SegmentCRF, file: SequenceFile, known: list | None, *, as_json: bool) -> None:

@@ -50,6 +50,7 @@ from kernelfields.data.scaling import uneven_spreads
 from kernelfields.data.text_files import check_writable, input_name, remove_leftovers, write_whole
 from kernelfields.formats import ModelFileError, Reading, SequenceFile, read_sequences
 from kernelfields.models.pilot_fit import in_words
+from kernelfields.numerics.wording import counted
 
 if TYPE_CHECKING:
     from kernelfields import ChainCRFCV
@@ -80,7 +81,7 @@ class TrainingRun:
         """Search if the settings have a search, fit, write the files and report the result."""
         y, name = self.file.y or [], input_name(str(self.settings.train))
         labels = labels_named(y)
-        self.console.info(count_line(name, y))
+        self.console.info(count_line(name, y, self.file.part))
         for doubt in doubts(self.file, name):
             self.console.warn(doubt)
         self._check_segments(labels, count_unknown(y))
@@ -133,7 +134,7 @@ class TrainingRun:
     def _report_inputs(self) -> None:
         settings, template, console = self.settings, template_of(self.reading), self.console
         if template is not None and settings.template is None:
-            lines = f"{len(template.unigrams)} template lines"
+            lines = counted(len(template.unigrams), "template line")
             console.info(f"no --template: {template.sees}, {lines} that --verbose shows; --template FILE replaces them")
             console.detail(template.text.rstrip())
         if not has_transitions(self.reading):
@@ -302,16 +303,16 @@ class TrainingRun:
         }
         if settings.segments:
             document["max_duration"] = self.crf.max_duration_
-            console.info(f"segments of up to {self.crf.max_duration_} positions")
+            console.info(f"segments of up to {counted(self.crf.max_duration_, self.file.part)}")
         # A fit that ended otherwise has warned already, with the reason.
         why = f": {solution.message}" if solution.reason in _FINISHED else ""
         console.info(
-            f"objective {solution.value:.6g}, relative gap {solution.relative_gap:.2g}, {solution.iterations} "
-            f"iterations of {solution.solver} in {solution.seconds:.1f} s{why}"
+            f"objective {solution.value:.6g}, relative gap {solution.relative_gap:.2g}, "
+            f"{counted(solution.iterations, 'iteration')} of {solution.solver} in {solution.seconds:.1f} s{why}"
         )
         if self.development is not None:
             document["dev_accuracy"] = self.crf.score(self.development.X, self.development.y)
-            console.info(f"token accuracy on {settings.dev}: {document['dev_accuracy']:.4f}")
+            console.info(f"accuracy on {settings.dev}: {document['dev_accuracy']:.4f}")
         if self.search is not None:
             table = self.search.table()
             rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]

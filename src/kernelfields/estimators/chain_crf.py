@@ -36,6 +36,7 @@ from kernelfields.numerics.parameters import (
     variances_or_auto,
 )
 from kernelfields.numerics.windows import window_of_inputs
+from kernelfields.numerics.wording import counted
 
 if TYPE_CHECKING:
     from kernelfields.estimators.fit_state import FitState
@@ -118,7 +119,7 @@ class SequenceField(LabelledField[Chains, ChainReader], SpanQuestions):
         if warn:
             first, several = changed[0], len(changed) > 1
             warnings.warn(
-                f"{len(changed):,} label{'s' * several} of y break{'s' * (not several)} the scheme "
+                f"{counted(len(changed), 'label')} of y break{'s' * (not several)} the scheme "
                 f"{constraints.scheme!r} and {'are' if several else 'is'} mended, the first at sequence "
                 f"{first.sequence}, position {first.position}: {first.label!r} is read as {first.new!r}. Constraints("
                 f"scheme={constraints.scheme!r}, strict=True) makes this an error",

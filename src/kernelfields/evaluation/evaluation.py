@@ -89,7 +89,7 @@ class Evaluation(ResampledFigures):
     ``log_likelihood`` and ``calibration`` are None if they were not requested. ``decodings`` maps names to
     DecodingScores where labels that were decoded in other ways differ, else it is None. ``confusions`` counts the
     pairs of a true and a predicted label that occur; ``confusion_matrix`` are the same counts as an array. ``unseen``
-    counts true labels that the fit of an evaluated model never saw; ``nouns`` name an item and a position of it.
+    counts true labels that the fit of an evaluated model never saw.
     """
 
     accuracy: Estimate
@@ -102,7 +102,6 @@ class Evaluation(ResampledFigures):
     decodings: dict[str, DecodingScores] | None = None
     confusions: dict[tuple[object, object], int] = field(default_factory=dict)
     unseen: dict[object, int] = field(default_factory=dict)
-    nouns: tuple[str, str] = ("sequence", "position")
 
     @property
     def confusion_matrix(self) -> np.ndarray:

@@ -29,11 +29,13 @@ from kernelfields.data.segments import are_segments, read_segments
 from kernelfields.evaluation.model_evaluation import FittedModel, asked_field
 from kernelfields.evaluation.packed_labels import refuse_annotators
 from kernelfields.evaluation.resampling import Resampling
+from kernelfields.numerics.wording import counted
 from kernelfields.reports.page import Shown
+from kernelfields.reports.report import nouns_of
 from kernelfields.reports.tables import Estimate, PlainValues, Row, Table, largest_magnitude, signed
 
 SCORINGS = ("log_likelihood", "accuracy")
-_UNITS = {"log_likelihood": "nats of log-likelihood per position", "accuracy": "share of right labels"}
+_UNITS = {"log_likelihood": "nats of log-likelihood per {}", "accuracy": "share of right labels"}
 _SHOWN = 30
 
 #: Rows (n, d) of numbers.
@@ -42,7 +44,10 @@ NumberTable: TypeAlias = np.ndarray | scipy.sparse.sparray
 
 @dataclass(frozen=True)
 class FeatureImportance(Shown):
-    """Drops in quality by feature, the largest first; ``quality`` is that of the data as they are."""
+    """Drops in quality by feature, the largest first; ``quality`` is that of the data as they are.
+
+    ``nouns`` name an item and a position of it.
+    """
 
     scoring: str
     quality: float
@@ -50,12 +55,15 @@ class FeatureImportance(Shown):
     n_sequences: int
     n_repeats: int
     confidence: float = 0.95
+    nouns: tuple[str, str] = ("sequence", "position")
 
     def parts(self) -> list[str | Table]:
         """Return a heading and the table of drops, shaded by their size."""
+        whole, part = nouns_of({"nouns": self.nouns})
         heading = (
-            f"What is lost without a feature, in {_UNITS[self.scoring]} ({self.quality:.4f} with all of them): means "
-            f"over {self.n_repeats} shuffles and {self.n_sequences:,} sequences, {100 * self.confidence:g} % intervals"
+            f"What is lost without a feature, in {_UNITS[self.scoring].format(part or whole)} ({self.quality:.4f} with "
+            f"all of them): means over {counted(self.n_repeats, 'shuffle')} and {counted(self.n_sequences, whole)}, "
+            f"{100 * self.confidence:g} % intervals"
         )
         largest = largest_magnitude(drop.value for drop in self.drops.values())
         rows = [Row((name, drop), [np.nan, drop.value / largest]) for name, drop in self.drops.items()]
@@ -125,6 +133,7 @@ def feature_importance(
         len(before),
         int(n_repeats),
         float(confidence),
+        getattr(model, "_places", FeatureImportance.nouns),
     )
 
 

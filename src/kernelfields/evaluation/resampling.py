@@ -15,7 +15,7 @@ ends are NaN, and it is shown as "0.500 [–]", like that of a proportion of no 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -32,12 +32,16 @@ _BLOCK_COUNTS = 1_000_000
 
 @dataclass(frozen=True)
 class ResampledFigures(Shown):
-    """Figures of sequences; print them, show them in a notebook, or take ``to_dict()`` for JSON."""
+    """Figures of sequences; print them, show them in a notebook, or take ``to_dict()`` for JSON.
+
+    ``nouns`` name an item and a position of it.
+    """
 
     n_sequences: int
     n_tokens: int
     n_resamples: int
     confidence: float
+    nouns: tuple[str, str] = field(default=("sequence", "position"), kw_only=True)
 
     #: How the intervals were computed, with a place for the number of resamples.
     _intervals: ClassVar[str] = INTERVALS

@@ -46,6 +46,7 @@ from kernelfields.features.encoders import (
     warn_of_cut_texts,
 )
 from kernelfields.numerics.parameters import check_choice, check_count, is_whole
+from kernelfields.numerics.wording import counted
 
 _POOLINGS, _POSITIONS, _DTYPES = ("mean", "first"), ("words", "texts"), ("float16", "float32", "float64")
 _EXPECTED = "X must be a list of sequences, each a list of words"
@@ -297,7 +298,7 @@ def _with_progress(vectors: Vectors, n_missing: int, n_sequences: int) -> Vector
             last, left = now, (now - begin) * (n_missing - done) / done
             write(f"{done:,} of {n_missing:,} sequences, {now - begin:.0f} s, {left:.0f} s left")
     if n_missing:
-        write(f"{n_missing:,} sequences, {time.monotonic() - begin:.0f} s")
+        write(f"{counted(n_missing, 'sequence')}, {time.monotonic() - begin:.0f} s")
 
 
 def _read_sequences(X: object) -> list[list[str]]:

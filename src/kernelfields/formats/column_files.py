@@ -29,6 +29,7 @@ from itertools import chain
 from kernelfields.data.text_files import PathName, SequenceFileError, input_name, open_text_output, read_lines
 from kernelfields.features.templates import Template, text_template
 from kernelfields.formats.sequence_file import Predictions, Reading, SequenceFile
+from kernelfields.numerics.wording import counted
 
 SEPARATORS = {"tab": "\t", "space": " "}
 _NAMED_COMMENT = re.compile(r"# *[\w.:-]+ *= ")
@@ -81,7 +82,7 @@ class LabelledColumns:
         dropped = not required and column is not None and column >= self.width
         if self.width != expected and not dropped:
             missing = f"; the labels, column {column} (from 0), are missing" if column == self.width else ""
-            found = _columns(self.width)
+            found = counted(self.width, "column")
             raise SequenceFileError(f"{self.name} has {found}, expected {expected} as in the training file{missing}")
         if dropped or column is None:
             return None
@@ -118,8 +119,8 @@ class LabelledColumns:
             if self.width < self.n_columns and max(template.columns, default=0) >= self.width:
                 read = ", ".join(map(str, sorted(template.columns)))
                 raise SequenceFileError(
-                    f"{self.name} has {_columns(self.width)}, and the training file had {self.n_columns}: the features "
-                    f"of the model are made of columns {read} (from 0)"
+                    f"{self.name} has {counted(self.width, 'column')}, and the training file had {self.n_columns}: the "
+                    f"features of the model are made of columns {read} (from 0)"
                 )
             template.check_columns(self.width, self.label)
             return template.features_of(sequence.rows for sequence in self.sequences)
@@ -160,6 +161,11 @@ class ColumnFile(SequenceFile):
     def words(self) -> list[list[str] | None]:
         """The words of every sequence."""
         return [[row[self.word_column] for row in sequence.rows] for sequence in self.sequences]
+
+    @property
+    def part(self) -> str:
+        """What reports call a position: a word, unless all are single characters, as residues of proteins are."""
+        return "word" if any(len(word) > 1 for words in self.words for word in words or ()) else super().part
 
     def place(self, sequence: int, position: int) -> str:
         """Return line and column of the label of a position."""
@@ -350,7 +356,7 @@ class _ColumnFormat:
             advice = "Cells are separated by tabs here; an empty cell counts."
         column = min(found, expected)
         problem = "there is none" if found < expected else f"{cells[column]!r:.40} is one too many"
-        columns = f"{_columns(found)}, expected {expected} as in {self.authority}"
+        columns = f"{counted(found, 'column')}, expected {expected} as in {self.authority}"
         return f"{self.name}, line {number}, column {column} (from 0): {problem}; found {columns}. {advice}"
 
 
@@ -367,10 +373,6 @@ def _find_format(
     # Nothing but doubtful lines: those that look like rows are rows.
     first = next(((number, line) for number, line in head if line.startswith("#\t")), None)
     return head, layout if first is None else layout.as_in(*first)
-
-
-def _columns(number: int) -> str:
-    return f"{number} column{'s' if number != 1 else ''}"
 
 
 def _split(line: str, separator: str) -> list[str]:

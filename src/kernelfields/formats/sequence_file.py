@@ -48,6 +48,11 @@ class SequenceFile:
         """The names of the positions of each sequence: the words of column files, else None."""
         return [None] * len(self.X)
 
+    @property
+    def part(self) -> str:
+        """What reports call a position."""
+        return "position"
+
     def place(self, sequence: int, position: int) -> str:
         """Return where the label of a position stands: line and column in texts, sequence and position in arrays."""
         return f"sequence {sequence}, position {position}"

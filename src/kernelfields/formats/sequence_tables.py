@@ -26,6 +26,7 @@ import numpy as np
 from kernelfields.data.frames import NUMBER, TEXT, FeatureColumns, RowGroups
 from kernelfields.data.text_files import PathName, SequenceFileError, input_name, open_text_output, read_lines
 from kernelfields.formats.sequence_file import Predictions, Reading, SequenceFile
+from kernelfields.numerics.wording import counted
 
 #: Usual texts for a number that is not known, in lower case.
 _UNKNOWN = {"", "na", "n/a", "nan", "null", "none", "?", "-", ".", "missing"}
@@ -175,8 +176,7 @@ class _Reader:
             problem = f"column {self.header[found]!r} is missing"
         else:
             problem = f"column {expected} (from 0), {cells[expected]!r:.40}, is one too many"
-        columns = f"{found} column{'s' if found != 1 else ''}"
-        return f"{problem}; found {columns}, expected {expected} as in the header"
+        return f"{problem}; found {counted(found, 'column')}, expected {expected} as in the header"
 
     def error(self, row: int, name: str, problem: str) -> SequenceFileError:
         """Return an error about a cell."""

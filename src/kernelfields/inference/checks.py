@@ -20,6 +20,7 @@ from kernelfields.data.segments import SegmentedChains
 from kernelfields.inference.choice import Data, FamilySpec, family_of
 from kernelfields.inference.family import EDGE, BaseMeasure
 from kernelfields.inference.segments.family import check_possible
+from kernelfields.numerics.wording import counted
 
 # How many places of contradictions messages list.
 _SHOWN = 5
@@ -29,7 +30,7 @@ def _places(names: Iterable[str], noun: str = "sequence") -> str:
     """Return the first of some places and how many more there are."""
     every = list(names)
     more = len(every) - _SHOWN
-    return "; ".join([*every[:_SHOWN], f"and {more} more {noun}{'s' * (more > 1)}"] if more > 0 else every)
+    return "; ".join([*every[:_SHOWN], f"and {counted(more, f'more {noun}')}"] if more > 0 else every)
 
 
 def _dead_places(rows: np.ndarray, offsets: np.ndarray) -> str:

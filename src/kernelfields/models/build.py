@@ -47,6 +47,7 @@ from kernelfields.kernels.kernel import Constant, Kernel, Sum
 from kernelfields.kernels.labels import CentredDelta, Delta, resolve_label_kernel
 from kernelfields.kernels.registry import resolve_kernel
 from kernelfields.numerics.parameters import check_count, check_penalty, check_prior_variance, check_support
+from kernelfields.numerics.wording import counted
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.term import Term, label_factor
 from kernelfields.objective.ties import ties_of
@@ -190,7 +191,7 @@ def build_designs(
     designs = []
     for name, clique in cliques:
         if clique.kernel is not None and announce is not None:
-            announce(f"choosing a basis for {name} cliques on {sample.n_positions:,} positions")
+            announce(f"choosing a basis for {name} cliques on {counted(sample.n_positions, 'position')}")
         designs.append(build_design(name, clique, sample, random))
     return designs
 

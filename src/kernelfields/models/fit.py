@@ -25,6 +25,7 @@ from kernelfields.engines.engine import Sample
 from kernelfields.inference.family import LabelFamily
 from kernelfields.models.partial import FitOptions, PartialLabels, needs_hessian
 from kernelfields.models.working_set import counted_on, has_working_sets, minimize_in_working_sets, watched_on
+from kernelfields.numerics.wording import counted
 from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design
@@ -397,7 +398,7 @@ def warn_of_solution(solution: Solution, tol: float, stacklevel: int) -> None:
     text = None
     if solution.reason == "interrupted":
         text = (
-            f"fit was interrupted after {solution.iterations} iterations; the best estimate so far was kept "
+            f"fit was interrupted after {counted(solution.iterations, 'iteration')}; the best estimate so far was kept "
             f"(relative gap {solution.relative_gap:.2g})"
         )
     elif solution.reason in ("max_iter", "precision"):

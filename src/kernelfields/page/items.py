@@ -19,6 +19,7 @@ from kernelfields.data.graph_reading import is_networkx, read_graphs
 from kernelfields.data.readers import columns_of, is_feature_sequences
 from kernelfields.data.reading import plain_label
 from kernelfields.estimators import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, SegmentCRF, SequenceClassifier
+from kernelfields.numerics.wording import counted
 from kernelfields.selection.held_out import n_items_of
 
 #: Labels of which one is right at a position; None where nothing is known.
@@ -146,7 +147,7 @@ class SampleItems(SequenceItems):
             return own if isinstance(own, str) else " ".join(map(str, own))
         row = self.part([item])
         if not hasattr(row, "shape") or row.ndim != 2:
-            return f"{len(self.X[item])} positions"
+            return counted(len(self.X[item]), "position")
         values = np.asarray(row.toarray() if hasattr(row, "toarray") else row).ravel()
         heads = columns_of(self.X) if self.columns is None else self.columns
         names = [str(name) for name in (range(len(values)) if heads is None else heads)]

@@ -37,6 +37,7 @@ from kernelfields.features.text import TextFeatures
 from kernelfields.inference.answers import Answers
 from kernelfields.labelling.label_errors import find_label_errors
 from kernelfields.models.partial import PartialLabels
+from kernelfields.numerics.wording import counted
 from kernelfields.page.files import LabelFile
 from kernelfields.page.items import Known, finite, items_of
 from kernelfields.page.journal import Action, Journal, JournalError
@@ -404,7 +405,9 @@ class LabellingSession:
             judged = [i for i in sorted(self.aside) if self.known[i] and all(e and len(e) == 1 for e in self.known[i])]
             known, truth = ([list(self.known[i]) for i in items] for items in (train, judged))
             new = copy.deepcopy(self.model) if self.model is not None else clone(self._unfitted)
-            thread = self._begin(f"fitting to {len(train)} items", self._fit, new, train, known, judged, truth)
+            thread = self._begin(
+                f"fitting to {counted(len(train), 'item')}", self._fit, new, train, known, judged, truth
+            )
         return self._begun(thread, wait)
 
     def check(self, *, wait: bool = False) -> str:
@@ -415,7 +418,7 @@ class LabellingSession:
                 raise ValueError(f"label errors are found among {_FOLDS} labelled items or more, got {len(items)}")
             known, versions = [list(self.known[i]) for i in items], [self.versions[i] for i in items]
             new = clone(self._unfitted if self.model is None else self.model)
-            thread = self._begin(f"checking {len(items)} items", self._check, new, items, known, versions)
+            thread = self._begin(f"checking {counted(len(items), 'item')}", self._check, new, items, known, versions)
         return self._begun(thread, wait)
 
     def _begin(self, status: str, work: Callable[..., str], *arguments: Any) -> threading.Thread:
@@ -454,9 +457,9 @@ class LabellingSession:
                 self.model, self._doubts = fitted, None
                 self._answers.clear()
             self.curve.append(point)
-        judged_by = "" if share is None else f", {100 * share:.1f} % right on {len(judged)} items set aside"
+        judged_by = "" if share is None else f", {100 * share:.1f} % right on {counted(len(judged), 'item')} set aside"
         kept = "the old model stays" if worse else "the new model is in place"
-        return f"fitted to {len(train)} items in {point['seconds']} s{judged_by}: {kept}"
+        return f"fitted to {counted(len(train), 'item')} in {point['seconds']} s{judged_by}: {kept}"
 
     def _share_right(self, model: FittedModel, judged: list[int], truth: list) -> float | None:
         """Return the share of positions that are right among the items set aside; None where none is labelled."""
@@ -476,7 +479,7 @@ class LabellingSession:
         scored = zip(items, versions, found.item_scores.tolist(), places, strict=True)
         with self._lock:
             self._suspects = {item: (version, score, own) for item, version, score, own in scored}
-        return f"checked {len(items)} items: {found.n_findings} labels or spans of them may be wrong"
+        return f"checked {counted(len(items), 'item')}: labels may be wrong at {counted(found.n_findings, 'place')}"
 
 
 def _inner(model: Any) -> Any:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from kernelfields.numerics.wording import counted
 from kernelfields.reports.figures import (
     COLOURS,
     Picture,
@@ -86,7 +87,7 @@ def plot_convergence(solution: Solution, ax: AxesOrNone = None, *, tol: float | 
         raise ValueError("the solution has no history with a finite value; pass the solution_ of a fitted estimator")
     description = (
         f"Convergence of {solution.solver}: value {solution.value:.6g}, relative gap "
-        f"{solution.relative_gap:.2g} after {solution.passes:g} passes"
+        f"{solution.relative_gap:.2g} after {counted(solution.passes, 'pass', 'g')}"
     )
     alone = ax is not None and not isinstance(ax, Sequence | np.ndarray)
     with panels(ax, description, (8.4, 4.4), (1,) if alone else (2, 1)) as picture:
@@ -179,7 +180,7 @@ def _bin_words(bins: Mapping[str, np.ndarray], index: int) -> str:
     value, *ends = (float(bins[name][index]) for name in ("accuracy", "accuracy_low", "accuracy_high"))
     right = Estimate(value, *ends) if np.isfinite(ends).all() else Estimate(value)
     return (
-        f"probability {low:.3g} to {high:.3g}: {bins['counts'][index]:,.0f} positions, "
+        f"probability {low:.3g} to {high:.3g}: {counted(bins['counts'][index], 'position', ',.0f')}, "
         f"mean probability {bins['confidence'][index]:.3f}, right {right:.3f}"
     )
 

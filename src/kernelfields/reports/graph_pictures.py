@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kernelfields.numerics.wording import counted
 from kernelfields.reports.figures import Picture, hover, note, panels, squares
 from kernelfields.reports.label_colours import Palette
 from kernelfields.reports.page import LIGHT
@@ -119,7 +120,7 @@ class LabelledGraph(LabelledSequence):
 
     @property
     def _size(self) -> str:
-        return f"{len(self):,} nodes, {sum(map(len, self.edges.values())):,} edges"
+        return f"{counted(len(self), 'node')}, {counted(sum(map(len, self.edges.values())), 'edge')}"
 
     def _colours(self, palette: Palette) -> list[tuple[str, float]]:
         """Return the colour of each node and its opacity, by the probability of the label."""

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from kernelfields.numerics.wording import counted
 from kernelfields.reports.figures import Picture
 from kernelfields.reports.heat_maps import MOST_LABELS, plot_transitions
 from kernelfields.reports.page import Part, Shown
@@ -117,11 +118,9 @@ class ModelSummary(Shown):
     @property
     def heading(self) -> str:
         """Name and sizes in one line."""
-        sets = f"{len(self.sets)} clique set{'s' if len(self.sets) != 1 else ''}"
-        return (
-            f"{self.name}: {len(self.labels):,} labels, {self.n_features:,} input features, {sets}, "
-            f"{self.n_weights:,} weights"
-        )
+        numbers = len(self.labels), self.n_features, len(self.sets), self.n_weights
+        sizes = map(counted, numbers, ("label", "input feature", "clique set", "weight"))
+        return f"{self.name}: {', '.join(sizes)}"
 
     @property
     def first_labels(self) -> Sequence[object]:
@@ -139,8 +138,8 @@ class ModelSummary(Shown):
         """How the fit went, in a sentence."""
         fit = self.solution
         return (
-            f"{fit.solver}, {fit.iterations:,} iterations, {fit.passes:,.4g} passes over the data, "
-            f"{fit.seconds:,.3g} s; stopped because {fit.message}"
+            f"{fit.solver}, {counted(fit.iterations, 'iteration')}, {counted(fit.passes, 'pass', ',.4g')} over the "
+            f"data, {fit.seconds:,.3g} s; stopped because {fit.message}"
         )
 
     @property
@@ -448,7 +447,7 @@ class PositionExplanation(Result):
             for number, term in enumerate((contribution, *contribution.parts))
         ]
         if self.more:
-            left = f"({self.more:,} more feature{'s' if self.more > 1 else ''})"
+            left = f"({counted(self.more, 'more feature')})"
             rows.append(Row((signed(self.more_amount), left), role="quiet"))
         return list_table(self.heading, rows)
 
@@ -538,7 +537,7 @@ class FilledLabels(Shown):
     @property
     def heading(self) -> str:
         """Numbers of labels that were filled in, and that were known."""
-        return f"{len(self.rows):,} label{'' if len(self.rows) == 1 else 's'} filled in, {self.n_known:,} known"
+        return f"{counted(len(self.rows), 'label')} filled in, {self.n_known:,} known"
 
     def parts(self) -> Iterator[str | Table]:
         """Yield the table; tokens and what was known only where there is any."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from kernelfields.numerics.wording import counted
 from kernelfields.reports.page import Shown
 from kernelfields.reports.tables import PlainValues, Table, json_value
 
@@ -63,8 +64,7 @@ class LabelErrors(Shown):
     def heading(self) -> str:
         """Numbers of findings and labels."""
         unknown = f", {self.n_unknown:,} not given" if self.n_unknown else ""
-        findings = f"{self.n_findings:,} finding{'' if self.n_findings == 1 else 's'}"
-        return f"{findings} in {self.n_known:,} labels{unknown}"
+        return f"{counted(self.n_findings, 'finding')} in {counted(self.n_known, 'label')}{unknown}"
 
     def parts(self) -> Iterator[str | Table]:
         """Yield the table; tokens and positions only where there are any."""
@@ -134,9 +134,7 @@ class LabellingOrder(Shown):
         """What was ranked, by which strategy, and whether a batch was spread."""
         what = self.nouns[1] if self.positions else self.nouns[0]
         spread = ", spread by the kernel" if self.spread else ""
-        return (
-            f"{len(self.rows):,} {what or self.nouns[0]}{'' if len(self.rows) == 1 else 's'} by {self.strategy}{spread}"
-        )
+        return f"{counted(len(self.rows), what or self.nouns[0])} by {self.strategy}{spread}"
 
     def parts(self) -> Iterator[str | Table]:
         """Yield the table; tokens only where there are any."""

@@ -18,6 +18,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from kernelfields.numerics.wording import counted
 from kernelfields.reports.curves import ResultOrValues, plot_convergence, plot_reliability
 from kernelfields.reports.figures import Picture
 from kernelfields.reports.heat_maps import MOST_LABELS, plot_heat_map
@@ -104,7 +105,7 @@ def _main_figures(model: ModelSummary | None, results: PlainMapping | None) -> s
         name, figure = _headline(results)
         parts.append(
             f"{name[0].upper()}{name[1:]} {read_estimate(figure):.3f} on "
-            f"{_counted(results['n_sequences'], nouns_of(results)[0])}."
+            f"{counted(results['n_sequences'], nouns_of(results)[0])}."
         )
     if model is not None and model.certificates:
         first = model.certificates[0]
@@ -137,7 +138,7 @@ def read_evaluation(evaluation: ResultOrValues) -> PlainMapping:
 def data_words(results: PlainMapping, intervals: str = INTERVALS) -> str:
     """Return the size of the data that an evaluation rests on, and how its intervals were computed."""
     (whole, part), n_resamples = nouns_of(results), results["n_resamples"]
-    words = _counted(results["n_sequences"], whole) + (f", {_counted(results['n_tokens'], part)}" if part else "")
+    words = counted(results["n_sequences"], whole) + (f", {counted(results['n_tokens'], part)}" if part else "")
     if unseen := results.get("unseen"):
         named = ", ".join(f"{entry['label']!r} ({entry['count']:,})" for entry in unseen[:_MOST_UNSEEN])
         more = f" and {len(unseen) - _MOST_UNSEEN} more" if len(unseen) > _MOST_UNSEEN else ""
@@ -154,10 +155,6 @@ def nouns_of(results: PlainMapping) -> tuple[str, str]:
     """Return what an evaluation calls an item and a position of it, the latter empty where items have one label."""
     whole, part = results.get("nouns") or ("sequence", "position")
     return whole, "label" if part == "label name" else part
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _lacks_intervals(values: object) -> bool:
@@ -188,7 +185,7 @@ def evaluation_tables(results: PlainMapping) -> dict[str, Table]:
     figures = {name: read(figure) for name, figure in _figures(results).items()}
     tables = {"Figures": Table(("figure", "value"), list(figures.items()), formats={"value": ".4f"})}
     if (likelihood := results.get("log_likelihood")) is not None and (count := likelihood.get("n_impossible")):
-        words = f"minus infinity: {_counted(count, whole)} {'have' if count > 1 else 'has'} probability zero"
+        words = f"minus infinity: {counted(count, whole)} {'have' if count > 1 else 'has'} probability zero"
         rows = [(name, words if name.startswith("log-likelihood") else figure) for name, figure in figures.items()]
         tables["Figures"] = replace(tables["Figures"], rows=rows)
     if decodings is not None:

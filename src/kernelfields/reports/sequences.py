@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kernelfields.numerics.wording import counted
 from kernelfields.reports.figures import Picture, hover, legend, note, panels, plain, tick_labels
 from kernelfields.reports.label_colours import Palette, label_hues, veil
 from kernelfields.reports.page import LIGHT, Shown
@@ -167,7 +168,7 @@ class LabelledSequence(Shown):
 
     @property
     def _size(self) -> str:
-        return f"{len(self):,} position{'s' if len(self) > 1 else ''}"
+        return counted(len(self), "position")
 
     def to_rows(self) -> list[PlainValues]:
         """Return one dict for each position, for ``csv.DictWriter`` or ``pandas.DataFrame``.
@@ -205,7 +206,7 @@ class LabelledSequence(Shown):
         lines = [heading, *(f"{self.classes[i]} {means[i]:.3f}" for i in order)]
         rest = len(means) - len(order)
         if rest and (left := 1.0 - float(means[order].sum())) >= _SMALLEST_LISTED:
-            lines.append(f"{rest} other label{'s' if rest > 1 else ''} {left:.3f}")
+            lines.append(f"{counted(rest, 'other label')} {left:.3f}")
         if self.truth is not None and end - begin == 1 and self.labels[begin] != self.truth[begin]:
             lines.append(f"truth {self.truth[begin]}")
         return "\n".join(lines)
@@ -214,7 +215,7 @@ class LabelledSequence(Shown):
 def _remainder(count: int, noun: str) -> str:
     """Return how many are left out of what is shown, empty if none."""
     left = count - _MOST_POSITIONS
-    return f"{left:,} more {noun}{'s' if left > 1 else ''}" if left > 0 else ""
+    return counted(left, f"more {noun}") if left > 0 else ""
 
 
 def _plain(entries: object, name: str) -> tuple[object, ...]:
@@ -256,7 +257,7 @@ def plot_sequence(sequence: LabelledSequence, ax: AxesOrNone = None) -> Picture:
     width, height = min(max(3.0 + _INCHES_PER_POSITION * n_positions, 5.0), 16.0), 3.2
     if n_positions <= _MOST_WORDS:
         height = 2.4 + _INCHES_ABOVE * max(map(len, marks)) + _INCHES_BELOW * max(map(len, words))
-    description = f"marginal probabilities of {n_positions:,} positions {sequence.caption}".strip()
+    description = f"marginal probabilities of {counted(n_positions, 'position')} {sequence.caption}".strip()
     with panels(ax, description, (width, height)) as picture:
         (panel,) = picture.axes
         stacks = _draw_stacks(panel, sequence, Palette(sequence.marginals, sequence.classes, sequence.labels))

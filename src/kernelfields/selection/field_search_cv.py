@@ -39,6 +39,7 @@ from kernelfields.kernels.registry import has_no_scale
 from kernelfields.models.pilot_fit import FALLBACK
 from kernelfields.models.stored import Functions, load_one_of
 from kernelfields.numerics.parameters import attribute, check_count, declares_parameters, is_auto, is_whole, parameter
+from kernelfields.numerics.wording import counted
 from kernelfields.reports.tables import PlainValues
 from kernelfields.selection.candidates import Kernels, Searched, list_candidates
 from kernelfields.selection.folds import Fold, Items, Split, split_items
@@ -277,7 +278,7 @@ class FieldSearchCV(BaseEstimator):
 
     def _set_results(self, search: Search, splits: list[Split], items: Items) -> None:
         self._evaluations: list[Evaluation] = search.evaluations
-        self._nouns = items.noun, items.counted
+        self._nouns = items.noun, items.part
         axes = dict.fromkeys(end.axis for end in search.tried_beyond)
         tried = {axis: [f"{end.further:g}" for end in search.tried_beyond if end.axis == axis] for axis in axes}
         advice = "" if self.extend else ": extend=True looks further"
@@ -297,7 +298,7 @@ class FieldSearchCV(BaseEstimator):
         """Warn of what went wrong in the search, once for all fits."""
         failed = [evaluation for evaluation in self._evaluations if evaluation.error is not None]
         if failed:
-            text = f"{len(failed)} candidates could not be fitted and were left out, the first "
+            text = f"{counted(len(failed), 'candidate')} could not be fitted and stayed out, the first "
             text += f"({failed[0].candidate}) because: {failed[0].error}"
             warnings.warn(text, FitFailedWarning, stacklevel=3)
         if short := sum(evaluation.n_unconverged for evaluation in self._evaluations):

@@ -79,13 +79,13 @@ class Items:
     """Labelled items of a search by their numbers; ``training`` is how the estimator has read all of them.
 
     ``labels`` of each unit are whole numbers, those that are known where labels are ``partly`` known; ``lengths`` are
-    its positions. Messages call an item ``noun``, results count positions as ``counted``.
+    its positions. Messages call an item ``noun``, its positions ``part``.
     """
 
     def __init__(self, estimator: Searched, training: FitState, X: Any, y: Any, sample_weight: object):
         self.tables = isinstance(training.reader, TableReader)
         self.noun, part = estimator._places
-        self.counted = f"{self.noun if self.tables else part}s"
+        self.part = self.noun if self.tables or not part else part
         listed = (lambda values: indexable(values)[0]) if self.tables else list
         self.X: Any = listed(X)
         self.y: Any = y if isinstance(y, SoftTargets) else listed(y)

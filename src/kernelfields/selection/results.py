@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from kernelfields.numerics.wording import counted
 from kernelfields.reports.page import Shown
 from kernelfields.reports.progress import in_words
 from kernelfields.reports.tables import PlainValues, Table
@@ -119,13 +120,13 @@ def tabulate(
     evaluations: Sequence[Evaluation],
     scoring: str,
     noun: str = "sequence",
-    counted: str = "positions",
+    part: str = "position",
     notes: Sequence[str] = (),
     top: int | None = None,
 ) -> SearchTable:
     """Return the furthest evaluation of each candidate as a table; ``top`` limits the number of rows.
 
-    Items are called ``noun``, their positions ``counted``; ``notes`` are further sentences of the heading.
+    Items are called ``noun``, their positions ``part``; ``notes`` are further sentences of the heading.
     """
     by_candidate: dict[Candidate, Evaluation] = {}
     for evaluation in best_first(evaluations):
@@ -136,18 +137,18 @@ def tabulate(
         params = [f"{value:g}" if isinstance(value, float) else str(value) for value in found.candidate.params.values()]
         scores = ["failed", ""] if np.isnan(found.mean) else [f"{found.mean:.4f}", f"{found.spread:.4f}"]
         rows.append([*params, *scores, str(found.n_positions), f"{found.fit_seconds.sum():.2f}"])
-    parts = [f"{len(furthest)} candidates, {len(furthest[0].scores)} folds"]
+    parts = [f"{counted(len(furthest), 'candidate')}, {counted(len(furthest[0].scores), 'fold')}"]
     if len(rows) < len(furthest):
         parts[0] = f"best {len(rows)} of {parts[0]}"
-    if furthest[0].n_dropped:
+    if dropped := furthest[0].n_dropped:
         parts.append(
-            f"{furthest[0].n_dropped} held-out {noun}s were not scored: the training part of their fold lacks a "
-            "label of theirs"
+            f"{counted(dropped, f'held-out {noun}')} {'was' if dropped == 1 else 'were'} not scored: the training part "
+            "of their fold lacks a label of theirs"
         )
     if short := sum(found.n_unconverged for found in furthest):
-        parts.append(f"{short} fits stopped short of their tolerance")
+        parts.append(f"{counted(short, 'fit')} stopped short of the tolerance")
     names = [name.replace("_", " ") for name in evaluations[0].candidate.params]
-    columns = [*names, scoring, "± folds", counted, "seconds"]
+    columns = [*names, scoring, "± folds", f"{part}s", "seconds"]
     return SearchTable("; ".join([*parts, *notes]), columns, rows)
 
 

@@ -50,6 +50,7 @@ from kernelfields.kernels.kernel import Constant, Kernel, Scaled, Sum
 from kernelfields.models.field import Field
 from kernelfields.numerics.parameters import check_count, is_whole
 from kernelfields.numerics.threads import Workers
+from kernelfields.numerics.wording import counted
 from kernelfields.objective.likelihoods.likelihood import likelihood_of
 from kernelfields.objective.term import Term
 from kernelfields.reports.inspection import Contribution, Explanation, PositionExplanation
@@ -303,7 +304,7 @@ def _mapped_names(kernel: Kernel, columns: Sequence[str]) -> Sequence[str]:
 def pivots_note(term: Term) -> str:
     """Return what a set of kernel functions consists of: "1,000 pivots of RBF"."""
     rank = term.subspace.rank
-    return f"{rank:,} pivot{'s' if rank != 1 else ''} of {type(term.subspace.kernel).__name__}"
+    return f"{counted(rank, 'pivot')} of {type(term.subspace.kernel).__name__}"
 
 
 def input_names(
@@ -396,7 +397,7 @@ def _kernels(
         if parts and total > len(parts) and parts[0].kind != "similar":
             left = total - len(parts)
             rest = amount - sum(part.amount for part in parts)
-            parts.append(Contribution("rest", term.name, f"{left:,} other training input{'s' * (left > 1)}", rest))
+            parts.append(Contribution("rest", term.name, counted(left, "other training input"), rest))
         name = f"{term.name}: {pivots_note(term)}{exchange.suffix}"
         yield [Contribution("kernel", term.name, name, amount, parts=tuple(parts))]
 

@@ -40,6 +40,7 @@ from kernelfields.inference.segments.family import SegmentFamily
 from kernelfields.models.field import Field
 from kernelfields.numerics.parameters import check_count, is_whole
 from kernelfields.numerics.threads import Workers
+from kernelfields.numerics.wording import counted
 from kernelfields.objective.term import Term
 from kernelfields.reports.inspection import Contribution, Explanation, SegmentExplanation
 
@@ -221,7 +222,7 @@ def _contributions(
 def _duration_amounts(term: Term, scores: np.ndarray, compared: Comparison, classes: list) -> Iterator[Contribution]:
     for (duration, label), count in _more_often(*compared.durations()):
         if duration <= len(scores):
-            name = f"{duration} position{'s' * (duration > 1)} of {classes[label]}"
+            name = f"{counted(duration, 'position')} of {classes[label]}"
             amount = count * float(scores[duration - 1, label])
             yield Contribution("duration", term.name, _counted(name, count, "not "), amount)
 
@@ -261,7 +262,7 @@ def _kernel_amount(term: Term, scores: np.ndarray, weights: np.ndarray, count: i
     left = len(involved) - len(parts)
     if parts and left:
         rest = float(amounts.sum() - amounts[largest].sum())
-        parts.append(Contribution("rest", term.name, f"{left:,} other position{'s' * (left > 1)}", rest))
+        parts.append(Contribution("rest", term.name, counted(left, "other position"), rest))
     mean = ", their mean" if term.group == SEGMENT else ""
     return Contribution(
         "kernel", term.name, f"{term.name}: {pivots_note(term)}{mean}", float(amounts.sum()), None, tuple(parts)

@@ -34,6 +34,7 @@ from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.family import EDGE
 from kernelfields.numerics.parameters import is_whole
 from kernelfields.numerics.registry import parameter_defaults
+from kernelfields.numerics.wording import counted
 from kernelfields.objective.term import Term
 from kernelfields.reports.inspection import (
     FeatureWeight,
@@ -86,7 +87,7 @@ class _Listing:
 
     def take_durations(self, term: Term, scores: np.ndarray) -> None:
         """List the numbers of positions (D, L) with the largest scores for each label."""
-        names = [f"{d} position{'s' * (d > 1)}" for d in range(1, len(scores) + 1)]
+        names = [counted(d, "position") for d in range(1, len(scores) + 1)]
         kept = _matching(self.pattern, names)
         lists = tuple(_lists(scores, False, self.classes, self.shown, names, kept, self.top))
         self.sets.append(SetWeights(term.name, lists))

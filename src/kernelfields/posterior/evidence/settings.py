@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 
 from kernelfields.models.stored_values import record
 from kernelfields.numerics.parameters import check_count, is_real
+from kernelfields.numerics.wording import counted
 
 # Parameters that moved by less than this share have not moved.
 _SAME = 1e-3
@@ -134,7 +135,7 @@ class EvidencePath:
 
     def __str__(self) -> str:
         if not any(np.isfinite(step.value) and not step.coarse for step in self.steps):
-            return f"the evidence was nowhere finite at {len(self.steps)} points"
+            return f"the evidence was nowhere finite at {counted(len(self.steps), 'point')}"
         best, first = self.best, self.first
         coarse = sum(step.coarse for step in self.steps)
         with_few = f", {coarse} of them with few pivots or sequences" if coarse else ""
@@ -143,7 +144,7 @@ class EvidencePath:
         lines = [
             f"log evidence {first.value:.2f} -> {best.value:.2f}{error}: {best.value - first.value:.2f} nats gained"
             f"{' since the coarse climb' if coarse else ''}",
-            f"{len(self.steps)} points{with_few}, in {climbs} climb{'s' if climbs > 1 else ''}, {self.seconds:.3g} s",
+            f"{counted(len(self.steps), 'point')}{with_few}, in {counted(climbs, 'climb')}, {self.seconds:.3g} s",
         ]
         before, width = self.steps[0].parameters, max(map(len, best.parameters), default=0)
         for name, value in best.parameters.items():

@@ -1,0 +1,20 @@
+"""Numbers in sentences: lines of the command, headings of reports, messages.
+
+print(f"labelled {counted(1, 'sequence')}, {counted(1200, 'word')} in {counted(2, 'pass')}")
+labelled 1 sequence, 1,200 words in 2 passes
+"""
+
+from __future__ import annotations
+
+
+def counted(number: float, noun: str, form: str = ",") -> str:
+    """Return a number with its noun, which is singular for one and plural for any other number.
+
+    Parameters
+    ----------
+    number : how many there are
+    noun : singular, such as "sequence" or "input feature"
+    form : format of the number
+    """
+    plural = "" if number == 1 else "es" if noun.endswith("s") else "s"
+    return f"{number:{form}} {noun}{plural}"
