@@ -16,13 +16,13 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 
 CORE = ("numerics", "kernels", "data", "basis", "inference", "objective", "solvers", "engines", "models", "posterior")
 FACE = (
-    *("reports", "features", "families", "structure", "evaluation", "estimators"),
+    *("reports", "features", "families", "evaluation", "estimators"),
     *("selection", "labelling", "annotators", "uncertainty"),
 )
 TOOLS = ("formats", "serving", "layers", "compat", "page", "cli")
 _BELOW_MODELS = {"numerics", "kernels", "data", "basis", "inference", "objective", "solvers", "engines"}
 _CORE = set(CORE)
-_BELOW_ESTIMATORS = _CORE | {"reports", "features", "families", "structure", "evaluation"}
+_BELOW_ESTIMATORS = _CORE | {"reports", "features", "families", "evaluation"}
 
 #: The rooms each room may import from, besides itself: of its own storey and those below. No room is exempt.
 MAY_IMPORT = {
@@ -39,7 +39,6 @@ MAY_IMPORT = {
     "reports": {"numerics", "objective", "solvers"},
     "features": {"data", "models", "numerics"},
     "families": {"basis", "data", "inference", "kernels", "numerics"},
-    "structure": _BELOW_MODELS | {"models", "reports"},
     "evaluation": {"data", "numerics", "reports"},
     "estimators": _BELOW_ESTIMATORS,
     "selection": _BELOW_ESTIMATORS | {"estimators"},

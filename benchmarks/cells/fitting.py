@@ -13,7 +13,9 @@ from benchmarks.cells.data_forms import agree, answers
 from benchmarks.cells.features import feature
 from benchmarks.cells.subjects import Points, Searched, Subject, as_array
 from benchmarks.cells.verdicts import check, close
+from kernelfields import SkipCliques
 from kernelfields.engines import Dask, Threads, Torch
+from kernelfields.estimators import StructureSearch
 from kernelfields.kernels import RBF, Forest
 from kernelfields.models.callbacks import Checkpoint, EarlyStopping
 
@@ -153,11 +155,13 @@ def evidence(s: Subject) -> None:
     check(max(step.value for step in steps) >= steps[0].value, "the evidence fell")
 
 
-@feature(_FITTING, "cliques='learn'")
+@feature(_FITTING, "StructureSearch")
 def learn(s: Subject) -> None:
     """Let a search choose which labels meet."""
-    name = {"MultiLabelCRF": "label_graph"}.get(s.name, "cliques")
-    model = s.fit(**{name: "learn"})
+    if s.name == "MultiLabelCRF":
+        model = s.fit(label_graph=StructureSearch())
+    else:
+        model = s.fit(cliques=StructureSearch([SkipCliques(lag=2)]))
     check(s.field(model).structure_path_ is not None, "no path")
     sums = [table.sum(axis=-1) for table in s.marginals(model)]
     close(np.concatenate(sums), np.ones(sum(map(len, sums))), words="sums")

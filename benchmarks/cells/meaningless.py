@@ -30,7 +30,7 @@ _OF_LABELS = (
     *("explain", "weights", "show", "stream", "fit_temperature", "evaluate_model", "feature_importance"),
     *("labels of text or numbers", *_PARTLY, "log_likelihood of gaps", "expected shares", "X_unlabelled"),
     *("class_weight", "constraints", *_ALLOWED, *_CLIQUES, "edges by features", "label_kernel", "ties"),
-    *("cliques='learn'", "development set", "FieldSearchCV", *_PRODUCTION),
+    *("StructureSearch", "development set", "FieldSearchCV", *_PRODUCTION),
 )
 
 
@@ -89,7 +89,7 @@ _enter(
 
 # ---- single labels
 _enter(("stream", "window", "constraints", *_CLIQUES), _ROWS, "rows have no order")
-_enter(("marginals of pairs", "edges by features", "cliques='learn'"), _SINGLE, "a single label has no neighbours")
+_enter(("marginals of pairs", "edges by features", "StructureSearch"), _SINGLE, "a single label has no neighbours")
 _enter(("no items",), _ROWS, "scikit-learn asks tables for at least one row")
 _enter(("show",), _ROWS, "a row has no picture of its own: there is nothing to lay out beside its label")
 _enter(
@@ -105,7 +105,7 @@ _enter(
     "a sequence has one class, and its states are hidden",
 )
 _enter(
-    (*_ALLOWED, "label_kernel", "ties", "cliques='learn'"),
+    (*_ALLOWED, "label_kernel", "ties", "StructureSearch"),
     _WHOLE,
     "states are hidden, and have no names to be allowed by",
 )
@@ -125,7 +125,7 @@ _enter(_CLIQUES, _GRAPHS, "graphs have no order: types of factors join any nodes
 _enter(_ALLOWED, _GRAPHS, "a dictionary is of the words of sequences; known= leaves labels of nodes out in predictions")
 _enter(("load_chain (NumPy alone)",), (*_GRAPHS, "MultiLabelCRF", "SegmentCRF", "RingCRF"), "load_chain reads chains")
 _enter(("window",), _GRAPHS, "graphs have no windows: features of neighbours are features of the node")
-_enter(("cliques='learn'",), _GRAPHS, "which nodes meet is given with each graph")
+_enter(("StructureSearch",), _GRAPHS, "which nodes meet is given with each graph")
 _enter(("feature dicts", "feature strings"), _GRAPHS, "a graph is a dict itself, of arrays and edges")
 _enter(
     ("certify", "certificate_", "laplace", "optimize='evidence'"),
@@ -147,14 +147,14 @@ _enter(
 _enter(("stream",), ("RingCRF",), "a ring has no first position")
 _enter(("StartCliques, EndCliques",), ("RingCRF",), "a ring has no first and no last label")
 _enter(
-    (*_CLIQUES, "cliques='learn'"),
+    (*_CLIQUES, "StructureSearch"),
     ("SegmentCRF",),
     "a segment has one label, however long: durations, steps and means are all that there is to score",
 )
 
 # ---- searches
 _enter(
-    (*_CLIQUES, "cliques='learn'"), _SEARCHES, "clique sets spell out kernels and variances: nothing is left to search"
+    (*_CLIQUES, "StructureSearch"), _SEARCHES, "clique sets spell out kernels and variances: nothing is left to search"
 )
 _enter(("partial_fit",), _SEARCHES, "a search compares candidates on all data; best_estimator_ may go on")
 _enter(("development set",), _SEARCHES, "a search holds out folds of its own")
@@ -169,7 +169,7 @@ _enter(
 )
 _enter(("partial_fit", "Checkpoint", "warm_start"), _ANNOTATED, "confusions are those of all sequences together")
 _enter(
-    ("certify", "laplace", "optimize='evidence'", "cliques='learn'"),
+    ("certify", "laplace", "optimize='evidence'", "StructureSearch"),
     _ANNOTATED,
     "this needs labels that are known, and here they are estimated with the confusions",
 )
@@ -186,6 +186,6 @@ _enter(("class_weight", "constraints", *_ALLOWED, "known="), _COMPAT, _ELSEWHERE
 _enter((*_CLIQUES, "edges by features", "window", "label_kernel", "ties"), _COMPAT, _ELSEWHERE)
 _enter(("a kernel without features",), _COMPAT, _ELSEWHERE)
 _enter((*_SOLVERS, "prior_variance='auto'", "warm_start", "partial_fit", "callbacks"), _COMPAT, _ELSEWHERE)
-_enter(("Checkpoint", "optimize='evidence'", "cliques='learn'", "basis='gradient'"), _COMPAT, _ELSEWHERE)
+_enter(("Checkpoint", "optimize='evidence'", "StructureSearch", "basis='gradient'"), _COMPAT, _ELSEWHERE)
 _enter(("kernel='forest'",), _COMPAT, _ELSEWHERE)
 _enter(("engine=Torch()", "engine=Dask()", "memory limit", "FieldSearchCV"), _COMPAT, _ELSEWHERE)

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from dask_fits import on_cluster, sequences
 
-from kernelfields import ChainCRF, EdgeCliques, LabelDictionary
+from kernelfields import ChainCRF, EdgeCliques, LabelDictionary, SkipCliques
 from kernelfields.engines import Dask, Torch
 from kernelfields.engines.dask import engine as dask_cluster
 from kernelfields.engines.dask.engine import connected_client
+from kernelfields.estimators import StructureSearch
 from kernelfields.kernels import Columns, Forest
 from kernelfields.kernels.kernel import Kernel
 
@@ -167,8 +168,8 @@ def test_what_a_cluster_does_not_know(client):
     X, y = sequences(10)
     refused(client, X, y, "basis='gradient' of clique set 'node'", ChainCRF("rbf", basis="gradient"))
     refused(client, X, y, "basis='all' of clique set 'node'", ChainCRF("rbf", basis="all"))
-    learning = ChainCRF("rbf", cliques="learn")
-    refused(client, parts(X), parts(y), "cliques='learn' needs sequences of this process", learning)
+    learning = ChainCRF("rbf", cliques=StructureSearch([SkipCliques()]))
+    refused(client, parts(X), parts(y), "a StructureSearch needs sequences of this process", learning)
     rule = ChainCRF("rbf", allowed=LabelDictionary(0))
     refused(client, parts(X), parts(y), "allowed is for data of this process", rule)
     pairs = ChainCRF(edges=EdgeCliques("rbf"))

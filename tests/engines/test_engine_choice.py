@@ -17,6 +17,7 @@ from kernelfields.engines import choice
 from kernelfields.engines.choice import resolve_engine
 from kernelfields.engines.threads import Threads
 from kernelfields.engines.torch.engine import Torch
+from kernelfields.estimators import StructureSearch
 from kernelfields.kernels.dot_product import Linear
 
 X, y = sequences()
@@ -62,7 +63,7 @@ def test_torch_and_dask_that_are_not_installed_say_how_to_install_them(monkeypat
         ({"cliques": [NodeCliques(), EdgeCliques()]}, True),
         ({"cliques": [NodeCliques("linear", support="observed"), EdgeCliques()]}, False),
         ({"cliques": [NodeCliques(), SkipCliques(lag=2)]}, False),
-        ({"cliques": "learn"}, False),
+        ({"cliques": StructureSearch([SkipCliques()])}, False),
     ],
 )
 def test_auto_looks_for_a_device_only_for_fields_that_it_can_fit(monkeypatch, settings, anywhere):

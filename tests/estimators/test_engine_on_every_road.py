@@ -12,11 +12,12 @@ from kernelfields import (
     GraphCRF,
     KernelClassifier,
     MultiLabelCRF,
+    SkipCliques,
 )
 from kernelfields.engines import Threads
+from kernelfields.estimators import StructureSearch
 from kernelfields.kernels.stationary import RBF
 from kernelfields.models.callbacks import Checkpoint
-from kernelfields.structure.search import StructureSearch
 from tests.samples import labelled_instances, labelled_sequences
 
 X, Y = labelled_sequences(24)
@@ -124,7 +125,7 @@ def test_laplace_and_evidence():
 
 def test_structure_learning():
     engine = Watched()
-    search = StructureSearch(max_additions=1, validation=0.25)
+    search = StructureSearch([SkipCliques()], max_additions=1, validation=0.25)
     ChainCRF(engine=engine, cliques=search, **SETTINGS).fit(X, Y)
     assert len(engine.placed) >= 2
 

@@ -9,8 +9,7 @@ from benchmarks.fit_parts import parts_of_fit
 from kernelfields import KernelClassifier, MultiLabelCRF
 from kernelfields.kernels.stationary import RBF
 from kernelfields.models.fit import FitOptions, fit_field
-from kernelfields.structure.bounds import improvement_bounds
-from kernelfields.structure.search import StructureSearch, learn_structure
+from kernelfields.models.structure import StructureSearch, improvement_bounds, learn_structure, share_factors
 from tests.samples import labelled_instances
 
 X, Y = labelled_instances(150)
@@ -29,16 +28,14 @@ def test_no_edge_brings_more_than_its_bound():
     sample, terms = field()
     base, candidates = terms.label_designs(), terms.pair_designs(EDGES)
     before = fit_field(base, sample, OPTIONS)
-    bounds = improvement_bounds(base, before.coefficients, candidates, sample, lambda present, offered: [offered])
-    one_by_one = improvement_bounds(base, before.coefficients, candidates, sample)
-    assert [each.bound for each in bounds.values()] == pytest.approx(
-        [each.bound for each in one_by_one.values()], rel=1e-9
-    )
+    bounds = improvement_bounds(base, before.coefficients, candidates, sample, lambda designs: True)
+    one_by_one = improvement_bounds(base, before.coefficients, candidates, sample, share_factors)
+    assert bounds == pytest.approx(one_by_one, rel=1e-9)
     gap = sum(before.solution.gap_parts.values())
     for candidate in candidates:
         start = [*before.coefficients, np.zeros((1, 1))]
         after = fit_field([*base, candidate], sample, OPTIONS, start=start)
-        assert before.solution.value - after.solution.value <= bounds[candidate.name].bound + gap
+        assert before.solution.value - after.solution.value <= bounds[candidate.name] + gap
 
 
 def test_a_search_finds_the_pairs_that_depend_on_each_other():
@@ -49,7 +46,7 @@ def test_a_search_finds_the_pairs_that_depend_on_each_other():
         sample,
         StructureSearch(max_additions=2, threshold=1.0, validation=0.0),
         OPTIONS,
-        batches=lambda present, offered: [offered],
+        fits=lambda designs: True,
     )
     assert set(path.added) == {"pair 0 ~ 1", "pair 2 ~ 3"}
     sample, terms = field()

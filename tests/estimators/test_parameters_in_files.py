@@ -27,11 +27,11 @@ from kernelfields import (
 from kernelfields.basis import GreedyCholesky, RandomCholesky, Uniform
 from kernelfields.data.constraints import Constraints
 from kernelfields.engines import Threads, Torch
+from kernelfields.estimators import StructureSearch
 from kernelfields.formats import read_model
 from kernelfields.inference.approximate.base import LoopyBelief
 from kernelfields.kernels import RBF, Columns, Linear, Matern, Polynomial
 from kernelfields.models.partial import PartialLabels
-from kernelfields.structure.search import StructureSearch
 from tests.samples import labelled_instances, labelled_sequences
 
 X, Y = labelled_sequences()
@@ -86,7 +86,7 @@ FITS = {
     ).fit(X, Y),
     "chain, learnt": lambda: ChainCRF(
         "linear",
-        cliques=StructureSearch([SkipCliques(lag=2)], max_additions=1, validation=0.0, ranking="estimate"),
+        cliques=StructureSearch([SkipCliques(lag=2)], max_additions=1, validation=0.0),
         partial_labels=PartialLabels("em", n_init=3, inner_iterations=3, classes=np.unique(np.concatenate(Y))),
         **QUICK,
     ).fit(X, Y),

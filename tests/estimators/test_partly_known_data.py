@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF
-from kernelfields.structure.candidates import mutual_information
+from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, SkipCliques
+from kernelfields.estimators import StructureSearch
+from kernelfields.models.label_graph import mutual_information
 from tests.samples import as_words, labelled_sequences
 
 
@@ -87,10 +88,10 @@ def test_what_needs_every_label_says_so(tagged):
         crf.laplace(X, known)
     with pytest.raises(ValueError, match="need a label at every position"):
         ChainCRF("linear", prior_variance=1.0).fit(X, known, optimize="evidence")
-    with pytest.raises(ValueError, match="cliques='learn' needs labels that are all known"):
-        ChainCRF("linear", prior_variance=1.0, cliques="learn").fit(X, known)
+    with pytest.raises(ValueError, match="a search for structure needs labels that are all known"):
+        ChainCRF("linear", prior_variance=1.0, cliques=StructureSearch([SkipCliques()])).fit(X, known)
     table = np.array([[0.0, 1.0], [1.0, np.nan], [1.0, 0.0], [0.0, 0.0]])
-    with pytest.raises(ValueError, match="a search for the graph of labels needs labels that are all known"):
+    with pytest.raises(ValueError, match="a search for structure needs labels that are all known"):
         MultiLabelCRF("linear", prior_variance=1.0, label_graph="learn").fit(np.eye(4), table)
 
 

@@ -25,6 +25,7 @@ from kernelfields import (
     load,
 )
 from kernelfields.data import repeated_columns
+from kernelfields.estimators import StructureSearch
 from kernelfields.kernels import RBF, Polynomial
 
 # Three labels that turn, with three columns, and one that stays, with a column of its own.
@@ -392,7 +393,7 @@ REFUSED = [
     ({"kernel": "linear", "l1": 0.1}, "'node' has l1=0.1"),
     ({"label_kernel": np.diag([1.0, 2.0, 3.0, 4.0])}, "label_kernel='delta'"),
     ({"kernel": "rbf", "basis": "gradient"}, "basis='gradient'"),
-    ({"cliques": "learn"}, "cliques='learn'"),
+    ({"cliques": StructureSearch([SkipCliques()])}, "a StructureSearch judges sets"),
 ]
 
 

@@ -14,7 +14,7 @@ from kernelfields import (
     PartialLabels,
     SkipCliques,
 )
-from kernelfields.structure.search import StructureSearch
+from kernelfields.estimators import StructureSearch
 from tests.samples import as_words, labelled_instances, labelled_sequences
 
 X, NUMBERS = labelled_sequences(16, seed=1, longest=5)
@@ -242,7 +242,7 @@ def test_what_knows_labels_only_is_refused():
 def test_cliques_are_learnt_from_known_labels_alone():
     crf = chain(expectations=[LabelShares({"adj": 0.8})]).set_params(cliques=StructureSearch([SkipCliques()]))
     assert share_of(crf.fit(X, WORDS), "adj") > 0.0
-    with pytest.raises(ValueError, match="cliques='learn' needs labels that are all known"):
+    with pytest.raises(ValueError, match="a search for structure needs labels that are all known"):
         crf.fit(X, SOME)
 
 

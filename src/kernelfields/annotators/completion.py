@@ -86,7 +86,7 @@ class AnnotatedLabels(PartialLabels):
         if keep is not None:
             raise ValueError("a fit to several annotators cannot go on from a checkpoint: leave out the Checkpoint")
         if posterior.datafit.family.n_positions != len(self.confusions.annotations.codes):
-            raise ValueError("annotators need every position in the fit: leave out weights of zero and cliques='learn'")
+            raise ValueError("annotators need every position in the fit: leave out weights of zero, StructureSearch")
         self.path = []
         return super().minimize(posterior, replace(options, tol=max(options.tol, _FINEST)), start, monitor)
 

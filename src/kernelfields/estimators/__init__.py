@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kernelfields.estimators.segment_crf import SegmentCRF
     from kernelfields.estimators.sequence_classifier import SequenceClassifier
     from kernelfields.models.callbacks import Checkpoint, EarlyStopping
+    from kernelfields.models.structure import StructureSearch
     from kernelfields.posterior.evidence.settings import EvidenceSearch
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "RingCRF",
     "SegmentCRF",
     "SequenceClassifier",
+    "StructureSearch",
 ]
 __getattr__, __dir__ = lazy_names(
     __name__,
@@ -50,11 +52,11 @@ __getattr__, __dir__ = lazy_names(
         "segment_crf": ["SegmentCRF"],
         "sequence_classifier": ["SequenceClassifier"],
         "kernelfields.models.callbacks": ["Checkpoint", "EarlyStopping"],
+        "kernelfields.models.structure": ["StructureSearch"],
         "kernelfields.posterior.evidence.settings": ["EvidenceSearch"],
         "kernelfields.engines.dask.engine": [],
         "kernelfields.engines.torch.engine": [],
         "kernelfields.models.partial": [],
-        "kernelfields.structure.search": [],
     },
     registers=True,
 )

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from kernelfields.models.model_file import Document
     from kernelfields.models.pilot_fit import Choices, Settings
     from kernelfields.models.stream import LabelStream
-    from kernelfields.structure.search import StructurePath, StructureSearch
+    from kernelfields.models.structure import StructurePath, StructureSearch
 
 
 ChainTraining: TypeAlias = "FitState[Chains, ChainReader]"
@@ -190,10 +190,10 @@ class ChainCRF(SequenceField):
         differ by more than a factor of ten, the kernel is given by its name and held-out data are more likely so; of
         fewer than 200 positions, where there are at most 64 columns. ``scale_`` is the result.
     label_kernel : "delta", "centred" or (L, L) array whose rows follow the sorted classes: which labels share strength
-    cliques : list of clique sets, "learn", StructureSearch or None
+    cliques : list of clique sets, StructureSearch or None
         A list spells out the field; kernel, edges, window, rank, basis, label_kernel, support, l1 and the prior
-        variance above are then not used. "learn", or a StructureSearch with candidates of one's own, begins with the
-        field that these describe and adds the clique sets that bring most (Remark 11).
+        variance above are then not used. A StructureSearch begins with the field that these describe and adds those of
+        its candidates that bring most (Remark 11).
     solver : str, default "auto"
         "newton", "newton-cg", "block-jacobi", "subspace", "lbfgs", "sgd+lbfgs" or "auto".
     tol : "auto" or float, default "auto"
@@ -240,7 +240,7 @@ class ChainCRF(SequenceField):
     basis_ : dict, name of a clique set -> its subspace
     coef_ : dict, name of a clique set -> coefficients (rank, labels or pairs of labels)
     transitions_ : (L, L) transition scores that do not depend on inputs, or None
-    structure_path_ : StructurePath of cliques="learn", else None; allowed_ : the dictionary or pruning, or None
+    structure_path_ : StructurePath of a StructureSearch, else None; allowed_ : the dictionary or pruning, or None
     dev_log_likelihoods_ : (iterations + 1,) log-likelihoods of the development set, or None
     evidence_path_ : EvidencePath of optimize="evidence", else None; laplace_ : what :meth:`laplace` found
     choices_ : Choices, what was left to the data, and what was tried on held-out ones; scale_ : whether columns came to
@@ -253,7 +253,7 @@ class ChainCRF(SequenceField):
 
     support: str | float = parameter("auto", or_auto(check_support))
     l1: float | str = parameter("auto", or_auto(check_penalty))
-    cliques: Sequence[CliqueSet] | StructureSearch | str | None = parameter(None)
+    cliques: Sequence[CliqueSet] | StructureSearch | None = parameter(None)
 
     structure_path_: StructurePath | None = attribute()
 
@@ -261,11 +261,11 @@ class ChainCRF(SequenceField):
         from kernelfields.models.build import name_cliques
         from kernelfields.models.callbacks import patience_of
 
-        if isinstance(self.cliques, str) and self.cliques != "learn":
-            raise ValueError(f"cliques must be a list of clique sets, 'learn' or None, got {self.cliques!r}")
+        if isinstance(self.cliques, str):
+            raise ValueError(f"cliques must be a list of clique sets, a StructureSearch or None, got {self.cliques!r}")
         if self.ties is not None and self._learns_cliques:
             raise ValueError(
-                "cliques='learn' judges sets whose labels share no weights: leave out ties, or name the sets"
+                "a StructureSearch judges sets whose labels share no weights: leave out ties, or name the sets"
             )
         super()._check_parameters()
         patience_of(check_callbacks(self.callbacks))
@@ -274,15 +274,15 @@ class ChainCRF(SequenceField):
     @property
     def _learns_cliques(self) -> bool:
         """Whether a search chooses clique sets beside those that the parameters describe."""
-        from kernelfields.structure.search import StructureSearch
+        from kernelfields.models.structure import StructureSearch
 
-        return isinstance(self.cliques, str | StructureSearch)
+        return isinstance(self.cliques, StructureSearch)
 
     def _described_cliques(self) -> Sequence[CliqueSet]:
         """Return the clique sets that the parameters describe, or those that were given."""
-        from kernelfields.structure.search import StructureSearch
+        from kernelfields.models.structure import StructureSearch
 
-        if self.cliques is not None and not isinstance(self.cliques, str | StructureSearch):
+        if self.cliques is not None and not isinstance(self.cliques, StructureSearch):
             return self.cliques
         support, l1 = "all" if is_auto(self.support) else self.support, 0.0 if is_auto(self.l1) else self.l1
         return self._nodes_and_edges(basis=self.basis, rank=self.rank, window=self.window, support=support, l1=l1)
@@ -356,31 +356,24 @@ class ChainCRF(SequenceField):
 
     def _cliques(self, training: ChainTraining) -> NamedCliques:
         from kernelfields.models.build import name_cliques
-        from kernelfields.structure.candidates import default_candidates, learn_chain_cliques, resolve_search
-        from kernelfields.structure.search import StructureSearch
+        from kernelfields.models.structure import StructureSearch, learn_chain_cliques
 
         described = self._described_cliques()
-        if not isinstance(self.cliques, str | StructureSearch):
+        if not isinstance(self.cliques, StructureSearch):
             return name_cliques(described)
         if self._continues:
             training.structure_path = self.structure_path_
             return [(term.name, term.clique) for term in self.field_.terms]
         if not isinstance(training.data, Chains):
             raise ValueError(
-                "cliques='learn' needs sequences of this process: learn on a part of the data, then name the sets"
+                "a StructureSearch needs sequences of this process: learn on a part of the data, then name the sets"
             )
-        search = resolve_search(self.cliques)
-        candidates = search.candidates
-        if candidates is None:
-            candidates = default_candidates(self._first_variance, self.window, len(training.classes))
-        named = name_cliques([*described, *candidates])
         chosen, training.structure_path = learn_chain_cliques(
-            search,
+            self.cliques,
             described,
-            candidates,
             training.data,
             self._held_out_data(training),
-            place_chains=lambda chains: training.place(chains, named),
+            place_chains=training.place,
             options=replace(training.options, watch=None, criteria=None),
             announce=training.announce,
         )

@@ -16,11 +16,11 @@ from kernelfields.inference.choice import FamilySpec
 from kernelfields.models.build import NamedCliques
 from kernelfields.models.fit import DevelopmentSet, FitOptions
 from kernelfields.models.pilot_fit import Choices
+from kernelfields.models.structure import StructurePath
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.term import Term
 from kernelfields.posterior.evidence.settings import EvidencePath, EvidenceSearch
 from kernelfields.solvers.loop import Iteration
-from kernelfields.structure.search import StructurePath
 
 #: Data that are learnt from and data to judge by.
 Parts: TypeAlias = "tuple[PackedData, PackedData]"

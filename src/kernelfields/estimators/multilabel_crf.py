@@ -31,10 +31,12 @@ from kernelfields.inference.choice import METHODS, FamilySpec, check_method, pla
 from kernelfields.models.build import Edge, InstanceTerms, NamedCliques, pair_names, split_sum
 from kernelfields.models.field import Field
 from kernelfields.models.fit import FittedField
+from kernelfields.models.label_graph import label_edges, learn_label_edges, resolve_label_search
 from kernelfields.models.model_file import Document
 from kernelfields.models.pilot_fit import Choices
 from kernelfields.models.stored import Functions
 from kernelfields.models.stored_values import share
+from kernelfields.models.structure import StructurePath, StructureSearch
 from kernelfields.numerics.parameters import (
     attribute,
     check_prior_variance,
@@ -47,8 +49,6 @@ from kernelfields.numerics.parameters import (
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.term import Term
 from kernelfields.reports.inspection import WeightsTable
-from kernelfields.structure.candidates import label_edges, learn_label_edges, resolve_label_search
-from kernelfields.structure.search import StructurePath, StructureSearch
 
 InstanceTraining: TypeAlias = FitState[LabelledInstances, TableReader]
 _SMALLEST = np.finfo(np.float64).tiny

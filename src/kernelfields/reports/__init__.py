@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kernelfields.numerics.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from kernelfields.reports.curves import plot_convergence, plot_reliability, plot_structure
+    from kernelfields.reports.curves import plot_convergence, plot_reliability
     from kernelfields.reports.figures import Picture
     from kernelfields.reports.graph_pictures import LabelledGraph
     from kernelfields.reports.heat_maps import plot_heat_map, plot_transitions
@@ -36,14 +36,13 @@ __all__ = [
     "plot_heat_map",
     "plot_reliability",
     "plot_sequence",
-    "plot_structure",
     "plot_transitions",
     "report_page",
 ]
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "curves": ["plot_convergence", "plot_reliability", "plot_structure"],
+        "curves": ["plot_convergence", "plot_reliability"],
         "figures": ["Picture"],
         "graph_pictures": ["LabelledGraph"],
         "heat_maps": ["plot_heat_map", "plot_transitions"],

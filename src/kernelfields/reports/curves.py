@@ -1,11 +1,10 @@
-"""Curves: the convergence of a fit, the reliability of probabilities, the path of a structure search.
+"""Curves: the convergence of a fit, the reliability of probabilities.
 
     plot_convergence(crf.solution_)
     plot_reliability(evaluation.calibration)
-    plot_structure(crf.structure_path_)
 
 Every function draws into the Axes passed as ``ax`` or into a new figure, and returns a Picture (figures.py).
-Calibrations and structure paths may also be the dicts that their ``to_dict`` returns, read from JSON or not.
+Calibrations may also be the dicts that their ``to_dict`` returns, read from JSON or not.
 Relative gaps are clipped to [1e-16, 1e16]: 1e-16 is zero to rounding. Cost: O(points).
 Fails: ValueError naming the part that is missing or does not fit.
 """
@@ -29,11 +28,10 @@ from kernelfields.reports.figures import (
     look,
     note,
     panels,
-    tick_labels,
     whiskers,
 )
 from kernelfields.reports.page import LIGHT
-from kernelfields.reports.tables import Estimate, PlainMapping, Result, printable, read_estimate
+from kernelfields.reports.tables import Estimate, PlainMapping, Result, read_estimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,11 +46,6 @@ _ROOM_BELOW = 0.3
 # Beside each other, the numbers of more bins than this do not fit.
 _MOST_NUMBERS = 12
 _ROUNDING = 1e-6
-#: The figures of every addition to a structure, the largest first.
-_IMPROVEMENTS = ("bound", "estimate", "gain")
-_KEPT = "✓ "
-# Improvements less than this share of the largest stand at the foot of the axis.
-_LEAST_SHARE = 1e-6
 
 
 #: A result of another room: the object itself, or its plain values.
@@ -227,80 +220,3 @@ def _draw_counts(panel: Axes, bins: Mapping[str, np.ndarray]) -> None:
     panel.grid(False)
     panel.spines[["top", "right", "left"]].set_visible(False)
     panel.set_ylabel("positions")
-
-
-def plot_structure(path: ResultOrValues, ax: AxesOrNone = None) -> Picture:
-    """Plot the ``structure_path_`` of a fitted estimator: the predicted and the actual gains of additions.
-
-    Upper panel, in decades: for each addition its bound (Remark 11), the estimate of a Newton step, and the gain.
-    Those that are not positive, or less than a millionth of the largest, stand at the foot of the axis, infinite
-    bounds at its head; titles have the true values. Lower panel, if data were held out: their log-likelihood,
-    from the field at the start on; the line connects the additions that were kept. ``ax`` holds one Axes for each
-    panel. ``path`` is a StructurePath of ``kernelfields.structure``.
-    """
-    steps, reason = _read_steps(path)
-    additions = steps[1:]
-    names = [f"{step['added']}{f' + {len(others)}' if (others := step.get('others')) else ''}" for step in additions]
-    titles = [
-        f"{name}, {'kept' if step['kept'] else 'taken back'}: "
-        + ", ".join(f"{kind} {step[kind]:.4g}" for kind in _IMPROVEMENTS)
-        for name, step in zip(names, additions, strict=True)
-    ]
-    scored = all(step["score"] is not None for step in steps)
-    size = (max(6.4, 1.0 + 0.6 * len(names)), 5.2 if scored else 3.4)
-    with panels(ax, f"structure search: {', '.join(names)}", size, (3, 2) if scored else (1,)) as picture:
-        _draw_improvements(picture.axes[0], additions, titles)
-        if scored:
-            scores = np.array([step["score"] for step in steps], dtype=float)
-            kept = np.array([True, *(bool(step["kept"]) for step in additions)])
-            _draw_scores(picture.axes[1], scores, kept, ["(start)", *titles])
-        marked = [f"{_KEPT if step['kept'] else ''}{name}" for name, step in zip(names, additions, strict=True)]
-        first, last = 0 if scored else 1, picture.axes[-1]
-        slanted = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
-        tick_labels(last.xaxis, range(first, len(steps)), ["(start)", *marked][first:], **slanted)
-        last.set_xlim(first - 0.5, len(additions) + 0.5)
-        last.set_xlabel(printable(f"{_KEPT}kept; ended: {reason}"), parse_math=False)
-    return picture
-
-
-def _read_steps(path: ResultOrValues) -> tuple[Sequence[PlainMapping], str]:
-    """Return the steps of a path with all their entries, the field at the start first, and why the search ended."""
-    values = plain_values(path, "StructurePath")
-    check_entries(values, ("steps", "reason"), "path", "StructurePath")
-    steps, reason = values["steps"], str(values["reason"])
-    if not isinstance(steps, Sequence) or isinstance(steps, str) or not steps:
-        raise ValueError(f"steps must be a list with the field at the start and additions, got {steps!r:.80}")
-    if len(steps) == 1:
-        raise ValueError(f"nothing was added, so there is nothing to draw: the search ended because {reason}")
-    for number, step in enumerate(steps):
-        needed = ("score", "added", "kept", *_IMPROVEMENTS) if number else ("score",)
-        check_entries(step, needed, "path", "StructurePath")
-    return steps, reason
-
-
-def _draw_improvements(panel: Axes, additions: Sequence[PlainMapping], titles: Sequence[str]) -> None:
-    values = np.array([[step[kind] for step in additions] for kind in _IMPROVEMENTS], dtype=float)
-    shown = values[np.isfinite(values) & (values > 0)]
-    high = float(shown.max(initial=0.0)) or 1.0
-    low = max(float(shown.min()), _LEAST_SHARE * high) if shown.size else 0.1
-    clipped = np.clip(np.nan_to_num(values, nan=low, posinf=high), low, high)
-    places, handles = np.arange(1, len(additions) + 1), []
-    for number, heights in enumerate(clipped):
-        (marks,) = panel.plot(places + 0.16 * (number - 1), heights, **look(number, joined=False))
-        hover(marks, titles)
-        handles.append(marks)
-    decade_axis(panel, clipped.ravel().tolist())
-    panel.set_ylabel("improvement, nats")
-    legend(panel, handles, _IMPROVEMENTS)
-
-
-def _draw_scores(panel: Axes, scores: np.ndarray, kept: np.ndarray, titles: Sequence[str]) -> None:
-    handles = []
-    # Two curves, so that the line passes by what was taken back.
-    for number, chosen in enumerate((kept, ~kept)):
-        places = np.flatnonzero(chosen & np.isfinite(scores))
-        handles += panel.plot(places, scores[places], **look(number, joined=number == 0))
-        hover(handles[-1], [f"{titles[place]}; held out {scores[place]:.6g}" for place in places.tolist()])
-    if not kept.all():
-        legend(panel, handles, ["kept", "taken back"])
-    panel.set_ylabel("held-out log-likelihood")

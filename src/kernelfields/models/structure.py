@@ -1,0 +1,322 @@
+"""Structure learning: which clique sets a field should have, by the bound of Remark 11.
+
+    P(theta) - min over (theta, v_c) P  <=  gap(theta) + (s_c / 2) ||g_c||^2
+    g_c = Z_c^T (marginals - labels) A_c
+
+The gradient is that of the likelihood in the coefficients of the candidate where they are zero; gap(theta) is what
+is left to gain without it, zero at the optimum. What several sets bring together is at most gap plus the sum of their
+bounds: their priors are independent. With an l1 penalty the second term is that of objective/posterior.py.
+
+The search adds the candidates of the largest bounds and fits again from where the last fit ended. A step adds twice
+as many sets as the last one that was kept, half as many as one that was not, so that M sets that are all worth having
+take about log2 M fits instead of M. With held-out data, additions that do not raise their likelihood are taken back.
+Cost of the bounds: for each structure that candidates need, one pass of inference; half a pass over their features.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from kernelfields.data.chains import Chains
+from kernelfields.data.cliques import CliqueSet
+from kernelfields.data.label_cliques import LabelledInstances
+from kernelfields.engines.engine import Sample
+from kernelfields.inference.choice import FamilySpec, refuse_approximate
+from kernelfields.models.build import NamedCliques, build_designs, name_cliques
+from kernelfields.models.field import Field
+from kernelfields.models.fit import FitOptions, FittedField, fit_field
+from kernelfields.numerics.parameters import check_count, check_declared, declares_parameters, or_none, parameter
+from kernelfields.numerics.registry import SETTINGS
+from kernelfields.numerics.threads import Workers
+from kernelfields.objective.designs.design import Design
+from kernelfields.objective.posterior import penalty_gap
+
+#: Whether some designs can be part of one field, or be judged by one pass of inference.
+Predicate = Callable[[Sequence[Design]], bool]
+# Single additions in a row that held-out data reject before the search gives up.
+_PATIENCE = 3
+
+
+@dataclass(frozen=True)
+class StructureStep:
+    """One addition, kept or taken back, or the field at the start, which adds nothing.
+
+    ``bounds`` holds the bounds of all candidates left before the step, without the gap of the fit before it; ``bound``
+    is that of all sets added, with the gap, and ``gain`` is by how much the objective fell. ``score`` is the
+    log-likelihood of held-out data, None without any.
+    """
+
+    added: tuple[str, ...]
+    value: float
+    bound: float = 0.0
+    gain: float = 0.0
+    bounds: dict[str, float] = field(default_factory=dict)
+    score: float | None = None
+    kept: bool = True
+
+
+@dataclass
+class StructurePath:
+    """All steps of a search, why it ended, and the bounds of the candidates that were left; ``str()`` lists them."""
+
+    steps: list[StructureStep]
+    left: dict[str, float]
+    reason: str
+
+    @property
+    def added(self) -> list[str]:
+        """Names of the clique sets that were kept, in the order in which they came."""
+        return [name for step in self.steps if step.kept for name in step.added]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {**asdict(self), "added": self.added}
+
+    def __str__(self) -> str:
+        lines = []
+        for step in self.steps:
+            figures = [f"bound {step.bound:.4g}", f"gain {step.gain:.4g}"] if step.added else []
+            figures += [f"objective {step.value:.6g}"]
+            figures += [] if step.score is None else [f"held out {step.score:.6g}"]
+            mark = "✓" if step.added and step.kept else " "
+            lines.append(f"{mark} {', '.join(step.added) or '(start)'}: {', '.join(figures)}")
+        return "\n".join([*lines, f"ended: {self.reason}; ✓ kept"])
+
+
+def _check_threshold(value: float | None, name: str) -> None:
+    if value is not None and not value >= 0:
+        raise ValueError(f"{name} must be at least 0, or None, got {value!r}")
+
+
+def _check_validation(value: float, name: str) -> None:
+    if not 0 <= value < 1:
+        raise ValueError(f"{name} must be a share from 0 to less than 1, got {value!r}")
+
+
+@SETTINGS.register("structure search")
+@declares_parameters
+class StructureSearch(BaseEstimator):
+    """What to choose from, and when to stop: ``cliques`` of a ChainCRF or ``label_graph`` of a MultiLabelCRF.
+
+    Parameters
+    ----------
+    candidates : list of clique sets, or of pairs of labels; None for all pairs
+    max_additions : int or None
+        Most sets that are added; None for any number.
+    threshold : float or None
+        Stop when no candidate could improve the objective by more nats; None means a thousandth of it.
+    validation : float, default 0.2
+        Share of the training data held out to judge each addition; 0 for none: then every one is kept.
+    """
+
+    candidates: Sequence | None = parameter(None, first=True)
+    max_additions: int | None = parameter(None, or_none(check_count))
+    threshold: float | None = parameter(None, _check_threshold)
+    validation: float = parameter(0.2, _check_validation)
+
+    def check(self) -> None:
+        """Raise ValueError if a parameter cannot be used."""
+        check_declared(self)
+
+    def refuse_partial(self, data: Chains | LabelledInstances) -> None:
+        """Raise ValueError if labels are partly known: the bounds of candidates hold for a convex objective."""
+        if data.evidence is not None:
+            raise ValueError(
+                "a search for structure needs labels that are all known: learn on data of which they are, then name "
+                "what was chosen"
+            )
+
+    def split(self, count: int, random: np.random.Generator, items: str) -> tuple[np.ndarray, np.ndarray]:
+        """Return the numbers of the items to fit and, at random, of those held out; errors name ``items``."""
+        held = round(self.validation * count)
+        if self.validation > 0 and not 0 < held < count:
+            raise ValueError(
+                f"{count} {items} cannot be split to hold out a share of {self.validation:g}: pass more of them, or "
+                "StructureSearch(validation=0)"
+            )
+        order = random.permutation(count)
+        return np.sort(order[held:]), np.sort(order[:held])
+
+
+def improvement_bounds(
+    present: Sequence[Design],
+    coefficients: Sequence[np.ndarray],
+    candidates: Sequence[Design],
+    sample: Sample,
+    together: Predicate,
+) -> dict[str, float]:
+    """Return the most that each candidate could bring to a field at its optimum, in nats.
+
+    One pass of inference judges as many candidates as can be judged ``together``, beside those that are present.
+    """
+    parts = [design.compress(full) for design, full in zip(present, coefficients, strict=True)]
+    bounds: dict[str, float] = {}
+    for batch in _batches(candidates, together):
+        datafit = sample.datafit([*present, *batch])
+        zeros = [np.zeros(design.shape) for design in batch]
+        evaluation = datafit.evaluate(datafit.potentials([*parts, *zeros], range(len(present))))
+        for index, design in enumerate(batch, start=len(present)):
+            (slope,) = datafit.pull_back(evaluation.residual, [index])
+            term = design.term
+            bounds[design.name] = float(penalty_gap(np.zeros_like(slope), slope, term.prior_variance, term.l1))
+    return {candidate.name: bounds[candidate.name] for candidate in candidates}
+
+
+def share_factors(designs: Sequence[Design]) -> bool:
+    """Whether designs belong to the same factors, all of them tied or none."""
+    return len({(design.group, design.group is not None and design.tied_everywhere) for design in designs}) == 1
+
+
+def _batches(candidates: Sequence[Design], together: Predicate) -> Iterator[list[Design]]:
+    left = list(candidates)
+    while left:
+        batch = left if together(left) else _greedy(left, len(left), together)
+        names = {design.name for design in batch}
+        left = [design for design in left if design.name not in names]
+        yield batch
+
+
+def _greedy(ranked: Sequence[Design], count: int, together: Predicate) -> list[Design]:
+    """Return the first designs, ``count`` at most, that go together; the first is always taken."""
+    chosen = list(ranked[:1])
+    for design in ranked[1:]:
+        if len(chosen) < count and together([*chosen, design]):
+            chosen.append(design)
+    return chosen
+
+
+def learn_structure(
+    base: Sequence[Design],
+    candidates: Sequence[Design],
+    sample: Sample,
+    search: StructureSearch,
+    options: FitOptions,
+    *,
+    score: Callable[[FittedField], float] | None = None,
+    fits: Predicate | None = None,
+    announce: Callable[[str], None] | None = None,
+) -> tuple[StructurePath, list[Design], FittedField]:
+    """Return the path, the designs of the chosen field, and its fit; ``score`` judges fields by held-out data.
+
+    ``fits`` returns whether a field of some designs can be inferred: candidates that it rejects are left out, and those
+    that fit into one field are judged together. Without it, candidates of the same factors are.
+    """
+    designs, left, size = list(base), list(candidates), 1
+    fitted = fit_field(designs, sample, options)
+    best = None if score is None else score(fitted)
+    steps = [StructureStep((), fitted.solution.value, score=best)]
+    threshold = 1e-3 * fitted.solution.value if search.threshold is None else search.threshold
+    most = len(left) if search.max_additions is None else search.max_additions
+    bounds: dict[str, float] = {}
+
+    def inferable(more: Sequence[Design]) -> bool:
+        return fits is None or fits([*designs, *more])
+
+    while True:
+        if steps[-1].kept:
+            # Fields only grow: what does not fit now never will.
+            left = [design for design in left if inferable([design])]
+            together = share_factors if fits is None else inferable
+            bounds = improvement_bounds(designs, fitted.coefficients, left, sample, together)
+        bounds = {design.name: bounds[design.name] for design in left}
+        reason = _reason(steps, bounds, threshold, most, len(candidates))
+        if reason is not None:
+            return StructurePath(steps, bounds, reason), designs, fitted
+        ranked = sorted(left, key=lambda design: bounds[design.name], reverse=True)
+        worth = [design for design in ranked if bounds[design.name] > threshold]
+        n_added = sum(len(step.added) for step in steps if step.kept)
+        chosen = _greedy(worth, min(size, most - n_added), inferable)
+        names = tuple(design.name for design in chosen)
+        bound = sum(bounds[name] for name in names)
+        if announce is not None:
+            announce(f"trying {', '.join(names)}, which could bring {bound:.4g} nats at most")
+        wider = [*designs, *chosen]
+        zeros = [design.expand(np.zeros(design.shape)) for design in chosen]
+        refitted = fit_field(wider, sample, options, start=[*fitted.coefficients, *zeros])
+        value, held_out = refitted.solution.value, None if score is None else score(refitted)
+        kept = best is None or held_out is None or held_out > best
+        gain = fitted.solution.value - value
+        steps.append(StructureStep(names, value, _gap(fitted) + bound, gain, bounds, held_out, kept))
+        if kept:
+            designs, fitted, best = wider, refitted, held_out
+        if kept or len(chosen) == 1:
+            left = [design for design in left if design not in chosen]
+        size = 2 * len(chosen) if kept else max(1, len(chosen) // 2)
+
+
+def _reason(
+    steps: Sequence[StructureStep], bounds: dict[str, float], threshold: float, most: int, n_candidates: int
+) -> str | None:
+    """Return why a search is over; None if it goes on."""
+    if not bounds:
+        tried = {name for step in steps for name in step.added}
+        too_wide = "; the others would make exact inference too wide" if len(tried) < n_candidates else ""
+        return f"no candidate is left{too_wide}"
+    if max(bounds.values()) <= threshold:
+        return f"no candidate could bring more than {threshold:.4g} nats"
+    if sum(len(step.added) for step in steps if step.kept) >= most:
+        return f"{most} additions were made"
+    rejected = itertools.takewhile(lambda step: not step.kept, reversed(steps))
+    if sum(len(step.added) == 1 for step in rejected) >= _PATIENCE:
+        return f"held-out data rejected the last {_PATIENCE} additions"
+    return None
+
+
+def _gap(fitted: FittedField) -> float:
+    """Return what a fit could still gain without any addition, at most."""
+    return max(0.0, float(sum(fitted.solution.gap_parts.values())))
+
+
+def log_likelihood(
+    held_out: Chains | LabelledInstances, spec: FamilySpec, workers: Workers, fitted: FittedField
+) -> float:
+    """Return the log-likelihood of held-out data under a fit; ValueError if inference is approximate."""
+    field, total = Field(fitted.terms, spec), 0.0
+    for batch in field.batches(held_out):
+        answers = field.answers(batch, workers)
+        refuse_approximate(answers.family, "a search for the structure of a field")
+        total += float((answers.label_scores(batch.labels) - answers.log_partition).sum())
+    return total
+
+
+def learn_chain_cliques(
+    search: StructureSearch,
+    base: Sequence[CliqueSet],
+    chains: Chains,
+    held_out: Chains | None,
+    *,
+    place_chains: Callable[[Chains, NamedCliques], Sample],
+    options: FitOptions,
+    announce: Callable[[str], None],
+) -> tuple[NamedCliques, StructurePath]:
+    """Return the named clique sets that a search chose, and its path; ``place_chains`` puts chains where fits run.
+
+    Without ``held_out`` chains, a share of the training sequences is set aside to score each step.
+    """
+    search.check()
+    if not isinstance(search.candidates, list | tuple):
+        raise TypeError(
+            f"candidates must be a list of clique sets such as SkipCliques(lag=2), got {search.candidates!r}"
+        )
+    search.refuse_partial(chains)
+    named = name_cliques([*base, *search.candidates])
+    # A sum of kernels is several sets, so the number of base sets is known only after naming.
+    n_base = len(name_cliques(base))
+    if held_out is None and search.validation > 0:
+        train, held = search.split(chains.n_sequences, options.random, "sequences")
+        chains, held_out = chains.subset(train), chains.subset(held)
+    sample = place_chains(chains, named)
+    designs = build_designs(named, sample, options.random)
+    score = None if held_out is None else partial(log_likelihood, held_out, sample.spec, Workers())
+    path, chosen, _ = learn_structure(
+        designs[:n_base], designs[n_base:], sample, search, options, score=score, announce=announce
+    )
+    names = {design.name for design in chosen}
+    return [(name, clique) for name, clique in named if name in names], path
