@@ -269,7 +269,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         target = Path(__file__).resolve().parent.parent / "docs" / "images" / "convergence.svg"
         target.parent.mkdir(parents=True, exist_ok=True)
         picture = plot_convergence(best_of(results).field.solution_, tol=FINAL_TOL)
-        target.write_text(picture.standalone(), encoding="utf-8")
+        picture.savefig(target, metadata={"Date": None})
     console.print(f"Done in {time.perf_counter() - begin:.0f} seconds. Open in a browser:")
     console.print(options.output.resolve().as_uri(), soft_wrap=True)
 

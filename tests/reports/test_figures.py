@@ -51,14 +51,12 @@ def test_a_picture_is_one_image_with_a_description():
     root = ElementTree.fromstring(points("a < b").markup())
     assert root.get("role") == "img"
     assert (root[0].tag.split("}")[1], root[0].text) == ("title", "a < b")
-    assert float(root.get("width")) == pytest.approx(3.0 * 96, abs=1)
+    assert root.get("width") == f"{3 * 72}pt"
     assert [float(number) for number in root.get("viewBox").split()] == pytest.approx([0, 0, 216, 144])
 
 
 @pytest.mark.slow
 def test_the_same_data_are_the_same_picture():
-    assert points().markup() == points().markup()
-    assert points().standalone() == points().standalone()
     assert points().markup() == points().markup()
     picture = points()
     assert picture.markup() == picture.markup()
@@ -73,14 +71,13 @@ def test_a_picture_loads_nothing_and_has_no_date():
         assert svg.count("http") == 1  # the name of SVG itself
 
 
-def test_ids_are_those_that_are_used_and_differ_between_pictures():
+def test_ids_differ_between_pictures_and_references_are_to_their_own():
     drawn = [points().markup(), plot_convergence(FIT).markup(), plot_transitions(np.eye(2), "ab").markup()]
     names = []
     for svg in drawn:
         defined = [each.get("id") for each in ElementTree.fromstring(svg).iter() if each.get("id")]
-        used = set(re.findall(r'(?:href="|url\()#([^")]+)', svg))
+        assert set(re.findall(r'(?:href="|url\()#([^")]+)', svg)) <= set(defined)
         assert len(set(defined)) == len(defined)
-        assert set(defined) == used
         names += defined
     assert len(set(names)) == len(names)
 
@@ -91,20 +88,11 @@ def test_colours_have_names_that_follow_the_screen():
     assert {"ink", "muted", "line", "accent", "second"} <= used <= set(LIGHT)
     # A colour stands there only as what to fall back on.
     assert set(re.findall(r"(?<!,)#[0-9a-f]{6}", svg)) == set()
-    alone = points().standalone()
-    root = ElementTree.fromstring(alone)
-    assert "prefers-color-scheme: dark" in root[0].text
-    assert root[1].get("style") == "fill: var(--kf-card)"
-    for name in used:
-        assert alone.count(f"--kf-{name}:") == 2
 
 
-def test_text_is_text_in_the_font_of_the_page():
+def test_text_is_text():
     svg = plot_convergence(FIT, tol=0.1).markup()
     assert {"passes over the data", "relative gap", "value", "tol = 0.1"} <= set(texts(svg))
-    assert "font-family" not in svg
-    assert "DejaVu" not in svg
-    assert all("font-size: " in each.get("style") for each in shapes(svg, "text"))
 
 
 def test_marks_tell_what_they_stand_for():
@@ -113,7 +101,6 @@ def test_marks_tell_what_they_stand_for():
     places = [float(each.get("x")) for each in shapes(svg, "use")]
     assert places == sorted(places)
     assert len(places) == 3
-    assert titles(points().standalone()) == titles(svg)
 
 
 def test_marks_moved_out_of_the_figure_tell_nothing_rather_than_the_wrong_thing():

@@ -7,9 +7,9 @@ A :class:`Picture` holds the Axes of a drawing and a description for screen read
 they belong to a new figure in the style of reports; Axes that are passed keep their own. ``picture.figure`` is a
 matplotlib Figure, ``savefig`` writes it, a notebook shows it, and ``markup()`` is SVG for a page.
 
-That SVG is well-formed, loads nothing, has text as text, and is the same for the same data: ids are made from the
-content, and there are no dates. Colours of the palette become names (``var(--kf-ink)``) that follow light and dark
-screens. Single marks have titles that show on hover (:func:`hover`).
+That SVG is the one that matplotlib writes, with text as text and without dates. Its ids begin with a hash of its
+content, so that pictures of a page do not mix; colours of the palette become names (``var(--kf-ink)``) that follow
+light and dark screens; single marks have titles that show on hover (:func:`hover`).
 
 matplotlib is loaded when something is drawn, not before; its settings and its backend do not change, and pyplot
 is not used. Labels come from data: "$" would start a formula, "_" would hide an entry of a legend, and a line
@@ -32,8 +32,8 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from kernelfields.reports.page import LIGHT, SCHEMES, notebook
-from kernelfields.reports.tables import Markup, printable, render, valid_text
+from kernelfields.reports.page import LIGHT, notebook
+from kernelfields.reports.tables import Markup, printable, valid_text
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -53,7 +53,6 @@ MARKERS = ("o", "s", "^", "D")
 _DASHES: tuple[str | tuple[float, tuple[float, ...]], ...] = ("-", (0, (5, 2)), (0, (1.5, 2)), (0, (6, 2, 1.5, 2)))
 _FONT_SIZE, _SMALL = 9.0, 7.5
 _LONGEST_LABEL, _LONGEST_IN_LEGEND = 24, 40
-_PIXELS_PER_POINT = 96 / 72
 _HOVER = "kernelfields_hover"
 # A word joiner has no width and no ink.
 _WORD_JOINER = "\u2060"
@@ -90,11 +89,9 @@ _NAMES_OF_COLOURS = {colour: f"var(--kf-{name},{colour})" for name, colour in LI
 # Black, the colour of figures without a style, is ink.
 _NAMES_OF_COLOURS["#000000"] = _NAMES_OF_COLOURS[LIGHT["ink"]]
 _COLOUR = re.compile("#[0-9a-f]{6}")
-# Fonts are those of the page: of what matplotlib writes (two forms, by its version), the size is kept.
-_FONT = re.compile(r"font: [^;]*?([\d.]+px)[^;]*|font-family: [^;]*(?:; |$)")
-_REFERENCE = re.compile(r"url\(#([^)]+)\)")
-_LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}(?:e-?\d+)?")
-_SVG = "http://www.w3.org/2000/svg"
+_REFERENCE = re.compile(r"url\(#|^#")
+_SVG = "{http://www.w3.org/2000/svg}"
+_NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 
 
 class CurveStyle(TypedDict):
@@ -125,12 +122,29 @@ class Picture:
 
     def markup(self) -> Markup:
         """Return the figure as SVG for a page, which has the style for it."""
-        return Markup(ElementTree.tostring(self._tree(), encoding="unicode"))
+        import matplotlib.style
 
-    def standalone(self) -> str:
-        """Return the figure as the content of an .svg file: colours and a background are included."""
-        opening, rest = str(self.markup()).split(">", 1)
-        return str(render("standalone.svg", opening=Markup(opening + ">"), rest=Markup(rest), **SCHEMES))
+        hovering = self.figure.findobj(lambda artist: hasattr(artist, _HOVER))
+        for index, artist in enumerate(hovering):
+            artist.set_gid(f"hover-{index}")
+        written = io.BytesIO()
+        settings = {"svg.fonttype": "none", "svg.hashsalt": "kernelfields", "savefig.bbox": None}
+        with matplotlib.style.context(settings), warnings.catch_warnings():
+            # A browser may have letters that matplotlib's fonts do not have.
+            warnings.filterwarnings("ignore", message="Glyph")
+            self.figure.savefig(written, format="svg", facecolor="none", metadata=_NO_METADATA)
+        root = ElementTree.fromstring(written.getvalue())
+        groups = {group.get("id"): group for group in root.iter(f"{_SVG}g")}
+        for artist in hovering:
+            _add_titles(groups.get(artist.get_gid()), *getattr(artist, _HOVER))
+            artist.set_gid(None)
+        title = ElementTree.Element("title")
+        title.text = self.description
+        # The first element is a style, which would be that of the whole page.
+        root[0] = title
+        root.attrib |= {"role": "img", "class": "kf-plot"}
+        _make_inline(root, f"kf-{hashlib.sha256(written.getvalue()).hexdigest()[:10]}-")
+        return Markup(ElementTree.tostring(root, encoding="unicode"))
 
     def __repr__(self) -> str:
         return f"Picture({self.description!r})"
@@ -138,25 +152,6 @@ class Picture:
     def _repr_html_(self) -> str | None:
         # A figure that pyplot keeps is shown by pyplot, and must not be shown twice.
         return None if self.figure.canvas.manager is not None else notebook([self.markup()])
-
-    def _tree(self) -> ElementTree.Element:
-        import matplotlib.style
-
-        hovering = self.figure.findobj(lambda artist: hasattr(artist, _HOVER))
-        for index, artist in enumerate(hovering):
-            artist.set_gid(f"hover-{index}")
-        written = io.StringIO()
-        settings = {"svg.fonttype": "none", "svg.hashsalt": "kernelfields", "savefig.bbox": None}
-        with matplotlib.style.context(settings), warnings.catch_warnings():
-            # A browser may have letters that matplotlib's fonts do not have.
-            warnings.filterwarnings("ignore", message="Glyph")
-            self.figure.savefig(written, format="svg", facecolor="none", metadata={"Date": None})
-        root = ElementTree.fromstring(written.getvalue())
-        groups = {group.get("id"): group for group in root.iter(f"{{{_SVG}}}g")}
-        for artist in hovering:
-            _add_titles(groups.get(artist.get_gid()), *getattr(artist, _HOVER))
-            artist.set_gid(None)
-        return _for_a_page(root, self.description)
 
 
 @contextmanager
@@ -301,8 +296,8 @@ def _add_titles(group: ElementTree.Element | None, texts: Sequence[str], role: s
     """Add titles to the shapes of a group: marks, which matplotlib draws by reference, or else paths."""
     if group is None:
         return
-    drawn = [part for part in group.iter() if part.tag in (f"{{{_SVG}}}use", f"{{{_SVG}}}path")]
-    defined = {id(part) for defs in group.iter(f"{{{_SVG}}}defs") for part in defs.iter()}
+    drawn = [part for part in group.iter() if part.tag in (f"{_SVG}use", f"{_SVG}path")]
+    defined = {id(part) for defs in group.iter(f"{_SVG}defs") for part in defs.iter()}
     marks = [part for part in drawn if part.tag.endswith("use")]
     shapes = marks or [part for part in drawn if id(part) not in defined]
     for shape in shapes if role else ():
@@ -312,60 +307,18 @@ def _add_titles(group: ElementTree.Element | None, texts: Sequence[str], role: s
         # Shapes without a colour can be hovered over, too.
         group.set("pointer-events", "all")
         for shape, text in zip(shapes, texts, strict=True):
-            ElementTree.SubElement(shape, f"{{{_SVG}}}title").text = valid_text(text)
+            ElementTree.SubElement(shape, f"{_SVG}title").text = valid_text(text)
 
 
-def _for_a_page(root: ElementTree.Element, description: str) -> ElementTree.Element:
-    """Return a picture of matplotlib as one element without dates, global styles, or ids that others may have."""
-    for parent in list(root.iter()):
-        for child in list(parent):
-            if child.tag.endswith(("}metadata", "}style")):
-                parent.remove(child)
-    content = hashlib.sha256(ElementTree.tostring(root)).hexdigest()[:10]
-    names: dict[str, str] = {}
-
-    def renamed(name: str) -> str:
-        return names.setdefault(name, f"kf-{content}-{len(names)}")
-
+def _make_inline(root: ElementTree.Element, prefix: str) -> None:
+    """Give a picture names without namespaces, ids that begin with ``prefix``, and colours that have names."""
     for part in root.iter():
-        part.tag = part.tag.split("}")[-1]
-        # Line breaks between elements only add to the size.
-        part.tail = None
-        part.text = part.text if part.tag in ("text", "title", "tspan") else None
-        for name, value in list(part.attrib.items()):
-            if name.endswith("}href"):
-                part.set("href", f"#{renamed(part.attrib.pop(name).removeprefix('#'))}")
-                continue
-            value = _REFERENCE.sub(lambda found: f"url(#{renamed(found[1])})", value)
-            if name == "style":
-                value = _FONT.sub(lambda found: "" if found[1] is None else f"font-size: {found[1]}", value)
-                value = _COLOUR.sub(lambda found: _NAMES_OF_COLOURS.get(found[0], found[0]), value)
-            if name in ("d", "x", "y"):
-                value = " ".join(_LONG_NUMBER.sub(lambda found: f"{float(found[0]) + 0.0:.2f}", value).split())
-            part.set(name, value)
-    for part in root.iter():
-        if (identity := part.attrib.pop("id", None)) in names:
-            part.set("id", names[identity])
-        _share(part, ("style", "clip-path"))
-    width, height = (_PIXELS_PER_POINT * float(root.attrib[side].removesuffix("pt")) for side in ("width", "height"))
-    title = ElementTree.Element("title")
-    title.text = description
-    root.insert(0, title)
-    root.attrib = {
-        "xmlns": _SVG,
-        "viewBox": root.attrib["viewBox"],
-        "width": f"{width:.0f}",
-        "height": f"{height:.0f}",
-        "role": "img",
-        "class": "kf-plot",
-    }
-    return root
-
-
-def _share(group: ElementTree.Element, attributes: Sequence[str]) -> None:
-    """Write attributes that all shapes of a group have alike once, on the group."""
-    for name in attributes:
-        values = {child.get(name) for child in group}
-        if group.tag == "g" and len(group) > 1 and len(values) == 1 and None not in values:
-            for child in group:
-                group.set(name, child.attrib.pop(name))
+        part.tag = part.tag.removeprefix(_SVG)
+        attributes = {name.split("}")[-1]: value for name, value in part.attrib.items()}
+        if "id" in attributes:
+            attributes["id"] = prefix + attributes["id"]
+        for name in {"href", "clip-path", "style"} & attributes.keys():
+            value = _REFERENCE.sub(rf"\g<0>{prefix}", attributes[name])
+            attributes[name] = _COLOUR.sub(lambda found: _NAMES_OF_COLOURS.get(found[0], found[0]), value)
+        part.attrib = attributes
+    root.set("xmlns", _SVG.strip("{}"))
