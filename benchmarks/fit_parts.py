@@ -17,8 +17,8 @@ def parts_of_fit(
     """Return what a fit on an engine works on: training data, sample and designs."""
     estimator = copy.copy(estimator).set_params(engine=engine)
     with estimator._progress() as progress:
-        training = estimator._training(X, y, sample_weight, progress)
-    training.cliques = estimator._cliques(training)
+        training = estimator.fit_state(X, y, sample_weight, progress)
+    training.cliques = estimator.clique_sets(training)
     sample = training.place(training.data, training.cliques)
     designs, _ = estimator._designs(training, sample)
     return training, sample, designs

@@ -39,7 +39,7 @@ MAY_IMPORT = {
     "reports": {"numerics", "objective", "solvers"},
     "features": {"data", "models", "numerics"},
     "families": {"basis", "data", "inference", "kernels", "numerics"},
-    "evaluation": {"data", "numerics", "reports"},
+    "evaluation": {"data", "models", "numerics", "reports"},
     "estimators": _BELOW_ESTIMATORS,
     "selection": _BELOW_ESTIMATORS | {"estimators"},
     "labelling": _BELOW_ESTIMATORS | {"estimators", "selection"},
@@ -115,6 +115,54 @@ def test_imports_lead_downward(path):
 def test_no_module_can_reach_itself():
     """Modules import each other without circles: within functions, for annotations and by names included."""
     assert modules_in_circles(module_imports(SOURCE)) == []
+
+
+#: Private names of other packages that have no public ones: scikit-learn's fitted parts, Dask's example of a partition,
+#: spaCy's extensions, what notebooks show, and the fields of named tuples.
+FOREIGN = {
+    *("_predictors", "_preprocessor", "_baseline_prediction", "_fit_dtype", "_fill_dtype", "_sklearn_output_config"),
+    *("_meta_nonempty", "_", "_repr_html_", "_replace", "_asdict", "_fields", "_parameters_declared"),
+}
+
+
+def private_names(paths):
+    """Return the private names that files define, and those they use of other objects: (file, name)."""
+    defined, used = set(), set()
+    for path in paths:
+        for node in nodes_of(path):
+            match node:
+                case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                    defined.add(name)
+                case (
+                    ast.Name(id=name, ctx=ast.Store())
+                    | ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name, ctx=ast.Store())
+                ):
+                    defined.add(name)
+                case ast.Attribute(value=ast.Name(id="self" | "cls")):
+                    pass
+                case ast.Attribute(attr=name):
+                    used.add((path, name))
+                case ast.Call(
+                    func=ast.Name(id="hasattr" | "getattr" | "setattr"), args=[_, ast.Constant(value=name), *_]
+                ):
+                    used.add((path, name))
+                case ast.ImportFrom(module=str(module), names=names) if module.startswith("kernelfields"):
+                    used |= {(path, alias.name) for alias in names}
+    return defined, {(path, name) for path, name in used if name.startswith("_") and not name.startswith("__")}
+
+
+@pytest.mark.parametrize("room", MAY_IMPORT)
+def test_rooms_use_public_names_of_others(room):
+    defined, used = private_names([path for path in MODULES if room_of(path) == room])
+    assert not {(str(path), name) for path, name in used if name not in defined | FOREIGN}
+
+
+def test_private_names_of_others_are_seen(tmp_path):
+    source = tmp_path / "one.py"
+    source.write_text("def f(x):\n    return x._hidden + getattr(x, '_asked') + self._own\n")
+    defined, used = private_names([source])
+    assert defined == {"f"}
+    assert used == {(source, "_hidden"), (source, "_asked")}
 
 
 def test_modules_are_imported_by_name_for_lazy_packages_only():

@@ -198,7 +198,7 @@ def _use_settings(settings: RunSettings) -> None:
     """Make what a training run makes of settings before it reads a file."""
     reading_options(settings, "columns" if settings.format == "auto" else settings.format)
     estimator = build_estimator(settings)
-    estimator._check_parameters()
+    estimator.check_parameters()
     repr(estimator)
 
 

@@ -42,9 +42,9 @@ def test_sequences_and_graphs(kind, scale):
     if kind is SequenceClassifier:
         y, settings = [labels[0] for labels in y], settings | {"n_states": 1}
     model = kind(**settings).fit(X, y)
-    assert model._share_of_fit(X) == 1.0
-    assert model._share_of_fit(new) == 0.0
-    assert model._share_of_fit([*X[:5], *new[:15]]) == 0.25
+    assert model.share_of_fit(X) == 1.0
+    assert model.share_of_fit(new) == 0.0
+    assert model.share_of_fit([*X[:5], *new[:15]]) == 0.25
 
 
 def test_single_inputs_and_several_labels():
@@ -55,8 +55,8 @@ def test_single_inputs_and_several_labels():
         MultiLabelCRF(**LINEAR).fit(X, (X[:, :2] > 0).astype(int)),
         KernelClassifier(**LINEAR).fit(scipy.sparse.csr_array(X), (X[:, 0] > 0).astype(int)),
     ):
-        assert model._share_of_fit(X if not model._reader.sparse else scipy.sparse.csr_array(X)) == 1.0
-        assert model._share_of_fit(new if not model._reader.sparse else scipy.sparse.csr_array(new)) == 0.0
+        assert model.share_of_fit(X if not model._reader.sparse else scipy.sparse.csr_array(X)) == 1.0
+        assert model.share_of_fit(new if not model._reader.sparse else scipy.sparse.csr_array(new)) == 0.0
 
 
 def test_words_in_dicts():
@@ -67,8 +67,8 @@ def test_words_in_dicts():
 
     X, y = dicts(0), [["a", "b"] * 3] * 30
     model = ChainCRF(**LINEAR).fit(X, y)
-    assert model._share_of_fit(X) == 1.0
-    assert model._share_of_fit(dicts(1)) < 0.1
+    assert model.share_of_fit(X) == 1.0
+    assert model.share_of_fit(dicts(1)) < 0.1
 
 
 def test_zeros_that_are_stored_and_minus_zeros_do_not_count():
@@ -118,14 +118,14 @@ def test_of_many_items_a_few_marks_are_enough():
 def test_batches_are_all_remembered():
     (X, y), (more, labels) = sequences(20, 0), sequences(20, 1)
     model = ChainCRF(**LINEAR | {"kernel": "rbf", "rank": 10}).partial_fit(X, y).partial_fit(more, labels)
-    assert model._share_of_fit(X) == model._share_of_fit(more) == 1.0
+    assert model.share_of_fit(X) == model.share_of_fit(more) == 1.0
 
 
 def test_items_without_labels_are_not_those_of_the_fit():
     (X, y), (unlabelled, _) = sequences(20, 0), sequences(20, 1)
     model = ChainCRF(**LINEAR).fit([*X, *unlabelled], [*y, *[None] * 20])
-    assert model._share_of_fit(X) == 1.0
-    assert model._share_of_fit(unlabelled) == 0.0
+    assert model.share_of_fit(X) == 1.0
+    assert model.share_of_fit(unlabelled) == 0.0
 
 
 def test_files_keep_them(tmp_path):
@@ -133,10 +133,10 @@ def test_files_keep_them(tmp_path):
     model = ChainCRF(**LINEAR).fit(X, y)
     model.save(tmp_path / "field.kfm")
     again = kernelfields.load(tmp_path / "field.kfm")
-    assert again._share_of_fit(X) == 1.0
+    assert again.share_of_fit(X) == 1.0
     document = model.to_document()
     del document["fitted_items"]  # as in files of older releases
-    assert ChainCRF.from_document(document)._share_of_fit(X) == 0.0
+    assert ChainCRF.from_document(document).share_of_fit(X) == 0.0
 
 
 @pytest.mark.parametrize(

@@ -113,9 +113,9 @@ def test_balanced_classes_have_the_same_total_weight():
 
 def weights_in_a_fold(X, y, weights, train):
     field = ChainCRF("linear", class_weight="balanced")
-    items = Items(field, field._training(X, y, weights, NoProgress()), X, y, weights)
+    items = Items(field, field.fit_state(X, y, weights, NoProgress()), X, y, weights)
     part = items.take(train)
-    return field._training(part.X, part.y, part.weights, NoProgress(), items.learnt).data.weights
+    return field.fit_state(part.X, part.y, part.weights, NoProgress(), items.learnt).data.weights
 
 
 def test_folds_balance_by_the_weights_of_their_own_sequences():

@@ -66,7 +66,7 @@ class Labellings:
 
 def chain_labellings(crf, X, known=None):
     """Enumerations of the sequences of X under a field whose neighbours meet."""
-    (answers,) = crf._answers(X)
+    (answers,) = crf.answers(X)
     potentials = answers.family.with_base(answers.potentials)
     nodes = answers.data.split(potentials.node)
     found = []
@@ -176,7 +176,7 @@ def test_labels_far_apart_given_what_is_known(sentences):
     crf = ChainCRF(cliques=cliques, random_state=0).fit(X, y)
     random = np.random.default_rng(2)
     known = [some_evidence(labels, WORDS, random) for labels in y]
-    (answers,) = crf._answers(X)
+    (answers,) = crf.answers(X)
     tables = {group: table[0] for group, table in answers.potentials.tables.items()}
     marginals, pairs = crf.predict_marginals(X, cliques="edge", known=known)
     for number, node in enumerate(answers.data.split(answers.node)):
@@ -202,7 +202,7 @@ def graphs(request):
 
 
 def graph_labellings(crf, X, edges, known):
-    (answers,) = crf._answers(X)
+    (answers,) = crf.answers(X)
     (table,) = answers.potentials.tables.values()
     potentials = answers.family.with_base(answers.potentials)
     nodes = answers.data.split(potentials.node)
@@ -267,7 +267,7 @@ def instances():
 def test_several_labels_given_some_of_them(instances, method):
     crf, X, Y, known = instances
     crf = crf.set_params(inference=method)
-    (answers,) = crf._answers(X)
+    (answers,) = crf.answers(X)
     pairs = [(crf.field_.spec.pairs[name], table[0]) for name, table in answers.potentials.tables.items()]
     nodes = answers.node.reshape(len(X), 3, 2)
     oracles = [Labellings(n, pairs, (0, 1), own) for n, own in zip(nodes, known.tolist(), strict=True)]

@@ -127,7 +127,7 @@ def test_stochastic_starts_walk_allowed_labels(fitted, tagged):
 
 def test_gathered_scores_are_those_of_all_labels(fitted, tagged):
     term = fitted.field_.terms[0]
-    data = fitted._read(tagged[0])
+    data = fitted.read_data(tagged[0])
     every = term.scores(data, Workers(1))[data.allowed.rows, data.allowed.labels]
     for few, share in ((0, 2.0), (2, 2.0), (100, 2.0), (0, 0.25)):
         scorer = PairScorer(PairLayout(term.support, share, few), term.known)
@@ -167,7 +167,7 @@ def test_models_keep_their_dictionary(fitted, tagged, tmp_path):
     loaded = ChainCRF.load(tmp_path / "model.kfm")
     assert loaded.get_params()["allowed"].get_params() == fitted.allowed.get_params()
     assert loaded.predict(tagged[0]) == fitted.predict(tagged[0])
-    assert loaded._read(tagged[0]).allowed.labels.tolist() == fitted._read(tagged[0]).allowed.labels.tolist()
+    assert loaded.read_data(tagged[0]).allowed.labels.tolist() == fitted.read_data(tagged[0]).allowed.labels.tolist()
 
 
 def test_a_development_set_and_chosen_variances_work(tagged):
@@ -185,7 +185,7 @@ class TestDictionary:
             "word", min_count=10_000, unknown=["t01", "t03"], entries={"w0": ["t02"], "new": ["t05"]}
         )
         crf = ChainCRF("linear", allowed=rule, **SETTINGS, max_iter=1)
-        crf._check_parameters()
+        crf.check_parameters()
         reader, chains, classes = crf._learn(X, y, None)
         places = classes.tolist().index
         assert reader.allowed.labels_of("w9").tolist() == [places("t01"), places("t03")]
@@ -282,14 +282,14 @@ class TestPruning:
     def test_a_low_threshold_keeps_everything(self, tagged, by):
         X, y = tagged
         coarse = ChainCRF("linear", prior_variance=1.0).fit(X, y)
-        rule = PrunedBy(coarse, threshold=1e-300, by=by).learn(X, coarse._read(X), coarse.classes_)
+        rule = PrunedBy(coarse, threshold=1e-300, by=by).learn(X, coarse.read_data(X), coarse.classes_)
         assert rule.report(X)["labels_per_position"] == 12
         assert rule.report(X)["least_kept_mass"] == pytest.approx(1.0)
 
     def test_kept_mass_is_the_probability_of_the_kept_sets(self, tagged):
         X, y = tagged
         coarse = ChainCRF("linear", prior_variance=1.0).fit(X, y)
-        rule = PrunedBy(coarse, threshold=0.2).learn(X, coarse._read(X), coarse.classes_)
+        rule = PrunedBy(coarse, threshold=0.2).learn(X, coarse.read_data(X), coarse.classes_)
         lists = rule.lists(X[:1], None)
         sets = [set(coarse.classes_[lists[t : t + 1].labels]) for t in range(lists.n_positions)]
         mass = np.exp(coarse.log_likelihood(X[:1], [sets]))
@@ -324,7 +324,7 @@ class TestPruning:
         longer = {"n-grams": [NgramCliques(order=3)], "skips": [SkipCliques(lag=2)], "ring": []}[kind]
         kept = RingCRF if kind == "ring" else ChainCRF
         coarse = kept(cliques=[nodes, edges, *longer], random_state=0).fit(X, y)
-        rule = PrunedBy(coarse, threshold=0.05).learn(X, coarse._read(X), coarse.classes_)
+        rule = PrunedBy(coarse, threshold=0.05).learn(X, coarse.read_data(X), coarse.classes_)
         lists = rule.lists(X, None)
         assert len(lists.labels) < 0.8 * 12 * lists.n_positions
         marginals = np.concatenate(coarse.predict_marginals(X))
@@ -333,7 +333,7 @@ class TestPruning:
         likely[np.arange(len(best)), best] = True
         np.testing.assert_array_equal(np.isfinite(lists.penalties()), likely)
         with pytest.raises(ValueError, match="by='max-marginal' is for a coarse field in which neighbours alone meet"):
-            PrunedBy(coarse, by="max-marginal").learn(X, coarse._read(X), coarse.classes_).lists(X, None)
+            PrunedBy(coarse, by="max-marginal").learn(X, coarse.read_data(X), coarse.classes_).lists(X, None)
 
     def test_other_labels_are_refused(self, tagged):
         X, y = tagged

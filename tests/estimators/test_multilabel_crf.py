@@ -237,7 +237,7 @@ def test_samples_have_the_frequencies_of_the_marginals():
 
 def test_batches_do_not_change_predictions():
     crf = MultiLabelCRF(RBF(0.3), random_state=0).fit(X, Y)
-    batches = list(crf.field_.batches(crf._read(X, Y), 7))
+    batches = list(crf.field_.batches(crf.read_data(X, Y), 7))
     assert len(batches) > 5
     answers = [crf.field_.answers(batch, Workers(1)) for batch in batches]
     marginals = np.concatenate([each.marginals[:, 1].reshape(-1, 4) for each in answers])

@@ -24,7 +24,7 @@ def fitted():
 
 def potentials_of(model, x):
     """Node, edge and duration potentials of one sequence, constraints included."""
-    answers = next(model._answers([x]))
+    answers = next(model.answers([x]))
     potentials = answers.family.with_base(answers.potentials)
     return potentials.node, potentials.edge, potentials["duration"]
 

@@ -25,7 +25,7 @@ def fitted():
 
 def enumerated(model, x):
     """What enumeration says of one sequence under a fitted field."""
-    answers = next(model._answers([x]))
+    answers = next(model.answers([x]))
     potentials = answers.family.with_base(answers.potentials)
     means = potentials["segment"] if "segment" in potentials.tables else None
     return Enumerated(potentials.node, potentials.edge, potentials["duration"], means)
@@ -101,7 +101,7 @@ def test_means_of_single_positions_are_a_part_of_a_chain():
 
 def test_scores_of_segments_are_means_over_their_inputs(fitted):
     term = next(term for term in fitted.field_.terms if term.group == "segment")
-    answers = next(fitted._answers(X[:1]))
+    answers = next(fitted.answers(X[:1]))
     np.testing.assert_allclose(answers.potentials["segment"], X[0] @ term.label_coefficients, atol=1e-12)
     assert fitted.certificate_.relative_gap < 1e-6
     assert fitted.certify(X, Y).relative_gap < 1e-5

@@ -70,7 +70,7 @@ def test_spans_have_the_probability_of_enumeration(road, scheme):
     crf, new = (fitted_within if road == "constraints" else fitted)(kind, labels, **settings)
     rules, _ = span_rules(crf.classes_)
     known = [[set(labels[:3])] * len(x) for x in new] if road == "allowed" else [None] * len(new)
-    answers = next(crf._answers(new, known=known))
+    answers = next(crf.answers(new, known=known))
     found = likely_spans(answers, rules, 1e-4)
     first = 0
     for item, x in enumerate(new):
@@ -102,7 +102,7 @@ def fitted_within(kind, labels, **settings):
 def test_spans_of_segments_are_their_marginals(repeats):
     crf, new = fitted(SegmentCRF, ["O", "x", "y"], max_duration=4, repeats=repeats)
     rules, types = span_rules(crf.classes_)
-    answers = next(crf._answers(new))
+    answers = next(crf.answers(new))
     found = likely_spans(answers, rules, 1e-6)
     ranked = crf.predict_nbest(new, 10_000, segments=True)
     truth, begins, first = {}, np.zeros(sum(map(len, new))), 0
@@ -127,7 +127,7 @@ def test_potentials_of_hundreds_of_nats_and_blocks_of_sequences(road, monkeypatc
     crf, _ = fitted(kind, SCHEMES["bio"], **settings)
     new = [np.random.default_rng(1).normal(scale=100.0, size=(length, 3)) for length in (5, 2, 4)]
     rules, _ = span_rules(crf.classes_)
-    answers = next(crf._answers(new))
+    answers = next(crf.answers(new))
     whole = likely_spans(answers, rules, 1e-3)
     truth = {
         (start + first, stop + first, kind): chance
@@ -150,6 +150,6 @@ def test_probabilities_at_the_end_of_the_range_of_doubles():
     for entities in crf.predict_entities(new):
         assert [entity[:3] for entity in entities] == [("x", 0, 3)]
         assert entities[0].probability == pytest.approx(1.0)
-    found = likely_spans(next(crf._answers(new)), rules, 1e-3)
+    found = likely_spans(next(crf.answers(new)), rules, 1e-3)
     assert found.types.tolist() == [types.index("x")] * len(new)
     np.testing.assert_allclose(found.probabilities, 1.0)

@@ -49,9 +49,9 @@ def labellings(layer, scores, length, pair_scores=None):
     start, end = (zero if own is None else own for own in (layer.start, layer.end))
     start, end = (
         torch.where(forbidden, -torch.inf, own)
-        for own, forbidden in ((start, layer._forbidden_start), (end, layer._forbidden_end))
+        for own, forbidden in ((start, layer.forbidden_start), (end, layer.forbidden_end))
     )
-    steps = torch.where(layer._forbidden_steps, -torch.inf, layer.transitions)
+    steps = torch.where(layer.forbidden_steps, -torch.inf, layer.transitions)
     for labels in product(range(n_labels), repeat=int(length)):
         score = start[labels[0]] + end[labels[-1]] + sum(scores[t, label] for t, label in enumerate(labels))
         for t in range(1, int(length)):
@@ -279,7 +279,7 @@ def test_transitions_of_a_fitted_field_give_its_marginals():
     crf = ChainCRF("linear", prior_variance=1.0, scale=False).fit(X, y)
     layer = ChainField(crf.classes_, ends=False, dtype=torch.float64)
     layer.load_state_dict({"transitions": torch.as_tensor(crf.transitions_)})
-    node = crf.field_.answers(crf._read(X), Workers(1)).potentials.node
+    node = crf.field_.answers(crf.read_data(X), Workers(1)).potentials.node
     marginals = layer.marginals(torch.as_tensor(node), [6] * 8)
     np.testing.assert_allclose(marginals, np.concatenate(crf.predict_marginals(X)), atol=1e-10)
 

@@ -28,7 +28,7 @@ TAGS = as_entities(y)
 
 def items_of(X, y, weights=None, **settings):
     crf = ChainCRF("linear", **settings)
-    return Items(crf, crf._training(X, y, weights, NoProgress()), X, y, weights)
+    return Items(crf, crf.fit_state(X, y, weights, NoProgress()), X, y, weights)
 
 
 def cut(items, length):
@@ -91,7 +91,7 @@ def test_pieces_of_every_form_weigh_what_their_sequence_weighs(form):
     assert train.n_positions == items.lengths[units[::2]].sum()
     assert set(train.weights) == {1.0, 2.0, 3.0}
     assert test.n_positions == items.lengths[units[1::2]].sum()
-    chains = ChainCRF("linear")._training(train.X, train.y, train.weights, NoProgress(), items.learnt).data
+    chains = ChainCRF("linear").fit_state(train.X, train.y, train.weights, NoProgress(), items.learnt).data
     assert chains.n_positions == train.n_positions
     assert set(chains.weights) == {1.0, 2.0, 3.0}
 

@@ -17,7 +17,7 @@ INPUTS = np.concatenate(X)
 def candidates(estimator=None, **grids):
     estimator = estimator or ChainCRF("rbf")
     defaults = {"kernels": "rbf", "prior_variances": (1.0,), "ranks": None, "edge_prior_variances": None}
-    return list_candidates(estimator, estimator._training(X, y, None, NoProgress()), **{**defaults, **grids})
+    return list_candidates(estimator, estimator.fit_state(X, y, None, NoProgress()), **{**defaults, **grids})
 
 
 def inputs():

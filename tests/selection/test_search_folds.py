@@ -14,7 +14,7 @@ X, y = search_sequences()
 
 def items_of(X, y):
     crf = ChainCRF()
-    return Items(crf, crf._training(X, y, None, NoProgress()), X, y, None)
+    return Items(crf, crf.fit_state(X, y, None, NoProgress()), X, y, None)
 
 
 ITEMS = items_of(X, y)

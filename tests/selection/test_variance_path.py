@@ -21,7 +21,7 @@ VARIANCES = (10.0, 0.1, 1.0)
 
 
 def read(estimator, X, y):
-    training = estimator._training(X, y, None, NoProgress())
+    training = estimator.fit_state(X, y, None, NoProgress())
     return training, Items(estimator, training, X, y, None)
 
 

@@ -33,7 +33,7 @@ def test_answers_are_those_of_the_library(name):
     for ours, theirs in zip([*nodes, *edges], [*expected_nodes, *expected_edges], strict=True):
         assert ours.shape == theirs.shape
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=tolerance)
-    expected = np.concatenate([answers.log_partition for answers in model._answers(sequences)])
+    expected = np.concatenate([answers.log_partition for answers in model.answers(sequences)])
     np.testing.assert_allclose(served.log_partition(sequences), expected, rtol=tolerance)
 
 

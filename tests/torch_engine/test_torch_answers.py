@@ -82,7 +82,7 @@ def test_a_field_answers_from_the_device_as_from_the_host(name, device):
     plain = {how: model.predict(new, decode=how) for how in ("viterbi", "posterior")}
     marginals, likelihood, entropy = model.predict_marginals(new), model.log_likelihood(new, labels), model.entropy(new)
     model.set_params(engine=Torch(device))
-    (there,) = model._answers(new)
+    (there,) = model.answers(new)
     assert isinstance(there.family, family.AnsweredChains)
     for how, expected in plain.items():
         assert [list(each) for each in model.predict(new, decode=how)] == [list(each) for each in expected]
@@ -112,7 +112,7 @@ def test_scores_stay_on_the_device_while_labels_are_decoded(monkeypatch):
 def test_the_host_decodes_where_no_device_was_asked_for(engine):
     X, y = sequences(0)
     model = ChainCRF("rbf", rank=8, random_state=0, engine=engine).fit(X, y)
-    (found,) = model._answers(X)
+    (found,) = model.answers(X)
     assert not isinstance(found.family, family.AnsweredChains)
 
 
@@ -121,5 +121,5 @@ def test_fields_without_kernels_and_chains_of_long_reach_are_answered_on_the_hos
     linear = ChainCRF("linear", random_state=0).fit(X, y).set_params(engine=Torch("cpu"))
     far = ChainCRF(cliques=[NodeCliques("rbf", rank=6), SkipCliques()], random_state=0).fit(X, y)
     for model in (linear, far.set_params(engine=Torch("cpu"))):
-        (found,) = model._answers(X)
+        (found,) = model.answers(X)
         assert not isinstance(found.family, family.AnsweredChains)

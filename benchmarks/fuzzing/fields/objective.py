@@ -120,7 +120,7 @@ class Objective:
 def posterior_of(drawn: Drawn) -> LogPosterior:
     """Return the objective of the fit as solvers see it, in the terms that were fitted."""
     model, given = drawn.fitted, drawn.given
-    training = model._training(drawn.x_of(drawn.items), given, drawn.weights, NoProgress())
+    training = model.fit_state(drawn.x_of(drawn.items), given, drawn.weights, NoProgress())
     training.cliques = [(term.name, term.clique) for term in model.field_.terms]
     training.spec = model.field_.spec
     sample = training.place(training.data, training.cliques)

@@ -33,6 +33,7 @@ from kernelfields.models.documents import NotData, describe_parameters, describe
 from kernelfields.models.model_file import Document
 from kernelfields.models.partial import resolve_partial_labels
 from kernelfields.models.stored import Functions, StoredEstimator
+from kernelfields.models.wrapped_field import WrappedField
 from kernelfields.numerics.parameters import (
     attribute,
     check_count,
@@ -72,7 +73,7 @@ def _check_cv(value: object, name: str) -> None:
 
 
 @declares_parameters
-class AnnotatedCRF(StoredEstimator):
+class AnnotatedCRF(WrappedField, StoredEstimator):
     """A field and the confusion matrices of annotators, fitted together: no vote has to be taken before.
 
     Annotator r says z_t^r where the label is y_t, with probability pi^r(y_t, z_t^r). The field models how labels
@@ -120,6 +121,7 @@ class AnnotatedCRF(StoredEstimator):
     """
 
     kind = "AnnotatedCRF"
+    _passed_on = _OF_THE_FIELD
 
     estimator: Annotated | None = parameter(None, first=True)
     prior: tuple[float, float] = parameter((4.0, 1.0), _check_prior)
@@ -172,8 +174,8 @@ class AnnotatedCRF(StoredEstimator):
         self._set_fitted(field, annotations.annotators, confusions.matrices, counts, shares)
         self.objective_path_ = np.array(settings.path)
         self.label_changes_ = np.array(getattr(settings, "changes", []))
-        best = settings.best if field._asked_jointly(None) else settings.marginals.argmax(axis=1)
-        self.consensus_ = field._presented([(annotations, self.classes_[best])])  # type: ignore[list-item]
+        best = settings.best if field.decodes_labellings(None) else settings.marginals.argmax(axis=1)
+        self.consensus_ = field.arranged([(annotations, self.classes_[best])])  # type: ignore[list-item]
         if len(self.label_changes_) == self.max_steps and self.label_changes_[-1] > self.tol:
             warnings.warn(
                 f"{self.label_changes_[-1]:.2%} of the labels changed in the last of max_steps={self.max_steps} "
@@ -279,18 +281,9 @@ class AnnotatedCRF(StoredEstimator):
         weights = check_sample_weight(sample_weight, len(by_item), SAMPLES if single else SEQUENCES)
         return float(weights @ self._log_likelihoods(X, said) / (weights @ by_item))
 
-    def __getattr__(self, name: str) -> Any:
-        # Only what is not found here comes this way.
-        of_the_fit = "estimator_" in vars(self) and name.endswith("_") and not name.startswith("_")
-        if name in _OF_THE_FIELD or of_the_fit:
-            check_is_fitted(self, "estimator_")
-            return getattr(self.estimator_, name)
-        return super().__getattr__(name)
-
-    def _asked_field(self, X: object, y: object, labelled: bool) -> tuple[Annotated, object, object]:
+    def asked(self, X: object, y: object, labelled: bool) -> tuple[Annotated, object, object]:
         """Return the field, with X and labels y that are known to be right: what evaluations ask."""
-        check_is_fitted(self, "estimator_")
-        return self.estimator_, X, y
+        return self.fitted_inside(), X, y
 
     def consensus(self, X: object, y: object) -> ByItem:
         """Return the labels of each sequence, given the inputs and what annotators said of them.
@@ -298,14 +291,12 @@ class AnnotatedCRF(StoredEstimator):
         Decoded as by :meth:`predict`. For the data of the fit, ``consensus_`` holds them by fields of other folds.
         """
         said, field = self._said(y), self.estimator_
-        return field._presented(
-            (given.data, self.classes_[field._predicted_numbers(given)]) for _, given in self._beliefs(X, said)
-        )
+        return field.arranged((given.data, self.classes_[field.decoded(given)]) for _, given in self._beliefs(X, said))
 
     def consensus_marginals(self, X: object, y: object) -> ByItem:
         """Return p(y_t | x, what annotators said): a (T, L) array per sequence, one (n, L) for samples."""
         said = self._said(y)
-        return self.estimator_._presented((given.data, given.marginals) for _, given in self._beliefs(X, said))
+        return self.estimator_.arranged((given.data, given.marginals) for _, given in self._beliefs(X, said))
 
     def log_likelihood(self, X: object, y: object, *, per_item: bool = False) -> float | np.ndarray:
         """Return log p(z | x) of what all annotators said, summed over sequences or for each.
@@ -346,7 +337,7 @@ class AnnotatedCRF(StoredEstimator):
     def _beliefs(self, X: object, said: Annotations) -> Iterator[tuple[Answers, Answers]]:
         """Yield the answers of the field for batches of data, and those given the labels of the annotators."""
         field = self.estimator_
-        data = field._read(X)
+        data = field.read_data(X)
         alike = is_classifier(field) or np.array_equal(data.offsets, said.offsets)
         if data.n_positions != said.offsets[-1] or not alike:
             raise ValueError("X and y have different lengths: each position of X needs an entry of every annotator")

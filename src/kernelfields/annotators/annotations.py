@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kernelfields.data.evidence import LEAST_SHOWN, SoftTargets, certain, informative, read_labels
-from kernelfields.data.reading import SAMPLES, SEQUENCES, Nouns, check_number, is_sequence, label_offsets, listed
+from kernelfields.data.reading import SAMPLES, SEQUENCES, ItemNames, check_number, is_sequence, label_offsets, listed
 from kernelfields.numerics.sparse_rows import offsets_of
 
 _FORMS = (
@@ -78,7 +78,7 @@ class Presumed(SoftTargets):
         return len(self._lengths)
 
     def read(
-        self, classes: Iterable | None, lengths: np.ndarray | None, nouns: Nouns
+        self, classes: Iterable | None, lengths: np.ndarray | None, nouns: ItemNames
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return labels (N,), the most probable ones, evidence (N, L) and the sorted classes."""
         check_number(len(self), lengths, nouns)
@@ -87,12 +87,12 @@ class Presumed(SoftTargets):
 
 
 @dataclass(frozen=True)
-class _Speakers(Nouns):
+class _Speakers(ItemNames):
     """How messages name labels laid out by annotator: whole sequences of one after those of another."""
 
     names: tuple[Hashable, ...] = ()
     offsets: np.ndarray = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
-    inner: Nouns = SEQUENCES
+    inner: ItemNames = SEQUENCES
 
     def name(self, index: int) -> str:
         return f"annotator {self.names[index]!r}"
@@ -194,7 +194,7 @@ def _table(item: object, where: str, single: bool) -> np.ndarray:
     return table
 
 
-def _lengths(columns: Mapping[Hashable, list], nouns: Nouns) -> np.ndarray:
+def _lengths(columns: Mapping[Hashable, list], nouns: ItemNames) -> np.ndarray:
     """Return how many positions every sequence has, which all annotators of it must share."""
     counts = {name: len(labels) for name, labels in columns.items()}
     first = next(iter(counts))

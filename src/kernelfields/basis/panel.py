@@ -47,7 +47,7 @@ from kernelfields.numerics.triangular import forward_substitution, room_for_fact
 # Rounding in a residual is about eps * k(x, x) * sqrt(rank); the floor keeps pivots well above it.
 _FLOOR = {np.dtype(np.float64): 1e-11, np.dtype(np.float32): 2e-6}
 # Values of a matrix or a function may be rounded on the scale of the largest of them, whatever k(x, x) is.
-_SMALLEST_DIAGONAL = 1e-15
+SMALLEST_DIAGONAL = 1e-15
 _PANEL_BYTES = 4 * 2**20
 
 
@@ -222,7 +222,7 @@ class PanelCholesky(PivotGrowth):
         values = on_host(self.kernel(first_row, first_row)).dtype
         relative = max(_FLOOR[self.dtype], _FLOOR[values])
         largest = float(diagonal.max(initial=0.0))
-        self.floor = np.maximum(relative * diagonal, _SMALLEST_DIAGONAL * largest)
+        self.floor = np.maximum(relative * diagonal, SMALLEST_DIAGONAL * largest)
         self.pivots = np.empty(0, dtype=np.int64)
 
     @property

@@ -23,11 +23,9 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import scipy.sparse
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from kernelfields.compat.feature_sequences import (
@@ -45,6 +43,7 @@ from kernelfields.data.reading import Matrix, encode_labels
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.models.documents import read_document_of, write_document
 from kernelfields.models.stored_values import check_plain_parameters, record
+from kernelfields.models.wrapped_field import WrappedField
 from kernelfields.numerics.parameters import is_whole
 from kernelfields.numerics.sparse_rows import is_sparse
 
@@ -136,7 +135,7 @@ def _keyed(left: np.ndarray, right: np.ndarray, values: np.ndarray) -> dict[tupl
 
 
 @dataclass(eq=False, repr=False)
-class CRF(BaseEstimator):
+class CRF(WrappedField):
     """Linear-chain CRF on named features, as a drop-in for ``sklearn_crfsuite.CRF``.
 
     Parameters have the names, order and meaning they have there; None stands for CRFsuite's default.
@@ -173,6 +172,8 @@ class CRF(BaseEstimator):
         A OneLabel if all labels were the same
     training_log_ : TrainingLog with a dict per iteration
     """
+
+    _inside = "chain_"
 
     algorithm: str | None = None
     min_freq: float | None = None
@@ -353,25 +354,19 @@ class CRF(BaseEstimator):
             named = self._named = NamedWeights(field)
         return named
 
-    def __getattr__(self, name: str) -> Any:
-        # Only what is not found here comes this way.
-        if name not in _OF_THE_CHAIN:
-            return object.__getattribute__(self, name)  # raises Python's own error, or a property's
-        if isinstance(field := self._fitted(), OneLabel):
+    def _passes_on(self, name: str) -> bool:
+        if name in _OF_THE_CHAIN and isinstance(field := self._fitted(), OneLabel):
             raise AttributeError(f"there is no {name}: all labels of the fit were {field.classes_[0]!r}")
-        return getattr(field, name)
+        return name in _OF_THE_CHAIN
 
-    def _asked_field(self, X: object, y: object, labelled: bool) -> tuple[ChainCRF | OneLabel, object, object]:
+    def asked(self, X: object, y: object, labelled: bool) -> tuple[ChainCRF | OneLabel, object, object]:
         """Return the field, with X and y as it takes them: what evaluations ask."""
         return self._fitted(), X, y
 
     def _fitted(self) -> ChainCRF | OneLabel:
-        if not hasattr(self, "chain_"):
+        if not self.__sklearn_is_fitted__():
             raise NotFittedError("this CRF is not fitted yet. Call 'fit' first.")
         return self.chain_
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "chain_")
 
     def __getstate__(self) -> dict[str, object]:
         # The weights by name are made again at the next access.

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 
 from kernelfields.data.reading import (
     SEQUENCES,
-    Nouns,
+    ItemNames,
     SampleNouns,
     check_number,
     check_sample_weight,
@@ -130,7 +130,7 @@ class SoftTargets:
         return SoftTargets(nodes, pairs, classes=self.classes)
 
     def read(
-        self, classes: Iterable | None, lengths: np.ndarray | None, nouns: Nouns
+        self, classes: Iterable | None, lengths: np.ndarray | None, nouns: ItemNames
     ) -> tuple[np.ndarray, LabelEvidence, np.ndarray]:
         """Return labels (N,), the most probable ones, targets and the sorted classes; errors name what is wrong."""
         own, places = np.unique(np.asarray(self.classes), return_inverse=True)
@@ -147,7 +147,7 @@ class SoftTargets:
         edge = self._edges(node, offsets, order, nouns)
         return node.argmax(axis=1), SoftRows(node, edge), own
 
-    def _table(self, table: ArrayLike, index: int, lengths: np.ndarray | None, nouns: Nouns) -> np.ndarray:
+    def _table(self, table: ArrayLike, index: int, lengths: np.ndarray | None, nouns: ItemNames) -> np.ndarray:
         rows = np.asarray(table, dtype=np.float64)
         name = nouns.name(index)
         expected = (len(rows) if lengths is None else int(lengths[index]), len(self.classes))
@@ -162,7 +162,7 @@ class SoftTargets:
             )
         return rows / rows.sum(axis=1, keepdims=True)
 
-    def _edges(self, node: np.ndarray, offsets: np.ndarray, order: np.ndarray, nouns: Nouns) -> np.ndarray | None:
+    def _edges(self, node: np.ndarray, offsets: np.ndarray, order: np.ndarray, nouns: ItemNames) -> np.ndarray | None:
         if self.pairs is None:
             return None
         if nouns is not SEQUENCES:
@@ -189,7 +189,7 @@ class SoftTargets:
 
 
 def read_labels(
-    y: object, classes: Iterable | None = None, lengths: np.ndarray | None = None, nouns: Nouns = SEQUENCES
+    y: object, classes: Iterable | None = None, lengths: np.ndarray | None = None, nouns: ItemNames = SEQUENCES
 ) -> tuple[np.ndarray, LabelEvidence | None, np.ndarray]:
     """Return labels (N,), evidence (N, L) or None where every label is known, and the sorted classes (L,).
 
@@ -216,20 +216,20 @@ def read_labels(
     return labels, None if certain(evidence).all() else evidence, known
 
 
-def _in_sequences(y: Any, lengths: np.ndarray | None, nouns: Nouns) -> tuple[Any, np.ndarray | None]:
+def _in_sequences(y: Any, lengths: np.ndarray | None, nouns: ItemNames) -> tuple[Any, np.ndarray | None]:
     """Return the labels of samples as those of one sequence, and its length; what is in sequences as it is."""
     if not isinstance(nouns, SampleNouns):
         return y, lengths
     return y if isinstance(y, SoftTargets) else [y], np.array([len(y if lengths is None else lengths)])
 
 
-def named_labels(y: Iterable, lengths: np.ndarray, nouns: Nouns = SEQUENCES) -> np.ndarray:
+def named_labels(y: Iterable, lengths: np.ndarray, nouns: ItemNames = SEQUENCES) -> np.ndarray:
     """Return the sorted labels that partly known labels name, however many they are."""
     labels = _Entries(list(y), lengths, nouns).labels
     return np.unique(np.array([plain_label(label) for label in labels])) if labels else np.empty(0)
 
 
-def seen_labels(y: Any, lengths: np.ndarray, nouns: Nouns = SEQUENCES) -> np.ndarray:
+def seen_labels(y: Any, lengths: np.ndarray, nouns: ItemNames = SEQUENCES) -> np.ndarray:
     """Return the sorted labels that y holds, known or partly known, however many; none where they cannot be sorted."""
     y, rows = _in_sequences(y, lengths, nouns)
     if any(map(is_partial, y)):
@@ -350,7 +350,7 @@ def _single(entry: object) -> object:
 
 
 def known_labels(
-    y: object, classes: np.ndarray, lengths: np.ndarray | None, nouns: Nouns = SEQUENCES
+    y: object, classes: np.ndarray, lengths: np.ndarray | None, nouns: ItemNames = SEQUENCES
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return labels (N,), -1 for those that are not among the classes, and a mask of the positions that have one.
 
@@ -375,7 +375,7 @@ def share_right(
     lengths: np.ndarray,
     predict: Callable[[], Sequence[ArrayLike] | np.ndarray],
     sample_weight: object = None,
-    nouns: Nouns = SEQUENCES,
+    nouns: ItemNames = SEQUENCES,
 ) -> float:
     """Return the share of positions whose label is the predicted one; labels outside the classes are errors.
 
@@ -399,7 +399,7 @@ def _numbers(predicted: Sequence[ArrayLike] | np.ndarray, classes: np.ndarray) -
     return np.searchsorted(classes, flat)
 
 
-def _partial_entries(y: object, lengths: np.ndarray | None, nouns: Nouns) -> _Entries | None:
+def _partial_entries(y: object, lengths: np.ndarray | None, nouns: ItemNames) -> _Entries | None:
     """Return the entries of y if some of them are no labels; None where every label is known, or y is no list."""
     y = open_groups(None, y)[1]
     if not is_sequence(y) or getattr(y, "ndim", 1) == 0 or not any(map(is_partial, y)):
@@ -410,7 +410,7 @@ def _partial_entries(y: object, lengths: np.ndarray | None, nouns: Nouns) -> _En
 class _Entries:
     """The entries of y, flat: ``rows``, the labels named there, and their ``weights``."""
 
-    def __init__(self, items: list, lengths: np.ndarray | None, nouns: Nouns):
+    def __init__(self, items: list, lengths: np.ndarray | None, nouns: ItemNames):
         self._nouns = nouns
         check_number(len(items), lengths, nouns)
         sizes = [self._size(index, item, lengths) for index, item in enumerate(items)]

@@ -31,8 +31,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from kernelfields.data.reading import (
+    ItemNames,
     Matrix,
-    Nouns,
     is_sequence,
     list_wholes,
     listed,
@@ -45,7 +45,7 @@ from kernelfields.numerics.sparse_rows import offsets_of
 #: The type of edges that come without one.
 PLAIN = "edge"
 #: What messages call graphs and their nodes.
-GRAPHS = Nouns(
+GRAPHS = ItemNames(
     "graph",
     "node",
     words="Turn words and categories into numbers first, for example by sklearn.preprocessing.OneHotEncoder.",

@@ -12,9 +12,9 @@ import scipy.sparse
 
 from kernelfields.data.evidence import SoftTargets, is_unknown
 from kernelfields.data.readers import columns_of, difference
-from kernelfields.data.reading import Nouns
+from kernelfields.data.reading import ItemNames
 
-INSTANCES = Nouns(whole="instance", part="label")
+INSTANCES = ItemNames(whole="instance", part="label")
 _EXPECTED = "Y must be a table of 0 and 1, a row for each instance and a column for each label"
 _SETS = "Sets of labels become one by sklearn.preprocessing.MultiLabelBinarizer().fit_transform(Y)."
 

@@ -6,7 +6,7 @@
                numbers or booleans, of one kind
     weights    one number per sequence          ->  (S,) float64
 
-Graphs are packed in the same way, nodes in the place of positions; Nouns are the words for either in messages.
+Graphs are packed in the same way, nodes in the place of positions; ItemNames are the words for either in messages.
 
 A chain's likelihood does not fall into parts for single positions, so a class weighs through the sequences it
 occurs in: the weight of a sequence is multiplied by the mean weight of its labels,
@@ -66,7 +66,7 @@ def random_generator(random_state: object) -> np.random.Generator:
 
 
 @dataclass(frozen=True)
-class Nouns:
+class ItemNames:
     """What messages call the things that are packed; the defaults are those of sequences."""
 
     whole: str = "sequence"
@@ -92,10 +92,10 @@ class Nouns:
         return f"{self.name(whole)}, {self.part} {part}"
 
 
-SEQUENCES = Nouns()
+SEQUENCES = ItemNames()
 
 
-class SampleNouns(Nouns):
+class SampleNouns(ItemNames):
     """What messages call samples that have one label each: y is one list of them."""
 
     def name(self, index: int) -> str:
@@ -177,7 +177,7 @@ _LARGE = 64 * 2**20
 
 
 def stack_tables(
-    items: list, nouns: Nouns = SEQUENCES, numbers: Sequence[int] | None = None, *, finite: bool = True
+    items: list, nouns: ItemNames = SEQUENCES, numbers: Sequence[int] | None = None, *, finite: bool = True
 ) -> tuple[Matrix, np.ndarray]:
     """Stack tables (rows, features) with at least one row each, as ``pack_inputs`` does with those of sequences.
 
@@ -234,7 +234,7 @@ def is_empty(X: object) -> bool:
     return is_sequence(X) and len(getattr(X, "shape", (0,))) == 1 and len(X) == 0
 
 
-def list_wholes(X: object, expected: str, nouns: Nouns) -> list:
+def list_wholes(X: object, expected: str, nouns: ItemNames) -> list:
     """Return the sequences or graphs of X as a list, at least one; ``expected`` begins the messages."""
     if getattr(X, "ndim", 1) != 1 or not is_sequence(X):
         raise TypeError(f"{expected}, got {type(X).__name__}. Collect the {nouns.whole}s in a list first.")
@@ -243,7 +243,7 @@ def list_wholes(X: object, expected: str, nouns: Nouns) -> list:
     return list(X)
 
 
-def _numeric_table(item: object, name: str, nouns: Nouns) -> Matrix:
+def _numeric_table(item: object, name: str, nouns: ItemNames) -> Matrix:
     array: Any = item
     if sp.issparse(item):
         array = array.tocsr() if array.ndim == 2 else array
@@ -272,7 +272,7 @@ def _numeric_table(item: object, name: str, nouns: Nouns) -> Matrix:
     return array
 
 
-def _refuse_words(array: Any, name: str, nouns: Nouns) -> None:
+def _refuse_words(array: Any, name: str, nouns: ItemNames) -> None:
     """Raise ValueError for an array of other values than numbers."""
     if array.dtype.kind == "O":
         for one in array.ravel():
@@ -283,7 +283,7 @@ def _refuse_words(array: Any, name: str, nouns: Nouns) -> None:
         raise ValueError(f"{name} holds {array.dtype} values where numbers are needed. {nouns.words}")
 
 
-def _refuse_columns(item: Any, name: str, nouns: Nouns) -> None:
+def _refuse_columns(item: Any, name: str, nouns: ItemNames) -> None:
     """Raise ValueError that names the column of a data frame which holds other values than numbers."""
     types = _column_types(item)
     for column, dtype in types.items():
@@ -300,7 +300,7 @@ def _column_types(item: Any) -> dict:
     return {}
 
 
-def _check_shapes(lengths: np.ndarray, widths: np.ndarray, name: Callable[[int], str], nouns: Nouns) -> None:
+def _check_shapes(lengths: np.ndarray, widths: np.ndarray, name: Callable[[int], str], nouns: ItemNames) -> None:
     if (empty := np.flatnonzero(lengths == 0)).size:
         raise ValueError(f"{name(empty[0])} has no rows: remove empty {nouns.whole}s from X and y")
     if (other := np.flatnonzero(widths != widths[0])).size:
@@ -379,7 +379,7 @@ def encode_labels(
     y: object,
     classes: Iterable | None = None,
     lengths: np.ndarray | None = None,
-    nouns: Nouns = SEQUENCES,
+    nouns: ItemNames = SEQUENCES,
     *,
     unknown_allowed: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -433,13 +433,13 @@ def warn_of_minus_one(classes: np.ndarray) -> None:
         )
 
 
-def check_number(n_items: int, lengths: np.ndarray | None, nouns: Nouns, noun: str = "labels") -> None:
+def check_number(n_items: int, lengths: np.ndarray | None, nouns: ItemNames, noun: str = "labels") -> None:
     """Raise ValueError unless y has as many items as X, whose ``lengths`` (S,) are None where there is no X."""
     if lengths is not None and n_items != len(lengths):
         raise ValueError(f"X has {len(lengths)} {nouns.whole}s but y has {n_items}: each needs its {noun}")
 
 
-def label_offsets(sizes: Sequence[int], lengths: np.ndarray | None, nouns: Nouns) -> np.ndarray:
+def label_offsets(sizes: Sequence[int], lengths: np.ndarray | None, nouns: ItemNames) -> np.ndarray:
     """Return the offsets (S + 1,) of label sequences; ValueError for one that has not the length of X.
 
     Without X, those that are empty are an error.
@@ -478,7 +478,7 @@ def places_among(
     raise ValueError(f"unknown label {label!r} at {where(first_wrong)}: known are {listed(known)}")
 
 
-def check_sample_weight(sample_weight: object, n_sequences: int, nouns: Nouns = SEQUENCES) -> np.ndarray:
+def check_sample_weight(sample_weight: object, n_sequences: int, nouns: ItemNames = SEQUENCES) -> np.ndarray:
     """Return one non-negative finite weight per sequence, ones for None."""
     if sample_weight is None:
         return np.ones(n_sequences)
@@ -497,7 +497,7 @@ def check_sample_weight(sample_weight: object, n_sequences: int, nouns: Nouns = 
     return weights
 
 
-def _expected(nouns: Nouns) -> str:
+def _expected(nouns: ItemNames) -> str:
     return f"y must be a list with one list or array of labels per {nouns.whole}"
 
 
@@ -506,7 +506,7 @@ def _is_plain(item: object) -> bool:
     return type(item) is np.ndarray and item.ndim == 1 and item.dtype.kind in "biufU"
 
 
-def _label_array(item: object, where: str, nouns: Nouns) -> np.ndarray:
+def _label_array(item: object, where: str, nouns: ItemNames) -> np.ndarray:
     if _is_plain(item):
         return item  # type: ignore[return-value]
     refuse_tensor(item, where)
@@ -546,7 +546,7 @@ def _label_array(item: object, where: str, nouns: Nouns) -> np.ndarray:
     return array
 
 
-def check_whole(flat: np.ndarray, where: Callable[[int], str], nouns: Nouns) -> None:
+def check_whole(flat: np.ndarray, where: Callable[[int], str], nouns: ItemNames) -> None:
     """Raise ValueError unless labels (n,), where they are numbers, are whole; ``where`` names the place of each."""
     if flat.dtype.kind != "f":
         return

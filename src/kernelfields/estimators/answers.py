@@ -1,6 +1,6 @@
 """Answers of a fitted field: labels, probabilities, weights and explanations, certificates, the Laplace posterior.
 
-    predict  read new data -> batches -> Field.answers -> the form of the estimator (``_presented``)
+    predict  read new data -> batches -> Field.answers -> the form of the estimator (``arranged``)
 
 Questions that follow from the distribution of the labels alone are in questions.py, for every family alike.
 """
@@ -54,17 +54,17 @@ class AnsweringField(KeptField[Data, Reader]):
 
     # ---- answers
 
-    def _share_of_fit(self, X: object) -> float:
+    def share_of_fit(self, X: object) -> float:
         items = self.__dict__.get("_fitted_items")
-        return 0.0 if items is None or self._reader.is_empty(X) else items.share(self._read(X))
+        return 0.0 if items is None or self._reader.is_empty(X) else items.share(self.read_data(X))
 
-    def _answers(self, X: object, y: object = None, known: object = None) -> Iterator[Answers]:
+    def answers(self, X: object, y: object = None, known: object = None) -> Iterator[Answers]:
         field, workers = self._field(), Workers(self.n_jobs)
         if self._reader.is_empty(X) and (y is None or is_empty(y)):
             return
-        data = self._read(X, y)
+        data = self.read_data(X, y)
         self._warn_of_repeated_labels(self.__dict__.get("_repeated"), self._reader, data)
-        evidence = None if known is None else self._known_evidence(known, data)
+        evidence = None if known is None else self.known_evidence(known, data)
         place = scoring_engine(self.engine, n_values=self._n_values(data), data=data)
         begin = 0
         for batch in field.batches(data):
@@ -101,14 +101,13 @@ class AnsweringField(KeptField[Data, Reader]):
         known : what is known of the labels, in the form of a ``y`` of :meth:`fit`
             Labels, None, sets of allowed ones, dicts of weights. Answers, here and below, are given that it is so.
         """
-        self._asked_jointly(decode)
-        labels = self._label_names()
-        return self._presented(
-            (answers.asked, labels[self._predicted_numbers(answers, decode)])
-            for answers in self._answers(X, known=known)
+        self.decodes_labellings(decode)
+        labels = self.label_names()
+        return self.arranged(
+            (answers.asked, labels[self.decoded(answers, decode)]) for answers in self.answers(X, known=known)
         )
 
-    def _asked_jointly(self, decode: str | None) -> bool:
+    def decodes_labellings(self, decode: str | None) -> bool:
         """Whether ``decode``, None for that of the estimator, means the best labelling as a whole."""
         check_is_fitted(self, "field_")
         chosen = getattr(self, "decode", "auto") if decode is None else decode
@@ -119,8 +118,8 @@ class AnsweringField(KeptField[Data, Reader]):
         """Whether decode="auto" means the best labelling as a whole."""
         return False
 
-    def _predicted_numbers(self, answers: Answers, decode: str | None = None) -> np.ndarray:
-        return answers.best_labels() if self._asked_jointly(decode) else answers.likeliest_labels()
+    def decoded(self, answers: Answers, decode: str | None = None) -> np.ndarray:
+        return answers.best_labels() if self.decodes_labellings(decode) else answers.likeliest_labels()
 
     @answers_collections
     def predict_marginals(
@@ -149,11 +148,11 @@ class AnsweringField(KeptField[Data, Reader]):
             )
         nodes: list[tuple[Data, np.ndarray]] = []
         joints: list[np.ndarray] = []
-        for answers in self._answers(X, known=known):
+        for answers in self.answers(X, known=known):
             nodes.append((answers.asked, self._doubting(answers) if uncertainty else answers.marginals))
             if cliques is not None:
                 joints += answers.clique_marginals(cliques)
-        marginals = self._presented(nodes)
+        marginals = self.arranged(nodes)
         return marginals if cliques is None else (marginals, Ragged(joints))
 
     def _doubting(self, answers: Answers) -> np.ndarray:
@@ -165,14 +164,14 @@ class AnsweringField(KeptField[Data, Reader]):
     @answers_collections
     def predict_variances(self, X: object) -> ByItem:
         """Return the posterior variances of the potentials of single labels, (T, L) arrays, after :meth:`laplace`."""
-        return self._presented(self._variances(X))
+        return self.arranged(self._variances(X))
 
     def _variances(self, X: object) -> Iterator[tuple[Data, np.ndarray]]:
         """Yield batches with the posterior variances of the potentials of single labels."""
         from kernelfields.posterior.laplace.samples import label_variances
 
         field, samples = self._field(), self._drawn()
-        for batch in field.batches(self._read(X)) if not self._reader.is_empty(X) else ():
+        for batch in field.batches(self.read_data(X)) if not self._reader.is_empty(X) else ():
             rows = (
                 label_variances(field, batch.filled, samples)
                 if batch.n_positions
@@ -223,16 +222,16 @@ class AnsweringField(KeptField[Data, Reader]):
         from kernelfields.estimators.inspecting.explanations import check_one_sequence, one_row
 
         if isinstance(self._reader, TableReader):
-            data = self._read(one_row(x), None if y is None else np.atleast_1d(np.asarray(y)))
+            data = self.read_data(one_row(x), None if y is None else np.atleast_1d(np.asarray(y)))
             if len(data.lengths) != 1:
                 raise ValueError(
-                    f"{caller} takes one {self._places[0]}, got {len(data.lengths)}: pass one, such as X[:1]"
+                    f"{caller} takes one {self.place_headings[0]}, got {len(data.lengths)}: pass one, such as X[:1]"
                 )
             return data
         check_one_sequence(x, caller)
-        data = self._read([x], None if y is None else [y])
+        data = self.read_data([x], None if y is None else [y])
         if not data.n_positions:
-            raise ValueError(f"{caller} takes a {self._nouns.whole} with {self._nouns.part}s, got an empty one")
+            raise ValueError(f"{caller} takes a {self.item_names.whole} with {self.item_names.part}s, got an empty one")
         return data
 
     def _step_words(self, group: str, nodes: list[int], place: int, compared: Compared) -> str:
@@ -296,12 +295,14 @@ class AnsweringField(KeptField[Data, Reader]):
         settings = ExplanationSettings(top, pivots, neighbours, inputs)
         settings.check()
         data = self._one_item(x, y, "explain")
-        answers, classes = field.answers(data, Workers(1)), self._label_names().tolist()
-        labels = self._predicted_numbers(answers) if y is None else data.required_labels
+        answers, classes = field.answers(data, Workers(1)), self.label_names().tolist()
+        labels = self.decoded(answers) if y is None else data.required_labels
         others = likeliest_others(answers.marginals, labels, classes, against)
-        words = checked_tokens(tokens, len(labels), *self._places) if tokens is not None else self._usual_tokens()
-        places = checked_places(positions, len(labels), self._places[1])
-        compared = Compared(labels, others, classes, words, places, unordered=self._nouns.part == "node")
+        words = (
+            checked_tokens(tokens, len(labels), *self.place_headings) if tokens is not None else self._usual_tokens()
+        )
+        places = checked_places(positions, len(labels), self.place_headings[1])
+        compared = Compared(labels, others, classes, words, places, unordered=self.item_names.part == "node")
         return explain_labels(
             field.terms,
             answers,
@@ -332,15 +333,15 @@ class AnsweringField(KeptField[Data, Reader]):
         forbidden = np.isneginf(field.spec.step_penalties)
         return ModelSummary(
             name=type(self).__name__,
-            labels=tuple(self._label_names().tolist()),
+            labels=tuple(self.label_names().tolist()),
             n_features=self._reader.n_features,
-            sets=tuple(summarise_term(term, self._nouns.part) for term in field.terms),
+            sets=tuple(summarise_term(term, self.item_names.part) for term in field.terms),
             solution=self.solution_,
             # The free bound over the RKHS proves nothing unless nearly all inputs are pivots.
             certificates=tuple(
                 own for own in self._certificates or () if own.scope == "span" or own.relative_gap < 1.0
             ),
-            tol=self._tolerance,
+            tol=self.relative_tolerance,
             choices=str(self.choices_).splitlines() if self.choices_.chosen else (),
             parameters=changed_parameters(self),
             transitions=self._shown_transitions(),
@@ -428,7 +429,7 @@ class AnsweringField(KeptField[Data, Reader]):
             raise ValueError(f"scope must be 'rkhs' or 'span', got {scope!r}")
         data = self._read_fitted(X, y, sample_weight)
         place = scoring_engine(self.engine, n_values=self._n_values(data), data=data)
-        with blas_threads(self._blas_limit(data.n_positions)):
+        with blas_threads(self.blas_limit(data.n_positions)):
             return fitted.certify(data, Workers(self.n_jobs), scope, place)
 
     # ---- uncertainty

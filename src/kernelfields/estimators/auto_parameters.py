@@ -24,7 +24,7 @@ import copy
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.sparse import issparse
@@ -43,10 +43,8 @@ from kernelfields.models.field import Field
 from kernelfields.models.pilot_fit import FALLBACK, MOST_RANK, PILOT_RANK, Choices, Pilot, Settings, Stage, split
 from kernelfields.numerics.parameters import is_auto
 
-if TYPE_CHECKING:
-    from kernelfields.estimators.base import FieldEstimator
-
-Estimator = TypeVar("Estimator", bound="FieldEstimator")
+#: A FieldEstimator, whose module imports this one.
+Estimator: TypeAlias = Any
 # Held-out labels are certain where their loss, in nats a position, is below this.
 _CERTAIN = 0.01
 # WindowFeatures makes ten columns of one.
@@ -165,14 +163,14 @@ def _choose_by_pilot_fits(
 ) -> Choices:
     """Return the settings under which held-out data are most likely, and all that were tried."""
     scene = replace(training, announce=NoProgress().announce, development=None)
-    scene.spec = estimator._for_pilot()._family_spec(training.classes, training.data)
+    scene.spec = estimator.for_pilot()._family_spec(training.classes, training.data)
 
     def stage_of(settings: Settings) -> Stage:
-        piloted = estimator._for_pilot()
+        piloted = estimator.for_pilot()
         piloted._set_chosen(settings)
         piloted.rank = settings.get(PILOT_RANK, piloted.rank)
         own = replace(scene, options=replace(training.options, random=np.random.default_rng(0)))
-        own.cliques = piloted._cliques(own)
+        own.cliques = piloted.clique_sets(own)
         scale = bool(settings.get("scale"))
         train, held_out = windowed(parts, scale) if "windows" in settings else own.on_scale(parts, scale)
         sample, beside = own.place(train, own.cliques), own.place(held_out, own.cliques, solved=False)
@@ -180,7 +178,7 @@ def _choose_by_pilot_fits(
         def variances_of(variance: float) -> list[float]:
             varied = copy.copy(piloted)
             varied.prior_variance = variance
-            return varied._term_variances(own)
+            return varied.term_variances(own)
 
         return Stage.build(sample, beside, piloted._designs(own, sample)[0], variances_of)
 
@@ -219,7 +217,7 @@ def _find_repeated_labels(training: FitState) -> RepeatedLabels | None:
     return columns_that_repeat(training.reader.as_given(training.data.inputs), labels, len(training.classes))
 
 
-def warn_of_uneven_columns(estimator: FieldEstimator, data: PackedData) -> None:
+def warn_of_uneven_columns(estimator: Estimator, data: PackedData) -> None:
     """Warn where one column drowns the others in the distances of a kernel whose scale the user has chosen."""
     if not is_auto(estimator.scale) or not has_one_scale(estimator.kernel) or not hasattr(data, "inputs"):
         return

@@ -2,9 +2,9 @@
 
     fit      learn the reader of the data -> place them -> terms on the sample -> fit_field -> fitted attributes
 
-A derived class defines a few hooks: how data are read (``_learn``, ``_read``), the family of its labellings
-(``_family_spec``), its terms (``_designs``, by default those of ``_cliques``), and the form of its answers
-(``_presented``). Parameters that are left to the data are chosen in auto_parameters.py before the fit.
+A derived class defines a few hooks: how data are read (``_learn``, ``read_data``), the family of its labellings
+(``_family_spec``), its terms (``_designs``, by default those of ``clique_sets``), and the form of its answers
+(``arranged``). Parameters that are left to the data are chosen in auto_parameters.py before the fit.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         return FamilySpec(self._family_kind, len(classes))
 
     @abstractmethod
-    def _cliques(self, training: FitState[Data, Reader]) -> NamedCliques:
+    def clique_sets(self, training: FitState[Data, Reader]) -> NamedCliques:
         """Return the named clique sets of the field."""
 
     def _designs(self, training: FitState[Data, Reader], sample: Sample) -> Start:
@@ -89,9 +89,9 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         designs = build_designs(training.cliques, sample, training.options.random, training.announce)
         return self._optimized(training, sample, designs, training.start_for(designs))
 
-    def _term_variances(self, training: FitState[Data, Reader]) -> list[float]:
+    def term_variances(self, training: FitState[Data, Reader]) -> list[float]:
         """Return the prior variance of each term, in the order of ``_designs``."""
-        return [clique.prior_variance for _, clique in self._cliques(training)]
+        return [clique.prior_variance for _, clique in self.clique_sets(training)]
 
     def _fit(
         self,
@@ -108,32 +108,32 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         from kernelfields.models.fit import fit_field, warn_of_fit
         from kernelfields.posterior.evidence.settings import resolve_search
 
-        self._check_parameters()
+        self.check_parameters()
         search = None if optimize is None else resolve_search(optimize)
         if search is not None:
             if self._ties is not None:
                 raise ValueError("optimize moves kernels and pivots of labels that share no weights: leave out ties")
             self._partial_settings().refuse_unlabelled("optimize", "choose prior variances by cross-validation")
         with self._checkpoints() as checkpoints, self._progress() as progress:
-            training = self._training(X, y, sample_weight, progress)
+            training = self.fit_state(X, y, sample_weight, progress)
             training.optimize = search
 
             def keep(present: Callable[[], FittedField]) -> None:
                 for checkpoint in checkpoints:
-                    checkpoint.keep(lambda: copy.copy(self)._set_fitted(training, present()))
+                    checkpoint.keep(lambda: copy.copy(self).set_fitted(training, present()))
 
             keeper: FieldKeeper | None = keep if checkpoints else None
-            with blas_threads(self._blas_limit(training.data.n_positions)):
+            with blas_threads(self.blas_limit(training.data.n_positions)):
                 training.held_out = held_out
                 chosen = with_chosen_parameters(self, training)
-                training.cliques = chosen._cliques(training)
+                training.cliques = chosen.clique_sets(training)
                 beside = self._place_development(training)
                 sample = training.place(training.data, training.cliques, beside)
                 designs, start = chosen._designs(training, sample)
                 options = self._final_options(training, designs)
                 fitted = fit_field(designs, sample, options, start=start, development=training.development, keep=keeper)
-            self._set_fitted(training, fitted)
-        warn_of_fit(fitted, self._tolerance, stacklevel=3)
+            self.set_fitted(training, fitted)
+        warn_of_fit(fitted, self.relative_tolerance, stacklevel=3)
         warn_of_inference(fitted.warnings, stacklevel=4)
         return self
 
@@ -149,7 +149,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         for checkpoint in checkpoints:
             checkpoint.end(self)
 
-    def _training(
+    def fit_state(
         self,
         X: object,
         y: object,
@@ -197,12 +197,12 @@ class FieldEstimator(AnsweringField[Data, Reader]):
 
     def _count_labels(self, y: Any, lengths: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Return the sorted labels that y names, however many, and what the positions of each weigh."""
-        y = self._position_labels(self._training_labels(y, warn=True))
+        y = self._position_labels(self.training_labels(y, warn=True))
         named: Any = self._partial_settings().classes
         if named is None:
             # Given as known, so that a part of the data may hold one class only.
-            named = seen_labels(y, lengths, self._nouns)
-        labels, evidence, classes = read_labels(y, named if len(named) else None, lengths, self._nouns)
+            named = seen_labels(y, lengths, self.item_names)
+        labels, evidence, classes = read_labels(y, named if len(named) else None, lengths, self.item_names)
         rows = np.repeat(weights, lengths)
         if evidence is not None:
             return classes, rows @ label_shares(evidence)
@@ -239,9 +239,11 @@ class FieldEstimator(AnsweringField[Data, Reader]):
             weights = getattr(data, "position_weights", None)
             enough = NATS_PER_POSITION * float(data.n_positions if weights is None else weights.sum())
         watch = self._watcher(progress)
-        return FitOptions(self.solver, self._tolerance, self.max_iter, watch, random, progress.announce, enough=enough)
+        return FitOptions(
+            self.solver, self.relative_tolerance, self.max_iter, watch, random, progress.announce, enough=enough
+        )
 
-    def _item_labels(self, training: FitState[Data, Reader], y: object) -> list[np.ndarray]:
+    def item_labels(self, training: FitState[Data, Reader], y: object) -> list[np.ndarray]:
         """Return the numbers of the labels that are known of each sequence, graph or instance, to spread over folds."""
         data = training.data
         labels = data.split(data.required_labels)
@@ -250,7 +252,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         decided = data.split((data.evidence > -np.inf).sum(axis=1) == 1)
         return [own[known] for own, known in zip(labels, decided, strict=True)]
 
-    def _approximate_method(self, training: FitState[Data, Reader]) -> str | None:
+    def approximate_method(self, training: FitState[Data, Reader]) -> str | None:
         """Return the method by which labels are inferred if it is approximate; None if exact, or not known yet."""
         return None
 
@@ -301,7 +303,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         """Whether clique sets describe the field, so that kernel and prior variance are not used."""
         return False
 
-    def _for_pilot(self) -> Self:
+    def for_pilot(self) -> Self:
         """Return a copy for short fits on a part of the data."""
         from kernelfields.models.pilot_fit import MOST_RANK
 
@@ -328,13 +330,13 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         if X is None:
             return None
         try:
-            return self._read_beside(training, X, self._training_labels(y))
+            return self._read_beside(training, X, self.training_labels(y))
         except ValueError as error:
             raise ValueError(f"development set: {error}") from error
 
     def _read_beside(self, training: FitState[Data, Reader], X: object, y: object) -> Data:
         """Return labelled data beside those of a fit that is not over yet."""
-        return self._reading(training.reader, training.classes, training.spec)._read(X, y)
+        return self._reading(training.reader, training.classes, training.spec).read_data(X, y)
 
     def _place_development(self, training: FitState[Data, Reader]) -> int:
         """Put a development set beside the training data, if there is one; return its number of positions."""
@@ -366,7 +368,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         training.evidence_path = chosen.path
         return list(chosen.designs), chosen.start
 
-    def _set_fitted(self, training: FitState[Data, Reader], fitted: FittedField) -> Self:
+    def set_fitted(self, training: FitState[Data, Reader], fitted: FittedField) -> Self:
         """Take what a fit has found for the fitted attributes."""
         from kernelfields.models.field import Field
         from kernelfields.models.fit import FittedBy

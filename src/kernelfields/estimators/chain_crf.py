@@ -104,7 +104,7 @@ class SequenceField(LabelledField[Chains, ChainReader], SpanQuestions):
             edges.filled(prior_variance=self._first_variance, **shared),
         ]
 
-    def _training_labels(self, y: Any, *, warn: bool = False) -> Any:
+    def training_labels(self, y: Any, *, warn: bool = False) -> Any:
         constraints = Constraints.of(self.constraints)
         if constraints.scheme is None or constraints.strict:
             return y
@@ -130,7 +130,7 @@ class SequenceField(LabelledField[Chains, ChainReader], SpanQuestions):
     def _read_fitted(self, X: object, y: object, sample_weight: object) -> Chains:
         from kernelfields.inference.checks import check_labels
 
-        data = self._read(X, self._training_labels(y), sample_weight).for_fit()
+        data = self.read_data(X, self.training_labels(y), sample_weight).for_fit()
         check_labels(data, self.field_.spec, self.classes_)
         return weigh_classes(data, self.classes_, self.class_weight)
 
@@ -257,7 +257,7 @@ class ChainCRF(SequenceField):
 
     structure_path_: StructurePath | None = attribute()
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
         from kernelfields.models.build import name_cliques
         from kernelfields.models.callbacks import patience_of
 
@@ -267,7 +267,7 @@ class ChainCRF(SequenceField):
             raise ValueError(
                 "a StructureSearch judges sets whose labels share no weights: leave out ties, or name the sets"
             )
-        super()._check_parameters()
+        super().check_parameters()
         patience_of(check_callbacks(self.callbacks))
         name_cliques(self._described_cliques())
 
@@ -302,7 +302,7 @@ class ChainCRF(SequenceField):
         from kernelfields.inference.checks import check_labels
         from kernelfields.models.build import name_cliques
 
-        y = self._training_labels(y, warn=part_of is None)
+        y = self.training_labels(y, warn=part_of is None)
         if self._continues:
             X, y, classes = readable_again(X), readable_again(y), self.classes_
             reader = self._reader.with_rule(self.allowed, X, y, classes)
@@ -315,7 +315,7 @@ class ChainCRF(SequenceField):
         check_labels(chains, self._family_spec(classes, chains), classes)
         return reader, weigh_classes(chains, classes, self.class_weight, warn=True), classes
 
-    def _read(self, X: object, y: object = None, sample_weight: object = None) -> Chains:
+    def read_data(self, X: object, y: object = None, sample_weight: object = None) -> Chains:
         from kernelfields.inference.checks import check_lengths
 
         chains = self._reader.read(X, y, sample_weight, self.classes_)
@@ -331,7 +331,7 @@ class ChainCRF(SequenceField):
         super()._fit_first_batch(X, y, sample_weight)
 
     def _read_batch(self, X: object, y: object, sample_weight: object) -> Chains:
-        X, y = readable_again(X), self._training_labels(y, warn=True)
+        X, y = readable_again(X), self.training_labels(y, warn=True)
         self._reader = self._reader.with_rule(self.allowed, X, y, self.classes_, further=True)
         return super()._read_batch(X, y, sample_weight)
 
@@ -354,7 +354,7 @@ class ChainCRF(SequenceField):
     def _read_beside(self, training: ChainTraining, X: object, y: object) -> Chains:
         return training.reader.read(X, y, None, training.classes).for_fit()
 
-    def _cliques(self, training: ChainTraining) -> NamedCliques:
+    def clique_sets(self, training: ChainTraining) -> NamedCliques:
         from kernelfields.models.build import name_cliques
         from kernelfields.models.structure import StructureSearch, learn_chain_cliques
 
@@ -382,8 +382,8 @@ class ChainCRF(SequenceField):
     def _names_cliques(self) -> bool:
         return self.cliques is not None and not self._learns_cliques
 
-    def _for_pilot(self) -> Self:
-        piloted = super()._for_pilot()
+    def for_pilot(self) -> Self:
+        piloted = super().for_pilot()
         piloted.cliques = None
         return piloted
 
@@ -426,8 +426,8 @@ class ChainCRF(SequenceField):
             return chosen == "viterbi"
         return self._field().spec.constrained or guess_scheme(self.classes_.tolist()) is not None
 
-    def _set_fitted(self, training: ChainTraining, fitted: FittedField) -> Self:
-        super()._set_fitted(training, fitted)
+    def set_fitted(self, training: ChainTraining, fitted: FittedField) -> Self:
+        super().set_fitted(training, fitted)
         self.structure_path_ = training.structure_path
         return self
 
@@ -435,7 +435,7 @@ class ChainCRF(SequenceField):
         """Return a LabelStream: ``push`` the positions of a sequence as they come, ``end`` it; see docs/streams.md."""
         from kernelfields.models.stream import LabelStream
 
-        jointly = self._asked_jointly(decode)
+        jointly = self.decodes_labellings(decode)
         return LabelStream(self._field(), self._reader, self.classes_, lag, every, jointly, self.n_jobs)
 
     def _describe_spec(self) -> Document:

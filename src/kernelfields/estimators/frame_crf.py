@@ -24,6 +24,7 @@ from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.estimators.pipelines import describe_model, rebuild_model
 from kernelfields.models.model_file import Document
 from kernelfields.models.stored import Functions, StoredEstimator
+from kernelfields.models.wrapped_field import WrappedField
 from kernelfields.numerics.parameters import declares_parameters, parameter
 
 # Questions of the field that take a table in the place of sequences: alone, with its labels, or the rows of one
@@ -35,7 +36,7 @@ _OF_THE_FIT = ("weights", "summary", "stream", "sample_coefficients")
 
 
 @declares_parameters
-class FrameCRF(StoredEstimator):
+class FrameCRF(WrappedField, StoredEstimator):
     """A field on tables of pandas, polars or pyarrow: one row per position, a column of sequence ids, one of labels.
 
     ``fit(df)`` takes features and labels from the columns; ``predict(df)`` answers by a column of the same library,
@@ -70,6 +71,7 @@ class FrameCRF(StoredEstimator):
     """
 
     kind = "FrameCRF"
+    _passed_on = _OF_THE_FIT
 
     estimator: BaseEstimator | None = parameter(None, first=True)
     sequence: Hashable = parameter("sequence")
@@ -208,16 +210,16 @@ class FrameCRF(StoredEstimator):
 
     def __getattr__(self, name: str) -> Any:
         # Only what is not found here comes this way.
-        of_the_fit = name in _OF_THE_FIT or (
-            name.endswith("_") and not name.startswith("_") and "estimator_" in vars(self)
-        )
         ways = ((_OF_TABLES, "_ask_of_table"), (_OF_LABELS, "_ask_of_labels"), (_OF_ONE, "_ask_of_one"))
         way = next((way for questions, way in ways if name in questions), None)
-        if not of_the_fit and way is None:
+        if way is None:
             return super().__getattr__(name)
+        return wraps(getattr(self.fitted_inside(), name))(partial(getattr(self, way), name))
+
+    def fitted_inside(self) -> Any:
+        """Return the fitted field, the last step of a pipeline."""
         check_is_fitted(self, "estimator_")
-        asked = getattr(self._opened([])[1], name)
-        return asked if way is None else wraps(asked)(partial(getattr(self, way), name))
+        return self._opened([])[1]
 
     def _ask_of_table(self, name: str, X: object, *arguments: object, known: object = None, **settings: object) -> Any:
         """Return what the field answers for the sequences of a table: columns where there is an answer for each row."""
@@ -249,7 +251,7 @@ class FrameCRF(StoredEstimator):
         labels = None if sequences.y is None else sequences.y[0]
         return getattr(field, name)(inputs[0], labels, *arguments, **settings)
 
-    def _asked_field(self, X: object, y: object, labelled: bool) -> tuple[Any, list, list | None]:
+    def asked(self, X: object, y: object, labelled: bool) -> tuple[Any, list, list | None]:
         """Return the field, with X and y as it takes them: what evaluations ask."""
         sequences = self.sequences(X, y, labelled=labelled)
         inputs, field = self._opened(sequences.X)

@@ -99,8 +99,8 @@ class GraphCRF(LabelledField[Graphs, GraphReader]):
     kind = "GraphCRF"
     _reads = GraphReader
     _family_kind = "graph"
-    _nouns = GRAPHS
-    _places = ("graph", "node")
+    item_names = GRAPHS
+    place_headings = ("graph", "node")
 
     kernel: KernelLike | Mapping[str, KernelLike] = parameter("auto", first=True)
     edge_kernel: KernelLike | Mapping[str, KernelLike | None] | None = parameter("auto")
@@ -135,7 +135,7 @@ class GraphCRF(LabelledField[Graphs, GraphReader]):
         check_labels(graphs, self.field_.spec, self.classes_)
         return graphs
 
-    def _read(self, X: object, y: object = None, sample_weight: object = None) -> Graphs:
+    def read_data(self, X: object, y: object = None, sample_weight: object = None) -> Graphs:
         return self._reader.read(X, y, sample_weight, self.classes_)
 
     def _check_known(self, data: Graphs, labels: np.ndarray, evidence: LabelEvidence | None) -> None:
@@ -145,7 +145,7 @@ class GraphCRF(LabelledField[Graphs, GraphReader]):
         masks = None if self.constraints is None else resolve_constraints(self.constraints, classes)
         return FamilySpec(self._family_kind, len(classes), masks, method=self.inference)
 
-    def _cliques(self, training: FitState[Graphs, GraphReader]) -> NamedCliques:
+    def clique_sets(self, training: FitState[Graphs, GraphReader]) -> NamedCliques:
         # Of a collection, data without items have the types of nodes and edges of all.
         graphs = getattr(training.data, "nothing", training.data)
         if self.cliques is not None:
@@ -191,7 +191,7 @@ class GraphCRF(LabelledField[Graphs, GraphReader]):
     def _names_cliques(self) -> bool:
         return self.cliques is not None
 
-    def _approximate_method(self, training: FitState[Graphs, GraphReader]) -> str | None:
+    def approximate_method(self, training: FitState[Graphs, GraphReader]) -> str | None:
         family = family_of(training.data, (), training.spec)
         return None if family.exact else family.method
 
@@ -211,7 +211,7 @@ class GraphCRF(LabelledField[Graphs, GraphReader]):
         return input_names(known or None, width, own, "x" if kind is None else "e", f" of {kind or 'node'!r}")
 
     def _one_item(self, x: object, y: object, caller: str) -> Graphs:
-        return self._read([x], None if y is None else [y])
+        return self.read_data([x], None if y is None else [y])
 
     def _step_words(self, group: str, nodes: list[int], place: int, compared: Compared) -> str:
         return f"{group} with {' and '.join(map(compared.beside, nodes[:place] + nodes[place + 1 :]))}"

@@ -2,7 +2,7 @@
 
     keep     get_params and the fitted field -> document -> model file, and back
 
-A derived class defines how new data are read (``_read``) and which reader and family a document names (``_reads``,
+A derived class defines how new data are read (``read_data``) and which reader and family a document names (``_reads``,
 ``_family_kind``). Questions to a kept field are in answers.py, the fit is in base.py.
 """
 
@@ -91,18 +91,18 @@ class FieldParameters(StoredEstimator):
     random_state: Seed = parameter(None)
     verbose: int = parameter(0)
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
         """Raise if a parameter cannot be used, before any work starts."""
         check_declared(self)
 
     @property
-    def _tolerance(self) -> float:
+    def relative_tolerance(self) -> float:
         """The relative gap at which a fit ends, at the latest where ``tol`` is "auto"."""
         from kernelfields.models.partial import USUAL_TOLERANCE
 
         return USUAL_TOLERANCE if isinstance(self.tol, str) else self.tol
 
-    def _training_labels(self, y: Any, *, warn: bool = False) -> Any:
+    def training_labels(self, y: Any, *, warn: bool = False) -> Any:
         """Return labels of training data as the fit takes them; ``warn`` of what is not as it was given."""
         return y
 
@@ -158,17 +158,17 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
     # ---- hooks
 
     @abstractmethod
-    def _read(self, X: object, y: object = None, sample_weight: object = None) -> Data:
+    def read_data(self, X: object, y: object = None, sample_weight: object = None) -> Data:
         """Return new data like those of the fit, labelled if y is given."""
 
     def _read_fitted(self, X: object, y: object, sample_weight: object) -> Data:
         """Return the data of the fit once more, labelled and weighted as they were in it."""
-        return weigh_classes(self._read(X, y, sample_weight), self.classes_, self.class_weight)
+        return weigh_classes(self.read_data(X, y, sample_weight), self.classes_, self.class_weight)
 
     # ---- state
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         self._partial_settings()
         if self._ties is not None:
             read_ties(self._ties)
@@ -224,7 +224,7 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
         return replace(self.field_, spec=replace(self.field_.spec, method=self.inference))
 
     @property
-    def _single(self) -> bool:
+    def is_single(self) -> bool:
         return self.field_.spec.kind == "single"
 
     @property
@@ -282,9 +282,9 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
     def _sample_settings(self, n_terms: int = 1) -> SampleSettings:
         from kernelfields.engines.engine import SampleSettings
 
-        return SampleSettings(resolve_dtype(self.dtype), self._tolerance, Workers(self.n_jobs), n_terms)
+        return SampleSettings(resolve_dtype(self.dtype), self.relative_tolerance, Workers(self.n_jobs), n_terms)
 
-    def _blas_limit(self, n_positions: int) -> int | None:
+    def blas_limit(self, n_positions: int) -> int | None:
         """Return how many threads BLAS may use: ``n_jobs``; by default one for small products, else any number."""
         if self.n_jobs is not None:
             return Workers(self.n_jobs).n_threads
@@ -346,7 +346,7 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
         terms = rebuild_terms(document, spec.n_labels, functions)
         check_widths(terms, reader.width)
         estimator = rebuild_estimator(cls, document["parameters"], functions)
-        estimator._check_parameters()
+        estimator.check_parameters()
         cls._check_terms(terms, reader, spec)
         fitted_by, certificates = document.get("fitted_by"), document["certificates"]
         inference = None if fitted_by is None else record(FittedBy, fitted_by, "how it was fitted")

@@ -126,8 +126,8 @@ class KernelClassifier(TableField[Graphs]):
 
     kind = "KernelClassifier"
     _family_kind = "single"
-    _nouns = SAMPLES
-    _places = ("sample", "")
+    item_names = SAMPLES
+    place_headings = ("sample", "")
 
     bias: bool = parameter(True)
     prior_variance: float | str | Sequence[float] = parameter("auto", variances_or_auto)
@@ -164,7 +164,7 @@ class KernelClassifier(TableField[Graphs]):
             raise ValueError("samples of at least 2 classes must have a positive weight")
         return reader, data, classes
 
-    def _read(self, X: object, y: object = None, sample_weight: object = None) -> Graphs:
+    def read_data(self, X: object, y: object = None, sample_weight: object = None) -> Graphs:
         if y is None:
             return single_nodes(self._reader.read(self, X)[0])
         if tells_partly(y):
@@ -179,7 +179,7 @@ class KernelClassifier(TableField[Graphs]):
     def _all_classes(self, y: Any, classes: ArrayLike | None) -> np.ndarray:
         return super()._all_classes([y], classes)
 
-    def _item_labels(self, training: FitState[Graphs, TableReader], y: Any) -> list[np.ndarray]:
+    def item_labels(self, training: FitState[Graphs, TableReader], y: Any) -> list[np.ndarray]:
         # Not those of the data, which leave out samples of weight zero.
         if isinstance(y, SoftTargets):
             return list(y.read(training.classes, None, SAMPLES)[0][:, None])
@@ -188,7 +188,7 @@ class KernelClassifier(TableField[Graphs]):
         codes, known = known_labels(y, training.classes, None, SAMPLES)
         return [codes[row : row + 1] if known[row] else codes[:0] for row in range(len(codes))]
 
-    def _cliques(self, training: FitState[Graphs, TableReader]) -> NamedCliques:
+    def clique_sets(self, training: FitState[Graphs, TableReader]) -> NamedCliques:
         cliques = [
             GraphNodes(
                 self.kernel,
@@ -206,20 +206,20 @@ class KernelClassifier(TableField[Graphs]):
 
     def _final_options(self, training: FitState[Graphs, TableReader], designs: Sequence[Design]) -> FitOptions:
         values = training.data.n_positions * sum(design.term.subspace.rank for design in designs)
-        tol = min(self._tolerance, _POLISHED) if values <= _SMALL else self._tolerance
+        tol = min(self.relative_tolerance, _POLISHED) if values <= _SMALL else self.relative_tolerance
         return replace(training.options, tol=tol)
 
-    def _set_fitted(self, training: FitState[Graphs, TableReader], fitted: FittedField) -> Self:
+    def set_fitted(self, training: FitState[Graphs, TableReader], fitted: FittedField) -> Self:
         solution = fitted.solution
-        if solution.reason in ("max_iter", "precision") and solution.relative_gap <= self._tolerance:
+        if solution.reason in ("max_iter", "precision") and solution.relative_gap <= self.relative_tolerance:
             # The tolerance of the fit was finer than that of the parameter.
             fitted.solution = replace(solution, reason="gap")
-        super()._set_fitted(training, fitted)
+        super().set_fitted(training, fitted)
         return self
 
     def _scores(self, X: object, known: object = None) -> np.ndarray:
         """Return f(x, y) of new inputs, (n, L), with the log-weights of what is known."""
-        return np.vstack([answers.node for answers in self._answers(X, known=known)])
+        return np.vstack([answers.node for answers in self.answers(X, known=known)])
 
     def decision_function(self, X: object) -> np.ndarray:
         """Return f(x, y), (n, classes); with two classes the log-odds of the second, (n,)."""

@@ -111,8 +111,8 @@ class LabelledField(FieldEstimator[Data, Reader]):
         positions whose label is not known do not count.
         """
         check_is_fitted(self, "field_")
-        lengths = self._read(X).lengths
-        return share_right(y, self.classes_, lengths, lambda: self.predict(X, decode), sample_weight, self._nouns)
+        lengths = self.read_data(X).lengths
+        return share_right(y, self.classes_, lengths, lambda: self.predict(X, decode), sample_weight, self.item_names)
 
     # ---- batches, see docs/partial_fit.md
 
@@ -142,7 +142,7 @@ class LabelledField(FieldEstimator[Data, Reader]):
         """Return the classes so far, those of new labels and those that are named."""
         from kernelfields.models.continuation import all_classes
 
-        return all_classes(self.classes_, self._position_labels(self._training_labels(y)), classes)
+        return all_classes(self.classes_, self._position_labels(self.training_labels(y)), classes)
 
     def _described(self) -> dict[str, str]:
         """Return what must not change from batch to batch."""
@@ -156,7 +156,7 @@ class LabelledField(FieldEstimator[Data, Reader]):
     def _fit_first_batch(self, X: object, y: object, sample_weight: object) -> None:
         from kernelfields.models.continuation import Continuation
 
-        self._check_parameters()
+        self.check_parameters()
         if self._ties is not None:
             raise ValueError("partial_fit keeps the curvature of labels that share no weights: leave out ties")
         for name in ("prior_variance", "edge_prior_variance", "bias_prior_variance"):
@@ -234,7 +234,7 @@ class LabelledField(FieldEstimator[Data, Reader]):
         if (items := self.__dict__.get("_fitted_items")) is not None:
             self._fitted_items = items.joined(fingerprint(data))
         self._set_views()
-        warn_of_solution(solution, self._tolerance, stacklevel=3)
+        warn_of_solution(solution, self.relative_tolerance, stacklevel=3)
 
 
 def _refuse_unknown(data: PackedData) -> None:

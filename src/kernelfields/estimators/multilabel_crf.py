@@ -113,7 +113,7 @@ class MultiLabelCRF(TableField[LabelledInstances]):
 
     kind = "MultiLabelCRF"
     _family_kind = "instances"
-    _places = ("instance", "label name")
+    place_headings = ("instance", "label name")
 
     label_graph: str | StructureSearch | Sequence[tuple[object, object]] = parameter("auto")
     edge_kernel: KernelLike | None = parameter(None)
@@ -149,7 +149,7 @@ class MultiLabelCRF(TableField[LabelledInstances]):
         weights = weigh_instances(labels, evidence, weights, names, self.class_weight)
         return reader, LabelledInstances.build(inputs, len(names), {}, labels, weights, evidence), np.array(names)
 
-    def _read(self, X: object, y: object = None, sample_weight: object = None) -> LabelledInstances:
+    def read_data(self, X: object, y: object = None, sample_weight: object = None) -> LabelledInstances:
         (inputs, _), labels, evidence, weights = self._reader.read(self, X), None, None, None
         if y is not None:
             labels, evidence, _ = read_partial_indicator(y, inputs.shape[0], self.label_names_.tolist())
@@ -160,10 +160,10 @@ class MultiLabelCRF(TableField[LabelledInstances]):
         # The labels of an instance are those of the first batch; reading y raises where it has others.
         return self.classes_
 
-    def _label_names(self) -> np.ndarray:
+    def label_names(self) -> np.ndarray:
         return np.arange(2)
 
-    def _place_names(self, whole: int, part: int, tokens: Tokens | None) -> tuple[int, object, object]:
+    def place_of(self, whole: int, part: int, tokens: Tokens | None) -> tuple[int, object, object]:
         return whole, self.label_names_[part].item(), None if tokens is None else tokens[whole]
 
     def _read_known(self, known: object, data: LabelledInstances) -> tuple[np.ndarray, np.ndarray | None]:
@@ -171,7 +171,7 @@ class MultiLabelCRF(TableField[LabelledInstances]):
         return labels.reshape(-1), evidence
 
     def _read_fitted(self, X: object, y: object, sample_weight: object) -> LabelledInstances:
-        data, names = self._read(X, y, sample_weight), self.label_names_.tolist()
+        data, names = self.read_data(X, y, sample_weight), self.label_names_.tolist()
         table = data.required_labels.reshape(-1, self.n_labels_)
         weights = weigh_instances(table, data.evidence, data.weights, names, self.class_weight)
         return replace(data, weights=weights)
@@ -217,8 +217,8 @@ class MultiLabelCRF(TableField[LabelledInstances]):
             pairs = [*pairs, ("inputs", LabelPairs(self.edge_kernel, prior_variance=variance, **shared))]
         return labels, pairs
 
-    def _for_pilot(self) -> Self:
-        piloted = super()._for_pilot()
+    def for_pilot(self) -> Self:
+        piloted = super().for_pilot()
         # What labels have to do with each other hardly matters to how large their functions are, and takes long.
         piloted.label_graph, piloted.inference = "none", "auto"
         return piloted
@@ -237,7 +237,7 @@ class MultiLabelCRF(TableField[LabelledInstances]):
             weights = weights * informative(held_out.evidence)
         return Choices({"threshold": float(learn(marginals[:, 1], held_out.required_labels, weights))})
 
-    def _item_labels(self, training: InstanceTraining, y: object) -> list[np.ndarray]:
+    def item_labels(self, training: InstanceTraining, y: object) -> list[np.ndarray]:
         data = training.data
         table = data.required_labels.reshape(data.n_instances, -1)
         if data.evidence is not None:
@@ -245,13 +245,13 @@ class MultiLabelCRF(TableField[LabelledInstances]):
         # One more label for instances that have none, so that folds share them as well.
         return [np.flatnonzero(row) for row in np.column_stack([table, ~table.any(axis=1)])]
 
-    def _approximate_method(self, training: InstanceTraining) -> str | None:
+    def approximate_method(self, training: InstanceTraining) -> str | None:
         one = training.data.subset(slice(0, 1)).with_pairs(training.spec.pairs)
         members = [factors.members for factors in one.factors]
         family = plan_labels(one.offsets, members, training.spec.method, tied=self.edge_kernel is None)
         return None if family.exact else family.method
 
-    def _cliques(self, training: InstanceTraining) -> NamedCliques:
+    def clique_sets(self, training: InstanceTraining) -> NamedCliques:
         """Return one clique set of each kind that has features; the terms of all labels share them."""
         search = None if self._continues else resolve_label_search(self.label_graph)
         kinds = [part for kind in self._kinds() for name, clique in kind for part in split_sum(name, clique)]
@@ -279,7 +279,7 @@ class MultiLabelCRF(TableField[LabelledInstances]):
         training.spec = self._spec_of(edges, names)
         return kinds
 
-    def _term_variances(self, training: InstanceTraining) -> list[float]:
+    def term_variances(self, training: InstanceTraining) -> list[float]:
         counts = len(training.classes), len(training.spec.pairs)
         return [
             part.prior_variance
@@ -300,12 +300,12 @@ class MultiLabelCRF(TableField[LabelledInstances]):
         terms = self.field_.terms
         designs = [
             sample.design(term.with_clique(copy.copy(term.clique).set_params(prior_variance=variance)))
-            for term, variance in zip(terms, self._term_variances(training), strict=True)
+            for term, variance in zip(terms, self.term_variances(training), strict=True)
         ]
         return self._optimized(training, sample, designs, [term.known for term in terms])
 
-    def _set_fitted(self, training: InstanceTraining, fitted: FittedField) -> Self:
-        super()._set_fitted(training, fitted)
+    def set_fitted(self, training: InstanceTraining, fitted: FittedField) -> Self:
+        super().set_fitted(training, fitted)
         self.structure_path_, self.threshold_ = training.structure_path, training.choices.chosen.get("threshold", 0.5)
         return self
 
@@ -322,10 +322,10 @@ class MultiLabelCRF(TableField[LabelledInstances]):
         self.label_edges_ = [(names[j], names[k]) for j, k in pairs.values()]
         self.edge_scores_ = {edge: first[name] for edge, name in zip(self.label_edges_, pairs, strict=True)}
 
-    def _presented(self, parts: Iterable[tuple[LabelledInstances, np.ndarray]]) -> np.ndarray:
+    def arranged(self, parts: Iterable[tuple[LabelledInstances, np.ndarray]]) -> np.ndarray:
         return np.concatenate([rows.reshape(-1, self.n_labels_, *rows.shape[1:]) for _, rows in parts])
 
-    def _presented_draws(self, parts: Iterable[tuple[LabelledInstances, np.ndarray]], single: bool) -> np.ndarray:
+    def arranged_draws(self, parts: Iterable[tuple[LabelledInstances, np.ndarray]], single: bool) -> np.ndarray:
         drawn = np.concatenate([rows.reshape(len(rows), -1, self.n_labels_) for _, rows in parts], axis=1)
         return drawn[0] if single else drawn
 
@@ -343,8 +343,8 @@ class MultiLabelCRF(TableField[LabelledInstances]):
         """
         return super().predict(X, decode, known=known)
 
-    def _predicted_numbers(self, answers: Answers, decode: str | None = None) -> np.ndarray:
-        if self.decision == "subset" if decode is None else self._asked_jointly(decode):
+    def decoded(self, answers: Answers, decode: str | None = None) -> np.ndarray:
+        if self.decision == "subset" if decode is None else self.decodes_labellings(decode):
             return answers.best_labels()
         threshold = self.threshold_ if decode is None and self._learns_in_pilot else 0.5
         return (answers.marginals[:, 1] > threshold).astype(np.int64)
@@ -360,7 +360,7 @@ class MultiLabelCRF(TableField[LabelledInstances]):
     def predict_variances(self, X: object) -> np.ndarray:
         """Return the posterior variances of the log odds f_k(x) + b_k, (n, K), after :meth:`laplace`."""
         # A log odds of one is a potential of one half.
-        return 4.0 * self._presented(self._variances(X))[..., 1]
+        return 4.0 * self.arranged(self._variances(X))[..., 1]
 
     def decision_function(self, X: object) -> np.ndarray:
         """Return the log odds of each label given the inputs, (n, K); zero where its probability is 1/2."""
@@ -369,7 +369,7 @@ class MultiLabelCRF(TableField[LabelledInstances]):
             logs = np.log(np.maximum(answers.marginals, _SMALLEST))
             return logs[:, 1] - logs[:, 0]
 
-        return self._presented((answers.data, log_odds(answers)) for answers in self._answers(X))
+        return self.arranged((answers.data, log_odds(answers)) for answers in self.answers(X))
 
     def predict_joint(self, X: object, *, known: object = None) -> tuple[np.ndarray, np.ndarray]:
         """Return the most probable set of labels of each instance, (n, K), and its probability, (n,).
@@ -377,12 +377,12 @@ class MultiLabelCRF(TableField[LabelledInstances]):
         ValueError if inference is approximate, as probabilities of whole sets are not known then.
         """
         labels, logs = [], []
-        for answers in self._answers(X, known=known):
+        for answers in self.answers(X, known=known):
             refuse_approximate(answers.family, "the probability of a set of labels")
             best = answers.best_labels()
             labels.append((answers.data, best))
             logs.append(answers.label_scores(best) - answers.log_partition)
-        return self._presented(labels), np.exp(np.minimum(np.concatenate(logs), 0.0))
+        return self.arranged(labels), np.exp(np.minimum(np.concatenate(logs), 0.0))
 
     def score(
         self, X: object, y: object, sample_weight: ArrayLike | None = None, *, decode: str | None = None

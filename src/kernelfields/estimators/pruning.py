@@ -93,7 +93,7 @@ class FittedPruning:
 
     def lists(self, X: object, chains: Chains) -> AllowedLabels:
         """Return the labels that are kept at each position."""
-        parts = [self._kept(answers)[0] for answers in self.coarse._answers(X)]
+        parts = [self._kept(answers)[0] for answers in self.coarse.answers(X)]
         sizes = np.concatenate([np.diff(lists.begin) for lists in parts])
         return AllowedLabels(offsets_of(sizes), np.concatenate([lists.labels for lists in parts]), parts[0].n_labels)
 
@@ -126,7 +126,7 @@ class FittedPruning:
     def report(self, X: object) -> dict[str, float]:
         """Return labels left per position, and the mass of a sequence that the coarse field keeps, mean and least."""
         entries, positions, masses = 0, 0, []
-        for answers in self.coarse._answers(X):
+        for answers in self.coarse.answers(X):
             lists, left = self._kept(answers)
             entries, positions = entries + len(lists.labels), positions + lists.n_positions
             masses.append(np.exp(left.log_partition - answers.log_partition))

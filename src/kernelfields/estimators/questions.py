@@ -1,6 +1,6 @@
 """Questions about labels that follow from their distribution alone, for every family of labellings alike.
 
-A derived class defines where the distribution comes from (``_answers``) and the form of its answers (``_presented``).
+A derived class defines where the distribution comes from (``answers``) and the form of its answers (``arranged``).
 Answers may be conditioned on labels that are known. With log q (N, L) for what is known (data/evidence.py) and u the
 potentials of the labels:
 
@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.data.evidence import LabelEvidence, as_evidence, read_labels
 from kernelfields.data.ragged import Ragged, plain_strings
-from kernelfields.data.reading import SEQUENCES, Nouns, locate, plain_label, random_generator
+from kernelfields.data.reading import SEQUENCES, ItemNames, locate, plain_label, random_generator
 from kernelfields.engines.choice import answers_collections
 from kernelfields.numerics.parameters import check_count
 
@@ -50,12 +50,24 @@ class LabelQuestions(ABC, Generic[Data]):
 
     classes_: np.ndarray
     #: What messages call items and their positions, and what the table of :meth:`filled` calls the place of a label.
-    _nouns: ClassVar[Nouns] = SEQUENCES
-    _places: ClassVar[tuple[str, str]] = ("sequence", "position")
+    item_names: ClassVar[ItemNames] = SEQUENCES
+    place_headings: ClassVar[tuple[str, str]] = ("sequence", "position")
 
     @abstractmethod
-    def _answers(self, X: object, y: object = None, known: object = None) -> Iterator[Answers]:
-        """Yield the answers for batches of new data, labelled if y is given, given what is ``known`` of the labels."""
+    def answers(self, X: object, y: object = None, known: object = None) -> Iterator[Answers]:
+        """Yield batches of items with the distribution of their labels, which answers every question about it.
+
+        Parameters
+        ----------
+        X : inputs, in a form that :meth:`fit` takes
+        y : labels of the items, None without
+        known : what is known of the labels, as in :meth:`predict`
+
+        Yields
+        ------
+        answers : Answers of some items, in the order of X
+            Marginals, best and n best labellings, draws, log-partition functions; ``asked`` holds the packed items.
+        """
 
     @abstractmethod
     def predict(self, X: object, *, known: object = None) -> ByItem:
@@ -63,40 +75,40 @@ class LabelQuestions(ABC, Generic[Data]):
 
     @property
     @abstractmethod
-    def _single(self) -> bool:
+    def is_single(self) -> bool:
         """Whether every item has one label."""
 
     @abstractmethod
     def _travelling(self) -> Self:
         """Return a copy without what cannot leave this process; one thread of a worker is its share."""
 
-    def _share_of_fit(self, X: object) -> float:
+    def share_of_fit(self, X: object) -> float:
         """Return the share of items that are recognised as those of the fit; zero where that cannot be known."""
         return 0.0
 
-    def _predicted_numbers(self, answers: Answers, decode: str | None = None) -> np.ndarray:
+    def decoded(self, answers: Answers, decode: str | None = None) -> np.ndarray:
         """Return the numbers of the labels that :meth:`predict` gives, (N,)."""
         return answers.likeliest_labels()
 
-    def _label_names(self) -> np.ndarray:
+    def label_names(self) -> np.ndarray:
         """Return what the columns of marginals stand for, (L,)."""
         return self.classes_
 
-    def _place_names(self, whole: int, part: int, tokens: Tokens | None) -> tuple[int, object, object]:
+    def place_of(self, whole: int, part: int, tokens: Tokens | None) -> tuple[int, object, object]:
         """Return the names of a place, and what there is to show there."""
         own = None if tokens is None else tokens[whole]
-        if self._single:
+        if self.is_single:
             return whole, "", own
         return whole, part, None if own is None else own[part]
 
-    def _known_evidence(self, known: object, data: Data, *, possible: bool = True) -> np.ndarray:
+    def known_evidence(self, known: object, data: Data, *, possible: bool = True) -> np.ndarray:
         """Return what is known of the labels of data, as log-weights (N, L); errors name ``known``.
 
         Unless ``possible`` is False, what leaves no labelling is an error, too.
         """
         try:
             labels, evidence = self._read_known(known, data)
-            log_weights = as_evidence(labels, evidence, len(self._label_names()))
+            log_weights = as_evidence(labels, evidence, len(self.label_names()))
             if possible:
                 self._check_known(data, labels, evidence)
             return log_weights
@@ -105,32 +117,32 @@ class LabelQuestions(ABC, Generic[Data]):
 
     def _read_known(self, known: object, data: Data) -> tuple[np.ndarray, LabelEvidence | None]:
         """Return labels (N,) and, unless all of them are known, evidence (N, L)."""
-        return read_labels(known, self.classes_, data.lengths, self._nouns)[:2]
+        return read_labels(known, self.classes_, data.lengths, self.item_names)[:2]
 
     def _check_known(self, data: Data, labels: np.ndarray, evidence: LabelEvidence | None) -> None:
         """Raise ValueError where what is known of the labels of data leaves no labelling; here, none is forbidden."""
 
     # ---- the form of answers
 
-    def _presented(self, parts: Iterable[tuple[Data, np.ndarray]]) -> ByItem:
+    def arranged(self, parts: Iterable[tuple[Data, np.ndarray]]) -> ByItem:
         """Return rows (N, ..) of batches in the form of answers: one array for each item, one for all single labels."""
-        if self._single:
+        if self.is_single:
             return np.concatenate([rows for _, rows in parts])
         return Ragged(piece for data, rows in parts for piece in plain_strings(data.split(rows)))
 
-    def _presented_draws(self, parts: Iterable[tuple[Data, np.ndarray]], single: bool) -> ByItem:
+    def arranged_draws(self, parts: Iterable[tuple[Data, np.ndarray]], single: bool) -> ByItem:
         """Return draws (k, N) of batches in the form of answers: (T,) for each item, (k, T) unless single."""
-        labels = self._label_names()
-        if self._single:
+        labels = self.label_names()
+        if self.is_single:
             drawn = labels[np.concatenate([rows for _, rows in parts], axis=1)]
             return drawn[0] if single else drawn
         pieces = (piece for data, drawn in parts for piece in data.split(labels[drawn].T))
         return Ragged(piece[:, 0] if single else piece.T for piece in pieces)
 
-    def _labelling(self, numbers: np.ndarray) -> object:
+    def labelling_of(self, numbers: np.ndarray) -> object:
         """Return the numbers of the labels of one item as its labels."""
-        labels = self._label_names()[numbers]
-        return labels[0] if self._single else labels
+        labels = self.label_names()[numbers]
+        return labels[0] if self.is_single else labels
 
     # ---- questions
 
@@ -143,11 +155,11 @@ class LabelQuestions(ABC, Generic[Data]):
         check_is_fitted(self)
         check_count(k, "k")
         results: Ranked = []
-        for batch in self._answers(X, known=known):
+        for batch in self.answers(X, known=known):
             found: Ranked = []
             for ranked, scores, total in zip(*batch.n_best(int(k)), batch.log_partition, strict=True):
                 logs = [float(score - total) for score in scores]
-                found.append([(self._labelling(row), log) for row, log in zip(ranked, logs, strict=True)])
+                found.append([(self.labelling_of(row), log) for row, log in zip(ranked, logs, strict=True)])
             results += batch.by_item(found, [(self.classes_[:0], 0.0)])
         return results
 
@@ -162,10 +174,8 @@ class LabelQuestions(ABC, Generic[Data]):
         if n_samples is not None:
             check_count(n_samples, "n_samples", " or None")
         random, count = random_generator(random_state), n_samples or 1
-        batches = self._answers(X, known=known)
-        return self._presented_draws(
-            ((batch.asked, batch.sample(count, random)) for batch in batches), n_samples is None
-        )
+        batches = self.answers(X, known=known)
+        return self.arranged_draws(((batch.asked, batch.sample(count, random)) for batch in batches), n_samples is None)
 
     @answers_collections
     def entropy(self, X: object, *, known: object = None) -> np.ndarray:
@@ -173,7 +183,7 @@ class LabelQuestions(ABC, Generic[Data]):
         from kernelfields.inference.choice import refuse_approximate
 
         parts = [np.empty(0)]
-        for answers in self._answers(X, known=known):
+        for answers in self.answers(X, known=known):
             refuse_approximate(answers.family, "an entropy")
             parts.append(np.asarray(answers.by_item(answers.entropies(), 0.0)))
         return np.concatenate(parts)
@@ -188,7 +198,7 @@ class LabelQuestions(ABC, Generic[Data]):
         from kernelfields.inference.choice import refuse_approximate
 
         parts = [np.empty(0)]
-        for batch in self._answers(X, y, known):
+        for batch in self.answers(X, y, known):
             refuse_approximate(batch.family, "a log-likelihood")
             if batch.data.evidence is None:
                 values = batch.label_scores(batch.data.labelling) - batch.log_partition
@@ -212,12 +222,12 @@ class LabelQuestions(ABC, Generic[Data]):
         if y is None:
             raise ValueError("y is None: pass what is known of the labels, with None for each one that is not")
         parts, starts = [], [np.zeros(1, dtype=np.int64)]
-        for batch in self._answers(X, known=y):
+        for batch in self.answers(X, known=y):
             parts.append((batch.evidence, batch.marginals))
             starts.append(starts[-1][-1] + np.cumsum(batch.asked.lengths))
         if not parts:
-            return FilledLabels((), 0, self._places)
-        labels, predicted, offsets = self._label_names(), self.predict(X, known=y), np.concatenate(starts)
+            return FilledLabels((), 0, self.place_headings)
+        labels, predicted, offsets = self.label_names(), self.predict(X, known=y), np.concatenate(starts)
         evidence, marginals = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         flat = predicted.ravel() if isinstance(predicted, np.ndarray) else np.concatenate(predicted)
         chosen = np.searchsorted(labels, flat)
@@ -225,7 +235,7 @@ class LabelQuestions(ABC, Generic[Data]):
         unknown = np.flatnonzero((evidence > -np.inf).sum(axis=1) > 1)
         rows = []
         for row in unknown[np.argsort(likely[unknown], kind="stable")][:top].tolist():
-            whole, part, token = self._place_names(*locate(offsets, row), tokens)
+            whole, part, token = self.place_of(*locate(offsets, row), tokens)
             known = words_for(np.exp(evidence[row]).tolist(), labels.tolist())
             rows.append(FilledLabel(whole, part, token, known, plain_label(labels[chosen[row]]), float(likely[row])))
-        return FilledLabels(tuple(rows), len(chosen) - len(unknown), self._places)
+        return FilledLabels(tuple(rows), len(chosen) - len(unknown), self.place_headings)

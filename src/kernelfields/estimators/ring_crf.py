@@ -27,8 +27,8 @@ class RingCRF(ChainCRF):
     _reads = RingReader
     _family_kind = "ring"
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         for clique in self._described_cliques():
             if isinstance(clique, StartCliques | EndCliques):
                 raise ValueError(f"a ring has no first and no last label: leave out {clique!r}")

@@ -118,8 +118,8 @@ class SegmentCRF(SequenceField):
     def _with_unlabelled(self, X: Any, y: Any, sample_weight: Any, unlabelled: Any) -> tuple[Any, Any, Any]:
         return super()._with_unlabelled(X, self._position_labels(y), sample_weight, unlabelled)
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         name_cliques(self._described_cliques(1))
 
     def _described_cliques(self, max_duration: int) -> list[CliqueSet]:
@@ -134,14 +134,14 @@ class SegmentCRF(SequenceField):
             cliques.append(self.segments.filled(**shared))
         return cliques
 
-    def _cliques(self, training: ChainTraining) -> NamedCliques:
+    def clique_sets(self, training: ChainTraining) -> NamedCliques:
         return name_cliques(self._described_cliques(training.spec.max_duration))
 
     # ---- data
 
-    def _training_labels(self, y: Any, *, warn: bool = False) -> Any:
+    def training_labels(self, y: Any, *, warn: bool = False) -> Any:
         # A segment has one label: where those of entities break their scheme, it is for the user to cut it.
-        return y if are_segments(y) else super()._training_labels(y, warn=warn)
+        return y if are_segments(y) else super().training_labels(y, warn=warn)
 
     def _position_labels(self, y: Any) -> Any:
         return _plain_labels(y)[0]
@@ -165,7 +165,7 @@ class SegmentCRF(SequenceField):
     def _learn(
         self, X: object, y: object, sample_weight: object, part_of: tuple[ChainReader, np.ndarray] | None = None
     ) -> tuple[ChainReader, SegmentedChains, np.ndarray]:
-        y, begins = _plain_labels(self._training_labels(y, warn=part_of is None))
+        y, begins = _plain_labels(self.training_labels(y, warn=part_of is None))
         reader = ChainReader()
         known = None if part_of is None else part_of[1]
         known = self._partial_settings().classes if known is None else known
@@ -176,7 +176,7 @@ class SegmentCRF(SequenceField):
         check_labels(data, self._family_spec(classes, data), classes)
         return reader, weigh_classes(data, classes, self.class_weight, warn=True), classes
 
-    def _read(self, X: object, y: object = None, sample_weight: object = None) -> SegmentedChains:
+    def read_data(self, X: object, y: object = None, sample_weight: object = None) -> SegmentedChains:
         y, begins = _plain_labels(y)
         chains = self._reader.read(X, y, sample_weight, self.classes_)
         data = self._segmented(chains, begins, self.max_duration_)
@@ -206,20 +206,20 @@ class SegmentCRF(SequenceField):
     def _decodes_jointly(self) -> bool:
         return True
 
-    def _span_rules(self, scheme: str | None, unseen: Sequence = ()) -> tuple[SpanRules, list]:
+    def span_rules(self, scheme: str | None, unseen: Sequence = ()) -> tuple[SpanRules, list]:
         if scheme not in (None, "auto"):
             raise ValueError(
                 f"scheme={scheme!r} is for labels of positions, and segments are entities as they are: leave it out"
             )
-        return super()._span_rules(None, unseen)
+        return super().span_rules(None, unseen)
 
-    def _labelled_spans(
+    def labelled_spans(
         self, answers: Answers, labels: np.ndarray, rules: SpanRules
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         begins, ends, _ = answers.data.segments
         return _entities(begins, ends, labels[begins], rules)
 
-    def _predicted_spans(self, answers: Answers, rules: SpanRules) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def predicted_spans(self, answers: Answers, rules: SpanRules) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         labels, mask = _family(answers).best_segmentation(answers.potentials, answers.workers)
         begins, ends = bounds_of(mask)
         return _entities(begins, ends, labels[begins], rules)
@@ -246,7 +246,7 @@ class SegmentCRF(SequenceField):
         """
         check_is_fitted(self, "field_")
         found: list[list[Segment]] = []
-        for answers in self._answers(X, known=known):
+        for answers in self.answers(X, known=known):
             if not answers.data.n_positions:
                 found += [[] for _ in answers.asked.lengths]
                 continue
@@ -276,7 +276,7 @@ class SegmentCRF(SequenceField):
             return super().predict_nbest(X, k, known=known)
         check_count(k, "k")
         ranked: Ranked = []
-        for batch in self._answers(X, known=known):
+        for batch in self.answers(X, known=known):
             if not batch.data.n_positions:
                 ranked += [[([], 0.0)] for _ in batch.asked.lengths]
                 continue
@@ -323,7 +323,7 @@ class SegmentCRF(SequenceField):
         if n_samples is not None:
             check_count(n_samples, "n_samples", " or None")
         random, drawn = random_generator(random_state), list[list]()
-        for batch in self._answers(X, known=known):
+        for batch in self.answers(X, known=known):
             if not batch.data.n_positions:
                 drawn += [[] if n_samples is None else [[] for _ in range(n_samples)] for _ in batch.asked.lengths]
                 continue

@@ -134,9 +134,9 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], FieldParameter
     """
 
     kind = "SequenceClassifier"
-    _nouns = SAMPLES
-    _places = ("sequence", "")
-    _single = True
+    item_names = SAMPLES
+    place_headings = ("sequence", "")
+    is_single = True
 
     kernel: KernelLike = parameter("auto", first=True)
     n_states: int = parameter(3, check_count)
@@ -163,7 +163,7 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], FieldParameter
         A class may be None where it is not known, a set of possible ones, or a dict of weights. ``X_dev`` and ``y_dev``
         are a development set, as in :meth:`ChainCRF.fit`.
         """
-        self._check_parameters()
+        self.check_parameters()
         read = _read_classes(X, y)
         classes, lengths, possible = read.classes, read.lengths, self._possible_states(read)
         if self.class_weight is not None:
@@ -252,16 +252,16 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], FieldParameter
 
     # ---- what a search by cross-validation needs, as FieldEstimator has it
 
-    def _training(self, X: Any, y: Any, sample_weight: object, progress: NoProgress) -> ChainTraining:
+    def fit_state(self, X: Any, y: Any, sample_weight: object, progress: NoProgress) -> ChainTraining:
         """Return the data as the chain over states reads them, all positions in the first state of their class."""
         read = _read_classes(X, y)
         states: list = self._possible_states(read)
         if read.weights is None:
             first = read.numbers * self.n_states
             states = [np.full(length, number) for number, length in zip(first, read.lengths, strict=True)]
-        return self._chain(X, len(read.classes))._training(X, states, sample_weight, progress)
+        return self._chain(X, len(read.classes)).fit_state(X, states, sample_weight, progress)
 
-    def _item_labels(self, training: ChainTraining, y: Any) -> list[np.ndarray]:
+    def item_labels(self, training: ChainTraining, y: Any) -> list[np.ndarray]:
         """Return the number of the class of each sequence, in an array of its own; an empty one if it is not known."""
         numbers, weights, _ = read_labels(list(y), None, None, SAMPLES)
         known = np.ones(len(numbers), bool) if weights is None else certain(weights)
@@ -317,8 +317,8 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], FieldParameter
         lengths = np.ones(len(X), dtype=np.int64)
         return share_right(list(y), self.classes_, lengths, lambda: self.predict(X), sample_weight, SAMPLES)
 
-    def _share_of_fit(self, X: object) -> float:
-        return self.estimator_._share_of_fit(X)
+    def share_of_fit(self, X: object) -> float:
+        return self.estimator_.share_of_fit(X)
 
     # ---- questions about classes: those of single labels, with the log Z of the states of each class as potentials
 
@@ -330,12 +330,12 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], FieldParameter
         model.estimator_ = self.estimator_._travelling()
         return model
 
-    def _answers(self, X: object, y: object = None, known: object = None) -> Iterator[Answers]:
+    def answers(self, X: object, y: object = None, known: object = None) -> Iterator[Answers]:
         check_is_fitted(self)
         classes = np.arange(len(self.classes_))
         own_states = np.where(classes[:, None] == np.repeat(classes, self.n_states), 0.0, -np.inf)
         totals: list[np.ndarray] = []
-        for batch in self.estimator_._answers(X):
+        for batch in self.estimator_.answers(X):
             by_class = [batch.given(np.tile(own, (batch.data.n_positions, 1))).log_partition for own in own_states]
             # A sequence without positions has nothing that speaks for a class.
             totals += batch.by_item(np.column_stack(by_class), np.zeros(len(classes)))
@@ -343,11 +343,11 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], FieldParameter
         data = single_nodes(inputs) if y is None else partly_labelled(inputs, y, None, self.classes_)[0]
         potentials = Potentials(np.array(totals).reshape(-1, len(classes)))
         answers = Answers(data, SingleFamily(len(totals), len(classes)), potentials, Workers(self.n_jobs))
-        yield answers.given(None if known is None else self._known_evidence(known, data))
+        yield answers.given(None if known is None else self.known_evidence(known, data))
 
     def predict_log_proba(self, X: object, *, known: object = None) -> np.ndarray:
         """Return log p(c | x), (n, classes), given what is ``known`` of the classes, in the form of a y."""
-        (answers,) = self._answers(X, known=known)
+        (answers,) = self.answers(X, known=known)
         return answers.node - answers.log_partition[:, None]
 
     # ---- inspection: the chain over states, which are named by their class
@@ -408,7 +408,7 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], FieldParameter
         """Return the estimator that was described; errors of any kind if it is not sound."""
         functions = callables or {}
         model = rebuild_estimator(cls, document["parameters"], functions)
-        model._check_parameters()
+        model.check_parameters()
         model.classes_ = checked_classes(document["classes"])
         model.estimator_ = ChainCRF.from_document(document["field"], functions)
         if len(model.estimator_.classes_) != len(model.classes_) * model.n_states:

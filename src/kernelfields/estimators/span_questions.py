@@ -43,7 +43,7 @@ class SpanQuestions(LabelQuestions[Chains]):
     """Questions about the spans of sequences; see the module."""
 
     @abstractmethod
-    def _predicted_numbers(self, answers: Answers, decode: str | None = None) -> np.ndarray:
+    def decoded(self, answers: Answers, decode: str | None = None) -> np.ndarray:
         """Return the numbers of the predicted labels, (N,)."""
 
     @answers_collections
@@ -68,13 +68,13 @@ class SpanQuestions(LabelQuestions[Chains]):
         check_is_fitted(self)
         if not is_real(least) or not 0.0 < least <= 1.0:
             raise ValueError(f"least must be above 0 and at most 1, got {least!r}")
-        rules, types = self._span_rules(scheme)
+        rules, types = self.span_rules(scheme)
         found: list[list[Entity]] = []
-        for answers in self._answers(X, known=known):
+        for answers in self.answers(X, known=known):
             if not answers.data.n_positions:
                 found += [[] for _ in answers.asked.lengths]
                 continue
-            predicted = self._predicted_spans(answers, rules)
+            predicted = self.predicted_spans(answers, rules)
             chances = span_probabilities(answers, rules, *predicted)
             others = _by_item(answers, likely_spans(answers, rules, float(least)), types)
             own = _by_item(answers, Spans(*predicted, chances), types)
@@ -90,14 +90,14 @@ class SpanQuestions(LabelQuestions[Chains]):
         from kernelfields.inference.spans import boundary_probabilities
 
         check_is_fitted(self)
-        rules, _ = self._span_rules(scheme)
+        rules, _ = self.span_rules(scheme)
         parts = (
             (batch.asked, boundary_probabilities(batch, rules) if batch.data.n_positions else np.empty(0))
-            for batch in self._answers(X, known=known)
+            for batch in self.answers(X, known=known)
         )
-        return self._presented(parts)
+        return self.arranged(parts)
 
-    def _span_rules(self, scheme: str | None, unseen: Sequence = ()) -> tuple[SpanRules, list]:
+    def span_rules(self, scheme: str | None, unseen: Sequence = ()) -> tuple[SpanRules, list]:
         """Return which labels belong to one span, and the names of the types of spans.
 
         ``unseen`` labels are numbered after those of the fit, which decide the scheme.
@@ -110,7 +110,7 @@ class SpanQuestions(LabelQuestions[Chains]):
             scheme = None if reader is None else reader.scheme.name
         return span_rules([*classes, *unseen], scheme)
 
-    def _labelled_spans(
+    def labelled_spans(
         self, answers: Answers, labels: np.ndarray, rules: SpanRules
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the starts, stops and types of the spans that labels (N,) of the data write."""
@@ -118,11 +118,11 @@ class SpanQuestions(LabelQuestions[Chains]):
 
         return spans_of(labels, answers.family.offsets, rules)
 
-    def _predicted_spans(self, answers: Answers, rules: SpanRules) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def predicted_spans(self, answers: Answers, rules: SpanRules) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the starts, stops and types of the spans that are predicted."""
         from kernelfields.data.spans import spans_of
 
-        return spans_of(self._predicted_numbers(answers), answers.family.offsets, rules)
+        return spans_of(self.decoded(answers), answers.family.offsets, rules)
 
 
 def _by_item(answers: Answers, spans: Spans, types: list) -> Iterator[list[Entity]]:

@@ -26,9 +26,10 @@ import scipy.sparse
 
 from kernelfields.data.reading import random_generator
 from kernelfields.data.segments import are_segments, read_segments
-from kernelfields.evaluation.model_evaluation import FittedModel, asked_field
+from kernelfields.evaluation.model_evaluation import FittedModel
 from kernelfields.evaluation.packed_labels import refuse_annotators
 from kernelfields.evaluation.resampling import Resampling
+from kernelfields.models.wrapped_field import field_inside
 from kernelfields.numerics.wording import counted
 from kernelfields.reports.page import Shown
 from kernelfields.reports.report import nouns_of
@@ -111,7 +112,7 @@ def feature_importance(
         raise ValueError(f"n_repeats must be a whole number of at least 1, got {n_repeats!r}")
     refuse_annotators(y)
     random = random_generator(random_state)
-    model, X, y = asked_field(model, X, y)
+    model, X, y = field_inside(model, X, y)
     truth = read_segments(y)[0] if isinstance(y, list | tuple) and are_segments(y) else y
     columns = _columns_of(X, getattr(model, "feature_names_in_", None) if feature_names is None else feature_names)
     quality = _quality(model, truth if scoring == "accuracy" else y, scoring)
@@ -133,7 +134,7 @@ def feature_importance(
         len(before),
         int(n_repeats),
         float(confidence),
-        getattr(model, "_places", FeatureImportance.nouns),
+        getattr(model, "place_headings", FeatureImportance.nouns),
     )
 
 

@@ -17,13 +17,12 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
-from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import Pipeline
 
 from kernelfields.data.evidence import is_partial, replace_unseen, single_labels
 from kernelfields.data.segments import are_segments, read_segments
 from kernelfields.evaluation.evaluation import Evaluation, evaluate
 from kernelfields.evaluation.packed_labels import NOTHING_KNOWN, known_only, known_places, refuse_annotators, taken
+from kernelfields.models.wrapped_field import field_inside
 
 #: The two ways to predict labels from a field, as evaluations name them.
 JOINT, POSTERIOR = "viterbi", "posterior"
@@ -59,7 +58,7 @@ def evaluate_model(
     labels_only : leave out likelihood and calibration
     settings : further parameters of :func:`evaluate`: scheme, labels, n_bins, n_resamples, confidence, random_state
     """
-    field, X, y = asked_field(model, X, y)
+    field, X, y = field_inside(model, X, y)
     # One label for each item, of classes that all items share.
     single = hasattr(field, "predict_proba") and np.ndim(getattr(field, "classes_", [[]])) == 1
     if not (single or hasattr(field, "predict_marginals")):
@@ -87,7 +86,7 @@ def evaluate_model(
         listed, [[label] for label in predicted] if single else predicted, decodings=decoded, **settings
     )
     unseen = Counter(label for _, _, label in replace_unseen(listed, np.asarray(field.classes_), None)[1])
-    nouns = getattr(field, "_places", evaluation.nouns)
+    nouns = getattr(field, "place_headings", evaluation.nouns)
     return replace(evaluation, unseen=dict(sorted(unseen.items())), nouns=nouns)
 
 
@@ -97,24 +96,6 @@ def _log_likelihoods(field: Any, X: Any, y: Any) -> np.ndarray:
     found = np.array(field.log_likelihood(X, seen, per_item=True))
     found[[item for item, _, _ in unseen]] = -np.inf
     return found
-
-
-def asked_field(model: object, X: object, y: object, *, labelled: bool = True) -> tuple[Any, Any, Any]:
-    """Return the field that answers for a model, with X and y as it takes them; mostly the model itself.
-
-    Where X is a table with a column of labels, that takes the place of a missing y unless ``labelled`` is False.
-    """
-    model, X = opened(model, X)
-    ask = getattr(model, "_asked_field", None)
-    return (model, X, y) if ask is None else ask(X, y, labelled)
-
-
-def opened(model: object, X: object) -> tuple[Any, Any]:
-    """Return the estimator inside pipelines, searches and frozen estimators, and inputs as it takes them."""
-    if isinstance(model, Pipeline):
-        return opened(model[-1], model[:-1].transform(X) if len(model) > 1 else X)
-    inner = model.estimator if isinstance(model, FrozenEstimator) else getattr(model, "best_estimator_", None)
-    return (model, X) if inner is None else opened(inner, X)
 
 
 def evaluate_known(

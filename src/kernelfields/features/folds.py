@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, check_cv
 
 from kernelfields.data.evidence import SoftRows, certain, read_labels
-from kernelfields.data.reading import SAMPLES, SEQUENCES, Nouns, check_number
+from kernelfields.data.reading import SAMPLES, SEQUENCES, ItemNames, check_number
 from kernelfields.numerics.parameters import is_sequence, is_whole
 
 # A label, or what is known of one; labels of positions come as lists and arrays.
@@ -24,7 +24,7 @@ def assign_folds(
     cv: Any,
     groups: Sequence | None,
     *,
-    nouns: Nouns = SEQUENCES,
+    nouns: ItemNames = SEQUENCES,
     strata: np.ndarray | None = None,
     random_state: int | None = None,
 ) -> np.ndarray:
@@ -56,7 +56,7 @@ def assign_folds(
     return folds
 
 
-def known_labels(y: Any, lengths: np.ndarray, nouns: Nouns = SEQUENCES) -> tuple[np.ndarray, np.ndarray]:
+def known_labels(y: Any, lengths: np.ndarray, nouns: ItemNames = SEQUENCES) -> tuple[np.ndarray, np.ndarray]:
     """Return a label for each row, (N,), and a mask of the rows whose label is known."""
     codes, evidence, classes = read_labels(y, None, lengths, nouns)
     every = np.ones(len(codes), dtype=bool)

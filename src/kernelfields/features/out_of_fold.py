@@ -31,7 +31,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from kernelfields.data.dicts import FeatureDictEncoder
 from kernelfields.data.graph_reading import GRAPHS, holds_graphs, read_graphs
 from kernelfields.data.readers import is_feature_sequences
-from kernelfields.data.reading import SAMPLES, SEQUENCES, Matrix, Nouns, is_empty, open_groups, pack_inputs
+from kernelfields.data.reading import SAMPLES, SEQUENCES, ItemNames, Matrix, is_empty, open_groups, pack_inputs
 from kernelfields.features.folds import assign_folds, check_training_labels, known_labels, labels_by_position
 from kernelfields.features.stored_classifiers import StoredClassifier, store_classifier
 from kernelfields.features.text import TRANSFORMERS
@@ -46,7 +46,7 @@ class _Inputs:
 
     rows: Matrix
     offsets: np.ndarray
-    nouns: Nouns
+    nouns: ItemNames
     form: Callable[[Matrix], Any]
 
     @property

@@ -15,7 +15,7 @@ from kernelfields.data.constraints import ConstraintMasks
 from kernelfields.data.evidence import LabelEvidence, SoftRows, log_weights
 from kernelfields.data.graph_reading import GRAPHS
 from kernelfields.data.graphs import Graphs
-from kernelfields.data.reading import SEQUENCES, Nouns, locate
+from kernelfields.data.reading import SEQUENCES, ItemNames, locate
 from kernelfields.data.segments import SegmentedChains
 from kernelfields.inference.choice import Data, FamilySpec, family_of
 from kernelfields.inference.family import EDGE, BaseMeasure
@@ -134,7 +134,7 @@ def _check_graph_labels(graphs: Graphs, spec: FamilySpec, classes: np.ndarray) -
             )
 
 
-def _check_left(data: Chains | Graphs, spec: FamilySpec, nouns: Nouns) -> None:
+def _check_left(data: Chains | Graphs, spec: FamilySpec, nouns: ItemNames) -> None:
     """Raise ValueError naming the items of which what is known of their labels leaves no labelling."""
     assert data.evidence is not None
     wrong = np.flatnonzero(contradicted(data, spec, log_weights(data.evidence))).tolist()

@@ -152,6 +152,11 @@ class Kernel(Parametrized):
             if "check" in declared.metadata:
                 declared.metadata["check"](self, name)
 
+    @property
+    def follows_data(self) -> bool:
+        """Whether parameters that are not given follow the data, by a rule of the class."""
+        return type(self)._from_data is not Kernel._from_data
+
     def _from_data(self, X: Rows, weights: np.ndarray | None) -> dict[str, float]:
         """Return the parameters that follow from the data."""
         return {}

@@ -98,13 +98,13 @@ def find_label_errors(
     else:
         estimator, X, y = unframed(estimator, X, y)
         items = LabelledItems(X, y)
-        folds = items.folds(cv, groups, getattr(estimator, "_nouns", SEQUENCES), random_generator(random_state))
+        folds = items.folds(cv, groups, getattr(estimator, "item_names", SEQUENCES), random_generator(random_state))
         n_items, batches = items.n_items, items.held_out(estimator, list(folds))
     findings: list[LabelError] = []
     scores: list[np.ndarray] = [np.zeros(0)] * n_items
     nouns = ("sequence", "position")
     for held_out in batches:
-        nouns = held_out.field._places
+        nouns = held_out.field.place_headings
         findings += _findings(held_out, scores, tokens, strange)
     flat = np.concatenate([np.zeros(0), *scores])
     if not (n_known := int(np.isfinite(flat).sum())):
@@ -133,7 +133,7 @@ def _judged(
     seen, unseen = replace_unseen(y, field.classes_, None)
     for item, position, label in unseen:
         strange.setdefault(item, {})[position] = label
-    if unseen and not any(not is_unknown(label) for own in seen for label in ([own] if field._single else own or [])):
+    if unseen and not any(not is_unknown(label) for own in seen for label in ([own] if field.is_single else own or [])):
         raise ValueError(f"the estimator never saw a label of y: it saw {listed(field.classes_)}")
     n_items = n_items_of(X)
     return n_items, answered(field, X, seen, np.arange(n_items))
@@ -158,7 +158,7 @@ def _findings(
         # The rest of the labels is the most probable one, given those that are known.
         labels = np.where(known, labels, answers.given(evidence).best_labels())
     given = Given(labels, known, answers.marginals, answers.best_labels())
-    names = field._label_names().tolist()
+    names = field.label_names().tolist()
     segments = SegmentLabels(names)
     tried, own_scores, shown = _scored(answers, given, segments)
     largest = np.full(len(labels), -np.inf)
@@ -179,7 +179,7 @@ def _findings(
         begin, end = int(offsets[place]), int(offsets[place + 1])
         n_known, n_changed = known[begin:end].sum(), sum(len(tried.of(number)[0]) for number in numbers)
         if n_known >= _FEWEST_FOR_WHOLE and n_changed > n_known / 2:
-            windows_of = [(begin, end, field._places[0], numbers)]
+            windows_of = [(begin, end, field.place_headings[0], numbers)]
         else:
             bounds = [tried.of(number)[0][[0, -1]] + [0, 1] for number in numbers]
             kinds = [words.get(int(tried.kinds[number]), other) for number in numbers]
@@ -215,10 +215,10 @@ def _row(
 ) -> LabelError:
     """Return the row of a finding, whose labels are those that are given and those that are proposed."""
     first, last = window
-    if kind == field._places[0]:
+    if kind == field.place_headings[0]:
         # All labels of an item: those of an instance have names, of which no single one is meant.
         return LabelError(item, 0, last, kind, None if tokens is None else _joined(tokens[item]), *labels, score)
-    whole, part, token = field._place_names(item, first, tokens)
+    whole, part, token = field.place_of(item, first, tokens)
     end = last if isinstance(part, int) else None
     if tokens is not None and end is not None and last - first > 1:
         token = _joined(tokens[item][first:last])

@@ -165,7 +165,7 @@ def rank_for_labelling(
     asked, X, _ = field_of(estimator, X)
     settings, scored = _Settings(int(n_best), random_generator(random_state)), _Scored()
     term = _term_of(asked) if spread and batch is not None else None
-    for answers in asked._answers(X, known=known):
+    for answers in asked.answers(X, known=known):
         _score(answers, strategy, positions, settings, term, scored)
     places, values = _open_places(scored, positions)
     order = np.argsort(-values, kind="stable")
@@ -176,14 +176,14 @@ def rank_for_labelling(
     found = []
     for index in order[:batch].tolist():
         item, part = places[index]
-        whole, name, token = asked._place_names(item, part or 0, tokens)
+        whole, name, token = asked.place_of(item, part or 0, tokens)
         n_open = int(scored.is_open[item].sum())
         if not positions:
             words = None if tokens is None else tokens[item]
             token = " ".join(map(str, words)) if isinstance(words, list | tuple | np.ndarray) else words
         found.append(Candidate(whole, name if positions else None, token, float(values[index]), n_open))
     scores: Any = scored.positions if positions else np.array(scored.items)
-    return LabellingOrder(tuple(found), scores, strategy, asked._places, positions, spreads)
+    return LabellingOrder(tuple(found), scores, strategy, asked.place_headings, positions, spreads)
 
 
 def _score(

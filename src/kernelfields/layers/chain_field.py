@@ -76,9 +76,9 @@ class ChainField(torch.nn.Module):
             self.register_parameter(name, own)
         barred = self._masks.label < 0
         forbidden = {
-            "_forbidden_steps": (self._masks.edge < 0) | barred,
-            "_forbidden_start": (self._masks.start < 0) | barred,
-            "_forbidden_end": self._masks.end < 0,
+            "forbidden_steps": (self._masks.edge < 0) | barred,
+            "forbidden_start": (self._masks.start < 0) | barred,
+            "forbidden_end": self._masks.end < 0,
         }
         for name, mask in forbidden.items():
             self.register_buffer(name, torch.as_tensor(mask, device=device), persistent=False)
@@ -181,14 +181,14 @@ class _Chains:
         tied = pair_scores is None
         self.family = _family_of(offsets, n_labels, tied, scores.device)
         node = place(self.family, self._packed("scores", scores, (n_labels,)))
-        edge = self._placed_parameter(layer.transitions, layer._forbidden_steps)[None]
+        edge = self._placed_parameter(layer.transitions, layer.forbidden_steps)[None]
         if pair_scores is not None:
             edge = edge + place(self.family, self._packed("pair_scores", pair_scores, (n_labels, n_labels)))
             edge[offsets[:-1]] = 0.0  # nothing steps into a start, whatever is there
         self._check_values({"scores": node, "transitions" if tied else "pair_scores": edge})
         for own, forbidden, rows in (
-            (layer.start, layer._forbidden_start, offsets[:-1]),
-            (layer.end, layer._forbidden_end, offsets[1:] - 1),
+            (layer.start, layer.forbidden_start, offsets[:-1]),
+            (layer.end, layer.forbidden_end, offsets[1:] - 1),
         ):
             if own is not None or layer._masks.any:
                 added = self._placed_parameter(

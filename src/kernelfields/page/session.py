@@ -32,11 +32,12 @@ from kernelfields.data.reading import plain_label
 from kernelfields.estimators import ChainCRF, MultiLabelCRF, SequenceClassifier
 from kernelfields.estimators.questions import LabelQuestions
 from kernelfields.evaluation.entities import find_entities
-from kernelfields.evaluation.model_evaluation import FittedModel, asked_field, opened
+from kernelfields.evaluation.model_evaluation import FittedModel
 from kernelfields.features.text import TextFeatures
 from kernelfields.inference.answers import Answers
 from kernelfields.labelling.label_errors import find_label_errors
 from kernelfields.models.partial import PartialLabels
+from kernelfields.models.wrapped_field import WrappedField, field_inside, opened
 from kernelfields.numerics.wording import counted
 from kernelfields.page.files import LabelFile
 from kernelfields.page.items import Known, finite, items_of
@@ -89,10 +90,10 @@ class LabellingSession:
         random_state: int = 0,
     ):
         self.file = file
-        if hasattr(_inner(estimator), "_asked_field"):  # models on tables and of other forms have sequences inside
+        if isinstance(_inner(estimator), WrappedField):  # models on tables and of other forms have sequences inside
             check_is_fitted(estimator)
             labels = None if y is None else unframed(estimator, X, y)[2]
-            estimator, X, _ = asked_field(estimator, X, None, labelled=False)
+            estimator, X, _ = field_inside(estimator, X, None, labelled=False)
             y = labels
         self.items = items_of(_inner(estimator), X, y, words, columns)
         self.lengths = self.items.lengths
@@ -250,7 +251,7 @@ class LabellingSession:
 
     def _evidence(self, field: LabelQuestions, item: int) -> Any:
         """Return what is known of an item as the field takes it; labels that it has not seen are left open."""
-        seen = set(field._label_names().tolist())
+        seen = set(field.label_names().tolist())
         return self.items.labels([[None if own is None else own & seen or None for own in self.known[item]]])
 
     def _decoded(self, item: int) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
@@ -266,14 +267,14 @@ class LabellingSession:
             if len(self._answers) > _ITEMS_AT_ONCE:
                 self._answers.clear()
             # Potentials do not depend on what is known: they are computed once for a model.
-            kept = self._answers[item] = (self.model, field, next(iter(field._answers(x))))
+            kept = self._answers[item] = (self.model, field, next(iter(field.answers(x))))
         _, field, answers = kept
-        evidence = field._known_evidence(self._evidence(field, item), answers.data, possible=False)
+        evidence = field.known_evidence(self._evidence(field, item), answers.data, possible=False)
         answers = answers.given(evidence)
         if answers.family.impossible().any():
             return None
-        classes = field._label_names()
-        return classes, classes[field._predicted_numbers(answers)], answers.marginals
+        classes = field.label_names()
+        return classes, classes[field.decoded(answers)], answers.marginals
 
     def show(self, item: object, first: int = 0) -> dict[str, Any]:
         """Return an item for the page, from a position on: labels, where they come from, likeliest ones, inputs."""
@@ -494,7 +495,7 @@ def _inner(model: Any) -> Any:
 def _classes_of(model: BaseEstimator) -> list:
     """Return the labels that a position may have."""
     field = _inner(model)
-    return [plain_label(label) for label in field._label_names()]
+    return [plain_label(label) for label in field.label_names()]
 
 
 def _prepared(model: Any, known: list[list[Known]]) -> Any:

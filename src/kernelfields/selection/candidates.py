@@ -163,9 +163,9 @@ def _has_rank(*kernels: Kernels | None) -> bool:
 
 def _check(described: Searched, training: FitState) -> None:
     """Raise what fitting a candidate would raise, as far as that needs no fit."""
-    described._check_parameters()
+    described.check_parameters()
     # As for short fits: without a search for pairs of labels, which label_graph="learn" would begin.
-    for name, clique in described._for_pilot()._cliques(training) if isinstance(described, FieldEstimator) else ():
+    for name, clique in described.for_pilot().clique_sets(training) if isinstance(described, FieldEstimator) else ():
         if clique.kernel is not None and not resolve_kernel(clique.kernel).has_feature_map:
             check_pivots_allowed(name, clique)
 

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, FitFailedWarning, NotFittedError
 from sklearn.utils import Tags, get_tags
 
@@ -38,6 +38,7 @@ from kernelfields.estimators.sequence_classifier import SequenceClassifier
 from kernelfields.kernels.registry import has_no_scale
 from kernelfields.models.pilot_fit import FALLBACK
 from kernelfields.models.stored import Functions, load_one_of
+from kernelfields.models.wrapped_field import WrappedField
 from kernelfields.numerics.parameters import attribute, check_count, declares_parameters, is_auto, is_whole, parameter
 from kernelfields.numerics.wording import counted
 from kernelfields.reports.tables import PlainValues
@@ -55,7 +56,7 @@ _LEAST_ITEMS, _LEAST_ROWS = 20, 100
 
 
 @declares_parameters
-class FieldSearchCV(BaseEstimator):
+class FieldSearchCV(WrappedField):
     """An estimator with kernel, rank and prior variances chosen by cross-validation, and refitted with the best.
 
     Candidates that differ only in prior variances share the features of their kernel and start from each other's
@@ -118,6 +119,7 @@ class FieldSearchCV(BaseEstimator):
     n_splits_, refit_time_, interrupted_ : folds, seconds of the last fit, whether an interrupt ended the search
     """
 
+    _inside = "best_estimator_"
     #: The estimator that is searched by default, alone; None for any.
     _searches: ClassVar[type[FieldEstimator] | None] = None
 
@@ -162,14 +164,14 @@ class FieldSearchCV(BaseEstimator):
         original = self._original()
         estimator = self._described(original, random)
         if is_collection(X) or is_collection(y):
-            noun = estimator._places[0]
+            noun = estimator.place_headings[0]
             raise TypeError(
                 f"a search deals {noun}s out to folds in this process: collect them in a list first, X.compute()"
             )
         X, y = (list(values) if isinstance(values, Iterator) else values for values in (X, y))
         X, y = open_groups(X, y)
-        training = estimator._training(X, y, sample_weight, NoProgress())
-        y = estimator._training_labels(y)
+        training = estimator.fit_state(X, y, sample_weight, NoProgress())
+        y = estimator.training_labels(y)
         kernels = self._settle(estimator, training)
         items = Items(estimator, training, X, y, sample_weight)
         self._score_name, scorer = resolve_scoring(self.scoring, estimator, training, items)
@@ -190,7 +192,7 @@ class FieldSearchCV(BaseEstimator):
         self._set_results(search, splits, items)
         if self.verbose:
             progress.show(self.table(top=_SHOWN_ROWS))
-        self._warn(progress.n_fits, original._tolerance)
+        self._warn(progress.n_fits, original.relative_tolerance)
         if self.refit:
             begin = time.perf_counter()
             # Copies, so that changes to the field later do not reach the results.
@@ -213,7 +215,7 @@ class FieldSearchCV(BaseEstimator):
                 f"estimator must be {wanted}, got {original!r:.80}. A pipeline may have {own} as its last step, and a "
                 "FrameCRF as its estimator; for other estimators use scikit-learn's GridSearchCV."
             )
-        original._check_parameters()
+        original.check_parameters()
         return original
 
     def _described(self, original: Searched, random: np.random.Generator) -> Searched:
@@ -325,7 +327,7 @@ class FieldSearchCV(BaseEstimator):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the best estimator to one file of data, for its own ``load``; the search itself is not kept."""
-        self._best().save(path)
+        self.fitted_inside().save(path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, callables: Functions | None = None) -> Self:
@@ -334,24 +336,26 @@ class FieldSearchCV(BaseEstimator):
         search.best_estimator_ = load_one_of(_SEARCHED if cls._searches is None else [cls._searches], path, callables)
         return search
 
+    def _passes_on(self, name: str) -> bool:
+        kind = self._searches or type(vars(self).get("best_estimator_", vars(self).get("estimator")))
+        return hasattr(kind, name) or name.endswith("_")
+
     def __getattr__(self, name: str) -> Any:
-        # Only what is not found here comes this way; private names must not, or copying would go in circles.
-        kind = self._searches or type(self.__dict__.get("best_estimator_", self.__dict__.get("estimator")))
-        if name.startswith("_") or not (hasattr(kind, name) or name.endswith("_")):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        method = getattr(kind, name, None)
-        if "best_estimator_" in self.__dict__ or not callable(method):
-            return getattr(self._best(), name)
+        kind = self._searches or type(vars(self).get("estimator"))
+        method = None if name.startswith("_") or self.__sklearn_is_fitted__() else getattr(kind, name, None)
+        if not callable(method):
+            return super().__getattr__(name)
 
         @wraps(method)  # scikit-learn looks for methods and their names before a fit
         def of_best(*arguments: object, **settings: object) -> object:
-            return getattr(self._best(), name)(*arguments, **settings)
+            return getattr(self.fitted_inside(), name)(*arguments, **settings)
 
         return of_best
 
-    def _best(self) -> Searched:
-        if "best_estimator_" not in self.__dict__:
-            searched = "cv_results_" in self.__dict__
+    def fitted_inside(self) -> Searched:
+        """Return the best estimator, fitted; NotFittedError where there is none."""
+        if not self.__sklearn_is_fitted__():
+            searched = "cv_results_" in vars(self)
             advice = "was fitted with refit=False, so it has no fitted field" if searched else "is not fitted yet"
             own = type(self).__name__
             raise NotFittedError(f"this {own} {advice}. Call 'fit' first{', with refit=True' * searched}.")

@@ -10,7 +10,7 @@ Smaller parts are measured in positions. They are the first units of a random or
 next unit that holds it. A unit is an item, or a piece of a long sequence: contiguous rows, from where the constraints
 let a sequence begin, after a label with which it may end. Segments stay whole.
 
-Estimators read their own data (``_training``): all of them once, so that errors are raised at once, and then the
+Estimators read their own data (``fit_state``): all of them once, so that errors are raised at once, and then the
 training part of every fold, from which alone inputs are learnt: names of features, scales, dictionaries. Every fold
 has the labels of all items, those its own part lacks included: constraints, label kernels and class weights then mean
 the same everywhere. But how badly a label is predicted that is not there depends on the prior alone. So held-out items
@@ -84,12 +84,12 @@ class Items:
 
     def __init__(self, estimator: Searched, training: FitState, X: Any, y: Any, sample_weight: object):
         self.tables = isinstance(training.reader, TableReader)
-        self.noun, part = estimator._places
+        self.noun, part = estimator.place_headings
         self.part = self.noun if self.tables or not part else part
         listed = (lambda values: indexable(values)[0]) if self.tables else list
         self.X: Any = listed(X)
         self.y: Any = y if isinstance(y, SoftTargets) else listed(y)
-        self.labels = estimator._item_labels(training, y)
+        self.labels = estimator.item_labels(training, y)
         self.n_items = len(self.labels)
         self.lengths = np.ones(self.n_items, dtype=np.int64) if self.tables else training.data.lengths
         self.partly = training.data.evidence is not None

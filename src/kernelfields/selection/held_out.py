@@ -18,15 +18,15 @@ from sklearn.utils import _safe_indexing
 
 from kernelfields.data.evidence import SoftTargets, read_labels
 from kernelfields.data.frames import FrameReader
-from kernelfields.data.reading import SAMPLES, SEQUENCES, Nouns, is_sequence, listed
+from kernelfields.data.reading import SAMPLES, SEQUENCES, ItemNames, is_sequence, listed
 from kernelfields.data.segments import are_segments, read_segments
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.estimators.frame_crf import FrameCRF
 from kernelfields.estimators.questions import LabelQuestions
-from kernelfields.evaluation.model_evaluation import asked_field
 from kernelfields.features.folds import assign_folds
 from kernelfields.inference.answers import Answers
 from kernelfields.models.partial import PartialLabels
+from kernelfields.models.wrapped_field import field_inside
 from kernelfields.numerics.parameters import is_whole
 from kernelfields.selection.folds import spread_folds
 
@@ -48,7 +48,7 @@ def field_of(
     model: object, X: object, y: object = None, *, labelled: bool | None = None
 ) -> tuple[LabelQuestions, Any, Any]:
     """Return the fitted field inside a model, and X and y as it takes them; ``labelled``: y may be a column of X."""
-    field, inputs, labels = asked_field(model, X, y, labelled=y is not None if labelled is None else labelled)
+    field, inputs, labels = field_inside(model, X, y, labelled=y is not None if labelled is None else labelled)
     if not isinstance(field, LabelQuestions):
         raise TypeError(
             f"estimator must be one of labels of sequences, segments, graphs, instances or samples, or end in one, got "
@@ -60,7 +60,7 @@ def field_of(
 def refuse_items_of_fit(model: object, X: object, advice: str, stacklevel: int = 3) -> None:
     """Raise ValueError, or warn, if a model was fitted to the items that are to judge it, as far as can be known."""
     field, inputs, _ = field_of(model, X)
-    share = field._share_of_fit(inputs)
+    share = field.share_of_fit(inputs)
     found = f"{share:.0%} of these items were in the fit of the estimator: {advice}"
     if share >= _TOO_MANY:
         raise ValueError(found)
@@ -95,7 +95,7 @@ def taken(values: Any, items: np.ndarray) -> Any:
 def answered(field: LabelQuestions, X: Any, y: Any, numbers: np.ndarray) -> Iterator[HeldOut]:
     """Yield what a field answers about items, which have these numbers."""
     begin = 0
-    for answers in field._answers(X, y):
+    for answers in field.answers(X, y):
         end = begin + len(answers.asked.lengths)
         yield HeldOut(numbers[begin:end], field, answers)
         begin = end
@@ -139,7 +139,7 @@ class LabelledItems:
             pairs = zip(np.split(codes, ends), np.split(known, ends), strict=True)
             self.labels = [own[certain] for own, certain in pairs]
 
-    def folds(self, cv: Any, groups: Any, nouns: Nouns, random: np.random.Generator) -> Iterator[Fold]:
+    def folds(self, cv: Any, groups: Any, nouns: ItemNames, random: np.random.Generator) -> Iterator[Fold]:
         """Yield the items that each fold learns from and those it holds out; splits may leave some out of both."""
         if not is_whole(cv):
             held = np.zeros(self.n_items, dtype=bool)

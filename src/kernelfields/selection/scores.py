@@ -55,7 +55,7 @@ def resolve_scoring(scoring: Scoring, estimator: Searched, training: FitState, i
     if several:
         known["micro_f1"] = lambda fit: float(f1_score(*_indicators(fit), average="micro", zero_division=0.0))
         known["hamming"] = lambda fit: float(np.mean(np.equal(*_indicators(fit))))
-    approximate = estimator._approximate_method(training) if isinstance(estimator, FieldEstimator) else None
+    approximate = estimator.approximate_method(training) if isinstance(estimator, FieldEstimator) else None
     instead = "hamming" if several else "accuracy"
     if scoring == "auto":
         scoring = "log_likelihood" if approximate is None else instead

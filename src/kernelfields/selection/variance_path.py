@@ -74,7 +74,7 @@ class FoldFit:
     def converged(self) -> bool:
         """Whether the fit has reached the estimator's tolerance."""
         solution = self.estimator.solution_
-        return solution.converged or solution.relative_gap <= self.estimator._tolerance
+        return solution.converged or solution.relative_gap <= self.estimator.relative_tolerance
 
 
 def follow_path(estimator: Searched, items: Items, share: Share, candidates: Sequence[Candidate]) -> Iterator[FoldFit]:
@@ -114,9 +114,9 @@ def _fits_along(
     """Yield candidates that are fitted to the same features, each from the coefficients of those before it."""
     begin = time.perf_counter()
     described = clone(described).set_params(**candidates[0].params)
-    failing = partial(_failing, described._blas_limit(train.n_positions))
+    failing = partial(_failing, described.blas_limit(train.n_positions))
     with failing():
-        training = described._training(train.X, train.y, train.weights, NoProgress(), learnt)
+        training = described.fit_state(train.X, train.y, train.weights, NoProgress(), learnt)
         training.settings = replace(training.settings, workers=Workers(described.n_jobs))
         sample, designs = _designs(described, training, test.n_positions)
     anew = training.structure_path is not None or any(design.panel is not None for design in designs)
@@ -129,10 +129,10 @@ def _fits_along(
         with failing():
             if anew:
                 sample, designs = _designs(estimator, training, test.n_positions)
-            designs = with_variances(designs, estimator._term_variances(training))
+            designs = with_variances(designs, estimator.term_variances(training))
             start = None if anew else extrapolated(trail, candidate)
             fitted = fit_field(designs, sample, training.options, start=start)
-            estimator._set_fitted(training, fitted)
+            estimator.set_fitted(training, fitted)
         _check_interrupt(estimator)
         if anew or not trail:
             held_out = cache(partial(_held_out, estimator, training, test, failing))
@@ -144,7 +144,7 @@ def _fits_along(
 def _designs(estimator: FieldEstimator, training: FitState, beside: int) -> tuple[Sample, list[Design]]:
     """Return the terms of a candidate on the training part, drawn from the seed of its estimator."""
     training.options.random = random_generator(clone(estimator).random_state)
-    training.cliques = estimator._cliques(training)
+    training.cliques = estimator.clique_sets(training)
     sample = training.place(training.data, training.cliques, beside)
     return sample, estimator._designs(training, sample)[0]
 
@@ -154,7 +154,7 @@ def _held_out(
 ) -> tuple[Datafit, float]:
     """Return the likelihood of held-out items in the terms of a fit, and the weight of all positions that are known."""
     with failing():
-        data = estimator._read(test.X, test.y, test.weights)
+        data = estimator.read_data(test.X, test.y, test.weights)
         weights = np.ones(len(data.weights)) if test.weights is None else test.weights
         if not np.array_equal(data.weights, weights):  # those of classes are for fits
             data = replace(data, weights=weights)

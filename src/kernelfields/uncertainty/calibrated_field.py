@@ -36,12 +36,12 @@ from kernelfields.estimators.frame_crf import FrameCRF
 from kernelfields.estimators.pipelines import describe_model, rebuild_model
 from kernelfields.estimators.span_questions import SpanQuestions
 from kernelfields.evaluation.calibration import event_calibration_error, temperature_of
-from kernelfields.evaluation.model_evaluation import asked_field, opened
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.spans import span_probabilities
 from kernelfields.models.documents import describe_parameters, rebuild_estimator
 from kernelfields.models.model_file import Document
 from kernelfields.models.stored import Functions, StoredEstimator
+from kernelfields.models.wrapped_field import WrappedField, field_inside, opened
 from kernelfields.numerics.parameters import attribute, check_declared, declares_parameters, one_of, parameter
 from kernelfields.reports.tables import Result, Table
 from kernelfields.selection.held_out import refuse_items_of_fit
@@ -99,9 +99,9 @@ class Judged:
 
     def __init__(self, model: object, X: Any, y: Any, scheme: str | None):
         field, batches = answering(model, X, y)
-        rules, types = field._span_rules(scheme) if isinstance(field, SpanQuestions) else (None, [])
+        rules, types = field.span_rules(scheme) if isinstance(field, SpanQuestions) else (None, [])
         self.n_types = len(types)
-        tables, trues = [np.empty((0, len(field._label_names())))], [np.empty(0, dtype=np.int64)]
+        tables, trues = [np.empty((0, len(field.label_names())))], [np.empty(0, dtype=np.int64)]
         nothing = (np.empty(0), np.empty(0, dtype=bool), np.empty(0, dtype=np.int64))
         events: dict[str, list] = {ENTITIES: [nothing], LABELLINGS: [nothing]}
         for batch in batches:
@@ -115,8 +115,8 @@ class Judged:
                 continue
             events[LABELLINGS].append(_whole_labellings(batch, labels))
             if rules is not None and isinstance(field, SpanQuestions):
-                found = field._predicted_spans(batch, rules)
-                true = field._labelled_spans(batch, labels, rules)
+                found = field.predicted_spans(batch, rules)
+                true = field.labelled_spans(batch, labels, rules)
                 right = set(zip(*(column.tolist() for column in true), strict=True))
                 happened = [span in right for span in zip(*(column.tolist() for column in found), strict=True)]
                 chances = span_probabilities(batch, rules, *found)
@@ -150,7 +150,7 @@ class Reliability(Result):
 
 
 @declares_parameters
-class CalibratedField(StoredEstimator):
+class CalibratedField(WrappedField, StoredEstimator):
     """A fitted estimator whose probabilities were calibrated by held-out items; see the module.
 
     Other questions, as ``predict``, are answered by the estimator as it is.
@@ -198,7 +198,7 @@ class CalibratedField(StoredEstimator):
         (model, X), rows = opened(self.estimator_, X), self.maps_[POSITIONS].rows
         if not isinstance(model, FrameCRF):
             return _mapped(model.predict_marginals(X, **settings), rows)
-        field, inputs, _ = asked_field(model, X, None, labelled=False)
+        field, inputs, _ = field_inside(model, X, None, labelled=False)
         tables = _mapped(field.predict_marginals(inputs, **settings), rows)
         return model.sequences(X).columns(tables, model.classes_)
 
@@ -214,7 +214,7 @@ class CalibratedField(StoredEstimator):
         settings = {"scheme": self.scheme} | settings
         model, X = opened(self.estimator_, X)
         found, ways = model.predict_entities(X, **settings), self._map_of(ENTITIES)
-        types = asked_field(model, X, None, labelled=False)[0]._span_rules(settings["scheme"])[1]
+        types = field_inside(model, X, None, labelled=False)[0].span_rules(settings["scheme"])[1]
 
         def mapped(entity: Any) -> Any:
             kind = np.array([types.index(entity.label)])
@@ -257,12 +257,6 @@ class CalibratedField(StoredEstimator):
                 f"the items of the calibration had no {what} with a probability: give it items with all labels"
             )
         return self.maps_[what]
-
-    def __getattr__(self, name: str) -> Any:
-        # Only what is not found here comes this way: other questions are those of the estimator.
-        if name.startswith("_") or "estimator_" not in vars(self):
-            return super().__getattr__(name)
-        return getattr(self.estimator_, name)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "maps_")

@@ -41,6 +41,7 @@ from kernelfields.inference.spans import likely_spans
 from kernelfields.models.documents import describe_parameters, rebuild_estimator
 from kernelfields.models.model_file import Document
 from kernelfields.models.stored import Functions, StoredEstimator
+from kernelfields.models.wrapped_field import WrappedField
 from kernelfields.numerics.parameters import (
     attribute,
     check_count,
@@ -157,7 +158,7 @@ class ShiftTest(Result):
 
 
 @declares_parameters
-class ConformalField(StoredEstimator):
+class ConformalField(WrappedField, StoredEstimator):
     """Prediction sets that hold what is true with a stated probability, around an estimator of labels.
 
     Other questions, as ``predict``, are answered by the fitted estimator.
@@ -220,7 +221,7 @@ class ConformalField(StoredEstimator):
             return self
         estimator, X, y = unframed(self.estimator, X, y)
         items = LabelledItems(X, y)
-        nouns, random = getattr(estimator, "_nouns", SEQUENCES), random_generator(self.random_state)
+        nouns, random = getattr(estimator, "item_names", SEQUENCES), random_generator(self.random_state)
         folds = list(items.folds(5 if isinstance(self.cv, str) else self.cv, groups, nouns, random))
         names, parts, order = list[Any](), [], list[int]()
         for numbers, field, answers in items.held_out(estimator, folds):
@@ -383,13 +384,13 @@ class ConformalField(StoredEstimator):
             mask = marginals >= np.repeat(self._levels(lengths, given), lengths)[:, None]
         if not self.allow_empty and len(mask):
             mask[np.arange(len(mask)), marginals.argmax(axis=1)] = True
-        names = [plain_label(label) for label in field._label_names()]
+        names = [plain_label(label) for label in field.label_names()]
         order = np.argsort(-marginals, axis=1, kind="stable")
         sets = [
             tuple(names[label] for label in row if own[label])
             for row, own in zip(order.tolist(), mask.tolist(), strict=True)
         ]
-        if field._single:
+        if field.is_single:
             return sets
         return answers.by_item([sets[begin:end] for begin, end in pairwise(answers.family.offsets.tolist())], [])
 
@@ -406,7 +407,7 @@ class ConformalField(StoredEstimator):
         sets = [
             LabellingSet(
                 [
-                    (field._labelling(row), math.exp(log))
+                    (field.labelling_of(row), math.exp(log))
                     for row, log in zip(rows, own.tolist(), strict=True)
                     if -log <= level
                 ],
@@ -419,7 +420,7 @@ class ConformalField(StoredEstimator):
     def _span_sets(self, field: LabelQuestions, answers: Answers, given: Sequence | None) -> list[SpanSet]:
         if not answers.data.n_positions:
             return [SpanSet([], False) for _ in answers.asked.lengths]
-        rules, types = asked_spans(field, self.target)._span_rules(self.scheme)
+        rules, types = asked_spans(field, self.target).span_rules(self.scheme)
         offsets = answers.family.offsets
         if self.groups == "label":
             limits = np.tile([self.thresholds_[kind] for kind in types], (len(offsets) - 1, 1))
@@ -506,15 +507,6 @@ class ConformalField(StoredEstimator):
                 stacklevel=2,
             )
         return found
-
-    def __getattr__(self, name: str) -> Any:
-        # Only what is not found here comes this way: other questions are those of the estimator.
-        if name.startswith("_") or "estimator_" not in vars(self):
-            return super().__getattr__(name)
-        return getattr(self.estimator_, name)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "estimator_")
 
     # ---- files
 

@@ -82,7 +82,7 @@ def joined(parts: Sequence[Events]) -> Events:
 def answering(model: object, X: Any, y: Any = None) -> tuple[LabelQuestions, Iterator[Answers]]:
     """Return the field of a model, and its answers for batches of data; TypeError for what labels nothing."""
     field, X, y = field_of(model, X, y)
-    return field, field._answers(X, y)
+    return field, field.answers(X, y)
 
 
 def labelled(model: object, X: Any, y: Any) -> tuple[LabelQuestions, Iterator[tuple[Answers, Unseen]], Counter]:
@@ -96,7 +96,7 @@ def labelled(model: object, X: Any, y: Any) -> tuple[LabelQuestions, Iterator[tu
 
     def batches() -> Iterator[tuple[Answers, Unseen]]:
         first, left = 0, unseen
-        for answers in field._answers(X, y):
+        for answers in field.answers(X, y):
             offsets, end = offsets_of(answers.asked.lengths), first + len(answers.asked.lengths)
             own = {int(offsets[item - first]) + row: label for item, row, label in left if item < end}
             yield answers, own
@@ -108,8 +108,8 @@ def labelled(model: object, X: Any, y: Any) -> tuple[LabelQuestions, Iterator[tu
 def kind_names(field: LabelQuestions, target: str, scheme: str | None) -> list:
     """Return the names of the labels of a field, or of the types of its entities."""
     if target in (ENTITIES, TRUE_ENTITIES):
-        return asked_spans(field, target)._span_rules(scheme)[1]
-    return [plain_label(label) for label in field._label_names()]
+        return asked_spans(field, target).span_rules(scheme)[1]
+    return [plain_label(label) for label in field.label_names()]
 
 
 def asked_spans(field: LabelQuestions, target: str) -> SpanQuestions:
@@ -246,18 +246,18 @@ def _true_spans(
 ) -> tuple[np.ndarray, np.ndarray, list]:
     """Return starts, stops and names of types of the spans that are true, those of labels never seen among them."""
     strange = sorted(set(unseen.values()))
-    rules, types = field._span_rules(scheme, strange)
+    rules, types = field.span_rules(scheme, strange)
     labels = _all_labels(answers, target).copy()
     for row, label in unseen.items():
         labels[row] = len(field.classes_) + strange.index(label)
-    starts, stops, kinds = field._labelled_spans(answers, labels, rules)
+    starts, stops, kinds = field.labelled_spans(answers, labels, rules)
     return starts, stops, [types[kind] for kind in kinds.tolist()]
 
 
 def _spans(
     field: SpanQuestions, answers: Answers, target: str, scheme: str | None, by_kind: bool, unseen: Unseen
 ) -> Events:
-    offsets, (rules, names) = answers.family.offsets, field._span_rules(scheme)
+    offsets, (rules, names) = answers.family.offsets, field.span_rules(scheme)
     starts, stops, true_types = _true_spans(field, answers, target, scheme, unseen)
     strange = np.zeros(answers.data.n_positions + 1, dtype=np.int64)
     strange[[row + 1 for row in unseen]] = 1

@@ -25,7 +25,7 @@ import numpy as np
 
 from kernelfields.data.dicts import FeatureDictEncoder
 from kernelfields.data.readers import GraphReader, InputReader, TableReader
-from kernelfields.data.reading import Nouns, balanced_weights, check_sample_weight
+from kernelfields.data.reading import ItemNames, balanced_weights, check_sample_weight
 from kernelfields.engines.dask.collections import PAIRED, is_delayed, partitions
 from kernelfields.engines.dask.shards import SHARD, Shard, ShardGroup
 from kernelfields.engines.engine import PackedData
@@ -38,7 +38,7 @@ class Estimator(Protocol):
     """What reads the partitions of a collection."""
 
     _reads: type[InputReader]
-    _nouns: Nouns
+    item_names: ItemNames
     class_weight: Any
 
     def _count_labels(self, y: Any, lengths: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
@@ -81,7 +81,7 @@ def _count(items: Any) -> int:
     return items.shape[0] if hasattr(items, "shape") else len(items)
 
 
-def _checked_weights(weights: Iterable[float] | None, n_items: int, nouns: Nouns) -> np.ndarray:
+def _checked_weights(weights: Iterable[float] | None, n_items: int, nouns: ItemNames) -> np.ndarray:
     given = None if weights is None else list(weights)
     if given is not None and len(given) == n_items and not any(given):
         return np.zeros(n_items)  # other partitions may hold all the weight
@@ -96,7 +96,7 @@ def summarised(
     number: int, estimator: Estimator, x: Iterable, y: Iterable, weights: Iterable[float] | None
 ) -> PartitionSummary:
     """Return the summary of a partition."""
-    table, nouns = issubclass(estimator._reads, TableReader), estimator._nouns
+    table, nouns = issubclass(estimator._reads, TableReader), estimator.item_names
     X, labels = _items(x, table), _items(y, table)
     n_items = _count(X)
     if n_items != _count(labels):
@@ -126,7 +126,7 @@ def planned_shard(
         data = estimator._read_part(X, labels, plan.reader, plan.classes, plan.class_weight)
     except (TypeError, ValueError) as error:
         raise _named(number, error) from error
-    weighed = data.weights * _checked_weights(weights, len(data.weights), estimator._nouns)
+    weighed = data.weights * _checked_weights(weights, len(data.weights), estimator.item_names)
     data = replace(data, inputs=data.inputs.astype(plan.dtype, copy=False), weights=weighed)
     # A sample of weight zero is none: it must not lend the basis a pivot either.
     return Shard(data.subset(weighed > 0) if table else data, place, plan.n_threads)
@@ -187,11 +187,13 @@ def read_collection(
     )
     found = {number: summary for number, summary in enumerate(summaries) if summary.n_items}
     if not found:
-        raise ValueError(f"all {len(parts)} partitions of X are empty: at least one {estimator._nouns.whole} is needed")
+        raise ValueError(
+            f"all {len(parts)} partitions of X are empty: at least one {estimator.item_names.whole} is needed"
+        )
     _check_alike(found)
     classes, totals = _joined_classes(found)
     if not sum(summary.weight for summary in found.values()):
-        raise ValueError(f"sample_weight is zero for every {estimator._nouns.whole}: nothing is left to fit")
+        raise ValueError(f"sample_weight is zero for every {estimator.item_names.whole}: nothing is left to fit")
     balanced = isinstance(estimator.class_weight, str)
     plan = ShardPlan(
         _joined_reader([summary.reader for summary in found.values() if summary.reader is not None]),

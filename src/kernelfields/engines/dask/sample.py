@@ -246,8 +246,7 @@ def travelling(term: Term) -> Term:
 def _check_rules(parts: Sequence[Kernel]) -> None:
     """Raise if a kernel that is not ours reads the data by a rule of its own."""
     for part in parts:
-        own = type(part)._from_data is not Kernel._from_data
-        if own and not type(part).__module__.startswith("kernelfields."):
+        if part.follows_data and not type(part).__module__.startswith("kernelfields."):
             raise ValueError(
                 f"{part!r} reads its parameters off the data by a rule that engine='dask' does not have: give "
                 "them as numbers"

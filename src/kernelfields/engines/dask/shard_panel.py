@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import DTypeLike
 
-from kernelfields.basis.panel import _SMALLEST_DIAGONAL, MemoryColumns, PanelCholesky
+from kernelfields.basis.panel import SMALLEST_DIAGONAL, MemoryColumns, PanelCholesky
 from kernelfields.data.reading import Matrix
 from kernelfields.kernels.arrays import on_host
 from kernelfields.kernels.kernel import Kernel
@@ -76,7 +76,7 @@ class ShardRows(PanelCholesky):
         self.lowest = 0.0
         self._pivot_inputs: list[Matrix] = []
         # The factor is the client's.
-        self.floor = np.maximum(self.floor, _SMALLEST_DIAGONAL * largest)
+        self.floor = np.maximum(self.floor, SMALLEST_DIAGONAL * largest)
 
     def add_pivots(self, pivots: np.ndarray, inputs: Matrix, wide_features: np.ndarray, local: np.ndarray) -> Self:
         """Add pivots of any shard, given by their inputs and features; return the panel."""

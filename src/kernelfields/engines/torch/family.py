@@ -287,7 +287,7 @@ class HostMember(Member):
 
     @cached_property
     def _on_host(self) -> Member:
-        return self.family._infer(self.family.with_base(self._on_device), None, self._workers, True)
+        return self.family.at_on_host(self._on_device, self._workers)
 
     def mean(self) -> Potentials:
         """Return the marginals; those of steps are summed where transitions are tied."""
@@ -307,6 +307,10 @@ class AnsweredChains(TorchChainFamily, DeviceFamily):
 
     For other questions the potentials are copied to the host.
     """
+
+    def at_on_host(self, potentials: Potentials, workers: Workers) -> Member:
+        """Return the distribution at potentials, inferred on the host."""
+        return self._infer(self.with_base(potentials), None, workers, True)
 
     def with_base(self, potentials: Potentials) -> Potentials:
         """Return potentials plus the logarithm of the base measure, on the host."""
