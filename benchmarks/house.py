@@ -4,7 +4,7 @@
 
 One column for each checkout of the project, this one without arguments, so that two can be compared. A file is
 entered by a call when one of its functions runs, compiled ones included. Words are counted by the files of the package
-that have them. A private name of others is an attribute with an underscore of anything but self or cls whose file
+that have them. A private name of others is an attribute with an underscore of anything but self or cls whose room
 neither defines that name nor has it on self, or any such name that getattr and the like are given. ``--list`` names the
 files that a call enters.
 """
@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import argparse
 import ast
+import collections
 import inspect
+import itertools
 import json
 import os
 import re
@@ -21,7 +23,7 @@ import subprocess
 import sys
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
@@ -75,10 +77,10 @@ def running(package: Path) -> dict:
     }
 
 
-def private_names_of_others(text: str) -> int:
-    """Return how often a file uses a private name of an object that it did not define."""
-    own, used, asked = set(), [], []
-    for node in ast.walk(ast.parse(text)):
+def private_names_of_others(texts: Iterable[str]) -> int:
+    """Return how often the files of a room use a private name of an object that the room did not define."""
+    own, used = set(dir(collections.namedtuple("Fields", []))), []
+    for node in (node for text in texts for node in ast.walk(ast.parse(text))):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             own.add(node.name)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -89,8 +91,8 @@ def private_names_of_others(text: str) -> int:
                 own.add(node.attr)
             used += [] if at_home else [node.attr]
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id.endswith("attr"):
-            asked += [str(name.value) for name in node.args[1:2] if isinstance(name, ast.Constant)]
-    return sum(name[0] == "_" != name[1:2] for name in [*asked, *(name for name in used if name not in own)])
+            used += [str(name.value) for name in node.args[1:2] if isinstance(name, ast.Constant)]
+    return sum(name[0] == "_" != name[1:2] for name in used if name not in own)
 
 
 def numbers(checkout: Path, listed: bool) -> dict[str, str]:
@@ -116,7 +118,8 @@ def numbers(checkout: Path, listed: bool) -> dict[str, str]:
     }
     named = [sum(bool(re.search(rf"\b{word}\b", text)) for text in texts.values()) for word in WORDS]
     probes = [sum(len(re.findall(probe, text)) for text in texts.values()) for probe in PROBES]
-    private = sum(map(private_names_of_others, texts.values()))
+    rooms = itertools.groupby(sorted(texts), key=lambda place: place.split("/")[0])
+    private = sum(private_names_of_others(texts[place] for place in places) for _, places in rooms)
     folders = [Path(place).parent for place in texts]
     return {
         "lines / files under src": "{:,} / {:,}".format(*sizes["src"]),
