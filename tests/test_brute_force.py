@@ -29,6 +29,7 @@ def test_answers_are_those_of_the_enumeration(kind):
         pytest.param("Annotated", 12, 8, id="entry-of-a-word-never-seen"),
         pytest.param("Chain", 11, 82, id="stream-that-cannot-go-on"),
         pytest.param("Chain", 11, 103, id="shares-of-labels-never-allowed"),
+        pytest.param("Ring", 12, 1, id="budget-of-memory-too-small"),
     ],
 )
 def test_fields_that_the_enumeration_once_judged_wrongly(kind, seed, number):

@@ -10,7 +10,7 @@ from conforming_engines import sequences
 from scipy.sparse import csr_array
 from sklearn.base import clone
 
-from kernelfields import ChainCRF, EdgeCliques, NodeCliques
+from kernelfields import ChainCRF, EdgeCliques, NodeCliques, OrderCliques
 from kernelfields.data.chains import Chains
 from kernelfields.data.cliques import SkipCliques
 from kernelfields.engines import choice
@@ -135,6 +135,16 @@ def test_a_field_under_a_budget_is_the_same_field():
     assert theirs.solution_.value == pytest.approx(ours.solution_.value, rel=1e-9)
     with pytest.raises(MemoryError, match="clique set 'node': features of 37 positions at rank 20 do not fit"):
         ChainCRF("rbf", rank=20, engine=Threads("10kB")).fit(X, y)
+
+
+def test_the_memory_that_a_refusal_advises_is_enough_for_clique_sets_that_share_it():
+    """Each of three sets gets a third of 1 MB, and coefficients of three labels that meet take the solver more."""
+    cliques = [NodeCliques("rbf", rank=3), EdgeCliques("rbf", rank=3), OrderCliques("rbf", order=2, rank=10)]
+    with pytest.raises(MemoryError, match="into memory of 1 MB, of which 333 kB are theirs") as refused:
+        ChainCRF(cliques=cliques, engine=Threads("1MB")).fit(X, y)
+    advised = str(refused.value).split("memory='")[1].split("'")[0]
+    assert advised != "1MB"
+    assert ChainCRF(cliques=cliques, engine=Threads(advised)).fit(X, y).solution_.converged
 
 
 @pytest.mark.parametrize(("n_values", "name"), [(99_999_999, "threads"), (100_000_000, "torch")])

@@ -120,6 +120,20 @@ def test_the_advice_of_a_refusal_works():
     assert plan(parse_memory(advised), other_bytes=10**6).keep == "file"
 
 
+def test_a_refusal_speaks_of_the_whole_budget_where_clique_sets_share_it():
+    """A third of what is left by 2 MB of another sample: nothing of 1 MB, and advice in megabytes of the whole."""
+
+    def share(budget):
+        return (budget - 2 * 10**6) // 3
+
+    with pytest.raises(MemoryError, match=r"into memory of 1 MB, of which 0 B are theirs\.") as refused:
+        plan(10**6, share=share)
+    advised = parse_memory(str(refused.value).split("memory='")[1].split("'")[0])
+    assert plan(advised, share=share).keep in ("file", "recomputed")
+    with pytest.raises(MemoryError):
+        plan(advised - 10**6, share=share)
+
+
 @pytest.mark.parametrize("keep", ["memory", "file", "recomputed"])
 def test_a_plan_makes_what_it_says(keep, tmp_path):
     X = np.random.default_rng(0).normal(size=(300, 4)).astype(np.float32)

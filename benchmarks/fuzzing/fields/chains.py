@@ -95,7 +95,12 @@ class Chain(Drawn):
         kind = RingCRF if ring else ChainCRF
         estimator = kind(**settings)
         self.note = repr(estimator)
-        self._fit_drawn(random, estimator, way)
+        try:
+            self._fit_drawn(random, estimator, way)
+        except MemoryError as error:
+            if not isinstance(settings["engine"], Threads):
+                raise
+            raise Redraw from error  # the solver of many labellings may need more than its budget
         self._draw_new(random, longest)
 
     def _draw_way(self, random: np.random.Generator) -> str:

@@ -210,15 +210,21 @@ class LocalSample:
         n_threads, outputs = settings.workers.n_threads, clique.n_configurations(n_labels)
         solver = solver_bytes(rank, outputs, itemsize=precision.itemsize, n_threads=n_threads)
         working = potential_bytes(n_positions, n_labels, tied=clique.labels_per_clique == 1, solved=settings.solved)
-        # There is one solver, whatever the number of samples: they share what it leaves.
-        budget = (self._budget // settings.n_terms - solver) * n_positions // (n_positions + settings.beside)
+        held = solver if settings.solved else 0
+
+        def share(budget: int) -> int:
+            # There is one solver, whatever the number of samples: they share what it leaves.
+            left = budget // settings.n_terms - solver
+            return left * n_positions // (n_positions + settings.beside) + held
+
         return plan_features(
             name,
             n_rows,
             rank,
             precision,
-            budget=budget + (solver if settings.solved else 0),
-            other_bytes=working + (solver if settings.solved else 0),
+            budget=self._budget,
+            share=share,
+            other_bytes=working + held,
             known=known,
             folder=self._folder,
             n_threads=n_threads,

@@ -18,7 +18,8 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -197,6 +198,7 @@ def plan_features(
     dtype: DTypeLike,
     *,
     budget: int | None,
+    share: Callable[[int], int] = int,
     other_bytes: int = 0,
     known: bool = False,
     folder: Folder = None,
@@ -204,9 +206,10 @@ def plan_features(
 ) -> FeaturePlan:
     """Return how to keep the features of a clique set; MemoryError if there is no way within ``budget`` bytes.
 
-    ``other_bytes`` are what a fit holds beside these features while it passes over them. Where the basis is ``known``
-    already, its factor and what it takes to grow one are not counted. Files go to ``folder``, by default that of
-    temporary files. No budget means memory.
+    ``share`` gives the part of a budget that is for this clique set, by default all of it. ``other_bytes`` are what a
+    fit holds beside these features while it passes over them. Where the basis is ``known`` already, its factor and what
+    it takes to grow one are not counted. Files go to ``folder``, by default that of temporary files. No budget means
+    memory.
     """
     capacity = min(rank, n_rows)
     where = os.fspath(tempfile.gettempdir() if folder is None else folder)
@@ -216,9 +219,10 @@ def plan_features(
         return plans[0]
     free, problem = room_on_disk(where)
     for plan in plans:
-        if plan.memory_bytes <= budget and _DISK_MARGIN * plan.disk_bytes <= free:
+        if plan.memory_bytes <= share(budget) and _DISK_MARGIN * plan.disk_bytes <= free:
             return plan
-    raise MemoryError(_refusal(name, plans, budget, other_bytes, free, problem or f"{_text(free)} are free in {where}"))
+    disk = problem or f"{_text(free)} are free in {where}"
+    raise MemoryError(_refusal(name, plans, budget, share, other_bytes, free, disk))
 
 
 def _plans(blank: FeaturePlan, other: int, known: bool = False) -> Iterator[FeaturePlan]:
@@ -287,8 +291,11 @@ def _in_memory(folder: str) -> bool:
     return bool(holding) and max(holding, key=lambda mount: len(mount[1]))[2] in ("tmpfs", "ramfs")
 
 
-def _refusal(name: str, plans: list[FeaturePlan], budget: int, other: int, free: int, disk: str) -> str:
+def _refusal(
+    name: str, plans: list[FeaturePlan], budget: int, share: Callable[[int], int], other: int, free: int, disk: str
+) -> str:
     """Return why features do not fit, and what would."""
+    own = max(0, share(budget))
     named = {"memory": "in memory", "file": "in a file", "recomputed": "recomputed"}
     needs = {
         named[plan.keep]: _text(plan.memory_bytes)
@@ -296,13 +303,13 @@ def _refusal(name: str, plans: list[FeaturePlan], budget: int, other: int, free:
         for plan in plans
     }
     least = min(plan.memory_bytes for plan in plans if _DISK_MARGIN * plan.disk_bytes <= free)
-    ways = [f"memory='{int(np.ceil(least / 1e6))}MB' or more"]
-    if short := [plan.disk_bytes for plan in plans if plan.memory_bytes <= budget]:
+    ways = [f"memory='{bisect_left(range(2**62), least, key=lambda megabytes: share(10**6 * megabytes))}MB' or more"]
+    if short := [plan.disk_bytes for plan in plans if plan.memory_bytes <= own]:
         ways.append(f"a folder on a disk with {_text(_DISK_MARGIN * min(short))} free")
-    ways.append("fewer sequences" if other > budget else "a smaller rank")
+    ways.append("fewer sequences or a smaller rank" if other > own else "a smaller rank")
     return (
         f"clique set {name!r}: features of {plans[0].n_rows:,} positions at rank {plans[0].capacity:,} do not fit "
-        f"into memory of {_text(budget)}. A fit needs "
+        f"into memory of {_text(budget)}{f', of which {_text(own)} are theirs' if own != budget else ''}. A fit needs "
         f"{', '.join(f'{size} {way}' for way, size in needs.items())}, where potentials and the solver take "
         f"{_text(other)} of the memory; {disk}. Use {', or '.join(ways)}."
     )
