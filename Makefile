@@ -13,8 +13,8 @@ EXTRA_TESTS := tests/torch_engine tests/dask_engine tests/engines tests/embeddin
 
 # Campaigns: every example of the gallery and of the pages, slices of the matrix of features and of the brute force, mutated
 # programs, and the checks of scikit-learn and other neighbours.
-CAMPAIGNS := tests/examples/test_gallery.py tests/test_matrix.py tests/test_brute_force.py tests/mutating \
-	tests/neighbours $(wildcard tests/test_docs_*.py tests/*/test_docs_*.py)
+CAMPAIGNS := tests/examples/test_gallery.py tests/campaigns tests/neighbours \
+	$(wildcard tests/test_docs_*.py tests/*/test_docs_*.py)
 
 # Processes that run tests side by side, whole files each, in the order of tests/conftest.py.
 JOBS ?= $(shell $(PYTHON) -c 'import os; print(min(8, os.cpu_count() or 1))')
@@ -66,8 +66,8 @@ bench: $(STAMP)
 	$(BIN)/python -m benchmarks.run_all
 
 fuzz: $(STAMP)
-	$(BIN)/python -m benchmarks.fuzz
-	$(BIN)/python -m benchmarks.fuzzing.brute_force
+	$(BIN)/python -m tests.campaigns.fuzz
+	$(BIN)/python -m tests.campaigns.brute_force
 
 clean:
 	rm -rf $(VENV) build dist demo-report.html docs/gallery docs/api/generated

@@ -28,7 +28,7 @@ from pathlib import Path
 
 import numpy as np
 
-ROOMS = ("src", "tests", "benchmarks", "experiments", "examples", "docs", "release")
+ROOMS = ("src", "tests", "tests/campaigns", "benchmarks", "experiments", "examples", "docs", "release")
 WORDS = ("evidence", "allowed", "l1", "ties", "on_host")
 PROBES = (r"\bhasattr\(", r"\bgetattr\(", r"__dict__")
 LONGEST = "estimators/base.py"
@@ -99,9 +99,11 @@ def numbers(checkout: Path, listed: bool) -> dict[str, str]:
     """Return the numbers of a checkout, in words."""
     package = checkout / "src" / "kernelfields"
     sizes = {}
-    for room in ROOMS:
-        lines = [len(path.read_text(encoding="utf-8").splitlines()) for path in (checkout / room).rglob("*.py")]
-        sizes[room] = sum(lines), len(lines)
+    counted: set[Path] = set()
+    for room in sorted(ROOMS, key=len, reverse=True):  # a room inside another counts by itself
+        paths = set((checkout / room).rglob("*.py")) - counted
+        counted |= paths
+        sizes[room] = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in paths), len(paths)
     texts = {path.relative_to(package).as_posix(): path.read_text(encoding="utf-8") for path in package.rglob("*.py")}
     paths = os.pathsep.join([str(checkout / "src"), str(Path(__file__).resolve().parents[1])])
     command = [sys.executable, "-m", "benchmarks.house", "--running", str(package)]

@@ -11,7 +11,7 @@ from statistics import mean
 
 import numpy as np
 
-from benchmarks.result_files import CHECKOUT, EXPERIMENTS, read_results
+from benchmarks.result_files import CAMPAIGNS, CHECKOUT, EXPERIMENTS, read_results
 from experiments.gpstruct import rows_by_task
 from experiments.kernel_families import unpack_right
 from experiments.prominence import PRIMAL, kept
@@ -185,7 +185,7 @@ def engines() -> str:
         data = f"netsurfp2-ss3, {row['cluster']['positions']:,} residues, sparse linear + rank {row['rank']}"
         figure = f"{row['ratio']:.2f} times the time per pass of two threads"
         lines.append(["dask, two workers of one thread", data, figure])
-    kills = read_results("dask_kills.json")
+    kills = read_results("dask_kills.json", CAMPAIGNS)
     same = f"{sum(row['same'] for row in kills)} of {len(kills)} fits end at the same objective"
     lines.append(["dask, a worker killed at random", "netsurfp2-ss3, a part", same])
     stored = {row["keep"]: row for row in read_results("out_of_core.json")}

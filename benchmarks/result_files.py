@@ -1,4 +1,4 @@
-"""Results as JSON, with the machine they were measured on: of benchmarks, and of experiments.
+"""Results as JSON, with the machine they were measured on: of benchmarks, campaigns of tests, and experiments.
 
 Names are those of files under benchmarks/results, unless another folder is given.
 """
@@ -19,6 +19,7 @@ from kernelfields.numerics.threads import available_cores
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 RESULTS = CHECKOUT / "benchmarks" / "results"
+CAMPAIGNS = CHECKOUT / "tests" / "campaigns" / "results"
 EXPERIMENTS = CHECKOUT / "experiments" / "results"
 
 

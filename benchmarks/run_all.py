@@ -21,8 +21,6 @@ SCRIPTS = [
     ["benchmarks.production"],
     ["benchmarks.out_of_core"],
     ["benchmarks.dask_passes", "--share", "0.1"],
-    ["benchmarks.dask_kills"],
-    ["benchmarks.resume_after_kill"],
 ]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.import_graph import dynamic_calls, imported_names, module_imports, modules_in_circles, nodes_of
+from tests.import_graph import dynamic_calls, imported_names, module_imports, modules_in_circles, nodes_of
 
 SOURCE = Path(__file__).parents[1] / "src" / "kernelfields"
 MODULES = sorted(SOURCE.rglob("*.py"))

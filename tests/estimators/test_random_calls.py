@@ -1,14 +1,14 @@
 """Estimators with random parameters and data, some of them odd: clear errors or sound answers.
 
-``python -m benchmarks.fuzz`` runs as many cases as there is time for.
+``python -m tests.campaigns.fuzz`` runs as many cases as there is time for.
 """
 
 import pytest
 
-from benchmarks.fuzz import make_target
-from benchmarks.fuzzing import calls
-from benchmarks.fuzzing.campaign import make_case
-from benchmarks.fuzzing.verdicts import FAILED, SOUND, judge
+from tests.campaigns.fuzz import make_target
+from tests.campaigns.fuzzing import calls
+from tests.campaigns.fuzzing.campaign import make_case
+from tests.campaigns.fuzzing.verdicts import FAILED, SOUND, judge
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""A process that fits and predicts again and again holds no more for it; benchmarks/steady.py does so for longer."""
+"""A process that fits and predicts again and again holds no more for it; campaigns/steady.py does so for longer."""
 
 import json
 import os
@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import steady
+from tests.campaigns import steady
 
 # In processes of their own: threads and files that other tests have left behind may end while they are looked at.
 REPEATED = """
 import gc, json, warnings
-from benchmarks import steady
+from tests.campaigns import steady
 
 warnings.simplefilter("ignore")
 grown = {}
@@ -29,7 +29,7 @@ print(json.dumps(grown))
 
 KEPT = """
 import json
-from benchmarks import steady
+from tests.campaigns import steady
 
 kept = []
 held = [each for _, each in steady.moments(lambda: kept.extend([] for _ in range(100)), 3)]

@@ -8,15 +8,15 @@ import zipfile
 import numpy as np
 import pytest
 
-from benchmarks.fuzz import TEXTS, make_target
-from benchmarks.fuzzing import document_files
-from benchmarks.fuzzing.campaign import make_case, run_target
-from benchmarks.fuzzing.verdicts import FAILED, REFUSED, SOUND, judge
 from kernelfields.cli.settings import read_settings
 from kernelfields.data.text_files import read_content
 from kernelfields.formats import SequenceFileError, read_sequences
 from kernelfields.formats.sequence_arrays import read_arrays
 from kernelfields.formats.sequence_tables import read_table
+from tests.campaigns.fuzz import TEXTS, make_target
+from tests.campaigns.fuzzing import document_files
+from tests.campaigns.fuzzing.campaign import make_case, run_target
+from tests.campaigns.fuzzing.verdicts import FAILED, REFUSED, SOUND, judge
 
 ARRAYS = {"X": np.ones((4, 2)), "offsets": np.array([0, 2, 4]), "y": np.array([0, 1, 1, 0])}
 

@@ -1,20 +1,20 @@
 """Model files with damage that passes their checksum: refused when they are loaded, or sound; a slice of the campaign.
 
-``python -m benchmarks.fuzz`` runs as many cases as there is time for.
+``python -m tests.campaigns.fuzz`` runs as many cases as there is time for.
 """
 
 import numpy as np
 import pytest
 
-from benchmarks.fuzz import make_target
-from benchmarks.fuzzing.campaign import make_case
-from benchmarks.fuzzing.damage import nested, spelled_out
-from benchmarks.fuzzing.model_files import KINDS
-from benchmarks.fuzzing.verdicts import FAILED, REFUSED, SOUND, Case, Unsound, is_clear, judge
 from kernelfields import ChainCRF, ExponentialFamilyDensity, KernelClassifier
 from kernelfields.kernels.registry import kernel_from_spec
 from kernelfields.kernels.stationary import RBF
 from kernelfields.models.model_file import ModelFileError, read_model, write_model
+from tests.campaigns.fuzz import make_target
+from tests.campaigns.fuzzing.campaign import make_case
+from tests.campaigns.fuzzing.damage import nested, spelled_out
+from tests.campaigns.fuzzing.model_files import KINDS
+from tests.campaigns.fuzzing.verdicts import FAILED, REFUSED, SOUND, Case, Unsound, is_clear, judge
 from tests.samples import labelled_sequences
 
 X, Y = labelled_sequences()

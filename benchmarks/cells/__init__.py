@@ -1,1 +1,0 @@
-"""Estimators and what is asked of them, one cell each; run by ``python -m benchmarks.matrix``."""
