@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from kernelfields import ChainCRF, KernelClassifier
-from tests.campaigns.cells.laws import Law, Scores
 from tests.campaigns.cells.meaningless import REASONS, reason_for
 from tests.campaigns.cells.subjects import SUBJECTS
 from tests.campaigns.cells.verdicts import NOTHING, REFUSED, UNCLEAR, WORKS, WRONG, check, close, judge
 from tests.campaigns.matrix import ROWS, page, run_cell, table
+from tests.oracles.labellings import Labellings
 
 BY_NAME = {subject.name: subject for subject in SUBJECTS}
 # What is asked here takes hundredths of a second once a model is fitted.
@@ -98,15 +98,15 @@ def test_cells_are_judged_by_what_they_raise():
 def test_laws_are_those_of_plain_sums():
     random = np.random.default_rng(0)
     node, edge = random.normal(size=(2, 3)), random.normal(size=(3, 3))
-    law = Law.of(Scores(node, [((0, 1), edge)]))
+    law = Labellings.of(node, [((0, 1), edge)])
     joint = np.exp(node[0][:, None] + node[1] + edge)
     joint /= joint.sum()
-    np.testing.assert_allclose(law.pair(0, 1), joint)
-    np.testing.assert_allclose(law.marginals(), [joint.sum(axis=1), joint.sum(axis=0)])
-    assert law.entropy() == pytest.approx(-(joint * np.log(joint)).sum())
+    np.testing.assert_allclose(law.joint((0, 1)), joint)
+    np.testing.assert_allclose(law.marginals, [joint.sum(axis=1), joint.sum(axis=0)])
+    assert law.entropy == pytest.approx(-(joint * np.log(joint)).sum())
     allowed = np.array([[1, 0, 0], [1, 1, 0]])
     assert law.log_evidence(allowed) == pytest.approx(np.log(joint[0, :2].sum()))
-    np.testing.assert_allclose(law.given(allowed).marginals()[1, :2], joint[0, :2] / joint[0, :2].sum())
+    np.testing.assert_allclose(law.weighted(allowed).marginals[1, :2], joint[0, :2] / joint[0, :2].sum())
 
 
 def test_the_table_and_the_page_list_every_cell():

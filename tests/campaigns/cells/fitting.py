@@ -76,7 +76,7 @@ def l1(s: Subject) -> None:
     def objective(own: Any) -> float:
         tables = [as_array(table) for name, table in s.field(own).coef_.items() if name.split()[0] in s.penalised]
         size = sum(np.abs(np.asarray(table)).sum() for table in tables)
-        logs = sum(s.law(own, item).log_chance(s.numbers(item.labels)) for item in s.items)
+        logs = sum(s.law(own, item).log_probability(s.numbers(item.labels)) for item in s.items)
         return s.squares(own) / 2 + penalty * size - logs
 
     check(objective(model) <= objective(s.model) + 1e-6, "the objective is not lower than without the penalty")
@@ -142,7 +142,7 @@ def development(s: Subject) -> None:
         return
     model = s.fit(fitting=given, callbacks=[EarlyStopping(2)])
     scores = s.field(model).dev_log_likelihoods_
-    logs = [s.law(model, item).log_chance(s.numbers(item.labels)) for item in s.new]
+    logs = [s.law(model, item).log_probability(s.numbers(item.labels)) for item in s.new]
     close(scores.max(), sum(logs), 1e-4, "log-likelihood of the development set")
 
 

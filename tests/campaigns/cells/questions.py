@@ -14,9 +14,9 @@ from kernelfields.evaluation import feature_importance, fit_temperature
 from kernelfields.page.session import LabellingSession
 from kernelfields.reports.report import report_page
 from tests.campaigns.cells.features import feature
-from tests.campaigns.cells.laws import Law
 from tests.campaigns.cells.subjects import Classifier, Compat, Frames, Points, Subject, as_array
 from tests.campaigns.cells.verdicts import Inexpressible, check, close, same
+from tests.oracles.labellings import Labellings
 
 _QUESTIONS = "questions"
 _DRAWS = 4000
@@ -36,7 +36,7 @@ def predict(s: Subject) -> None:
     """Compare predictions with the best labelling, or the likeliest labels."""
     for item, labels in zip(s.new, s.labels(s.model.predict(s.X_new)), strict=True):
         law = s.law(s.model, item)
-        same(s.numbers(labels), (law.best() if s.jointly else law.likeliest()).tolist())
+        same(s.numbers(labels), (law.best if s.jointly else law.likeliest).tolist())
 
 
 @feature(_QUESTIONS, "predict(decode=...)")
@@ -44,14 +44,14 @@ def decode(s: Subject) -> None:
     """Compare both decodings."""
     for name, of_law in (("viterbi", "best"), ("posterior", "likeliest")):
         for item, labels in zip(s.new, s.labels(s.model.predict(s.X_new, decode=name)), strict=True):
-            same(s.numbers(labels), getattr(s.law(s.model, item), of_law)().tolist(), name)
+            same(s.numbers(labels), getattr(s.law(s.model, item), of_law).tolist(), name)
 
 
 @feature(_QUESTIONS, "marginals")
 def marginals(s: Subject) -> None:
     """Compare the probabilities of labels."""
     for item, table in zip(s.new, s.marginals(s.model), strict=True):
-        close(table, s.law(s.model, item).marginals(), words="marginals")
+        close(table, s.law(s.model, item).marginals, words="marginals")
 
 
 @feature(_QUESTIONS, "marginals of pairs")
@@ -91,7 +91,7 @@ def entities(s: Subject) -> None:
             check(all(chances[run] < least + 1e-9 for run in beside), "an alternative is missing")
 
 
-def run_chances(law: Law, length: int) -> dict[tuple[int, int, int], float]:
+def run_chances(law: Labellings, length: int) -> dict[tuple[int, int, int], float]:
     """Return the probability of every run of one label: its number, begin and end."""
     chances = {}
     for begin, end in combinations(range(length + 1), 2):
@@ -99,7 +99,7 @@ def run_chances(law: Law, length: int) -> dict[tuple[int, int, int], float]:
             whole = (law.labellings[:, begin:end] == number).all(axis=1)
             for beside in (begin - 1, end):
                 whole &= law.labellings[:, beside] != number if 0 <= beside < length else True
-            chances[number, begin, end] = float(law.chances[whole].sum())
+            chances[number, begin, end] = float(law.probabilities[whole].sum())
     return chances
 
 
@@ -127,7 +127,7 @@ def conformal_sets(s: Subject) -> None:
                 )
                 continue
             listed = [own] if isinstance(own, tuple) else own
-            for labels, row in zip(listed, law.marginals(), strict=True):
+            for labels, row in zip(listed, law.marginals, strict=True):
                 same(sorted(s.numbers(labels)), np.flatnonzero(row >= level - 1e-9).tolist(), "labels in a set")
 
 
@@ -137,7 +137,7 @@ def calibrated(s: Subject) -> None:
     model = calibrate(s.model, s.X_new, s.truth(s.new))
     (slope,) = model.maps_["positions"].slopes
     for table, item in zip(s.marginals(model), s.new, strict=True):
-        powers = s.law(s.model, item).marginals() ** slope
+        powers = s.law(s.model, item).marginals ** slope
         close(table, powers / powers.sum(axis=1, keepdims=True), 1e-6, "calibrated marginals")
 
 
@@ -147,10 +147,10 @@ def ranked(s: Subject) -> None:
     order = rank_for_labelling(s.model, s.X_new, positions=True)
     laws = [s.law(s.model, item) for item in s.new]
     for law, own in zip(laws, order.scores, strict=True):
-        close(own, entr(law.marginals()).sum(axis=1), words="entropies of positions")
+        close(own, entr(law.marginals).sum(axis=1), words="entropies of positions")
     if s.exact:
         whole = rank_for_labelling(s.model, s.X_new, strategy="entropy")
-        close(whole.scores, [law.entropy() for law in laws], words="entropies")
+        close(whole.scores, [law.entropy for law in laws], words="entropies")
         same(whole.order, np.argsort(-np.asarray(whole.scores), kind="stable").tolist(), "order")
 
 
@@ -164,11 +164,11 @@ def label_errors(s: Subject) -> None:
         model = s.fit([s.items[place] for place in train])
         for place in test:
             law, numbers = s.law(model, s.items[place]), s.numbers(s.items[place].labels)
-            chances = law.marginals()
+            chances = law.marginals
             for t, found in enumerate(errors.position_scores[place]):
                 others = [label for label in range(law.n_labels) if label != numbers[t] and chances[t, label] >= 0.0101]
                 changed = [[*numbers[:t], label, *numbers[t + 1 :]] for label in others]
-                gains = [law.log_chance(other) - law.log_chance(numbers) for other in changed]
+                gains = [law.log_probability(other) - law.log_probability(numbers) for other in changed]
                 least = max(gains, default=-np.inf) - np.log(max(law.n_labels - 1, 1))
                 check(found >= least - 1e-4, f"score {found} below {least}")
                 if law.labellings.shape[1] == 1 and least > 0:
@@ -190,7 +190,7 @@ def sample(s: Subject) -> None:
         drawn = [np.asarray(drawn)[:, row].reshape(_DRAWS, -1) for row in range(len(s.new))]
     for item, own in zip(s.new, drawn, strict=True):
         shares = np.array([[np.mean(column == label) for label in s.classes] for column in np.asarray(own).T])
-        close(shares, s.law(s.model, item).marginals(), 0.05, "shares of draws")
+        close(shares, s.law(s.model, item).marginals, 0.05, "shares of draws")
 
 
 @feature(_QUESTIONS, "entropy")
@@ -200,7 +200,7 @@ def entropy(s: Subject) -> None:
         _, density, widths = grid(s.model)
         close(s.model.entropy(), -(density * np.log(density) * widths).sum(), 1e-3, "entropy")
         return
-    close(s.model.entropy(s.X_new), [s.law(s.model, item).entropy() for item in s.new], words="entropy")
+    close(s.model.entropy(s.X_new), [s.law(s.model, item).entropy for item in s.new], words="entropy")
 
 
 @feature(_QUESTIONS, "log_likelihood")
@@ -210,7 +210,7 @@ def log_likelihood(s: Subject) -> None:
         _, density, widths = grid(s.model)
         close((density * widths).sum(), 1.0, 1e-3, "integral")
         return
-    expected = [s.law(s.model, item).log_chance(s.numbers(item.labels)) for item in s.new]
+    expected = [s.law(s.model, item).log_probability(s.numbers(item.labels)) for item in s.new]
     close(s.model.log_likelihood(s.X_new, s.truth(s.new), per_item=True), expected, words="of each")
     close(s.model.log_likelihood(s.X_new, s.truth(s.new)), sum(expected), words="in all")
 
@@ -248,7 +248,7 @@ def filled(s: Subject) -> None:
     known, allowed = gaps(s)
     table = s.model.filled(s.X_new, s.known(known))
     expected = sorted(
-        (s.law(s.model, item).given(own).marginals()[t].max() if not s.jointly else None)
+        (s.law(s.model, item).weighted(own).marginals[t].max() if not s.jointly else None)
         for item, own, row in zip(s.new, allowed, known, strict=True)
         for t, label in enumerate(row)
         if label is None and not s.jointly
@@ -263,10 +263,10 @@ def known(s: Subject) -> None:
     """Compare the probabilities of labels given those of every other position."""
     given, allowed = gaps(s)
     for item, own, table in zip(s.new, allowed, s.marginals(s.model, known=s.known(given)), strict=True):
-        close(table, s.law(s.model, item).given(own).marginals(), words="marginals given what is known")
+        close(table, s.law(s.model, item).weighted(own).marginals, words="marginals given what is known")
     for item, own, labels in zip(s.new, allowed, s.labels(s.model.predict(s.X_new, known=s.known(given))), strict=True):
-        law = s.law(s.model, item).given(own)
-        same(s.numbers(labels), (law.best() if s.jointly else law.likeliest()).tolist())
+        law = s.law(s.model, item).weighted(own)
+        same(s.numbers(labels), (law.best if s.jointly else law.likeliest).tolist())
 
 
 @feature(_QUESTIONS, "the page (label, correct)")
@@ -276,7 +276,7 @@ def on_the_page(s: Subject) -> None:
     session = LabellingSession(s.X_new, s.known(given), s.model)
     for number, (item, own) in enumerate(zip(s.new, allowed, strict=True)):
         for place, row in zip(
-            session.show(number)["positions"], s.law(s.model, item).given(own).marginals(), strict=True
+            session.show(number)["positions"], s.law(s.model, item).weighted(own).marginals, strict=True
         ):
             labels, chances = zip(*place["top"], strict=True)
             close(chances, row[s.numbers(list(labels))], 1e-4, "probabilities on the page")
@@ -300,7 +300,7 @@ def explain(s: Subject) -> None:
         other = list(numbers)
         last = getattr(place, "end", place.position + 1)
         other[place.position : last] = s.numbers([place.other]) * (last - place.position)
-        expected = law.log_chance(numbers) - law.log_chance(other)
+        expected = law.log_probability(numbers) - law.log_probability(other)
         total = sum(part.amount for part in place.contributions) + place.more_amount
         close(place.difference, expected, words="difference")
         close(total, expected, words="sum of contributions")
@@ -345,11 +345,11 @@ def stream(s: Subject) -> None:
     stream = s.model.stream(lag=np.inf)
     for t in range(len(item.x)):
         stream.push(x[t : t + 1])
-    close(stream.end().marginals, law.marginals(), words="marginals of a stream")
+    close(stream.end().marginals, law.marginals, words="marginals of a stream")
     late = s.model.stream(lag=0)
     first = late.push(x[:1]).marginals
     begin = s.law(s.model, replace(item, x=item.x[:1], labels=item.labels[:1]))
-    close(first, begin.marginals(), words="the first marginals of a stream")
+    close(first, begin.marginals, words="the first marginals of a stream")
 
 
 @feature(_QUESTIONS, "laplace")
@@ -380,7 +380,7 @@ def doubting(s: Subject, model: Any, item: Any, step: float = 1e-3) -> np.ndarra
     field = s.field(model)
     fitted, drawn = field.coef_, model.sample_coefficients()
     n_draws = len(next(iter(drawn.values())))
-    p = s.law(model, item).marginals()
+    p = s.law(model, item).marginals
     best, variances = p.argmax(axis=1)[:, None], np.zeros_like(p)
     for number in range(n_draws):
         logs = []
@@ -389,7 +389,7 @@ def doubting(s: Subject, model: Any, item: Any, step: float = 1e-3) -> np.ndarra
                 name: as_array(fitted[name]) + sign * (rows[number] - rows.mean(axis=0)) / np.sqrt(n_draws - 1)
                 for name, rows in drawn.items()
             }
-            logs.append(np.log(s.law(model, item).marginals()))
+            logs.append(np.log(s.law(model, item).marginals))
         slopes = (logs[0] - logs[1]) / (2 * step)
         variances += (slopes - np.take_along_axis(slopes, best, axis=1)) ** 2
     field.coef_ = fitted
@@ -407,7 +407,7 @@ def certify(s: Subject) -> None:
         return
     certificate = s.model.certify(s.X, s.y, scope="span")
     value = s.squares(s.model) / 2
-    value -= sum(s.law(s.model, item).log_chance(s.numbers(item.labels)) for item in s.items)
+    value -= sum(s.law(s.model, item).log_probability(s.numbers(item.labels)) for item in s.items)
     close(certificate.value, value, 1e-6, "value of the objective")
     check(-1e-9 <= certificate.relative_gap < 1e-3, f"gap {certificate.relative_gap}")
 
@@ -443,7 +443,7 @@ def evaluation(s: Subject) -> None:
     ]
     close(found.accuracy.value, np.mean(right), words="accuracy")
     if s.exact:
-        logs = [s.law(s.model, item).log_chance(s.numbers(item.labels)) for item in s.new]
+        logs = [s.law(s.model, item).log_probability(s.numbers(item.labels)) for item in s.new]
         assert found.log_likelihood is not None
         close(found.log_likelihood.per_sequence.value, np.mean(logs), words="log-likelihood")
 
@@ -457,7 +457,7 @@ def importance(s: Subject) -> None:
     )
     check(len(found.drops) >= s.new[0].x.shape[1], f"drops of {list(found.drops)}")
     if s.exact:
-        logs = [s.law(s.model, item).log_chance(s.numbers(item.labels)) for item in s.new]
+        logs = [s.law(s.model, item).log_probability(s.numbers(item.labels)) for item in s.new]
         close(found.quality, sum(logs) / sum(len(item.labels) for item in s.new), words="quality")
 
 

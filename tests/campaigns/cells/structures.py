@@ -24,9 +24,9 @@ from kernelfields import (
 from kernelfields.kernels import RBF
 from tests.campaigns.cells.data_forms import agree
 from tests.campaigns.cells.features import feature
-from tests.campaigns.cells.laws import Law
 from tests.campaigns.cells.subjects import TIGHT, Annotated, Item, Subject
 from tests.campaigns.cells.verdicts import Inexpressible, close
+from tests.oracles.labellings import Labellings
 
 _STRUCTURES = "structures"
 
@@ -35,17 +35,17 @@ def compare(s: Subject, model: Any, items: list[Item] | None = None, **limits: A
     """Compare marginals of new items with the law of the coefficients, within what ``limits`` of _limited allow."""
     items = s.new if items is None else items
     for item, table in zip(items, s.marginals(model, s.pack(items)), strict=True):
-        close(table, _limited(s.law(model, item), **limits).marginals(), words="marginals")
+        close(table, _limited(s.law(model, item), **limits).marginals, words="marginals")
 
 
-def _limited(law: Law, step: tuple[int, int] | None = None, allowed: np.ndarray | None = None) -> Law:
+def _limited(law: Labellings, step: tuple[int, int] | None = None, allowed: np.ndarray | None = None) -> Labellings:
     scores = law.scores.copy()
     if step is not None:
         pairs = zip(law.labellings[:, :-1].T, law.labellings[:, 1:].T, strict=True)
         for before, after in pairs:
             scores[(before == step[0]) & (after == step[1])] = -np.inf
-    limited = Law(law.labellings, scores, law.n_labels)
-    return limited if allowed is None else limited.given(allowed)
+    limited = replace(law, scores=scores)
+    return limited if allowed is None else limited.weighted(allowed)
 
 
 @feature(_STRUCTURES, "constraints")
@@ -61,7 +61,7 @@ def constraints(s: Subject) -> None:
             scores = law.scores.copy()
             for before, after in s.pairs(item):
                 scores[(law.labellings[:, before] == 1) & (law.labellings[:, after] == 0)] = -np.inf
-            close(table, Law(law.labellings, scores, 3).marginals(), words="marginals")
+            close(table, replace(law, scores=scores).marginals, words="marginals")
         return
     compare(s, model, step=(1, 0))
 
@@ -94,7 +94,7 @@ def allowed(s: Subject) -> None:
         seen = {word: {s.classes[number] for number in learnt.labels_of(word)} for word in seen}
     for item, table in zip(new, s.marginals(model, s.pack(new)), strict=True):
         limits = np.array([[label in seen[word] for label in s.classes] for word in item.x[:, 0].tolist()])
-        close(table, s.law(model, item).given(limits).marginals(), words="marginals")
+        close(table, s.law(model, item).weighted(limits).marginals, words="marginals")
 
 
 @feature(_STRUCTURES, "allowed: PrunedBy")
@@ -178,7 +178,7 @@ def window(s: Subject) -> None:
         return replace(item, x=np.hstack([pad[:-2], pad[1:-1], pad[2:]]))
 
     for item, table in zip(s.new, s.marginals(model), strict=True):
-        close(table, s.law(model, wide(item)).marginals(), words="marginals")
+        close(table, s.law(model, wide(item)).marginals, words="marginals")
 
 
 @feature(_STRUCTURES, "label_kernel")
@@ -193,7 +193,7 @@ def ties(s: Subject) -> None:
     model = s.fit(ties=LabelSymmetry({"a": "b", "b": "a"}, {0: 1, 1: 0}))
     if s.name != "GraphCRF loopy":
         for item, table in zip(s.new, s.marginals(model), strict=True):
-            close(table, s.law(model, item).marginals(), words="marginals")
+            close(table, s.law(model, item).marginals, words="marginals")
     moved = [replace(item, x=np.column_stack([item.x[:, 1], item.x[:, 0], item.x[:, 2:]])) for item in s.new]
     there = np.concatenate(s.marginals(model, s.pack(moved)))
     close(there[:, [1, 0, 2]], np.concatenate(s.marginals(model)), words="marginals of moved inputs")
@@ -213,4 +213,4 @@ def rbf(s: Subject) -> None:
             close(table.sum(axis=1), np.ones(len(table)), words=name)
             continue
         wide = replace(item, x=np.asarray(basis[name].features(item.x)))
-        close(table, s.law(model, wide).marginals(), words="marginals")
+        close(table, s.law(model, wide).marginals, words="marginals")

@@ -7,8 +7,8 @@ feature is asked of all subjects in the same words.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -32,8 +32,8 @@ from kernelfields import (
     SequenceClassifier,
 )
 from kernelfields.compat import CRF
-from tests.campaigns.cells.laws import Law, Scores
 from tests.campaigns.cells.verdicts import Inexpressible
+from tests.oracles.labellings import Labellings
 
 #: Fits that are near enough to the optimum to be compared.
 TIGHT: dict[str, Any] = {
@@ -77,6 +77,19 @@ def in_form(x: np.ndarray, form: str) -> Any:
     if form == "strings":
         return [[name for name, value in zip(names_of(x), row, strict=True) if value > 0] for row in x.tolist()]
     return pd.DataFrame(x, columns=names_of(x))
+
+
+@dataclass
+class Scores:
+    """Scores of the labels of one item: of single ones (T, L), of some together, and of the whole labelling."""
+
+    node: np.ndarray
+    factors: list[tuple[tuple[int, ...], np.ndarray]] = field(default_factory=list)
+    whole: Callable[[np.ndarray], float] | None = None
+
+    def law(self) -> Labellings:
+        """Return the distribution of the labels."""
+        return Labellings.of(self.node, self.factors, self.whole)
 
 
 class Subject:
@@ -231,9 +244,9 @@ class Subject:
         """Return the positions whose joint marginals are asked for."""
         return list(pairwise(range(len(item.x))))
 
-    def joint(self, law: Law, pair: tuple[int, int]) -> np.ndarray:
+    def joint(self, law: Labellings, pair: tuple[int, int]) -> np.ndarray:
         """Return the joint marginals of two positions that a law has."""
-        return law.pair(*pair)
+        return law.joint(pair)
 
     # ---- laws
 
@@ -248,9 +261,9 @@ class Subject:
             factors.append(((last - 1, last), seen.reshape(n_labels, n_labels)))
         return Scores(node, factors)
 
-    def law(self, model: Any, item: Item) -> Law:
+    def law(self, model: Any, item: Item) -> Labellings:
         """Return the law of the labels of an item."""
-        return Law.of(self.scores(model, item))
+        return self.scores(model, item).law()
 
     def squares(self, model: Any) -> float:
         """Return the sum of squared coefficients, each over its prior variance."""
@@ -329,9 +342,9 @@ class Segments(Subject):
     jointly = True
     redrawn = False
 
-    def joint(self, law: Law, pair: tuple[int, int]) -> np.ndarray:
+    def joint(self, law: Labellings, pair: tuple[int, int]) -> np.ndarray:
         """Return the probabilities of steps from one segment to the next: labels that stay are one segment."""
-        steps = law.pair(*pair)
+        steps = law.joint(pair)
         return steps - np.diag(np.diag(steps))
 
     def scores(self, model: Any, item: Item) -> Scores:
@@ -555,7 +568,7 @@ class Whole(Subject):
         """Return the chain over states."""
         return model.estimator_
 
-    def law(self, model: Any, item: Item) -> Law:
+    def law(self, model: Any, item: Item) -> Labellings:
         """Return the law of the class: the sum over all labellings by its states."""
         chain, n_states = model.estimator_, model.n_states
         coef, n_labels = chain.coef_, len(chain.classes_)
@@ -563,11 +576,11 @@ class Whole(Subject):
         edge = np.where(owner[:, None] == owner, as_array(coef["edge"]).reshape(n_labels, n_labels), -np.inf)
         node = item.x @ as_array(coef["node"])
         node[0] += as_array(coef["start"])[0]
-        states = Law.of(Scores(node, [((t - 1, t), edge) for t in range(1, len(node))]))
+        states = Labellings.of(node, [((t - 1, t), edge) for t in range(1, len(node))])
         totals = np.array(
             [np.logaddexp.reduce(states.scores[owner[states.labellings[:, 0]] == c]) for c in range(owner[-1] + 1)]
         )
-        return Law(np.arange(len(totals))[:, None], totals, len(totals))
+        return Labellings(np.arange(len(totals))[:, None], totals, len(totals))
 
 
 class Points(Subject):

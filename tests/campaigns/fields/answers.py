@@ -12,8 +12,8 @@ import numpy as np
 
 from tests.campaigns.fields.chains import Chain
 from tests.campaigns.fields.drawn import Drawn
-from tests.campaigns.fields.enumeration import Enumerated
 from tests.campaigns.fields.tally import NEAR, Tally, shown
+from tests.campaigns.fields.terms import Enumerated
 
 #: How many items of a field are explained.
 _EXPLAINED = 3
@@ -66,7 +66,7 @@ class Asked:
         for name, term in drawn.groups().items():
             _, joints = self.model.predict_marginals(self.X, cliques=name, **self.settings)
             for whole, table in zip(self.wholes, joints, strict=True):
-                expected = whole.joint(term)
+                expected = whole.expected(term)
                 order = round(np.log(expected.shape[1]) / np.log(whole.n_labels)) if whole.n_labels > 1 else 1
                 shape = (len(expected), *(whole.n_labels,) * order)
                 if (listed := drawn.listed_labellings(name)) is not None:
@@ -77,7 +77,7 @@ class Asked:
         """Compare the k best labellings."""
         k = int(random.integers(1, 8))
         for whole, ranked in zip(self.wholes, self.model.predict_nbest(self.X, k, **self.settings), strict=True):
-            expected = whole.best()[:k]
+            expected = [log for _, log in whole.ranked(k)]
             logs = np.array([log for _, log in ranked])
             self.tally.near("n best" + self.told, logs, expected, self.near)
             labels = self.drawn.ranked_of(ranked)

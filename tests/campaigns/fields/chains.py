@@ -41,7 +41,8 @@ from tests.campaigns.fields.drawn import (
     torch_on_cpu,
     windowed,
 )
-from tests.campaigns.fields.enumeration import Enumerated, Rows, clique_counts, every_labelling, scored
+from tests.campaigns.fields.terms import Enumerated, Rows, clique_counts, scored
+from tests.oracles.labellings import all_labellings
 
 
 class Chain(Drawn):
@@ -295,7 +296,7 @@ class Chain(Drawn):
         weights = np.ones(len(self.items)) if self.weights is None else self.weights
         possible: set[int] = set()
         for item, target, weight in zip(self.items, self.targets, weights, strict=True):
-            labellings = every_labelling(self.length(item), self.n_labels)
+            labellings = all_labellings(self.length(item), self.n_labels)
             base = self.base(labellings, item, target)
             if weight > 0:
                 possible |= set(np.unique(labellings[base > -np.inf]).tolist())
@@ -393,7 +394,7 @@ class Chain(Drawn):
         """Put marginals of a random distribution of allowed labellings in the place of labels."""
         masses = []
         for item, target in zip(self.items, self.targets, strict=True):
-            labellings = every_labelling(self.length(item), self.n_labels)
+            labellings = all_labellings(self.length(item), self.n_labels)
             rule, self.rule = self.rule, None
             base = self.base(labellings, item, None)
             self.rule = rule
@@ -423,7 +424,7 @@ class Chain(Drawn):
         drawn.append(self.items[0])
         self.new, impossible = [], []
         for item in drawn:
-            labellings = every_labelling(self.length(item), self.n_labels)
+            labellings = all_labellings(self.length(item), self.n_labels)
             (self.new if (self.base(labellings, item, None) > -np.inf).any() else impossible).append(item)
         self.impossible = impossible
         if not self.new:
@@ -487,7 +488,7 @@ class Chain(Drawn):
 
     def unscored(self, item: Any, target: Target | None = None, ended: bool = True) -> tuple[Enumerated, np.ndarray]:
         inputs = self.inputs(item)
-        labellings = every_labelling(len(inputs), self.n_labels)
+        labellings = all_labellings(len(inputs), self.n_labels)
         rows = []
         for term, plain in zip(self.fitted.field_.terms, self.terms, strict=True):
             members = self.members(term.clique, len(inputs), ended)

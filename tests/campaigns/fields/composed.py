@@ -11,7 +11,8 @@ from kernelfields import AnnotatedCRF, FrameCRF, PartialLabels, SequenceClassifi
 from kernelfields.compat import CRF
 from tests.campaigns.fields.chains import Chain
 from tests.campaigns.fields.drawn import NAMES, Drawn, Redraw, Target, drawn_kernel, named, sides_of, windowed
-from tests.campaigns.fields.enumeration import Enumerated, Rows, clique_counts, every_labelling
+from tests.campaigns.fields.terms import Enumerated, Rows, clique_counts
+from tests.oracles.labellings import all_labellings
 
 
 class Annotated(Chain):
@@ -177,7 +178,7 @@ class Sequences(Drawn):
 
 def neighbours(drawn: Drawn, item: np.ndarray) -> Enumerated:
     """Return all labellings of a sequence of a field of labels, their neighbours and the first of them."""
-    labellings = every_labelling(len(item), drawn.n_labels)
+    labellings = all_labellings(len(item), drawn.n_labels)
     rows = []
     for term, plain in zip(drawn.fitted.field_.terms, drawn.terms, strict=True):
         members = [(place - 1, place) for place in range(1, len(item))]
@@ -225,7 +226,7 @@ class Compat(Drawn):
 
     def enumerated(self, item: Any, target: Target | None = None) -> Enumerated:
         states, steps = self.model.state_features_, self.model.transition_features_
-        labellings = every_labelling(len(item), 3)
+        labellings = all_labellings(len(item), 3)
         node, edge = np.zeros((len(item), 3)), np.zeros((3, 3))
         for number, label in enumerate(self.classes):
             edge[number] = [steps.get((label, other), 0.0) for other in self.classes]

@@ -17,7 +17,7 @@ import scipy.sparse
 
 from kernelfields import MultiLabelCRF
 from kernelfields.kernels import RBF, Laplacian, Linear, Matern, Polynomial
-from tests.campaigns.fields.enumeration import Enumerated, PlainTerm, scored
+from tests.campaigns.fields.terms import Enumerated, PlainTerm, scored
 
 #: Labels as users write them; the first of each list are taken.
 NAMES = (["a", "b", "c", "d", "e"], [0, 1, 2, 3, 4], [-1, 3, 7, 12, 40], ["B-X", "I-X", "O", "P", "Q"])

@@ -15,9 +15,9 @@ import numpy as np
 from kernelfields import ConformalField
 from tests.campaigns.fields.answers import Asked
 from tests.campaigns.fields.drawn import Drawn
-from tests.campaigns.fields.enumeration import Enumerated
 from tests.campaigns.fields.structures import Segments
 from tests.campaigns.fields.tally import Tally
+from tests.campaigns.fields.terms import Enumerated
 
 Span = tuple[Any, int, int]
 #: Spans of prediction sets that are less probable are never listed.

@@ -93,7 +93,7 @@ def segments_of(tally: Tally, drawn: Segments, asked: Asked, random: np.random.G
             expected = sum(p for c, p in zip(whole.cuts, whole.probabilities, strict=True) if (begin, end, number) in c)
             tally.near("probability of a segment", chance, expected, asked.near)
         logs = [log for _, log in several]
-        tally.near("n best segmentations", logs, whole.best()[:k], asked.near)
+        tally.near("n best segmentations", logs, [log for _, log in whole.ranked(k)], asked.near)
         for written, log in several:
             place = places.get(drawn.cuts_of(written))
             tally.check(

@@ -9,8 +9,8 @@ import numpy as np
 from kernelfields.estimators.fit_state import NoProgress
 from kernelfields.objective.posterior import LogPosterior
 from tests.campaigns.fields.drawn import Drawn, Target
-from tests.campaigns.fields.enumeration import Enumerated, PlainTerm, scored
 from tests.campaigns.fields.tally import NEAR, Tally
+from tests.campaigns.fields.terms import Enumerated, PlainTerm, scored
 
 
 def objective_terms(drawn: Drawn) -> list[tuple[Enumerated, np.ndarray, float]]:
@@ -38,7 +38,7 @@ def _observed(whole: Enumerated, target: Target, terms: Sequence[PlainTerm], par
     if target.cuts is not None:
         chosen = np.array([cuts == target.cuts for cuts in whole.cuts or ()])
         told.scores = np.where(chosen, whole.scores, -np.inf)
-    return told.log_partition, [told.joint(number) for number in range(len(terms))]
+    return told.log_partition, [told.expected(number) for number in range(len(terms))]
 
 
 class Objective:
@@ -57,7 +57,7 @@ class Objective:
             known, counts = _observed(whole, target, terms, parts)
             value += weight * (whole.log_partition - known)
             for number, term in enumerate(terms):
-                residual = weight * (whole.joint(number) - counts[number])
+                residual = weight * (whole.expected(number) - counts[number])
                 slopes[number] = slopes[number] + term.pulled(whole.rows[number].features, residual)
         if drawn.criterion is not None:
             value += self._criterion(scored_items, slopes)
@@ -94,9 +94,8 @@ class Objective:
     @staticmethod
     def _responses(whole: Enumerated, direction: np.ndarray) -> list[np.ndarray]:
         """Return the covariances of the counts of each term with a function of labellings (K,)."""
-        chances = whole.probabilities
-        centred = chances * (direction - chances @ direction)
-        return [np.tensordot(centred, rows.counts, axes=1) for rows in whole.rows]
+        moves = whole.response(direction)
+        return [np.tensordot(moves, rows.counts, axes=1) for rows in whole.rows]
 
     def product(self, parts: Sequence[np.ndarray], direction: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Return the Hessian times a direction."""

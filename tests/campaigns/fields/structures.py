@@ -33,7 +33,8 @@ from tests.campaigns.fields.drawn import (
     torch_on_cpu,
     windowed,
 )
-from tests.campaigns.fields.enumeration import Enumerated, Rows, clique_counts, every_labelling, every_segmentation
+from tests.campaigns.fields.terms import Enumerated, Rows, clique_counts
+from tests.oracles.labellings import all_labellings, all_segmentations
 
 
 class Segments(Drawn):
@@ -169,7 +170,8 @@ class Segments(Drawn):
 
     def listed(self, item: np.ndarray) -> tuple[Enumerated, np.ndarray]:
         """Return all segmentations of an item, and the logarithm of their base measure."""
-        cuts, lists = every_segmentation(len(item), self.n_labels, self.longest, self.repeats), self.lists_of(item)
+        cuts = list(all_segmentations(len(item), self.n_labels, self.longest, repeats=self.repeats))
+        lists = self.lists_of(item)
         labellings = np.array([_positions(own) for own in cuts], dtype=np.int64).reshape(len(cuts), len(item))
         base = np.array([0.0 if self._allows(own, lists) else -np.inf for own in cuts])
         return Enumerated(labellings, np.zeros(len(cuts)), self.n_labels, (), cuts), base
@@ -305,7 +307,7 @@ class Graph(Drawn):
 
     def base(self, item: Any) -> np.ndarray:
         """Return the logarithm of the base measure of all labellings of a graph, (K,)."""
-        labellings, broken = every_labelling(self.length(item), self.n_labels), np.zeros((self.n_labels,) * 2, bool)
+        labellings, broken = all_labellings(self.length(item), self.n_labels), np.zeros((self.n_labels,) * 2, bool)
         for pair in self.forbidden:
             broken[pair] = True
         edges = self._parts(item)[1].get("edge", np.empty((0, 2), dtype=np.int64))
@@ -351,7 +353,7 @@ class Graph(Drawn):
 
     def unscored(self, item: Any, target: Target | None = None) -> tuple[Enumerated, np.ndarray]:
         nodes, kinds, features, types = self._parts(item)
-        labellings = every_labelling(len(nodes), self.n_labels)
+        labellings = all_labellings(len(nodes), self.n_labels)
         rows = []
         for term, plain in zip(self.fitted.field_.terms, self.terms, strict=True):
             clique = term.clique
@@ -444,7 +446,7 @@ class Single(Drawn):
         return 1
 
     def unscored(self, item: Any, target: Target | None = None) -> tuple[Enumerated, np.ndarray]:
-        labellings = every_labelling(1, self.n_labels)
+        labellings = all_labellings(1, self.n_labels)
         rows = [
             Rows(plain.features_of(np.atleast_2d(item)), clique_counts(labellings, [(0,)], self.n_labels), [(0,)])
             for plain in self.terms
@@ -525,7 +527,7 @@ class Instances(Drawn):
         return self.n_names
 
     def unscored(self, item: Any, target: Target | None = None) -> tuple[Enumerated, np.ndarray]:
-        labellings = every_labelling(self.n_names, 2)
+        labellings = all_labellings(self.n_names, 2)
         pairs, rows = self.fitted.field_.spec.pairs, []
         for term, plain in zip(self.fitted.field_.terms, self.terms, strict=True):
             members = [(term.clique.label,)] if term.group is None else [tuple(pairs[term.group])]

@@ -17,9 +17,9 @@ from kernelfields import ChainCRF, EdgeCliques, LabelSymmetry, RingCRF
 from kernelfields.kernels import RBF, Linear, Polynomial
 from tests.campaigns.fields.chains import Chain
 from tests.campaigns.fields.drawn import LONGEST, NAMES, Redraw, sides_of, windowed
-from tests.campaigns.fields.enumeration import kernel_values
 from tests.campaigns.fields.objective import Objective, check_objective
 from tests.campaigns.fields.tally import NEAR, Tally
+from tests.campaigns.fields.terms import kernel_values
 
 
 class Tied(Chain):
@@ -123,7 +123,7 @@ def largest_gain(drawn: Tied) -> float:
                 there = moved(item, columns)
                 whole = drawn.enumerated(there)
                 right = whole.rows[number].counts[(whole.labellings == labels[target.labels]).all(axis=1)][0]
-                residuals.append(weight / len(drawn.elements) * (whole.joint(number) - right))
+                residuals.append(weight / len(drawn.elements) * (whole.expected(number) - right))
                 seen = windowed(there, sides_of(fitted.clique.window), drawn.ring)
                 inputs += [seen[places[-1]] for places in whole.rows[number].members]
         rows = np.concatenate(residuals)

@@ -1,28 +1,22 @@
-"""Small fields by plain enumeration: scores from kernels and coefficients, every answer from the list of labellings.
+"""Scores of all labellings of a small field, from kernels and coefficients.
 
     score(y) = base(y) + sum over terms c, rows n and labellings l of C_c(y)_nl (z_n^T V_c A_c^T)_l
 
 ``C_c(y)_nl`` counts how often row n of a term has the labelling l in y: one at each clique of a chain or graph, the
-share of a position in its segment for means over segments. All else follows from the list of the scores. Kernels are
-written out here once more, so that nothing of the package but arrays of a fitted model (pivots, factors, coefficients)
-enters the numbers that its answers are compared with.
+share of a position in its segment for means over segments. Every answer follows from the list of the scores
+(oracles/labellings.py). Kernels are written out here once more, so that nothing of the package but arrays of a fitted
+model (pivots, factors, coefficients) enters the numbers that its answers are compared with.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from itertools import product
 from typing import Any
 
 import numpy as np
 
-
-def logsumexp(values: np.ndarray) -> float:
-    """Return log sum exp of numbers of which one is finite."""
-    peak = values.max()
-    return float(peak + np.log(np.exp(values - peak).sum()))
+from tests.oracles.labellings import Labellings
 
 
 def kernel_values(kernel: Any, first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -140,75 +134,18 @@ class Rows:
 
 
 @dataclass
-class Enumerated:
-    """All labellings (K, T) of one item with the logarithms of their weights (K,), minus infinity if forbidden.
+class Enumerated(Labellings):
+    """All labellings of one item, with the rows of each term.
 
     ``cuts`` are the segmentations, as tuples (begin, end, label), of which labellings may be the same.
     """
 
-    labellings: np.ndarray
-    scores: np.ndarray
-    n_labels: int
     rows: Sequence[Rows] = ()
     cuts: list[tuple] | None = None
 
-    def given(self, log_weights: np.ndarray) -> Enumerated:
-        """Return the distribution once log-weights (T, L) of labels are known."""
-        told = np.zeros(len(self.scores))
-        for place, row in enumerate(log_weights):
-            told = told + row[self.labellings[:, place]]
-        return replace(self, scores=self.scores + told)
-
-    @property
-    def possible(self) -> bool:
-        """Whether any labelling is left."""
-        return bool((self.scores > -np.inf).any())
-
-    @cached_property
-    def log_partition(self) -> float:
-        return logsumexp(self.scores) if self.possible else -np.inf
-
-    @cached_property
-    def logs(self) -> np.ndarray:
-        """Log-probabilities, (K,); the largest score is taken off first, which keeps the digits."""
-        peak = self.scores.max()
-        shifted = self.scores - peak
-        return shifted - np.log(np.exp(shifted).sum())
-
-    @property
-    def probabilities(self) -> np.ndarray:
-        return np.exp(self.logs)
-
-    @cached_property
-    def marginals(self) -> np.ndarray:
-        """p(y_t), (T, L)."""
-        weights = self.probabilities
-        return np.array([np.bincount(column, weights, self.n_labels) for column in self.labellings.T])
-
-    def joint(self, term: int) -> np.ndarray:
+    def expected(self, term: int) -> np.ndarray:
         """Return expected counts of the labellings of each row of a term, (n, L^k)."""
         return np.tensordot(self.probabilities, self.rows[term].counts, axes=1)
-
-    @property
-    def entropy(self) -> float:
-        """Entropy in nats."""
-        chances, logs = self.probabilities, self.logs
-        some = chances > 0
-        return float(-(chances[some] @ logs[some]))
-
-    def log_probability(self, labels: np.ndarray) -> float:
-        """Return the log-probability that the labels are these, however they are cut."""
-        logs = self.logs[(self.labellings == labels).all(axis=1)]
-        return logsumexp(logs) if (logs > -np.inf).any() else -np.inf
-
-    def best(self) -> np.ndarray:
-        """Return log-probabilities of all labellings that are possible, the largest first."""
-        return np.sort(self.logs[self.scores > -np.inf])[::-1]
-
-
-def every_labelling(length: int, n_labels: int) -> np.ndarray:
-    """Return all labellings, (K, T)."""
-    return np.array(list(product(range(n_labels), repeat=length)), dtype=np.int64).reshape(-1, length)
 
 
 def clique_counts(labellings: np.ndarray, members: Sequence[tuple[int, ...]], n_labels: int) -> np.ndarray:
@@ -219,23 +156,6 @@ def clique_counts(labellings: np.ndarray, members: Sequence[tuple[int, ...]], n_
         numbers = np.ravel_multi_index(tuple(labellings[:, list(places)].T), (n_labels,) * order)
         counts[np.arange(len(labellings)), row, numbers] = 1.0
     return counts
-
-
-def every_segmentation(length: int, n_labels: int, longest: int, repeats: bool) -> list[tuple]:
-    """Return all segmentations as tuples of (begin, end, label)."""
-    found: list[tuple] = []
-
-    def extend(segments: tuple, begin: int) -> None:
-        if begin == length:
-            found.append(segments)
-            return
-        for end in range(begin + 1, min(length, begin + longest) + 1):
-            for label in range(n_labels):
-                if repeats or not segments or segments[-1][2] != label:
-                    extend((*segments, (begin, end, label)), end)
-
-    extend((), 0)
-    return found
 
 
 def scored(item: Enumerated, base: np.ndarray, terms: Sequence[PlainTerm], coefficients: Sequence[np.ndarray]) -> Any:
