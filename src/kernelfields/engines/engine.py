@@ -94,6 +94,9 @@ class Sample(Protocol):
     def share(self, designs: Sequence[Design], stride: int) -> tuple[Any, list[Any]] | None:
         """Return every ``stride``-th item, of so many times the weight, and designs; None where that saves nothing."""
 
+    def single_labels(self) -> Any | None:
+        """Return the same data without what labels meet in: no factors, no constraints; None where there are none."""
+
     def datafit(self, designs: Sequence[Design]) -> Datafit:
         """Return the likelihood of the data in the coefficients of some terms."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -15,6 +16,7 @@ from kernelfields.basis.selection import Basis
 from kernelfields.basis.subspace import PivotSubspace
 from kernelfields.data.chains import Chains
 from kernelfields.data.cliques import CliqueSet
+from kernelfields.data.graphs import Graphs
 from kernelfields.data.reading import Matrix
 from kernelfields.engines.engine import Engine, PackedData, SampleSettings
 from kernelfields.inference.choice import FamilySpec, family_of
@@ -117,6 +119,15 @@ class LocalSample:
                 design = LocalDesign.of_features(design.term, design.features[rows], design.n_labels, positions=None)
             chosen.append(replace(design, positions=design.term.clique.positions(data)))
         return LocalSample(replace(data, weights=stride * data.weights), self.spec, self.settings), chosen
+
+    def single_labels(self) -> LocalSample:
+        """Return the same data without what labels meet in: no factors, no constraints."""
+        other = copy.copy(self)
+        other.__dict__.pop("_planned", None)
+        other.spec = replace(self.spec, masks=None)
+        if isinstance(self.data, Graphs):
+            other.data = replace(self.data, factors=())
+        return other
 
     def on_host(self) -> LocalSample:
         """Return the same data with features in the memory of the host."""

@@ -248,10 +248,13 @@ def _solve(
     keeper = None if keep is None else keep_present
     if has_working_sets(posterior) and monitor is None and keeper is None:
         return minimize_in_working_sets(posterior, sample, options, theta)
-    if theta is None and monitor is None and keeper is None and options.solver == "auto" and posterior.convex:
-        found = _start_without_ngrams(posterior, sample, options) or _start_on_share(posterior, sample, options)
-        if found is not None:
-            return found
+    if theta is None and monitor is None and keeper is None and options.solver == "auto":
+        if posterior.approximation is not None:
+            theta = _start_from_single_labels(posterior, sample, options)
+        elif posterior.convex:
+            found = _start_without_ngrams(posterior, sample, options) or _start_on_share(posterior, sample, options)
+            if found is not None:
+                return found
     if posterior.convex:
         return options.minimize(posterior, theta, monitor, keeper)
     return options.partial.minimize(posterior, options, theta, monitor, keeper)
@@ -289,6 +292,22 @@ def _start_without_ngrams(posterior: LogPosterior, sample: Sample, options: FitO
     for index, block in zip(few, part.blocks, strict=True):
         theta[posterior.blocks[index].rows] = found.theta[block.rows]
     return _minimize_from(posterior, found, theta, found.passes, options)
+
+
+def _start_from_single_labels(posterior: LogPosterior, sample: Sample, options: FitOptions) -> np.ndarray | None:
+    """Return the solution of the field in which labels meet no others, which needs no sweeps; None if there is none."""
+    designs = posterior.datafit.designs
+    alone = sample.single_labels()
+    few = [index for index, design in enumerate(designs) if design.labels_per_clique == 1]
+    if alone is None or not 0 < len(few) < len(designs):
+        return None
+    options.report("fitting each label by itself, then all of them together")
+    part = LogPosterior(alone.datafit([designs[index] for index in few]))
+    found = replace(options.tightened(_LOOSER), watch=None, max_iter=1000).minimize(part, None)
+    theta = np.zeros(posterior.size)
+    for index, block in zip(few, part.blocks, strict=True):
+        theta[posterior.blocks[index].rows] = found.theta[block.rows]
+    return theta
 
 
 def _minimize_from(

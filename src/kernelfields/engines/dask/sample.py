@@ -121,6 +121,9 @@ class DaskSample:
     def share(self, designs: Sequence[Design], stride: int) -> None:
         """There is none: features stay in the shards where they were made."""
 
+    def single_labels(self) -> None:
+        """There are none: data stay in the shards as they are."""
+
     def shared(self, design: RemoteDesign, term: Term) -> RemoteDesign:
         """Return the features of a design for another term."""
         recipe = self.group.recipe(with_term, SHARD, design.recipe, travelling(term))
