@@ -2,7 +2,7 @@
 
     infer_chains(node, edge, offsets)          node (N, L), edge (1 or N, L, L)
     infer_graphs(plan, node, factors)          factors: a list with one table or one per factor for each group
-    infer_segments(node, edge, duration, offsets, mean)
+    infer_segments(node, edge, duration, offsets)
 
 Each returns an :class:`Inferred`: log partition, marginals, gradient and Hessian products as plain arrays.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernelfields.data.segments import DURATION, SEGMENT
+from kernelfields.data.segments import DURATION
 from kernelfields.inference.chain.family import ChainFamily
 from kernelfields.inference.family import EDGE, BaseMeasure, Potentials
 from kernelfields.inference.packing import check_potentials
@@ -87,10 +87,6 @@ class InferredSegments(Inferred):
     def expected_durations(self):
         return self.member.mean()[DURATION]
 
-    @property
-    def covers(self):
-        return self.member.marginals(SEGMENT) if self.family.means else None
-
 
 def infer_chains(node, edge, offsets, *, position_weights=None, workers=None, base: BaseMeasure | None = None):
     """Infer packed chains; ``position_weights`` (N,) are equal within a sequence."""
@@ -126,13 +122,12 @@ def n_best_graphs(plan, node, factors, k):
     return plan.n_best(graph_potentials(plan, node, factors), k)
 
 
-def segment_potentials(node, edge, duration, mean=None):
+def segment_potentials(node, edge, duration):
     """Potentials of segments from arrays."""
-    return Potentials(node, {EDGE: edge, DURATION: duration} | ({} if mean is None else {SEGMENT: mean}))
+    return Potentials(node, {EDGE: edge, DURATION: duration})
 
 
-def infer_segments(node, edge, duration, offsets, mean=None, *, weights=None, workers=None):
+def infer_segments(node, edge, duration, offsets, *, weights=None, workers=None):
     """Infer packed chains that are cut into segments; steps between equal labels are as edge has them."""
-    tied, means = len(edge) == 1, mean is not None
-    family = SegmentFamily(offsets, node.shape[1], len(duration), tied=tied, means=means)
-    return InferredSegments(family.at(segment_potentials(node, edge, duration, mean), weights, workers))
+    family = SegmentFamily(offsets, node.shape[1], len(duration), tied=len(edge) == 1)
+    return InferredSegments(family.at(segment_potentials(node, edge, duration), weights, workers))

@@ -41,7 +41,6 @@ _HOMES = {
     "SkipCliques": "kernelfields.data",
     "OrderCliques": "kernelfields.data",
     "NgramCliques": "kernelfields.data",
-    "SegmentCliques": "kernelfields.data",
     "GraphNodes": "kernelfields.data",
     "GraphFactors": "kernelfields.data",
     "Constraints": "kernelfields.data",
@@ -89,7 +88,6 @@ __all__ = [
     "PrunedBy",
     "RingCRF",
     "SegmentCRF",
-    "SegmentCliques",
     "SequenceClassifier",
     "Sequencewise",
     "SkipCliques",
@@ -123,7 +121,7 @@ if TYPE_CHECKING:
     from kernelfields.data.constraints import Constraints
     from kernelfields.data.evidence import SoftTargets
     from kernelfields.data.label_dictionary import LabelDictionary
-    from kernelfields.data.segments import DurationCliques, SegmentCliques
+    from kernelfields.data.segments import DurationCliques
     from kernelfields.data.ties import LabelSymmetry
     from kernelfields.estimators.chain_crf import ChainCRF
     from kernelfields.estimators.density import ExponentialFamilyDensity

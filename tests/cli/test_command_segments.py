@@ -9,7 +9,6 @@ from command_files import run
 
 from kernelfields import SegmentCRF
 from kernelfields.cli.models import load_model
-from kernelfields.kernels import Linear
 
 FIT = ("--prior-variance", "1", "-j", "1", "-q")
 
@@ -62,13 +61,12 @@ def test_a_file_becomes_a_field_of_segments(inside):
 
 def test_options_become_parameters_and_the_settings_repeat_the_run(inside, tmp_path):
     first, second = tmp_path / "first.model", tmp_path / "second.model"
-    options = ("--max-duration", "4", "--repeats", "--duration-prior-variance", "0.5", "--segment-kernel", "linear")
+    options = ("--max-duration", "4", "--repeats", "--duration-prior-variance", "0.5")
     run("train", "words.conll", "--segments", *options, "--window", "2,0", "--tol", "0.01", "-m", first, *FIT)
     run("train", "--config", tmp_path / "first.toml", "-m", second, "-q")
     crf, again = SegmentCRF.load(first), SegmentCRF.load(second)
     assert (crf.max_duration, crf.repeats, crf.durations.prior_variance, crf.window) == (4, True, 0.5, (2, 0))
-    assert crf.segments.kernel == Linear()
-    assert [term.name for term in crf.field_.terms] == ["node", "edge", "duration", "segment"]
+    assert [term.name for term in crf.field_.terms] == ["node", "edge", "duration"]
     for one, other in zip(crf.field_.terms, again.field_.terms, strict=True):
         np.testing.assert_array_equal(one.coefficients, other.coefficients)
 
@@ -158,7 +156,7 @@ def test_what_segments_cannot_be_trained_by_is_one_line(inside, tmp_path, option
 
 
 def test_options_of_segments_are_for_segments(inside):
-    for options in (["--max-duration", "3"], ["--repeats"], ["--segment-kernel", "linear"]):
+    for options in (["--max-duration", "3"], ["--repeats"]):
         assert f"{options[0]} is for --segments, which is not set" in refused("train", "words.conll", *options)
 
 

@@ -25,7 +25,7 @@ from kernelfields import (
     load,
 )
 from kernelfields.data.cliques import EdgeCliques
-from kernelfields.data.segments import DurationCliques, SegmentCliques
+from kernelfields.data.segments import DurationCliques
 from kernelfields.engines import Dask, Torch
 from kernelfields.inference.approximate.base import TreeReweighted
 from kernelfields.kernels.stationary import RBF
@@ -70,7 +70,7 @@ def gaps(y, random):
 
 FIELDS = {
     "ring": (RingCRF("rbf", edges=EdgeCliques(RBF(0.5)), **SHARED), sequences),
-    "segments": (SegmentCRF("rbf", max_duration=5, segments=SegmentCliques(RBF(0.5)), **SHARED), sequences),
+    "segments": (SegmentCRF("rbf", max_duration=5, **SHARED), sequences),
     "linear durations": (
         SegmentCRF("linear", durations=DurationCliques("linear"), max_duration=5, **SHARED),
         sequences,

@@ -20,7 +20,6 @@ from kernelfields import (
     LabelSymmetry,
     MultiLabelCRF,
     NodeCliques,
-    SegmentCliques,
     SegmentCRF,
     SkipCliques,
 )
@@ -47,7 +46,6 @@ FITS = {
         2.0 * RBF("scale") + Linear(),
         edges=EdgeCliques("linear"),
         durations=DurationCliques(Matern(1.5), shared=True),
-        segments=SegmentCliques(RBF(0.5) + Linear(), prior_variance=0.3),
         max_duration=4,
         repeats=True,
         prior_variance=(0.5, 2.0),

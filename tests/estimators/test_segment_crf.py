@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelfields import ChainCRF, DurationCliques, EdgeCliques, SegmentCliques, SegmentCRF
+from kernelfields import ChainCRF, DurationCliques, EdgeCliques, SegmentCRF
 from kernelfields.data.segments import SegmentedChains, begins_of, read_segments
 from kernelfields.engines.threads import Threads
 from kernelfields.models.build import build_designs, name_cliques
@@ -77,12 +77,11 @@ def test_single_positions_without_durations_are_a_chain(edge_kernel):
         np.testing.assert_allclose(ours, theirs, atol=1e-3)
 
 
-@pytest.mark.parametrize(("shared", "segment_kernel"), [(True, None), (False, None), (False, "rbf")])
-def test_gradients_and_curvature_are_differences(shared, segment_kernel):
+@pytest.mark.parametrize("shared", [True, False])
+def test_gradients_and_curvature_are_differences(shared):
     chains = SegmentedChains(np.concatenate(X), np.cumsum([0, *map(len, X)]), np.concatenate(Y))
     chains = SegmentedChains.of(chains, begins_of(chains.labels, chains.offsets))
-    segments = None if segment_kernel is None else SegmentCliques(segment_kernel)
-    model = SegmentCRF("rbf", segments=segments, max_duration=8, durations=DurationCliques(shared=shared), rank=4)
+    model = SegmentCRF("rbf", max_duration=8, durations=DurationCliques(shared=shared), rank=4)
     spec = model._family_spec(np.arange(2), chains)
     settings = model._sample_settings()
     sample = Threads().place(chains, spec, settings)
@@ -102,7 +101,7 @@ def test_gradients_and_curvature_are_differences(shared, segment_kernel):
     for index, ours in enumerate(product):
         both = [datafit.pull_back(each.residual)[index] for each in (above, below)]
         np.testing.assert_allclose(ours, (both[0] - both[1]) / (2 * step), atol=1e-5)
-    assert [design.shape[1] for design in designs] == [1, 4, 1 if shared else 2, 2][: len(designs)]
+    assert [design.shape[1] for design in designs] == [1, 4, 1 if shared else 2]
 
 
 def test_labels_written_as_segments(fitted):
@@ -148,7 +147,7 @@ def test_files_keep_everything(fitted, tmp_path):
 
 
 def test_the_posterior_and_its_averages():
-    model = SegmentCRF("linear", segments=SegmentCliques("linear"), **QUICK).fit(X, Y)
+    model = SegmentCRF("linear", **QUICK).fit(X, Y)
     evidence = model.laplace(X, Y, n_samples=5, random_state=0)
     assert np.isfinite(evidence.value)
     marginals = model.predict_marginals(X, uncertainty=True)

@@ -308,14 +308,13 @@ def _edge_kernel() -> Any:
 
 
 def _fit_segments() -> Any:
-    from kernelfields import DurationCliques, EdgeCliques, SegmentCliques, SegmentCRF
+    from kernelfields import DurationCliques, EdgeCliques, SegmentCRF
 
     X, y = chains(5)
     crf = SegmentCRF(
         "linear",
         edges=EdgeCliques(prior_variance=0.5),
         durations=DurationCliques(shared=False),
-        segments=SegmentCliques("linear"),
         max_duration=7,
         prior_variance=1.0,
         random_state=0,

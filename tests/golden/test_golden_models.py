@@ -64,3 +64,8 @@ def test_models_with_retired_kernels_are_refused_with_what_replaces_them(name, k
         kernelfields.load(path)
     with pytest.raises(ServingError, match=message):
         load_chain(path)
+
+
+def test_models_with_means_over_segments_are_refused():
+    with pytest.raises(ModelFileError, match="no longer has the setting 'segment cliques': means over segments"):
+        kernelfields.load(FOLDER.parent / "retired" / "segment-means.kfm")

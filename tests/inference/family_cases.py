@@ -354,9 +354,9 @@ def ngram_family(*, tied, listed):
     return family
 
 
-def segments(*, tied, means):
+def segments(*, tied):
     def enumeration(items):
-        return SegmentEnumeration(items.offsets, items.n_labels, longest_of(items), tied=tied, means=means)
+        return SegmentEnumeration(items.offsets, items.n_labels, longest_of(items), tied=tied)
 
     return enumeration
 
@@ -366,10 +366,9 @@ def longest_of(items):
     return 4 if items.n_labels == 1 else 3
 
 
-def segment_family(*, tied, means):
+def segment_family(*, tied):
     def family(items):
-        settings = {"tied": tied, "means": means, "base": items.base}
-        return SegmentFamily(items.offsets, items.n_labels, longest_of(items), **settings)
+        return SegmentFamily(items.offsets, items.n_labels, longest_of(items), tied=tied, base=items.base)
 
     return family
 
@@ -582,13 +581,8 @@ CASES = {
     "n-grams, a table each": Case(
         ngram_family(tied=False, listed=True), ngrams(tied=False, listed=True), finite=ORDERS
     ),
-    "segments": Case(segment_family(tied=True, means=False), segments(tied=True, means=False), repeats=False),
-    "segments, means": Case(
-        segment_family(tied=True, means=True), segments(tied=True, means=True), repeats=False, finite=("segment",)
-    ),
-    "segments, repeats": Case(
-        segment_family(tied=False, means=True), segments(tied=False, means=True), repeats=True, finite=("segment",)
-    ),
+    "segments": Case(segment_family(tied=True), segments(tied=True), repeats=False),
+    "segments, repeats": Case(segment_family(tied=False), segments(tied=False), repeats=True),
     "trees": Case(graph_family(star, "tree"), graphs(star), POSITIONS),
     "trees, tied": Case(graph_family(all_tied(star), "tree"), graphs(all_tied(star)), POSITIONS),
     "junction trees": Case(graph_family(ring, "junction"), graphs(ring), POSITIONS),

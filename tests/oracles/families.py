@@ -124,19 +124,17 @@ class Enumeration:
 
 
 class SegmentEnumeration(Enumeration):
-    """All segmentations: labels, steps into the first position of a segment, durations, and 1 / d where means score."""
+    """All segmentations: labels, steps into the first position of a segment, and durations."""
 
     shared_rows = frozenset(["duration"])
 
-    def __init__(self, offsets, n_labels, longest, *, tied, means):
+    def __init__(self, offsets, n_labels, longest, *, tied):
         n_positions, self._longest = int(offsets[-1]), longest
         pairs = np.zeros((0, 2), dtype=np.int64)
         groups = [
             Cliques("edge", pairs, tied, n_rows=n_positions),
             Cliques("duration", np.zeros((0, 1), dtype=np.int64), n_rows=longest),
         ]
-        if means:
-            groups.append(Cliques("segment", np.zeros((0, 1), dtype=np.int64), n_rows=n_positions))
         super().__init__(offsets, n_labels, groups)
 
     def _item(self, begin, end):
@@ -150,8 +148,6 @@ class SegmentEnumeration(Enumeration):
                 labels[which, first:last], begins[which, first] = label, 1
                 tables[None][which, begin + first : begin + last, label] = 1.0
                 tables["duration"][which, last - first - 1, label] += 1.0
-                if "segment" in tables:
-                    tables["segment"][which, begin + first : begin + last, label] = 1.0 / (last - first)
                 if before is not None:
                     tables["edge"][which, begin + first, before * self.n_labels + label] += 1.0
                     steps[which, before * self.n_labels + label] += 1.0

@@ -25,13 +25,11 @@ def segmentations(length, n_labels, longest):
             yield list(zip(begins, ends, labels, strict=True))
 
 
-def score_of(segments, node, edge, duration, mean=None):
-    """The score of a segmentation of one chain: node (T, L), edge (1 or T, L, L), duration (D, L), mean (T, L)."""
+def score_of(segments, node, edge, duration):
+    """The score of a segmentation of one chain: node (T, L), edge (1 or T, L, L), duration (D, L)."""
     total = 0.0
     for place, (begin, end, label) in enumerate(segments):
         total += node[begin:end, label].sum() + duration[end - begin - 1, label]
-        if mean is not None:
-            total += mean[begin:end, label].mean()
         if place:
             table = edge[begin] if len(edge) > 1 else edge[0]
             total += table[segments[place - 1][2], label]
@@ -39,26 +37,24 @@ def score_of(segments, node, edge, duration, mean=None):
 
 
 def counts_of(segments, shape, n_durations):
-    """What the score of a segmentation is linear in: labels, steps, durations, and 1 / d at positions with a label."""
-    labels, covers = np.zeros(shape), np.zeros(shape)
-    steps, durations = np.zeros((*shape, shape[1])), np.zeros((n_durations, shape[1]))
+    """What the score of a segmentation is linear in: labels, steps and durations."""
+    labels, steps, durations = np.zeros(shape), np.zeros((*shape, shape[1])), np.zeros((n_durations, shape[1]))
     for place, (begin, end, label) in enumerate(segments):
         labels[begin:end, label] = 1.0
-        covers[begin:end, label] = 1.0 / (end - begin)
         durations[end - begin - 1, label] += 1.0
         if place:
             steps[begin, segments[place - 1][2], label] = 1.0
-    return labels, steps, durations, covers
+    return labels, steps, durations
 
 
 class Enumerated:
     """Log partition, marginals, expected durations and steps, and the best segmentation of one chain."""
 
-    def __init__(self, node, edge, duration, mean=None):
+    def __init__(self, node, edge, duration):
         length, n_labels = node.shape
         every = list(segmentations(length, n_labels, len(duration)))
         self.shape, self.n_durations, self.tied = node.shape, len(duration), len(edge) == 1
-        scores = np.array([score_of(each, node, edge, duration, mean) for each in every])
+        scores = np.array([score_of(each, node, edge, duration) for each in every])
         self.ranked = [(every[i], scores[i]) for i in np.argsort(-scores, kind="stable") if scores[i] > -np.inf]
         self.best_score = scores.max()
         self.best = every[int(scores.argmax())]
@@ -70,23 +66,21 @@ class Enumerated:
         self.marginals = np.zeros((length, n_labels))
         self.durations = np.zeros(duration.shape)
         self.steps = np.zeros((length, n_labels, n_labels))
-        self.covers = np.zeros((length, n_labels))
         self.segments = {}
         self.entropy = 0.0
         for segments, chance in self.probabilities.items():
             self.entropy -= chance * np.log(chance) if chance > 0 else 0.0
             for place, (begin, end, label) in enumerate(segments):
                 self.marginals[begin:end, label] += chance
-                self.covers[begin:end, label] += chance / (end - begin)
                 self.durations[end - begin - 1, label] += chance
                 self.segments[begin, end, label] = self.segments.get((begin, end, label), 0.0) + chance
                 if place:
                     self.steps[begin, segments[place - 1][2], label] += chance
 
     def response(self, *direction):
-        """The Hessian of the log partition times a direction in node, edge, duration and, perhaps, mean scores."""
+        """The Hessian of the log partition times a direction in node, edge and duration scores."""
         possible = [(segments, chance) for segments, chance in self.probabilities.items() if chance > 0]
-        counts = [counts_of(segments, self.shape, self.n_durations)[: len(direction)] for segments, _ in possible]
+        counts = [counts_of(segments, self.shape, self.n_durations) for segments, _ in possible]
         scores = np.array([sum(np.sum(c * d) for c, d in zip(each, direction, strict=True)) for each in counts])
         chances = np.array([chance for _, chance in possible])
         moves = chances * (scores - chances @ scores)

@@ -230,7 +230,7 @@ def build_segments(settings: RunSettings, transitions: bool = True) -> SegmentCR
     """Return the field of segments that the settings describe; ValueError where these contradict each other."""
     from kernelfields import SegmentCRF
     from kernelfields.data.constraints import find_scheme
-    from kernelfields.data.segments import DurationCliques, SegmentCliques
+    from kernelfields.data.segments import DurationCliques
 
     if not transitions:
         raise ValueError("the template has no B line, and --segments has transitions between segments: add a line B")
@@ -243,8 +243,6 @@ def build_segments(settings: RunSettings, transitions: bool = True) -> SegmentCR
     own: Parameters = {"repeats": bool(settings.repeats), "max_duration": settings.max_duration}
     if settings.duration_prior_variance is not None:
         own["durations"] = DurationCliques(prior_variance=settings.duration_prior_variance)
-    if settings.segment_kernel is not None:
-        own["segments"] = SegmentCliques(named_kernel(settings.segment_kernel, {}, "--segment-kernel"))
     parameters = {**_nodes_of(settings), "edges": _edges_of(settings), **fit_parameters(settings), **own}
     chains_alone = {"allowed", *(name for name, setting in SETTINGS.items() if setting.only == "chains")}
     return SegmentCRF(**{name: value for name, value in parameters.items() if name not in chains_alone})

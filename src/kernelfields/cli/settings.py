@@ -256,7 +256,6 @@ class RunSettings:
     )
     repeats: bool | None = _segments("A segment may follow one of its own label; longer runs are cut.", negated=True)
     duration_prior_variance: float | None = _segments("Of the scores of durations; else as above.")
-    segment_kernel: str | None = _segments("Judges segments by the mean over their inputs, such as linear.")
 
     search: bool = _search("Choose kernel, its scale or degree, and prior variance by cross-validation.", False)
     folds: int = _search("Parts the training file is cut into, 3.", 3)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kernelfields.data.evidence import SoftTargets
     from kernelfields.data.graphs import grid_edges
     from kernelfields.data.label_dictionary import LabelDictionary
-    from kernelfields.data.segments import DurationCliques, SegmentCliques
+    from kernelfields.data.segments import DurationCliques
     from kernelfields.data.ties import LabelSymmetry, repeated_columns
 
 __all__ = [
@@ -40,7 +40,6 @@ __all__ = [
     "NgramCliques",
     "NodeCliques",
     "OrderCliques",
-    "SegmentCliques",
     "SkipCliques",
     "SoftTargets",
     "StartCliques",
@@ -66,7 +65,7 @@ __getattr__, __dir__ = lazy_names(
         "evidence": ["SoftTargets"],
         "graphs": ["grid_edges"],
         "label_dictionary": ["LabelDictionary"],
-        "segments": ["DurationCliques", "SegmentCliques"],
+        "segments": ["DurationCliques"],
         "ties": ["LabelSymmetry", "repeated_columns"],
     },
 )

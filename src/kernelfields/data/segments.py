@@ -1,4 +1,4 @@
-"""Segments of chains: where they begin, labels written as segments, and the clique sets of durations and means.
+"""Segments of chains: where they begin, labels written as segments, and the clique sets of durations.
 
     positions     a a a b b c c c c
     begins        1 0 0 1 0 1 0 0 0          segments (0, 3, a), (3, 5, b), (5, 9, c)
@@ -9,14 +9,6 @@ label), are cut as written.
 
 DurationCliques are the scores h(d, y) of segments of d positions and label y, d = 1 .. D: functions of log d in the
 RKHS of a kernel, one for each label or one that all labels share.
-
-SegmentCliques are the scores of segments as bags of inputs. With phi(x) = k(x, .) and mu = 1/d sum_t phi(x_t), the mean
-embedding of the d inputs of a segment, the score is <f_y, mu> for f_y in the RKHS of k: the kernel of two segments is
-
-    <mu, mu'> = 1 / (d d') sum_t sum_t' k(x_t, x'_t')          and the score 1/d sum_t f_y(x_t)
-
-It is linear in mu, and mu determines the distribution of the inputs where k is characteristic, as RBF is. Sums
-of f_y(x_t) before a position give the score of any segment in O(1).
 """
 
 from __future__ import annotations
@@ -32,8 +24,8 @@ from kernelfields.data.cliques import CliquesEverywhere
 from kernelfields.numerics.parameters import check_count, is_whole
 from kernelfields.numerics.registry import SETTINGS
 
-#: Names of the potentials of durations and of means over segments, where sets of cliques name what they score.
-DURATION, SEGMENT = "duration", "segment"
+#: Name of the potentials of durations, where sets of cliques name what they score.
+DURATION = "duration"
 
 
 class Segment(NamedTuple):
@@ -97,28 +89,6 @@ class DurationCliques(CliquesEverywhere):
 
     def weights(self, data: Packed) -> None:
         """Return None: a duration is one row, whatever the weights of sequences."""
-
-
-@SETTINGS.register("segment cliques")
-@dataclass(eq=False, repr=False)
-class SegmentCliques(CliquesEverywhere):
-    """The inputs of a segment as one, by the mean of a kernel over its positions, and its label."""
-
-    group = SEGMENT
-
-    kernel: Any = "rbf"
-
-    def check_reach(self) -> None:
-        """Raise ValueError unless there is a kernel and every feature has a weight for every label."""
-        if self.kernel is None:
-            raise ValueError("segment_kernel scores the inputs of segments: give a kernel, such as 'rbf'")
-        if self.observed_only or (self.l1 or 0.0) > 0:
-            raise ValueError("means over segments have weights of all features and labels: leave support='all', l1=0")
-
-    @property
-    def weighs_labels_singly(self) -> bool:
-        """What all labels have in common decides where segments are cut, so that functions belong to labels."""
-        return True
 
 
 def check_duration(longest: object) -> None:

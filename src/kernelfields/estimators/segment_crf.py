@@ -19,10 +19,8 @@ from kernelfields.data.readers import ChainReader
 from kernelfields.data.reading import plain_label, random_generator
 from kernelfields.data.segments import (
     DURATION,
-    SEGMENT,
     DurationCliques,
     Segment,
-    SegmentCliques,
     SegmentedChains,
     are_segments,
     begins_of,
@@ -59,10 +57,9 @@ class SegmentCRF(SequenceField):
 
     A sequence is cut into segments (begin, end, label) of at most D positions:
 
-    score = sum over segments [ sum_t f_node(x_t, y) + h(log(end - begin), y) + mean_t f_segment(x_t, y) ]
-            + sum over neighbours f_edge(y, y')
+    score = sum over segments [ sum_t f_node(x_t, y) + h(log(end - begin), y) ] + sum over neighbours f_edge(y, y')
 
-    with Gaussian process priors on f_node, h, f_segment and f_edge. A run of equal labels in ``y`` is a segment; labels
+    with Gaussian process priors on f_node, h and f_edge. A run of equal labels in ``y`` is a segment; labels
     may also be written as lists of (begin, end, label). Inference is exact and takes O(N L^2 + N L D) time.
 
     Parameters
@@ -73,11 +70,7 @@ class SegmentCRF(SequenceField):
     durations : "auto", DurationCliques or None, default "auto"
         Functions of the logarithm of the duration of a segment; "auto" is ``DurationCliques("rbf")``, None leaves
         durations out. ``DurationCliques(shared=True)`` has one function for all labels.
-    segments : SegmentCliques or None
-        Kernel between segments as bags of inputs: the mean of k(x, x') over the inputs of both, their windows as in
-        ``window``. It judges a segment by what its inputs are on average, however long it is; sums over its positions
-        are those of ``kernel``. Passes then take an exponential for each segment, and about twice as long.
-        What edges, durations and segments leave open (prior_variance, basis, rank, window) is that of the estimator.
+        What edges and durations leave open (prior_variance, basis, rank, window) is that of the estimator.
     max_duration : int or None
         D, the most positions of a segment. None for twice the longest segment of the training data, at most the
         longest sequence; ``max_duration_`` is the result.
@@ -109,7 +102,6 @@ class SegmentCRF(SequenceField):
     _family_kind = "segments"
 
     durations: DurationCliques | str | None = parameter("auto", clique_set(DurationCliques, auto=True))
-    segments: SegmentCliques | None = parameter(None, clique_set(SegmentCliques))
     max_duration: int | None = parameter(None, or_none(lambda value, name: check_duration(value)))
     repeats: bool = parameter(False)
 
@@ -130,8 +122,6 @@ class SegmentCRF(SequenceField):
         if self.durations is not None:
             durations = DurationCliques() if isinstance(self.durations, str) else self.durations
             cliques.append(durations.filled(**{**shared, "window": 1, "l1": 0.0}).set_params(max_duration=max_duration))
-        if self.segments is not None:
-            cliques.append(self.segments.filled(**shared))
         return cliques
 
     def clique_sets(self, training: ChainTraining) -> NamedCliques:
@@ -356,7 +346,7 @@ class SegmentCRF(SequenceField):
 
         A segment is compared with the segmentation in which its positions have the other label, and join the segments
         beside them that have it too. The contributions add up to the difference of their log-probabilities: those of
-        positions and of their mean, of durations, and of transitions. Each rule that makes the other segmentation
+        positions, of durations, and of transitions. Each rule that makes the other segmentation
         impossible contributes infinity.
 
         Parameters
@@ -398,7 +388,7 @@ class SegmentCRF(SequenceField):
         for term in terms:
             if term.group == DURATION and term.clique.max_duration != spec.max_duration:
                 raise ValueError("the durations of a set are not those of the field")
-            if term.group not in (None, EDGE, DURATION, SEGMENT):
+            if term.group not in (None, EDGE, DURATION):
                 raise ValueError(f"set {term.name!r} scores labels that do not meet in segments")
 
 

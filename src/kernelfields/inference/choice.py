@@ -35,7 +35,7 @@ from kernelfields.data.chains import Chains
 from kernelfields.data.constraints import ConstraintMasks
 from kernelfields.data.graphs import Graphs
 from kernelfields.data.label_cliques import LabelledInstances
-from kernelfields.data.segments import SEGMENT, SegmentedChains
+from kernelfields.data.segments import SegmentedChains
 from kernelfields.inference.approximate.base import OPTIONS, Gibbs, MeanField
 from kernelfields.inference.family import EDGE, BaseMeasure, Grouped, LabelFamily, Placed
 from kernelfields.inference.graphs import GraphFamily
@@ -206,9 +206,8 @@ def _segment_family(
 ) -> LabelFamily:
     from kernelfields.inference.segments.family import SegmentFamily
 
-    means, tied = any(term.group == SEGMENT for term in placed), _all_tied(placed, EDGE)
-    base = spec.base_measure(chains)
-    return SegmentFamily(chains.offsets, spec.n_labels, spec.max_duration, tied=tied, means=means, base=base)
+    tied, base = _all_tied(placed, EDGE), spec.base_measure(chains)
+    return SegmentFamily(chains.offsets, spec.n_labels, spec.max_duration, tied=tied, base=base)
 
 
 @builds("graph")

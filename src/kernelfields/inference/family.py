@@ -316,12 +316,11 @@ class Potentials:
 
 
 class Observed(NamedTuple):
-    """The cliques of labelled data in one group: row of the table, number of the labelling, item, and amount."""
+    """The cliques of labelled data in one group: row of the table, number of the labelling, item."""
 
     rows: np.ndarray
     labellings: np.ndarray
     items: np.ndarray
-    amounts: np.ndarray | None = None  # None: one each
 
 
 class Statistics:
@@ -340,10 +339,8 @@ class Statistics:
         """Count observed cliques, weighted by items (S,), None for ones."""
         entries: dict[str | None, tuple[np.ndarray, np.ndarray | float]] = {}
         for group in groups:
-            rows, labellings, items, own = observed[group.name]
+            rows, labellings, items = observed[group.name]
             amounts: np.ndarray | float = 1.0 if weights is None else weights[items]
-            if own is not None:
-                amounts = own * amounts
             if group.tied or group.items is None:
                 places = labellings if group.tied else rows * group.size + labellings
                 counts = np.bincount(places, np.broadcast_to(amounts, places.shape))
@@ -564,11 +561,11 @@ class LabelFamily(ABC):
         """Return log p0(y) + <Phi(y), u> of a labelling (N,) of each item, (S,); minus infinity where forbidden."""
         total, observed = np.zeros(self.n_items), self.observed(labels)
         for group in self.groups:
-            rows, labellings, items, amounts = observed[group.name]
+            rows, labellings, items = observed[group.name]
             table = potentials[group.name]
             table = table.reshape(len(table), group.size)
             scores = table[0, labellings] if group.tied else table[rows, labellings]
-            total += np.bincount(items, scores if amounts is None else scores * amounts, minlength=self.n_items)
+            total += np.bincount(items, scores, minlength=self.n_items)
         return total if self.base is None else total + self._base_scores(labels)
 
     def _base_scores(self, labels: np.ndarray) -> np.ndarray:

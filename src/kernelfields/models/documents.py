@@ -170,7 +170,7 @@ def rebuild_value(described: object, functions: Functions, depth: int = 0) -> ob
         return functions[name]
     registered = SETTINGS.find(kind)
     if registered is None:
-        raise ValueError(f"a parameter of the unknown kind {kind!r}")
+        raise ValueError(SETTINGS.retirement(kind) or f"a parameter of the unknown kind {kind!r}")
     parameters = described["parameters"]
     return registered(**{name: rebuild_value(own, functions, depth + 1) for name, own in parameters.items()})
 

@@ -18,7 +18,7 @@ import numpy as np
 from kernelfields.data.allowed import AllowedLabels
 from kernelfields.data.chains import Chains
 from kernelfields.data.graphs import Graphs
-from kernelfields.data.segments import DURATION, SEGMENT
+from kernelfields.data.segments import DURATION
 from kernelfields.engines.engine import Engine, PackedData
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.chain.family import ChainFamily, ListFamily
@@ -211,7 +211,7 @@ class Field:
 
 def _positions_of_chains(terms: Sequence[Term], n_labels: int) -> int:
     limit = max(1, min(_POSITIONS, _NODE_BYTES // (8 * n_labels)))
-    terms = [term for term in terms if term.clique.group not in (DURATION, SEGMENT)]
+    terms = [term for term in terms if term.clique.group != DURATION]
     reach = max((term.clique.steps_back[0] for term in terms if not term.tied_everywhere), default=0)
     if reach or (reaches_far(terms) and not only_ngrams(terms)):
         # Beside n-grams, edges that see inputs are the largest tables; else those of the junction tree are.

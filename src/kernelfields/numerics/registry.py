@@ -254,4 +254,7 @@ class Registry(Generic[T]):
 
 #: Objects with parameters that estimators take, such as clique sets, bases, engines and searches: what model files may
 #: hold of them are the names under which their classes are registered, and their parameters.
-SETTINGS: Registry[object] = Registry("setting")
+SETTINGS: Registry[object] = Registry(
+    "setting",
+    retired={"segment cliques": "means over segments were best nowhere, fit a SegmentCRF without segments="},
+)

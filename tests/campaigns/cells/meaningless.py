@@ -149,7 +149,7 @@ _enter(("StartCliques, EndCliques",), ("RingCRF",), "a ring has no first and no 
 _enter(
     (*_CLIQUES, "StructureSearch"),
     ("SegmentCRF",),
-    "a segment has one label, however long: durations, steps and means are all that there is to score",
+    "a segment has one label, however long: durations and steps are all that there is to score",
 )
 
 # ---- searches

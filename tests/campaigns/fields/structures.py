@@ -17,7 +17,6 @@ from kernelfields import (
     LabelShares,
     MultiLabelCRF,
     PartialLabels,
-    SegmentCliques,
     SegmentCRF,
     SoftTargets,
 )
@@ -38,7 +37,7 @@ from tests.oracles.labellings import all_labellings, all_segmentations
 
 
 class Segments(Drawn):
-    """SegmentCRF: segments of a longest duration, with durations, means over segments, repeats and constraints."""
+    """SegmentCRF: segments of a longest duration, with durations, repeats and constraints."""
 
     decodes = "viterbi"
 
@@ -75,7 +74,6 @@ class Segments(Drawn):
         seeing = max(map(len, self.items)) > 1 and random.random() < 0.3
         edges = EdgeCliques(drawn_kernel(random), rank=3) if seeing else None
         durations: Any = ["auto", None, DurationCliques("rbf", shared=True)][random.integers(3)]
-        means = SegmentCliques(drawn_kernel(random), rank=3) if random.random() < 0.4 else None
         masks = self.masks
         constraints = {name: [self.classes[label] for label in sorted(masks[name])] for name in ("start", "end")}
         constraints["transitions"] = [(self.classes[a], self.classes[b]) for a, b in sorted(masks["edge"])]
@@ -84,7 +82,6 @@ class Segments(Drawn):
             window=window,
             edges=edges,
             durations=durations,
-            segments=means,
             max_duration=self.longest,
             repeats=self.repeats,
             constraints=constraints if any(constraints.values()) else None,
@@ -193,8 +190,6 @@ class Segments(Drawn):
                 for place, (begin, end, label) in enumerate(cuts):
                     if kind == "NodeCliques":
                         counts[number, begin:end, label] = 1.0
-                    elif kind == "SegmentCliques":
-                        counts[number, begin:end, label] = 1.0 / (end - begin)
                     elif kind == "DurationCliques":
                         counts[number, end - begin - 1, label] += 1.0
                     elif place:

@@ -2,8 +2,8 @@
 
     score(y) = base(y) + sum over terms c, rows n and labellings l of C_c(y)_nl (z_n^T V_c A_c^T)_l
 
-``C_c(y)_nl`` counts how often row n of a term has the labelling l in y: one at each clique of a chain or graph, the
-share of a position in its segment for means over segments. Every answer follows from the list of the scores
+``C_c(y)_nl`` counts how often row n of a term has the labelling l in y: one at each clique of a chain or graph.
+Every answer follows from the list of the scores
 (oracles/labellings.py). Kernels are written out here once more, so that nothing of the package but arrays of a fitted
 model (pivots, factors, coefficients) enters the numbers that its answers are compared with.
 """

@@ -1,4 +1,4 @@
-"""Explanations of segments: which positions, durations, means and transitions moved the label of each.
+"""Explanations of segments: which positions, durations and transitions moved the label of each.
 
 A segment (b, e, y) is compared with the segmentation in which its positions have another label o. Where neighbours may
 not have the same label, it joins those beside it that have o already:
@@ -9,8 +9,8 @@ not have the same label, it joins those beside it that have o already:
     difference = score(kept) - score(rival) = log p(kept | x) - log p(rival | x)
 
 Every term is linear in its potentials, so the difference falls apart into one amount per term, and per feature where
-features are explicit: with C (T, L) the weights of kept labels less those of rival ones, 1 at the positions of b .. e
-for positions and 1 / d for means, a term gives sum_t C_t . f(x_t), and its feature f  sum_t z_tf C_t . w_f.
+features are explicit: with C (T, L) the counts of kept labels less those of rival ones, a term gives
+sum_t C_t . f(x_t), and its feature f  sum_t z_tf C_t . w_f.
 Cost: the potentials of the sequence, and O(T r L) for explicit features.
 """
 
@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kernelfields.data.allowed import AllowedLabels
-from kernelfields.data.segments import DURATION, SEGMENT, SegmentedChains, bounds_of
+from kernelfields.data.segments import DURATION, SegmentedChains, bounds_of
 from kernelfields.estimators.inspecting.explanations import (
     broken_rule,
     coordinate_names,
@@ -71,12 +71,12 @@ class Comparison:
         kept, rival = ([(end - begin, label) for begin, end, label in own] for own in (self.kept, self.rival))
         return kept, rival
 
-    def weights(self, shape: tuple[int, int], means: bool) -> np.ndarray:
+    def weights(self, shape: tuple[int, int]) -> np.ndarray:
         """Return C (T, L): how much more the kept segments take of the score of a label at a position."""
         weights = np.zeros(shape)
         for sign, segments in ((1.0, self.kept), (-1.0, self.rival)):
             for begin, end, label in segments:
-                weights[begin:end, label] += sign / (end - begin) if means else sign
+                weights[begin:end, label] += sign
         return weights
 
     def broken_rules(
@@ -212,7 +212,7 @@ def _contributions(
     elif term.labels_per_clique == 2:
         yield from _step_amounts(term, scores, compared, classes)
     else:
-        weights = compared.weights((data.n_positions, len(classes)), term.group == SEGMENT)
+        weights = compared.weights((data.n_positions, len(classes)))
         if term.has_pivots:
             yield _kernel_amount(term, scores, weights, count)
         else:
@@ -263,9 +263,8 @@ def _kernel_amount(term: Term, scores: np.ndarray, weights: np.ndarray, count: i
     if parts and left:
         rest = float(amounts.sum() - amounts[largest].sum())
         parts.append(Contribution("rest", term.name, counted(left, "other position"), rest))
-    mean = ", their mean" if term.group == SEGMENT else ""
     return Contribution(
-        "kernel", term.name, f"{term.name}: {pivots_note(term)}{mean}", float(amounts.sum()), None, tuple(parts)
+        "kernel", term.name, f"{term.name}: {pivots_note(term)}", float(amounts.sum()), None, tuple(parts)
     )
 
 
@@ -277,6 +276,5 @@ def _feature_amounts(
     assert features is not None, "a constant term has no features"
     amounts = np.einsum("fl,fl->f", dense(features.T @ weights), dense(table))
     named = coordinate_names(term, names)
-    mean = ", mean" if term.group == SEGMENT else ""
     for i in np.flatnonzero(amounts).tolist():
-        yield Contribution("feature", term.name, f"{named[i]}{mean}", float(amounts[i]))
+        yield Contribution("feature", term.name, named[i], float(amounts[i]))

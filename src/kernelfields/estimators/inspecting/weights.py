@@ -21,7 +21,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator
 
-from kernelfields.data.segments import DURATION, SEGMENT
+from kernelfields.data.segments import DURATION
 from kernelfields.estimators.inspecting.explanations import (
     Top,
     Weights,
@@ -161,7 +161,7 @@ def _in_chains(spec: FamilySpec) -> bool:
 
 def _reaches_further(term: Term, spec: FamilySpec) -> bool:
     """Whether the labels of a set of sequences are further apart than neighbours."""
-    return _in_chains(spec) and term.group not in (None, EDGE, SEGMENT)
+    return _in_chains(spec) and term.group not in (None, EDGE)
 
 
 def tabulate_label_weights(
@@ -265,9 +265,8 @@ def summarise_term(term: Term, part: str = "position") -> SetSummary:
         # Cliques of a chain see its positions; factors of a graph have features of their own.
         seen = term.group if part == "node" and term.group is not None else part
         sees = f"one {seen}" if before == after == 0 else f"positions {-before:+d} to {after:+d}"
-        if term.group in (DURATION, SEGMENT):
-            whole = term.group == DURATION
-            sees = f"durations, 1 to {term.clique.max_duration}" if whole else f"means over segments, {sees}"
+        if term.group == DURATION:
+            sees = f"durations, 1 to {term.clique.max_duration}"
         sees = f"{sees}, {'pivots' if term.has_pivots else 'explicit features'}"
     return SetSummary(
         name=term.name,

@@ -1,4 +1,4 @@
-"""The most probable segmentation of packed chains, and segmentations drawn from their distribution, compiled.
+"""The most probable segmentations of packed chains, and some drawn from their distribution, compiled.
 
     best_t(y)  = S_t(y) + max_d ( g_{t-d}(y) + h(d, y) )        g = max_a ( best_t(a) + w_t(a, y) ) - S
 
@@ -8,11 +8,9 @@ forward: a label from exp(opened_0), a duration from exp(q_{t+d} + h), the next 
 A segmentation is written as labels (N,) and a mask of the positions where segments begin (N,).
 Cost O(N L^2 + N L D) for the best one; O(L + D) for each segment drawn.
 
-The k most probable segmentations of packed chains, compiled.
-
-For each place and label the k best scores with which a segment can have ended there, falling, and where they come
-from: a duration, and the rank of what came before it; so for beginnings with the label before. Lists are merged one
-candidate after the other, and a list is left at its first candidate that is not among the k best.
+The k most probable ones are found with the k best scores of a segment that ends at each place, falling, and where they
+come from: a duration, and the rank of what came before it; so for beginnings with the label before. Lists are merged
+one candidate after the other, and a list is left at its first candidate that is not among the k best.
 
 Cost O(N L (L + D)) and as much again for each candidate that is kept; memory O(N L k).
 """
@@ -23,7 +21,6 @@ import math
 
 import numpy as np
 
-from kernelfields.inference.segments.passes_compiled import window_scores
 from kernelfields.inference.sums_compiled import drawn, most_positions
 from kernelfields.numerics.compiled import INLINED, REORDER, njit
 
@@ -49,9 +46,8 @@ def _clear(values, sources):
 @njit(nogil=True, cache=True)
 def k_best_segments(first, last, offsets, edge, durations, passes, k, scores, labels, begins):
     """Fill scores (S, k), falling, less the shifts, -inf where there are less than k, and labels and begins (k, N)."""
-    totals, reach, means = passes.totals, passes.reach, passes.means
+    totals, reach = passes.totals, passes.reach
     n_labels = len(totals)
-    by_means = means.shape[1] > 0
     shape = (n_labels, most_positions(first, last, offsets) + 1, k)
     g, ended = np.empty(shape), np.empty(shape)
     spans, before = np.empty(shape, np.int32), np.empty(shape, np.int32)
@@ -65,8 +61,6 @@ def k_best_segments(first, last, offsets, edge, durations, passes, k, scores, la
                 _clear(best, sources)
                 for d in range(1, reach[y, base + t] + 1):
                     score = durations.logs[y, d - 1] + totals[y, base + t]
-                    if by_means:
-                        score += (means[y, base + t] - means[y, base + t - d]) / d
                     for rank in range(k):
                         value = g[y, t - d, rank] + score
                         if not value > best[k - 1]:
@@ -127,20 +121,14 @@ def _best_before(ended, place, step, label):
 def best_segments(first, last, offsets, edge, durations, passes, scores, labels, begins):
     """Fill labels and begins of the best segmentation, and its score less the shifts; minus infinity for none."""
     totals, reach, ended, g = passes.totals, passes.reach, passes.ended, passes.g
-    logs, means, shares = durations.reversed_logs, passes.means, durations.reversed_shares
+    logs = durations.reversed_logs
     n_labels, longest = logs.shape
-    by_means, window = means.shape[1] > 0, np.empty(longest)
     for s in range(first, last):
         start, base, length = offsets[s], offsets[s] + s, offsets[s + 1] - offsets[s]
         for t in range(length + 1):
             for y in range(n_labels):
-                n = reach[y, base + t]
-                begin, origin = longest - n, base + t
-                if by_means:
-                    top = window_scores(g, means, y, origin - n, origin, logs, begin, shares, n, window)
-                else:
-                    top = _largest(g, y, origin - n, logs, begin, n)
-                ended[y, origin] = totals[y, origin] + top
+                n, origin = reach[y, base + t], base + t
+                ended[y, origin] = totals[y, origin] + _largest(g, y, origin - n, logs, longest - n, n)
             for y in range(n_labels):
                 begun = 0.0
                 if t > 0:
@@ -157,8 +145,6 @@ def best_segments(first, last, offsets, edge, durations, passes, scores, labels,
             top, chosen = -np.inf, n
             for d in range(1, n + 1):
                 value = g[label, base + t - d] + logs[label, longest - d]
-                if by_means:
-                    value += (means[label, base + t] - means[label, base + t - d]) / d
                 if value > top:
                     top, chosen = value, d
             for place in range(start + t - chosen, start + t):
@@ -174,7 +160,7 @@ def best_segments(first, last, offsets, edge, durations, passes, scores, labels,
 def draw_segments(first, last, offsets, edge, durations, passes, uniforms, labels, begins):
     """Fill labels and begins, (N,), of one draw for each sequence; uniforms (N + S, 2) in [0, 1) decide."""
     ahead, opened, q = passes.ahead, passes.opened, passes.q
-    logs, means = durations.logs, passes.means
+    logs = durations.logs
     n_labels, longest = logs.shape
     weights = np.empty(max(n_labels, longest))
     for s in range(first, last):
@@ -192,8 +178,6 @@ def draw_segments(first, last, offsets, edge, durations, passes, uniforms, label
             n, top = ahead[label, base + t], -np.inf
             for d in range(n):
                 weights[d] = q[label, base + t + 1 + d] + logs[label, d]
-                if means.shape[1] > 0:
-                    weights[d] += (means[label, base + t + 1 + d] - means[label, base + t]) / (d + 1)
                 top = max(top, weights[d])
             for d in range(n):
                 weights[d] = math.exp(weights[d] - top)

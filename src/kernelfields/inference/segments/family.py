@@ -1,9 +1,9 @@
 """Chains that are cut into segments: log partition, marginals, expected durations, covariances, best segmentations.
 
-    score = sum over segments (b, e, y) of  sum_{b <= t < e} (node_t(y) + mean_t(y) / (e - b)) + duration(e - b, y)
+    score = sum over segments (b, e, y) of  sum_{b <= t < e} node_t(y) + duration(e - b, y)
             + sum over neighbouring segments  edge_e(y, y')
 
-    node (N, L), edge (1, L, L) or (N, L, L), duration (D, L), mean (N, L) or None, offsets (S + 1,)
+    node (N, L), edge (1, L, L) or (N, L, L), duration (D, L), offsets (S + 1,)
 
 edge[t] scores the step into a segment that begins at t. Segments have at most D positions; minus infinity forbids a
 label at a position, a step, or a duration. The equations are in passes_compiled.py. Segments of the same label follow
@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernelfields.data.segments import DURATION, SEGMENT, Segmentation, begins_of, bounds_of
+from kernelfields.data.segments import DURATION, Segmentation, begins_of, bounds_of
 from kernelfields.inference.family import (
     EDGE,
     BaseMeasure,
@@ -35,18 +35,13 @@ from kernelfields.numerics.threads import Workers
 
 
 class Durations(NamedTuple):
-    """Scores of durations as compiled passes read them, (L, D): logarithms, exp(logs - top), and both reversed.
-
-    ``shares`` (D,) are 1 / d, ``reversed_shares`` -1 / d in the other order.
-    """
+    """Scores of durations as compiled passes read them, (L, D): logarithms, exp(logs - top), and both reversed."""
 
     logs: np.ndarray
     weights: np.ndarray
     reversed_logs: np.ndarray
     reversed_weights: np.ndarray
     tops: np.ndarray
-    shares: np.ndarray
-    reversed_shares: np.ndarray
 
     @classmethod
     def of(cls, duration: np.ndarray) -> Durations:
@@ -55,16 +50,13 @@ class Durations(NamedTuple):
         tops = logs.max(axis=1)
         tops[tops == -np.inf] = 0.0
         weights = np.exp(logs - tops[:, None])
-        shares = 1.0 / np.arange(1, len(duration) + 1)
-        backwards = np.ascontiguousarray(-shares[::-1])
-        return cls(logs, weights, _reversed(logs), _reversed(weights), tops, shares, backwards)
+        return cls(logs, weights, _reversed(logs), _reversed(weights), tops)
 
 
 class SegmentPasses(NamedTuple):
-    """Arrays of the passes, (L, N + S), means (L, 0) where there are none; passes_compiled.py has the equations."""
+    """Arrays of the passes, (L, N + S); passes_compiled.py has the equations."""
 
     totals: np.ndarray
-    means: np.ndarray
     reach: np.ndarray
     ahead: np.ndarray
     opened: np.ndarray
@@ -82,17 +74,16 @@ class Prepared(NamedTuple):
     runs: list[tuple[int, int]]
 
 
-#: Node scores (N, L), edge (1 or N, L, L), durations (D, L), and mean scores (N, L) or None, as contiguous doubles.
-SegmentArrays = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]
+#: Node scores (N, L), edge (1 or N, L, L) and durations (D, L), as contiguous doubles.
+SegmentArrays = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class ExpectedSums(NamedTuple):
-    """What forward passes add to: expected durations, reversed, (L, D), their derivatives, expected steps, covers."""
+    """What forward passes add to: expected durations, reversed, (L, D), their derivatives, expected steps."""
 
     durations: np.ndarray
     moved: np.ndarray
     steps: np.ndarray
-    cover: np.ndarray
 
 
 class Moved(NamedTuple):
@@ -103,7 +94,6 @@ class Moved(NamedTuple):
     weights: np.ndarray
     reversed_durations: np.ndarray
     reversed_weights: np.ndarray
-    means: np.ndarray
     totals: np.ndarray
     opened: np.ndarray
     q: np.ndarray
@@ -124,7 +114,7 @@ class SegmentMember(Member):
         from kernelfields.inference.segments.passes_compiled import forward
 
         arrays = family.arrays(potentials)
-        node, edge = arrays[:2]
+        node, edge, _ = arrays
         self.offsets, self.edge = family.offsets, edge
         prepared, within = family.backward(arrays, workers)
         self._passes, self.durations, self._runs = prepared.passes, prepared.durations, prepared.runs
@@ -133,13 +123,9 @@ class SegmentMember(Member):
         self._workers, self._log_partition_within = workers, within
         self._node_marginals = np.empty(node.shape)
         known = self.offsets, edge, self.durations, self.item_weights, self._passes, within, self._node_marginals
-        #: Expected 1 / d of the segments of a label that cover a position, (N, L); None where means do not score.
-        self._covers: np.ndarray | None
         #: Expected numbers of segments of each duration and label, (D, L), and of steps between labels, (1 or N, L, L),
         #: both weighted.
-        counts, _, self._expected_steps, self._covers = self._added_up(
-            lambda first, last, sums: forward(first, last, *known, sums)
-        )
+        counts, _, self._expected_steps = self._added_up(lambda first, last, sums: forward(first, last, *known, sums))
         self._expected_durations = np.ascontiguousarray(counts[:, ::-1].T)
 
     def marginals(self, group: str | None = None) -> np.ndarray:
@@ -147,22 +133,16 @@ class SegmentMember(Member):
 
         Of positions, p(y_t), (N, L). Of steps, p(a segment of a ends and one of b begins at t), (N, L, L), zero at the
         start of each sequence. Of durations, the share of positions where a segment of this length and label begins,
-        (D, L). Of means over segments, the expected 1 / d of the segment of this label at a position, (N, L).
+        (D, L).
         """
         if group == DURATION:
             return self._expected_durations / float(self.item_weights @ np.diff(self.offsets))
-        if group == SEGMENT:
-            assert self._covers is not None
-            return self._covers
         return self._node_marginals if group is None else self._edge_marginals()
 
     def mean(self) -> Potentials:
-        """Return weighted marginals, expected steps and durations and, where means score, covers."""
-        items = self.family.position_items
-        arrays = [self._node_marginals, self._expected_steps, self._expected_durations]
-        arrays[0] = self._weighted(arrays[0], items)
-        if self._covers is not None:
-            arrays.append(self._weighted(self._covers, items))
+        """Return weighted marginals, expected steps and durations."""
+        marginals = self._weighted(self._node_marginals, self.family.position_items)
+        arrays = marginals, self._expected_steps, self._expected_durations
         return self.potentials.of(array.copy() for array in arrays)
 
     @cached_property
@@ -185,8 +165,6 @@ class SegmentMember(Member):
         known = logs[labels, np.minimum(durations, longest) - 1]
         inside = np.where(durations <= self._passes.reach[labels, ends + sequences], known, -np.inf)
         outside = self._passes.g[labels, begins + sequences] + self._passes.q[labels, ends + sequences]
-        if (means := self._passes.means).size:
-            outside += (means[labels, ends + sequences] - means[labels, begins + sequences]) / durations
         return outside + inside - self._log_partition_within[sequences]
 
     def sample(self, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -210,67 +188,45 @@ class SegmentMember(Member):
         moved, expected = self._tangent(direction)
         marginals, within, weights = np.empty_like(self._node_marginals), self._log_partition_within, self.item_weights
         known = self.offsets, self.edge, self.durations, weights, self._passes, within, moved, expected, marginals
-        counts, changes, steps, covers = self._added_up(
-            lambda first, last, sums: forward_tangent(first, last, *known, sums)
-        )
+        counts, changes, steps = self._added_up(lambda first, last, sums: forward_tangent(first, last, *known, sums))
         changes += counts * moved.reversed_durations
-        items = self.family.position_items
-        response = [self._weighted(marginals, items), steps, np.ascontiguousarray(changes[:, ::-1].T)]
-        return direction.of(response if covers is None else [*response, self._weighted(covers, items)])
+        marginals = self._weighted(marginals, self.family.position_items)
+        return direction.of([marginals, steps, np.ascontiguousarray(changes[:, ::-1].T)])
 
-    def _added_up(
-        self, forward: Callable[[int, int, ExpectedSums], None]
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
-        """Call a forward pass for every run; return its sums of durations, their derivatives and steps, added in order.
-
-        The last are the running sums of covers, (N, L), None where there are no means.
-        """
-        from kernelfields.inference.segments.passes_compiled import add_up_covers
-
-        edge, shape, cover = self.edge, self.durations.logs.shape, np.zeros_like(self._passes.means)
+    def _added_up(self, forward: Callable[[int, int, ExpectedSums], None]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Call a forward pass for every run; return its sums of durations, their derivatives and steps, in order."""
+        edge, shape = self.edge, self.durations.logs.shape
         tables: dict[int, ExpectedSums] = {}
         own_rows = np.zeros_like(edge) if len(edge) > 1 else None
-        covers = np.empty((int(self.offsets[-1]), shape[0])) if cover.size else None
 
         def run(first: int, last: int) -> None:
             steps = np.zeros_like(edge) if own_rows is None else own_rows
-            tables[first] = ExpectedSums(np.zeros(shape), np.zeros(shape), steps, cover)
+            tables[first] = ExpectedSums(np.zeros(shape), np.zeros(shape), steps)
             forward(first, last, tables[first])
-            if covers is not None:
-                add_up_covers(first, last, self.offsets, cover, covers)
 
         self._workers.each(run, self._runs)
         counts, changes = (reduce(np.add, [tables[first][part] for first, _ in self._runs]) for part in range(2))
         steps = reduce(np.add, [tables[first].steps for first, _ in self._runs]) if own_rows is None else own_rows
-        return counts, changes, steps, covers
+        return counts, changes, steps
 
     def _tangent(self, direction: Potentials) -> tuple[Moved, np.ndarray]:
         """Return a direction with the derivatives of the backward pass, and those of log Z, (S,)."""
         from kernelfields.inference.segments.passes_compiled import add_up_scores
         from kernelfields.inference.segments.tangents_compiled import backward_tangent
 
-        node, edge, duration, mean = self.family.arrays(direction)
+        node, edge, duration = self.family.arrays(direction)
         table = np.ascontiguousarray(duration.T, dtype=np.float64)
         weights = table * self.durations.weights
         room = [np.empty_like(self._passes.totals) for _ in range(5)]
-        means = np.empty_like(self._passes.means)
-        moved = Moved(edge, table, weights, _reversed(table), _reversed(weights), means, *room)
-        along = _mean_scores(mean, node)
+        moved = Moved(edge, table, weights, _reversed(table), _reversed(weights), *room)
         expected = np.empty(self.family.n_items)
 
         def run(first: int, last: int) -> None:
             add_up_scores(first, last, self.offsets, node, moved.totals)
-            if means.size:
-                add_up_scores(first, last, self.offsets, along, means)
             backward_tangent(first, last, self.offsets, self.edge, self.durations, self._passes, moved, expected)
 
         self._workers.each(run, self._runs)
         return moved, expected
-
-
-def _mean_scores(mean: np.ndarray | None, node: np.ndarray) -> np.ndarray:
-    """Return mean scores as compiled passes read them, (0, L) where there are none."""
-    return node[:0] if mean is None else mean
 
 
 def check_possible(log_values: np.ndarray, offsets: np.ndarray, longest: int) -> None:
@@ -286,7 +242,7 @@ def check_possible(log_values: np.ndarray, offsets: np.ndarray, longest: int) ->
 class SegmentFamily(LabelFamily):
     """Segmentations of chains into segments of up to ``max_duration`` positions.
 
-    ``tied``: one table of steps between segments serves all positions; ``means``: means over segments score.
+    ``tied``: one table of steps between segments serves all positions.
     """
 
     method = "segments"
@@ -298,24 +254,21 @@ class SegmentFamily(LabelFamily):
         max_duration: int,
         *,
         tied: bool = True,
-        means: bool = False,
         base: BaseMeasure | None = None,
     ):
         super().__init__(offsets, n_labels, (), base)
-        self.max_duration, self.tied, self.means = max_duration, tied, means
+        self.max_duration, self.tied = max_duration, tied
         rows = self.n_positions, self.position_items
         self.groups = (
             *self.groups,
             Group(EDGE, (n_labels, n_labels), *rows, tied),
             Group(DURATION, (n_labels,), max_duration, None),
-            *([Group(SEGMENT, (n_labels,), *rows)] if means else []),
         )
 
     def arrays(self, potentials: Potentials) -> SegmentArrays:
-        """Return node, edge, durations and mean scores, None for none, as contiguous arrays of doubles."""
-        arrays = [np.ascontiguousarray(array, dtype=np.float64) for array in potentials.arrays]
-        node, edge, duration = arrays[:3]
-        return node, edge, duration, arrays[3] if self.means else None
+        """Return node, edge and durations as contiguous arrays of doubles."""
+        node, edge, duration = (np.ascontiguousarray(array, dtype=np.float64) for array in potentials.arrays)
+        return node, edge, duration
 
     def run_passes(
         self, arrays: SegmentArrays, workers: Workers, compiled: Callable[..., None], *results: int | np.ndarray
@@ -326,15 +279,14 @@ class SegmentFamily(LabelFamily):
         """
         from kernelfields.inference.segments.passes_compiled import add_up
 
-        node, edge, duration, mean = arrays
+        node, edge, duration = arrays
         shape = self.n_labels, self.n_positions + self.n_items
-        means = np.empty(shape if mean is not None else (self.n_labels, 0))
         reaches = [np.empty(shape, dtype=np.int32) for _ in range(2)]
-        passes = SegmentPasses(np.empty(shape), means, *reaches, *(np.empty(shape) for _ in range(4)))
-        durations, shifts, mean = Durations.of(duration), np.empty(self.n_items), _mean_scores(mean, node)
+        passes = SegmentPasses(np.empty(shape), *reaches, *(np.empty(shape) for _ in range(4)))
+        durations, shifts = Durations.of(duration), np.empty(self.n_items)
 
         def run(first: int, last: int) -> None:
-            add_up(first, last, self.offsets, node, mean, len(duration), passes, shifts)
+            add_up(first, last, self.offsets, node, len(duration), passes, shifts)
             compiled(first, last, self.offsets, edge, durations, passes, *results)
 
         # A chain of so many labels would take about as long: the root of L^2 + L D.
@@ -368,14 +320,11 @@ class SegmentFamily(LabelFamily):
         items, durations = self.position_items, ends - begins
         after = begins[self.offsets[items[begins]] < begins]
         known = np.minimum(durations, self.max_duration) - 1
-        found = {
+        return {
             **super().observed(labels),
             EDGE: Observed(after, labels[after - 1] * self.n_labels + labels[after], items[after]),
             DURATION: Observed(known, labels[begins], items[begins]),
         }
-        if self.means:
-            found[SEGMENT] = found[None]._replace(amounts=np.repeat(1.0 / durations, durations))
-        return found
 
     def label_scores(self, potentials: Potentials, labels: np.ndarray | Segmentation) -> np.ndarray:
         """Return the score of a segmentation of each sequence, (S,); minus infinity where one segment is too long."""
@@ -392,8 +341,7 @@ class SegmentFamily(LabelFamily):
 
     def log_labellings(self) -> np.ndarray:
         """Return the logarithm of the number of segmentations of each sequence, weighted by p0, (S,)."""
-        node, edge, duration, _ = self.arrays(self.with_base(self.zeros()))
-        prepared, within = self.backward((node, edge, duration, None), Workers(1))
+        prepared, within = self.backward(self.arrays(self.with_base(self.zeros())), Workers(1))
         return within + prepared.shifts
 
     def _impossible(self) -> np.ndarray:
@@ -470,4 +418,4 @@ class SegmentFamily(LabelFamily):
     def part(self, first: int, last: int) -> SegmentFamily:
         """Return the family of sequences first..last-1."""
         offsets, base = self.offsets[first : last + 1] - self.offsets[first], self._base_of(first, last)
-        return SegmentFamily(offsets, self.n_labels, self.max_duration, tied=self.tied, means=self.means, base=base)
+        return SegmentFamily(offsets, self.n_labels, self.max_duration, tied=self.tied, base=base)

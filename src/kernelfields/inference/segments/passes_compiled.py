@@ -13,23 +13,10 @@ A sequence of T positions is cut into segments (b, e, y), b < e <= b + D. With S
 
 Node marginals are running sums of the steps into a label less those out of it. The sums over d are products of a window
 of exp(g - reference) with exp(h - top), without exponentials: a reference is moved when a value rises far above it, or
-when a sum leaves the range of doubles. A sum that is still too small is added up in logarithms. Where means over the
-positions of segments score as well, windows need an exponential each.
+when a sum leaves the range of doubles. A sum that is still too small is added up in logarithms.
 
 Arrays: sequence s owns the T + 1 rows offsets[s] + s .. of (L, N + S) arrays, a label's values side by side.
 Cost O(N L^2 + N L D) time, O(N L) memory.
-
-Windows of segments whose scores need an exponential each, compiled: those with means over their positions.
-
-A segment (b, e, y) scores (M_e(y) - M_b(y)) / (e - b), M the sums of mean scores before a position. That is no product
-of a factor of b, one of e and one of e - b, so the sums over durations in passes_compiled.py are taken in logarithms:
-the scores of all segments that begin, or end, at a place are laid out side by side, and exponentiated less the largest.
-
-Exponentials are most of the work, and those of libraries stay out of vector registers, so they are written out here:
-
-    exp(x) = 2^k exp(r),   k = round(x / log 2),   |r| <= log(2) / 2,   exp(r) by its series to r^13
-
-with a relative error of 2e-16, three times as fast.
 """
 
 from __future__ import annotations
@@ -37,139 +24,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import types
-from numba.extending import intrinsic
 
 from kernelfields.inference.sums_compiled import most_positions
 from kernelfields.numerics.compiled import INLINED, REORDER, njit
-
-# Adding it rounds a number to a whole one, which the last bits of the sum then hold.
-_ROUNDING = 6755399441055744.0
-_PER_LOG_2 = 1.4426950408889634
-# log 2 in two parts, the first with so few bits that its products with whole numbers are exact.
-_LOG_2, _LOG_2_REST = 6.93147180369123816490e-01, 1.90821492927058770002e-10
-_ONE = 1023 << 52
-# Below, exponentials are zero.
-_LOWEST = -700.0
-_SERIES = tuple(1.0 / math.factorial(k) for k in range(13, -1, -1))
-_C13, _C12, _C11, _C10, _C9, _C8, _C7, _C6, _C5, _C4, _C3, _C2, _C1, _C0 = _SERIES
-
-
-@intrinsic
-def _bits_of(typing_context, number):
-    """The bits of a double as a whole number."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.bitcast(arguments[0], context.get_value_type(types.int64))
-
-    return types.int64(types.float64), generate
-
-
-@intrinsic
-def _of_bits(typing_context, bits):
-    """The double with some bits."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.bitcast(arguments[0], context.get_value_type(types.float64))
-
-    return types.float64(types.int64), generate
-
-
-# Not REORDER: the rounding would be simplified away.
-@njit(nogil=True, cache=True, forceinline=True, fastmath={"contract", "nsz"})
-def exponentiate(values, n, top):
-    """Replace values[:n], none above a finite ``top``, by exp(values - top)."""
-    part = values[:n]
-    for i in range(n):
-        given = part[i] - top
-        x = given if given > _LOWEST else _LOWEST
-        rounded = x * _PER_LOG_2 + _ROUNDING
-        whole = rounded - _ROUNDING
-        r = (x - whole * _LOG_2) - whole * _LOG_2_REST
-        p = ((((((_C13 * r + _C12) * r + _C11) * r + _C10) * r + _C9) * r + _C8) * r + _C7) * r + _C6
-        p = (((((p * r + _C5) * r + _C4) * r + _C3) * r + _C2) * r + _C1) * r + _C0
-        scaled = p * _of_bits((_bits_of(rounded) << 52) + _ONE)
-        part[i] = scaled if given > _LOWEST else 0.0
-
-
-@njit(**INLINED, fastmath={*REORDER, "nnan"})
-def window_scores(logs, means, row, low, origin, table, begin, shares, n, out):
-    """Fill out[:n] with logs + table + mean scores of the segments from low .. low + n - 1 to origin; return the top.
-
-    ``shares`` are 1 / d where segments begin at origin, -1 / d where they end there.
-    """
-    values, sums = logs[row, low : low + n], means[row, low : low + n]
-    scores, parts, target = table[row, begin : begin + n], shares[begin : begin + n], out[:n]
-    own = means[row, origin]
-    top = -np.inf
-    for i in range(n):
-        value = values[i] + scores[i] + (sums[i] - own) * parts[i]
-        target[i] = value
-        top = value if value > top else top
-    return top
-
-
-@njit(**INLINED, fastmath=REORDER)
-def total_of(values, n):
-    """Return the sum of values[:n]."""
-    part, total = values[:n], 0.0
-    for i in range(n):
-        total += part[i]
-    return total
-
-
-@njit(**INLINED)
-def window_log_sum(logs, means, row, low, origin, table, begin, shares, n, out):
-    """Return the logarithm of the sum of exp(window_scores); leave out[:n] in proportion to them, the top of them 1."""
-    top = window_scores(logs, means, row, low, origin, table, begin, shares, n, out)
-    if top == -np.inf:
-        out[:n] = 0.0
-        return top
-    exponentiate(out, n, top)
-    return top + math.log(total_of(out, n))
-
-
-@njit(**INLINED, fastmath=REORDER)
-def add_covers(counts, row, begin, cover, low, origin, values, shares, factor, weight, n):
-    """Add expected segments values * factor that end at origin, the longest first, to counts and covers.
-
-    A segment of d positions covers each of them by 1 / d: cover (L, N + S) has the changes from place to place.
-    """
-    chances, parts = values[:n], shares[begin : begin + n]
-    target, starts = counts[row, begin : begin + n], cover[row, low : low + n]
-    ended = 0.0
-    for i in range(n):
-        chance = chances[i] * factor
-        target[i] += chance * weight
-        starts[i] -= chance * parts[i]
-        ended += chance * parts[i]
-    cover[row, origin] += ended
-
-
-@njit(**INLINED, fastmath=REORDER)
-def window_change(values, moved, means, row, low, origin, moved_table, begin, shares, n, out):
-    """Fill out[:n] with the derivatives of window_scores; return the sum of values times them."""
-    changes, sums = moved[row, low : low + n], means[row, low : low + n]
-    scores, parts, target = moved_table[row, begin : begin + n], shares[begin : begin + n], out[:n]
-    own, total = means[row, origin], 0.0
-    for i in range(n):
-        change = changes[i] + scores[i] + (sums[i] - own) * parts[i]
-        target[i] = change
-        total += values[i] * change
-    return total
-
-
-@njit(nogil=True, cache=True)
-def add_up_covers(first, last, offsets, cover, out):
-    """Fill out (N, L) with the running sums of covers (L, N + S) along each sequence."""
-    for s in range(first, last):
-        begin, base = offsets[s], offsets[s] + s
-        for y in range(len(cover)):
-            total = 0.0
-            for t in range(offsets[s + 1] - begin):
-                total += cover[y, base + t]
-                out[begin + t, y] = total
-
 
 # Sums below are taken again in logarithms: what underflowed in them may count.
 TINY = 1e-250
@@ -274,11 +131,10 @@ def step_sum(column, place, edge, t, label, forward):
 
 
 @njit(nogil=True, cache=True)
-def add_up(first, last, offsets, node, mean, longest, passes, shifts):
+def add_up(first, last, offsets, node, longest, passes, shifts):
     """Fill totals and reaches: S_t, and how long a segment may be that ends, or begins, at t.
 
-    So means, from mean scores (N, L), if there are any. Of every position the largest score is taken away, and their
-    sum put into shifts (S,).
+    Of every position the largest score is taken away, and their sum put into shifts (S,).
     """
     totals, reach, ahead = passes.totals, passes.reach, passes.ahead
     n_labels = node.shape[1]
@@ -304,8 +160,6 @@ def add_up(first, last, offsets, node, mean, longest, passes, shifts):
             for y in range(n_labels):
                 allowed = node[begin + t, y] > -np.inf
                 ahead[y, base + t] = min(longest, ahead[y, base + t + 1] + 1) if allowed else 0
-    if len(mean):
-        add_up_scores(first, last, offsets, mean, passes.means)
 
 
 @njit(nogil=True, cache=True)
@@ -325,8 +179,7 @@ def backward(first, last, offsets, edge, durations, passes, log_partition):
     totals, ahead, opened, q = passes.totals, passes.ahead, passes.opened, passes.q
     logs, weights, tops = durations.logs, durations.weights, durations.tops
     n_labels, longest = logs.shape
-    linear, window = np.zeros((n_labels, most_positions(first, last, offsets) + 1)), np.empty(longest)
-    by_means = passes.means.shape[1] > 0
+    linear = np.zeros((n_labels, most_positions(first, last, offsets) + 1))
     reference = np.empty(n_labels)
     steps, values = np.empty((n_labels, n_labels)), np.empty(n_labels)
     step_top = transfer(edge, 0, steps)
@@ -338,10 +191,7 @@ def backward(first, last, offsets, edge, durations, passes, log_partition):
             for y in range(n_labels):
                 n = ahead[y, base + t]
                 value = -np.inf
-                if n > 0 and by_means:
-                    place = base + t
-                    value = window_log_sum(q, passes.means, y, place + 1, place, logs, 0, durations.shares, n, window)
-                elif n > 0:
+                if n > 0:
                     total = window_sum(linear, y, t + 1, weights, 0, n)
                     if total > TINY:
                         value = reference[y] + tops[y] + math.log(total)
@@ -364,8 +214,7 @@ def backward(first, last, offsets, edge, durations, passes, log_partition):
                     else:
                         after = step_sum(opened, base + t, edge, offsets[s] + t, a, False)
                 q[a, base + t] = totals[a, base + t] + after
-                if not by_means:
-                    reference[a] = admit(q, a, base, t, t, high, linear, reference[a])
+                reference[a] = admit(q, a, base, t, t, high, linear, reference[a])
         top = exponentials(opened, base, values)
         log_partition[s] = top + math.log(values.sum()) if values.sum() > 0.0 else -np.inf
 
@@ -383,15 +232,13 @@ def add_counts(counts, row, begin, linear, low, weights, factor, n):
 def forward(first, last, offsets, edge, durations, sequence_weights, passes, log_partition, marginals, sums):
     """Fill ended and g, marginals (N, L), and add expected durations and steps to sums, after ``backward``.
 
-    sums.durations (L, D) is in the order of the reversed durations; sums.steps is (1 or N, L, L); sums.cover (L, N + S)
-    gets the changes of how much segments cover a place, by 1 / d each, where there are means.
+    sums.durations (L, D) is in the order of the reversed durations; sums.steps is (1 or N, L, L).
     """
     totals, reach, opened, q = passes.totals, passes.reach, passes.opened, passes.q
     ended, g = passes.ended, passes.g
     logs, weights, tops = durations.reversed_logs, durations.reversed_weights, durations.tops
     n_labels, longest = logs.shape
-    linear, window = np.zeros((n_labels, most_positions(first, last, offsets) + 1)), np.empty(longest)
-    by_means, shares = passes.means.shape[1] > 0, durations.reversed_shares
+    linear = np.zeros((n_labels, most_positions(first, last, offsets) + 1))
     reference, flow = np.empty(n_labels), np.empty(n_labels)
     steps, before, after = np.empty((n_labels, n_labels)), np.empty(n_labels), np.empty(n_labels)
     step_top = transfer(edge, 0, steps)
@@ -404,15 +251,7 @@ def forward(first, last, offsets, edge, durations, sequence_weights, passes, log
             for y in range(n_labels):
                 n = reach[y, base + t]
                 value, rest = -np.inf, q[y, base + t] - log_z
-                if n > 0 and by_means:
-                    low_place, begin = base + t - n, longest - n
-                    value = window_log_sum(g, passes.means, y, low_place, base + t, logs, begin, shares, n, window)
-                    if value + rest > NEGLIGIBLE:
-                        factor = math.exp(value + rest) / total_of(window, n)
-                        add_covers(
-                            sums.durations, y, begin, sums.cover, low_place, base + t, window, shares, factor, weight, n
-                        )
-                elif n > 0:
+                if n > 0:
                     total = window_sum(linear, y, t - n, weights, longest - n, n)
                     if total > TINY:
                         value = reference[y] + tops[y] + math.log(total)
@@ -445,8 +284,7 @@ def forward(first, last, offsets, edge, durations, sequence_weights, passes, log
                     else:
                         begun = step_sum(ended, base + t, edge, offsets[s] + t, y, True)
                 g[y, base + t] = begun - totals[y, base + t]
-                if not by_means:
-                    reference[y] = admit(g, y, base, t, low, t + 1, linear, reference[y])
+                reference[y] = admit(g, y, base, t, low, t + 1, linear, reference[y])
             if t == 0:
                 for y in range(n_labels):
                     flow[y] = math.exp(opened[y, base] - log_z)

@@ -17,16 +17,7 @@ import math
 
 import numpy as np
 
-from kernelfields.inference.segments.passes_compiled import (
-    NEGLIGIBLE,
-    TINY,
-    add_covers,
-    admit,
-    refer,
-    total_of,
-    window_change,
-    window_log_sum,
-)
+from kernelfields.inference.segments.passes_compiled import NEGLIGIBLE, TINY, admit, refer
 from kernelfields.inference.sums_compiled import most_positions
 from kernelfields.numerics.compiled import INLINED, REORDER, njit
 
@@ -81,8 +72,6 @@ def backward_tangent(first, last, offsets, edge, durations, passes, moved, expec
     ahead, opened, q = passes.ahead, passes.opened, passes.q
     n_labels, longest = durations.logs.shape
     linear = np.zeros((n_labels, most_positions(first, last, offsets) + 1))
-    window, changes = np.empty(longest), np.empty(longest)
-    by_means, shares = passes.means.shape[1] > 0, durations.shares
     reference = np.empty(n_labels)
     for s in range(first, last):
         base, length = offsets[s] + s, offsets[s + 1] - offsets[s]
@@ -92,15 +81,7 @@ def backward_tangent(first, last, offsets, edge, durations, passes, moved, expec
             for y in range(n_labels):
                 n = ahead[y, base + t]
                 change = 0.0
-                if n > 0 and by_means:
-                    place = base + t
-                    value = window_log_sum(q, passes.means, y, place + 1, place, durations.logs, 0, shares, n, window)
-                    if value > -np.inf:
-                        change = window_change(
-                            window, moved.q, moved.means, y, place + 1, place, moved.durations, 0, shares, n, changes
-                        )
-                        change /= total_of(window, n)
-                elif n > 0:
+                if n > 0:
                     total, change = window_mean(linear, moved.q, y, t + 1, base, durations.weights, moved.weights, 0, n)
                     if total > TINY:
                         change /= total
@@ -114,8 +95,7 @@ def backward_tangent(first, last, offsets, edge, durations, passes, moved, expec
                 if 0 < t < length:
                     change = step_mean(opened, moved.opened, base + t, edge[place], moved.edge[place], a, False)
                 moved.q[a, base + t] = moved.totals[a, base + t] + change
-                if not by_means:
-                    reference[a] = admit(q, a, base, t, t, high, linear, reference[a])
+                reference[a] = admit(q, a, base, t, t, high, linear, reference[a])
         top, total, change = -np.inf, 0.0, 0.0
         for y in range(n_labels):
             top = max(top, opened[y, base])
@@ -144,15 +124,12 @@ def forward_tangent(
     """Fill the derivatives of the marginals (N, L), add those of durations and steps to sums, after the backward one.
 
     sums.durations (L, D), of the reversed durations, get the counts themselves, sums.moved their derivatives, from
-    which counts times dh are missing; sums.steps (1 or N, L, L) get derivatives. Where there are means, sums.moved get
-    all of the derivatives, sums.cover those of the covers, and sums.durations nothing.
+    which counts times dh are missing; sums.steps (1 or N, L, L) get derivatives.
     """
     reach, opened, q, ended, g = passes.reach, passes.opened, passes.q, passes.ended, passes.g
     logs, weights, tops = durations.reversed_logs, durations.reversed_weights, durations.tops
     n_labels, longest = logs.shape
     linear = np.zeros((n_labels, most_positions(first, last, offsets) + 1))
-    window, changes = np.empty(longest), np.empty(longest)
-    by_means, shares = passes.means.shape[1] > 0, durations.reversed_shares
     reference, flow = np.empty(n_labels), np.empty(n_labels)
     for s in range(first, last):
         base, length, log_z = offsets[s] + s, offsets[s + 1] - offsets[s], log_partition[s]
@@ -164,24 +141,7 @@ def forward_tangent(
                 n, begin = reach[y, base + t], longest - reach[y, base + t]
                 change = 0.0
                 rest, moved_rest = q[y, base + t] - log_z, moved.q[y, base + t] - expected[s]
-                if n > 0 and by_means:
-                    low_place = base + t - n
-                    value = window_log_sum(g, passes.means, y, low_place, base + t, logs, begin, shares, n, window)
-                    if value > -np.inf:
-                        total = total_of(window, n)
-                        place, slopes = base + t, moved.reversed_durations
-                        change = window_change(
-                            window, moved.g, moved.means, y, low_place, place, slopes, begin, shares, n, changes
-                        )
-                        change /= total
-                        if value + rest > NEGLIGIBLE:
-                            factor = math.exp(value + rest) / total
-                            for i in range(n):
-                                window[i] *= changes[i] + moved_rest
-                            add_covers(
-                                sums.moved, y, begin, sums.cover, low_place, place, window, shares, factor, weight, n
-                            )
-                elif n > 0:
+                if n > 0:
                     total, change = window_mean(
                         linear, moved.g, y, t - n, base, weights, moved.reversed_weights, begin, n
                     )
@@ -218,8 +178,7 @@ def forward_tangent(
                 if inner:
                     change = step_mean(ended, moved.ended, base + t, edge[place], moved.edge[place], y, True)
                 moved.g[y, base + t] = change - moved.totals[y, base + t]
-                if not by_means:
-                    reference[y] = admit(g, y, base, t, low, t + 1, linear, reference[y])
+                reference[y] = admit(g, y, base, t, low, t + 1, linear, reference[y])
             if t == 0:
                 for y in range(n_labels):
                     chance = math.exp(opened[y, base] - log_z)

@@ -1,14 +1,13 @@
-"""SegmentCRF with kernels on whole segments, its n best, explanations and tables, and labels that are partly known."""
+"""SegmentCRF: its n best, explanations and tables, and labels that are partly known."""
 
 import copy
 
 import numpy as np
 import pytest
 
-from kernelfields import ChainCRF, EdgeCliques, LabelDictionary, SegmentCliques, SegmentCRF, SoftTargets
+from kernelfields import EdgeCliques, LabelDictionary, SegmentCRF, SoftTargets
 from kernelfields.data.segments import read_segments
 from kernelfields.evaluation import evaluate_model
-from kernelfields.models.build import name_cliques
 from kernelfields.reports import report_page
 from tests.oracles.segments import Enumerated
 from tests.samples import labelled_sequences
@@ -19,16 +18,15 @@ QUICK = {"prior_variance": 1.0, "random_state": 0, "dtype": "float64"}
 
 @pytest.fixture(scope="module")
 def fitted():
-    """A field in which means over segments have explicit features."""
-    return SegmentCRF("rbf", segments=SegmentCliques("linear", prior_variance=3.0), tol=1e-6, **QUICK).fit(X, Y)
+    """A field with functions of positions and of durations."""
+    return SegmentCRF("rbf", tol=1e-6, **QUICK).fit(X, Y)
 
 
 def enumerated(model, x):
     """What enumeration says of one sequence under a fitted field."""
     answers = next(model.answers([x]))
     potentials = answers.family.with_base(answers.potentials)
-    means = potentials["segment"] if "segment" in potentials.tables else None
-    return Enumerated(potentials.node, potentials.edge, potentials["duration"], means)
+    return Enumerated(potentials.node, potentials.edge, potentials["duration"])
 
 
 def segments_of(labels):
@@ -37,7 +35,7 @@ def segments_of(labels):
     return [(b, e, labels[b]) for b, e in zip(begins, [*begins[1:], len(labels)], strict=True)]
 
 
-def test_answers_with_means_are_those_of_enumeration(fitted):
+def test_answers_are_those_of_enumeration(fitted):
     inputs, labels = [x[:5] for x in X[:4]], [y[:5] for y in Y[:4]]
     marginals, entropies = fitted.predict_marginals(inputs), fitted.entropy(inputs)
     likelihoods = fitted.log_likelihood(inputs, labels, per_item=True)
@@ -88,28 +86,9 @@ def test_draws_of_segments_have_their_probabilities(fitted):
     assert fitted.sample([x], random_state=0, segments=True)[0] == drawn[0]
 
 
-def test_means_of_single_positions_are_a_part_of_a_chain():
-    shared = {"edges": EdgeCliques(prior_variance=1.0), "tol": 1e-8, "random_state": 0, "dtype": "float64"}
-    chain = ChainCRF("rbf", prior_variance=1.0, **shared).fit(X, Y)
-    single = {"max_duration": 1, "repeats": True, "durations": None}
-    model = SegmentCRF(
-        "rbf", segments=SegmentCliques("rbf", prior_variance=0.6), prior_variance=0.4, **single, **shared
-    ).fit(X, Y)
-    np.testing.assert_allclose(model.solution_.value, chain.solution_.value, rtol=1e-7)
-    np.testing.assert_allclose(model.log_likelihood(X, Y), chain.log_likelihood(X, Y), rtol=1e-4)
-
-
-def test_scores_of_segments_are_means_over_their_inputs(fitted):
-    term = next(term for term in fitted.field_.terms if term.group == "segment")
-    answers = next(fitted.answers(X[:1]))
-    np.testing.assert_allclose(answers.potentials["segment"], X[0] @ term.label_coefficients, atol=1e-12)
-    assert fitted.certificate_.relative_gap < 1e-6
-    assert fitted.certify(X, Y).relative_gap < 1e-5
-
-
-def test_files_keep_means(fitted, tmp_path):
-    pivots = SegmentCRF("rbf", segments=SegmentCliques("rbf"), max_duration=7, **QUICK).fit(X, Y)
-    for model in (fitted, pivots):
+def test_files_keep_explanations(fitted, tmp_path):
+    explicit = SegmentCRF("linear", max_duration=7, **QUICK).fit(X, Y)
+    for model in (fitted, explicit):
         model.save(tmp_path / "segments.kfm")
         again = SegmentCRF.load(tmp_path / "segments.kfm")
         assert repr(again.get_params()) == repr(model.get_params())
@@ -122,7 +101,6 @@ def test_files_keep_means(fitted, tmp_path):
 def test_explanations_add_up_to_differences_of_log_probabilities(repeats):
     model = SegmentCRF(
         "rbf",
-        segments=SegmentCliques("linear"),
         edges=EdgeCliques("linear") if repeats else None,
         repeats=repeats,
         max_duration=7,
@@ -148,7 +126,7 @@ def test_explanations_add_up_to_differences_of_log_probabilities(repeats):
 
 def test_what_an_explanation_names(fitted):
     text = str(fitted.explain(X[1], top=2))
-    for words in (" of 0", "transition from", "pivots of RBF", "x0, mean", "position"):
+    for words in (" of 0", "transition from", "pivots of RBF", "position"):
         assert words in text
     assert "duration" in {one.kind for each in fitted.explain(X[1]).positions for one in each.contributions}
     assert fitted.explain(X[1]).to_dict()["positions"][0]["end"] >= 1
@@ -187,12 +165,11 @@ def test_a_rival_that_is_not_allowed_is_told():
 
 def test_tables_and_summaries_know_segments(fitted):
     table, summary = str(fitted.weights(top=3)), str(fitted.summary())
-    for words in ("duration: label 0", "positions", "segment: label 0", "x = forbidden"):
+    for words in ("label 0", "positions", "x = forbidden"):
         assert words in table
-    assert "sees means over segments, one position" in summary.replace("\n    ", " ")
     assert f"durations, 1 to {fitted.max_duration_}" in summary.replace("\n    ", " ")
     assert "SegmentCRF" in fitted._repr_html_()
-    assert {row["set"] for row in fitted.weights().to_rows()} == {"duration", "segment", "transitions"}
+    assert {row["set"] for row in fitted.weights().to_rows()} == {"duration", "transitions"}
     assert "5 positions" not in str(fitted.weights(feature_re="^[12] position"))
 
 
@@ -200,13 +177,13 @@ def test_tables_and_summaries_know_segments(fitted):
 def test_a_report_shows_segments_on_a_time_axis(fitted):
     parts = {"model": fitted.summary(), "weights": fitted.weights(top=3), "evaluation": evaluate_model(fitted, X, Y)}
     page = report_page("Segments", **parts, sequences=[fitted.show(X[0], Y[0])])
-    for words in ("SegmentCRF", "duration: label 0", "probability of the segment", "means over segments"):
+    for words in ("SegmentCRF", "label 0", "probability of the segment"):
         assert words in page
 
 
 def test_partly_known_labels_are_fitted_by_what_is_known():
     known = [[None if t % 3 == 1 else int(label) for t, label in enumerate(y)] for y in Y]
-    model = SegmentCRF("rbf", segments=SegmentCliques("linear"), max_duration=7, tol=1e-5, **QUICK).fit(X, known)
+    model = SegmentCRF("rbf", max_duration=7, tol=1e-5, **QUICK).fit(X, known)
     norms = sum(0.5 * float(np.vdot(term.known, term.known)) for term in model.field_.terms)
     np.testing.assert_allclose(model.solution_.value, norms - model.log_likelihood(X, known), rtol=1e-9)
     assert model.stationarity_ < 1e-3
@@ -265,12 +242,3 @@ def test_new_inputs_may_meet_kernels_on_a_device(fitted):
     there = copy.copy(fitted).set_params(engine="torch")
     for ours, here in zip(there.predict_marginals(X), fitted.predict_marginals(X), strict=True):
         np.testing.assert_allclose(ours, here, atol=1e-9)
-
-
-def test_clique_sets_of_segments_say_what_they_need():
-    with pytest.raises(ValueError, match="give a kernel"):
-        name_cliques([SegmentCliques(None)])
-    with pytest.raises(ValueError, match="leave support='all', l1=0"):
-        name_cliques([SegmentCliques("linear", support="observed")])
-    with pytest.raises(ValueError, match="clique set 'segment': prior_variance must be"):
-        SegmentCRF(segments=SegmentCliques("rbf", prior_variance=-1.0)).fit(X, Y)
