@@ -27,7 +27,8 @@ from kernelfields.reports.figures import (
     tick_labels,
     whiskers,
 )
-from kernelfields.reports.page import LIGHT, page, section
+from kernelfields.reports.markup import LIGHT
+from kernelfields.reports.page import page, section
 
 FIT = solution_of([900.0, 400.0, 301.0, 300.1], [-np.inf, 200.0, 299.0, 300.0])
 

@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 
 from kernelfields import ChainCRF, KernelClassifier, MultiLabelCRF
-from kernelfields.reports import FilledLabels
-from kernelfields.reports.inspection import FilledLabel
 from tests.samples import as_words, labelled_sequences
 
 
@@ -35,7 +33,7 @@ def test_the_least_sure_come_first_with_what_was_known(tagger):
     said = {row["sequence"]: row["known"] for row in rows}
     assert (said[0], said[1], said[2]) == ("adj, verb", "adj 1, noun 0.25", "")
     assert len(table) == 6
-    assert table.n_known == sum(map(len, y)) - 6
+    assert table.caption == f"6 labels filled in, {sum(map(len, y)) - 6} known"
     assert [row["sequence"] for row in crf.filled(X, known, top=2).to_rows()] == [row["sequence"] for row in rows[:2]]
 
 
@@ -43,13 +41,13 @@ def test_it_is_shown_as_text_and_as_a_page(tagger):
     crf, X, y = tagger
     table = crf.filled(X, [[None, *labels[1:]] for labels in y])
     text = str(table)
-    assert text.startswith(f"6 labels filled in, {table.n_known} known\nsequence   position   label")
+    assert text.startswith(f"6 labels filled in, {sum(map(len, y)) - 6} known\nsequence   position   label")
     assert len(text.splitlines()) == 8
     assert "<table" in table._repr_html_()
-    assert table.to_dict()["n_known"] == table.n_known
+    assert table.to_dict() == {"caption": table.caption, "rows": table.to_rows()}
     assert str(crf.filled(X, y)) == f"0 labels filled in, {sum(map(len, y))} known"
     assert len(crf.filled([], [])) == 0
-    escaped = FilledLabels((FilledLabel(0, 0, "<b>", "", "x", 0.5),), 0)._repr_html_()
+    escaped = crf.filled(X[:1], [[None, *y[0][1:]]], tokens=[["<b>"] * len(y[0])])._repr_html_()
     assert "<b>" not in escaped
     assert "&lt;b&gt;" in escaped
 

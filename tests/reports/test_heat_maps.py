@@ -8,7 +8,7 @@ from parsed_pages import HOSTILE, shapes, texts, titles
 
 from kernelfields.reports import plot_heat_map, plot_transitions
 from kernelfields.reports.heat_maps import score_text, strongest_labels
-from kernelfields.reports.page import LIGHT
+from kernelfields.reports.markup import LIGHT
 
 SCORES = np.array([[2.0, -1.0, 0.0], [np.nan, 0.5, -np.inf], [-4.0, 1.0, 3.0]])
 

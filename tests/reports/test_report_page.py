@@ -5,7 +5,8 @@ import re
 from parsed_pages import ParsedPage
 
 from kernelfields.reports import Table, plot_heat_map
-from kernelfields.reports.page import Shown, beside, notebook, page, section
+from kernelfields.reports.markup import notebook
+from kernelfields.reports.page import Shown, beside, page, section
 from kernelfields.reports.tables import Row
 
 

@@ -51,7 +51,7 @@ def test_a_caption_stands_above():
     table = list_table("label N", [Row(("+1.000", "word")), Row(("...", "3 more"), role="quiet")])
     assert table.text() == "label N\n    +1.000  word\n       ...  3 more"
     assert list_table("label N", []).text() == "label N"
-    assert Table(("a", "b"), []).text() == "a   b"
+    assert Table(("a", "b"), [], "nothing").text() == "nothing"
     assert ElementTree.fromstring(table.markup()).find("table/caption").text == "label N"
 
 

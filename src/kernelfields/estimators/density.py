@@ -74,7 +74,7 @@ from kernelfields.numerics.parameters import (
 from kernelfields.numerics.stored_arrays import finite_array, whole_number
 from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.designs.design import kernel_quadratic_form
-from kernelfields.reports.inspection import DensitySummary
+from kernelfields.reports.tables import Table
 
 _BATCH_ROWS = 20_000
 # By how much a log partition may differ from what it was on another machine, beyond its error.
@@ -329,7 +329,7 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
         """Return -E log p(x), in nats."""
         return -float(self.expectation(self.score_samples))
 
-    def summary(self) -> DensitySummary:
+    def summary(self) -> Table:
         """Return the fitted density at a glance, to be printed or shown by a notebook."""
         check_is_fitted(self, "coef_")
         low, high = self.box_.T
@@ -342,7 +342,9 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
             "fit": f"{self.n_iter_} Newton steps, {self.certificate_}",
         }
         heading = f"{type(self).__name__}: {len(self.box_)} dimensions, {self.basis_.rank:,} basis functions"
-        return DensitySummary(heading, figures, changed_parameters(self))
+        changed = changed_parameters(self)
+        rows = [*figures.items(), *([(), *changed.items()] if changed else [])]
+        return Table(("figure", "value"), rows, heading, words=(0, 1))
 
     def certify(self, X: ArrayLike, sample_weight: ArrayLike | None = None) -> Certificate:
         """Return how far the fit to X can be from the best one among all functions of the RKHS.

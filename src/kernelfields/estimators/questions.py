@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kernelfields.data.readers import ChainReader, GraphReader, TableReader
     from kernelfields.engines.engine import PackedData
     from kernelfields.inference.answers import Answers
-    from kernelfields.reports.inspection import FilledLabels
+    from kernelfields.reports.tables import Table
 
 
 #: Packed data of an estimator, and how it reads them.
@@ -209,13 +209,13 @@ class LabelQuestions(ABC, Generic[Data]):
         every = np.concatenate(parts)
         return every if per_item else float(every.sum())
 
-    def filled(self, X: object, y: object, *, tokens: Tokens | None = None, top: int | None = None) -> FilledLabels:
+    def filled(self, X: object, y: object, *, tokens: Tokens | None = None, top: int | None = None) -> Table:
         """Return a table of the labels that a partly known y leaves open, as :meth:`predict` fills them in.
 
         Sorted by increasing confidence, ``top`` rows or all; ``tokens`` holds what to show for each position of each
         sequence, such as its word, or for each single label.
         """
-        from kernelfields.reports.inspection import FilledLabel, FilledLabels, words_for
+        from kernelfields.reports.inspection import filled_labels, words_for
 
         if top is not None:
             check_count(top, "top", " or None")
@@ -226,7 +226,7 @@ class LabelQuestions(ABC, Generic[Data]):
             parts.append((batch.evidence, batch.marginals))
             starts.append(starts[-1][-1] + np.cumsum(batch.asked.lengths))
         if not parts:
-            return FilledLabels((), 0, self.place_headings)
+            return filled_labels([], 0, self.place_headings)
         labels, predicted, offsets = self.label_names(), self.predict(X, known=y), np.concatenate(starts)
         evidence, marginals = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         flat = predicted.ravel() if isinstance(predicted, np.ndarray) else np.concatenate(predicted)
@@ -237,5 +237,5 @@ class LabelQuestions(ABC, Generic[Data]):
         for row in unknown[np.argsort(likely[unknown], kind="stable")][:top].tolist():
             whole, part, token = self.place_of(*locate(offsets, row), tokens)
             known = words_for(np.exp(evidence[row]).tolist(), labels.tolist())
-            rows.append(FilledLabel(whole, part, token, known, plain_label(labels[chosen[row]]), float(likely[row])))
-        return FilledLabels(tuple(rows), len(chosen) - len(unknown), self.place_headings)
+            rows.append((whole, part, token, known, plain_label(labels[chosen[row]]), float(likely[row])))
+        return filled_labels(rows, len(chosen) - len(unknown), self.place_headings)

@@ -46,12 +46,10 @@ def label_scores(family: LabelFamily, labels: np.ndarray, *potentials: torch.Ten
     _check_groups(family, potentials)
     observed, total = family.observed(labels), None
     for group, given in zip(family.groups, potentials, strict=True):
-        rows, labellings, items, amounts = observed[group.name]
+        rows, labellings, items = observed[group.name]
         table = place(family, given)
         flat = labellings if group.tied else rows * group.size + labellings
         scores = table.reshape(-1)[_tensor(flat, table)]
-        if amounts is not None:
-            scores = scores * _tensor(amounts, table)
         total = table.new_zeros(family.n_items) if total is None else total
         total = total.index_add(0, _tensor(items, table), scores)
     assert total is not None

@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from kernelfields.reports.figures import Picture
     from kernelfields.reports.graph_pictures import LabelledGraph
     from kernelfields.reports.heat_maps import plot_heat_map, plot_transitions
-    from kernelfields.reports.inspection import Explanation, FilledLabels, ModelSummary, WeightsTable
+    from kernelfields.reports.inspection import Explanation, ModelSummary, WeightsTable
+    from kernelfields.reports.markup import Markup
     from kernelfields.reports.page import Shown
     from kernelfields.reports.report import report_page
     from kernelfields.reports.sequences import LabelledSequence, plot_sequence
-    from kernelfields.reports.tables import Estimate, Markup, Table
+    from kernelfields.reports.tables import Estimate, Table
 
 __all__ = [
     "Estimate",
     "Explanation",
-    "FilledLabels",
     "LabelledGraph",
     "LabelledSequence",
     "Markup",
@@ -46,10 +46,11 @@ __getattr__, __dir__ = lazy_names(
         "figures": ["Picture"],
         "graph_pictures": ["LabelledGraph"],
         "heat_maps": ["plot_heat_map", "plot_transitions"],
-        "inspection": ["Explanation", "FilledLabels", "ModelSummary", "WeightsTable"],
+        "inspection": ["Explanation", "ModelSummary", "WeightsTable"],
         "page": ["Shown"],
         "report": ["report_page"],
         "sequences": ["LabelledSequence", "plot_sequence"],
-        "tables": ["Estimate", "Markup", "Table"],
+        "tables": ["Estimate", "Table"],
+        "markup": ["Markup"],
     },
 )

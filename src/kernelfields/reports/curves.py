@@ -30,7 +30,7 @@ from kernelfields.reports.figures import (
     panels,
     whiskers,
 )
-from kernelfields.reports.page import LIGHT
+from kernelfields.reports.markup import LIGHT
 from kernelfields.reports.tables import Estimate, PlainMapping, Result, read_estimate
 
 if TYPE_CHECKING:

@@ -32,8 +32,8 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from kernelfields.reports.page import LIGHT, notebook
-from kernelfields.reports.tables import Markup, printable, valid_text
+from kernelfields.reports.markup import LIGHT, Markup, notebook, valid_text
+from kernelfields.reports.tables import printable
 
 if TYPE_CHECKING:
     from typing import TypeAlias

@@ -29,9 +29,9 @@ import numpy as np
 from kernelfields.numerics.wording import counted
 from kernelfields.reports.figures import Picture, hover, note, panels, squares
 from kernelfields.reports.label_colours import Palette
-from kernelfields.reports.page import LIGHT
+from kernelfields.reports.markup import LIGHT, Markup
 from kernelfields.reports.sequences import LabelledSequence
-from kernelfields.reports.tables import Markup, PlainValues, printable
+from kernelfields.reports.tables import PlainValues, printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

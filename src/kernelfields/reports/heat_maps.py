@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kernelfields.reports.figures import Picture, note, panels, plain, squares, tick_labels
-from kernelfields.reports.page import LIGHT
+from kernelfields.reports.markup import LIGHT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

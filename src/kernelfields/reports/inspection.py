@@ -3,7 +3,6 @@
     ModelSummary    labels, clique sets and their sizes, certificates, transitions
     WeightsTable    the largest weights per label, the transitions between labels, scores of clique sets without inputs
     Explanation     at every position, the contributions for its label and against another
-    FilledLabels    labels that were not known, as a field fills them in, by increasing probability
 
 Each is plain data, names and numbers, that an estimator fills in: ``str()`` for a terminal, ``_repr_html_`` for a
 notebook, ``markup`` for a page, ``to_dict`` and ``to_rows`` for programs. All names are escaped.
@@ -32,11 +31,11 @@ import numpy as np
 from kernelfields.numerics.wording import counted
 from kernelfields.reports.figures import Picture
 from kernelfields.reports.heat_maps import MOST_LABELS, plot_transitions
+from kernelfields.reports.markup import Markup, render
 from kernelfields.reports.page import Part, Shown
 from kernelfields.reports.tables import (
     ABSENT,
     TEXT_WIDTH,
-    Markup,
     PlainValues,
     Result,
     Row,
@@ -46,7 +45,6 @@ from kernelfields.reports.tables import (
     list_table,
     matrix_table,
     printable,
-    render,
     shade,
     signed,
 )
@@ -218,22 +216,6 @@ class ModelSummary(Shown):
             "choices": list(self.choices),
             "parameters": dict(self.parameters),
         }
-
-
-@dataclass(frozen=True)
-class DensitySummary(Shown):
-    """A fitted density at a glance: sizes, quality of its integral, certificate, parameters that were set."""
-
-    heading: str
-    figures: Mapping[str, str]
-    parameters: Mapping[str, str] = field(default_factory=dict)
-
-    def parts(self) -> Iterator[str | Table]:
-        """Yield the heading, the figures and the parameters that are not the default."""
-        yield self.heading
-        yield Table(("figure", "value"), list(self.figures.items()), words=(0, 1))
-        if self.parameters:
-            yield Table(("parameter", "value"), list(self.parameters.items()), words=(0, 1))
 
 
 @dataclass(frozen=True)
@@ -506,59 +488,17 @@ class Explanation(Shown):
         ]
 
 
-@dataclass(frozen=True)
-class FilledLabel:
-    """One label: its sequence and position, the token (None for none), what was known of it, its probability."""
-
-    sequence: int
-    position: object
-    token: object
-    known: str
-    label: object
-    probability: float
-
-
-@dataclass(frozen=True)
-class FilledLabels(Shown):
-    """Labels that were filled in, by increasing probability; ``nouns`` name a sequence and a position.
+def filled_labels(rows: Sequence[tuple], n_known: int, nouns: tuple[str, str]) -> Table:
+    """Return a table of labels that were filled in; rows are in the order of its columns.
 
     sequence   position   token   known        label   probability
     3          1          run                  NOUN    0.512
     0          4          saw     NOUN, VERB   VERB    0.934
     """
-
-    rows: tuple[FilledLabel, ...]
-    n_known: int
-    nouns: tuple[str, str] = ("sequence", "position")
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    @property
-    def heading(self) -> str:
-        """Numbers of labels that were filled in, and that were known."""
-        return f"{counted(len(self.rows), 'label')} filled in, {self.n_known:,} known"
-
-    def parts(self) -> Iterator[str | Table]:
-        """Yield the table; tokens and what was known only where there is any."""
-        rows = self.to_rows()
-        empty = [name for name in ("token", "known") if all(row[name] in (None, "") for row in rows)]
-        shown = [{name: cell for name, cell in row.items() if name not in empty} for row in rows]
-        columns = tuple(shown[0]) if shown else ()
-        cells, words = [tuple(row.values()) for row in shown], range(1, len(columns) - 1)
-        yield Table(columns, cells, self.heading, words, {"probability": ".3f"}, longest=30)
-
-    def to_rows(self) -> list[PlainValues]:
-        """Return one dict per label, for ``csv.DictWriter`` or ``pandas.DataFrame``.
-
-        Keys: the nouns for a sequence and a position, token, known, label, probability.
-        """
-        names = (*self.nouns, "token", "known", "label", "probability")
-        return [dict(zip(names, vars(row).values(), strict=True)) for row in self.rows]
-
-    def to_dict(self) -> PlainValues:
-        """Return plain values that JSON can hold."""
-        return {"n_known": self.n_known, "filled": json_value(self.to_rows())}
+    heading = f"{counted(len(rows), 'label')} filled in, {n_known:,} known"
+    columns = (*nouns, "token", "known", "label", "probability")
+    optional = ("", "token", "known")
+    return Table(columns, rows, heading, range(1, 5), {"probability": ".3f"}, longest=30, optional=optional)
 
 
 def words_for(weights: Sequence[float], labels: Sequence[object]) -> str:

@@ -77,10 +77,7 @@ class LabelErrors(Shown):
             words = [" ".join(map(str, labels)) for labels in (row.given, row.proposed)]
             score = row.score if row.score < sys.float_info.max else math.inf
             rows.append([row.sequence, place, row.kind, row.token, *words, score])
-        empty = {index for index in (1, 3) if all(row[index] in (None, "") for row in rows)}
-        shown = [tuple(cell for index, cell in enumerate(row) if index not in empty) for row in rows]
-        columns = tuple(name for index, name in enumerate(names) if index not in empty) if rows else ()
-        yield Table(columns, shown, self.heading, range(1, len(columns) - 1), {"score": ".2f"}, longest=40)
+        yield Table(names, rows, self.heading, range(1, 6), {"score": ".2f"}, longest=40, optional=(part, "token"))
 
     def to_rows(self) -> list[PlainValues]:
         """Return one dict per finding, for ``csv.DictWriter`` or ``pandas.DataFrame``.
@@ -139,11 +136,8 @@ class LabellingOrder(Shown):
     def parts(self) -> Iterator[str | Table]:
         """Yield the table; tokens only where there are any."""
         rows = self.to_rows()
-        empty = "token" if all(row["token"] is None for row in rows) else ""
-        shown = [{name: cell for name, cell in row.items() if name != empty} for row in rows]
-        columns = tuple(shown[0]) if shown else ()
-        words = [index for index, name in enumerate(columns) if name == "token"]
-        yield Table(columns, [tuple(row.values()) for row in shown], self.heading, words, {"score": ".4f"}, longest=40)
+        columns, cells = list(rows[0]) if rows else [], [list(row.values()) for row in rows]
+        yield Table(columns, cells, self.heading, (2,), {"score": ".4f"}, longest=40, optional=("token",))
 
     def to_rows(self) -> list[PlainValues]:
         """Return one dict per item or position: the nouns, token, n_positions of items, score."""

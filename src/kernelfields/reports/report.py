@@ -23,9 +23,10 @@ from kernelfields.reports.curves import ResultOrValues, plot_convergence, plot_r
 from kernelfields.reports.figures import Picture
 from kernelfields.reports.heat_maps import MOST_LABELS, plot_heat_map
 from kernelfields.reports.inspection import ModelSummary, WeightsTable
-from kernelfields.reports.page import SCHEMES, Part, markup_of, section
+from kernelfields.reports.markup import SCHEMES, Markup, render
+from kernelfields.reports.page import Part, markup_of, section
 from kernelfields.reports.sequences import LabelledSequence
-from kernelfields.reports.tables import NO_ENDS, Estimate, Markup, PlainMapping, Result, Table, read_estimate, render
+from kernelfields.reports.tables import NO_ENDS, Estimate, PlainMapping, Result, Table, read_estimate
 
 _NEEDED = ("n_sequences", "n_tokens", "accuracy", "sequence_accuracy", "labels", "averages")
 _SCORES = {"precision": "precision", "recall": "recall", "f1": "F1", "support": "support"}

@@ -39,8 +39,9 @@ import numpy as np
 from kernelfields.numerics.wording import counted
 from kernelfields.reports.figures import Picture, hover, legend, note, panels, plain, tick_labels
 from kernelfields.reports.label_colours import Palette, label_hues, veil
-from kernelfields.reports.page import LIGHT, Shown
-from kernelfields.reports.tables import Markup, PlainValues, Table, printable, render
+from kernelfields.reports.markup import LIGHT, Markup, render
+from kernelfields.reports.page import Shown
+from kernelfields.reports.tables import PlainValues, Table, printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

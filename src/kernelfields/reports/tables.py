@@ -1,4 +1,4 @@
-"""Tables as plain text, as HTML and as rows of values; numbers with intervals; the templates of HTML.
+"""Tables as plain text, as HTML and as rows of values; numbers with intervals.
 
     print(Table(("kernel", "accuracy"), [("linear", 0.8123), ("rbf", 0.9311)], formats={"accuracy": ".2f"}).text())
 
@@ -7,12 +7,10 @@ A table has column heads (none for a list), rows of cells, columns of words (ali
 positive and red for negative values; colour only repeats the sign that is written. An empty row is a gap: a blank
 line in text, a line above the next row in HTML.
 
-HTML comes from the jinja2 templates in the folder ``templates``, which escape every value that is not
-:class:`Markup`. jinja2 is loaded when the first template is filled. Text has control characters written out and can
-be cut into bands of columns that fit a terminal.
+Text has control characters written out and can be cut into bands of columns that fit a terminal.
 
 Cost: that of writing the cells. Fails: ValueError when a row does not fit the columns.
-This file imports nothing of the package, so that every room can show its results as a table.
+This file imports nothing of other rooms, so that every room can show its results as a table.
 """
 
 from __future__ import annotations
@@ -20,15 +18,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, TypeAlias
 
-from markupsafe import Markup
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
+from kernelfields.reports.markup import Markup, notebook, render
 
 #: Plain values by name, as JSON holds them: what ``to_dict`` returns, and what is read back.
 PlainValues: TypeAlias = dict[str, Any]
@@ -43,31 +36,6 @@ _STRONGEST_SHADE = 0.45
 _LONGEST_LABEL = 16
 _PART_INDENT = 6
 _LAST_BRACKET = re.compile(r" \([^()]*\)$")
-# Neither HTML nor XML allows these, and lone surrogates cannot be written as UTF-8.
-_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
-
-
-def valid_text(text: object) -> str:
-    """Return text with the characters replaced that neither HTML nor XML can hold."""
-    return _FORBIDDEN.sub("\ufffd", str(text))
-
-
-def render(template: str, **values: object) -> Markup:
-    """Fill a template of the folder ``templates``. Values are escaped unless they are Markup."""
-    return Markup(_templates().get_template(template).render(values))
-
-
-@cache
-def _templates() -> Environment:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    return Environment(
-        loader=FileSystemLoader(Path(__file__).parent / "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=lambda value: value if isinstance(value, Markup) else valid_text(value),
-        keep_trailing_newline=True,
-    )
 
 
 class Result:
@@ -149,13 +117,13 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Table:
+class Table(Result):
     """Column heads, rows of as many cells, and which columns hold words; the others hold numbers.
 
     ``formats`` maps heads to format specifications, such as ".3f", for cells that are no strings; None is an empty
-    cell. ``note`` is a line below the table. In text, columns are ``gap`` characters apart, numbers take at least
-    ``least`` characters, words are cut to ``longest``, and columns that exceed ``width`` form further bands; HTML
-    shows everything.
+    cell. Columns whose heads are in ``optional`` are not shown where all their cells are empty. ``note`` is a line
+    below the table. In text, columns are ``gap`` characters apart, numbers take at least ``least`` characters, words
+    are cut to ``longest``, and columns that exceed ``width`` form further bands; HTML shows everything.
     """
 
     columns: Sequence[object]
@@ -168,6 +136,7 @@ class Table:
     least: int = 0
     longest: int | None = None
     width: int | None = None
+    optional: Collection[str] = ()
 
     def __post_init__(self) -> None:
         expected = len(self.columns)
@@ -176,6 +145,28 @@ class Table:
                 raise ValueError(
                     f"row {index} of the table has {len(row.cells)} cells, but there are {expected} columns"
                 )
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        return notebook([self.markup()])
+
+    def _shown(self) -> Table:
+        """Return the table without optional columns that are empty, and without heads where it has no rows."""
+        kept = [
+            column
+            for column, head in enumerate(self.columns if self.rows else ())
+            if head not in self.optional or any(row.cells[column] not in (None, "") for row in self._rows if row.cells)
+        ]
+        if len(kept) == len(self.columns):
+            return self
+        rows = [replace(row, cells=[row.cells[column] for column in kept if row.cells]) for row in self._rows]
+        words = [place for place, column in enumerate(kept) if column in self.words]
+        return replace(self, columns=[self.columns[column] for column in kept], rows=rows, words=words)
 
     @property
     def _rows(self) -> list[Row]:
@@ -195,6 +186,8 @@ class Table:
 
     def text(self) -> str:
         """Return lines with aligned columns, cut into bands of columns where ``width`` characters are too few."""
+        if (shown := self._shown()) is not self:
+            return shown.text()
         rows = self._rows
         written = [[self._cut(cell, column, row) for column, cell in enumerate(self._cells(row))] for row in rows]
         if self.columns:
@@ -235,13 +228,19 @@ class Table:
 
     def markup(self) -> Markup:
         """Return a table element inside one that scrolls where the window is too narrow."""
+        if (shown := self._shown()) is not self:
+            return shown.markup()
         rows = self._rows
-        shown = [
+        written = [
             (row, self._cells(row), bool(index) and not rows[index - 1].cells)
             for index, row in enumerate(rows)
             if row.cells
         ]
-        return render("table.html", table=self, rows=shown)
+        return render("table.html", table=self, rows=written)
+
+    def to_dict(self) -> PlainValues:
+        """Return the caption and the rows as plain values that JSON can hold."""
+        return {"caption": self.caption, "rows": json_value(self.to_rows())}
 
     def to_rows(self) -> list[PlainValues]:
         """Return one dict for each row, by the heads; an Estimate has its ends in entries of their own."""
