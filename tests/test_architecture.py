@@ -199,7 +199,7 @@ def test_guests_stay_in_their_rooms(path):
 
 
 def test_every_room_may_show_a_table():
-    """Rooms far below reports import its tables, so that file may import nothing of the package."""
+    """Rooms far below reports import its tables, so these files import nothing of other rooms."""
     imported = {room for name in ("tables", "markup") for room in rooms_imported(SOURCE / "reports" / f"{name}.py")}
     assert imported <= {"reports"}
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 
-from kernelfields import GraphCRF, evaluate_model
+from kernelfields import GraphCRF, evaluate
 from kernelfields.reports import plot_convergence, plot_heat_map, plot_reliability, report_page
 
 plt.style.use(["tableau-colorblind10", {"axes.spines.top": False, "axes.spines.right": False}])
@@ -33,8 +33,8 @@ X, y = zip(*(plant() for _ in range(120)), strict=True)
 field = GraphCRF("rbf", prior_variance=1.0, rank=60, random_state=0).fit(X[:80], y[:80])
 
 # %%
-# ``evaluate_model`` has the figures, ``summary`` and ``weights`` the field, ``show`` a graph with its labels.
-evaluation = evaluate_model(field, X[80:], y[80:], n_resamples=200, random_state=0)
+# ``evaluate`` has the figures, ``summary`` and ``weights`` the field, ``show`` a graph with its labels.
+evaluation = evaluate(field, X[80:], y[80:], n_resamples=200, random_state=0)
 document = report_page(
     "Parts of plants",
     model=field.summary(),

@@ -9,7 +9,7 @@ percent seven in ten should be right: the curve on the right counts, over all te
 import matplotlib.pyplot as plt
 import numpy as np
 
-from kernelfields import ChainCRF, evaluate_model
+from kernelfields import ChainCRF, evaluate
 
 # %%
 # A wrist band measures heart rate and speed. Activities last a while.
@@ -26,7 +26,7 @@ def day(length):
 
 X, y = zip(*(day(90) for _ in range(100)), strict=True)
 crf = ChainCRF(random_state=0).fit(X[:20], y[:20])
-calibration = evaluate_model(crf, X[20:], y[20:], random_state=0).calibration
+calibration = evaluate(crf, X[20:], y[20:], random_state=0).calibration
 
 # %%
 # The kernel, the scale of the columns and the prior variance were left to the data.

@@ -26,7 +26,6 @@ _HOMES = {
     "MultiLabelCRF": "kernelfields.estimators",
     "calibrate": "kernelfields.uncertainty",
     "evaluate": "kernelfields.evaluation",
-    "evaluate_model": "kernelfields.evaluation",
     "compare": "kernelfields.evaluation",
     "find_label_errors": "kernelfields.labelling",
     "rank_for_labelling": "kernelfields.labelling",
@@ -98,7 +97,6 @@ __all__ = [
     "calibrate",
     "compare",
     "evaluate",
-    "evaluate_model",
     "find_label_errors",
     "load",
     "rank_for_labelling",
@@ -135,7 +133,6 @@ if TYPE_CHECKING:
     from kernelfields.estimators.sequence_classifier import SequenceClassifier
     from kernelfields.evaluation.comparison import compare
     from kernelfields.evaluation.evaluation import evaluate
-    from kernelfields.evaluation.model_evaluation import evaluate_model
     from kernelfields.features.out_of_fold import OutOfFold
     from kernelfields.features.sequencewise import Sequencewise
     from kernelfields.features.text import TextFeatures

@@ -16,7 +16,7 @@ from kernelfields.annotators.annotations import Presumed, read_annotations
 from kernelfields.annotators.confusions import Confusions, prior_counts
 from kernelfields.data.evidence import shown_labels
 from kernelfields.data.reading import SEQUENCES
-from kernelfields.evaluation import evaluate_model, feature_importance
+from kernelfields.evaluation import evaluate, feature_importance
 from kernelfields.models.model_file import ModelFileError
 from tests.annotators.annotated_sequences import annotated_sequences
 
@@ -222,11 +222,11 @@ def test_searches_choose_by_annotators():
 
 
 def test_evaluations_take_labels_that_are_right(fitted):
-    report = evaluate_model(fitted, X, y, n_resamples=10)
+    report = evaluate(fitted, X, y, n_resamples=10)
     assert report.accuracy.value == fitted.score(X, y)
     drops = feature_importance(fitted, X, y, n_repeats=1, n_resamples=10, random_state=0).drops
     assert all(drop.value > 0 for drop in drops.values())
-    for asked in (evaluate_model, feature_importance):
+    for asked in (evaluate, feature_importance):
         for given in (said, BY_SEQUENCE):
             with pytest.raises(TypeError, match="labels of several annotators"):
                 asked(fitted, X, given)

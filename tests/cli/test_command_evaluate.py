@@ -9,7 +9,7 @@ from command_files import run, sentences, write_columns_file, write_npz_file
 
 from kernelfields import ChainCRF
 from kernelfields.cli.models import load_model
-from kernelfields.evaluation import compare, evaluate, evaluate_model
+from kernelfields.evaluation import compare, evaluate
 from kernelfields.models.model_file import read_model, write_model
 
 WORDS = ("sequence", "word")
@@ -53,7 +53,7 @@ def test_positions_are_words_in_texts_and_positions_elsewhere(models):
 
 def test_every_figure_is_that_of_the_library(models):
     crf, file = read(models)
-    expected = replace(evaluate_model(crf, file.X, file.y, n_resamples=200, random_state=0), nouns=WORDS)
+    expected = replace(evaluate(crf, file.X, file.y, n_resamples=200, random_state=0), nouns=WORDS)
     arguments = ["evaluate", models / "one.model", models / "test.conll", "--resamples", "200"]
     assert run(*arguments).stdout == f"{expected}\n"
     assert json.loads(run(*arguments, "--json").stdout) == json.loads(json.dumps(expected.to_dict()))
@@ -63,7 +63,7 @@ def test_the_decoding_is_an_option(models):
     crf, file = read(models)
     given = ["evaluate", models / "one.model", models / "test.conll", "--resamples", "0", "--json"]
     for options, decode in ((["--decode", "viterbi"], "viterbi"), (["--posterior"], "posterior")):
-        expected = replace(evaluate_model(crf, file.X, file.y, decode=decode, n_resamples=0), nouns=WORDS)
+        expected = replace(evaluate(crf, file.X, file.y, decode=decode, n_resamples=0), nouns=WORDS)
         assert json.loads(run(*given, *options).stdout) == json.loads(json.dumps(expected.to_dict()))
     refused = run(*given, "--posterior", "--decode", "viterbi", code=2).stderr
     assert "--posterior and --decode viterbi contradict each other" in refused

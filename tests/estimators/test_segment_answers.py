@@ -7,7 +7,7 @@ import pytest
 
 from kernelfields import EdgeCliques, LabelDictionary, SegmentCRF, SoftTargets
 from kernelfields.data.segments import read_segments
-from kernelfields.evaluation import evaluate_model
+from kernelfields.evaluation import evaluate
 from kernelfields.reports import report_page
 from tests.oracles.segments import Enumerated
 from tests.samples import labelled_sequences
@@ -175,7 +175,7 @@ def test_tables_and_summaries_know_segments(fitted):
 
 @pytest.mark.slow
 def test_a_report_shows_segments_on_a_time_axis(fitted):
-    parts = {"model": fitted.summary(), "weights": fitted.weights(top=3), "evaluation": evaluate_model(fitted, X, Y)}
+    parts = {"model": fitted.summary(), "weights": fitted.weights(top=3), "evaluation": evaluate(fitted, X, Y)}
     page = report_page("Segments", **parts, sequences=[fitted.show(X[0], Y[0])])
     for words in ("SegmentCRF", "label 0", "probability of the segment"):
         assert words in page

@@ -10,7 +10,7 @@ from sklearn.metrics import confusion_matrix
 
 from kernelfields import ChainCRF, GraphCRF, KernelClassifier, SegmentCRF, SequenceClassifier
 from kernelfields.compat import CRF
-from kernelfields.evaluation import compare, evaluate, evaluate_model, token_accuracy
+from kernelfields.evaluation import compare, evaluate, token_accuracy
 from kernelfields.reports import report_page
 
 
@@ -38,6 +38,30 @@ def evaluation(fitted):
         scheme="auto",
         random_state=0,
     )
+
+
+def test_labels_that_are_partly_known_count_where_they_are_known():
+    true, predicted = [["a", None, "b"], None, [{"a", "b"}, "a"]], [["a", "b", "a"], ["a"], ["a", "a"]]
+    found = evaluate(true, predicted, n_resamples=0)
+    assert (found.n_sequences, found.n_tokens, found.accuracy.value) == (2, 3, pytest.approx(2 / 3))
+    assert compare(true, predicted, predicted, n_resamples=0).n_tokens == 3
+    with pytest.raises(ValueError, match="sequence 2 has 2 labels in y_true but 1 in y_pred"):
+        evaluate(true, [*predicted[:2], ["a"]])
+    with pytest.raises(ValueError, match="y_true has 3 sequences but y_pred has 2"):
+        evaluate(true, predicted[:2])
+    with pytest.raises(TypeError, match="y_pred must hold one list or array for each sequence"):
+        evaluate(true, 3)
+    with pytest.raises(ValueError, match="scheme='bio': entities are counted where every label is known"):
+        evaluate(true, predicted, scheme="bio")
+
+
+def test_what_a_model_answers_and_what_is_passed_are_not_mixed():
+    X, y = [[[0.0], [1.0]], [[1.0], [0.0]]], [["a", "b"], ["b", "a"]]
+    crf = ChainCRF("linear").fit(X, y)
+    with pytest.raises(TypeError, match="evaluate asks a model for marginals"):
+        evaluate(crf, X, y, marginals=crf.predict_marginals(X))
+    with pytest.raises(TypeError, match=r"decode and labels_only are for a model: evaluate\(model, X, y"):
+        evaluate(y, y, decode="viterbi")
 
 
 def test_figures_agree_with_the_field(fitted, evaluation):
@@ -194,7 +218,7 @@ def test_entities_come_first(evaluation):
 def test_decodings_are_listed_where_they_differ(fitted):
     crf, X, y = fitted
     viterbi, posterior = crf.predict(X, decode="viterbi"), crf.predict(X, decode="posterior")
-    found = evaluate_model(crf, X, y, random_state=0)
+    found = evaluate(crf, X, y, random_state=0)
     assert list(found.decodings) == ["viterbi", "posterior"]
     for name, labels in (("viterbi", viterbi), ("posterior", posterior)):
         own, listed = evaluate(y, labels, random_state=0), found.decodings[name]
@@ -205,10 +229,10 @@ def test_decodings_are_listed_where_they_differ(fitted):
     lines = str(found).splitlines()
     assert [line.split()[0] for line in lines if line.startswith(("viterbi", "posterior"))] == list(found.decodings)
     assert "Decoded in other ways" in report_page("Both", evaluation=json.loads(json.dumps(found.to_dict())))
-    chosen = evaluate_model(crf, X, y, decode="posterior", random_state=0)
+    chosen = evaluate(crf, X, y, decode="posterior", random_state=0)
     assert chosen.accuracy == found.decodings["posterior"].accuracy
     assert chosen.log_likelihood == found.log_likelihood
-    bare = evaluate_model(crf, X, y, labels_only=True, random_state=0)
+    bare = evaluate(crf, X, y, labels_only=True, random_state=0)
     assert bare.log_likelihood is bare.calibration is None
     assert bare.decodings == found.decodings
 
@@ -229,18 +253,18 @@ def test_decodings_are_checked(fitted):
     with pytest.raises(TypeError, match="decodings must map names to label sequences"):
         evaluate(y, y, decodings=[y])
     with pytest.raises(ValueError, match="decode must be 'viterbi', 'posterior' or None"):
-        evaluate_model(crf, X, y, decode="best")
-    with pytest.raises(TypeError, match="evaluate_model takes a fitted estimator of labels, got dict"):
-        evaluate_model({}, X, y)
+        evaluate(crf, X, y, decode="best")
+    with pytest.raises(TypeError, match="evaluate takes a fitted estimator of labels, got dict"):
+        evaluate({}, X, y)
 
 
 def test_single_labels_are_sequences_of_length_one():
     X, y = np.array([[-2.0], [-1.0], [1.0], [2.0]]), np.array([0, 0, 1, 1])
     classifier = KernelClassifier("linear").fit(X, y)
-    found = evaluate_model(classifier, X, y, n_resamples=0)
+    found = evaluate(classifier, X, y, n_resamples=0)
     assert found.accuracy.value == 1.0
     assert found.log_likelihood.per_token.value == pytest.approx(classifier.log_likelihood(X, y) / 4)
-    assert evaluate_model(classifier, X, [0, None, 1, 1], n_resamples=0).n_tokens == 3
+    assert evaluate(classifier, X, [0, None, 1, 1], n_resamples=0).n_tokens == 3
     with pytest.raises(ValueError, match=re.escape("as of a classifier, y_true[:, None]")):
         evaluate(y, classifier.predict(X))
     assert evaluate(y[:, None], classifier.predict(X)[:, None], n_resamples=0).accuracy.value == 1.0
@@ -248,16 +272,16 @@ def test_single_labels_are_sequences_of_length_one():
 
 def test_figures_are_named_by_what_they_are_of():
     X, y = np.array([[-2.0], [-1.0], [1.0], [2.0]]), np.array([0, 0, 1, 1])
-    single = str(evaluate_model(KernelClassifier("linear").fit(X, y), X, y, n_resamples=0))
+    single = str(evaluate(KernelClassifier("linear").fit(X, y), X, y, n_resamples=0))
     assert single.startswith("4 samples\n")
     assert "log-likelihood per sample" in single
     assert "sample accuracy" not in single  # the share of right labels is the share of right samples
     sequences = [np.array([[value]]) for value in X[:, 0]]
     whole = SequenceClassifier("linear", n_states=1, n_jobs=1, random_state=0).fit(sequences, y)
-    assert str(evaluate_model(whole, sequences, y, n_resamples=0)).startswith("4 sequences\n")
+    assert str(evaluate(whole, sequences, y, n_resamples=0)).startswith("4 sequences\n")
     edges = np.array([[0, 1]])
     graphs = [(np.array([[-1.0], [1.0]]), edges), (np.array([[1.0], [-1.0]]), edges)]
-    text = str(evaluate_model(GraphCRF("linear").fit(graphs, [[0, 1], [1, 0]]), graphs, [[0, 1], [1, 0]]))
+    text = str(evaluate(GraphCRF("linear").fit(graphs, [[0, 1], [1, 0]]), graphs, [[0, 1], [1, 0]]))
     assert text.startswith("2 graphs, 4 nodes; ")
     assert "resamples of graphs" in text
     assert "graph accuracy" in text
@@ -268,7 +292,7 @@ def test_labels_that_the_fit_never_saw_are_errors_and_named(fitted):
     crf, X, y = fitted
     other = [list(labels) for labels in y]
     other[0][0], other[3][1] = "B-NEW", "B-NEW"
-    found = evaluate_model(crf, X, other, random_state=0)
+    found = evaluate(crf, X, other, random_state=0)
     assert found.accuracy.value == pytest.approx(crf.score(X, other))
     assert found.unseen == {"B-NEW": 2}
     assert found.log_likelihood.n_impossible == 2
@@ -276,13 +300,13 @@ def test_labels_that_the_fit_never_saw_are_errors_and_named(fitted):
     assert found.to_dict()["unseen"] == [{"label": "B-NEW", "count": 2}]
     assert "&#39;B-NEW&#39; (2)" in report_page("Unseen", evaluation=found)
     kept = [number for number in range(len(X)) if number not in (0, 3)]
-    fine = evaluate_model(crf, [X[n] for n in kept], [y[n] for n in kept], n_resamples=0)
+    fine = evaluate(crf, [X[n] for n in kept], [y[n] for n in kept], n_resamples=0)
     assert fine.unseen == {}
     np.testing.assert_allclose(
         fine.log_likelihood.per_sequence.value, crf.log_likelihood([X[n] for n in kept], [y[n] for n in kept]) / 8
     )
     rows, classes = np.array([[-2.0], [-1.0], [1.0], [2.0]]), np.array(["a", "a", "b", "b"])
-    single = evaluate_model(KernelClassifier("linear").fit(rows, classes), rows, ["a", "c", "b", "b"], n_resamples=0)
+    single = evaluate(KernelClassifier("linear").fit(rows, classes), rows, ["a", "c", "b", "b"], n_resamples=0)
     assert (single.accuracy.value, single.unseen) == (0.75, {"c": 1})
 
 
@@ -291,10 +315,10 @@ def test_graphs_are_evaluated_like_sequences():
     X = [(random.normal(size=(4, 2)), np.array([[0, 1], [1, 2], [2, 3], [3, 0]])) for _ in range(6)]
     y = [(x[:, 0] > 0).astype(int) for x, _ in X]
     model = GraphCRF("linear").fit(X, y)
-    found = evaluate_model(model, X, y, n_resamples=0)
+    found = evaluate(model, X, y, n_resamples=0)
     assert found.accuracy.value == token_accuracy(y, model.predict(X))
     assert found.log_likelihood.per_sequence.value == pytest.approx(model.log_likelihood(X, y) / 6)
-    rough = evaluate_model(GraphCRF("linear", inference="trw").fit(X, y), X, y, n_resamples=0)
+    rough = evaluate(GraphCRF("linear", inference="trw").fit(X, y), X, y, n_resamples=0)
     assert rough.log_likelihood is None
     assert rough.calibration is not None
 
@@ -303,15 +327,15 @@ def test_the_face_of_sklearn_crfsuite_and_segments_are_evaluated():
     words = [[{"word": word} for word in sentence] for sentence in ("abca", "bcab", "cabc", "aabb")]
     tags = [[item["word"].upper() for item in sentence] for sentence in words]
     crf = CRF(c2=0.1).fit(words, tags)
-    found, inner = (evaluate_model(model, words, tags, random_state=0) for model in (crf, crf.chain_))
+    found, inner = (evaluate(model, words, tags, random_state=0) for model in (crf, crf.chain_))
     assert found.to_dict() == inner.to_dict()
     assert found.accuracy.value == crf.score(words, tags)
     only = CRF().fit(words[:1], [["A"] * 4])
-    assert evaluate_model(only, words[:2], [["A"] * 4, ["B"] * 4]).accuracy.value == 0.5
+    assert evaluate(only, words[:2], [["A"] * 4, ["B"] * 4]).accuracy.value == 0.5
     X = [np.repeat([[0.0], [1.0]], 3, axis=0) + 0.01 * number for number in range(4)]
     segments = [[(0, 3, "low"), (3, 6, "high")]] * 4
     field = SegmentCRF("linear", prior_variance=1.0).fit(X, segments)
     labels = [["low"] * 3 + ["high"] * 3] * 4
-    written, plain = (evaluate_model(field, X, y, random_state=0) for y in (segments, labels))
+    written, plain = (evaluate(field, X, y, random_state=0) for y in (segments, labels))
     assert written.accuracy == plain.accuracy
     assert written.log_likelihood == plain.log_likelihood

@@ -256,10 +256,10 @@ def test_matplotlib_and_jinja2_load_when_something_is_drawn():
     code = """
 import sys
 import kernelfields.evaluation, kernelfields.reports
-from kernelfields import ChainCRF, evaluate_model
+from kernelfields import ChainCRF, evaluate
 X, y = [[[0.0], [1.0]], [[1.0], [0.0]]], [["a", "b"], ["b", "a"]]
 crf = ChainCRF("linear").fit(X, y)
-print(crf.summary(), crf.weights(), crf.explain(X[0]), evaluate_model(crf, X, y))
+print(crf.summary(), crf.weights(), crf.explain(X[0]), evaluate(crf, X, y))
 loaded = {"matplotlib", "jinja2", "networkx"} & set(sys.modules)
 sys.exit(f"loaded: {loaded}" if loaded else 0)
 """

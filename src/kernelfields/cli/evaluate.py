@@ -78,9 +78,8 @@ def evaluate(
     """
     from kernelfields.cli.models import load_model
     from kernelfields.data.text_files import input_name
-    from kernelfields.evaluation import compare, evaluate_model
-    from kernelfields.evaluation.model_evaluation import evaluate_known
-    from kernelfields.evaluation.packed_labels import known_only
+    from kernelfields.evaluation import compare
+    from kernelfields.evaluation import evaluate as evaluated
     from kernelfields.formats import partial_labels
 
     decoding = chosen_decoding(decode, posterior)
@@ -99,7 +98,7 @@ def evaluate(
         known = partial_labels(truth, unknown_label, label_sets) or []
         _check_alike(known, predicted, input_name(model))
         console.info(count_line(input_name(model), known))
-        evaluation = evaluate_known(known, predicted, **shared)
+        evaluation = evaluated(known, predicted, **shared)
         console.result(str(evaluation), evaluation.to_dict())
         return
     trained = load_model(model, n_jobs)
@@ -115,11 +114,10 @@ def evaluate(
         with _about(against):
             reread = _reread(other, trained, file, read, marks)
             second = other.crf.predict(reread.X, decoding)
-        truth, first, second, shared["scheme"] = known_only(read.y or [], first, second, scheme=shared["scheme"])
-        comparison = replace(compare(truth, first, second, **shared), nouns=nouns)
+        comparison = replace(compare(read.y or [], first, second, **shared), nouns=nouns)
         console.result(f"first: {model}, second: {against}\n{comparison}", comparison.to_dict())
         return
-    evaluation = evaluate_model(trained.crf, read.X, read.y or [], decode=decoding, labels_only=labels_only, **shared)
+    evaluation = evaluated(trained.crf, read.X, read.y or [], decode=decoding, labels_only=labels_only, **shared)
     evaluation = replace(evaluation, nouns=nouns)
     if report is not None:
         title = f"{os.path.basename(model)} on {os.path.basename(input_name(file))}"

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from kernelfields.evaluation.evaluation import DecodingScores, EntityScores, Evaluation, LogLikelihood, evaluate
     from kernelfields.evaluation.importance import FeatureImportance, feature_importance
     from kernelfields.evaluation.label_scores import Scores, label_f1_score, sequence_accuracy, token_accuracy
-    from kernelfields.evaluation.model_evaluation import evaluate_model
     from kernelfields.reports.tables import Estimate
 
 __all__ = [
@@ -42,7 +41,6 @@ __all__ = [
     "entity_f1_score",
     "entity_spans",
     "evaluate",
-    "evaluate_model",
     "expected_calibration_error",
     "feature_importance",
     "fit_temperature",
@@ -70,7 +68,6 @@ __getattr__, __dir__ = lazy_names(
         "evaluation": ["DecodingScores", "EntityScores", "Evaluation", "LogLikelihood", "evaluate"],
         "importance": ["FeatureImportance", "feature_importance"],
         "label_scores": ["Scores", "label_f1_score", "sequence_accuracy", "token_accuracy"],
-        "model_evaluation": ["evaluate_model"],
         "kernelfields.reports.tables": ["Estimate"],
     },
 )

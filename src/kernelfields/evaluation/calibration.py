@@ -173,9 +173,8 @@ def reliability_curve(
 
 
 def _calibration(y_true: object, marginals: object, classes: object, n_bins: int, strategy: str) -> Calibration:
-    y_true, marginals = _where_known(*_listed(y_true, marginals))
-    packed = pack_labels(y_true=y_true)
-    confidences = read_confidences(packed, marginals, classes)
+    packed, rows = _packed_where_known(y_true, marginals)
+    confidences = read_confidences(packed, rows, classes)
     edges = confidences.edges(n_bins, strategy)
     statistics = confidences.statistics(packed, edges)
     return calibrate(statistics.sum(axis=0, keepdims=True), statistics, edges, Resampling(n_resamples=0))
@@ -237,35 +236,26 @@ def _listed(y_true: Any, marginals: Any) -> tuple[Any, Any]:
     return y_true, marginals
 
 
+def _packed_where_known(y_true: object, marginals: object) -> tuple[PackedLabels, Any]:
+    """Return labels and marginals at the positions whose label is known."""
+    labels, rows = _listed(y_true, marginals)
+    known, chosen, _ = known_only(labels, {"marginals": rows}, None)
+    return pack_labels(y_true=known), chosen["marginals"]
+
+
 def _true_logs(y_true: object, marginals: object, classes: object) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return log-marginals (N, L), the numbers of their rows, and the column of the true label in each.
 
     Of positions whose label is known.
     """
-    y_true, marginals = _where_known(*_listed(y_true, marginals))
-    packed = pack_labels(y_true=y_true)
-    table, true, _ = true_columns(packed, marginals, classes)
+    packed, rows = _packed_where_known(y_true, marginals)
+    table, true, _ = true_columns(packed, rows, classes)
     if (true < 0).any():
         unknown = packed.labels[packed.codes["y_true"][int((true < 0).argmax())]]
         raise ValueError(
             f"y_true holds the label {unknown!r}, which is not among the classes: its log-loss is infinite"
         )
     return np.log(np.maximum(table, _SMALLEST)), np.arange(len(table)), true
-
-
-def _where_known(y_true: object, marginals: object) -> tuple[object, object]:
-    """Return labels and marginals at the positions whose label is known; as they are where all are."""
-    if not is_sequence(y_true) or not is_sequence(marginals) or not any(map(is_partial, y_true)):
-        return y_true, marginals
-    alike = len(y_true) == len(marginals) and all(
-        labels is None or len(labels) == len(rows) for labels, rows in zip(y_true, marginals, strict=True)
-    )
-    if not alike:
-        raise ValueError(
-            "marginals must hold one array (positions, labels) for each sequence of y_true, a row for each position"
-        )
-    labels, rows, _ = known_only(y_true, marginals, scheme=None)
-    return labels, rows
 
 
 def _softened(rows: np.ndarray, temperature: float) -> np.ndarray:

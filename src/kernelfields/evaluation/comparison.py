@@ -17,7 +17,7 @@ import numpy as np
 from kernelfields.evaluation.entities import find_entities
 from kernelfields.evaluation.evaluation import count_prediction, estimated_proportions, resampled_figures
 from kernelfields.evaluation.label_scores import Counts, average_table, choose_labels
-from kernelfields.evaluation.packed_labels import pack_labels
+from kernelfields.evaluation.packed_labels import known_only, pack_labels
 from kernelfields.evaluation.resampling import ResampledFigures, Resampling
 from kernelfields.reports.tables import Estimate, Result, Table
 
@@ -81,7 +81,8 @@ def compare(
     ``macro_f1`` averages over ``labels``, all that occur for None.
     """
     resampling = Resampling(n_resamples, confidence, random_state)
-    packed = pack_labels(y_true=y_true, first=first, second=second)
+    y_true, predicted, scheme = known_only(y_true, {"first": first, "second": second}, scheme)
+    packed = pack_labels(y_true=y_true, **predicted)
     chosen = choose_labels(labels, packed)
     reader = find_entities(scheme, packed.labels)
     statistics = {name: count_prediction(packed, reader, name) for name in ("first", "second")}

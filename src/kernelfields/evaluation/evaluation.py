@@ -1,5 +1,6 @@
-"""Evaluation of predicted labels: scores, likelihood and calibration, each figure with its interval.
+"""Evaluation of a model, or of predicted labels: scores, likelihood and calibration, each figure with its interval.
 
+    evaluate(crf, X_test, y_test)                   all of them
     evaluate(y_true, y_pred)                        accuracy of positions and sequences, scores of labels
              scheme="bio"                           scores of entities, which come first
              log_likelihood=...                     mean log p(y | x) per sequence and per position
@@ -24,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -38,7 +40,8 @@ from kernelfields.evaluation.label_scores import (
     right_sequences,
     score_table,
 )
-from kernelfields.evaluation.packed_labels import PackedLabels, pack_labels
+from kernelfields.evaluation.model_evaluation import FittedModel, Predictions, predictions_of
+from kernelfields.evaluation.packed_labels import PackedLabels, known_only, pack_labels
 from kernelfields.evaluation.resampling import ResampledFigures, Resampling
 from kernelfields.reports.report import evaluation_tables
 from kernelfields.reports.tables import Estimate, PlainValues, Result, Table
@@ -129,25 +132,39 @@ class Evaluation(ResampledFigures):
 
 
 def evaluate(
-    y_true: object,
-    y_pred: object,
+    truth: Any,
+    predicted: Any,
+    y: Any = None,
     *,
-    marginals: object = None,
+    decode: str | None = None,
+    labels_only: bool = False,
+    marginals: Any = None,
     classes: object = None,
     log_likelihood: object = None,
     scheme: str | None = "auto",
     labels: object = None,
-    decodings: Mapping[str, object] | None = None,
+    decodings: Mapping[str, Any] | None = None,
     n_bins: int = 10,
     n_resamples: int = 1000,
     confidence: float = 0.95,
     random_state: object = None,
 ) -> Evaluation:
-    """Compare predicted labels with the true ones.
+    """Compare the predictions of a fitted estimator, or given ones, with the true labels.
+
+    ``evaluate(model, X, y)`` asks a fitted estimator for its labels in both decodings, its marginals and likelihoods.
+    ``evaluate(y_true, y_pred)`` takes labels as they are.
+
+    Where labels are partly known, positions count whose label is, the likelihood is that of what is known, and there
+    are no figures of entities. Labels that the fit of a model never saw are errors of probability zero, which
+    ``unseen`` of the result names. Where inference is approximate there is no log-likelihood.
 
     Parameters
     ----------
-    y_true, y_pred : lists of label sequences of equal lengths
+    truth, predicted : lists of label sequences of equal lengths, ``y_true`` and ``y_pred``; or a fitted estimator of
+        labels and the X that it takes: sequences, graphs, tables, instances or samples
+    y : true labels of X, for an estimator
+    decode : "viterbi", "posterior" or None for the estimator's own; both are listed where they differ
+    labels_only : leave out likelihood and calibration of an estimator
     marginals : list of (T, L) arrays as ``predict_marginals`` returns them, for calibration
     classes : the L labels that the columns of marginals stand for, ``crf.classes_``
     log_likelihood : (S,) log p(y | x) of each sequence, ``crf.log_likelihood(X, y, per_item=True)``
@@ -156,22 +173,31 @@ def evaluate(
         Where there are entities, their F1 is the first figure.
     labels : labels to average over, all for None; often all but "O"
     decodings : dict, name -> label sequences, the same field read in other ways, such as
-        ``{"viterbi": ..., "posterior": ...}``; listed where they differ from ``y_pred``. With marginals and no dict,
-        the most probable label of every position is compared with ``y_pred``.
+        ``{"viterbi": ..., "posterior": ...}``; listed where they differ from the predictions. With marginals and no
+        dict, the most probable label of every position is compared with the predicted one.
     n_bins : bins of confidence for calibration
     n_resamples : resamples of sequences for the intervals of figures that are no proportions; 0 for no intervals at all
     confidence : coverage of the intervals: how often they should hold the figure of the population of sequences
     random_state : int, Generator, RandomState or None
     """
+    if y is not None or isinstance(truth, FittedModel):
+        if not all(given is None for given in (marginals, classes, log_likelihood, decodings)):
+            raise TypeError("evaluate asks a model for marginals, likelihoods and decodings: leave them out")
+        given = predictions_of(truth, predicted, y, decode, labels_only)
+    else:
+        if decode is not None or labels_only:
+            raise TypeError("decode and labels_only are for a model: evaluate(model, X, y, decode=...)")
+        given = Predictions(truth, predicted, decodings, log_likelihood, marginals, classes)
+    y_true, y_pred, marginals, decodings, scheme = _known(given, scheme)
     resampling = Resampling(n_resamples, confidence, random_state)
     packed = pack_labels(y_true=y_true, y_pred=y_pred)
     averaged = choose_labels(labels, packed)
     reader = find_entities(scheme, packed.labels)
     statistics = count_prediction(packed, reader)
-    if log_likelihood is not None:
-        statistics["log_likelihood"] = _likelihood_statistics(log_likelihood, packed)
+    if given.log_likelihood is not None:
+        statistics["log_likelihood"] = _likelihood_statistics(given.log_likelihood, packed)
     if marginals is not None:
-        confidences = read_confidences(packed, marginals, classes)
+        confidences = read_confidences(packed, marginals, given.classes)
         edges = confidences.edges(n_bins, "uniform")
         statistics["calibration"] = confidences.statistics(packed, edges)
         if decodings is None:
@@ -183,7 +209,7 @@ def evaluate(
         counts, summed = _counts("entities", statistics, sums)
         per_type = score_table(counts, reader.types, resampling)
         entities = EntityScores(reader.scheme.name, per_type, average_table(counts, summed, resampling))
-    if log_likelihood is not None:
+    if given.log_likelihood is not None:
         likelihood = _log_likelihood(sums["log_likelihood"], sums["tokens"], packed.n_sequences, resampling)
     if marginals is not None:
         calibration = calibrate(sums["calibration"], statistics["calibration"], edges, resampling)
@@ -203,7 +229,20 @@ def evaluate(
         calibration=calibration,
         decodings=scores,
         confusions=_confusions(packed),
+        unseen=given.unseen,
+        nouns=given.nouns,
     )
+
+
+def _known(given: Predictions, scheme: str | None) -> tuple[Any, Any, Any, Any, str | None]:
+    """Return true and predicted labels, marginals and decodings where the truth is known, and the scheme to count."""
+    decoded = given.decodings if isinstance(given.decodings, Mapping) else {}
+    others = {"y_pred": given.y_pred, **{f"decoding {name}": labels for name, labels in decoded.items()}}
+    if given.marginals is not None:
+        others["marginals"] = given.marginals
+    y_true, chosen, scheme = known_only(given.y_true, others, scheme)
+    decodings = {name: chosen[f"decoding {name}"] for name in decoded} if decoded else given.decodings
+    return y_true, chosen["y_pred"], chosen.get("marginals"), decodings, scheme
 
 
 # ---- counts of one prediction, which evaluations, comparisons and decodings share

@@ -9,7 +9,7 @@ Fails: ValueError or TypeError naming the list, the sequence (counted from 0) an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import Any
@@ -150,26 +150,32 @@ def _kind_of(label: object) -> str | None:
 # ---- labels that are partly known
 
 
-def known_only(y: Sequence, *others: Iterable, scheme: str | None) -> tuple:
+def known_only(y: Any, others: Mapping[str, Any], scheme: str | None) -> tuple[Any, dict[str, Any], str | None]:
     """Return y and other lists at the positions whose label is known, and the scheme of entities to count.
 
-    Sequences of which nothing is known are left out.
+    Sequences of which nothing is known are left out. ValueError if a scheme of entities is named for labels that are
+    partly known.
     """
-    if not any(map(is_partial, y)):
-        return y, *others, scheme
+    if not is_sequence(y) or not any(map(is_partial, y)):
+        return y, dict(others), scheme
     if scheme not in (None, "auto"):
         raise ValueError(
             f"scheme={scheme!r}: entities are counted where every label is known, and labels are partly known here"
         )
     single = [single_labels(labels) for labels in y]
     places = [known_places(labels) for labels in single]
-    chosen = [
-        [taken(labels, own) for labels, own in zip(values, places, strict=True) if own.size]
-        for values in (single, *others)
-    ]
-    if not chosen[0]:
+    if not any(own.size for own in places):
         raise ValueError(NOTHING_KNOWN)
-    return *chosen, None
+    sizes = np.array([-1 if labels is None else len(labels) for labels in y])
+    chosen = {"y_true": [taken(labels, where) for labels, where in zip(single, places, strict=True) if where.size]}
+    for name, values in others.items():
+        if not is_sequence(values) or not all(map(is_sequence, values)):
+            raise TypeError(f"{name} must hold one list or array for each sequence of y_true, got {values!r:.60}")
+        own = np.array([len(labels) for labels in values])
+        # None for a whole sequence has no length of its own.
+        _check_sizes(own, np.where(sizes < 0, own, sizes) if len(own) == len(sizes) else sizes, name, "y_true")
+        chosen[name] = [taken(labels, where) for labels, where in zip(values, places, strict=True) if where.size]
+    return chosen.pop("y_true"), chosen, None
 
 
 def refuse_annotators(y: object) -> None:

@@ -27,7 +27,7 @@ _ALLOWED = ("allowed: LabelDictionary", "allowed: PrunedBy")
 _PRODUCTION = ("load_chain (NumPy alone)", "ONNX")
 _OF_LABELS = (
     *("predict", "predict(decode=...)", "marginals", "marginals of pairs", "predict_nbest", "filled", "known="),
-    *("explain", "weights", "show", "stream", "fit_temperature", "evaluate_model", "feature_importance"),
+    *("explain", "weights", "show", "stream", "fit_temperature", "evaluate", "feature_importance"),
     *("labels of text or numbers", *_PARTLY, "log_likelihood of gaps", "expected shares", "X_unlabelled"),
     *("class_weight", "constraints", *_ALLOWED, *_CLIQUES, "edges by features", "label_kernel", "ties"),
     *("StructureSearch", "development set", "FieldSearchCV", *_PRODUCTION),

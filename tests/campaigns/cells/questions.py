@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import entr
 
-from kernelfields import ConformalField, calibrate, evaluate_model, find_label_errors, rank_for_labelling
+from kernelfields import ConformalField, calibrate, evaluate, find_label_errors, rank_for_labelling
 from kernelfields.evaluation import feature_importance, fit_temperature
 from kernelfields.page.session import LabellingSession
 from kernelfields.reports.report import report_page
@@ -431,10 +431,10 @@ def temperature(s: Subject) -> None:
     check(found.log_loss <= found.log_loss_before + 1e-9, "a temperature that makes it worse")
 
 
-@feature(_QUESTIONS, "evaluate_model")
+@feature(_QUESTIONS, "evaluate")
 def evaluation(s: Subject) -> None:
     """Compare accuracy and log-likelihood."""
-    found = evaluate_model(s.model, s.X_new, s.truth(s.new), n_resamples=0)
+    found = evaluate(s.model, s.X_new, s.truth(s.new), n_resamples=0)
     predicted = s.labels(s.model.predict(s.X_new))
     right = [
         own == true
