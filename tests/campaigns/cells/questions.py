@@ -255,7 +255,7 @@ def filled(s: Subject) -> None:
     )
     check(len(table) == sum(label is None for row in known for label in row), "number of labels that were filled in")
     if not s.jointly:
-        close([row.probability for row in table.rows], expected, words="probabilities")
+        close([row["probability"] for row in table.to_rows()], expected, words="probabilities")
 
 
 @feature(_QUESTIONS, "known=")

@@ -182,9 +182,10 @@ def check_filled(tally: Tally, drawn: Drawn, X: Any, known: Any, logs: Any, give
     for own, part, whole in zip(predicted, logs, given, strict=True):
         chances = whole.marginals[np.arange(len(own)), own]
         expected += chances[(part > -np.inf).sum(axis=1) > 1].tolist()
-    found = [row.probability for row in table.rows]
+    found = [row["probability"] for row in table.to_rows()]
     tally.near("filled labels", found, np.sort(expected), near)
-    tally.check("number of known labels", table.n_known == sum(map(len, predicted)) - len(expected), str(table.n_known))
+    n_known = sum(map(len, predicted)) - len(expected)
+    tally.check("number of known labels", table.caption.endswith(f" {n_known:,} known"), table.caption)
 
 
 def check_score(tally: Tally, drawn: Drawn, asked: Asked, random: np.random.Generator) -> None:
