@@ -192,14 +192,12 @@ class PairGraph(NamedTuple):
 
 
 class PairTables(NamedTuple):
-    """Potentials of pairs: those of pair e are logs[log_of[e]], exps[exp_of[e]] = exp(that / rho - shift)."""
+    """Potentials of pairs: those of pair e are logs[log_of], and exps[exp_of] = exp(that / rho - shift)."""
 
     logs: np.ndarray  # (tables, L, L)
     exps: np.ndarray  # (different tables and weights, L, L)
     shift: np.ndarray
-    log_of: np.ndarray  # (P,)
-    exp_of: np.ndarray  # (P,)
-    flipped: np.ndarray  # (P,)
+    source: np.ndarray  # (P, 3), log_of, exp_of and whether the table is flipped
 
 
 class GroupPairs(NamedTuple):
@@ -209,21 +207,27 @@ class GroupPairs(NamedTuple):
     turned: np.ndarray  # (M,), whether the first node of the factor is the child
 
 
+#: Where the messages of a pair to its parent and to its child begin.
+UP, DOWN = 0, 2
+
+
 class Messages(NamedTuple):
     """Messages and beliefs of one call, renewed in place by sweeps; messages_compiled.py has the equations."""
 
-    up: np.ndarray  # (2, P, L), children to parents: logarithms with maximum 0, then their exponentials
-    down: np.ndarray  # (2, P, L), parents to children, likewise
-    saved: np.ndarray  # (2, P, L), a copy of ``down`` to go back to where a sweep raises the bound
+    #: (P, 4, L), side by side what sweeps read together: messages to the parent, logarithms with maximum 0 at UP and
+    #: their exponentials behind them, then messages to the child, likewise from DOWN on.
+    pairs: np.ndarray
+    saved: np.ndarray  # (P, 2, L), a copy of messages downward to go back to where a sweep raises the bound
     beliefs: np.ndarray  # (N, L), B_v
     chances: np.ndarray  # (N, L), softmax of B_v
 
     @classmethod
     def flat(cls, n_pairs: int, n_positions: int, n_labels: int) -> Messages:
         """Return messages that say nothing, logarithms 0 and exponentials 1, and beliefs of zero."""
-        up, down = (np.zeros((2, n_pairs, n_labels)) for _ in range(2))
-        up[1] = down[1] = 1.0
-        return cls(up, down, np.empty_like(down), np.zeros((n_positions, n_labels)), np.zeros((n_positions, n_labels)))
+        pairs = np.zeros((n_pairs, 4, n_labels))
+        pairs[:, [UP + 1, DOWN + 1]] = 1.0
+        beliefs, chances = np.zeros((2, n_positions, n_labels))
+        return cls(pairs, np.empty((n_pairs, 2, n_labels)), beliefs, chances)
 
 
 class Sources(NamedTuple):
@@ -300,7 +304,8 @@ class PairGraphs:
         keys, exp_of = np.unique(source.log_of * (inverse.max(initial=0) + 1) + inverse, return_inverse=True)
         which, power = np.divmod(keys, inverse.max(initial=0) + 1)
         exps, shift = exponentials(logs[which] * power[:, None, None])
-        return PairTables(logs, exps, shift, source.log_of, exp_of.ravel(), source.flipped)
+        places = np.column_stack([source.log_of, exp_of.ravel(), source.flipped])
+        return PairTables(logs, exps, shift, places.astype(np.int32))
 
     def _find_sources(self, tied: tuple[bool, ...]) -> Sources:
         n_tables = 0

@@ -25,7 +25,7 @@ import numpy as np
 from kernelfields.inference.approximate.base import ApproximateFamily, LoopyBelief, TreeReweighted, diagnose
 from kernelfields.inference.graphs import GraphMember, GraphPotentials
 from kernelfields.inference.packing import InfeasibleGraph, raise_if_infeasible
-from kernelfields.inference.pair_graph import LEAST_PARTED, Messages, PairGraph, PairGraphs, PairTables
+from kernelfields.inference.pair_graph import DOWN, LEAST_PARTED, Messages, PairGraph, PairGraphs, PairTables
 from kernelfields.numerics.threads import Workers
 
 # Labellings settle long before a bound does: sweeps, and the share of the bound below which a gain does not count.
@@ -36,7 +36,7 @@ class PropagatedMember(GraphMember):
     """Marginals of nodes, and the messages from which those of pairs are made when they are asked for."""
 
     family: PropagationFamily
-    _state: tuple[PairGraph, PairTables, np.ndarray, np.ndarray]
+    _state: tuple[PairGraph, PairTables, Messages]
 
     def _table_marginals(self, group: int) -> np.ndarray:
         """Return the marginals (M, L, L) of the labels at the factors of a group."""
@@ -107,32 +107,32 @@ class PropagationFamily(ApproximateFamily):
         node, options, graph = checked.node, self.options, self._graph
         tables = self.pairs.tables(checked.tables, checked.tied, graph)
         messages = Messages.flat(self.pairs.n_pairs, *node.shape)
-        down, beliefs, marginals = messages.down, messages.beliefs, messages.chances
+        pairs, marginals = messages.pairs, np.empty_like(node) if self.reweighted else messages.chances
         if self._messages is not None:
-            down[0] = self._messages
-            np.exp(down[0], out=down[1])
+            pairs[:, DOWN] = self._messages
+            pairs[:, DOWN + 1] = np.exp(self._messages)
         report = np.zeros((self.n_items, 4))
         limits = self.reweighted, options.tolerance, options.damping, options.max_iter
 
         def run(first: int, last: int) -> None:
             propagate(first, last, graph, tables, *limits, node, messages, report)
             if self.reweighted:
-                tree_marginals(*graph.offsets[[first, last]], graph, tables, down, beliefs, marginals)
+                tree_marginals(*graph.offsets[[first, last]], graph, tables, messages, marginals)
 
         workers.each(run, self.without_parts(self._runs(workers)))
         for g, levels in self.parts.items():
             sweeps = PartedSweeps(graph, bool(graph.forest[g]), levels, tables, node, messages, workers)
             report[g] = sweeps.propagate(*limits)
             if self.reweighted:
-                sweeps.tree_marginals()
+                sweeps.tree_marginals(marginals)
         raise_if_infeasible(report[:, 0], InfeasibleGraph)
         if options.warm_start:
             # What was impossible now may be possible at the next potentials: nothing infinite is carried over.
-            self._messages = np.where(np.isneginf(down[0]), 0.0, down[0])
+            self._messages = np.where(np.isneginf(pairs[:, DOWN]), 0.0, pairs[:, DOWN])
         holds = "the bound holds, but is not the tightest" if self.reweighted else "the values may mean little"
         diagnostics = diagnose(report, repr(self.method), f"{holds}; raise max_iter or damping")
         result = PropagatedMember(self, checked, report[:, 0].copy(), marginals, workers, diagnostics)
-        result._state = graph, tables, down, beliefs
+        result._state = graph, tables, messages
         return result
 
     def _decode(self, checked: GraphPotentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:

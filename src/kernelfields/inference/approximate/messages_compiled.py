@@ -41,9 +41,9 @@ from typing import Any
 
 import numpy as np
 
-from kernelfields.inference.pair_graph import Levels, Messages, PairGraph, PairTables
+from kernelfields.inference.pair_graph import DOWN, UP, Levels, Messages, PairGraph, PairTables
 from kernelfields.inference.sums_compiled import collect, copy_row
-from kernelfields.numerics.compiled import INLINED, REORDER, njit
+from kernelfields.numerics.compiled import INLINED, njit
 from kernelfields.numerics.threads import Workers
 
 
@@ -83,14 +83,10 @@ class PartedSweeps:
                 milestone = change
         return value, sweeps, change, converged
 
-    def tree_marginals(self) -> None:
-        """Replace the marginals of all nodes but roots by averages over their parents."""
-        messages = self._messages
-
-        def run(first: int, last: int) -> None:
-            tree_marginals(first, last, self._graph, self._tables, messages.down, messages.beliefs, messages.chances)
-
-        self._workers.in_turn(run, self._levels)
+    def tree_marginals(self, marginals: np.ndarray) -> None:
+        """Fill the marginals of all nodes, those but of roots by averages over their parents."""
+        fixed = self._graph, self._tables, self._messages, marginals
+        self._workers.in_turn(lambda first, last: tree_marginals(first, last, *fixed), self._levels)
 
     def best_labels(self, tolerance: float, max_iter: int, labels: np.ndarray) -> float:
         """Label the graph, as ``best_labels`` below; return the bound."""
@@ -110,10 +106,10 @@ class PartedSweeps:
         return bound
 
     def _label(self, labels: np.ndarray) -> float:
-        graph, tables, node, up = self._graph, self._tables, self._node, self._messages.up
+        graph, tables, node, pairs = self._graph, self._tables, self._node, self._messages.pairs
         return math.fsum(
             self._workers.in_turn(
-                lambda first, last: label_range(first, last, graph, tables, node, up, labels), self._levels
+                lambda first, last: label_range(first, last, graph, tables, node, pairs, labels), self._levels
             )
         )
 
@@ -129,23 +125,23 @@ class PartedSweeps:
 
     def _descend(self, damping: float, value: float) -> tuple[float, float, bool]:
         """Sweep down and up so that the bound does not rise; see ``descend`` below."""
-        messages = self._messages
-        self._each(copy_messages, messages.down, messages.saved)
+        self._each(copy_messages, False)
         change, fresh = self._down(damping), self._up()
         slack = ROUNDING * (1.0 + abs(value)) * self._n_nodes
         halvings = 0
         while fresh > value + slack and halvings < HALVINGS:
             halvings += 1
             if halvings == HALVINGS:
-                self._each(copy_messages, messages.saved, messages.down)
+                self._each(copy_messages, True)
             else:
-                self._each(draw_back, messages.saved, messages.down)
+                self._each(draw_back)
             fresh = self._up()
         return fresh, change, halvings < HALVINGS
 
-    def _each(self, function: Callable[..., None], source: np.ndarray, target: np.ndarray) -> None:
-        """Run a function over the pairs of all ranges."""
-        self._workers.in_turn(lambda first, last: function(first, last, self._graph, source, target), self._levels)
+    def _each(self, function: Callable[..., None], *options: bool) -> None:
+        """Run a function over the messages downward of all ranges and those that were saved."""
+        fixed = self._graph, *options, self._messages.pairs, self._messages.saved
+        self._workers.in_turn(lambda first, last: function(first, last, *fixed), self._levels)
 
 
 # A sum above this has lost nothing to underflow.
@@ -163,25 +159,6 @@ _IDLE = 5
 
 # Small functions are inlined: passing their arrays would cost more than their work.
 _INLINE: Any = {"nogil": True, "cache": True, "error_model": "numpy", "inline": "always"}
-
-
-@njit(**INLINED, fastmath=REORDER)
-def _sums(matrix, along_rows, weights, out):
-    """out = weights @ matrix, or matrix @ weights where not along_rows."""
-    size = weights.shape[0]
-    if along_rows:
-        for b in range(size):
-            out[b] = 0.0
-        for a in range(size):
-            weight, row = weights[a], matrix[a]
-            for b in range(size):
-                out[b] += weight * row[b]
-    else:
-        for a in range(size):
-            total, row = 0.0, matrix[a]
-            for b in range(size):
-                total += row[b] * weights[b]
-            out[a] = total
 
 
 @njit(nogil=True, cache=True)
@@ -232,15 +209,19 @@ def exclude(belief, message, out):
 
 
 @njit(nogil=True, cache=True)
-def _send_logarithms(logs, rho, along_rows, maximise, belief, reply, cavity, out, linear):
-    """The same as ``send``, in logarithms throughout."""
-    top = exclude(belief, reply, cavity)
+def _send_logarithms(graph, tables, e, to_parent, maximise, belief, pairs, cavity):
+    """The same as ``send``, in logarithms throughout; return the constant that was taken off, -inf if all is."""
+    logs, power = tables.logs[tables.source[e, 0]], 1.0 / graph.rho[e]
+    along_rows = (tables.source[e, 2] == 1) == to_parent
+    sent, replied = (UP, DOWN) if to_parent else (DOWN, UP)
+    out, linear = pairs[e, sent], pairs[e, sent + 1]
+    top = exclude(belief, pairs[e, replied], cavity)
     if maximise:
-        _maxima(logs, along_rows, 1.0 / rho, cavity, out)
+        _maxima(logs, along_rows, power, cavity, out)
     peak = -np.inf
     for x in range(len(out)):
         if not maximise:
-            out[x] = _log_sum(logs, along_rows, x, 1.0 / rho, cavity)
+            out[x] = _log_sum(logs, along_rows, x, power, cavity)
         peak = max(peak, out[x])
     if top == -np.inf or peak == -np.inf:
         return -np.inf
@@ -252,52 +233,48 @@ def _send_logarithms(logs, rho, along_rows, maximise, belief, reply, cavity, out
 
 
 @njit(**_INLINE)
-def send(graph, tables, e, along_rows, maximise, belief, chances, offset, replies, messages, scratch):
-    """Renew the message over pair e in messages; return the constant that was taken off, -inf if all is.
+def send(source, exps, e, to_parent, belief, chances, pairs, weights):
+    """Renew the message over pair e, to the parent or to the child; return what it is divided by, beside the shift.
 
-    belief = log chances + offset is the sender's, replies (2, P, L) are the messages that senders got from
-    receivers, scratch is (2, L). The table is summed along_rows where its first axis is the sender's.
+    That is 0 where numbers would leave the range of doubles: then ``_send_logarithms`` is to be called. belief =
+    log chances + offset is the sender's, pairs (P, 4, L) are all messages, weights (L,) is room. ``source`` and ``exps``
+    are those of the tables. No tuple of arrays comes in, and entries are read one by one: numba counts references to
+    all arrays of a tuple and to views, which takes longer than the rest.
     """
-    # Numbers of the pair are read here: reading them in the loops below takes half as long again for a sweep.
-    logs, exps = tables.logs[tables.log_of[e]], tables.exps[tables.exp_of[e]]
-    shift, rho = tables.shift[tables.exp_of[e]], graph.rho[e]
-    reply, linear_reply = replies[0, e], replies[1, e]
-    out, linear = messages[0, e], messages[1, e]
-    cavity, weights = scratch[0], scratch[1]
+    table, along_rows = source[e, 1], (source[e, 2] == 1) == to_parent
+    sent, replied = (UP, DOWN) if to_parent else (DOWN, UP)
     size = len(belief)
-    safe = not maximise
-    if safe:
-        for x in range(size):
-            if belief[x] == -np.inf:
-                weights[x] = 0.0
-            elif chances[x] < SMALL or linear_reply[x] < SMALL:
-                safe = False
-            else:
-                weights[x] = chances[x] / linear_reply[x]
-    peak = 0.0
-    if safe:
-        _sums(exps, along_rows, weights, linear)
-        for x in range(size):
-            peak = max(peak, linear[x])
-    if peak <= TINY:
-        return _send_logarithms(logs, rho, along_rows, maximise, belief, reply, cavity, out, linear)
-    constant = np.log(peak) + shift + offset
-    inverse, excluded = 1.0 / peak, False
     for x in range(size):
-        if linear[x] > TINY:
-            linear[x] *= inverse
-            out[x] = np.log(linear[x])
+        reply = pairs[e, replied + 1, x]
+        if belief[x] == -np.inf:
+            weights[x] = 0.0
+        elif chances[x] < SMALL or reply < SMALL:
+            return 0.0
         else:
-            if not excluded:
-                exclude(belief, reply, cavity)
-                excluded = True
-            out[x] = _log_sum(logs, along_rows, x, 1.0 / rho, cavity) - constant
-            linear[x] = np.exp(out[x])
-    return constant
+            weights[x] = chances[x] / reply
+    peak, least = 0.0, np.inf
+    for y in range(size):
+        total = 0.0
+        if along_rows:
+            for x in range(size):
+                total += exps[table, x, y] * weights[x]
+        else:
+            for x in range(size):
+                total += exps[table, y, x] * weights[x]
+        pairs[e, sent + 1, y] = total
+        peak, least = max(peak, total), min(least, total)
+    if least <= TINY:
+        return 0.0
+    inverse = 1.0 / peak
+    for x in range(size):
+        entry = pairs[e, sent + 1, x]
+        pairs[e, sent + 1, x] = entry * inverse
+        pairs[e, sent, x] = 0.0 if entry == peak else np.log(entry * inverse)
+    return peak
 
 
 @njit(**_INLINE)
-def gather(graph, v, maximise, node, up, down, belief, chances):
+def gather(graph, v, maximise, node, pairs, belief, chances):
     """Fill belief = B_v and chances = its softmax; return (maximum, log-sum), -inf where no label is left.
 
     With ``maximise`` nobody reads the softmax, and it is left.
@@ -308,12 +285,12 @@ def gather(graph, v, maximise, node, up, down, belief, chances):
     for e in range(graph.up_start[v], graph.up_start[v + 1]):
         rho = graph.rho[e]
         for x in range(size):
-            belief[x] += rho * down[e, x]
+            belief[x] += rho * pairs[e, DOWN, x]
     for k in range(graph.down_start[v], graph.down_start[v + 1]):
         e = graph.down[k]
         rho = graph.rho[e]
         for x in range(size):
-            belief[x] += rho * up[e, x]
+            belief[x] += rho * pairs[e, UP, x]
     top = -np.inf
     for x in range(size):
         top = max(top, belief[x])
@@ -337,24 +314,27 @@ def _mix(message, linear, x, other, share):
 
 
 @njit(nogil=True, cache=True)
-def copy_messages(first, last, graph, source, target):
-    """Copy the messages of the pairs of nodes at positions first..last-1 and their parents."""
-    for k in range(first, last):
-        v = graph.order[k]
+def copy_messages(first, last, graph, back, pairs, saved):
+    """Save the messages downward to nodes at positions first..last-1, or bring them ``back``."""
+    for i in range(first, last):
+        v = graph.order[i]
         for e in range(graph.up_start[v], graph.up_start[v + 1]):
-            for x in range(source.shape[2]):
-                target[0, e, x] = source[0, e, x]
-                target[1, e, x] = source[1, e, x]
+            for x in range(saved.shape[2]):
+                for k in range(2):
+                    if back:
+                        pairs[e, DOWN + k, x] = saved[e, k, x]
+                    else:
+                        saved[e, k, x] = pairs[e, DOWN + k, x]
 
 
 @njit(nogil=True, cache=True)
-def draw_back(first, last, graph, source, target):
-    """Move the same messages of the target half the way to those of the source."""
+def draw_back(first, last, graph, pairs, saved):
+    """Move the same messages half the way back to those that were saved."""
     for k in range(first, last):
         v = graph.order[k]
         for e in range(graph.up_start[v], graph.up_start[v + 1]):
-            for x in range(source.shape[2]):
-                _mix(target[0, e], target[1, e], x, source[0, e, x], 0.5)
+            for x in range(saved.shape[2]):
+                _mix(pairs[e, DOWN], pairs[e, DOWN + 1], x, saved[e, 0, x], 0.5)
 
 
 @njit(nogil=True, cache=True, forceinline=True)  # Python calls it, too
@@ -364,22 +344,32 @@ def up_range(first, last, graph, tables, maximise, node, messages):
     Return their share of the value, -inf where a node has no label left. The sum is corrected for rounding: values
     are compared from sweep to sweep.
     """
-    up, down, beliefs, chances = messages.up, messages.down, messages.beliefs, messages.chances
-    scratch, sums = np.empty((2, node.shape[1])), np.zeros(2)
+    pairs, beliefs, chances = messages.pairs, messages.beliefs, messages.chances
+    source, exps, shift, rhos = tables.source, tables.exps, tables.shift, graph.rho
+    scratch, sums = np.empty(node.shape[1]), np.zeros(2)
     for k in range(last - 1, first - 1, -1):
         v = graph.order[k]
         belief, chance = beliefs[v], chances[v]
-        top, offset = gather(graph, v, maximise, node, up[0], down[0], belief, chance)
+        top, offset = gather(graph, v, maximise, node, pairs, belief, chance)
         if top == -np.inf:
             return -np.inf
-        share, local = 1.0, 0.0
+        share, local, product, rho = 1.0, 0.0, 1.0, 1.0
         for e in range(graph.up_start[v], graph.up_start[v + 1]):
-            rho = graph.rho[e]
+            rho = rhos[e]  # the same for all parents of a node
             share -= rho
-            constant = send(graph, tables, e, tables.flipped[e], maximise, belief, chance, offset, down, up, scratch)
-            if constant == -np.inf:
-                return -np.inf
-            local += rho * constant
+            factor = 0.0 if maximise else send(source, exps, e, True, belief, chance, pairs, scratch)
+            if factor == 0.0:
+                constant = _send_logarithms(graph, tables, e, True, maximise, belief, pairs, scratch)
+                if constant == -np.inf:
+                    return -np.inf
+                local += rho * constant
+                continue
+            local += rho * (offset + shift[source[e, 1]])
+            product *= factor  # one logarithm for many factors
+            if not SMALL < product < 1.0 / SMALL:
+                local += rho * np.log(product)
+                product = 1.0
+        local += rho * np.log(product)
         if abs(share) > 1e-9:
             local += share * offset
         collect(local, sums)
@@ -389,27 +379,27 @@ def up_range(first, last, graph, tables, maximise, node, messages):
 @njit(nogil=True, cache=True, forceinline=True)  # Python calls it, too
 def down_range(first, last, graph, tables, maximise, damping, node, messages):
     """Renew what nodes at positions first..last-1 send downward; return the largest change of their softmax."""
-    up, down, chances = messages.up, messages.down, messages.chances
-    size = node.shape[1]
+    pairs, chances, children = messages.pairs, messages.chances, graph.down
+    source, exps, size = tables.source, tables.exps, node.shape[1]
     belief, chance, before = np.empty(size), np.zeros(size), np.empty(size)
-    scratch = np.empty((2, size))
-    change = 0.0
+    scratch, change = np.empty(size), 0.0
     for k in range(first, last):
         v = graph.order[k]
-        top, offset = gather(graph, v, maximise, node, up[0], down[0], belief, chance)
+        top, offset = gather(graph, v, maximise, node, pairs, belief, chance)
         if top == -np.inf:
             return np.inf
         for x in range(size):
             change = max(change, abs(chance[x] - chances[v, x]))
         for j in range(graph.down_start[v], graph.down_start[v + 1]):
-            e = graph.down[j]
-            message, linear = down[0, e], down[1, e]
-            for x in range(size):
-                before[x] = message[x]
-            send(graph, tables, e, not tables.flipped[e], maximise, belief, chance, offset, up, down, scratch)
+            e = children[j]
             if damping > 0.0:
                 for x in range(size):
-                    _mix(message, linear, x, before[x], damping)
+                    before[x] = pairs[e, DOWN, x]
+            if maximise or send(source, exps, e, False, belief, chance, pairs, scratch) == 0.0:
+                _send_logarithms(graph, tables, e, False, maximise, belief, pairs, scratch)
+            if damping > 0.0:
+                for x in range(size):
+                    _mix(pairs[e, DOWN], pairs[e, DOWN + 1], x, before[x], damping)
     return change
 
 
@@ -419,9 +409,9 @@ def descend(graph, g, tables, maximise, damping, node, messages, value):
 
     The bound is convex in the messages downward: a sweep that raises it has gone too far and is halved.
     """
-    down, saved = messages.down, messages.saved
+    pairs, saved = messages.pairs, messages.saved
     first, last = graph.offsets[g], graph.offsets[g + 1]
-    copy_messages(first, last, graph, down, saved)
+    copy_messages(first, last, graph, False, pairs, saved)
     change = down_range(first, last, graph, tables, maximise, damping, node, messages)
     fresh = up_range(first, last, graph, tables, maximise, node, messages)
     slack = ROUNDING * (1.0 + abs(value)) * (last - first)
@@ -429,9 +419,9 @@ def descend(graph, g, tables, maximise, damping, node, messages, value):
     while fresh > value + slack and halvings < HALVINGS:
         halvings += 1
         if halvings == HALVINGS:
-            copy_messages(first, last, graph, saved, down)
+            copy_messages(first, last, graph, True, pairs, saved)
         else:
-            draw_back(first, last, graph, saved, down)
+            draw_back(first, last, graph, pairs, saved)
         fresh = up_range(first, last, graph, tables, maximise, node, messages)
     return fresh, change, halvings < HALVINGS
 
@@ -471,77 +461,102 @@ def propagate(first, last, graph, tables, bounded, tolerance, damping, max_iter,
 
 
 @njit(nogil=True, cache=True)
-def _follow(tables, e, rho, x, cavity, out):
-    """out(y) = p(y at the child | x at the parent), zero where x is impossible."""
+def _follow_logarithms(graph, tables, e, belief, pairs, cavity, out):
+    """Fill out as ``_follow`` does, in logarithms."""
+    logs, turned, rho = tables.logs[tables.source[e, 0]], tables.source[e, 2] == 1, graph.rho[e]
+    exclude(belief, pairs[e, DOWN], cavity)
     size = len(cavity)
-    logs = tables.logs[tables.log_of[e]]
-    turned = tables.flipped[e]
-    top = -np.inf
-    for y in range(size):
-        out[y] = (logs[y, x] if turned else logs[x, y]) / rho + cavity[y]
-        top = max(top, out[y])
-    total = 0.0
-    for y in range(size):
-        out[y] = np.exp(out[y] - top) if top > -np.inf else 0.0
-        total += out[y]
-    if total > 0.0:
+    for x in range(size):
+        top, total = -np.inf, 0.0
         for y in range(size):
-            out[y] /= total
+            out[x, y] = (logs[y, x] if turned else logs[x, y]) / rho + cavity[y]
+            top = max(top, out[x, y])
+        for y in range(size):
+            out[x, y] = np.exp(out[x, y] - top) if top > -np.inf else 0.0
+            total += out[x, y]
+        if total > 0.0:
+            for y in range(size):
+                out[x, y] /= total
+
+
+@njit(**_INLINE)
+def _follow(source, exps, e, v, chances, pairs, weights, out):
+    """out(x, y) = p(y at the child v | x at the parent), zero where x is impossible; False if logarithms are needed.
+
+    Arrays come in by themselves, as in ``send``.
+    """
+    table, turned, size = source[e, 1], source[e, 2] == 1, len(weights)
+    for y in range(size):
+        reply = pairs[e, DOWN + 1, y]
+        if chances[v, y] < SMALL or reply < SMALL:
+            return False
+        weights[y] = chances[v, y] / reply
+    for x in range(size):
+        total = 0.0
+        for y in range(size):
+            out[x, y] = weights[y] * (exps[table, y, x] if turned else exps[table, x, y])
+            total += out[x, y]
+        if total <= TINY:
+            return False
+        for y in range(size):
+            out[x, y] /= total
+    return True
 
 
 @njit(nogil=True, cache=True)
-def tree_marginals(first, last, graph, tables, down, beliefs, marginals):
-    """Replace the marginals of nodes at positions first..last-1, given those of their parents, by averages over these.
+def tree_marginals(first, last, graph, tables, messages, marginals):
+    """Fill marginals of nodes at positions first..last-1, given those of their parents, by averages over these.
 
-    Roots keep theirs. The result is the gradient of the bound.
+    Those of roots are the softmax of their beliefs. The result is the gradient of the bound.
     """
-    size = beliefs.shape[1]
-    cavity, chance = np.empty(size), np.empty(size)
+    pairs, chances, beliefs = messages.pairs, messages.chances, messages.beliefs
+    source, exps, rhos, parents = tables.source, tables.exps, graph.rho, graph.parent
+    size = chances.shape[1]
+    weights, shares = np.empty(size), np.empty((size, size))
     for k in range(first, last):
         v = graph.order[k]
-        if graph.up_start[v] == graph.up_start[v + 1]:
-            continue
+        root = graph.up_start[v] == graph.up_start[v + 1]
         for y in range(size):
-            marginals[v, y] = 0.0
+            marginals[v, y] = chances[v, y] if root else 0.0
         for e in range(graph.up_start[v], graph.up_start[v + 1]):
-            u, rho = graph.parent[e], graph.rho[e]
-            exclude(beliefs[v], down[0, e], cavity)
+            u, rho = parents[e], rhos[e]
+            if not _follow(source, exps, e, v, chances, pairs, weights, shares):
+                _follow_logarithms(graph, tables, e, beliefs[v], pairs, weights, shares)
             for x in range(size):
-                if marginals[u, x] > 0.0:
-                    _follow(tables, e, rho, x, cavity, chance)
-                    for y in range(size):
-                        marginals[v, y] += rho * marginals[u, x] * chance[y]
+                mass = rho * marginals[u, x]
+                for y in range(size):
+                    marginals[v, y] += mass * shares[x, y]
 
 
 @njit(nogil=True, cache=True)
-def pair_marginals(first, last, pairs, graph, tables, down, beliefs, marginals, weights, tied, out):
+def pair_marginals(first, last, factors, graph, tables, messages, marginals, weights, tied, out):
     """Fill out[j] with the marginals of factor j, or add all to out[0], weighted by factor, where tied.
 
-    pairs are the ``GroupPairs`` of the factors; without weights, (0,), all count the same.
+    factors are the ``GroupPairs`` of the group; without weights, (0,), all count the same.
     """
-    size = beliefs.shape[1]
-    cavity, chance = np.empty(size), np.empty(size)
+    pairs, chances, beliefs = messages.pairs, messages.chances, messages.beliefs
+    source, exps, parents, children = tables.source, tables.exps, graph.parent, graph.child
+    pair, turned = factors.pair, factors.turned
+    size = chances.shape[1]
+    room, shares = np.empty(size), np.empty((size, size))
     for j in range(first, last):
-        e, turned = pairs.pair[j], pairs.turned[j]
-        u, v = graph.parent[e], graph.child[e]
-        row = out[0 if tied else j]
-        exclude(beliefs[v], down[0, e], cavity)
+        e = pair[j]
+        u, v, row = parents[e], children[e], 0 if tied else j
+        if not _follow(source, exps, e, v, chances, pairs, room, shares):
+            _follow_logarithms(graph, tables, e, beliefs[v], pairs, room, shares)
         for x in range(size):
             mass = marginals[u, x]
-            if mass == 0.0:
-                continue
             if tied and len(weights) > 0:
                 mass *= weights[j]
-            _follow(tables, e, graph.rho[e], x, cavity, chance)
             for y in range(size):
-                if turned:
-                    row[y, x] += mass * chance[y]
+                if turned[j]:
+                    out[row, y, x] += mass * shares[x, y]
                 else:
-                    row[x, y] += mass * chance[y]
+                    out[row, x, y] += mass * shares[x, y]
 
 
 @njit(nogil=True, cache=True)
-def label_range(first, last, graph, tables, node, up, labels):
+def label_range(first, last, graph, tables, node, pairs, labels):
     """Label nodes at positions first..last-1 given the labels of parents and what children say; return their score."""
     size = node.shape[1]
     local, ahead = np.empty(size), np.empty(size)
@@ -552,13 +567,14 @@ def label_range(first, last, graph, tables, node, up, labels):
             local[x] = node[v, x]
             ahead[x] = 0.0
         for e in range(graph.up_start[v], graph.up_start[v + 1]):
-            logs, y = tables.logs[tables.log_of[e]], labels[graph.parent[e]]
+            source, y = tables.source[e], labels[graph.parent[e]]
+            logs = tables.logs[source[0]]
             for x in range(size):
-                local[x] += logs[x, y] if tables.flipped[e] else logs[y, x]
+                local[x] += logs[x, y] if source[2] else logs[y, x]
         for j in range(graph.down_start[v], graph.down_start[v + 1]):
             e = graph.down[j]
             for x in range(size):
-                ahead[x] += graph.rho[e] * up[0, e, x]
+                ahead[x] += graph.rho[e] * pairs[e, UP, x]
         best = 0
         for x in range(1, size):
             if local[x] + ahead[x] > local[best] + ahead[best]:
@@ -579,7 +595,7 @@ def best_labels(first, last, graph, tables, tolerance, max_iter, node, messages,
         score, sweeps, idle, moved = -np.inf, 0, 0, True
         labels[rows] = 0
         while bound > -np.inf:
-            reached = label_range(begin, end, graph, tables, node, messages.up, trial)
+            reached = label_range(begin, end, graph, tables, node, messages.pairs, trial)
             if reached > score or sweeps == 0:
                 score = reached
                 copy_row(trial[rows], labels[rows])
