@@ -456,6 +456,11 @@ class LabelFamily(ABC):
         self.groups = (Group(None, (n_labels,), self.n_positions, self.position_items), *groups)
         self.base = None if base is None or base.trivial else base
 
+    @property
+    def on_one_thread(self) -> bool:
+        """Whether inference cannot be shared out among threads."""
+        return False
+
     @cached_property
     def position_items(self) -> np.ndarray:
         """The item of every position, (N,)."""
@@ -525,6 +530,10 @@ class LabelFamily(ABC):
             n_cliques = group.n_rows if chosen is None else len(chosen)
             return np.full(n_cliques, float(weights @ np.diff(self.offsets)))
         return weights[group.items if chosen is None else group.items[chosen]]
+
+    def correlated_cliques(self, term: Placed, n_cliques: int) -> float:
+        """Return how many of a set's cliques count for the curvature of weights that all of them share."""
+        return float(n_cliques)
 
     def _rows(self, group: Group, term: Placed) -> np.ndarray | None:
         """Return the rows of a group that are the cliques of a set; None where all rows are, in their order."""

@@ -233,7 +233,8 @@ class Datafit:
         """Return about how curved the likelihood is in one coordinate of a term, before any label is known."""
         design = self.designs[index]
         weights = self.likelihood.clique_weights(design)
-        return design.start_curvature(len(weights)) * float(weights.mean()) if len(weights) else 0.0
+        count = self.likelihood.family.correlated_cliques(design, len(weights))
+        return design.start_curvature(count) * float(weights.mean()) if len(weights) else 0.0
 
     def curvature_diagonal(self, evaluation: Evaluation, index: int) -> np.ndarray | None:
         """Return sum_t z_tf^2 p (1 - p) for every coefficient of a term of sparse weights; None for other terms.

@@ -32,7 +32,8 @@ from kernelfields.objective.posterior import Direction, FusedLine, Line, LogPost
 REASONS = {
     "gap": "the duality gap is below tol",
     "stationary": "the objective is flat to within tol; it is not convex, so this is one minimum of several",
-    "settled": "the value hardly falls any more; with l1 its lower bound follows late, and tol=1e-3 waits for it",
+    "settled": "the value hardly falls any more; with l1 or approximate inference its lower bound follows late, and "
+    "tol=1e-3 waits for it",
     "max_iter": "max_iter iterations were made before the gap fell below tol; raise max_iter or tol",
     "precision": "no step improves the objective at this precision; the gap reached is what the features' "
     "float type allows (dtype='float64' goes further)",
@@ -99,6 +100,8 @@ COARSEST = 3e-2
 #: when so many iterations bring less than a tenth of it and 1 % of the value, and the relative gap is at most COARSEST
 #: or the bound is stuck: neither the gap nor its bound has changed by the factor STEADY.
 SETTLED_AFTER, STEADY = 10, 0.9
+#: The same with approximate inference: values are known to within what that leaves out, and sweeps are dear.
+APPROXIMATELY_SETTLED_AFTER = 3
 # Bytes of a cut from which on fewer are kept.
 _LARGE_CUT = 16 * 2**20
 SUFFICIENT_DECREASE = 1e-4
@@ -261,7 +264,8 @@ def minimize(
 
     def settled() -> bool:
         """Whether the last iterations have brought too little."""
-        return len(history) > SETTLED_AFTER and has_settled(history[-1 - SETTLED_AFTER], history[-1], tol, enough)
+        after = SETTLED_AFTER if posterior.has_l1 else APPROXIMATELY_SETTLED_AFTER
+        return len(history) > after and has_settled(history[-1 - after], history[-1], tol, enough)
 
     def visit(point: Point, step: float) -> tuple[bool, bool]:
         """Show a point to everybody; say whether a callback wants to stop, and whether the monitor does."""
@@ -296,7 +300,7 @@ def minimize(
         while True:
             if ends(history[-1], slack * tol, slack * enough):
                 reason = "gap" if posterior.convex else "stationary"
-            elif posterior.has_l1 and settled():
+            elif (posterior.has_l1 or posterior.approximation is not None) and settled():
                 reason = "settled"
             elif stop_asked:
                 reason = "callback"

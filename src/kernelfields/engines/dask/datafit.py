@@ -533,4 +533,4 @@ def weights_of(datafit: Datafit, index: int) -> tuple[int, float]:
 def start_curvature(datafit: Datafit, index: int) -> tuple[float, float, int]:
     """Return the curvature of a set at the start, all cliques of weight one, the sum of their weights, their number."""
     count, weight = weights_of(datafit, index)
-    return datafit.designs[index].start_curvature(count), weight, count
+    return datafit.start_curvature(index) * count / max(weight, 1e-300), weight, count

@@ -126,6 +126,11 @@ class TorchLoopyFamily(HostedFamily, PropagationFamily):
 
     host_kind = PropagationFamily
 
+    @property
+    def on_one_thread(self) -> bool:
+        """The device takes one graph as it takes many."""
+        return False
+
     @cached_property
     def begins(self) -> list[int]:
         """Where the messages of every group begin."""
@@ -199,7 +204,7 @@ class TorchLoopyFamily(HostedFamily, PropagationFamily):
         if messages is None:
             messages = potentials.node.new_zeros(self.begins[-1], self.n_labels)
         kept, milestone, change, rounds = 0.0, np.inf, np.inf, 0
-        while change > options.tolerance and rounds < _ROUNDS_OF_A_SWEEP * options.max_iter:
+        while change > self.tolerance and rounds < _ROUNDS_OF_A_SWEEP * options.max_iter:
             beliefs = self.beliefs(potentials.node, messages)
             fresh = self._sent(beliefs, messages, potentials)
             if kept > 0.0:
@@ -215,7 +220,7 @@ class TorchLoopyFamily(HostedFamily, PropagationFamily):
         if options.warm_start:
             # What was impossible now may be possible at the next potentials: nothing infinite is carried over.
             self._last_messages = torch.where(torch.isneginf(messages), 0.0, messages)
-        return messages, rounds / _ROUNDS_OF_A_SWEEP, change, change <= options.tolerance
+        return messages, rounds / _ROUNDS_OF_A_SWEEP, change, change <= self.tolerance
 
     def at(
         self, potentials: Potentials, weights: Any = None, workers: Workers | None = None, *, keep: bool = True

@@ -76,18 +76,24 @@ def _check_damping(value: float, name: str) -> None:
         raise ValueError(f"{name} must be below 1, got {value!r}; at 1 messages would never change")
 
 
+def _check_tolerance(value: float | None, name: str) -> None:
+    if value is not None:
+        check_penalty(value, name)
+
+
 @SETTINGS.register("trw")
 @declares_parameters
 class TreeReweighted(BaseEstimator):
     """Options of tree-reweighted belief propagation.
 
     Sweeps end when no node's marginals change by more than ``tolerance``, or after ``max_iter``; the bound holds
-    whenever they end. ``damping`` in [0, 1) keeps that share of the old messages; a sweep that raises the bound is
+    whenever they end. The tolerance None is 1e-6, and 1e-3 for graphs with 100,000 pairs or more, whose sweeps are dear:
+    the value is stationary in the messages, so that it is off by the square of that. ``damping`` in [0, 1) keeps that share of the old messages; a sweep that raises the bound is
     drawn back anyway. ``warm_start`` begins with the messages of the call before, if there was one: the result
     then depends on it within the tolerance.
     """
 
-    tolerance: float = parameter(1e-6, check_penalty, first=True)
+    tolerance: float | None = parameter(None, _check_tolerance, first=True)
     damping: float = parameter(0.0, _check_damping, first=True)
     max_iter: int = parameter(500, check_count, first=True)
     warm_start: bool = parameter(True, first=True)
@@ -101,10 +107,17 @@ class LoopyBelief(BaseEstimator):
     ``damping`` sets in only when the changes stop shrinking, so forests stay exact after one sweep.
     """
 
-    tolerance: float = parameter(1e-6, check_penalty, first=True)
+    tolerance: float | None = parameter(None, _check_tolerance, first=True)
     damping: float = parameter(0.5, _check_damping, first=True)
     max_iter: int = parameter(500, check_count, first=True)
     warm_start: bool = parameter(True, first=True)
+
+
+def resting_change(options: TreeReweighted | LoopyBelief, n_pairs: float, large: float = 100_000) -> float:
+    """Return the change of marginals at which messages rest on graphs of so many pairs each."""
+    if options.tolerance is not None:
+        return options.tolerance
+    return 1e-3 if n_pairs >= large else 1e-6
 
 
 @SETTINGS.register("mean-field")

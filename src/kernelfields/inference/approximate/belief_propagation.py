@@ -22,7 +22,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernelfields.inference.approximate.base import ApproximateFamily, LoopyBelief, TreeReweighted, diagnose
+from kernelfields.inference.approximate.base import (
+    ApproximateFamily,
+    LoopyBelief,
+    TreeReweighted,
+    diagnose,
+    resting_change,
+)
 from kernelfields.inference.graphs import GraphMember, GraphPotentials
 from kernelfields.inference.packing import InfeasibleGraph, raise_if_infeasible
 from kernelfields.inference.pair_graph import DOWN, LEAST_PARTED, Messages, PairGraph, PairGraphs, PairTables
@@ -100,6 +106,12 @@ class PropagationFamily(ApproximateFamily):
         self.description = f"{what}; {self.pairs.n_pairs} pairs, exact on forests only"
         self._graph = self.pairs.graph if self.reweighted else self.pairs.unweighted()
         self._messages: np.ndarray | None = None
+        self.tolerance = resting_change(options, self.pairs.n_pairs / self.n_items)
+
+    @property
+    def on_one_thread(self) -> bool:
+        """Whether inference cannot be shared out among threads: of one graph that cannot be cut apart."""
+        return self.n_items == 1 and not self.parts
 
     def _member(self, checked: GraphPotentials, workers: Workers) -> PropagatedMember:
         from kernelfields.inference.approximate.messages_compiled import PartedSweeps, propagate, tree_marginals
@@ -112,7 +124,7 @@ class PropagationFamily(ApproximateFamily):
             pairs[:, DOWN] = self._messages
             pairs[:, DOWN + 1] = np.exp(self._messages)
         report = np.zeros((self.n_items, 4))
-        limits = self.reweighted, options.tolerance, options.damping, options.max_iter
+        limits = self.reweighted, self.tolerance, options.damping, options.max_iter
 
         def run(first: int, last: int) -> None:
             propagate(first, last, graph, tables, *limits, node, messages, report)

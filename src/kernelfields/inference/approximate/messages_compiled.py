@@ -236,10 +236,10 @@ def _send_logarithms(graph, tables, e, to_parent, maximise, belief, pairs, cavit
 def send(source, exps, e, to_parent, belief, chances, pairs, weights):
     """Renew the message over pair e, to the parent or to the child; return what it is divided by, beside the shift.
 
-    That is 0 where numbers would leave the range of doubles: then ``_send_logarithms`` is to be called. belief =
-    log chances + offset is the sender's, pairs (P, 4, L) are all messages, weights (L,) is room. ``source`` and ``exps``
-    are those of the tables. No tuple of arrays comes in, and entries are read one by one: numba counts references to
-    all arrays of a tuple and to views, which takes longer than the rest.
+    That is 0 where numbers would leave the range of doubles: then ``_send_logarithms`` is to be called. belief, with
+    the softmax chances, is the sender's, pairs (P, 4, L) are all messages, weights (L,) is room, ``source`` and
+    ``exps`` are those of the tables. No tuple of arrays comes in, and entries are read one by one: numba counts
+    references to all arrays of a tuple and to views, which takes longer than the rest.
     """
     table, along_rows = source[e, 1], (source[e, 2] == 1) == to_parent
     sent, replied = (UP, DOWN) if to_parent else (DOWN, UP)
@@ -385,7 +385,7 @@ def down_range(first, last, graph, tables, maximise, damping, node, messages):
     scratch, change = np.empty(size), 0.0
     for k in range(first, last):
         v = graph.order[k]
-        top, offset = gather(graph, v, maximise, node, pairs, belief, chance)
+        top, _ = gather(graph, v, maximise, node, pairs, belief, chance)
         if top == -np.inf:
             return np.inf
         for x in range(size):

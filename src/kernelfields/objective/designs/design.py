@@ -271,7 +271,7 @@ class LocalDesign(Design):
         """The features with their support, where there are both."""
         return self.table if isinstance(self.table, PairTable) else None
 
-    def start_curvature(self, n_cliques: int) -> float:
+    def start_curvature(self, n_cliques: float) -> float:
         """Return the mean diagonal of the likelihood's Hessian in this term while all labels are equally likely.
 
         Of a term without features, ``TIED_SHARE`` of it. Nothing but the speed of L-BFGS depends on this scale.

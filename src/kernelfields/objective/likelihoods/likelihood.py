@@ -201,11 +201,26 @@ class PartialLikelihood(Objective):
 
     def evaluate(self, potentials: Potentials) -> Evaluation:
         """Return value, residual and both distributions at the given potentials."""
-        free, known = (self._member(family, potentials) for family in (self.family, self.known_family))
+        (free, residual), (known, completed) = self._both(potentials)
         self.warnings = [*free.warnings, *known.warnings]
-        residual = free.mean()
-        residual.add(-1.0, known.mean())
+        residual.add(-1.0, completed)
         return Evaluation(float(self._log_partition(free) - self._log_partition(known)), residual, free, known)
+
+    def _both(self, potentials: Potentials) -> list[tuple[Member, Potentials]]:
+        """Return the distribution and the one given what is known, with their means.
+
+        They are inferred side by side where each of them would leave all threads but one idle.
+        """
+        families = self.family, self.known_family
+        workers = Workers(1) if self.family.on_one_thread else self.workers
+
+        def infer(first: int, last: int) -> tuple[Member, Potentials]:
+            member = families[first].at(potentials, self._item_weights, workers, keep=False)
+            return member, member.mean()
+
+        if self.family.on_one_thread:
+            return self.workers.each(infer, [(0, 1), (1, 2)])
+        return [infer(0, 1), infer(1, 2)]
 
     def hessian_response(self, evaluation: Evaluation, direction: Potentials) -> Potentials:
         """Return the Hessian in the potentials, which may be indefinite, times a direction."""
