@@ -1,27 +1,10 @@
-"""The oracle for graphs: equal to that for chains, and its derivatives to finite differences."""
+"""The oracle for graphs: its derivatives are those of finite differences."""
 
 import numpy as np
 import pytest
 from small_graphs import directions_like, random_graphs, random_potentials
 
-from tests.oracles.chains import enumerate_chain
 from tests.oracles.graphs import GraphEnumeration
-
-
-def test_a_chain_equals_the_enumeration_of_chains():
-    rng = np.random.default_rng(0)
-    offsets = np.array([0, 1, 5])
-    node, edge = rng.normal(size=(5, 3)), rng.normal(size=(5, 3, 3))
-    pairs = np.array([[1, 2], [2, 3], [3, 4]])
-    chain = enumerate_chain(node, edge, offsets)
-    graphs = GraphEnumeration(offsets, [pairs], 3)
-    beliefs = graphs.infer(node, [edge[2:]])
-    np.testing.assert_allclose(beliefs.log_partition, chain.log_partition, rtol=1e-14)
-    np.testing.assert_allclose(beliefs.node_marginals, chain.node_marginals, atol=1e-14)
-    np.testing.assert_allclose(beliefs.factor_marginals(0), chain.edge_marginals[2:], atol=1e-14)
-    labels, scores = graphs.decode(node, [edge[2:]])
-    np.testing.assert_array_equal(labels, chain.labels)
-    np.testing.assert_allclose(scores, chain.scores, rtol=1e-14)
 
 
 def test_gradients_and_hessian_products_are_derivatives():
@@ -51,11 +34,6 @@ def test_gradients_and_hessian_products_are_derivatives():
     ]
     for ours, theirs in zip([product[0], *product[1]], changes, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-8)
-
-
-def test_too_many_labellings_are_refused():
-    with pytest.raises(ValueError, match=r"a graph has 10\^7 labellings, enumeration takes at most 1000000"):
-        GraphEnumeration([0, 2, 9], [], 10)
 
 
 def test_an_infeasible_graph_is_named():

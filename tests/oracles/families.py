@@ -11,9 +11,12 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from itertools import pairwise, product
+from itertools import pairwise
 
 import numpy as np
+
+from tests.oracles.labellings import all_labellings, all_segmentations
+from tests.oracles.segments import segment_counts
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ class Enumeration:
         return self.groups[name].height, self.groups[name].size(self.n_labels)
 
     def _item(self, begin, end):
-        labels = np.array(list(product(range(self.n_labels), repeat=end - begin)))
+        labels = all_labellings(end - begin, self.n_labels)
         counts = {}
         for name, group in self.groups.items():
             height, size = self.shape(name)
@@ -138,32 +141,20 @@ class SegmentEnumeration(Enumeration):
         super().__init__(offsets, n_labels, groups)
 
     def _item(self, begin, end):
-        found = list(_segmentations(end - begin, self.n_labels, self._longest))
-        tables = {name: np.zeros((len(found), *self.shape(name))) for name in self.groups}
+        found = list(all_segmentations(end - begin, self.n_labels, self._longest))
         labels, begins = np.zeros((2, len(found), end - begin), dtype=np.int64)
+        tables = {name: np.zeros((len(found), *self.shape(name))) for name in self.groups}
         steps = np.zeros((len(found), self.n_labels**2))
         for which, segments in enumerate(found):
-            before = None
-            for first, last, label in segments:
-                labels[which, first:last], begins[which, first] = label, 1
-                tables[None][which, begin + first : begin + last, label] = 1.0
-                tables["duration"][which, last - first - 1, label] += 1.0
-                if before is not None:
-                    tables["edge"][which, begin + first, before * self.n_labels + label] += 1.0
-                    steps[which, before * self.n_labels + label] += 1.0
-                before = label
+            own = segment_counts(segments, end - begin, self.n_labels, self._longest)
+            labels[which] = own[0].argmax(axis=1)
+            begins[which, [first for first, _, _ in segments]] = 1
+            steps[which] = own[1].sum(axis=0).ravel()
+            for name, table in zip((None, "edge", "duration"), own, strict=True):
+                rows = slice(None) if name == "duration" else slice(begin, end)
+                tables[name][which, rows] = table.reshape(len(table), -1)
         counts = {name: table.reshape(len(found), -1) for name, table in tables.items()}
         return Item(labels, counts, steps, begins.astype(bool))
-
-
-def _segmentations(length, n_labels, longest):
-    """Yield all segmentations as lists of (first, last + 1, label)."""
-    if length == 0:
-        yield []
-    for last in range(1, min(length, longest) + 1):
-        for label in range(n_labels):
-            for others in _segmentations(length - last, n_labels, longest):
-                yield [(0, last, label), *((a + last, b + last, other) for a, b, other in others)]
 
 
 class Distribution:

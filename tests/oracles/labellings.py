@@ -15,14 +15,17 @@ from typing import Self
 import numpy as np
 
 Factor = tuple[Sequence[int], np.ndarray]
+_MOST = 1_000_000
 
 
 def all_labellings(length: int, n_labels: int) -> np.ndarray:
     """Return all labellings, (L^T, T).
 
     The last position is the leading digit, so that the first of equals is what a Viterbi pass finds that prefers low
-    labels.
+    labels. ValueError for more than a million.
     """
+    if n_labels**length > _MOST:
+        raise ValueError(f"there are {n_labels}^{length} labellings, enumeration takes at most {_MOST:,}")
     return np.arange(n_labels**length)[:, None] // n_labels ** np.arange(length) % n_labels
 
 
@@ -134,10 +137,15 @@ class Labellings:
         """The most probable label of each position, (T,)."""
         return self.marginals.argmax(axis=1)
 
+    def best_first(self) -> Self:
+        """Return the labellings that are possible, the best first."""
+        order = np.argsort(-self.scores, kind="stable")[: int((self.scores > -np.inf).sum())]
+        return replace(self, labellings=self.labellings[order], scores=self.scores[order])
+
     def ranked(self, count: int | None = None) -> list[tuple[np.ndarray, float]]:
         """Return the most probable labellings that are possible with their log-probabilities, the best first."""
-        order = [place for place in np.argsort(-self.scores, kind="stable") if self.scores[place] > -np.inf]
-        return [(self.labellings[place], float(self.logs[place])) for place in order[:count]]
+        sorted_ = self.best_first()
+        return list(zip(sorted_.labellings, sorted_.logs.tolist(), strict=True))[:count]
 
     def response(self, directions: np.ndarray) -> np.ndarray:
         """Return p (d - E d), the change of the probabilities where scores change by ``directions`` (K,)."""

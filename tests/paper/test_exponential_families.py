@@ -105,7 +105,7 @@ def test_theorem_4_gibbs_chain_is_markov():
     node, edge = random.normal(size=(3, N_LABELS)), random.normal(size=(3, N_LABELS, N_LABELS))
     sequence = enumerate_chain(node, edge, np.array([0, 3])).sequences[0]
     joint = np.zeros((N_LABELS,) * 3)
-    joint[tuple(sequence.labellings.T)] = np.exp(sequence.log_probabilities)
+    joint[tuple(sequence.labellings.T)] = np.exp(sequence.logs)
     middle = joint.sum(axis=(0, 2))
     np.testing.assert_allclose(
         joint * middle[None, :, None], joint.sum(axis=2)[:, :, None] * joint.sum(axis=0)[None], rtol=1e-12

@@ -37,7 +37,7 @@ def test_lemma_12_whole_labellings_keep_their_probabilities():
     plain = enumerate_chain(node, edge, offsets).sequences[0]
     shifted = enumerate_chain(node + random.normal(size=(4, 1)), edge, offsets).sequences[0]
     np.testing.assert_array_equal(shifted.labellings, plain.labellings)
-    np.testing.assert_allclose(shifted.log_probabilities, plain.log_probabilities, atol=1e-13)
+    np.testing.assert_allclose(shifted.logs, plain.logs, atol=1e-13)
 
 
 def test_lemma_12_an_input_only_clique_set_adds_nothing_to_the_estimate():
