@@ -419,7 +419,23 @@ class LoopyGraph(Graph):
     exact = False
 
 
-class Classifier(Subject):
+class OneLabel(Subject):
+    """Items with one label each."""
+
+    def labels(self, answer: Any) -> list[list]:
+        """Return the label of each item in a list."""
+        return [[label] for label in np.asarray(answer).tolist()]
+
+    def tables(self, answer: Any) -> list[np.ndarray]:
+        """Return a table of one row for each item."""
+        return [row[None] for row in np.asarray(answer, dtype=float)]
+
+    def pairs(self, item: Item) -> list[tuple[int, int]]:
+        """Return nothing: single labels have no neighbours."""
+        return []
+
+
+class Classifier(OneLabel):
     """Single inputs with one label each."""
 
     name = "KernelClassifier"
@@ -448,18 +464,6 @@ class Classifier(Subject):
     def one(self, item: Item) -> Any:
         """Return a table of one row."""
         return item.x
-
-    def labels(self, answer: Any) -> list[list]:
-        """Return the label of each row in a list."""
-        return [[label] for label in np.asarray(answer).tolist()]
-
-    def tables(self, answer: Any) -> list[np.ndarray]:
-        """Return a table of one row for each row."""
-        return [row[None] for row in np.asarray(answer, dtype=float)]
-
-    def pairs(self, item: Item) -> list[tuple[int, int]]:
-        """Return nothing: single labels have no neighbours."""
-        return []
 
     def scores(self, model: Any, item: Item) -> Scores:
         """Return the scores of the classes."""
@@ -534,7 +538,7 @@ class MultiLabel(Subject):
         return Scores(odds[:, None] * signs, factors)
 
 
-class Whole(Subject):
+class Whole(OneLabel):
     """Whole sequences with one class each."""
 
     name = "SequenceClassifier"
@@ -551,18 +555,6 @@ class Whole(Subject):
     def pack_labels(self, labels: Sequence[list]) -> Any:
         """Return one class for each sequence."""
         return [own[0] for own in labels]
-
-    def labels(self, answer: Any) -> list[list]:
-        """Return the class of each sequence in a list."""
-        return [[label] for label in np.asarray(answer).tolist()]
-
-    def tables(self, answer: Any) -> list[np.ndarray]:
-        """Return a table of one row for each sequence."""
-        return [row[None] for row in np.asarray(answer, dtype=float)]
-
-    def pairs(self, item: Item) -> list[tuple[int, int]]:
-        """Return nothing: a class has no neighbours."""
-        return []
 
     def field(self, model: Any) -> Any:
         """Return the chain over states."""

@@ -9,21 +9,16 @@ wrong           it ran, and its answer is another one
 
 from __future__ import annotations
 
-import ast
-import traceback
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 
 import numpy as np
 
-import kernelfields
+from tests.campaigns.clear_errors import is_raised_here, origin
 
 WORKS, REFUSED, NOTHING, UNCLEAR, WRONG = "works", "refused", "means nothing", "unclear", "wrong"
 MARKS = {WORKS: "+", REFUSED: "r", NOTHING: ".", UNCLEAR: "?", WRONG: "W"}
-_OURS = Path(kernelfields.__file__).parent
 _CLEAR = (ValueError, TypeError, AttributeError, ImportError)
 # How Python refuses a method or a keyword that is not there: fair where nothing could be meant by it.
 _NOT_THERE = ("has no attribute", "unexpected keyword argument", "positional argument")
@@ -53,39 +48,21 @@ def judge(cell: Callable[[], None], nothing: str = "") -> Verdict:
             warnings.simplefilter("ignore")
             cell()
     except WrongAnswer as error:
-        return Verdict(WRONG, str(error), _where(error))
+        return Verdict(WRONG, str(error), origin(error))
     except Inexpressible as error:
         return Verdict(NOTHING, nothing or str(error))
     except Exception as error:  # noqa: BLE001 - what a cell raises is what is asked
         words = f"{type(error).__name__}: {error}"
-        if nothing and (_is_ours(error) or any(part in str(error) for part in _NOT_THERE)):
+        if nothing and (_is_clear(error) or any(part in str(error) for part in _NOT_THERE)):
             return Verdict(NOTHING, nothing)
-        kind = REFUSED if _is_ours(error) else UNCLEAR
-        return Verdict(kind, str(error) if kind == REFUSED else words, _where(error))
+        kind = REFUSED if _is_clear(error) else UNCLEAR
+        return Verdict(kind, str(error) if kind == REFUSED else words, origin(error))
     return Verdict(WORKS)
 
 
-def _where(error: BaseException) -> str:
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{Path(frame.filename).name}:{frame.lineno}"
-
-
-def _is_ours(error: BaseException) -> bool:
+def _is_clear(error: BaseException) -> bool:
     """Whether an error was raised by a statement of the package, in words of its own."""
-    if not isinstance(error, _CLEAR):
-        return False
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    path = Path(frame.filename)
-    ours = _OURS in path.parents or path.parts[-3:-1] == ("sklearn", "utils")
-    return ours and frame.lineno is not None and frame.lineno in _lines_of_raises(path)
-
-
-@cache
-def _lines_of_raises(path: Path) -> frozenset[int]:
-    raises = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Raise)]
-    return frozenset(
-        line for node in raises if node.exc is not None for line in range(node.lineno, (node.end_lineno or 0) + 1)
-    )
+    return isinstance(error, _CLEAR) and is_raised_here(error)
 
 
 def check(holds: bool, words: str) -> None:

@@ -10,7 +10,17 @@ import numpy as np
 from kernelfields import AnnotatedCRF, FrameCRF, PartialLabels, SequenceClassifier
 from kernelfields.compat import CRF
 from tests.campaigns.fields.chains import Chain
-from tests.campaigns.fields.drawn import NAMES, Drawn, Redraw, Target, drawn_kernel, named, sides_of, windowed
+from tests.campaigns.fields.drawn import (
+    NAMES,
+    Drawn,
+    Redraw,
+    Target,
+    drawn_kernel,
+    drawn_settings,
+    named,
+    sides_of,
+    windowed,
+)
 from tests.campaigns.fields.terms import Enumerated, Rows, clique_counts
 from tests.oracles.labellings import all_labellings
 
@@ -151,13 +161,7 @@ class Sequences(Drawn):
             n_states=self.n_states,
             window=[1, 3, (1, 0)][random.integers(3)],
             init=str(random.choice(["segments", "random"])),
-            prior_variance=float(random.choice([0.5, 2.0])),
-            scale=False,
-            rank=3,
-            max_iter=int(random.choice([1, 4, 100])),
-            tol=1e-6,
-            n_jobs=1,
-            random_state=0,
+            **drawn_settings(random) | {"solver": "auto"},
         )
         self.note = repr(estimator)
         self._fit(estimator, [self.names[number] for number in self.own])

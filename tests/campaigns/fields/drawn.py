@@ -84,6 +84,20 @@ def drawn_kernel(random: np.random.Generator, *, sparse: bool = False, explicit:
     return kernels[random.integers(len(kernels))]
 
 
+def drawn_settings(random: np.random.Generator) -> dict[str, Any]:
+    """Return settings of a fit that all estimators have; most fits end after a few iterations."""
+    return {
+        "prior_variance": float(random.choice([0.5, 2.0])),
+        "solver": str(random.choice(["auto", "newton", "newton-cg", "lbfgs"])),
+        "scale": False,
+        "rank": 3,
+        "max_iter": int(random.choice([1, 4, 100])),
+        "tol": 1e-7,
+        "n_jobs": int(random.choice([1, 2])),
+        "random_state": 0,
+    }
+
+
 def drawn_entry(random: np.random.Generator, label: int, n_labels: int) -> tuple[Any, np.ndarray]:
     """Return what may be known of a label, as numbers: itself, None, a set or weights; and log-weights (L,)."""
     kind = random.choice(["label", "none", "set", "weights"], p=[0.45, 0.25, 0.2, 0.1])

@@ -27,6 +27,7 @@ from tests.campaigns.fields.drawn import (
     Redraw,
     Target,
     drawn_kernel,
+    drawn_settings,
     named,
     sides_of,
     torch_on_cpu,
@@ -34,6 +35,7 @@ from tests.campaigns.fields.drawn import (
 )
 from tests.campaigns.fields.terms import Enumerated, Rows, clique_counts
 from tests.oracles.labellings import all_labellings, all_segmentations
+from tests.oracles.segments import segment_counts
 
 
 class Segments(Drawn):
@@ -86,14 +88,7 @@ class Segments(Drawn):
             repeats=self.repeats,
             constraints=constraints if any(constraints.values()) else None,
             allowed=LabelDictionary(0, min_count=1) if self.listing else None,
-            prior_variance=float(random.choice([0.5, 2.0])),
-            solver=str(random.choice(["auto", "newton", "newton-cg", "lbfgs"])),
-            scale=False,
-            rank=3,
-            max_iter=int(random.choice([1, 4, 100])),
-            tol=1e-7,
-            n_jobs=int(random.choice([1, 2])),
-            random_state=0,
+            **drawn_settings(random),
         )
         self.note = repr(estimator)
         if written and not partly:
@@ -176,25 +171,17 @@ class Segments(Drawn):
     def unscored(self, item: Any, target: Target | None = None) -> tuple[Enumerated, np.ndarray]:
         whole, base = self.listed(item)
         assert whole.cuts is not None
-        length, n_labels, rows = len(item), self.n_labels, []
+        every = [segment_counts(cuts, len(item), self.n_labels, self.longest) for cuts in whole.cuts]
+        kinds = ("NodeCliques", "EdgeCliques", "DurationCliques")
+        tables, rows = dict(zip(kinds, map(np.array, zip(*every, strict=True)), strict=True)), []
         for term, plain in zip(self.fitted.field_.terms, self.terms, strict=True):
             kind = type(term.clique).__name__
-            seen = windowed(item, sides_of(term.clique.window), False)
-            n_rows = length - 1 if kind == "EdgeCliques" else length
-            if kind == "DurationCliques":
-                seen, n_rows = np.log(np.arange(1.0, self.longest + 1))[:, None], self.longest
-            elif kind == "EdgeCliques":
-                seen = seen[1:]
-            counts = np.zeros((len(whole.cuts), n_rows, plain.n_outcomes))
-            for number, cuts in enumerate(whole.cuts):
-                for place, (begin, end, label) in enumerate(cuts):
-                    if kind == "NodeCliques":
-                        counts[number, begin:end, label] = 1.0
-                    elif kind == "DurationCliques":
-                        counts[number, end - begin - 1, label] += 1.0
-                    elif place:
-                        counts[number, begin - 1, cuts[place - 1][2] * n_labels + label] = 1.0
-            rows.append(Rows(plain.features_of(seen), counts))
+            seen, counts = windowed(item, sides_of(term.clique.window), False), tables[kind]
+            if kind == "EdgeCliques":  # none at the first position
+                seen, counts = seen[1:], counts[:, 1:]
+            elif kind == "DurationCliques":
+                seen = np.log(np.arange(1.0, self.longest + 1))[:, None]
+            rows.append(Rows(plain.features_of(seen), counts.reshape(*counts.shape[:2], plain.n_outcomes)))
         whole.rows = rows
         return whole, base
 
@@ -264,17 +251,10 @@ class Graph(Drawn):
             drawn_kernel(random),
             edge_kernel=edge_kernel,
             symmetric=symmetric,
-            prior_variance=float(random.choice([0.5, 2.0])),
             inference=str(random.choice(["auto", "junction"])),
-            solver="lbfgs" if way == "asked" else str(random.choice(["auto", "newton", "newton-cg", "lbfgs"])),
-            scale=False,
-            rank=3,
-            max_iter=int(random.choice([1, 4, 100])),
-            tol=1e-7,
-            n_jobs=int(random.choice([1, 2])),
-            random_state=0,
             partial_labels=partial,
             constraints=constraints,
+            **drawn_settings(random) | ({"solver": "lbfgs"} if way == "asked" else {}),
         )
         self.note = repr(estimator)
         self._fit(estimator, self.known_of([target.entry for target in self.targets]))
@@ -399,14 +379,9 @@ class Single(Drawn):
         estimator = KernelClassifier(
             drawn_kernel(random),
             bias=bool(random.random() < 0.7),
-            prior_variance=float(random.choice([0.5, 2.0])),
-            scale=False,
-            rank=int(random.choice([3, 20])),
-            max_iter=int(random.choice([1, 4, 100])),
-            n_jobs=1,
-            random_state=0,
             partial_labels=partial,
             engine="auto" if elsewhere is None else elsewhere,
+            **drawn_settings(random) | {"rank": int(random.choice([3, 20])), "solver": "auto"},
         )
         self.note = repr(estimator)
         self._fit(estimator, given)
@@ -468,18 +443,11 @@ class Instances(Drawn):
             drawn_kernel(random),
             label_graph=graph,
             edge_kernel=drawn_kernel(random) if random.random() < 0.3 else None,
-            prior_variance=float(random.choice([0.5, 2.0])),
             bias_prior_variance=None if random.random() < 0.3 else 10.0,
             inference="auto" if graph in ("none", "tree") else inference,
-            solver=str(random.choice(["auto", "newton", "newton-cg", "lbfgs"])),
             decision=str(random.choice(["hamming", "subset", "auto"])),
-            scale=False,
-            rank=3,
-            max_iter=int(random.choice([1, 4, 100])),
-            tol=1e-7,
-            n_jobs=int(random.choice([1, 2])),
-            random_state=0,
             partial_labels=PartialLabels() if partly else None,
+            **drawn_settings(random),
         )
         self.note = repr(estimator)
         self._fit(estimator, self.known_of([target.entry for target in self.targets]))

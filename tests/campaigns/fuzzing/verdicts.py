@@ -5,9 +5,8 @@ fails when
 
 * an error comes that is none of the library's clear ones: a ValueError (ModelFileError, SequenceFileError and
   scikit-learn's NotFittedError among them), TypeError, OSError, MemoryError or, for what CRFsuite has and this
-  package has not, NotImplementedError, with a message, raised by a ``raise`` of this package, or by scikit-learn's
-  checks of parameters and arrays. The same from the depths of NumPy or SciPy, an error of any other type, and at
-  loading a model anything but ModelFileError, is not clear;
+  package has not, NotImplementedError, with a message, and clear (clear_errors.py). An error of any other type, and
+  at loading a model anything but ModelFileError, is not clear;
 * it takes longer than ``SECONDS`` of the processor or, in a campaign, says nothing for ``PATIENCE``: where others have
   the cores, a case that needs a second of them may take many;
 * it needs more memory than ``MEMORY_FACTOR`` times the file and ``MEMORY_ROOM``: the peak of the process's resident
@@ -17,17 +16,15 @@ fails when
 
 from __future__ import annotations
 
-import linecache
 import re
 import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
-import kernelfields
+from tests.campaigns.clear_errors import is_raised_here, origin
 
 SECONDS, PATIENCE = 10.0, 100
 MEMORY_FACTOR, MEMORY_ROOM = 10, 64 * 2**20
@@ -37,9 +34,6 @@ KINDS = (REFUSED, AT_USE, SOUND, FAILED)
 VALID = "with a valid checksum"
 
 _CLEAR = (ValueError, TypeError, OSError, MemoryError, NotImplementedError)
-_OURS = str(Path(kernelfields.__file__).parent)
-# Where scikit-learn checks parameters and arrays; its messages are written for those who pass them.
-_CHECKS = ("sklearn/utils/", "sklearn/base.py")
 
 
 class Unsound(Exception):
@@ -99,7 +93,7 @@ def _outcome(case: Case) -> Verdict:
             raise
         except BaseException as error:  # noqa: BLE001 - whatever comes is what is looked for
             refusals = case.refusals if stage == REFUSED else None
-            text = f"{type(error).__name__} {stage}: {_one_line(error)} [{_origin(error)}]"
+            text = f"{type(error).__name__} {stage}: {_one_line(error)} [{origin(error)}]"
             return Verdict(stage if is_clear(error, refusals) else FAILED, text)
     return Verdict(SOUND)
 
@@ -110,29 +104,7 @@ def is_clear(error: BaseException, refusals: tuple[type[BaseException], ...] | N
         return False
     if isinstance(error, OSError) and error.errno is not None:
         return True
-    place, line = _last_line(error.__traceback__)
-    return (place.startswith(_OURS) and line.startswith("raise")) or any(each in place for each in _CHECKS)
-
-
-def _last_line(trace: TracebackType | None) -> tuple[str, str]:
-    """Return the file and the text of the line that an error comes from."""
-    if trace is None:
-        return "", ""
-    while trace.tb_next is not None:
-        trace = trace.tb_next
-    place = trace.tb_frame.f_code.co_filename
-    return place, linecache.getline(place, trace.tb_lineno).strip()
-
-
-def _origin(error: BaseException) -> str:
-    """Return where an error came from, and the last line of this package on the way."""
-    places, trace = [], error.__traceback__
-    while trace is not None:
-        places.append((trace.tb_frame.f_code.co_filename, trace.tb_lineno))
-        trace = trace.tb_next
-    ours = [place for place in places if place[0].startswith(_OURS)]
-    shown = dict.fromkeys([*ours[-1:], *places[-1:]])
-    return ", ".join(f"{'/'.join(Path(name).parts[-2:])}:{line}" for name, line in shown)
+    return is_raised_here(error)
 
 
 def _one_line(error: BaseException) -> str:
