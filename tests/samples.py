@@ -22,6 +22,7 @@ from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import LocalDesign
 from kernelfields.objective.likelihoods.likelihood import likelihood_of
 from kernelfields.objective.term import Term
+from tests.oracles.labellings import all_labellings
 
 
 def offsets_of(lengths):
@@ -91,11 +92,6 @@ def labelled_sequences(n_sequences=10, n_features=3, n_labels=3, longest=7, seed
 def as_words(labels):
     """The same labels as strings whose sorted order is that of the numbers."""
     return [np.array(["adj", "noun", "verb"])[each] for each in labels]
-
-
-def all_labellings(length, n_labels=3):
-    """Every labelling of a sequence, (L^T, T)."""
-    return np.array(list(itertools.product(range(n_labels), repeat=length)))
 
 
 def enumerated(crf, x):

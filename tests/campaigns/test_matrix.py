@@ -14,7 +14,7 @@ BY_NAME = {subject.name: subject for subject in SUBJECTS}
 # What is asked here takes hundredths of a second once a model is fitted.
 ASKED = (
     *("predict", "marginals", "predict_nbest", "entropy", "log_likelihood", "score", "known=", "explain", "weights"),
-    *("summary", "evaluate", "save, load", "clone", "one item", "partial_fit", "warm_start"),
+    *("summary", "evaluate", "ConformalField", "save, load", "clone", "one item", "partial_fit", "warm_start"),
 )
 QUICK = (
     *("ChainCRF", "SegmentCRF", "GraphCRF", "MultiLabelCRF", "KernelClassifier"),

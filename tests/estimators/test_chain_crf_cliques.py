@@ -7,7 +7,8 @@ from kernelfields import ChainCRF, EdgeCliques, EndCliques, NodeCliques, StartCl
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.kernel import Constant
 from kernelfields.kernels.stationary import RBF
-from tests.samples import all_labellings, labelled_sequences
+from tests.oracles.labellings import all_labellings
+from tests.samples import labelled_sequences
 
 X, y = labelled_sequences()
 TIGHT = {"solver": "newton", "tol": 1e-11, "n_jobs": 1, "random_state": 0}
@@ -62,7 +63,7 @@ def test_potentials_are_sums_over_sets():
     """log p(y | x) from the coefficients by hand, over every labelling of a short sequence."""
     crf = fitted([NodeCliques("linear"), EdgeCliques(), StartCliques(), EndCliques(prior_variance=0.3)])
     x = X[1][:3]
-    labellings = all_labellings(3)
+    labellings = all_labellings(3, 3)
     node = x @ crf.coef_["node"]
     scores = node[np.arange(3), labellings].sum(axis=1)
     scores += crf.coef_["start"][0, labellings[:, 0]] + crf.coef_["end"][0, labellings[:, -1]]
@@ -119,7 +120,7 @@ def test_a_constant_edge_kernel_is_one_transition_matrix():
 def test_edge_kernels_make_transitions_depend_on_inputs():
     crf = fitted([NodeCliques("linear"), EdgeCliques("linear"), EdgeCliques(name="bias")])
     x = X[1][:3]
-    labellings = all_labellings(3)
+    labellings = all_labellings(3, 3)
     scores = (x @ crf.coef_["node"])[np.arange(3), labellings].sum(axis=1)
     for t in (1, 2):
         steps = (x[t] @ crf.coef_["edge"] + crf.coef_["bias"][0]).reshape(3, 3)

@@ -15,7 +15,8 @@ from kernelfields import (
     SkipCliques,
 )
 from kernelfields.kernels.stationary import RBF
-from tests.samples import all_labellings, labelled_sequences
+from tests.oracles.labellings import all_labellings
+from tests.samples import labelled_sequences
 
 X, y = labelled_sequences(n_sequences=14, longest=6)
 y = [np.array(["a", "b", "c"])[labels] for labels in y]
@@ -76,7 +77,7 @@ def test_the_field_is_that_of_junction_trees(cliques, monkeypatch):
 
 def test_every_labelling_has_its_probability(crf):
     x = X[1][:4]
-    labellings = all_labellings(len(x))
+    labellings = all_labellings(len(x), 3)
     logs = crf.log_likelihood([x] * len(labellings), list(crf.classes_[labellings]), per_item=True)
     assert np.exp(logs).sum() == pytest.approx(1.0, abs=1e-12)
     best, scores = crf.predict_nbest([x], 3)[0], np.sort(logs)[::-1]
@@ -201,7 +202,7 @@ def test_lengths_of_which_no_ngram_was_seen_have_no_weights():
 def test_marginals_of_listed_ngrams_follow_their_weights(crf):
     """Those that were seen in training, in the order of ``coef_``."""
     _, listed = crf.predict_marginals([X[2]], cliques="order2")
-    labellings = all_labellings(len(X[2]))
+    labellings = all_labellings(len(X[2]), 3)
     logs = crf.log_likelihood([X[2]] * len(labellings), list(crf.classes_[labellings]), per_item=True)
     numbers = np.array([np.ravel_multi_index(labellings[:, t - 2 : t + 1].T, (3, 3, 3)) for t in range(2, len(X[2]))])
     expected = [np.bincount(row, np.exp(logs), 27)[crf.coef_["3-grams"].indices] for row in numbers]
@@ -214,7 +215,7 @@ def test_explanations_and_best_labellings_where_edges_see_inputs():
     other = [*y[2][:2], explained.positions[2].other, *y[2][3:]]
     difference = crf.log_likelihood([X[2]], [y[2]]) - crf.log_likelihood([X[2]], [other])
     assert explained.positions[2].difference == pytest.approx(difference, abs=1e-9)
-    logs = crf.log_likelihood([X[2]] * 729, list(crf.classes_[all_labellings(6)]), per_item=True)
+    logs = crf.log_likelihood([X[2]] * 729, list(crf.classes_[all_labellings(6, 3)]), per_item=True)
     best = crf.predict_nbest([X[2]], 3)[0]
     scores = [crf.log_likelihood([X[2]], [labels]) for labels, *_ in best]
     np.testing.assert_allclose(scores, np.sort(logs)[:-4:-1], atol=1e-10)

@@ -10,7 +10,8 @@ from kernelfields.inference.ngrams.automaton import NgramAutomaton, TooManyNgram
 from kernelfields.inference.ngrams.family import NgramFamily
 from kernelfields.numerics.threads import Workers
 from tests.arrays import decode_graphs, infer_chains, infer_graphs, n_best_graphs, sample_graphs
-from tests.samples import all_labellings, offsets_of
+from tests.oracles.labellings import all_labellings
+from tests.samples import offsets_of
 
 LENGTHS = (1, 6, 3, 5, 2, 6, 4)
 

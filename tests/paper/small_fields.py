@@ -8,8 +8,6 @@ Nothing here uses the library's potentials, inference or derivatives: only its f
 """
 
 from dataclasses import dataclass
-from functools import cache
-from itertools import product
 
 import numpy as np
 
@@ -20,6 +18,7 @@ from kernelfields.objective.designs.design import LocalDesign
 from kernelfields.objective.posterior import LogPosterior
 from kernelfields.solvers.loop import minimize
 from kernelfields.solvers.newton import Newton, full_hessian
+from tests.oracles.labellings import all_labellings
 from tests.samples import chain_datafit, chain_sample, design_of, designs_on, random_chains
 
 KERNEL = RBF(gamma=0.4)
@@ -28,12 +27,6 @@ KERNEL = RBF(gamma=0.4)
 def as_lists(chains):
     """X and y as an estimator takes them."""
     return chains.split(chains.inputs), chains.split(chains.labels)
-
-
-@cache
-def all_labellings(length, n_labels):
-    """Every labelling, (L^T, T)."""
-    return np.array(list(product(range(n_labels), repeat=length)))
 
 
 @dataclass(eq=False)

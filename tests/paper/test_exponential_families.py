@@ -1,11 +1,12 @@
 """Sections 2 and 3: the log-partition function generates moments; Markov chains are Gibbs distributions."""
 
 import numpy as np
-from small_fields import KERNEL, all_labellings, derivative_along, small_field
+from small_fields import KERNEL, derivative_along, small_field
 
 from kernelfields import EdgeCliques, NodeCliques
 from tests.arrays import infer_chains
 from tests.oracles.chains import enumerate_chain
+from tests.oracles.labellings import all_labellings
 
 LENGTH, N_LABELS = 4, 3
 OFFSETS = np.array([0, LENGTH])
