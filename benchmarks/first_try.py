@@ -292,6 +292,20 @@ def citeseer() -> Iterator[Found]:
     yield "smoothed words", {"accuracy": dense.score(smooth[test], labels[test])}, dense
 
 
+def tolokers() -> Iterator[Found]:
+    """Workers who were banned or not, in a dense graph of common tasks; labels of half of them are known."""
+    with np.load(data_file("first-try-3", "tolokers.npz"), allow_pickle=False) as archive:
+        x, edges, labels = (archive[name] for name in ("node_features", "edges", "node_labels"))
+        train, test = (archive[name][0] for name in ("train_masks", "test_masks"))
+    y = [[int(label) if known else None for label, known in zip(labels, train, strict=True)]]
+    crf = GraphCRF(verbose=1).fit([(x, edges)], y)
+    for how, known in (("GraphCRF", None), ("GraphCRF, known labels", y)):
+        chances = crf.predict_marginals([(x, edges)], known=known)[0][test, 1]
+        yield how, {"AUC": roc_auc_score(labels[test], chances)}, crf
+    alone = KernelClassifier().fit(x[train], labels[train])
+    yield "each by itself", {"AUC": roc_auc_score(labels[test], alone.predict_proba(x[test])[:, 1])}, alone
+
+
 def membrane() -> Iterator[Found]:
     """Topology of membrane proteins, residue by residue; U is not known."""
     proteins = {each["id"]: each for each in json_lines("first-try-2", "membrane.jsonl.gz")}
@@ -337,6 +351,7 @@ TASKS: dict[str, Callable[[], Iterator[Found]]] = {
     "membrane": membrane,
     "digits": digits,
     "citeseer": citeseer,
+    "tolokers": tolokers,
     "birds": birds,
 }
 

@@ -37,6 +37,7 @@ Arrays: position (N, L), step (L, L), offsets (S + 1,).
 from __future__ import annotations
 
 import copy
+import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -212,7 +213,7 @@ class Group(NamedTuple):
     @property
     def size(self) -> int:
         """Number of labellings of one clique."""
-        return int(np.prod(self.row, dtype=np.int64))
+        return math.prod(self.row)
 
 
 class Grouped(Protocol):
@@ -496,7 +497,7 @@ class LabelFamily(ABC):
         table = potentials[term.group]
         table = table.reshape(len(table), group.size)
         rows = None if group.tied else self._rows(group, term)
-        scores = scores.reshape(len(scores), int(np.prod(scores.shape[1:])))
+        scores = scores.reshape(len(scores), math.prod(scores.shape[1:]))
         # One row for all cliques is added to all rows: those that are no cliques are never read.
         if rows is None or (term.tied_everywhere and self._holds_all_cliques(term.group, rows)):
             table[:, columns] += scores

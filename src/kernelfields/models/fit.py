@@ -12,6 +12,7 @@ measure are kept, and the fit stops when they have not improved for some iterati
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -41,6 +42,8 @@ _INNER_TOLERANCE = 0.1
 # loose tolerance: it costs few passes, and its end and its steps save more (benchmarks/fit_speed.py).
 _LEAST_POSITIONS, _POSITIONS_PER_FEATURE = 10_000, 10
 _SHARE, _LOOSER = 4, 10.0
+# With approximate inference a fit makes about 20 evaluations, with twice the sweeps of the first one.
+_EVALUATIONS, _SOON = 40, 5.0
 
 
 @dataclass
@@ -250,7 +253,7 @@ def _solve(
         return minimize_in_working_sets(posterior, sample, options, theta)
     if theta is None and monitor is None and keeper is None and options.solver == "auto":
         if posterior.approximation is not None:
-            theta = _start_from_single_labels(posterior, sample, options)
+            theta, options = _start_from_single_labels(posterior, sample, options)
         elif posterior.convex:
             found = _start_without_ngrams(posterior, sample, options) or _start_on_share(posterior, sample, options)
             if found is not None:
@@ -294,20 +297,41 @@ def _start_without_ngrams(posterior: LogPosterior, sample: Sample, options: FitO
     return _minimize_from(posterior, found, theta, found.passes, options)
 
 
-def _start_from_single_labels(posterior: LogPosterior, sample: Sample, options: FitOptions) -> np.ndarray | None:
-    """Return the solution of the field in which labels meet no others, which needs no sweeps; None if there is none."""
-    designs = posterior.datafit.designs
+def _start_from_single_labels(
+    posterior: LogPosterior, sample: Sample, options: FitOptions
+) -> tuple[np.ndarray, FitOptions]:
+    """Return the solution of the field in which labels meet no others, which needs no sweeps; zero if there is none.
+
+    Options to go on with come with it.
+    """
+    theta, designs = np.zeros(posterior.size), posterior.datafit.designs
     alone = sample.single_labels()
     few = [index for index, design in enumerate(designs) if design.labels_per_clique == 1]
     if alone is None or not 0 < len(few) < len(designs):
-        return None
+        return theta, options
     options.report("fitting each label by itself, then all of them together")
     part = LogPosterior(alone.datafit([designs[index] for index in few]))
-    found = replace(options.tightened(_LOOSER), watch=None, max_iter=1000).minimize(part, None)
-    theta = np.zeros(posterior.size)
+    found = replace(options.tightened(_LOOSER), watch=None).minimize(part, None)
     for index, block in zip(few, part.blocks, strict=True):
         theta[posterior.blocks[index].rows] = found.theta[block.rows]
-    return theta
+    if found.reason == "interrupted":
+        return theta, replace(options, watch=_interrupt)
+    _report_duration(posterior, theta, options)
+    return theta, options
+
+
+def _report_duration(posterior: LogPosterior, theta: np.ndarray, options: FitOptions) -> None:
+    """Say how long a fit with approximate inference takes, about; nothing where that is soon."""
+    if options.announce is None:
+        return
+    begin = time.perf_counter()
+    posterior.trial(theta)
+    seconds = _EVALUATIONS * (time.perf_counter() - begin)
+    if seconds >= _SOON:
+        options.report(
+            f"inference of all labels takes {seconds / _EVALUATIONS:.1f} s at first, the fit about {seconds:.0f} s "
+            f"({_EVALUATIONS} times that); the best estimate so far is kept if it is interrupted"
+        )
 
 
 def _minimize_from(

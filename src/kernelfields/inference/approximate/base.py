@@ -87,10 +87,10 @@ class TreeReweighted(BaseEstimator):
     """Options of tree-reweighted belief propagation.
 
     Sweeps end when no node's marginals change by more than ``tolerance``, or after ``max_iter``; the bound holds
-    whenever they end. The tolerance None is 1e-6, and 1e-3 for graphs with 100,000 pairs or more, whose sweeps are dear:
-    the value is stationary in the messages, so that it is off by the square of that. ``damping`` in [0, 1) keeps that share of the old messages; a sweep that raises the bound is
-    drawn back anyway. ``warm_start`` begins with the messages of the call before, if there was one: the result
-    then depends on it within the tolerance.
+    whenever they end. None is a tolerance of 1e-6, and of 1e-3 for graphs with 100,000 pairs or more, whose sweeps are
+    dear: the bound is flat in the messages where these rest, so that it is hardly higher then. ``damping`` in [0, 1)
+    keeps that share of the old messages; a sweep that raises the bound is drawn back anyway. ``warm_start`` begins with
+    the messages of the call before, if there was one: the result then depends on it within the tolerance.
     """
 
     tolerance: float | None = parameter(None, _check_tolerance, first=True)
