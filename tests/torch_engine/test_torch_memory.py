@@ -108,7 +108,7 @@ def test_a_device_that_is_lost_ends_the_fit_in_one_line(monkeypatch):
         raise RuntimeError("CUDA error: unspecified launch failure\nand more")
 
     X, y = labelled()
-    monkeypatch.setattr("kernelfields.engines.torch.passes.forward_backward", lost)
+    monkeypatch.setattr("kernelfields.inference.chain.step_passes.forward_backward", lost)
     with pytest.raises(RuntimeError, match=r"cpu was lost during inference of .*: fit again") as caught:
         ChainCRF(RBF(0.3), rank=5, engine=Torch("cpu")).fit(X, y)
     assert "\n" not in str(caught.value)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -67,6 +68,17 @@ class StepOrder:
             (slice(first, last), slice(before, before + last - first))
             for (before, first), (_, last) in pairwise(pairwise(self.begins.tolist()))
         ]
+
+    def in_order(self, rows: np.ndarray) -> np.ndarray:
+        """Return packed rows (N, ...) in step-major order; one row for all positions as it is."""
+        return rows if len(rows) == 1 else rows[self.permutation]
+
+    def sums(self, rows: Any) -> Any:
+        """Return the sum of one number per row (N,), an array or a tensor, over every sequence, by rank, (S,)."""
+        totals = rows[: self.n_sequences] + 0.0
+        for here, _ in self.pairs:
+            totals[: here.stop - here.start] += rows[here]
+        return totals
 
     @cached_property
     def ends(self) -> np.ndarray:

@@ -15,17 +15,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache, cached_property
 from importlib.util import find_spec
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from kernelfields.engines.torch import passes
-from kernelfields.engines.torch.steps import DeviceSteps, linked
+from kernelfields.engines.torch.steps import TORCH, DeviceSteps, linked
+from kernelfields.inference.chain import step_passes
 from kernelfields.inference.chain.family import ChainFamily
 from kernelfields.inference.family import EDGE, Member, Potentials
-from kernelfields.inference.packing import InfeasibleSequence
+from kernelfields.inference.packing import InfeasibleSequence, ScaledPasses
 from kernelfields.kernels.arrays import on_host
 from kernelfields.numerics.sparse_rows import entries_of
 
@@ -119,18 +118,26 @@ class TorchChainMember(Member):
         self._transfer = transfer.sub_(shift[:, None, None]).exp_()
         if len(transfer) == len(node):
             transfer[: steps.order.n_sequences] = 0.0  # nothing steps into a start, whatever is there, NaN included
-        self._alpha, self._inverse_predicted, self._marginals = (torch.empty_like(node) for _ in range(3))
-        ordered = self._ordered(node)
-        log_partition, low = _passes(compiled).forward_backward(
-            ordered, transfer, shift, steps, self._alpha, self._inverse_predicted, self._marginals
-        )
+        self._passes: Any
+        if compiled:
+            from kernelfields.engines.torch import triton_kernels
+
+            filled = [torch.empty_like(node) for _ in range(3)]
+            log_partition, low = triton_kernels.forward_backward(node, transfer, shift, steps, *filled)
+            self._passes = ScaledPasses(transfer, shift, *filled)
+        else:
+            given = self._ordered(node), transfer, shift, steps.order
+            self._passes, terms, low = step_passes.forward_backward(TORCH, *given)
+            log_partition = steps.order.sums(terms)
+        self._alpha, self._inverse_predicted, self._marginals = self._passes[2:]
         super().__init__(family, potentials, log_partition[steps.sequence_ranks], weights)
         troubled = ~torch.isfinite(log_partition)
         any_low, any_troubled = torch.stack([low.any(), troubled.any()]).tolist()
         if any_low:
             there = edge if self._tied else edge[steps.permutation]
-            rows, alpha = node[steps.permutation] if compiled else ordered, self._alpha
-            troubled |= passes.underflown(rows, alpha[steps.permutation] if compiled else alpha, there, steps)
+            alpha = self._alpha[steps.permutation] if compiled else self._alpha
+            tiny = step_passes.underflown(TORCH, node[steps.permutation], there, alpha, steps.order)
+            troubled |= steps.order.sums(tiny) > 0.0
         found = np.flatnonzero(troubled.cpu().numpy()) if any_low or any_troubled else np.empty(0, dtype=np.int64)
         #: Sequences whose probabilities leave the range of doubles.
         self.rescued = self._rescue(np.sort(steps.order.sequences[found])) if len(found) else None
@@ -223,9 +230,16 @@ class TorchChainMember(Member):
         d_node = self._ordered(d_node)
         d_edge = d_edge if self._tied else d_edge[self._steps.permutation]
         moved = self._transfer * d_edge
-        past, ahead, d_marginals = _passes(self.compiled).score_expectations(
-            d_node, self._transfer, moved, self._steps, self._alpha, self._inverse_predicted, self._marginals
-        )
+        if self.compiled:
+            from kernelfields.engines.torch import triton_kernels
+
+            found = triton_kernels.score_expectations(d_node, self._transfer, moved, self._steps, *self._passes[2:])
+        else:
+            steps = self._steps
+            found = step_passes.score_expectations(
+                TORCH, d_node, moved, self._passes, steps.order, steps.ends, steps.ranks
+            )
+        past, ahead, d_marginals = found
         if self._tied:
             gamma = self._row_weighted(self._gamma())
             edge = linked(past.mul_(self._alpha), gamma, self._links)
@@ -262,14 +276,6 @@ class TorchChainMember(Member):
             edge += edge_part
         else:
             edge[rescued.rows] = edge_part
-
-
-def _passes(compiled: bool) -> ModuleType:
-    if not compiled:
-        return passes
-    from kernelfields.engines.torch import triton_kernels
-
-    return triton_kernels
 
 
 @cache

@@ -1,7 +1,6 @@
 """Tensors of a step-major order of sequences (inference/step_order.py), and products along it.
 
-    forward    (x_t T_t)(b) = sum_a x_t(a) T_t(a, b)        x (n_t, L), T (1, L, L) or (n_t, L, L)
-    backward   (T_t x_t)(a) = sum_b T_t(a, b) x_t(b)
+    times      (x_t T_t)(b) = sum_a x_t(a) T_t(a, b)        x (n_t, L), T (L, L) or (n_t, L, L)
     linked     sum_t before_{t-1}^T after_t                 (L, L), over all neighbours
 
 Index tensors are made once and stay on the device, so the passes read nothing back. No sum depends on which thread was
@@ -15,6 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from kernelfields.inference.chain.step_passes import Library
 from kernelfields.inference.step_order import StepOrder
 
 # Rows to a block of ``linked``: a device multiplies many short blocks side by side, one long one alone.
@@ -41,20 +41,6 @@ class DeviceSteps:
     def _tensor(self, array: np.ndarray) -> torch.Tensor:
         return torch.as_tensor(array, dtype=torch.int64, device=self.device)
 
-    def sums(self, rows: torch.Tensor) -> torch.Tensor:
-        """Return the sum of one number per position (N,) over every sequence, (S,), from first to last."""
-        totals = rows[: self.order.n_sequences].clone()
-        for here, _ in self.pairs:
-            totals[: here.stop - here.start].add_(rows[here])
-        return totals
-
-    def any_of(self, rows: torch.Tensor) -> torch.Tensor:
-        """Return whether any position of a sequence has a flag, (S,), of flags (N,)."""
-        flags = rows[: self.order.n_sequences].clone()
-        for here, _ in self.pairs:
-            flags[: here.stop - here.start].logical_or_(rows[here])
-        return flags
-
 
 def linked(before: torch.Tensor, after: torch.Tensor, links: Sequence[tuple[int, int, int]]) -> torch.Tensor:
     """Return the sum of before_{t-1}^T after_t over runs of neighbours, (L, L), for arrays (N, L)."""
@@ -71,26 +57,11 @@ def linked(before: torch.Tensor, after: torch.Tensor, links: Sequence[tuple[int,
     return total
 
 
-def forward_product(
-    rows: torch.Tensor, matrices: torch.Tensor, here: slice, out: torch.Tensor, *, add: bool = False
-) -> None:
-    """Write (or add) x T into out, (n, L), for rows x (n, L) and the matrices T of the rows ``here``."""
-    beta = 1.0 if add else 0.0
-    if matrices.shape[0] == 1:
-        out.addmm_(rows, matrices[0], beta=beta)
-    else:
-        out[:, None, :].baddbmm_(rows[:, None, :], matrices[here], beta=beta)
+def _times(rows: torch.Tensor, tables: torch.Tensor) -> torch.Tensor:
+    return rows @ tables if tables.ndim == 2 else (rows[:, None, :] @ tables)[:, 0]
 
 
-def backward_product(
-    rows: torch.Tensor, matrices: torch.Tensor, here: slice, out: torch.Tensor, *, add: bool = False
-) -> None:
-    """Write (or add) T x into out, (n, L), for rows x (n, L) and the matrices T of the rows ``here``."""
-    beta = 1.0 if add else 0.0
-    if matrices.shape[0] == 1:
-        out.addmm_(rows, matrices[0].T, beta=beta)
-    else:
-        out[:, :, None].baddbmm_(matrices[here], rows[:, :, None], beta=beta)
+TORCH = Library(torch, _times)
 
 
 class CompensatedSum:

@@ -1,4 +1,4 @@
-"""Triton kernels for CUDA devices: the scaled passes of passes.py for tied transitions, and products in float32.
+"""Triton kernels for CUDA devices: the scaled passes of chains for tied transitions, and products in float32.
 
 Passes: a program computes a block of sequences, forward and back, step by step with one small product each: two
 launches whatever the length, where the plain twin needs some for each step. Rows are in the order of the chains, so
@@ -22,13 +22,13 @@ import torch
 import triton
 import triton.language as tl
 
-from kernelfields.engines.torch.passes import NO_SAY
 from kernelfields.engines.torch.steps import DeviceSteps
+from kernelfields.inference.chain.step_passes import LEAST_MARGINAL
 from kernelfields.inference.packing import LEAST_SCALE, TINY
 from kernelfields.kernels.tensors import float32_products
 
 _TINY, _LEAST_SCALE = tl.constexpr(TINY), tl.constexpr(LEAST_SCALE)
-_NO_SAY = tl.constexpr(NO_SAY)
+_LEAST_MARGINAL = tl.constexpr(LEAST_MARGINAL)
 # Entries of the block of rows, sequences times labels, that a program holds; a product has at least so many rows.
 _BLOCK_ENTRIES, _LEAST_SIDE = 1024, 16
 #: Columns of A that are cut at once.
@@ -206,7 +206,7 @@ def _score_expectations(
         expected = tl.dot(gamma * (direction + after), steps) + tl.dot(gamma, moved)
         row -= n_labels
         earlier = tl.load(marginals + row, mask=here, other=0.0)
-        counts = earlier >= _NO_SAY
+        counts = earlier >= _LEAST_MARGINAL
         ratio = tl.load(alpha + row, mask=here, other=0.0) / tl.where(counts, earlier, 1.0)
         after = tl.where(active[:, None], tl.where(counts, expected * ratio, 0.0), after)
         probabilities = tl.where(active[:, None], earlier, probabilities)

@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike
 from scipy.special import entr
 
 from kernelfields.data.allowed import AllowedLabels
-from kernelfields.inference.chain import plain
+from kernelfields.inference.chain import plain, step_passes
 from kernelfields.inference.chain.lists import (
     ListedSums,
     StepTable,
@@ -78,12 +78,25 @@ class ChainMember(Member):
         if len(edge) == len(node):
             transfer[family.offsets[:-1]] = 0.0  # nothing steps into a start, whatever stands there, NaN included
         if family.in_numpy:
-            self._passes, self.log_partition, troubled = plain.scaled(node, edge, family.step_order, transfer, shift)
+            troubled = self._step_by_step(transfer, shift)
         else:
             self._passes = ScaledPasses(transfer, shift, *(np.zeros(node.shape) for _ in range(3)))
             troubled = self._forward_backward()
         #: Sequences whose probabilities leave the range of doubles.
         self._rescued = self._rescue(np.flatnonzero(troubled)) if troubled.any() else None
+
+    def _step_by_step(self, transfer: np.ndarray, shift: np.ndarray) -> np.ndarray:
+        """Fill the scaled passes in NumPy; return which sequences doubles do not hold, (S,)."""
+        order, node = self.family.step_order, self.potentials.node[self.family.step_order.permutation]
+        with np.errstate(all="ignore"):  # what doubles do not hold is NaN
+            given = order.in_order(transfer), order.in_order(shift)
+            passes, terms, low = step_passes.forward_backward(step_passes.NUMPY, node, *given, order)
+            if low.any():
+                edge = order.in_order(self.potentials.edge)
+                terms[step_passes.underflown(step_passes.NUMPY, node, edge, passes.alpha, order)] = np.nan
+        self.log_partition[order.sequences] = order.sums(terms)
+        self._passes = ScaledPasses(transfer, shift, *(array[order.inverse] for array in passes[2:]))
+        return np.isnan(self.log_partition)
 
     def _forward_backward(self) -> np.ndarray:
         """Fill the scaled passes; return which sequences doubles do not hold, (S,)."""
@@ -194,7 +207,13 @@ class ChainMember(Member):
 
     def _score_expectations(self, d_node: np.ndarray, moved: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         if self.family.in_numpy:
-            return plain.score_expectations(d_node, moved, self.family.step_order, self._passes)
+            order = self.family.step_order
+            passes = ScaledPasses(*map(order.in_order, self._passes))
+            given = order.in_order(d_node), order.in_order(moved), passes, order, order.ends, order.ranks
+            with np.errstate(all="ignore"):  # labels of probability zero have no expectation
+                found = step_passes.score_expectations(step_passes.NUMPY, *given)
+            past, ahead, d_marginals = (array[order.inverse] for array in found)
+            return past, ahead, d_marginals
         from kernelfields.inference.chain.scaled_compiled import score_expectations
 
         filled = np.empty_like(d_node), np.empty_like(d_node), np.empty_like(d_node)

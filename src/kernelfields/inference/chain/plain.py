@@ -1,4 +1,4 @@
-"""Best labellings, marginals and Hessian recursions of packed chains in NumPy, many sequences at once.
+"""Best labellings and marginals of packed chains in NumPy, many sequences at once, in logarithms.
 
     best      d_t(b) = u_t(b) + max_a (d_{t-1}(a) + w_t(a, b)), then follow the arg max backwards
     forward   log alpha_t(b) = u_t(b) + log sum_a exp(log alpha_{t-1}(a) + w_t(a, b))
@@ -7,8 +7,7 @@
 
 Rows are shifted to a maximum of zero at every position, so that potentials of any size, minus infinity included, are
 safe. Ties go to the lowest label, as in decoding.py. A step is a few operations on all sequences that are long enough:
-a few short sequences are done before a compiler has loaded, and a served model needs none. ``scaled`` and
-``score_expectations`` fill the arrays of scaled_compiled.py, which has the equations.
+a served model needs no compiler.
 
 Arrays: node (N, L), edge (1, L, L) or (N, L, L), offsets (S + 1,). Cost: O(N L^2).
 Fails: InfeasibleSequence, a ValueError, naming the first sequence whose labellings are all forbidden.
@@ -16,20 +15,13 @@ Fails: InfeasibleSequence, a ValueError, naming the first sequence whose labelli
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from kernelfields.inference.packing import (
-    LEAST_PREDICTED,
-    LEAST_SCALE,
-    TINY,
-    InfeasibleSequence,
-    ScaledPasses,
-    first_largest,
-)
+from kernelfields.inference.packing import InfeasibleSequence, first_largest
 from kernelfields.inference.step_order import StepOrder
 
 _LOWEST = np.finfo(np.float64).min
@@ -166,88 +158,3 @@ def pair_marginals(chains: Chains, beliefs: Beliefs) -> np.ndarray:
     pairs[rows] = np.exp(joint)
     pairs[rows] /= pairs[rows].sum(axis=(1, 2), keepdims=True)
     return pairs
-
-
-def _by_step(tables: np.ndarray, order: StepOrder) -> Callable[[slice], np.ndarray]:
-    """Return a function of the rows of a step: their tables, (n, L, L), or the one of all, (L, L)."""
-    if len(tables) == 1:
-        return lambda here: tables[0]
-    ordered = tables[order.permutation]
-    return lambda here: ordered[here]
-
-
-def scaled(
-    node: np.ndarray, edge: np.ndarray, order: StepOrder, transfer: np.ndarray, shift: np.ndarray
-) -> tuple[ScaledPasses, np.ndarray, np.ndarray]:
-    """Return the arrays of scaled passes, log partitions (S,), and which sequences doubles do not hold, (S,)."""
-    first, table, ordered = slice(0, order.n_sequences), _by_step(transfer, order), node[order.permutation]
-    tops = ordered.max(axis=1)
-    alpha = np.exp(ordered - np.maximum(tops, _LOWEST)[:, None])
-    predicted, scale = np.ones_like(alpha), np.empty(len(alpha))
-    with np.errstate(all="ignore"):  # what doubles do not hold is marked below
-        scale[first] = alpha[first].sum(axis=1)
-        alpha[first] /= scale[first, None]
-        for here, before in order.pairs:
-            rows = _times(alpha[before], table(here), out=predicted[here]) * alpha[here]
-            scale[here] = rows.sum(axis=1)
-            np.divide(rows, scale[here, None], out=alpha[here])
-        inverse_predicted = np.divide(1.0, predicted, out=np.zeros_like(alpha), where=predicted > LEAST_PREDICTED)
-        inverse_predicted[first] = 0.0
-        marginals = alpha.copy()
-        for here, before in reversed(order.pairs):
-            marginals[before] *= _times(marginals[here] * inverse_predicted[here], _transposed(table(here)))
-        terms = np.log(scale) + tops
-        terms[order.n_sequences :] += shift[0] if len(shift) == 1 else shift[order.permutation[order.n_sequences :]]
-        wrong = ~((scale > LEAST_SCALE) & np.isfinite(marginals.sum(axis=1)))
-        if not alpha.min(initial=1.0) >= TINY:  # NaN included
-            wrong |= ((alpha < TINY) & _reachable(ordered, edge, order)).any(axis=1)
-    sequences = order.sequences[order.ranks]
-    log_partition, flags = (np.bincount(sequences, each, minlength=order.n_sequences) for each in (terms, wrong))
-    passes = ScaledPasses(transfer, shift, *(each[order.inverse] for each in (alpha, inverse_predicted, marginals)))
-    return passes, log_partition, flags > 0
-
-
-def _reachable(ordered: np.ndarray, edge: np.ndarray, order: StepOrder) -> np.ndarray:
-    """Return the labels that are not forbidden by what came before, by step, (N, L)."""
-    reachable, table = (ordered > -np.inf).astype(np.float64), _by_step((edge > -np.inf).astype(np.float64), order)
-    for here, before in order.pairs:
-        reachable[here] *= _times(reachable[before], table(here)) > 0.0
-    return reachable > 0.0
-
-
-def score_expectations(
-    d_node: np.ndarray, moved: np.ndarray, order: StepOrder, passes: ScaledPasses
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return past = A, ahead = du + B - E and d_marginals = dm, (N, L) each; moved is T * dw."""
-    scores, alpha, inverse_predicted, marginals = (
-        each[order.permutation] for each in (d_node, passes.alpha, passes.inverse_predicted, passes.marginals)
-    )
-    transfer, moves = _by_step(passes.transfer, order), _by_step(moved, order)
-    gamma = marginals * inverse_predicted
-    past = scores.copy()
-    for here, before in order.pairs:
-        expected = _times(alpha[before] * past[before], transfer(here)) + _times(alpha[before], moves(here))
-        past[here] += expected * inverse_predicted[here]
-    ahead, means = np.zeros_like(scores), (marginals * past).sum(axis=1)
-    for here, before in reversed(order.pairs):
-        weighted = gamma[here] * (scores[here] + ahead[here])
-        expected = _times(weighted, _transposed(transfer(here))) + _times(gamma[here], _transposed(moves(here)))
-        # alpha / m is 1 / future_t; a label of probability zero has no use for its expectation
-        expected *= alpha[before]
-        np.divide(expected, marginals[before], out=ahead[before], where=marginals[before] > 0.0)
-        means[before] = means[here]  # that of the end
-    ahead -= means[:, None]
-    d_marginals = marginals * (past + ahead)
-    return past[order.inverse], (ahead + scores)[order.inverse], d_marginals[order.inverse]
-
-
-def _times(rows: np.ndarray, tables: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-    """Return the product of each row (n, L) and its table (n, L, L), or the one of all, (L, L).
-
-    Not a product of matrices: BLAS rounds a row differently with others beside it, and answers would depend on those.
-    """
-    return np.sum(rows[:, :, None] * tables, axis=1, out=out)
-
-
-def _transposed(tables: np.ndarray) -> np.ndarray:
-    return tables.swapaxes(-1, -2)
