@@ -21,7 +21,7 @@ from kernelfields import (
     StartCliques,
 )
 from kernelfields.data import grid_edges
-from kernelfields.inference.approximate.base import Gibbs, LoopyBelief
+from kernelfields.inference.approximate.base import LoopyBelief
 from kernelfields.kernels.stationary import RBF
 from kernelfields.numerics.threads import Workers
 
@@ -206,17 +206,6 @@ def test_approximate_inference_fits_and_says_so(inference):
             ask(X, y)
     with pytest.raises(ValueError, match=f"needs Hessian products.*'{inference}' is approximate"):
         GraphCRF("linear", inference=inference, solver="newton").fit(X, y)
-
-
-@pytest.mark.slow
-def test_sampling_predicts_but_does_not_fit():
-    X, y = grid_data(n_graphs=20)
-    with pytest.raises(ValueError, match=r"set_params\(inference='gibbs'\)"):
-        GraphCRF("linear", inference="gibbs").fit(X, y)
-    crf = GraphCRF("linear", random_state=0).fit(X, y)
-    exact = np.concatenate(crf.predict_marginals(X))
-    crf.set_params(inference=Gibbs(sweeps=4000, random_state=0))
-    np.testing.assert_allclose(np.concatenate(crf.predict_marginals(X)), exact, atol=0.05)
 
 
 def test_doubts_of_inference_are_passed_on():

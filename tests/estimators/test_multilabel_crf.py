@@ -218,15 +218,6 @@ def test_approximate_inference_is_named_and_not_certified():
         crf.predict_joint(X)
 
 
-def test_gibbs_serves_predictions_and_no_fit():
-    crf = MultiLabelCRF(RBF(0.3), random_state=0).fit(X, Y)
-    expected = crf.predict_proba(NEW)
-    sampled = crf.set_params(inference="gibbs").predict_proba(NEW)
-    np.testing.assert_allclose(sampled, expected, atol=0.1)
-    with pytest.raises(ValueError, match="no log partition function"):
-        MultiLabelCRF(RBF(0.3), inference="gibbs").fit(X, Y)
-
-
 def test_samples_have_the_frequencies_of_the_marginals():
     crf = MultiLabelCRF(RBF(0.3), random_state=0).fit(X, Y)
     draws = crf.sample(NEW[:3], 8000, random_state=0)

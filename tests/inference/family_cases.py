@@ -19,7 +19,7 @@ from kernelfields.data.allowed import AllowedLabels
 from kernelfields.data.chains import Chains
 from kernelfields.data.constraints import ConstraintMasks
 from kernelfields.data.label_cliques import LabelledInstances
-from kernelfields.inference.approximate.base import Gibbs, LoopyBelief, TreeReweighted
+from kernelfields.inference.approximate.base import LoopyBelief, TreeReweighted
 from kernelfields.inference.chain.family import ChainFamily, ListFamily
 from kernelfields.inference.choice import FamilySpec, family_of, plan_inference
 from kernelfields.inference.family import EDGE, BaseMeasure, Placement, Potentials
@@ -649,7 +649,6 @@ class Approximation:
     enumeration: Callable
     bound: str | None
     exact: bool = False
-    draws: bool = False
     finite: tuple[str, ...] = ()
 
 
@@ -664,5 +663,4 @@ APPROXIMATIONS = {
         graph_family(star, LoopyBelief(tolerance=1e-12, max_iter=2000)), graphs(star), None, exact=True
     ),
     "mean field": Approximation(graph_family(ring, "mean-field"), graphs(ring), "lower"),
-    "gibbs": Approximation(graph_family(ring, Gibbs(sweeps=2000)), graphs(ring), None, draws=True),
 }

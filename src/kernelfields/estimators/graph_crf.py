@@ -72,9 +72,9 @@ class GraphCRF(LabelledField[Graphs, GraphReader]):
         Labels that no node has, and pairs that the two nodes of an edge, first and second, may not have. Edges are
         those of the usual type, "edge".
     inference : str or object, default "auto"
-        "tree", "junction" (exact), "trw", "loopy", "mean-field" (approximate), "gibbs" (for predictions alone), an
-        object with options, or "auto": the first of "tree", "junction" and "trw" that these graphs allow,
-        "mean-field" for larger cliques. May be changed between fit and predictions.
+        "tree", "junction" (exact), "trw", "loopy", "mean-field" (approximate), an object with options, or
+        "auto": the first of "tree", "junction" and "trw" that these graphs allow, "mean-field" for larger cliques.
+        May be changed between fit and predictions.
     decode : "auto", "viterbi" or "posterior", default "auto"
         Which labels :meth:`predict` and :meth:`score` take: those of the best labelling as a whole, or the most
         probable of each node. "auto" is "posterior".

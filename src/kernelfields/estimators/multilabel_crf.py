@@ -81,9 +81,9 @@ class MultiLabelCRF(TableField[LabelledInstances]):
     edge_prior_variance, bias_prior_variance : float, default 10.0
         Of the log odds ratios w_jk and of the biases b_k; a bias_prior_variance of None leaves the biases out.
     inference : str or object, default "auto"
-        "tree", "table", "junction" (exact), "trw", "loopy", "mean-field" (approximate), "gibbs" (for predictions
-        alone), or "auto", an exact one as long as the graph of labels allows; ``inference_.description``
-        is the result. May be changed between fit and predictions.
+        "tree", "table", "junction" (exact), "trw", "loopy", "mean-field" (approximate), or "auto", an exact one as
+        long as the graph of labels allows; ``inference_.description`` is the result. May be changed
+        between fit and predictions.
     decision : "auto", "f1", "hamming" or "subset", default "auto"
         What :meth:`predict` returns: labels whose own probability is above ``threshold_``, above 1/2 ("hamming"), or
         the most probable set ("subset"). The threshold is learnt on instances that were held out of a short fit, 1/2

@@ -13,7 +13,7 @@ Methods of inference on graphs:
 
     "tree"        forests of pairs, exact
     "junction"    any graphs whose junction trees fit into memory, exact
-    "trw", "loopy", "mean-field", "gibbs"     approximate, see approximate/base.py
+    "trw", "loopy", "mean-field"              approximate, see approximate/base.py
 
 Families are loaded when they are chosen, compilers with them. A further kind is added by :func:`builds`.
 """
@@ -36,14 +36,14 @@ from kernelfields.data.constraints import ConstraintMasks
 from kernelfields.data.graphs import Graphs
 from kernelfields.data.label_cliques import LabelledInstances
 from kernelfields.data.segments import SegmentedChains
-from kernelfields.inference.approximate.base import OPTIONS, Gibbs, MeanField
+from kernelfields.inference.approximate.base import OPTIONS, MeanField
 from kernelfields.inference.family import EDGE, BaseMeasure, Grouped, LabelFamily, Placed
 from kernelfields.inference.graphs import GraphFamily
 from kernelfields.inference.packing import check_structure
 from kernelfields.numerics.parameters import check_declared
 
 EXACT_METHODS = ("tree", "junction")
-APPROXIMATE_METHODS = ("trw", "loopy", "mean-field", "gibbs")
+APPROXIMATE_METHODS = ("trw", "loopy", "mean-field")
 METHODS = ("auto", *EXACT_METHODS, *APPROXIMATE_METHODS)
 # Labels up to which a table of all labellings beats any junction tree.
 _SMALL_TABLE = 14
@@ -305,10 +305,6 @@ def _approximate(method: object, offsets: np.ndarray, members: Sequence[np.ndarr
         from kernelfields.inference.approximate.mean_field import MeanFieldFamily
 
         return MeanFieldFamily(offsets, members, n_labels, options)
-    if isinstance(options, Gibbs):
-        from kernelfields.inference.approximate.gibbs import GibbsFamily
-
-        return GibbsFamily(offsets, members, n_labels, options)
     from kernelfields.inference.approximate.belief_propagation import PropagationFamily
 
     return PropagationFamily(offsets, members, n_labels, options)
@@ -370,15 +366,6 @@ def _has_circle(offsets: np.ndarray, members: Sequence[np.ndarray]) -> bool:
     ends = np.array([pairs[0] for pairs in members]).reshape(-1, 2)
     shape = int(offsets[1]), int(offsets[1])
     return len(ends) > shape[0] - connected_components(coo_array((np.ones(len(ends)), ends.T), shape), False)[0]
-
-
-def refuse_without_value(family: LabelFamily) -> None:
-    """Raise ValueError if inference has no log partition function, which a fit needs."""
-    if family.method == "gibbs":
-        raise ValueError(
-            "inference='gibbs' estimates marginals and no log partition function, which a fit needs: fit with "
-            "'trw', 'loopy' or 'mean-field', then set_params(inference='gibbs') to predict by sampling"
-        )
 
 
 def refuse_approximate(family: LabelFamily, what: str) -> None:

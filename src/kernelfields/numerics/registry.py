@@ -256,5 +256,8 @@ class Registry(Generic[T]):
 #: hold of them are the names under which their classes are registered, and their parameters.
 SETTINGS: Registry[object] = Registry(
     "setting",
-    retired={"segment cliques": "means over segments were best nowhere, fit a SegmentCRF without segments="},
+    retired={
+        "segment cliques": "means over segments were best nowhere, fit a SegmentCRF without segments=",
+        "gibbs": "marginals by sampling are gone, use inference='trw', 'loopy' or 'mean-field'",
+    },
 )

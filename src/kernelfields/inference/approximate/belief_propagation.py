@@ -20,6 +20,8 @@ graph in which forbidden labels leave a node without any.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from kernelfields.inference.approximate.base import (
@@ -94,10 +96,12 @@ class PropagationFamily(ApproximateFamily):
             if nodes.shape[1] != 2:
                 raise ValueError(
                     f"factor group {group} joins {nodes.shape[1]} nodes, and {self.method!r} takes pairs only; "
-                    'use "mean-field" or "gibbs", or "junction" where the graphs are narrow'
+                    'use "mean-field", or "junction" where the graphs are narrow'
                 )
         self.pairs = PairGraphs(offsets, members, least_parted)
-        super().__init__(offsets, members, n_labels, options, parts=(self.pairs.graph.order, self.pairs.parts))
+        super().__init__(offsets, members, n_labels, options)
+        #: Large graphs that messages visit in parts, and the levels of these.
+        self.parts = self.pairs.parts
         what = (
             "tree-reweighted belief propagation: the log partition function from above"
             if self.reweighted
@@ -131,7 +135,7 @@ class PropagationFamily(ApproximateFamily):
             if self.reweighted:
                 tree_marginals(*graph.offsets[[first, last]], graph, tables, messages, marginals)
 
-        workers.each(run, self.without_parts(self._runs(workers)))
+        workers.each(run, self._runs(workers))
         for g, levels in self.parts.items():
             sweeps = PartedSweeps(graph, bool(graph.forest[g]), levels, tables, node, messages, workers)
             report[g] = sweeps.propagate(*limits)
@@ -160,7 +164,7 @@ class PropagationFamily(ApproximateFamily):
             lambda first, last: best_labels(
                 first, last, graph, tables, *_DECODING_LIMITS, node, messages, trial, labels, bounds
             ),
-            self.without_parts(self._runs(workers)),
+            self._runs(workers),
         )
         for g, levels in self.parts.items():
             sweeps = PartedSweeps(graph, bool(graph.forest[g]), levels, tables, node, messages, workers, maximise=True)
@@ -169,4 +173,7 @@ class PropagationFamily(ApproximateFamily):
         return self.climb(checked, labels, workers)
 
     def _runs(self, workers: Workers) -> list[tuple[int, int]]:
-        return workers.weighted_pieces(self._graph.up_start[self.offsets] + self.offsets, 100 * self.n_labels**2)
+        """Cut the graphs, but for those in parts, into runs of about equal work."""
+        runs = workers.weighted_pieces(self._graph.up_start[self.offsets] + self.offsets, 100 * self.n_labels**2)
+        cuts = [[first - 1, *(g for g in self.parts if first <= g < last), last] for first, last in runs]
+        return [(a + 1, b) for places in cuts for a, b in pairwise(places) if a + 1 < b]

@@ -14,14 +14,12 @@ ValueError naming a graph in which no allowed labelling was found.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 import numpy as np
 
 from kernelfields.inference.approximate.base import ApproximateFamily, MeanField, diagnose, raise_if_lost
 from kernelfields.inference.graphs import GraphMember, GraphPotentials
-from kernelfields.inference.pair_graph import Levels
 from kernelfields.numerics.threads import Workers
 
 
@@ -59,8 +57,6 @@ class MeanFieldFamily(ApproximateFamily):
                 ascend(first, last, *arranged, options.tolerance, options.max_iter, *moved)
 
             workers.each(run, self.sweep_runs(workers))
-            for g, levels in self.parts.items():
-                report[g] = self._ascend_parts(levels, (*arranged, start), workers)
             better = report[:, 0] > best[:, 0]
             best[better] = report[better]
             rows = better[self.position_items]
@@ -68,17 +64,6 @@ class MeanFieldFamily(ApproximateFamily):
         raise_if_lost(best[:, 0], self.method)
         diagnostics = diagnose(best, "mean field", "the bound holds; raise max_iter for its gradient")
         return MeanFieldMember(self, checked, best[:, 0].copy(), kept, workers, diagnostics)
-
-    def _ascend_parts(self, levels: Levels, fixed: tuple, workers: Workers) -> tuple[float, int, float, bool]:
-        """Renew q in a graph in parts until it rests; return what ``ascend`` reports."""
-        from kernelfields.inference.approximate.sweeps_compiled import ascend_range, bound_range
-
-        sweeps, change = 0, np.inf
-        while change > self.options.tolerance and sweeps < self.options.max_iter:
-            sweeps += 1
-            change = max(workers.in_turn(lambda first, last: ascend_range(first, last, *fixed), levels))
-        bound = math.fsum(workers.in_turn(lambda first, last: bound_range(first, last, *fixed), levels))
-        return bound, sweeps, change, change <= self.options.tolerance
 
     def _starts(self, checked: GraphPotentials, workers: Workers) -> Iterator[np.ndarray]:
         """Yield distributions (N, L) to start from."""

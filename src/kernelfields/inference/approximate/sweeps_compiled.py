@@ -1,15 +1,13 @@
-"""Compiled sweeps that look at one node at a time: scores, iterated conditional modes, Gibbs sampling.
+"""Compiled sweeps that look at one node at a time: iterated conditional modes, Gibbs sampling, mean field.
 
 Arrays: incidence as in base.py, tables (all entries,), node (N, L), labels (N,). A forbidden entry is
 counted, not added, so that a labelling that breaks fewer rules can be preferred among those of score -inf.
-Functions named by a range visit the nodes at positions first..last-1 once; ranges of one level of a large graph run
-side by side. Random numbers come from one 64-bit state per graph, or range (splitmix64): the same on any number of
-threads.
+Functions named by a range visit the nodes first..last-1 once. Random numbers come from one 64-bit state per graph
+(splitmix64): the same on any number of threads.
 
-Coordinate ascent of mean field and its lower bound, compiled; see mean_field.py.
-
-A factor of order two costs L^2 per visit, one of order k L^k. Entries of weight zero are skipped, so a forbidden
-combination that has no probability costs nothing, and one that has some makes a label impossible.
+Coordinate ascent of mean field and its lower bound are those of mean_field.py. A factor of order two costs L^2 per
+visit, one of order k L^k. Entries of weight zero are skipped, so a forbidden combination that has no probability costs
+nothing, and one that has some makes a label impossible.
 """
 
 from __future__ import annotations
@@ -70,8 +68,7 @@ def ascend_range(first, last, incidence, node, tables, q):
     """Renew q node by node; return the largest change."""
     n_labels = node.shape[1]
     scores, change = np.empty(n_labels), 0.0
-    for i in range(first, last):
-        v = incidence.order[i]
+    for v in range(first, last):
         for b in range(n_labels):
             scores[b] = node[v, b]
         for k in range(incidence.node_start[v], incidence.node_start[v + 1]):
@@ -97,8 +94,7 @@ def bound_range(first, last, incidence, node, tables, q):
     n_labels = node.shape[1]
     expected = np.empty(n_labels)
     total = 0.0
-    for i in range(first, last):
-        v = incidence.order[i]
+    for v in range(first, last):
         for b in range(n_labels):
             expected[b] = node[v, b]
         for k in range(incidence.node_start[v], incidence.node_start[v + 1]):
@@ -114,7 +110,7 @@ def bound_range(first, last, incidence, node, tables, q):
 _SEARCH_SWEEPS = 1000
 _ROUND = 50
 _LARGEST_PENALTY = 5.0
-MOST_CLIMBING_SWEEPS = 1000
+_MOST_CLIMBING_SWEEPS = 1000
 
 
 @njit(nogil=True, cache=True)
@@ -167,7 +163,7 @@ def label_scores(v, incidence, node, tables, labels, scores, broken):
 def iterated_modes(first, last, incidence, node, tables, labels):
     """Give each node its best label, the others held, until nothing changes; breaking fewer rules comes first."""
     for g in range(first, last):
-        for _ in range(MOST_CLIMBING_SWEEPS):
+        for _ in range(_MOST_CLIMBING_SWEEPS):
             if not mode_range(incidence.offsets[g], incidence.offsets[g + 1], incidence, node, tables, labels):
                 break
 
@@ -178,8 +174,7 @@ def mode_range(first, last, incidence, node, tables, labels):
     n_labels = node.shape[1]
     scores, broken = np.empty(n_labels), np.empty(n_labels)
     moved = False
-    for i in range(first, last):
-        v = incidence.order[i]
+    for v in range(first, last):
         label_scores(v, incidence, node, tables, labels, scores, broken)
         best = labels[v]
         for b in range(n_labels):
@@ -206,8 +201,7 @@ def score_range(first, last, incidence, node, tables, labels):
     """Return the share of nodes in the score of a labelling."""
     n_labels = node.shape[1]
     total = 0.0
-    for i in range(first, last):
-        v = incidence.order[i]
+    for v in range(first, last):
         total += node[v, labels[v]]
         for k in range(incidence.node_start[v], incidence.node_start[v + 1]):
             if incidence.place_of[k] == 0:  # each factor once, at its first node
@@ -218,7 +212,7 @@ def score_range(first, last, incidence, node, tables, labels):
 
 @njit(nogil=True, cache=True)
 def draw(v, incidence, node, tables, labels, penalty, weight, state, scores, broken, chances):
-    """Draw a new label for v given the others; chances gets its conditional distribution.
+    """Draw a new label for v given the others; scores, broken and chances (L,) are to work in.
 
     Scores count times weight, and each forbidden entry takes off the penalty.
     """
@@ -240,7 +234,6 @@ def draw(v, incidence, node, tables, labels, penalty, weight, state, scores, bro
         if chances[b] > 0.0 and left >= 0.0:
             chosen = b
         left -= chances[b]
-        chances[b] /= total
     labels[v] = chosen
 
 
@@ -265,49 +258,11 @@ def penalised_search(first, last, incidence, node, tables, labels, scores):
 
 
 @njit(nogil=True, cache=True)
-def sample_sweeps(first, last, incidence, node, tables, labels, states, n_sweeps, sums):
-    """Sweep graphs first..last-1 n_sweeps times, starting from labels; see below."""
-    scratch = np.empty((3, node.shape[1]))
+def sample_sweeps(first, last, incidence, node, tables, labels, states, n_sweeps):
+    """Draw every node anew, the others held, n_sweeps times in graphs first..last-1; states (S,) are random."""
+    scores, broken, chances = np.empty(node.shape[1]), np.empty(node.shape[1]), np.empty(node.shape[1])
     for g in range(first, last):
-        begin, end = incidence.offsets[g], incidence.offsets[g + 1]
+        state = states[g : g + 1]
         for _ in range(n_sweeps):
-            sample_range(begin, end, incidence, node, tables, labels, states, sums, scratch)
-
-
-@njit(nogil=True, cache=True)
-def sample_range(first, last, incidence, node, tables, labels, states, sums, scratch):
-    """Draw every node anew, the others held; add conditional distributions to ``sums``; scratch is (3, L).
-
-    The random state is the one at the first position. Sums are ``SweepSums`` of nodes, squares and entries, or without
-    nodes: then nothing is added. Each member of a factor gives its share of the estimate of the factor's entries when
-    it is drawn, the others held.
-    """
-    totals, squares, entry_start, entries = sums.node, sums.squares, sums.entry_start, sums.entries
-    n_labels = node.shape[1]
-    scores, broken, chances = scratch[0], scratch[1], scratch[2]
-    state = states[first : first + 1]
-    for i in range(first, last):
-        v = incidence.order[i]
-        draw(v, incidence, node, tables, labels, np.inf, 1.0, state, scores, broken, chances)
-        if len(totals) == 0:
-            continue
-        for b in range(n_labels):
-            totals[v, b] += chances[b]
-            squares[v, b] += chances[b] * chances[b]
-        for k in range(incidence.node_start[v], incidence.node_start[v + 1]):
-            f = incidence.factor_of[k]
-            at, stride = locate(incidence, f, incidence.place_of[k], labels, n_labels)
-            at += entry_start[f] - incidence.table_start[f]
-            share = 1.0 / (incidence.start[f + 1] - incidence.start[f])
-            for b in range(n_labels):
-                entries[at + b * stride] += share * chances[b]
-
-
-@njit(nogil=True, cache=True)
-def close_batch(size, fresh, sums, batches, first, last):
-    """Add the sums of a batch of sweeps for nodes first..last-1 to sums, squares of means to batches; begin anew."""
-    for v in range(first, last):
-        for b in range(fresh.shape[1]):
-            sums[v, b] += fresh[v, b]
-            batches[v, b] += (fresh[v, b] / size) ** 2
-            fresh[v, b] = 0.0
+            for v in range(incidence.offsets[g], incidence.offsets[g + 1]):
+                draw(v, incidence, node, tables, labels, np.inf, 1.0, state, scores, broken, chances)

@@ -29,7 +29,7 @@ import numpy as np
 from kernelfields.data.chains import Packed
 from kernelfields.data.evidence import SoftRows, certain, informative
 from kernelfields.data.label_cliques import LabelledInstances
-from kernelfields.inference.choice import FamilySpec, family_of, refuse_without_value
+from kernelfields.inference.choice import FamilySpec, family_of
 from kernelfields.inference.family import EDGE, LabelFamily, Member, Placed, Potentials, Statistics
 from kernelfields.inference.single import SingleFamily
 from kernelfields.kernels.arrays import on_host
@@ -324,9 +324,8 @@ def likelihood_of(
 ) -> Likelihood | PartialLikelihood:
     """Return the likelihood of labelled data scored by some clique sets; see ``family_of`` for ``planned``.
 
-    ValueError where inference has no partition function, MemoryError where potentials do not fit.
+    MemoryError where potentials do not fit.
     """
     family = family_of(data, placed, spec, planned=planned)
-    refuse_without_value(family)
     check_tables_fit(family)
     return labelled_objective(family, data, workers)
