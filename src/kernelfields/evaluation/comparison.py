@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -96,7 +96,7 @@ def compare(
         averages = average_table(labelled, resampled, resampling)
         own.append({**estimated_proportions(parts, resampling), "macro_f1": averages["macro"].f1})
         figures.append(resampled_figures(summed, chosen))
-    differences = {}
+    differences: dict[str, Any] = {}
     for name in figures[0]:
         gap, n_sequences = figures[1][name] - figures[0][name], _sequences_with(name, statistics.values(), chosen)
         defined = gap[1:][~np.isnan(gap[1:])]
