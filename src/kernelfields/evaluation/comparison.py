@@ -102,7 +102,7 @@ def compare(
         defined = gap[1:][~np.isnan(gap[1:])]
         share = float(np.mean((np.sign(defined) + 1) / 2)) if defined.size and n_sequences > 1 else None
         differences[name] = Difference(own[0][name], own[1][name], resampling.estimate(gap, n_sequences), share)
-    return Comparison(packed.n_sequences, packed.n_positions, int(n_resamples), float(confidence), **differences)  # type: ignore[arg-type]  # one field per figure
+    return Comparison(packed.n_sequences, packed.n_positions, int(n_resamples), float(confidence), **differences)
 
 
 def _sequences_with(figure: str, statistics: Iterable[Mapping[str, np.ndarray]], columns: np.ndarray) -> int:
