@@ -25,6 +25,7 @@ from kernelfields.evaluation import Evaluation, evaluate
 from kernelfields.kernels import RBF, Linear, Polynomial
 from kernelfields.reports import (
     Picture,
+    Table,
     plot_convergence,
     plot_reliability,
     plot_sequence,
@@ -173,15 +174,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         evaluation=evaluation,
         weights=field.weights(top=6),
         sequences=sequences,
-        pictures={
+        sections={
             "Signs: what the degree of the kernel does": degrees,
             "Signs: what the rank of the basis does": ranks,
-        },
-        tables={
-            "Signs: the same in numbers": (
+            "Signs: the same in numbers": Table(
                 ("kernel", "token accuracy"),
                 [(str(degree), f"{each:.3f}") for degree, each in zip(KERNELS, accuracies, strict=True)],
-            )
+            ),
         },
         footer="Made by examples/report_gallery.py.",
     )

@@ -228,7 +228,7 @@ def test_decodings_are_listed_where_they_differ(fitted):
     assert sorted(each.n_changed for each in found.decodings.values()) == [0, changed]
     lines = str(found).splitlines()
     assert [line.split()[0] for line in lines if line.startswith(("viterbi", "posterior"))] == list(found.decodings)
-    assert "Decoded in other ways" in report_page("Both", evaluation=json.loads(json.dumps(found.to_dict())))
+    assert "Decoded in other ways" in report_page("Both", evaluation=found)
     chosen = evaluate(crf, X, y, decode="posterior", random_state=0)
     assert chosen.accuracy == found.decodings["posterior"].accuracy
     assert chosen.log_likelihood == found.log_likelihood

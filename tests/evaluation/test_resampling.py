@@ -266,7 +266,7 @@ def test_one_sequence_has_no_intervals():
     assert np.isnan([[each.low, each.high] for each in figures]).all()
     assert np.isnan(found.calibration.curve.accuracy_low).all()
     assert "[–]" not in str(evaluate(y, y, n_resamples=0)), "none was asked for"
-    page = report_page("One", evaluation=plain)
+    page = report_page("One", evaluation=found)
     assert "1 sequence, 3 positions; no intervals, as resamples of one sequence are all alike." in page
     assert "1.000 [–]" in page
     differences = compare(y, y, [["O", "O", "O"]], random_state=0)

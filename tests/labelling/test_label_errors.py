@@ -364,6 +364,6 @@ def test_bad_labels():
 def test_findings_are_a_section_of_the_report():
     X, y = sequences()
     errors = find_label_errors(ChainCRF(**SETTINGS), X, with_error(y), cv=4, top=3)
-    page = report_page("Letters", pictures={"Labels that may be wrong": errors.markup()})
+    page = report_page("Letters", sections={"Labels that may be wrong": errors.markup()})
     assert "Labels that may be wrong" in page
     assert page.count("<tr") == 1 + len(errors.to_rows())

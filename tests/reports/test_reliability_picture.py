@@ -1,6 +1,5 @@
 """The reliability diagram draws the bins that evaluation makes, and computes the error where none is given."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -62,7 +61,7 @@ def test_the_error_is_that_of_evaluation(drawn_labels):
     assert picture.description == f"reliability diagram, expected calibration error {error:.3f}"
 
 
-def test_a_calibration_brings_its_intervals_also_through_json(drawn_labels):
+def test_a_calibration_brings_its_intervals(drawn_labels):
     labels, marginals = drawn_labels
     found = evaluate(labels, labels, marginals=marginals, classes=CLASSES, n_resamples=50, random_state=0)
     curve = found.calibration.curve
@@ -73,8 +72,6 @@ def test_a_calibration_brings_its_intervals_also_through_json(drawn_labels):
     np.testing.assert_allclose(ends[:, 0], np.minimum(curve.accuracy_low, curve.accuracy)[filled], atol=1e-12)
     np.testing.assert_allclose(ends[:, 1], np.maximum(curve.accuracy_high, curve.accuracy)[filled], atol=1e-12)
     assert counts.get_title() == f"expected calibration error {found.calibration.expected_error:.3f}"
-    through_json = json.loads(json.dumps(found.calibration.to_dict()))
-    assert plot_reliability(through_json).markup() == picture.markup()
 
 
 def test_axes_that_are_given_are_used(drawn_labels):
@@ -88,14 +85,7 @@ def test_axes_that_are_given_are_used(drawn_labels):
 
 def test_what_is_missing_or_does_not_fit_is_named(drawn_labels):
     curve = reliability_curve(*drawn_labels, CLASSES)
-    plain = curve.to_dict()
-    with pytest.raises(ValueError, match="has no 'counts'"):
-        plot_reliability({name: part for name, part in plain.items() if name != "counts"})
-    with pytest.raises(ValueError, match="edges has 10 entries, but 10 bins need 11"):
-        plot_reliability({**plain, "edges": plain["edges"][1:]})
     with pytest.raises(ValueError, match="counts are all zero"):
         plot_reliability(replace(curve, counts=np.zeros(10)))
-    with pytest.raises(ValueError, match="between 0 and 1"):
-        plot_reliability(replace(curve, accuracy=curve.accuracy + 1))
-    with pytest.raises(ValueError, match="expected a Calibration or ReliabilityCurve or its dict, got float"):
+    with pytest.raises(ValueError, match="expected a Calibration or ReliabilityCurve, got float"):
         plot_reliability(0.5)

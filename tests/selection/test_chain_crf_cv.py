@@ -322,7 +322,7 @@ def test_the_table_shows_each_candidate_once_the_best_first():
     assert first.startswith(repr(search.best_params_["kernel"]))
     assert f"{search.best_score_:.4f}" in first
     assert len(rest) == 5
-    assert len(str(search.table(top=2)).splitlines()) == 5
+    assert len(str(search.table(top=2)).splitlines()) == 4
     assert str(search.table(top=2)).startswith("best 2 of 6 candidates, 3 folds")
     page = search.table()._repr_html_()
     assert page.count("<tr>") == 7

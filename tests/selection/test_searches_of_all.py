@@ -88,7 +88,7 @@ def test_the_search_answers_like_its_best_estimator(name, tmp_path):
     loaded = type(search.estimator).load(tmp_path / "field")
     assert loaded.score(X, y) == search.score(X, y)
     noun = {"graphs": "nodes", "labels": "instances", "classes": "samples"}[name]
-    assert str(search.table()).splitlines()[2].split()[-2:] == [noun, "seconds"]
+    assert str(search.table()).splitlines()[1].split()[-2:] == [noun, "seconds"]
     with pytest.raises(AttributeError, match="has no attribute 'transform'"):
         search.transform(X)
 

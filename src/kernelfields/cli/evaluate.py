@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import accumulate, chain
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kernelfields.cli.models import Field, TrainedModel
     from kernelfields.evaluation import Evaluation
     from kernelfields.formats import SequenceFile
+    from kernelfields.reports import Table
 
 _SHOWN_SEQUENCES = 12
 _SHOWN_POSITIONS = 600
@@ -193,7 +194,7 @@ def write_report(
     title: str,
     *,
     evaluation: Evaluation | None = None,
-    tables: Mapping[str, tuple[Sequence[str], Sequence[Sequence[object]]]] | None = None,
+    sections: Mapping[str, Table] | None = None,
 ) -> None:
     """Write a page about a model, with the first sequences of a file as it labels them; fewer if they are long."""
     from kernelfields.cli.models import tokens_for
@@ -216,7 +217,7 @@ def write_report(
         evaluation=evaluation,
         weights=crf.weights(top=_WEIGHTS_PER_LABEL),
         sequences=sequences,
-        tables=tables,
+        sections=sections,
     )
     with open_text_output(path) as stream:
         stream.write(page)

@@ -266,13 +266,11 @@ class TrainingRun:
 
     def _write_report(self, path: str) -> None:
         """Write the page about the fit; errors name the model, which was written before."""
-        model, tables = self.settings.model, None
-        if self.search is not None:
-            tried = self.search.table()
-            tables = {"What was tried": (tried.columns, tried.rows)}
+        model = self.settings.model
+        sections = None if self.search is None else {"What was tried": self.search.table()}
         title = f"{Path(model).name}, trained on {os.path.basename(input_name(str(self.settings.train)))}"
         try:
-            write_report(path, self.crf, self.development or self.file, title, tables=tables)
+            write_report(path, self.crf, self.development or self.file, title, sections=sections)
         except OSError as error:
             kept = f"{error.strerror}; the model was written to {model}"
             raise OSError(error.errno, kept, error.filename) from error
@@ -314,9 +312,7 @@ class TrainingRun:
             document["dev_accuracy"] = self.crf.score(self.development.X, self.development.y)
             console.info(f"accuracy on {settings.dev}: {document['dev_accuracy']:.4f}")
         if self.search is not None:
-            table = self.search.table()
-            rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
-            document["search"] = {"score": self.search.best_score_, "candidates": rows}
+            document["search"] = {"score": self.search.best_score_, "candidates": self.search.table().to_rows()}
         written = [document["model"], document["config"], *([settings.report] if settings.report else [])]
         console.info(f"wrote {', '.join(written)}")
         if console.as_json:

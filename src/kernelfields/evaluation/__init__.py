@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     )
     from kernelfields.evaluation.comparison import Comparison, Difference, compare
     from kernelfields.evaluation.entities import Span, entity_f1_score, entity_spans
-    from kernelfields.evaluation.evaluation import DecodingScores, EntityScores, Evaluation, LogLikelihood, evaluate
+    from kernelfields.evaluation.evaluation import evaluate
     from kernelfields.evaluation.importance import FeatureImportance, feature_importance
     from kernelfields.evaluation.label_scores import Scores, label_f1_score, sequence_accuracy, token_accuracy
+    from kernelfields.evaluation.results import DecodingScores, EntityScores, Evaluation, LogLikelihood
     from kernelfields.reports.tables import Estimate
 
 __all__ = [
@@ -65,9 +66,10 @@ __getattr__, __dir__ = lazy_names(
         ],
         "comparison": ["Comparison", "Difference", "compare"],
         "entities": ["Span", "entity_f1_score", "entity_spans"],
-        "evaluation": ["DecodingScores", "EntityScores", "Evaluation", "LogLikelihood", "evaluate"],
+        "evaluation": ["evaluate"],
         "importance": ["FeatureImportance", "feature_importance"],
         "label_scores": ["Scores", "label_f1_score", "sequence_accuracy", "token_accuracy"],
+        "results": ["DecodingScores", "EntityScores", "Evaluation", "LogLikelihood"],
         "kernelfields.reports.tables": ["Estimate"],
     },
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -52,9 +52,8 @@ class Comparison(ResampledFigures):
     macro_f1: Difference
     entity_f1: Difference | None = None
 
-    _intervals: ClassVar[str] = "from {:,} paired resamples"
-
-    def _tables(self) -> list[Table]:
+    def parts(self) -> list[str | Table]:
+        """Return the size of the data, and the figures of both predictions with their differences."""
         rows = [
             (words, figure.first.value, figure.second.value, figure.difference, figure.share_better)
             for name, words in _NAMES.items()
@@ -62,7 +61,7 @@ class Comparison(ResampledFigures):
         ]
         columns = ("figure", "first", "second", "second - first", "second better in")
         formats = dict(zip(columns[1:], (".4f", ".4f", "+.4f", ".3f"), strict=True))
-        return [Table(columns, rows, formats=formats)]
+        return [self._size("from {:,} paired resamples"), Table(columns, rows, formats=formats)]
 
 
 def compare(

@@ -24,16 +24,14 @@ Accuracy mostly favours the second and entities the first, so a score is meaning
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from kernelfields.evaluation.calibration import Calibration, calibrate, read_confidences
+from kernelfields.evaluation.calibration import calibrate, read_confidences
 from kernelfields.evaluation.entities import EntityReader, entity_counts, find_entities
 from kernelfields.evaluation.label_scores import (
     Counts,
-    Scores,
     average_table,
     choose_labels,
     label_counts,
@@ -42,93 +40,12 @@ from kernelfields.evaluation.label_scores import (
 )
 from kernelfields.evaluation.model_evaluation import FittedModel, Predictions, predictions_of
 from kernelfields.evaluation.packed_labels import PackedLabels, known_only, pack_labels
-from kernelfields.evaluation.resampling import ResampledFigures, Resampling
-from kernelfields.reports.report import evaluation_tables
-from kernelfields.reports.tables import Estimate, PlainValues, Result, Table
+from kernelfields.evaluation.resampling import Resampling
+from kernelfields.evaluation.results import DecodingScores, EntityScores, Evaluation, LogLikelihood
+from kernelfields.reports.tables import Estimate
 
 # A sum of rounded terms may end up above zero by this much.
 _ROUNDING = 1e-6
-
-
-@dataclass(frozen=True)
-class EntityScores(Result):
-    """Scores of entities by type and averaged, with the name of the scheme that was read."""
-
-    scheme: str
-    per_type: dict[str, Scores]
-    averages: dict[str, Scores]
-
-    def to_dict(self) -> PlainValues:
-        """Return plain values for JSON, a list of types with their scores."""
-        figures = super().to_dict()
-        types = [{"type": kind, **scores} for kind, scores in figures["per_type"].items()]
-        return {"scheme": self.scheme, "types": types, "averages": figures["averages"]}
-
-
-@dataclass(frozen=True)
-class LogLikelihood(Result):
-    """Mean log p(y | x) per sequence and per position, and how many sequences have probability zero."""
-
-    per_sequence: Estimate
-    per_token: Estimate
-    n_impossible: int
-
-
-@dataclass(frozen=True)
-class DecodingScores(Result):
-    """The main figures of one decoding, and the number of positions whose label differs from the evaluated one."""
-
-    accuracy: Estimate
-    sequence_accuracy: Estimate
-    entity_f1: Estimate | None
-    n_changed: int
-
-
-@dataclass(frozen=True)
-class Evaluation(ResampledFigures):
-    """The result of :func:`evaluate`.
-
-    ``per_label`` maps labels to Scores and ``averages`` "micro", "macro" and "weighted"; ``entities``,
-    ``log_likelihood`` and ``calibration`` are None if they were not requested. ``decodings`` maps names to
-    DecodingScores where labels that were decoded in other ways differ, else it is None. ``confusions`` counts the
-    pairs of a true and a predicted label that occur; ``confusion_matrix`` are the same counts as an array. ``unseen``
-    counts true labels that the fit of an evaluated model never saw.
-    """
-
-    accuracy: Estimate
-    sequence_accuracy: Estimate
-    per_label: dict[object, Scores]
-    averages: dict[str, Scores]
-    entities: EntityScores | None = None
-    log_likelihood: LogLikelihood | None = None
-    calibration: Calibration | None = None
-    decodings: dict[str, DecodingScores] | None = None
-    confusions: dict[tuple[object, object], int] = field(default_factory=dict)
-    unseen: dict[object, int] = field(default_factory=dict)
-
-    @property
-    def confusion_matrix(self) -> np.ndarray:
-        """How often a true label, the row, was predicted as another, the column; both in the order of ``per_label``."""
-        places = {label: place for place, label in enumerate(self.per_label)}
-        matrix = np.zeros((len(places), len(places)), dtype=np.int64)
-        for (true, predicted), count in self.confusions.items():
-            matrix[places[true], places[predicted]] = count
-        return matrix
-
-    def to_dict(self) -> PlainValues:
-        """Return plain values for JSON, lists of labels with their scores and of pairs of labels with their counts."""
-        figures = super().to_dict()
-        figures["confusions"] = [
-            {"true": true, "predicted": predicted, "count": count}
-            for (true, predicted), count in self.confusions.items()
-        ]
-        figures["unseen"] = [{"label": label, "count": count} for label, count in self.unseen.items()]
-        sizes = {name: figures.pop(name) for name in ("n_sequences", "n_tokens", "n_resamples", "confidence")}
-        labels = [{"label": label, **scores} for label, scores in figures.pop("per_label").items()]
-        return {**sizes, "labels": labels, "averages": figures.pop("averages"), **figures}
-
-    def _tables(self) -> list[Table]:
-        return list(evaluation_tables(self.to_dict()).values())
 
 
 def evaluate(

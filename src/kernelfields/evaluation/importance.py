@@ -28,11 +28,10 @@ from kernelfields.data.reading import random_generator
 from kernelfields.data.segments import are_segments, read_segments
 from kernelfields.evaluation.model_evaluation import FittedModel
 from kernelfields.evaluation.packed_labels import refuse_annotators
-from kernelfields.evaluation.resampling import Resampling
+from kernelfields.evaluation.resampling import Resampling, in_words
 from kernelfields.models.wrapped_field import field_inside
 from kernelfields.numerics.wording import counted
 from kernelfields.reports.page import Shown
-from kernelfields.reports.report import nouns_of
 from kernelfields.reports.tables import Estimate, PlainValues, Row, Table, largest_magnitude, signed
 
 SCORINGS = ("log_likelihood", "accuracy")
@@ -60,7 +59,7 @@ class FeatureImportance(Shown):
 
     def parts(self) -> list[str | Table]:
         """Return a heading and the table of drops, shaded by their size."""
-        whole, part = nouns_of({"nouns": self.nouns})
+        whole, part = in_words(self.nouns)
         heading = (
             f"What is lost without a feature, in {_UNITS[self.scoring].format(part or whole)} ({self.quality:.4f} with "
             f"all of them): means over {counted(self.n_repeats, 'shuffle')} and {counted(self.n_sequences, whole)}, "

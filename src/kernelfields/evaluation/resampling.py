@@ -16,18 +16,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from types import MappingProxyType
 
 import numpy as np
 
 from kernelfields.data.reading import random_generator
 from kernelfields.evaluation.intervals import f1_intervals, wilson_intervals
+from kernelfields.numerics.wording import counted
 from kernelfields.reports.page import Shown
-from kernelfields.reports.report import INTERVALS, data_words
-from kernelfields.reports.tables import Estimate, Table
+from kernelfields.reports.tables import NO_ENDS, Estimate
 
 # Draws and counts of a block of resamples take 24 bytes each.
 _BLOCK_COUNTS = 1_000_000
+#: Labels that the fit never saw are named up to so many.
+_MOST_UNSEEN = 5
 
 
 @dataclass(frozen=True)
@@ -43,15 +45,47 @@ class ResampledFigures(Shown):
     confidence: float
     nouns: tuple[str, str] = field(default=("sequence", "position"), kw_only=True)
 
-    #: How the intervals were computed, with a place for the number of resamples.
-    _intervals: ClassVar[str] = INTERVALS
+    @property
+    def shown_nouns(self) -> tuple[str, str]:
+        """What an item and a position of it are called in words, the latter empty where items have one label."""
+        return in_words(self.nouns)
 
-    def parts(self) -> list[str | Table]:
-        """Return the size of the data, and the tables below it."""
-        return [data_words(self.to_dict(), self._intervals), *self._tables()]
+    def _size(self, intervals: str, unseen: Mapping[object, int] = MappingProxyType({})) -> str:
+        """Return the size of the data in words, and how intervals were computed.
 
-    def _tables(self) -> list[Table]:
-        raise NotImplementedError
+        Parameters
+        ----------
+        intervals : how, with places for the number of resamples and what an item is called
+        unseen : labels that the fit never saw, with their counts
+        """
+        whole, part = self.shown_nouns
+        words = counted(self.n_sequences, whole) + (f", {counted(self.n_tokens, part)}" if part else "")
+        if unseen:
+            shown = [f"{label!r} ({count:,})" for label, count in unseen.items()][:_MOST_UNSEEN]
+            more = f" and {len(unseen) - _MOST_UNSEEN} more" if len(unseen) > _MOST_UNSEEN else ""
+            words += f"; labels that the fit never saw, counted as errors: {', '.join(shown)}{more}"
+        if not self.n_resamples:
+            return words
+        if self.n_sequences == 1:
+            return f"{words}; no intervals, as resamples of one {whole} are all alike"
+        made = f"{100 * self.confidence:g} % intervals {intervals.format(self.n_resamples, whole)}"
+        lacking = f", {NO_ENDS} where there is too little to count" if _lacks_intervals(self.to_dict()) else ""
+        return f"{words}; {made}{lacking}"
+
+
+def in_words(nouns: tuple[str, str]) -> tuple[str, str]:
+    """Return what an item and a position of it are called in sentences."""
+    whole, part = nouns
+    return whole, "label" if part == "label name" else part
+
+
+def _lacks_intervals(values: object) -> bool:
+    """Whether a figure among plain values has no interval, for whatever reason."""
+    if isinstance(values, Mapping):
+        if "value" in values and "low" in values:
+            return values["value"] is not None and values["low"] is None
+        return any(map(_lacks_intervals, values.values()))
+    return isinstance(values, list) and any(map(_lacks_intervals, values))
 
 
 @dataclass(frozen=True)

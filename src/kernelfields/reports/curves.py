@@ -4,7 +4,6 @@
     plot_reliability(evaluation.calibration)
 
 Every function draws into the Axes passed as ``ax`` or into a new figure, and returns a Picture (figures.py).
-Calibrations may also be the dicts that their ``to_dict`` returns, read from JSON or not.
 Relative gaps are clipped to [1e-16, 1e16]: 1e-16 is zero to rounding. Cost: O(points).
 Fails: ValueError naming the part that is missing or does not fit.
 """
@@ -13,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -31,7 +30,7 @@ from kernelfields.reports.figures import (
     whiskers,
 )
 from kernelfields.reports.markup import LIGHT
-from kernelfields.reports.tables import Estimate, PlainMapping, Result, read_estimate
+from kernelfields.reports.tables import Estimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,23 +47,24 @@ _MOST_NUMBERS = 12
 _ROUNDING = 1e-6
 
 
-#: A result of another room: the object itself, or its plain values.
-ResultOrValues: TypeAlias = Result | PlainMapping
+@runtime_checkable
+class Reliability(Protocol):
+    """A ReliabilityCurve of ``kernelfields.evaluation``: bins of confidence, with intervals or without."""
+
+    edges: np.ndarray
+    counts: np.ndarray
+    confidence: np.ndarray
+    accuracy: np.ndarray
+    accuracy_low: np.ndarray | None
+    accuracy_high: np.ndarray | None
 
 
-def plain_values(result: object, kind: str) -> PlainMapping:
-    """Return a result as plain values; ``kind`` names it in messages."""
-    values = result.to_dict() if isinstance(result, Result) else result
-    if not isinstance(values, Mapping):
-        raise ValueError(f"expected a {kind} or its dict, got {type(result).__name__}")
-    return values
+@runtime_checkable
+class Calibrated(Protocol):
+    """A Calibration of ``kernelfields.evaluation``."""
 
-
-def check_entries(values: PlainMapping, needed: Sequence[str], what: str, kind: str) -> None:
-    """Raise unless the entries that are needed are there."""
-    for name in needed:
-        if name not in values:
-            raise ValueError(f"the {what} has no {name!r}: pass a {kind}, or what its to_dict() returns")
+    curve: Any
+    expected_error: Estimate
 
 
 def plot_convergence(solution: Solution, ax: AxesOrNone = None, *, tol: float | None = None) -> Picture:
@@ -140,32 +140,30 @@ def _draw_gaps(panel: Axes, history: Sequence[Iteration], tol: float | None) -> 
     panel.set_ylabel("relative gap")
 
 
-def read_reliability(calibration: ResultOrValues) -> tuple[dict[str, np.ndarray], str]:
-    """Read a Calibration or a ReliabilityCurve of ``kernelfields.evaluation``, or one of them as a dict.
+def _read_reliability(calibration: object) -> tuple[dict[str, np.ndarray], str]:
+    """Return the bins of confidence, and the expected calibration error in words.
 
-    Return the bins of confidence and the expected calibration error in words. Bins are edges (n + 1,), counts,
-    confidence, accuracy and the ends of its intervals, accuracy_low and accuracy_high, (n,), NaN for none.
+    Bins are edges (n + 1,), counts, confidence, accuracy and the ends of its intervals, accuracy_low and
+    accuracy_high, (n,), NaN for none.
     """
-    kind = "Calibration or ReliabilityCurve"
-    values, names = plain_values(calibration, kind), ("edges", "counts", "confidence", "accuracy")
-    curve = values.get("curve", values)
-    check_entries(curve, names, "reliability curve", f"{kind} of kernelfields.evaluation")
-    columns = {name: np.array(curve[name], dtype=float) for name in names}
-    counts, filled, n_bins = columns["counts"], columns["counts"] > 0, len(columns["counts"])
+    curve = calibration.curve if isinstance(calibration, Calibrated) else calibration
+    if not isinstance(curve, Reliability):
+        raise ValueError(f"expected a Calibration or ReliabilityCurve, got {type(calibration).__name__}")
+    bins = {
+        name: np.asarray(getattr(curve, name), dtype=float) for name in ("edges", "counts", "confidence", "accuracy")
+    }
+    counts = bins["counts"]
     for name in ("accuracy_low", "accuracy_high"):
-        columns[name] = np.array([np.nan] * n_bins if curve.get(name) is None else curve[name], dtype=float)
-    for name, column in columns.items():
-        expected = n_bins + 1 if name == "edges" else n_bins
-        if len(column) != expected:
-            raise ValueError(f"{name} has {len(column)} entries, but {n_bins} bins need {expected}")
+        ends = getattr(curve, name)
+        bins[name] = np.full(len(counts), np.nan) if ends is None else ends
+    filled = counts > 0
     if not filled.any():
         raise ValueError("counts are all zero: there is nothing to draw")
-    shares = np.concatenate([columns["confidence"][filled], columns["accuracy"][filled], columns["edges"]])
-    if not ((shares >= -_ROUNDING) & (shares <= 1 + _ROUNDING)).all():
-        raise ValueError("edges, and confidence and accuracy of bins that are not empty, must lie between 0 and 1")
-    distance = np.abs(columns["accuracy"] - columns["confidence"])[filled]
-    error = read_estimate(values.get("expected_error", float(counts[filled] @ distance / counts.sum())))
-    return columns, f"expected calibration error {error:.3f}"
+    if isinstance(calibration, Calibrated):
+        error = calibration.expected_error
+    else:
+        error = Estimate(float(counts[filled] @ np.abs(bins["accuracy"] - bins["confidence"])[filled] / counts.sum()))
+    return bins, f"expected calibration error {error:.3f}"
 
 
 def _bin_words(bins: Mapping[str, np.ndarray], index: int) -> str:
@@ -178,7 +176,7 @@ def _bin_words(bins: Mapping[str, np.ndarray], index: int) -> str:
     )
 
 
-def plot_reliability(calibration: ResultOrValues, ax: AxesOrNone = None) -> Picture:
+def plot_reliability(calibration: object, ax: AxesOrNone = None) -> Picture:
     """Plot the share of right labels against the predicted probability.
 
         expected calibration error = sum_bins (n_bin / N) abs(accuracy - confidence)
@@ -188,7 +186,7 @@ def plot_reliability(calibration: ResultOrValues, ax: AxesOrNone = None) -> Pict
     Above the diagram, in ``picture.axes[0].child_axes[-1]``: the number of positions of each bin, which is the weight
     of its mark. ``calibration`` is a Calibration or ReliabilityCurve of ``kernelfields.evaluation``.
     """
-    bins, error_words = read_reliability(calibration)
+    bins, error_words = _read_reliability(calibration)
     filled = np.flatnonzero(bins["counts"] > 0).tolist()
     with panels(ax, f"reliability diagram, {error_words}", (4.3, 5.4)) as picture:
         (panel,) = picture.axes

@@ -25,7 +25,6 @@ from kernelfields.reports.markup import Markup, notebook, render
 
 #: Plain values by name, as JSON holds them: what ``to_dict`` returns, and what is read back.
 PlainValues: TypeAlias = dict[str, Any]
-PlainMapping: TypeAlias = Mapping[str, Any]
 
 #: Width of text, that of the narrowest usual terminal.
 TEXT_WIDTH = 80
@@ -72,27 +71,6 @@ class Estimate(Result):
         return f"{self}"
 
 
-def read_estimate(figure: object, where: str = "the figure", *, resampled: bool = False) -> Estimate:
-    """Read a number, an estimate or the dict of one, as JSON holds it; None stands for a number that does not exist.
-
-    With ``resampled`` an interval was computed, and a missing one is shown as absent; else it is not shown.
-    """
-    if isinstance(figure, Mapping):
-        if "value" not in figure:
-            raise ValueError(f"{where} is {figure!r:.80}, which has no 'value'")
-        parts = [figure.get(name) for name in ("value", "low", "high")]
-    else:
-        parts = [getattr(figure, "value", figure), getattr(figure, "low", None), getattr(figure, "high", None)]
-    try:
-        value, low, high = (math.nan if part is None else float(part) for part in parts)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"{where} is {figure!r:.80}: pass a number, or a value with its interval such as an Estimate"
-        ) from error
-    known = resampled or (math.isfinite(low) and math.isfinite(high))
-    return Estimate(value, low, high) if known else Estimate(value)
-
-
 @dataclass(frozen=True)
 class Row:
     """Cells of a row, how strongly they are shaded, and a role: "best", "part" of the row above, or "quiet".
@@ -123,7 +101,8 @@ class Table(Result):
     ``formats`` maps heads to format specifications, such as ".3f", for cells that are no strings; None is an empty
     cell. Columns whose heads are in ``optional`` are not shown where all their cells are empty. ``note`` is a line
     below the table. In text, columns are ``gap`` characters apart, numbers take at least ``least`` characters, words
-    are cut to ``longest``, and columns that exceed ``width`` form further bands; HTML shows everything.
+    are cut to ``longest``, and columns that exceed ``width`` form further bands; HTML shows
+    everything.
     """
 
     columns: Sequence[object]
@@ -199,7 +178,7 @@ class Table(Result):
         ]
         bands = ["\n".join(self._aligned(rows, written, widths, band)) for band in self._bands(widths)]
         note = printable(self.note, None)
-        return "\n".join(filter(None, [printable(self.caption), "\n\n".join(bands), note]))
+        return "\n".join(filter(None, [printable(self.caption, self.width), "\n\n".join(bands), note]))
 
     def _cut(self, cell: object, column: int, row: Row) -> str:
         if self.longest is None or column not in self.words:
@@ -279,7 +258,7 @@ def matrix_table(
 
 def list_table(caption: str, rows: Sequence[Row]) -> Table:
     """Return a list without heads: rows of a number and of what it belongs to."""
-    return Table((), rows, caption, words=(1,), gap=2, least=10, longest=TEXT_WIDTH - 12)
+    return Table((), rows, caption, words=(1,), gap=2, least=10, longest=TEXT_WIDTH - 12, width=TEXT_WIDTH)
 
 
 def json_value(value: object) -> object:

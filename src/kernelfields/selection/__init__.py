@@ -6,20 +6,6 @@ from kernelfields.numerics.lazy import lazy_names
 
 if TYPE_CHECKING:
     from kernelfields.selection.field_search_cv import ChainCRFCV, FieldSearchCV
-    from kernelfields.selection.results import SearchTable
 
-__all__ = [
-    "ChainCRFCV",
-    "FieldSearchCV",
-    "SearchTable",
-]
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        "field_search_cv": [
-            "ChainCRFCV",
-            "FieldSearchCV",
-        ],
-        "results": ["SearchTable"],
-    },
-)
+__all__ = ["ChainCRFCV", "FieldSearchCV"]
+__getattr__, __dir__ = lazy_names(__name__, {"field_search_cv": __all__})

@@ -41,10 +41,10 @@ from kernelfields.models.stored import Functions, load_one_of
 from kernelfields.models.wrapped_field import WrappedField
 from kernelfields.numerics.parameters import attribute, check_count, declares_parameters, is_auto, is_whole, parameter
 from kernelfields.numerics.wording import counted
-from kernelfields.reports.tables import PlainValues
+from kernelfields.reports.tables import PlainValues, Table
 from kernelfields.selection.candidates import Kernels, Searched, list_candidates
 from kernelfields.selection.folds import Fold, Items, Split, split_items
-from kernelfields.selection.results import Evaluation, SearchProgress, SearchTable, as_arrays, tabulate
+from kernelfields.selection.results import Evaluation, SearchProgress, as_arrays, tabulate
 from kernelfields.selection.scores import Scoring, resolve_scoring
 from kernelfields.selection.search import Rung, Search, count_candidates, plan_rungs
 
@@ -315,7 +315,7 @@ class FieldSearchCV(WrappedField):
             text = f"{end}, which was extended as far as it goes by itself: give values beyond it"
             warnings.warn(text, UserWarning, stacklevel=3)
 
-    def table(self, top: int | None = None) -> SearchTable:
+    def table(self, top: int | None = None) -> Table:
         """Return the candidates, the best first, each as far as it came; ``top`` limits the number of rows."""
         if not hasattr(self, "_evaluations"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet. Call 'fit' first.")

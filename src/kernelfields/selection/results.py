@@ -17,7 +17,6 @@ from rich.live import Live
 from rich.text import Text
 
 from kernelfields.numerics.wording import counted
-from kernelfields.reports.page import Shown
 from kernelfields.reports.progress import in_words
 from kernelfields.reports.tables import PlainValues, Table
 from kernelfields.selection.candidates import Candidate
@@ -103,19 +102,6 @@ def as_arrays(evaluations: Sequence[Evaluation]) -> PlainValues:
     }
 
 
-@dataclass(frozen=True)
-class SearchTable(Shown):
-    """The candidates of a search, the best first; print it, or let a notebook show it."""
-
-    heading: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
-
-    def parts(self) -> list[str | Table]:
-        """Return the heading and the table."""
-        return [self.heading, Table(self.columns, self.rows)]
-
-
 def tabulate(
     evaluations: Sequence[Evaluation],
     scoring: str,
@@ -123,10 +109,10 @@ def tabulate(
     part: str = "position",
     notes: Sequence[str] = (),
     top: int | None = None,
-) -> SearchTable:
+) -> Table:
     """Return the furthest evaluation of each candidate as a table; ``top`` limits the number of rows.
 
-    Items are called ``noun``, their positions ``part``; ``notes`` are further sentences of the heading.
+    Items are called ``noun``, their positions ``part``; ``notes`` are further sentences of the caption.
     """
     by_candidate: dict[Candidate, Evaluation] = {}
     for evaluation in best_first(evaluations):
@@ -149,7 +135,7 @@ def tabulate(
         parts.append(f"{counted(short, 'fit')} stopped short of the tolerance")
     names = [name.replace("_", " ") for name in evaluations[0].candidate.params]
     columns = [*names, scoring, "± folds", f"{part}s", "seconds"]
-    return SearchTable("; ".join([*parts, *notes]), columns, rows)
+    return Table(columns, rows, "; ".join([*parts, *notes]))
 
 
 class SearchProgress:

@@ -38,13 +38,13 @@ ROOMS: dict[str, tuple[tuple[str, ...], int]] = {
     "solvers": (("solvers/*.py",), 20),
     "basis": (("basis/*.py",), 18),
     "kernels": (("kernels/*.py",), 24),
-    "family": (("family/*.py",), 18),
+    "families": (("families/*.py",), 18),
     "uncertainty": (("uncertainty/**/*.py",), 20),
     "numerics": (("numerics/*.py",), 14),
     "engines": (("engines/*.py",), 12),
     "engines/torch": (("engines/torch/*.py",), 26),
     "engines/dask": (("engines/dask/*.py",), 22),
-    "structure": (("structure/*.py",), 12),
+    "structure": (("models/structure.py", "models/label_graph.py"), 12),
     "models": (("models/fit.py", "models/build.py"), 14),
 }
 #: Compiled for a CUDA device alone: where there is none, no test can run it.

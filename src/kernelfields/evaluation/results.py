@@ -1,0 +1,197 @@
+"""Results of evaluations: figures with their intervals, as plain values, as tables and as a map of confusions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from kernelfields.evaluation.calibration import Calibration
+from kernelfields.evaluation.label_scores import Scores
+from kernelfields.evaluation.resampling import ResampledFigures
+from kernelfields.numerics.wording import counted
+from kernelfields.reports.figures import Picture
+from kernelfields.reports.heat_maps import MOST_LABELS, plot_heat_map
+from kernelfields.reports.tables import Estimate, PlainValues, Result, Table
+
+_SCORES = {"precision": "precision", "recall": "recall", "f1": "F1", "support": "support"}
+_FORMATS = {"precision": ".3f", "recall": ".3f", "F1": ".3f", "support": ","}
+_INTERVALS = "by Wilson's method for shares, else from {:,} resamples of {}s"
+#: Labels of which a matrix in text shows all confusions, and how many are listed of more labels.
+_MATRIX_LABELS, _MOST_CONFUSIONS = 8, 10
+
+
+@dataclass(frozen=True)
+class EntityScores(Result):
+    """Scores of entities by type and averaged, with the name of the scheme that was read."""
+
+    scheme: str
+    per_type: dict[str, Scores]
+    averages: dict[str, Scores]
+
+    def to_dict(self) -> PlainValues:
+        """Return plain values for JSON, a list of types with their scores."""
+        figures = super().to_dict()
+        types = [{"type": kind, **scores} for kind, scores in figures["per_type"].items()]
+        return {"scheme": self.scheme, "types": types, "averages": figures["averages"]}
+
+
+@dataclass(frozen=True)
+class LogLikelihood(Result):
+    """Mean log p(y | x) per sequence and per position, and how many sequences have probability zero."""
+
+    per_sequence: Estimate
+    per_token: Estimate
+    n_impossible: int
+
+
+@dataclass(frozen=True)
+class DecodingScores(Result):
+    """The main figures of one decoding, and the number of positions whose label differs from the evaluated one."""
+
+    accuracy: Estimate
+    sequence_accuracy: Estimate
+    entity_f1: Estimate | None
+    n_changed: int
+
+
+@dataclass(frozen=True)
+class Evaluation(ResampledFigures):
+    """The result of :func:`evaluate`.
+
+    ``per_label`` maps labels to Scores and ``averages`` "micro", "macro" and "weighted"; ``entities``,
+    ``log_likelihood`` and ``calibration`` are None if they were not requested. ``decodings`` maps names to
+    DecodingScores where labels that were decoded in other ways differ, else it is None. ``confusions`` counts the
+    pairs of a true and a predicted label that occur; ``confusion_matrix`` are the same counts as an array. ``unseen``
+    counts true labels that the fit of an evaluated model never saw.
+    """
+
+    accuracy: Estimate
+    sequence_accuracy: Estimate
+    per_label: dict[object, Scores]
+    averages: dict[str, Scores]
+    entities: EntityScores | None = None
+    log_likelihood: LogLikelihood | None = None
+    calibration: Calibration | None = None
+    decodings: dict[str, DecodingScores] | None = None
+    confusions: dict[tuple[object, object], int] = field(default_factory=dict)
+    unseen: dict[object, int] = field(default_factory=dict)
+
+    @property
+    def headline(self) -> tuple[str, Estimate]:
+        """The name of the main figure, and the figure: F1 of entities where there are any, else accuracy."""
+        if self.entities is None:
+            return "accuracy", self.accuracy
+        return f"entity F1 ({self.entities.scheme})", self.entities.averages["micro"].f1
+
+    @property
+    def size(self) -> str:
+        """The size of the data in words, and how the intervals were computed."""
+        return self._size(_INTERVALS, self.unseen)
+
+    @property
+    def lead(self) -> str:
+        """The main figure as a sentence."""
+        name, figure = self.headline
+        return f"{name[0].upper()}{name[1:]} {figure:.3f} on {counted(self.n_sequences, self.nouns[0])}."
+
+    @property
+    def confusion_matrix(self) -> np.ndarray:
+        """How often a true label, the row, was predicted as another, the column; both in the order of ``per_label``."""
+        places = {label: place for place, label in enumerate(self.per_label)}
+        matrix = np.zeros((len(places), len(places)), dtype=np.int64)
+        for (true, predicted), count in self.confusions.items():
+            matrix[places[true], places[predicted]] = count
+        return matrix
+
+    def to_dict(self) -> PlainValues:
+        """Return plain values for JSON, lists of labels with their scores and of pairs of labels with their counts."""
+        figures = super().to_dict()
+        figures["confusions"] = [
+            {"true": true, "predicted": predicted, "count": count}
+            for (true, predicted), count in self.confusions.items()
+        ]
+        figures["unseen"] = [{"label": label, "count": count} for label, count in self.unseen.items()]
+        sizes = {name: figures.pop(name) for name in ("n_sequences", "n_tokens", "n_resamples", "confidence")}
+        labels = [{"label": label, **scores} for label, scores in figures.pop("per_label").items()]
+        return {**sizes, "labels": labels, "averages": figures.pop("averages"), **figures}
+
+    def tables(self) -> dict[str, Table]:
+        """Return the tables by caption: figures, decodings, entities, labels, confusions."""
+        tables = {"Figures": Table(("figure", "value"), list(self._figures().items()), formats={"value": ".4f"})}
+        if self.decodings is not None:
+            tables["Decoded in other ways"] = self._decoding_table(self.decodings)
+        if (entities := self.entities) is not None:
+            caption, head = f"Entities in the scheme {entities.scheme}", f"entity ({entities.scheme})"
+            tables[caption] = _score_table(head, entities.per_type, entities.averages)
+        tables["Labels"] = _score_table("label", self.per_label, self.averages)
+        return tables | self._confusion_tables()
+
+    def parts(self) -> list[str | Table]:
+        """Return the size of the data, and the tables below it."""
+        return [self.size, *self.tables().values()]
+
+    def _figures(self) -> dict[str, Estimate | str]:
+        """Return accuracies, likelihoods and calibration by name, the main figure first."""
+        (name, figure), (whole, part) = self.headline, self.shown_nouns
+        figures: dict[str, Estimate | str] = {name: figure, "accuracy": self.accuracy}
+        if part:  # an item of one label is right where its label is
+            figures[f"{whole} accuracy"] = self.sequence_accuracy
+        if (likelihood := self.log_likelihood) is not None:
+            units = {whole: likelihood.per_sequence} | ({part: likelihood.per_token} if part else {})
+            count = likelihood.n_impossible
+            words = f"minus infinity: {counted(count, whole)} {'have' if count > 1 else 'has'} probability zero"
+            figures |= {f"log-likelihood per {noun}": words if count else own for noun, own in units.items()}
+        if self.calibration is not None:
+            figures["expected calibration error"] = self.calibration.expected_error
+            figures["Brier score"] = self.calibration.brier
+        return figures
+
+    def _decoding_table(self, decodings: dict[str, DecodingScores]) -> Table:
+        rows = [
+            (name, scores.entity_f1, scores.accuracy, scores.sequence_accuracy, scores.n_changed or "as above")
+            for name, scores in decodings.items()
+        ]
+        columns = ("decoding", "entity F1", "accuracy", f"{self.nouns[0]} accuracy", "other labels")
+        formats = dict.fromkeys(columns[1:4], ".3f") | {"other labels": ","}
+        return Table(columns, rows, formats=formats, optional=columns[1:2])
+
+    def _confusion_tables(self) -> dict[str, Table]:
+        """Return the confusion matrix of a few labels, or the most frequent confusions of many; none without errors."""
+        wrong = [(pair, count) for pair, count in self.confusions.items() if pair[0] != pair[1]]
+        if not wrong:
+            return {}
+        labels = list(self.per_label)
+        if len(labels) <= _MATRIX_LABELS:
+            names = [str(label) for label in labels]
+            rows = [(name, *line) for name, line in zip(names, self.confusion_matrix.tolist(), strict=True)]
+            formats = dict.fromkeys(names, ",")
+            return {"True labels and predicted ones": Table(("true \\ predicted", *names), rows, formats=formats)}
+        wrong.sort(key=lambda entry: (-entry[1], *map(labels.index, entry[0])))
+        listed = [
+            (true, predicted, count, count / self.per_label[true].support)
+            for (true, predicted), count in wrong[:_MOST_CONFUSIONS]
+        ]
+        head = ("true", "predicted", "count", "share of the true label")
+        formats = {"count": ",", "share of the true label": ".3f"}
+        return {"Most frequent confusions": Table(head, listed, words=(0, 1), formats=formats)}
+
+    def confusion_picture(self) -> Picture | None:
+        """Return the shares of predicted labels by true label as a heat map; None for too many labels, or no errors."""
+        labels, matrix = list(self.per_label), self.confusion_matrix
+        if matrix.sum() == np.trace(matrix) or len(labels) > MOST_LABELS:
+            return None
+        shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
+        return plot_heat_map(shares, labels, labels, row_name="true", column_name="predicted", largest=1.0)
+
+
+def _score_table(head: str, named: Mapping[Any, Scores], averages: dict[str, Scores]) -> Table:
+    """Return precision, recall, F1 and support by name, and below them the averages."""
+    averaged = {f"{kind} average": scores for kind, scores in averages.items()}
+    listed, below = (
+        [(name, *(getattr(scores, part) for part in _SCORES)) for name, scores in group.items()]
+        for group in (named, averaged)
+    )
+    return Table((head, *_SCORES.values()), [*listed, (), *below], formats=_FORMATS)
