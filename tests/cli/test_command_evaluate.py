@@ -62,11 +62,10 @@ def test_every_figure_is_that_of_the_library(models):
 def test_the_decoding_is_an_option(models):
     crf, file = read(models)
     given = ["evaluate", models / "one.model", models / "test.conll", "--resamples", "0", "--json"]
-    for options, decode in ((["--decode", "viterbi"], "viterbi"), (["--posterior"], "posterior")):
+    for options, decode in ((["--decode", "viterbi"], "viterbi"), (["--decode", "posterior"], "posterior")):
         expected = replace(evaluate(crf, file.X, file.y, decode=decode, n_resamples=0), nouns=WORDS)
         assert json.loads(run(*given, *options).stdout) == json.loads(json.dumps(expected.to_dict()))
-    refused = run(*given, "--posterior", "--decode", "viterbi", code=2).stderr
-    assert "--posterior and --decode viterbi contradict each other" in refused
+    assert "--decode must be viterbi or posterior, got 'best'" in run(*given, "--decode", "best", code=2).stderr
     against = [*given[:3], "--against", models / "two.model", "--json", "--resamples", "0", "--decode", "posterior"]
     first = crf.predict(file.X, decode="posterior")
     assert json.loads(run(*against).stdout)["accuracy"]["first"]["value"] == pytest.approx(

@@ -107,7 +107,7 @@ def test_the_best_labellings_with_their_probabilities(models):
 
 def test_the_most_probable_label_at_each_position(models):
     crf, file, _ = predictions(models, "conll", "test.conll")
-    output = run("predict", models / "conll.model", models / "test.conll", "--posterior", "-q").stdout
+    output = run("predict", models / "conll.model", models / "test.conll", "--decode", "posterior", "-q").stdout
     shown = [line.split("\t")[3] for line in output.splitlines() if line]
     assert shown == np.concatenate(crf.predict(file.X, "posterior")).tolist()
 

@@ -117,7 +117,7 @@ def test_known_labels_are_kept_in_segments(inside):
     [
         (["predict", "words.model", "words.conll", "--nbest", "2", "-q"], "# 1 0."),
         (["predict", "words.model", "words.conll", "--marginals", "-q"], "rest/"),
-        (["predict", "words.model", "words.conll", "--posterior", "--json", "-q"], '{"labels": ["rest"'),
+        (["predict", "words.model", "words.conll", "--decode", "posterior", "--json", "-q"], '{"labels": ["rest"'),
         (["evaluate", "words.model", "words.conll", "--resamples", "0"], "log-likelihood per sequence"),
         (["evaluate", "words.model", "words.conll", "--against", "chain.model"], "second: chain.model"),
         (["inspect", "words.model", "--label", "rest"], "duration: kernel RBF"),
@@ -179,7 +179,7 @@ def test_what_a_model_of_segments_cannot_do_is_one_line(inside, tmp_path):
     assert "a model of the kind 'SegmentCRF' cannot be served" in refused("export", "words.model", tmp_path / "o.onnx")
     chain = refused("predict", "chain.model", "words.conll", "--segments")
     assert chain.endswith("--segments is for a SegmentCRF, which train --segments makes: chain.model is a ChainCRF")
-    for options in (["--nbest", "2"], ["--marginals"], ["--posterior"]):
+    for options in (["--nbest", "2"], ["--marginals"], ["--decode", "posterior"]):
         assert "--segments writes the best" in refused("predict", "words.model", "words.conll", "--segments", *options)
     assert "--known, --segments" in refused("predict", "words.model", "words.conll", "--segments", "--stream")
     SegmentCRF.load("words.model").save(tmp_path / "python.model")

@@ -128,7 +128,7 @@ def test_where_a_run_works_is_written_down(folder):
     for wrong, message in (
         (("--memory", "10kB"), "do not fit into memory of 10 kB"),
         (("--engine", "gpu"), "engine must be one of"),
-        (("--engine", "threads", "--device", "cuda"), "device='cuda' is for engine='torch'"),
+        (("--engine", "threads", "--device", "cuda"), "--device cuda is for --engine torch alone"),
     ):
         assert message in run(*options, *wrong, code=2).stderr
 

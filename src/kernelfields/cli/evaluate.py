@@ -17,7 +17,7 @@ import typer
 
 from kernelfields.cli.labels import FileFormat, LabelSets, UnknownLabel, count_line, count_unknown
 from kernelfields.cli.messages import Console, Jobs, command
-from kernelfields.cli.predict import Decode, Posterior, chosen_decoding
+from kernelfields.cli.predict import Decode, check_decoding
 from kernelfields.cli.settings import LARGEST_SEED, Parameters
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ def evaluate(
     file: Annotated[str | None, typer.Argument(help="Labelled sequences; - is standard input.", metavar="FILE")] = None,
     file_format: FileFormat = "auto",
     decode: Decode = None,
-    posterior: Posterior = False,
     against: Annotated[
         str | None, typer.Option("--against", help="Another model: is it better on the same sequences?")
     ] = None,
@@ -83,7 +82,7 @@ def evaluate(
     from kernelfields.evaluation import evaluate as evaluated
     from kernelfields.formats import partial_labels
 
-    decoding = chosen_decoding(decode, posterior)
+    check_decoding(decode)
     shared: Parameters = {
         "scheme": None if scheme == "none" else scheme,
         "n_resamples": resamples,
@@ -91,7 +90,7 @@ def evaluate(
         "random_state": seed,
     }
     if file is None:
-        if against is not None or report is not None or decoding is not None or file_format != "auto":
+        if against is not None or report is not None or decode is not None or file_format != "auto":
             raise ValueError(
                 "--against, --decode, --format and --report need a model and a file: kernelfields evaluate MODEL FILE"
             )
@@ -110,15 +109,15 @@ def evaluate(
     nouns = ("sequence", read.part)
     if against is not None:
         with _about(model):
-            first = trained.crf.predict(read.X, decoding)
+            first = trained.crf.predict(read.X, decode)
         other = load_model(against, n_jobs)
         with _about(against):
             reread = _reread(other, trained, file, read, marks)
-            second = other.crf.predict(reread.X, decoding)
+            second = other.crf.predict(reread.X, decode)
         comparison = replace(compare(read.y or [], first, second, **shared), nouns=nouns)
         console.result(f"first: {model}, second: {against}\n{comparison}", comparison.to_dict())
         return
-    evaluation = evaluated(trained.crf, read.X, read.y or [], decode=decoding, labels_only=labels_only, **shared)
+    evaluation = evaluated(trained.crf, read.X, read.y or [], decode=decode, labels_only=labels_only, **shared)
     evaluation = replace(evaluation, nouns=nouns)
     if report is not None:
         title = f"{os.path.basename(model)} on {os.path.basename(input_name(file))}"

@@ -310,21 +310,18 @@ def engine_of(settings: RunSettings) -> Engine | str:
     from kernelfields.engines.torch.engine import Torch
     from kernelfields.objective.designs.memory import parse_memory
 
-    engine, device, memory = settings.engine, settings.device, settings.memory
-    if device is not None and engine not in ("auto", "torch"):
-        raise ValueError(f"device={device!r} is for engine='torch', got engine={engine!r}")
-    chosen: Engine | str = engine
-    if memory is not None:
-        if device is not None or engine == "torch":
-            raise ValueError("memory is a budget for engine='threads': a device has the memory it has")
-        if engine == "dask":
-            raise ValueError("memory is a budget for engine='threads': set the memory of Dask workers in Dask")
-        if engine in ("auto", "threads"):
-            chosen = Threads(memory)
-            if (parse_memory(memory) or 0) < _LEAST_MEMORY:
-                raise ValueError(f"--memory {memory} is less than any fit can do with: give at least 10kB")
-    elif device is not None:
-        chosen = Torch(device)
+    kinds = {"device": "torch", "memory": "threads"}
+    given = {name: getattr(settings, name) for name in kinds if getattr(settings, name) is not None}
+    for name, value in given.items():
+        if settings.engine not in ("auto", kinds[name]) or len(given) > 1:
+            raise ValueError(f"--{name} {value} is for --engine {kinds[name]} alone: leave out what is for another one")
+    chosen: Engine | str = settings.engine
+    if "memory" in given:
+        chosen = Threads(settings.memory)
+        if (parse_memory(settings.memory) or 0) < _LEAST_MEMORY:
+            raise ValueError(f"--memory {settings.memory} is less than any fit can do with: give at least 10kB")
+    elif "device" in given:
+        chosen = Torch(settings.device)
     try:
         resolve_engine(chosen)
     except (ImportError, RuntimeError) as error:

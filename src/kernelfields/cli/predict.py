@@ -31,16 +31,12 @@ Decode = Annotated[
         "by default what suits the labels.",
     ),
 ]
-Posterior = Annotated[bool, typer.Option("--posterior", help="The same as --decode posterior.")]
 
 
-def chosen_decoding(decode: str | None, posterior: bool) -> str | None:
-    """Return the decoding that the options name, None for the model's own."""
+def check_decoding(decode: str | None) -> None:
+    """Raise unless ``decode`` names a decoding; None is the model's own."""
     if decode not in (None, "viterbi", "posterior"):
         raise ValueError(f"--decode must be viterbi or posterior, got {decode!r}")
-    if posterior and decode == "viterbi":
-        raise ValueError("--posterior and --decode viterbi contradict each other: leave out one")
-    return "posterior" if posterior else decode
 
 
 @command()
@@ -76,7 +72,6 @@ def predict(
         ),
     ] = False,
     decode: Decode = None,
-    posterior: Posterior = False,
     known: Annotated[
         bool, typer.Option("--known", help="Labels in the file are known, and kept: fill in those that are unknown.")
     ] = False,
@@ -127,17 +122,17 @@ def predict(
     from kernelfields.data.text_files import input_name, open_text_output
     from kernelfields.formats import write_predictions
 
-    decoding = chosen_decoding(decode, posterior)
-    if nbest and (marginals or confidence or decoding is not None):
-        raise ValueError("--nbest writes whole labellings: leave out --marginals, --confidence, --decode, --posterior")
+    check_decoding(decode)
+    if nbest and (marginals or confidence or decode is not None):
+        raise ValueError("--nbest writes whole labellings: leave out --marginals, --confidence, --decode")
     if not known and (unknown_label is not None or label_sets is not None):
         raise ValueError("--unknown-label and --label-sets are for --known, which keeps the labels of the file")
     if segments or entities:
         option = "--segments" if segments else "--entities"
-        if nbest or marginals or confidence or decoding is not None or (segments and entities):
+        if nbest or marginals or confidence or decode is not None or (segments and entities):
             raise ValueError(
                 f"{option} writes the best {option[2:]} with their probabilities: leave out --nbest, --marginals, "
-                f"--confidence, --decode, --posterior{', --entities' if segments else ''}"
+                f"--confidence, --decode{', --entities' if segments else ''}"
             )
     if stream and (nbest or known or segments or entities):
         raise ValueError(
@@ -151,7 +146,7 @@ def predict(
 
         shown = "marginals" if marginals else "confidence" if confidence else None
         trained = replace(trained, reading=trained.reading_of(file, file_format))
-        count = label_lines(trained, file, output, lag, decoding, shown, as_json=console.as_json)
+        count = label_lines(trained, file, output, lag, decode, shown, as_json=console.as_json)
         console.info(f"labelled {counted(count, 'sequence')} of {input_name(file)}")
         return
     crf, known_labels = trained.crf, None
@@ -171,12 +166,12 @@ def predict(
                 lines.write(json_text({"entities": [_entity(one) for one in found]}) + "\n")
     elif console.as_json:
         with open_text_output(output) as lines:
-            for line in _documents(crf, read, nbest, marginals or confidence, decoding, known_labels):
+            for line in _documents(crf, read, nbest, marginals or confidence, decode, known_labels):
                 lines.write(json_text(line) + "\n")
     elif nbest:
         _write_nbest(output, crf, read, nbest, known_labels)
     else:
-        labels = crf.predict(read.X, decoding, known=known_labels)
+        labels = crf.predict(read.X, decode, known=known_labels)
         probabilities = crf.predict_marginals(read.X, known=known_labels) if marginals or confidence else None
         if probabilities is not None and not marginals:
             chosen = [np.searchsorted(crf.classes_, of_sequence) for of_sequence in labels]
@@ -212,14 +207,14 @@ def _entity(found: Entity) -> dict[str, object]:
 
 
 def _documents(
-    crf: Field, file: SequenceFile, nbest: int, with_marginals: bool, decoding: str | None, known: list | None
+    crf: Field, file: SequenceFile, nbest: int, with_marginals: bool, decode: str | None, known: list | None
 ) -> Iterator[dict[str, object]]:
     """Yield each sequence as a document."""
     if nbest:
         for ranked in crf.predict_nbest(file.X, nbest, known=known):
             yield {"nbest": [{"labels": labels, "log_probability": logarithm} for labels, logarithm in ranked]}
         return
-    labels = crf.predict(file.X, decoding, known=known)
+    labels = crf.predict(file.X, decode, known=known)
     if not with_marginals:
         yield from ({"labels": of_sequence} for of_sequence in labels)
         return
