@@ -106,7 +106,7 @@ def test_known_labels_are_not_ranked_and_condition_the_rest():
     assert (1, 0) not in places.order
     assert np.isnan(places.scores[1][0])
     assert len(places) == len(X[1]) - 1 + len(X[2])
-    assert {row.n_positions for row in items.rows} == {len(X[1]) - 1, len(X[2])}
+    assert {row["n_positions"] for row in items.to_rows()} == {len(X[1]) - 1, len(X[2])}
 
 
 def test_batches_are_spread_by_the_kernel():

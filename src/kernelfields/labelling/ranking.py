@@ -42,8 +42,9 @@ from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import refuse_approximate
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.parameters import check_choice, check_count
+from kernelfields.numerics.wording import counted
 from kernelfields.objective.term import Term
-from kernelfields.reports.labelling import Candidate, LabellingOrder
+from kernelfields.reports.labelling import LabellingOrder
 from kernelfields.selection.held_out import field_of
 
 #: Items among which a batch is spread, for each item of the batch.
@@ -173,17 +174,32 @@ def rank_for_labelling(
     if term is not None and batch is not None and spreads:
         doubtful = order[: POOL * batch]
         order = doubtful[_spread(term.subspace.kernel, _inputs_at(scored.inputs, doubtful), values[doubtful], batch)]
-    found = []
+    chosen: list = []
+    rows: list[tuple] = []
     for index in order[:batch].tolist():
         item, part = places[index]
         whole, name, token = asked.place_of(item, part or 0, tokens)
-        n_open = int(scored.is_open[item].sum())
         if not positions:
-            words = None if tokens is None else tokens[item]
+            words, name = None if tokens is None else tokens[item], int(scored.is_open[item].sum())
             token = " ".join(map(str, words)) if isinstance(words, list | tuple | np.ndarray) else words
-        found.append(Candidate(whole, name if positions else None, token, float(values[index]), n_open))
+        chosen.append((whole, name) if positions else whole)
+        rows.append((whole, name, token, float(values[index])))
+    noun, part_noun = asked.place_headings
+    ranked = counted(len(rows), (part_noun if positions else noun) or noun)
     scores: Any = scored.positions if positions else np.array(scored.items)
-    return LabellingOrder(tuple(found), scores, strategy, asked.place_headings, positions, spreads)
+    return LabellingOrder(
+        columns=(noun, part_noun or "position" if positions else "n_positions", "token", "score"),
+        rows=rows,
+        caption=f"{ranked} by {strategy}{', spread by the kernel' if spreads else ''}",
+        words=(2,),
+        formats={"score": ".4f"},
+        longest=40,
+        optional=("token",),
+        order=chosen,
+        scores=scores,
+        strategy=strategy,
+        spread=spreads,
+    )
 
 
 def _score(

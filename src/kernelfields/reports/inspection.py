@@ -396,7 +396,8 @@ class Contribution(Result):
 class PositionExplanation(Result):
     """One position: its label and the other one, their marginal probabilities, and the terms of the difference.
 
-    ``contributions`` come in falling order; ``more`` features that are not listed add up to ``more_amount``.
+    ``contributions`` come in falling order; ``more`` features that are not listed add up to ``more_amount``. A segment
+    reaches from ``position`` to before ``end``, and its probabilities are means over its positions.
     """
 
     position: int
@@ -409,6 +410,7 @@ class PositionExplanation(Result):
     contributions: tuple[Contribution, ...]
     more: int = 0
     more_amount: float = 0.0
+    end: int | None = None
 
     @property
     def heading(self) -> str:
@@ -419,7 +421,10 @@ class PositionExplanation(Result):
 
     @property
     def _place(self) -> str:
-        return str(self.position)
+        if self.end is None:
+            return str(self.position)
+        last = self.end - 1
+        return f"position {last}" if last == self.position else f"positions {self.position} to {last}"
 
     def table(self, largest: float = 1.0) -> Table:
         """Return the terms as a list, shaded by their share of ``largest``."""
@@ -435,18 +440,6 @@ class PositionExplanation(Result):
 
     def __str__(self) -> str:
         return self.table().text()
-
-
-@dataclass(frozen=True)
-class SegmentExplanation(PositionExplanation):
-    """One segment, from ``position`` to before ``end``; probabilities are means over its positions."""
-
-    end: int = 0
-
-    @property
-    def _place(self) -> str:
-        last = self.end - 1
-        return f"position {last}" if last == self.position else f"positions {self.position} to {last}"
 
 
 class _ShadedTokens(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -95,58 +95,21 @@ class LabelErrors(Shown):
         return {**counts, "findings": json_value(self.to_rows()), "item_scores": json_value(self.item_scores)}
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """One item, or one position of it, to be labelled: its number, the position (None for all) and the score."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LabellingOrder(Table):
+    """Items, or positions, in the order in which to label them.
 
-    sequence: int
-    position: Any
-    token: object
-    score: float
-    n_positions: int = 1
+    Attributes
+    ----------
+    order : the items in their order; where positions are ranked, pairs of an item and a position
+    scores : (n,) scores of all items, or a list of (T,) scores of their positions
+    strategy, spread : what the scores are, and whether a batch was spread by the kernel
+    """
 
-
-@dataclass(frozen=True, eq=False)
-class LabellingOrder(Shown):
-    """Items, or positions, in the order in which to label them; ``scores`` (n,) or list of (T,): those of all."""
-
-    rows: tuple[Candidate, ...]
+    order: list
     scores: np.ndarray | list[np.ndarray]
     strategy: str
-    nouns: tuple[str, str] = ("sequence", "position")
-    positions: bool = False
-    #: Whether a batch was spread by the kernel.
-    spread: bool = field(default=False)
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    @property
-    def order(self) -> list:
-        """The items in their order; where positions are ranked, pairs of an item and a position."""
-        return [(row.sequence, row.position) if self.positions else row.sequence for row in self.rows]
-
-    @property
-    def heading(self) -> str:
-        """What was ranked, by which strategy, and whether a batch was spread."""
-        what = self.nouns[1] if self.positions else self.nouns[0]
-        spread = ", spread by the kernel" if self.spread else ""
-        return f"{counted(len(self.rows), what or self.nouns[0])} by {self.strategy}{spread}"
-
-    def parts(self) -> Iterator[str | Table]:
-        """Yield the table; tokens only where there are any."""
-        rows = self.to_rows()
-        columns, cells = list(rows[0]) if rows else [], [list(row.values()) for row in rows]
-        yield Table(columns, cells, self.heading, (2,), {"score": ".4f"}, longest=40, optional=("token",))
-
-    def to_rows(self) -> list[PlainValues]:
-        """Return one dict per item or position: the nouns, token, n_positions of items, score."""
-        whole, part = self.nouns
-        rows: list[PlainValues] = []
-        for row in self.rows:
-            place = {part or "position": row.position} if self.positions else {"n_positions": row.n_positions}
-            rows.append({whole: row.sequence, **place, "token": row.token, "score": row.score})
-        return rows
+    spread: bool = False
 
     def to_dict(self) -> PlainValues:
         """Return plain values that JSON can hold."""

@@ -42,7 +42,7 @@ from kernelfields.numerics.parameters import check_count, is_whole
 from kernelfields.numerics.threads import Workers
 from kernelfields.numerics.wording import counted
 from kernelfields.objective.term import Term
-from kernelfields.reports.inspection import Contribution, Explanation, SegmentExplanation
+from kernelfields.reports.inspection import Contribution, Explanation, PositionExplanation
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +149,7 @@ def explain_segments(
         rules = chosen.broken_rules(spec, len(labels), classes, data.allowed)
         amounts += [broken_rule(words) for words in rules]
         explained.append(
-            SegmentExplanation(
+            PositionExplanation(
                 chosen.begin,
                 None,
                 classes[chosen.label],
