@@ -20,7 +20,7 @@ from tests.campaigns.mutating.runs import SOURCE, Copy
 
 #: Folders of tests that are run.
 FOLDERS = (
-    *("numerics", "kernels", "fields", "basis", "inference", "objective", "solvers", "family", "paper", "structure"),
+    *("numerics", "kernels", "data", "basis", "inference", "objective", "solvers", "families", "paper", "models"),
     *("engines", "torch_engine", "dask_engine", "uncertainty", "estimators", "models", "selection"),
 )
 MOST_SECONDS_OF_A_RUN = 900.0
