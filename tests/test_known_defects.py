@@ -23,13 +23,13 @@ from kernelfields import (
     EdgeCliques,
     KernelClassifier,
     LabelDictionary,
-    NgramCliques,
+    LabelNgrams,
     NodeCliques,
-    OrderCliques,
     SegmentCRF,
     SequenceClassifier,
     TextFeatures,
 )
+from kernelfields.data import OrderCliques
 from kernelfields.models.callbacks import Checkpoint
 from tests.cli.command_files import run, sentences, write_columns_file
 
@@ -148,7 +148,7 @@ def test_enumeration_agrees_where_neighbours_meet(tagged):
 # ---- D1: allowed labels in fields of n-grams
 
 NGRAMS = {
-    "n-grams": NgramCliques(order=3, support="all", prior_variance=2.0),
+    "n-grams": LabelNgrams(n=3, support="all", prior_variance=2.0),
     "order": OrderCliques(order=2, prior_variance=2.0),
 }
 

@@ -10,7 +10,8 @@ little wrong does little harm.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from kernelfields import ChainCRF, LabelShares, PartialLabels
+from kernelfields import ChainCRF, PartialLabels
+from kernelfields.estimators import LabelShares
 
 # %%
 # A third of the positions is "in"; a fifth of those is marked.

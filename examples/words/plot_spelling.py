@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn import datasets
 
-from kernelfields import ChainCRF, EdgeCliques, NgramCliques, NodeCliques
+from kernelfields import ChainCRF, EdgeCliques, LabelNgrams, NodeCliques
 
 # %%
 # Three descriptions to learn from, one to correct, cut into words.
@@ -32,11 +32,11 @@ X_train, X_test = ([[{"key": key} for key in word] for word in typed(words)] for
 y_train, y_test = [list(word) for word in train], [list(word) for word in test]
 
 # %%
-# ``NgramCliques`` score runs of labels; only those that occur in training have weights.
+# ``LabelNgrams`` score runs of labels; only those that occur in training have weights.
 fields = {}
 for order in (2, 3, 4):
     cliques = [NodeCliques("linear", prior_variance=3.0), EdgeCliques(prior_variance=3.0)]
-    cliques += [NgramCliques(order=order, prior_variance=3.0)] if order > 2 else []
+    cliques += [LabelNgrams(n=order, prior_variance=3.0)] if order > 2 else []
     fields[order] = ChainCRF(cliques=cliques, tol=3e-2).fit(X_train, y_train)
 keys = [each["key"] for word in X_test for each in word]
 right = [

@@ -24,7 +24,6 @@ _HOMES = {
     "GraphCRF": "kernelfields.estimators",
     "KernelClassifier": "kernelfields.estimators",
     "MultiLabelCRF": "kernelfields.estimators",
-    "calibrate": "kernelfields.uncertainty",
     "evaluate": "kernelfields.evaluation",
     "compare": "kernelfields.evaluation",
     "find_label_errors": "kernelfields.labelling",
@@ -38,15 +37,11 @@ _HOMES = {
     "StartCliques": "kernelfields.data",
     "EndCliques": "kernelfields.data",
     "SkipCliques": "kernelfields.data",
-    "OrderCliques": "kernelfields.data",
-    "NgramCliques": "kernelfields.data",
-    "GraphNodes": "kernelfields.data",
+    "LabelNgrams": "kernelfields.data",
     "GraphFactors": "kernelfields.data",
     "Constraints": "kernelfields.data",
     "LabelDictionary": "kernelfields.data",
-    "LabelShares": "kernelfields.models.expectations",
     "LabelSymmetry": "kernelfields.data",
-    "LabelledFeature": "kernelfields.models.expectations",
     "OutOfFold": "kernelfields.features",
     "PartialLabels": "kernelfields.models.partial",
     "PrunedBy": "kernelfields.estimators",
@@ -72,16 +67,12 @@ __all__ = [
     "FrameCRF",
     "GraphCRF",
     "GraphFactors",
-    "GraphNodes",
     "KernelClassifier",
     "LabelDictionary",
-    "LabelShares",
+    "LabelNgrams",
     "LabelSymmetry",
-    "LabelledFeature",
     "MultiLabelCRF",
-    "NgramCliques",
     "NodeCliques",
-    "OrderCliques",
     "OutOfFold",
     "PartialLabels",
     "PrunedBy",
@@ -94,7 +85,6 @@ __all__ = [
     "StartCliques",
     "TextFeatures",
     "WindowFeatures",
-    "calibrate",
     "compare",
     "evaluate",
     "find_label_errors",
@@ -109,10 +99,8 @@ if TYPE_CHECKING:
         EdgeCliques,
         EndCliques,
         GraphFactors,
-        GraphNodes,
-        NgramCliques,
+        LabelNgrams,
         NodeCliques,
-        OrderCliques,
         SkipCliques,
         StartCliques,
     )
@@ -140,13 +128,12 @@ if TYPE_CHECKING:
     from kernelfields.files import load, save
     from kernelfields.labelling.label_errors import find_label_errors
     from kernelfields.labelling.ranking import rank_for_labelling
-    from kernelfields.models.expectations import LabelledFeature, LabelShares
     from kernelfields.models.partial import PartialLabels
     from kernelfields.selection.field_search_cv import (
         ChainCRFCV,
         FieldSearchCV,
     )
-    from kernelfields.uncertainty.calibrated_field import CalibratedField, calibrate
+    from kernelfields.uncertainty.calibrated_field import CalibratedField
     from kernelfields.uncertainty.conformal_field import ConformalField
 
 

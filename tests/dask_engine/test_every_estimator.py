@@ -15,8 +15,6 @@ from kernelfields import (
     ChainCRF,
     GraphCRF,
     KernelClassifier,
-    LabelledFeature,
-    LabelShares,
     MultiLabelCRF,
     PartialLabels,
     RingCRF,
@@ -27,6 +25,7 @@ from kernelfields import (
 from kernelfields.data.cliques import EdgeCliques
 from kernelfields.data.segments import DurationCliques
 from kernelfields.engines import Dask, Torch
+from kernelfields.estimators import LabelledFeature, LabelShares
 from kernelfields.inference.approximate.base import TreeReweighted
 from kernelfields.kernels.stationary import RBF
 from kernelfields.models.callbacks import Checkpoint

@@ -14,8 +14,8 @@ from kernelfields import (
     GraphCRF,
     KernelClassifier,
     LabelDictionary,
+    LabelNgrams,
     MultiLabelCRF,
-    NgramCliques,
     NodeCliques,
     RingCRF,
     SegmentCRF,
@@ -193,9 +193,7 @@ ESTIMATORS = {
     "chains, allowed labels": lambda: on_sequences(
         ChainCRF(**KERNEL, **TIGHT, allowed=LabelDictionary(0, min_count=1)), column=0
     ),
-    "n-grams": lambda: on_sequences(
-        ChainCRF(cliques=[NODES, EdgeCliques(), NgramCliques(order=3, support="all")], **TIGHT)
-    ),
+    "n-grams": lambda: on_sequences(ChainCRF(cliques=[NODES, EdgeCliques(), LabelNgrams(n=3, support="all")], **TIGHT)),
     "far apart": lambda: on_sequences(ChainCRF(cliques=[NODES, EdgeCliques(), SkipCliques(lag=2)], **TIGHT)),
     "rings": lambda: on_sequences(RingCRF(**KERNEL, **TIGHT)),
     "segments": lambda: on_sequences(SegmentCRF(**KERNEL, **TIGHT, max_duration=9)),

@@ -10,7 +10,8 @@ from conforming_engines import sequences
 from scipy.sparse import csr_array
 from sklearn.base import clone
 
-from kernelfields import ChainCRF, EdgeCliques, NodeCliques, OrderCliques
+from kernelfields import ChainCRF, EdgeCliques, NodeCliques
+from kernelfields.data import OrderCliques
 from kernelfields.data.chains import Chains
 from kernelfields.data.cliques import SkipCliques
 from kernelfields.engines import choice

@@ -14,15 +14,8 @@ import pytest
 from conforming_engines import DEVICES, ENGINES, ESTIMATORS, EXACT, close, engine_named, problem, problem_of, sequences
 from sklearn.base import clone
 
-from kernelfields import (
-    AnnotatedCRF,
-    ChainCRF,
-    EdgeCliques,
-    LabelShares,
-    NodeCliques,
-    PartialLabels,
-    SequenceClassifier,
-)
+from kernelfields import AnnotatedCRF, ChainCRF, EdgeCliques, NodeCliques, PartialLabels, SequenceClassifier
+from kernelfields.estimators import LabelShares
 from kernelfields.kernels.dot_product import Linear, Polynomial
 from kernelfields.kernels.stationary import RBF
 from kernelfields.objective.posterior import Direction

@@ -14,13 +14,12 @@ from kernelfields import (
     EdgeCliques,
     GraphCRF,
     GraphFactors,
-    GraphNodes,
-    NgramCliques,
+    LabelNgrams,
     NodeCliques,
     SkipCliques,
     StartCliques,
 )
-from kernelfields.data import grid_edges
+from kernelfields.data import GraphNodes, grid_edges
 from kernelfields.inference.approximate.base import LoopyBelief
 from kernelfields.kernels.stationary import RBF
 from kernelfields.numerics.threads import Workers
@@ -263,9 +262,9 @@ def test_nodes_and_edges_of_sequences_mean_those_of_graphs():
     meant = GraphCRF(cliques=[GraphNodes("linear"), GraphFactors(prior_variance=0.5)], **settings).fit(X, y)
     np.testing.assert_array_equal(given.edge_scores_["edge"], meant.edge_scores_["edge"])
     assert given.solution_.value == meant.solution_.value
-    for clique in (StartCliques(), SkipCliques(), NgramCliques()):
+    for clique in (StartCliques(), SkipCliques(), LabelNgrams()):
         with pytest.raises(
-            TypeError, match=r"nodes of graphs have no order, and .*Cliques.* needs one: use GraphNodes"
+            TypeError, match=r"nodes of graphs have no order, and .*(Cliques|Ngrams).* needs one: use GraphNodes"
         ):
             GraphCRF(cliques=[NodeCliques("linear"), clique], **settings).fit(X, y)
     with pytest.raises(ValueError, match="windows are for sequences"):

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from kernelfields import GraphCRF, GraphFactors, GraphNodes
+from kernelfields import GraphCRF, GraphFactors
+from kernelfields.data import GraphNodes
 from kernelfields.kernels.stationary import RBF
 
 TIGHT = {"tol": 1e-9, "max_iter": 2000, "random_state": 0}

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax
 
-from kernelfields import ChainCRF, EdgeCliques, GraphCRF, KernelClassifier, NodeCliques, OrderCliques, SkipCliques
+from kernelfields import ChainCRF, EdgeCliques, GraphCRF, KernelClassifier, NodeCliques, SkipCliques
+from kernelfields.data import OrderCliques
 from kernelfields.data.graphs import Graphs
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.family import Potentials

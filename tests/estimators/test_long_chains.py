@@ -5,7 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from kernelfields import ChainCRF, EdgeCliques, NodeCliques, OrderCliques, SkipCliques
+from kernelfields import ChainCRF, EdgeCliques, NodeCliques, SkipCliques
+from kernelfields.data import OrderCliques
 from kernelfields.data.chains import Chains
 from kernelfields.data.reading import pack_inputs
 from kernelfields.kernels.stationary import RBF

@@ -12,7 +12,7 @@ from kernelfields import (
     EdgeCliques,
     FrameCRF,
     LabelDictionary,
-    NgramCliques,
+    LabelNgrams,
     NodeCliques,
     PrunedBy,
     RingCRF,
@@ -321,7 +321,7 @@ class TestPruning:
         X, y = tagged
         X, y = X[:25], y[:25]
         nodes, edges = NodeCliques("linear"), EdgeCliques()
-        longer = {"n-grams": [NgramCliques(order=3)], "skips": [SkipCliques(lag=2)], "ring": []}[kind]
+        longer = {"n-grams": [LabelNgrams(n=3)], "skips": [SkipCliques(lag=2)], "ring": []}[kind]
         kept = RingCRF if kind == "ring" else ChainCRF
         coarse = kept(cliques=[nodes, edges, *longer], random_state=0).fit(X, y)
         rule = PrunedBy(coarse, threshold=0.05).learn(X, coarse.read_data(X), coarse.classes_)

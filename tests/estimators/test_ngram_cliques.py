@@ -1,19 +1,11 @@
-"""NgramCliques in ChainCRF: against junction trees, which see the same field as a graph, and what else fields do."""
+"""LabelNgrams in ChainCRF: against junction trees, which see the same field as a graph, and what else fields do."""
 
 import numpy as np
 import pytest
 from sklearn.base import clone
 
-from kernelfields import (
-    ChainCRF,
-    Constraints,
-    EdgeCliques,
-    EndCliques,
-    NgramCliques,
-    NodeCliques,
-    OrderCliques,
-    SkipCliques,
-)
+from kernelfields import ChainCRF, Constraints, EdgeCliques, EndCliques, LabelNgrams, NodeCliques, SkipCliques
+from kernelfields.data import OrderCliques
 from kernelfields.kernels.stationary import RBF
 from tests.oracles.labellings import all_labellings
 from tests.samples import labelled_sequences
@@ -21,7 +13,7 @@ from tests.samples import labelled_sequences
 X, y = labelled_sequences(n_sequences=14, longest=6)
 y = [np.array(["a", "b", "c"])[labels] for labels in y]
 WEIGHTS = np.linspace(0.5, 1.5, len(X))
-NGRAMS = NgramCliques(order=4, prior_variance=[2.0, 0.5])
+NGRAMS = LabelNgrams(n=4, prior_variance=[2.0, 0.5])
 TIGHT = {"tol": 1e-9, "max_iter": 2000, "n_jobs": 1, "random_state": 0}
 
 
@@ -59,7 +51,7 @@ def assert_same_answers(one, other, atol=1e-6):
         [NGRAMS],
         [OrderCliques(order=2), EndCliques()],
         [OrderCliques(order=3, support="observed"), OrderCliques(order=2, prior_variance=0.3)],
-        [NgramCliques(order=3, support="all"), NgramCliques(order=3, name="again", support=2.0)],
+        [LabelNgrams(n=3, support="all"), LabelNgrams(n=3, name="again", support=2.0)],
         [NGRAMS, EdgeCliques("linear", prior_variance=0.5, name="seeing")],
     ],
 )
@@ -136,7 +128,7 @@ def test_lengths_have_prior_variances_and_names_of_their_own(crf):
 
 
 def test_a_least_count_leaves_out_what_is_rare():
-    many, few = (field(NgramCliques(order=3, support=support), tol=1e-2).fit(X, y) for support in ("observed", 3.0))
+    many, few = (field(LabelNgrams(n=3, support=support), tol=1e-2).fit(X, y) for support in ("observed", 3.0))
     counts = np.unique(
         [" ".join(labels[t : t + 3]) for labels in y for t in range(len(labels) - 2)], return_counts=True
     )[1]
@@ -155,7 +147,7 @@ def test_models_come_back_from_files(crf, tmp_path):
 def test_a_fit_goes_on_from_another(crf):
     again = clone(crf).set_params(warm_start=True).fit(X, y, sample_weight=WEIGHTS)
     before = again.solution_.value
-    again.set_params(cliques=[NodeCliques("linear"), EdgeCliques(), NgramCliques(order=4, prior_variance=[2.0, 0.4])])
+    again.set_params(cliques=[NodeCliques("linear"), EdgeCliques(), LabelNgrams(n=4, prior_variance=[2.0, 0.4])])
     assert again.fit(X, y, sample_weight=WEIGHTS).solution_.value > before
 
 
@@ -186,7 +178,7 @@ def test_long_ngrams_of_many_labels_need_no_tables():
     random = np.random.default_rng(0)
     labels = [np.array([f"{label:02d}" for label in (np.arange(10) + random.integers(30)) % 30]) for _ in range(20)]
     inputs = [random.normal(size=(10, 2)) for _ in labels]
-    crf = ChainCRF(cliques=[NodeCliques("linear"), NgramCliques(order=8)], tol=1e-2, random_state=0).fit(inputs, labels)
+    crf = ChainCRF(cliques=[NodeCliques("linear"), LabelNgrams(n=8)], tol=1e-2, random_state=0).fit(inputs, labels)
     assert crf.score(inputs, labels) > 0.2
     assert "arcs" in crf.inference_.description
 
@@ -194,7 +186,7 @@ def test_long_ngrams_of_many_labels_need_no_tables():
 def test_lengths_of_which_no_ngram_was_seen_have_no_weights():
     """No sequence has four labels: there are 3-grams and no 4-grams."""
     short = [x[:3] for x in X], [labels[:3] for labels in y]
-    crf, fewer = (field(NgramCliques(order=order)).fit(*short) for order in (4, 3))
+    crf, fewer = (field(LabelNgrams(n=order)).fit(*short) for order in (4, 3))
     assert crf.coef_["4-grams"].nnz == 0
     assert_same_answers(crf, fewer)
 
@@ -225,7 +217,7 @@ def test_explanations_and_best_labellings_where_edges_see_inputs():
 
 
 def test_other_cliques_of_long_reach_need_junction_trees():
-    crf = field(NgramCliques(order=3), SkipCliques(lag=2), tol=1e-2).fit(X, y)
+    crf = field(LabelNgrams(n=3), SkipCliques(lag=2), tol=1e-2).fit(X, y)
     assert crf.inference_.method == "junction"
     explained = crf.explain(X[2], y[2])
     for position, explanation in enumerate(explained.positions):
@@ -234,13 +226,21 @@ def test_other_cliques_of_long_reach_need_junction_trees():
         assert explanation.difference == pytest.approx(difference, abs=1e-9)
 
 
+def test_with_a_kernel_they_see_the_inputs_at_their_last_label():
+    given, meant = (
+        field(own, tol=1e-6).fit(X, y) for own in (LabelNgrams("linear", n=3), OrderCliques("linear", order=2))
+    )
+    np.testing.assert_allclose(given.solution_.value, meant.solution_.value, rtol=1e-9)
+    assert set(given.coef_) == {"node", "edge", "3-grams"}
+
+
 @pytest.mark.parametrize(
     ("cliques", "message"),
     [
-        (NgramCliques(order=2), "at least 3"),
-        (NgramCliques(order=4, prior_variance=[1.0]), "holds 1 numbers for n-grams of 2 lengths"),
-        (NgramCliques(RBF(1.0)), "see no inputs"),
-        (NgramCliques(order=50), "too many to be numbered"),
+        (LabelNgrams(n=2), "at least 3"),
+        (LabelNgrams(n=4, prior_variance=[1.0]), "holds 1 numbers for n-grams of 2 lengths"),
+        (LabelNgrams(RBF(1.0), n=4, prior_variance=[1.0, 2.0]), "holds 2 numbers for n-grams of 1 lengths"),
+        (LabelNgrams(n=50), "too many to be numbered"),
     ],
 )
 def test_what_cannot_be_is_refused(cliques, message):
@@ -250,4 +250,4 @@ def test_what_cannot_be_is_refused(cliques, message):
 
 def test_too_many_ngrams_are_refused_by_their_number():
     with pytest.raises(MemoryError, match="arcs"):
-        field(NgramCliques(order=18, support="all")).fit(X, y)
+        field(LabelNgrams(n=18, support="all")).fit(X, y)

@@ -16,7 +16,7 @@ from kernelfields import (
     GraphCRF,
     KernelClassifier,
     LabelDictionary,
-    NgramCliques,
+    LabelNgrams,
     NodeCliques,
     RingCRF,
     SegmentCRF,
@@ -83,7 +83,7 @@ FIELDS = {
     "chain": lambda: ChainCRF("linear", prior_variance=1.0),
     "constraints": lambda: ChainCRF("linear", prior_variance=1.0, constraints=Constraints(start=[9][:0])),
     "ring": lambda: RingCRF("linear", prior_variance=1.0),
-    "n-grams": lambda: ChainCRF(cliques=[NodeCliques("linear"), EdgeCliques(), NgramCliques(order=3)]),
+    "n-grams": lambda: ChainCRF(cliques=[NodeCliques("linear"), EdgeCliques(), LabelNgrams(n=3)]),
     "skips": lambda: ChainCRF(cliques=[NodeCliques("linear"), EdgeCliques(), SkipCliques(lag=2)]),
     "segments": lambda: SegmentCRF("linear", prior_variance=1.0, max_duration=7),
 }

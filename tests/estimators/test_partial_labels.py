@@ -11,17 +11,17 @@ from kernelfields import (
     EdgeCliques,
     GraphCRF,
     KernelClassifier,
-    LabelShares,
+    LabelNgrams,
     MultiLabelCRF,
-    NgramCliques,
     NodeCliques,
-    OrderCliques,
     PartialLabels,
     RingCRF,
     SegmentCRF,
     SkipCliques,
     SoftTargets,
 )
+from kernelfields.data import OrderCliques
+from kernelfields.estimators import LabelShares
 from tests.samples import labelled_sequences
 
 X, Y = labelled_sequences(n_sequences=25, seed=3)
@@ -177,7 +177,7 @@ def test_targets_that_are_labels_are_labels():
 
 NODES, EDGES = NodeCliques("linear"), EdgeCliques()
 MEETING = {
-    "n-grams": lambda: ChainCRF(cliques=[NODES, EDGES, NgramCliques(order=3, support="all")], scale=False, **TIGHT),
+    "n-grams": lambda: ChainCRF(cliques=[NODES, EDGES, LabelNgrams(n=3, support="all")], scale=False, **TIGHT),
     "skips": lambda: ChainCRF(cliques=[NODES, EDGES, SkipCliques(lag=2)], scale=False, **TIGHT),
     "orders": lambda: ChainCRF(cliques=[NODES, OrderCliques("linear", order=2)], scale=False, **TIGHT),
     "ring": lambda: RingCRF("linear", scale=False, **TIGHT),

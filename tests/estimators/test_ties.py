@@ -16,7 +16,6 @@ from kernelfields import (
     KernelClassifier,
     LabelSymmetry,
     NodeCliques,
-    OrderCliques,
     PartialLabels,
     RingCRF,
     SegmentCRF,
@@ -24,7 +23,7 @@ from kernelfields import (
     StartCliques,
     load,
 )
-from kernelfields.data import repeated_columns
+from kernelfields.data import OrderCliques, repeated_columns
 from kernelfields.estimators import StructureSearch
 from kernelfields.kernels import RBF, Polynomial
 

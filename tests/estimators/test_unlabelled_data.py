@@ -4,17 +4,8 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from kernelfields import (
-    ChainCRF,
-    GraphCRF,
-    KernelClassifier,
-    LabelledFeature,
-    LabelShares,
-    MultiLabelCRF,
-    PartialLabels,
-    SkipCliques,
-)
-from kernelfields.estimators import StructureSearch
+from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, PartialLabels, SkipCliques
+from kernelfields.estimators import LabelledFeature, LabelShares, StructureSearch
 from tests.samples import as_words, labelled_instances, labelled_sequences
 
 X, NUMBERS = labelled_sequences(16, seed=1, longest=5)

@@ -196,15 +196,8 @@ def _fit_chain(inputs: Callable[[], tuple[list, list]], laplace: bool = False, *
 
 
 def _fit_long_chain() -> Any:
-    from kernelfields import (
-        ChainCRF,
-        EdgeCliques,
-        EndCliques,
-        NodeCliques,
-        OrderCliques,
-        SkipCliques,
-        StartCliques,
-    )
+    from kernelfields import ChainCRF, EdgeCliques, EndCliques, NodeCliques, SkipCliques, StartCliques
+    from kernelfields.data import OrderCliques
 
     cliques = [
         NodeCliques("rbf", window=3, rank=8),
@@ -341,10 +334,10 @@ def _fit_ring() -> Any:
 
 
 def _fit_ngrams() -> Any:
-    from kernelfields import ChainCRF, EdgeCliques, LabelDictionary, NgramCliques, NodeCliques
+    from kernelfields import ChainCRF, EdgeCliques, LabelDictionary, LabelNgrams, NodeCliques
 
     X, y = dicts(8)
-    cliques = [NodeCliques("linear"), EdgeCliques(), NgramCliques(order=3)]
+    cliques = [NodeCliques("linear"), EdgeCliques(), LabelNgrams(n=3)]
     return ChainCRF(cliques=cliques, allowed=LabelDictionary("w0", min_count=2), random_state=0).fit(X, y)
 
 

@@ -3,16 +3,8 @@
 import numpy as np
 import pytest
 
-from kernelfields import (
-    ChainCRF,
-    EdgeCliques,
-    NgramCliques,
-    NodeCliques,
-    OrderCliques,
-    RingCRF,
-    SegmentCRF,
-    SkipCliques,
-)
+from kernelfields import ChainCRF, EdgeCliques, LabelNgrams, NodeCliques, RingCRF, SegmentCRF, SkipCliques
+from kernelfields.data import OrderCliques
 from kernelfields.data.spans import spans_of
 from kernelfields.evaluation.entities import span_rules
 from kernelfields.inference.spans import boundary_probabilities, likely_spans, span_probabilities
@@ -52,7 +44,7 @@ ROADS = {
     "chain": (ChainCRF, {}),
     "allowed": (ChainCRF, {}),
     "constraints": (ChainCRF, {"constraints": {"transitions": [("O", "I-a"), ("B-b", "I-a")]}}),
-    "ngrams": (ChainCRF, {"cliques": [NodeCliques("linear"), NgramCliques(order=3)]}),
+    "ngrams": (ChainCRF, {"cliques": [NodeCliques("linear"), LabelNgrams(n=3)]}),
     "skips": (ChainCRF, {"cliques": [NodeCliques("linear"), SkipCliques(lag=2)]}),
     "orders": (ChainCRF, {"cliques": [NodeCliques("linear"), OrderCliques("linear", order=2)]}),
     "ring": (RingCRF, {}),

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from kernelfields import ChainCRF, EdgeCliques, EndCliques, NodeCliques, OrderCliques, SkipCliques, StartCliques
+from kernelfields import ChainCRF, EdgeCliques, EndCliques, NodeCliques, SkipCliques, StartCliques
+from kernelfields.data import OrderCliques
 from kernelfields.kernels import RBF
 from tests.arrays import infer_chains
 from tests.samples import labelled_sequences, potentials_of

@@ -3,15 +3,8 @@
 import numpy as np
 import pytest
 
-from kernelfields import (
-    ChainCRF,
-    EdgeCliques,
-    EndCliques,
-    NodeCliques,
-    OrderCliques,
-    SkipCliques,
-    StartCliques,
-)
+from kernelfields import ChainCRF, EdgeCliques, EndCliques, NodeCliques, SkipCliques, StartCliques
+from kernelfields.data import OrderCliques
 from kernelfields.data.chains import Chains
 from kernelfields.data.graphs import Graphs
 from kernelfields.data.reading import pack_inputs

@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from kernelfields import GraphCRF, GraphFactors, GraphNodes
-from kernelfields.data import grid_edges
+from kernelfields import GraphCRF, GraphFactors
+from kernelfields.data import GraphNodes, grid_edges
 
 TIGHT = {"tol": 1e-12, "max_iter": 2000}
 EDGES = grid_edges(2, 3)

@@ -8,7 +8,8 @@ from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import RBF as GaussianRBF
 from sklearn.gaussian_process.kernels import ConstantKernel
 
-from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, NodeCliques, OrderCliques
+from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, NodeCliques
+from kernelfields.data import OrderCliques
 from kernelfields.kernels import Columns
 from kernelfields.kernels.stationary import RBF
 from kernelfields.posterior.laplace import samples

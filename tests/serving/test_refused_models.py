@@ -15,14 +15,14 @@ from kernelfields import (
     ChainCRF,
     EdgeCliques,
     GraphCRF,
+    LabelNgrams,
     MultiLabelCRF,
-    NgramCliques,
     NodeCliques,
-    OrderCliques,
     PrunedBy,
     SegmentCRF,
     SkipCliques,
 )
+from kernelfields.data import OrderCliques
 from kernelfields.models.model_file import write_model
 from kernelfields.serving import ServingError, load_chain, to_onnx
 
@@ -44,7 +44,7 @@ REFUSED = {
     "callable": ({"kernel": dots}, "the kernel 'callable' 'dots' cannot be served: a function is code"),
     "skip": ({"cliques": [NodeCliques("linear"), EdgeCliques(), SkipCliques()]}, "'lag2' .'skip'. cannot be served"),
     "order": ({"cliques": [NodeCliques("linear"), OrderCliques()]}, "'order2' .'order'. cannot be served"),
-    "n-grams": ({"cliques": [NodeCliques("linear"), NgramCliques()]}, "'3-grams' .'order'. cannot be served"),
+    "n-grams": ({"cliques": [NodeCliques("linear"), LabelNgrams()]}, "'3-grams' .'order'. cannot be served"),
     "pruned": ({"kernel": "linear", "allowed": "coarse"}, "labels allowed by 'pruned' cannot be served"),
 }
 

@@ -6,10 +6,11 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 
 import kernelfields
-from kernelfields import CalibratedField, ChainCRF, KernelClassifier, MultiLabelCRF, WindowFeatures, calibrate
+from kernelfields import CalibratedField, ChainCRF, KernelClassifier, MultiLabelCRF, WindowFeatures
 from kernelfields.compat import CRF
 from kernelfields.evaluation import fit_temperature
 from kernelfields.evaluation.calibration import event_calibration_error
+from kernelfields.uncertainty import calibrate
 from kernelfields.uncertainty.calibrated_field import Scaling, Steps
 
 LINEAR = {"kernel": "linear", "scale": False, "random_state": 0}

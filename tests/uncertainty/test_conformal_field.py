@@ -19,19 +19,18 @@ from kernelfields import (
     FrameCRF,
     GraphCRF,
     KernelClassifier,
+    LabelNgrams,
     MultiLabelCRF,
-    NgramCliques,
     NodeCliques,
-    OrderCliques,
     RingCRF,
     SegmentCRF,
     SequenceClassifier,
     SkipCliques,
     WindowFeatures,
-    calibrate,
 )
 from kernelfields.compat import CRF
-from kernelfields.uncertainty import control_risk
+from kernelfields.data import OrderCliques
+from kernelfields.uncertainty import calibrate, control_risk
 from kernelfields.uncertainty.conformal import (
     event_threshold,
     least_items,
@@ -171,7 +170,7 @@ def test_entities_are_found_or_false_ones_kept_out(crf, target):
 
 
 FAR = {
-    "n-grams": (ChainCRF, [NodeCliques("linear"), EdgeCliques(), NgramCliques(order=3)]),
+    "n-grams": (ChainCRF, [NodeCliques("linear"), EdgeCliques(), LabelNgrams(n=3)]),
     "skips": (ChainCRF, [NodeCliques("linear"), EdgeCliques(), SkipCliques(lag=2)]),
     "orders": (ChainCRF, [NodeCliques("linear"), OrderCliques("linear", order=2)]),
     "rings": (RingCRF, [NodeCliques("linear"), EdgeCliques()]),

@@ -7,7 +7,7 @@
     EndCliques     (y_T)  or (x_T, y_T)   added to the last
     SkipCliques    (y_{t-k}, y_t)         labels k steps apart, with or without x_t
     OrderCliques   (y_{t-2}, y_{t-1}, y_t)  three labels in a row (or more), with or without x_t
-    NgramCliques   n-grams of three and more labels, those seen in training; an OrderCliques set for each length
+    LabelNgrams    n-grams of three and more labels, those seen in training or with inputs; an OrderCliques set each
 
 Cliques of graphs:
 
@@ -295,7 +295,7 @@ class SkipCliques(_LongCliques):
 @SETTINGS.register("order cliques")
 @dataclass(eq=False, repr=False, kw_only=True)
 class OrderCliques(_LongCliques):
-    """``order + 1`` labels in a row, with the inputs at the last one if a kernel is given."""
+    """One length of LabelNgrams: ``order + 1`` labels in a row, with the inputs at the last one if there is a kernel."""
 
     order: int = 2
 
@@ -328,51 +328,48 @@ class OrderCliques(_LongCliques):
         return super().observed(data, n_labels)
 
 
-@SETTINGS.register("n-gram cliques")
+@SETTINGS.register("n-gram cliques", renamed={"order": "n"})
 @dataclass(eq=False, repr=False, kw_only=True)
-class NgramCliques(_LongCliques):
-    """N-grams of three to ``order`` labels in a row, without inputs; those of two are the EdgeCliques.
+class LabelNgrams(_LongCliques):
+    """N-grams of labels: every run of three to ``n`` labels; those of two are the EdgeCliques.
 
-    ``prior_variance`` is one number, or one for each length from three on. With support="observed" the n-grams that
-    occur in training have weights, with a number those that occur so many times or more. A name stands before the
-    lengths in those of the sets.
+    With a kernel, runs of exactly ``n`` labels are scored by the inputs at the last one. Without one, ``support`` is
+    "observed" by default: the n-grams that occur in training have weights, with a number those that occur so many times
+    or more, with "all" every one. ``prior_variance`` is one number, or one for each length from three on. A name stands
+    before the lengths in those of the sets.
     """
 
-    order: int = 3
-    support: str | float | None = "observed"
+    n: int = 3
 
     def check_reach(self) -> None:
-        """Raise ValueError unless ``order`` is a whole number of labels, three or more, and there is no kernel."""
-        check_count(self.order, "order of NgramCliques, the labels in a row,", least=3)
-        if self.kernel is not None:
-            raise ValueError(
-                f"NgramCliques see no inputs, got kernel={self.kernel!r}: "
-                f"use OrderCliques(kernel, order={self.order - 1}) for {self.order} labels and inputs"
-            )
+        """Raise ValueError unless ``n`` is a whole number of labels, three or more."""
+        check_count(self.n, "n of LabelNgrams, the labels in a row,", least=3)
 
     @property
     def labels_per_clique(self) -> int:  # type: ignore[override]
         """Labels of the longest n-grams."""
-        return self.order
+        return self.n
 
     @property
     def group(self) -> str:  # type: ignore[override]
         """Name of the factors of the longest n-grams."""
-        return f"order{self.order - 1}"
+        return f"order{self.n - 1}"
 
     def parts(self) -> list[CliqueSet]:
         """Return a set for each length; ValueError unless there is a prior variance for each, or one for all."""
         self.check_reach()
-        lengths, variances = range(3, self.order + 1), self.prior_variance
+        lengths = range(3 if self.kernel is None else self.n, self.n + 1)
+        variances = self.prior_variance
         if not isinstance(variances, list | tuple):
             variances = [variances] * len(lengths)
         if len(variances) != len(lengths):
             raise ValueError(
-                f"prior_variance of NgramCliques(order={self.order}) holds {len(variances)} numbers for n-grams of "
-                f"{len(lengths)} lengths: give one number, or one for each length from 3 to {self.order}"
+                f"prior_variance of LabelNgrams(n={self.n}) holds {len(variances)} numbers for n-grams of "
+                f"{len(lengths)} lengths: give one number, or one for each length from {lengths[0]} to {self.n}"
             )
-        own = ("order", "prior_variance", "name")
+        own = ("n", "prior_variance", "name", "support")
         shared = {name: value for name, value in self.get_params(deep=False).items() if name not in own}
+        shared["support"] = "observed" if self.support is None and self.kernel is None else self.support
         before = "" if self.name is None else f"{self.name} "
         return [
             OrderCliques(order=length - 1, prior_variance=variance, name=f"{before}{length}-grams", **shared)

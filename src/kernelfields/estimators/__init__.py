@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kernelfields.estimators.segment_crf import SegmentCRF
     from kernelfields.estimators.sequence_classifier import SequenceClassifier
     from kernelfields.models.callbacks import Checkpoint, EarlyStopping
+    from kernelfields.models.expectations import LabelledFeature, LabelShares
     from kernelfields.models.structure import StructureSearch
     from kernelfields.posterior.evidence.settings import EvidenceSearch
 
@@ -31,6 +32,8 @@ __all__ = [
     "FrameCRF",
     "GraphCRF",
     "KernelClassifier",
+    "LabelShares",
+    "LabelledFeature",
     "MultiLabelCRF",
     "PrunedBy",
     "RingCRF",
@@ -52,6 +55,7 @@ __getattr__, __dir__ = lazy_names(
         "segment_crf": ["SegmentCRF"],
         "sequence_classifier": ["SequenceClassifier"],
         "kernelfields.models.callbacks": ["Checkpoint", "EarlyStopping"],
+        "kernelfields.models.expectations": ["LabelShares", "LabelledFeature"],
         "kernelfields.models.structure": ["StructureSearch"],
         "kernelfields.posterior.evidence.settings": ["EvidenceSearch"],
         "kernelfields.engines.dask.engine": [],

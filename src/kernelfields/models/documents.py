@@ -171,7 +171,7 @@ def rebuild_value(described: object, functions: Functions, depth: int = 0) -> ob
     registered = SETTINGS.find(kind)
     if registered is None:
         raise ValueError(SETTINGS.retirement(kind) or f"a parameter of the unknown kind {kind!r}")
-    parameters = described["parameters"]
+    parameters = {SETTINGS.present_name(kind, name): own for name, own in described["parameters"].items()}
     return registered(**{name: rebuild_value(own, functions, depth + 1) for name, own in parameters.items()})
 
 

@@ -162,10 +162,14 @@ class Registry(Generic[T]):
         self.noun = noun
         self.retired = retired or {}
         self._classes: dict[str, type[T]] = {}
+        self._renamed: dict[str, Mapping[str, str]] = {}
         self._shorthands: dict[str, tuple[type[T], Mapping[str, object]]] = {}
 
     def register(
-        self, name: str, shorthands: Mapping[str, Mapping[str, object]] | None = None
+        self,
+        name: str,
+        shorthands: Mapping[str, Mapping[str, object]] | None = None,
+        renamed: Mapping[str, str] | None = None,
     ) -> Callable[[_Class], _Class]:
         """Return a decorator that registers a class.
 
@@ -175,6 +179,8 @@ class Registry(Generic[T]):
             The kind in descriptions. Users may give it for an object, too, if every parameter has a default.
         shorthands : dict of dicts, optional
             More names that users may give, with the parameters that they stand for.
+        renamed : dict, optional
+            Names of parameters in older model files, with those of today.
         """
 
         def enter(registered: _Class) -> _Class:
@@ -183,6 +189,7 @@ class Registry(Generic[T]):
             if (known.__module__, known.__qualname__) != (registered.__module__, registered.__qualname__):
                 raise ValueError(f"there is a {self.noun} of the kind {name!r} already, {known.__qualname__}")
             self._classes[name] = registered
+            self._renamed[name] = renamed or {}
             for shorthand, parameters in (shorthands or {}).items():
                 self._shorthands[shorthand] = registered, parameters
             if has_defaults(registered):
@@ -196,6 +203,10 @@ class Registry(Generic[T]):
         if isinstance(name, str) and name not in self._classes:
             load_registering()
         return self._classes.get(name) if isinstance(name, str) else None
+
+    def present_name(self, kind: str, name: str) -> str:
+        """Return today's name of a parameter that model files may have under an older one."""
+        return self._renamed.get(kind, {}).get(name, name)
 
     def retirement(self, name: object) -> str:
         """Return the message about a name that no class has any more; empty for others."""

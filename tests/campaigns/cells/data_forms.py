@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from kernelfields import LabelShares, PartialLabels, SoftTargets
+from kernelfields import PartialLabels, SoftTargets
+from kernelfields.estimators import LabelShares
 from tests.campaigns.cells.features import feature
 from tests.campaigns.cells.questions import gaps
 from tests.campaigns.cells.subjects import Points, Subject

@@ -21,7 +21,7 @@ _ANNOTATED = ("AnnotatedCRF",)
 _SOLVERS = tuple(
     f"solver={name!r}" for name in ("newton", "newton-cg", "block-jacobi", "subspace", "lbfgs", "sgd+lbfgs")
 )
-_CLIQUES = ("NgramCliques", "OrderCliques", "SkipCliques", "StartCliques, EndCliques")
+_CLIQUES = ("LabelNgrams", "OrderCliques", "SkipCliques", "StartCliques, EndCliques")
 _PARTLY = ("None for unknown labels", "sets of labels", "weights of labels", "SoftTargets")
 _ALLOWED = ("allowed: LabelDictionary", "allowed: PrunedBy")
 _PRODUCTION = ("load_chain (NumPy alone)", "ONNX")

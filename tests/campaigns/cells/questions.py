@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from scipy.special import entr
 
-from kernelfields import ConformalField, calibrate, evaluate, find_label_errors, rank_for_labelling
+from kernelfields import ConformalField, evaluate, find_label_errors, rank_for_labelling
 from kernelfields.evaluation import feature_importance, fit_temperature
 from kernelfields.page.session import LabellingSession
 from kernelfields.reports.report import report_page
+from kernelfields.uncertainty import calibrate
 from tests.campaigns.cells.features import feature
 from tests.campaigns.cells.subjects import Classifier, Compat, Frames, Points, Subject, as_array
 from tests.campaigns.cells.verdicts import Inexpressible, check, close, same

@@ -13,14 +13,14 @@ from kernelfields import (
     EdgeCliques,
     EndCliques,
     LabelDictionary,
+    LabelNgrams,
     LabelSymmetry,
-    NgramCliques,
     NodeCliques,
-    OrderCliques,
     PrunedBy,
     SkipCliques,
     StartCliques,
 )
+from kernelfields.data import OrderCliques
 from kernelfields.kernels import RBF
 from tests.campaigns.cells.data_forms import agree
 from tests.campaigns.cells.features import feature
@@ -112,10 +112,10 @@ def _with(s: Subject, *more: Any) -> Any:
     return s.fit(cliques=sets)
 
 
-@feature(_STRUCTURES, "NgramCliques")
+@feature(_STRUCTURES, "LabelNgrams")
 def ngrams(s: Subject) -> None:
     """Score three labels in a row."""
-    compare(s, _with(s, NgramCliques(order=3, support="all", prior_variance=1.0)))
+    compare(s, _with(s, LabelNgrams(n=3, support="all", prior_variance=1.0)))
 
 
 @feature(_STRUCTURES, "OrderCliques")

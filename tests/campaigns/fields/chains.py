@@ -15,10 +15,8 @@ from kernelfields import (
     EdgeCliques,
     EndCliques,
     LabelDictionary,
-    LabelShares,
-    NgramCliques,
+    LabelNgrams,
     NodeCliques,
-    OrderCliques,
     PartialLabels,
     PrunedBy,
     RingCRF,
@@ -26,7 +24,9 @@ from kernelfields import (
     SoftTargets,
     StartCliques,
 )
+from kernelfields.data import OrderCliques
 from kernelfields.engines import Threads
+from kernelfields.estimators import LabelShares
 from kernelfields.kernels import Linear
 from tests.campaigns.fields.drawn import (
     LONGEST,
@@ -362,7 +362,7 @@ class Chain(Drawn):
                 cliques.append(OrderCliques(order=int(random.choice([2, 3])), support="observed"))
             if "n-grams" in far:
                 order = int(random.choice([3, 4]))
-                cliques.append(NgramCliques(order=order, support="all" if far == "all n-grams" else "observed"))
+                cliques.append(LabelNgrams(n=order, support="all" if far == "all n-grams" else "observed"))
         for clique in cliques:
             clique.prior_variance = float(random.choice([0.5, 2.0]))
         return {"cliques": cliques}

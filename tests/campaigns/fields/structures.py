@@ -14,12 +14,12 @@ from kernelfields import (
     GraphCRF,
     KernelClassifier,
     LabelDictionary,
-    LabelShares,
     MultiLabelCRF,
     PartialLabels,
     SegmentCRF,
     SoftTargets,
 )
+from kernelfields.estimators import LabelShares
 from tests.campaigns.fields.drawn import (
     NAMES,
     Criterion,

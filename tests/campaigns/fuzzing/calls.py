@@ -21,11 +21,11 @@ from kernelfields import (
     KernelClassifier,
     MultiLabelCRF,
     NodeCliques,
-    OrderCliques,
     SkipCliques,
     StartCliques,
 )
 from kernelfields.compat import CRF
+from kernelfields.data import OrderCliques
 from kernelfields.kernels import RBF, Columns, Constant, Linear, Matern, Normalized, Polynomial
 from tests.campaigns.fuzzing.model_files import check_answers, check_density, check_reports
 from tests.campaigns.fuzzing.verdicts import Case, judge
