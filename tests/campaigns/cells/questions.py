@@ -300,7 +300,7 @@ def explain(s: Subject) -> None:
     law, numbers = s.law(s.model, item), s.numbers(item.labels)
     for place in explanation.positions:
         other = list(numbers)
-        last = getattr(place, "end", place.position + 1)
+        last = place.position + 1 if place.end is None else place.end
         other[place.position : last] = s.numbers([place.other]) * (last - place.position)
         expected = law.log_probability(numbers) - law.log_probability(other)
         total = sum(part.amount for part in place.contributions) + place.more_amount
