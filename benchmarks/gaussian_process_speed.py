@@ -24,7 +24,7 @@ from sklearn.metrics import log_loss
 
 from benchmarks.result_files import merge_results
 from kernelfields import KernelClassifier
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF
 
 RESULTS = "gaussian_process_speed.json"
 RANK, LENGTH, VARIANCE, N_TEST = 500, 4.0, 10.0, 2_000

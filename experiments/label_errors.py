@@ -24,7 +24,7 @@ from benchmarks.shared_data import token_columns
 from benchmarks.templates import chunking
 from experiments.result_pages import duration, table, write_page
 from kernelfields import ChainCRF, find_label_errors
-from kernelfields.evaluation.entities import Span, entity_spans
+from kernelfields.evaluation import Span, entity_spans
 from kernelfields.selection.held_out import LabelledItems
 
 RESULTS = "label_errors.json"

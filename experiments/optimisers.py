@@ -28,8 +28,7 @@ from experiments.pictures import gap_curves
 from experiments.result_pages import Drawing, duration, table, write_page
 from kernelfields import ChainCRF, EdgeCliques
 from kernelfields.kernels import RBF, Polynomial
-from kernelfields.solvers.choice import SOLVERS
-from kernelfields.solvers.loop import Iteration
+from kernelfields.solvers import SOLVERS, Iteration
 
 KEYS = ("part", "problem", "solver", "tol")
 LIMIT = 30.0

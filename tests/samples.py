@@ -7,15 +7,13 @@ import itertools
 import numpy as np
 
 from kernelfields.basis.subspace import ConstantSubspace, ExplicitSubspace, PivotSubspace
+from kernelfields.data import CliqueSet
 from kernelfields.data.chains import Chains
-from kernelfields.data.cliques import CliqueSet
 from kernelfields.data.constraints import resolve_constraints
-from kernelfields.engines.engine import SampleSettings
-from kernelfields.engines.threads import Threads
+from kernelfields.engines import SampleSettings, Threads
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.family import EDGE
-from kernelfields.kernels.dot_product import Linear
-from kernelfields.kernels.kernel import Constant
+from kernelfields.kernels import Constant, Linear
 from kernelfields.models.build import build_designs, name_cliques
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.datafit import Datafit

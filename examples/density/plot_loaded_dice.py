@@ -9,7 +9,7 @@ are exponential in the number of pips (left). With the variance given as well, t
 import matplotlib.pyplot as plt
 import numpy as np
 
-from kernelfields.families.finite import FiniteFamily
+from kernelfields.families import FiniteFamily
 
 plt.style.use(["tableau-colorblind10", {"axes.spines.top": False, "axes.spines.right": False}])
 pips = np.arange(1, 7)

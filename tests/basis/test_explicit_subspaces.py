@@ -5,8 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from kernelfields.basis.subspace import ConstantSubspace, ExplicitSubspace, row_blocks
-from kernelfields.kernels.dot_product import Linear
-from kernelfields.kernels.kernel import Constant
+from kernelfields.kernels import Constant, Linear
 
 
 @pytest.mark.parametrize("sparse", [False, True])

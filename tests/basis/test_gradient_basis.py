@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from kernelfields.basis import Gradient
 from kernelfields.basis.panel import PanelCholesky
-from kernelfields.basis.selection import Gradient
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF
 
 
 def started(n_inputs=80, capacity=60, initial=12, seed=0, **parameters):

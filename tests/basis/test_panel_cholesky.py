@@ -4,19 +4,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from kernelfields.basis import AllPoints, Gradient, GreedyCholesky, RandomCholesky, Uniform
 from kernelfields.basis.panel import PanelCholesky
-from kernelfields.basis.selection import (
-    AllPoints,
-    Gradient,
-    GreedyCholesky,
-    RandomCholesky,
-    Uniform,
-    resolve_basis,
-)
-from kernelfields.kernels import Precomputed
-from kernelfields.kernels.dot_product import Linear, Polynomial
-from kernelfields.kernels.kernel import Kernel
-from kernelfields.kernels.stationary import RBF
+from kernelfields.basis.selection import resolve_basis
+from kernelfields.kernels import RBF, Kernel, Linear, Polynomial, Precomputed
 
 STRATEGIES = [
     AllPoints(),

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from kernelfields import ChainCRF
+from kernelfields.basis import RandomCholesky
 from kernelfields.basis.panel import PanelCholesky
-from kernelfields.basis.selection import RandomCholesky
-from kernelfields.kernels.dot_product import Polynomial
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF, Polynomial
 
 
 def smooth_inputs(dtype):

@@ -5,10 +5,9 @@ import pytest
 from scipy.stats import chisquare
 from threadpoolctl import threadpool_limits
 
+from kernelfields.basis import GreedyCholesky, RandomCholesky, Uniform
 from kernelfields.basis.panel import PanelCholesky
-from kernelfields.basis.selection import GreedyCholesky, RandomCholesky, Uniform
-from kernelfields.kernels import Precomputed
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF, Precomputed
 
 NUMBERS = np.arange(5.0)[:, None]
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from kernelfields.basis import AllPoints, GreedyCholesky, RandomCholesky, Uniform
 from kernelfields.basis.panel import PanelCholesky
-from kernelfields.basis.selection import AllPoints, GreedyCholesky, RandomCholesky, Uniform
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF
 
 KERNEL = RBF(0.5)
 

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
+from kernelfields.basis import AllPoints, Gradient, GreedyCholesky, RandomCholesky, Uniform
 from kernelfields.basis.panel import PanelCholesky
-from kernelfields.basis.selection import AllPoints, Gradient, GreedyCholesky, RandomCholesky, Uniform
-from kernelfields.kernels import Precomputed
-from kernelfields.kernels.dot_product import Linear, Polynomial
+from kernelfields.kernels import Linear, Polynomial, Precomputed
 
 
 def inputs_with_an_outlier(scale):

@@ -26,10 +26,9 @@ from benchmarks.fit_parts import parts_of_fit
 from benchmarks.result_files import CAMPAIGNS, merge_results
 from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, SegmentCRF
 from kernelfields.engines import Dask
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF
 from kernelfields.objective.posterior import LogPosterior
-from kernelfields.solvers.choice import resolve_solver
-from kernelfields.solvers.loop import Solution, minimize
+from kernelfields.solvers import Solution, minimize, resolve_solver
 
 TOLERANCE = 1e-6
 

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse
 from tagged_sentences import tagged_data
 
-from kernelfields.compat.crf import CRF
+from kernelfields.compat import CRF
 
 X, y = tagged_data(8)
 LABELS = [["a", "b"], ["b", "a"]]

@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV
 from tagged_sentences import tagged_data
 
 from kernelfields import ChainCRF
-from kernelfields.compat.crf import CRF
+from kernelfields.compat import CRF
 from kernelfields.models.model_file import ModelFileError
 
 X, y = tagged_data(30)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tagged_sentences import tagged_data
 
-from kernelfields.compat.crf import CRF
+from kernelfields.compat import CRF
 
 pycrfsuite = pytest.importorskip("pycrfsuite")
 

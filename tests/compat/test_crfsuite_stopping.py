@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from tagged_sentences import tagged_data
 
-from kernelfields.compat.crf import CRF
+from kernelfields.compat import CRF
 from kernelfields.compat.training import CRFsuiteStopping
-from kernelfields.solvers.loop import Iteration
+from kernelfields.solvers import Iteration
 
 
 def at(number, loss, gradient_norm=1.0, coefficient_norm=1.0):

@@ -4,7 +4,7 @@ import inspect
 import re
 from pathlib import Path
 
-from kernelfields.compat.crf import CRF
+from kernelfields.compat import CRF
 
 PAGE = Path(__file__).parents[2] / "docs" / "migrating.md"
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from benchmarks.fit_parts import parts_of_fit
-from kernelfields.engines.dask.engine import Dask
+from kernelfields.engines import Dask
 from kernelfields.models.fit import fit_field
 from kernelfields.objective.posterior import LogPosterior
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pickle
 from types import SimpleNamespace
 
+from kernelfields.engines import Dask
 from kernelfields.engines.dask.data import ShardedData
-from kernelfields.engines.dask.engine import Dask
 from kernelfields.engines.dask.sample import DaskSample, permuted_rows
 from kernelfields.engines.dask.shards import Shard, ShardGroup
 

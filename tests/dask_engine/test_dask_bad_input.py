@@ -14,8 +14,7 @@ from kernelfields.engines import Dask, Torch
 from kernelfields.engines.dask import engine as dask_cluster
 from kernelfields.engines.dask.engine import connected_client
 from kernelfields.estimators import StructureSearch
-from kernelfields.kernels import Columns, Forest
-from kernelfields.kernels.kernel import Kernel
+from kernelfields.kernels import Columns, Forest, Kernel
 
 distributed = pytest.importorskip("distributed")
 dask = pytest.importorskip("dask")

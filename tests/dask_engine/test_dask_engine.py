@@ -6,10 +6,8 @@ import scipy.sparse
 from dask_fits import on_cluster, on_threads, posterior, sequences
 
 from kernelfields import ChainCRF
-from kernelfields.data.cliques import EdgeCliques, EndCliques, NodeCliques, SkipCliques, StartCliques
-from kernelfields.kernels import Columns
-from kernelfields.kernels.dot_product import Linear, Polynomial
-from kernelfields.kernels.stationary import RBF
+from kernelfields.data import EdgeCliques, EndCliques, NodeCliques, SkipCliques, StartCliques
+from kernelfields.kernels import RBF, Columns, Linear, Polynomial
 
 pytest.importorskip("distributed")
 

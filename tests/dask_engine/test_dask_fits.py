@@ -12,8 +12,7 @@ from sklearn.base import clone
 from kernelfields import ChainCRF, LabelSymmetry, PartialLabels
 from kernelfields.engines import Dask
 from kernelfields.engines.dask.shards import SHARD
-from kernelfields.kernels import RBF
-from kernelfields.kernels.dot_product import Linear, Polynomial
+from kernelfields.kernels import RBF, Linear, Polynomial
 
 distributed = pytest.importorskip("distributed")
 from_sequence = pytest.importorskip("dask.bag").from_sequence
@@ -167,7 +166,7 @@ def _cut(items, sizes):
 
 
 def test_a_worker_killed_while_pivots_are_chosen_changes_no_pivot(client):
-    from kernelfields.basis.selection import RandomCholesky
+    from kernelfields.basis import RandomCholesky
 
     class Dangerous(RandomCholesky):
         """Kills a worker after some panels."""

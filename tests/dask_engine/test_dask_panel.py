@@ -5,11 +5,9 @@ import pytest
 from dask_fits import on_cluster, on_threads, sequences
 
 from kernelfields import ChainCRF
-from kernelfields.basis.selection import GreedyCholesky, RandomCholesky, Uniform
-from kernelfields.data.cliques import EdgeCliques, NodeCliques
-from kernelfields.kernels.callables import CallableKernel
-from kernelfields.kernels.dot_product import Polynomial
-from kernelfields.kernels.stationary import RBF
+from kernelfields.basis import GreedyCholesky, RandomCholesky, Uniform
+from kernelfields.data import EdgeCliques, NodeCliques
+from kernelfields.kernels import RBF, CallableKernel, Polynomial
 
 pytest.importorskip("distributed")
 

@@ -22,12 +22,11 @@ from kernelfields import (
     SequenceClassifier,
     load,
 )
-from kernelfields.data.cliques import EdgeCliques
-from kernelfields.data.segments import DurationCliques
+from kernelfields.data import DurationCliques, EdgeCliques
 from kernelfields.engines import Dask, Torch
 from kernelfields.estimators import LabelledFeature, LabelShares
 from kernelfields.inference.approximate.base import TreeReweighted
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF
 from kernelfields.models.callbacks import Checkpoint
 from kernelfields.objective.posterior import LogPosterior
 

@@ -9,13 +9,11 @@ import scipy.sparse as sp
 
 from kernelfields.basis.panel import PanelCholesky
 from kernelfields.basis.subspace import PivotSubspace
+from kernelfields.data import EdgeCliques, NodeCliques
 from kernelfields.data.chains import Chains
-from kernelfields.data.cliques import EdgeCliques, NodeCliques
-from kernelfields.engines.engine import SampleSettings
-from kernelfields.engines.threads import Threads
+from kernelfields.engines import SampleSettings, Threads
 from kernelfields.inference.choice import FamilySpec
-from kernelfields.kernels.dot_product import Polynomial
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF, Polynomial
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.term import Term
 

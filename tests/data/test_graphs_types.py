@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelfields.data.cliques import GraphNodes
+from kernelfields.data import GraphNodes
 from kernelfields.data.graph_reading import NodeTypes
 from kernelfields.data.graphs import Graphs
 

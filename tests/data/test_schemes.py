@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from kernelfields import ChainCRF
-from kernelfields.data.constraints import Constraints, find_scheme, guess_scheme, resolve_constraints
+from kernelfields.data import Constraints
+from kernelfields.data.constraints import find_scheme, guess_scheme, resolve_constraints
 from kernelfields.data.spans import mended_labels, spans_of_scheme
 
 TAGS = {"bio": "BI", "iob1": "BI", "bioes": "BIES", "bilou": "BILU"}

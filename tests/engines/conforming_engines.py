@@ -21,8 +21,8 @@ from kernelfields import (
     SegmentCRF,
     SkipCliques,
 )
-from kernelfields.engines.threads import Threads
-from kernelfields.kernels.stationary import RBF
+from kernelfields.engines import Threads
+from kernelfields.kernels import RBF
 from kernelfields.objective.posterior import LogPosterior
 
 ENGINES = [
@@ -49,7 +49,7 @@ def engine_named(name):
     if name == "dask":
         return dask_engine_here()
     torch = pytest.importorskip("torch")
-    from kernelfields.engines.torch.engine import Torch
+    from kernelfields.engines import Torch
 
     if name.startswith("torch with"):
         return torch_elsewhere(name.split()[-1])
@@ -61,7 +61,7 @@ def engine_named(name):
 def dask_engine_here():
     """Return the engine of a cluster of two workers in this process."""
     distributed = pytest.importorskip("distributed")
-    from kernelfields.engines.dask.engine import Dask
+    from kernelfields.engines import Dask
 
     cluster = distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0", silence_logs=False
@@ -81,7 +81,7 @@ def torch_elsewhere(keep):
     """Return the torch engine with features kept in one way, however little memory they would take."""
     import torch
 
-    from kernelfields.engines.torch.engine import Torch
+    from kernelfields.engines import Torch
     from kernelfields.engines.torch.memory import DevicePlan
 
     class TorchElsewhere(Torch):

@@ -11,15 +11,12 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques
-from kernelfields.data import OrderCliques
+from kernelfields.data import OrderCliques, SkipCliques
 from kernelfields.data.chains import Chains
-from kernelfields.data.cliques import SkipCliques
-from kernelfields.engines import choice
+from kernelfields.engines import Threads, Torch, choice
 from kernelfields.engines.choice import resolve_engine
-from kernelfields.engines.threads import Threads
-from kernelfields.engines.torch.engine import Torch
 from kernelfields.estimators import StructureSearch
-from kernelfields.kernels.dot_product import Linear
+from kernelfields.kernels import Linear
 
 X, y = sequences()
 

@@ -16,8 +16,7 @@ from sklearn.base import clone
 
 from kernelfields import AnnotatedCRF, ChainCRF, EdgeCliques, NodeCliques, PartialLabels, SequenceClassifier
 from kernelfields.estimators import LabelShares
-from kernelfields.kernels.dot_product import Linear, Polynomial
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF, Linear, Polynomial
 from kernelfields.objective.posterior import Direction
 
 FIELDS = {

@@ -5,16 +5,13 @@ import pytest
 import scipy.sparse as sp
 
 from kernelfields.basis.subspace import PivotSubspace
+from kernelfields.data import EdgeCliques, NodeCliques
 from kernelfields.data.chains import Chains
-from kernelfields.data.cliques import EdgeCliques, NodeCliques
 from kernelfields.data.constraints import resolve_constraints
-from kernelfields.engines.engine import SampleSettings
-from kernelfields.engines.threads import Threads
+from kernelfields.engines import SampleSettings, Threads
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.family import EDGE, Potentials
-from kernelfields.kernels.dot_product import Linear
-from kernelfields.kernels.kernel import Constant
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF, Constant, Linear
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.memory import solver_bytes
 from kernelfields.objective.term import Term

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernelfields import ChainCRF, EdgeCliques
-from kernelfields.kernels.kernel import Kernel
+from kernelfields.kernels import Kernel
 from tests.samples import as_words, labelled_sequences
 
 X, Y = labelled_sequences()

@@ -7,8 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from kernelfields import ChainCRF, EdgeCliques, KernelClassifier
-from kernelfields.kernels import Precomputed
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF, Precomputed
 from tests.samples import labelled_sequences
 
 X, y = labelled_sequences()

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques, StartCliques
-from kernelfields.basis.selection import Gradient
-from kernelfields.kernels.stationary import RBF
+from kernelfields.basis import Gradient
+from kernelfields.kernels import RBF
 from tests.samples import labelled_sequences
 
 X, y = labelled_sequences(n_sequences=14)

@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 
 from kernelfields import ChainCRF, EdgeCliques, EndCliques, NodeCliques, StartCliques
-from kernelfields.kernels.dot_product import Linear
-from kernelfields.kernels.kernel import Constant
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF, Constant, Linear
 from tests.oracles.labellings import all_labellings
 from tests.samples import labelled_sequences
 

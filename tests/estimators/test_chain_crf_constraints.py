@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kernelfields import ChainCRF, Constraints, EdgeCliques
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF
 from tests.samples import enumerated, labelled_sequences
 
 # B-I-O tags: I may follow B or I only, and may not begin a sequence.

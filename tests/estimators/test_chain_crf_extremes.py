@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kernelfields import ChainCRF, EdgeCliques
-from kernelfields.kernels.dot_product import Linear, Polynomial
+from kernelfields.kernels import Linear, Polynomial
 from kernelfields.objective.designs import memory
 from tests.samples import labelled_sequences
 

@@ -8,8 +8,8 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelfields import ChainCRF
-from kernelfields.kernels.stationary import RBF
-from kernelfields.solvers.loop import Iteration
+from kernelfields.kernels import RBF
+from kernelfields.solvers import Iteration
 from tests.samples import labelled_sequences
 
 X, y = labelled_sequences()

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from kernelfields import ChainCRF
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF
 from tests.samples import as_words, labelled_sequences
 
 X, y = labelled_sequences()

@@ -9,7 +9,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelfields import ChainCRF, EdgeCliques
-from kernelfields.basis.selection import Gradient
+from kernelfields.basis import Gradient
 from kernelfields.models import fit as fitting
 from kernelfields.objective.datafit import Datafit
 from tests.samples import labelled_sequences

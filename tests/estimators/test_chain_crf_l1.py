@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques, StartCliques
-from kernelfields.kernels.dot_product import Linear
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF, Linear
 from tests.samples import as_words, labelled_sequences
 
 X, y = labelled_sequences(n_sequences=14)

@@ -10,11 +10,8 @@ from sklearn.gaussian_process.kernels import RBF as ScikitRBF
 from sklearn.gaussian_process.kernels import ConstantKernel
 
 from kernelfields import ChainCRF, EdgeCliques, EndCliques, NodeCliques, StartCliques
-from kernelfields.basis.selection import Gradient, GreedyCholesky
-from kernelfields.kernels import Precomputed
-from kernelfields.kernels.callables import CallableKernel
-from kernelfields.kernels.dot_product import Linear
-from kernelfields.kernels.stationary import RBF
+from kernelfields.basis import Gradient, GreedyCholesky
+from kernelfields.kernels import RBF, CallableKernel, Linear, Precomputed
 from kernelfields.models.model_file import ModelFileError, read_model, write_model
 from tests.samples import as_words, labelled_sequences
 

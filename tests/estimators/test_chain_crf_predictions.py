@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kernelfields import ChainCRF, EdgeCliques
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF
 from kernelfields.numerics.threads import Workers
 from tests.samples import enumerated, labelled_sequences
 

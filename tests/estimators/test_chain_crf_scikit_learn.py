@@ -13,9 +13,9 @@ from sklearn.preprocessing import StandardScaler
 
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques, Sequencewise
 from kernelfields.basis.subspace import PivotSubspace
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF
 from kernelfields.objective.bounds import Certificate
-from kernelfields.solvers.loop import Solution
+from kernelfields.solvers import Solution
 from tests.samples import as_words, labelled_sequences
 
 X, y = labelled_sequences()

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from kernelfields import ChainCRF, EdgeCliques, EndCliques, NodeCliques
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF
 from kernelfields.models.model_file import ModelFileError, read_model, write_model
 from tests.oracles.chains import enumerate_chain
 from tests.samples import as_words, labelled_sequences

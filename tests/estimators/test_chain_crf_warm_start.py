@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques, StartCliques
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF
 from tests.samples import as_words, labelled_sequences
 
 X, y = labelled_sequences()

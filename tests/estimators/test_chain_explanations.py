@@ -28,8 +28,7 @@ from sklearn.exceptions import NotFittedError
 
 from kernelfields import Constraints, EdgeCliques, EndCliques, GraphCRF, MultiLabelCRF, NodeCliques, StartCliques
 from kernelfields.data.constraints import resolve_constraints
-from kernelfields.kernels.dot_product import Linear
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF, Linear
 from kernelfields.numerics.threads import Workers
 
 FIELDS = {

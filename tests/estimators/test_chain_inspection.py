@@ -34,9 +34,7 @@ from kernelfields.data.constraints import resolve_constraints
 from kernelfields.estimators.inspecting.explanations import largest
 from kernelfields.estimators.inspecting.weights import tabulate_weights
 from kernelfields.inference.choice import FamilySpec
-from kernelfields.kernels.dot_product import Linear
-from kernelfields.kernels.kernel import Constant
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF, Constant, Linear
 from kernelfields.models.field import Field
 from kernelfields.objective.term import Term
 

@@ -6,8 +6,7 @@ import scipy.sparse
 from sklearn.datasets import load_iris, make_moons
 
 from kernelfields import ChainCRF, EdgeCliques, KernelClassifier
-from kernelfields.kernels.dot_product import Polynomial
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF, Polynomial
 
 BALANCED, UNEQUAL = np.repeat([0, 1], 20), np.repeat([0, 1], [10, 30])
 

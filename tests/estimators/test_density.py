@@ -9,8 +9,7 @@ import scipy.stats
 from kernelfields import ExponentialFamilyDensity
 from kernelfields.families.quadrature import Quadrature
 from kernelfields.families.sampling import Envelope, Target, _build_envelope, _draw_below
-from kernelfields.kernels.dot_product import Linear
-from kernelfields.kernels.stationary import RBF, Laplacian, Matern
+from kernelfields.kernels import RBF, Laplacian, Linear, Matern
 
 
 def two_modes(n=200, seed=0):

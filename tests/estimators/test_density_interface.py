@@ -7,10 +7,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import check_estimator
 
 from kernelfields import ExponentialFamilyDensity
-from kernelfields.kernels import Precomputed
-from kernelfields.kernels.callables import CallableKernel
-from kernelfields.kernels.dot_product import Linear
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF, CallableKernel, Linear, Precomputed
 from kernelfields.models.model_file import ModelFileError
 
 X = np.random.default_rng(0).beta(2, 4, size=(80, 1))

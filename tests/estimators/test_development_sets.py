@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from kernelfields import ChainCRF
-from kernelfields.basis.selection import Gradient
+from kernelfields.basis import Gradient
 from kernelfields.models.callbacks import EarlyStopping
 
 

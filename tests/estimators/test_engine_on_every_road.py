@@ -16,7 +16,7 @@ from kernelfields import (
 )
 from kernelfields.engines import Threads
 from kernelfields.estimators import StructureSearch
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF
 from kernelfields.models.callbacks import Checkpoint
 from tests.samples import labelled_instances, labelled_sequences
 

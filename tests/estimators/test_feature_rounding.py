@@ -5,8 +5,8 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelfields import ChainCRF, EdgeCliques
-from kernelfields.engines.torch.engine import Torch
-from kernelfields.kernels.stationary import RBF
+from kernelfields.engines import Torch
+from kernelfields.kernels import RBF
 from kernelfields.models import fit
 from kernelfields.models.fit import fit_field
 

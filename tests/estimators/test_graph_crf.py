@@ -21,7 +21,7 @@ from kernelfields import (
 )
 from kernelfields.data import GraphNodes, grid_edges
 from kernelfields.inference.approximate.base import LoopyBelief
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF
 from kernelfields.numerics.threads import Workers
 
 TIGHT = {"tol": 1e-10, "max_iter": 2000, "random_state": 0}

@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 
 from kernelfields import GraphCRF, MultiLabelCRF
 from kernelfields.data import grid_edges
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF
 
 SETTINGS = {"tol": 1e-2, "n_jobs": 1, "random_state": 0}
 

@@ -6,7 +6,7 @@ import scipy.sparse
 
 from kernelfields import GraphCRF, GraphFactors
 from kernelfields.data import GraphNodes
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF
 
 TIGHT = {"tol": 1e-9, "max_iter": 2000, "random_state": 0}
 

@@ -17,8 +17,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from kernelfields import ChainCRF, KernelClassifier
 from kernelfields.inference.single import SingleFamily
-from kernelfields.kernels.dot_product import Polynomial
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF, Polynomial
 from kernelfields.objective.likelihoods.likelihood import Likelihood
 
 EXACT = {"rank": None, "basis": "all", "tol": 1e-12, "random_state": 0, "dtype": "float64"}

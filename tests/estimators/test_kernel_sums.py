@@ -8,8 +8,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques
-from kernelfields.kernels.dot_product import Linear, Polynomial
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF, Linear, Polynomial
 from kernelfields.models.build import name_cliques, parts_of_sum, split_sum
 from tests.samples import labelled_sequences
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, SoftTargets
-from kernelfields.data.cliques import EdgeCliques, NodeCliques, SkipCliques
+from kernelfields.data import EdgeCliques, NodeCliques, SkipCliques
 from tests.samples import as_words, labelled_sequences
 
 WORDS = ("adj", "noun", "verb")

@@ -9,7 +9,7 @@ from kernelfields import ChainCRF, EdgeCliques, NodeCliques, SkipCliques
 from kernelfields.data import OrderCliques
 from kernelfields.data.chains import Chains
 from kernelfields.data.reading import pack_inputs
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF
 
 L, T = 3, 5
 

@@ -8,8 +8,7 @@ import scipy.sparse
 from sklearn.linear_model import LogisticRegression
 
 from kernelfields import GraphCRF, MultiLabelCRF
-from kernelfields.kernels.dot_product import Linear
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF, Linear
 from kernelfields.numerics.threads import Workers
 from tests.samples import joint_probabilities, labelled_instances
 

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.fit_parts import parts_of_fit
 from kernelfields import KernelClassifier, MultiLabelCRF
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF
 from kernelfields.models.fit import FitOptions, fit_field
 from kernelfields.models.structure import StructureSearch, improvement_bounds, learn_structure, share_factors
 from tests.samples import labelled_instances

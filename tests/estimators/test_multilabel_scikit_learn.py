@@ -15,8 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from kernelfields import MultiLabelCRF
-from kernelfields.kernels.dot_product import Linear
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF, Linear
 from kernelfields.models.model_file import ModelFileError, read_model, write_model
 from tests.samples import labelled_instances
 

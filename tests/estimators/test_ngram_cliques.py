@@ -6,7 +6,7 @@ from sklearn.base import clone
 
 from kernelfields import ChainCRF, Constraints, EdgeCliques, EndCliques, LabelNgrams, NodeCliques, SkipCliques
 from kernelfields.data import OrderCliques
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF
 from tests.oracles.labellings import all_labellings
 from tests.samples import labelled_sequences
 

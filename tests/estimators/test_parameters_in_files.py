@@ -24,7 +24,7 @@ from kernelfields import (
     SkipCliques,
 )
 from kernelfields.basis import GreedyCholesky, RandomCholesky, Uniform
-from kernelfields.data.constraints import Constraints
+from kernelfields.data import Constraints
 from kernelfields.engines import Threads, Torch
 from kernelfields.estimators import StructureSearch
 from kernelfields.formats import read_model

@@ -5,7 +5,7 @@ import pytest
 
 from kernelfields import ChainCRF, DurationCliques, EdgeCliques, SegmentCRF
 from kernelfields.data.segments import SegmentedChains, begins_of, read_segments
-from kernelfields.engines.threads import Threads
+from kernelfields.engines import Threads
 from kernelfields.models.build import build_designs, name_cliques
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.likelihoods.likelihood import likelihood_of

@@ -5,8 +5,7 @@ import pytest
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import brier_score_loss
 
-from kernelfields.evaluation.calibration import brier_score, expected_calibration_error, reliability_curve
-from kernelfields.evaluation.evaluation import evaluate
+from kernelfields.evaluation import brier_score, evaluate, expected_calibration_error, reliability_curve
 
 CLASSES = np.array(["a", "b", "c"])
 

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelfields.evaluation.entities import Span, entity_f1_score, entity_spans
-from kernelfields.evaluation.evaluation import evaluate
+from kernelfields.evaluation import Span, entity_f1_score, entity_spans, evaluate
 
 
 def split(*sequences):

@@ -10,9 +10,7 @@ from sklearn.metrics import accuracy_score, f1_score, make_scorer, precision_rec
 from sklearn.model_selection import GridSearchCV
 
 from kernelfields import ChainCRF
-from kernelfields.evaluation.entities import entity_f1_score
-from kernelfields.evaluation.evaluation import evaluate
-from kernelfields.evaluation.label_scores import label_f1_score, sequence_accuracy, token_accuracy
+from kernelfields.evaluation import entity_f1_score, evaluate, label_f1_score, sequence_accuracy, token_accuracy
 
 PAIRS = st.lists(
     st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from("abce")), min_size=1, max_size=5),

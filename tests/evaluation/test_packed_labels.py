@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelfields.evaluation.label_scores import token_accuracy
+from kernelfields.evaluation import token_accuracy
 from kernelfields.evaluation.packed_labels import pack_labels
 
 

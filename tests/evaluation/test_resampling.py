@@ -3,14 +3,9 @@
 import numpy as np
 import pytest
 
-from kernelfields.evaluation import resampling
-from kernelfields.evaluation.comparison import compare
-from kernelfields.evaluation.entities import entity_f1_score
-from kernelfields.evaluation.evaluation import evaluate
-from kernelfields.evaluation.label_scores import token_accuracy
+from kernelfields.evaluation import compare, entity_f1_score, evaluate, resampling, token_accuracy
 from kernelfields.evaluation.resampling import Resampling
-from kernelfields.reports import Estimate
-from kernelfields.reports.report import report_page
+from kernelfields.reports import Estimate, report_page
 
 LABELS = ["B-X", "B-Y", "I-X", "I-Y", "O"]
 

@@ -16,8 +16,7 @@ from experiments.kernel_families import (
     verdict,
 )
 from kernelfields import ChainCRF
-from kernelfields.kernels.dot_product import Linear
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF, Linear
 
 TRUE = [["a", "b", "a"], ["b"], ["a", "a"]]
 GUESSED = [["a", "b", "b"], ["b"], ["b", "b"]]

@@ -7,7 +7,7 @@ from scipy.special import logsumexp
 from kernelfields.basis.subspace import PivotSubspace
 from kernelfields.families import sampling
 from kernelfields.families.box import Box, FunctionMeasure
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF
 
 
 def log_base(X):

@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelfields.families.exponential_family import NoEstimate
-from kernelfields.families.fields import FieldFamily
-from kernelfields.families.finite import FiniteFamily
+from kernelfields.families import FieldFamily, FiniteFamily, NoEstimate
 from kernelfields.inference.chain.family import ChainFamily
 from kernelfields.inference.choice import plan_inference
 from kernelfields.inference.family import EDGE, Potentials

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import scipy.optimize
 
-from kernelfields.families.exponential_family import NoEstimate, minimise
-from kernelfields.families.finite import FiniteFamily
+from kernelfields.families import FiniteFamily, NoEstimate
+from kernelfields.families.exponential_family import minimise
 
 STATISTICS = np.random.default_rng(0).normal(size=(7, 3))
 BASE = np.array([1.0, 0.5, 2.0, 0.0, 1.0, 1.0, 0.25])

@@ -7,7 +7,7 @@ from scipy.special import logsumexp
 from kernelfields import ExponentialFamilyDensity
 from kernelfields.families.box import Box, FunctionMeasure, GaussianMeasure, UniformMeasure
 from kernelfields.families.quadrature import Quadrature, unseen_log_mass
-from kernelfields.kernels.stationary import RBF, Laplacian, Matern
+from kernelfields.kernels import RBF, Laplacian, Matern
 
 
 def normal_peak(centre, width, mass):

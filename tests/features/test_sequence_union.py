@@ -10,9 +10,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from kernelfields import ChainCRF, NodeCliques, Sequencewise
 from kernelfields.features import Embeddings, SequenceUnion
-from kernelfields.kernels import Columns
-from kernelfields.kernels.dot_product import Linear
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF, Columns, Linear
 
 SENTENCES = [["the", "cat", "sat"], ["a", "dog"], ["the"]]
 TAGS = [["D", "N", "V"], ["D", "N"], ["D"]]

@@ -13,7 +13,7 @@ from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, OneHotEncod
 
 import kernelfields
 from kernelfields import OutOfFold, SequenceClassifier
-from kernelfields.features.sequencewise import SequenceUnion, Sequencewise
+from kernelfields.features import SequenceUnion, Sequencewise
 
 RNG = np.random.default_rng(0)
 X = [RNG.normal(size=(length, 3)) for length in (4, 1, 7)]

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelfields import ChainCRF
-from kernelfields.data.cliques import NodeCliques
+from kernelfields.data import NodeCliques
 from kernelfields.features import check_window, window_view
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernelfields.formats import Document, LabelledSpan, Labelling, tokenize
-from kernelfields.formats.annotated_texts import NO_SCHEME, labels_of
+from kernelfields.formats import Document, LabelledSpan, Labelling, labels_of, tokenize
+from kernelfields.formats.annotated_texts import NO_SCHEME
 
 WORDS = ["Anna", "Ben's", "well-known", "3.14", "Zürich", "東京", "a", "(", ",", "#", "नमस्ते", "😀", "O", "x_y", '"']
 LABELS = ["PER", "ORG", "LOC-2", "I"]

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelfields.data.text_files import SequenceFileError
-from kernelfields.formats.column_files import ColumnSequence, read_columns, write_columns
+from kernelfields.formats import ColumnSequence, read_columns, write_columns
 
 CHUNKS = """He\tPRP\tB-NP
 reckons\tVBZ\tB-VP

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelfields.data.text_files import SequenceFileError
-from kernelfields.formats.crfsuite_text import read_crfsuite, write_crfsuite
+from kernelfields.formats import read_crfsuite, write_crfsuite
 
 
 @pytest.fixture

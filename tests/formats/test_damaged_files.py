@@ -10,9 +10,7 @@ import pytest
 
 from kernelfields.cli.settings import read_settings
 from kernelfields.data.text_files import read_content
-from kernelfields.formats import SequenceFileError, read_sequences
-from kernelfields.formats.sequence_arrays import read_arrays
-from kernelfields.formats.sequence_tables import read_table
+from kernelfields.formats import SequenceFileError, read_arrays, read_sequences, read_table
 from tests.campaigns.fuzz import TEXTS, make_target
 from tests.campaigns.fuzzing import document_files
 from tests.campaigns.fuzzing.campaign import make_case, run_target

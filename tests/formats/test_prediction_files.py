@@ -4,7 +4,7 @@ import re
 import numpy as np
 import pytest
 
-from kernelfields.formats.sequence_files import read_sequences, write_predictions
+from kernelfields.formats import read_sequences, write_predictions
 
 LABELS = [np.array(["B", "I"]), np.array(["O"])]
 CLASSES = np.array(["B", "I", "O"])

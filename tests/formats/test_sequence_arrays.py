@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 from kernelfields.data.text_files import SequenceFileError
-from kernelfields.formats.sequence_arrays import read_arrays, write_arrays
+from kernelfields.formats import read_arrays, write_arrays
 
 DENSE = np.arange(12.0).reshape(6, 2)
 OFFSETS = np.array([0, 2, 6])

@@ -13,7 +13,7 @@ from kernelfields.data.reading import pack_inputs
 from kernelfields.data.text_files import SequenceFileError
 from kernelfields.features import FeatureDictEncoder, is_feature_sequences
 from kernelfields.features.templates import Template
-from kernelfields.formats.sequence_files import format_of, read_sequences, write_predictions, write_sequences
+from kernelfields.formats import format_of, read_sequences, write_predictions, write_sequences
 
 CHUNKS = "He\tPRP\tB\nran\tVBD\tO\n\nShe\tPRP\tB\n\n"
 CONLLU = "".join(f"{i}\t{word}\t_\t{tag}\t" + "\t".join("_" * 6) + "\n" for i, word, tag in [(1, "Go", "VERB")])

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelfields.data.text_files import SequenceFileError
-from kernelfields.formats.sequence_tables import read_table, write_table
+from kernelfields.formats import read_table, write_table
 
 ROOMS = """day,temperature,light,state
 monday,21.5,430,empty

@@ -259,7 +259,7 @@ def _fit_density(n_columns: int, **settings: Any) -> Callable[[], Any]:
 
 
 def _fit_compat() -> Any:
-    from kernelfields.compat.crf import CRF
+    from kernelfields.compat import CRF
 
     X, y = dicts(51)
     return CRF(c1=0.05, c2=0.1).fit(X, y)
@@ -287,7 +287,7 @@ def _named(name: str) -> Callable[[], type]:
 
 
 def _sum_of_kernels() -> Any:
-    from kernelfields.kernels.dot_product import Linear, Polynomial
+    from kernelfields.kernels import Linear, Polynomial
 
     X, y = chains(4)
     return _fit_chain(lambda: (X, y), kernel=Linear() + Polynomial(2), rank=5, prior_variance=(2.0, 0.5))()

@@ -5,10 +5,8 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from kernelfields.kernels import Columns
-from kernelfields.kernels.dot_product import Linear
+from kernelfields.kernels import RBF, Columns, Linear
 from kernelfields.kernels.registry import kernel_from_spec
-from kernelfields.kernels.stationary import RBF
 
 RANDOM = np.random.default_rng(0)
 X, Z = RANDOM.normal(size=(7, 6)), RANDOM.normal(size=(4, 6))

@@ -9,10 +9,8 @@ import pytest
 from scipy import sparse
 from scipy.spatial.distance import cdist
 
+from kernelfields.kernels import RBF, Constant, Cosine, Laplacian, Linear, Matern, Normalized, Polynomial, Tanimoto
 from kernelfields.kernels import rows as inputs
-from kernelfields.kernels.dot_product import Cosine, Linear, Polynomial, Tanimoto
-from kernelfields.kernels.kernel import Constant, Normalized
-from kernelfields.kernels.stationary import RBF, Laplacian, Matern
 
 
 def rows_of_norm_ten(n, seed):

@@ -9,12 +9,7 @@ from sklearn.base import clone
 from sklearn.gaussian_process import kernels as gp
 
 from kernelfields import KernelClassifier
-from kernelfields.kernels import Precomputed
-from kernelfields.kernels.callables import CallableKernel
-from kernelfields.kernels.dot_product import Linear
-from kernelfields.kernels.registry import resolve_kernel
-from kernelfields.kernels.scikit_learn import ScikitLearnKernel
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF, CallableKernel, Linear, Precomputed, ScikitLearnKernel, resolve_kernel
 
 X = np.random.default_rng(1).standard_normal((12, 3))
 Z = np.random.default_rng(2).standard_normal((70, 3))

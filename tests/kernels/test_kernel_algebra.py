@@ -8,9 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from kernelfields.kernels.dot_product import Cosine, Linear, Polynomial
-from kernelfields.kernels.kernel import Constant, Normalized, Power, Product, Scaled, Sum
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF, Constant, Cosine, Linear, Normalized, Polynomial, Power, Product, Scaled, Sum
 
 X = np.random.default_rng(1).standard_normal((12, 4))
 Z = np.random.default_rng(2).standard_normal((7, 4))

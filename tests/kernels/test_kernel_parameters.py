@@ -12,10 +12,20 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 
-from kernelfields.kernels import Precomputed
-from kernelfields.kernels.dot_product import Cosine, Linear, Polynomial
-from kernelfields.kernels.kernel import Constant, Normalized, Power, Scaled, Sum
-from kernelfields.kernels.stationary import RBF, Laplacian, Matern
+from kernelfields.kernels import (
+    RBF,
+    Constant,
+    Cosine,
+    Laplacian,
+    Linear,
+    Matern,
+    Normalized,
+    Polynomial,
+    Power,
+    Precomputed,
+    Scaled,
+    Sum,
+)
 
 
 @pytest.fixture

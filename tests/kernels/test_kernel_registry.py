@@ -10,14 +10,23 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process import kernels as gp
 
-from kernelfields.kernels import Precomputed
-from kernelfields.kernels.callables import CallableKernel
-from kernelfields.kernels.dot_product import Cosine, Linear, Polynomial, Tanimoto
-from kernelfields.kernels.forest import Forest
-from kernelfields.kernels.kernel import Constant, Normalized
-from kernelfields.kernels.registry import kernel_from_spec, resolve_kernel
-from kernelfields.kernels.scikit_learn import ScikitLearnKernel
-from kernelfields.kernels.stationary import RBF, Laplacian, Matern
+from kernelfields.kernels import (
+    RBF,
+    CallableKernel,
+    Constant,
+    Cosine,
+    Forest,
+    Laplacian,
+    Linear,
+    Matern,
+    Normalized,
+    Polynomial,
+    Precomputed,
+    ScikitLearnKernel,
+    Tanimoto,
+    resolve_kernel,
+)
+from kernelfields.kernels.registry import kernel_from_spec
 
 
 def product(X, Z):

@@ -6,11 +6,15 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from kernelfields.kernels import Precomputed
-from kernelfields.kernels.callables import CallableKernel
-from kernelfields.kernels.dot_product import Linear
-from kernelfields.kernels.kernel import Kernel, check_positive_semidefinite
-from kernelfields.kernels.stationary import RBF, Laplacian
+from kernelfields.kernels import (
+    RBF,
+    CallableKernel,
+    Kernel,
+    Laplacian,
+    Linear,
+    Precomputed,
+    check_positive_semidefinite,
+)
 
 X = np.random.default_rng(0).standard_normal((300, 3))
 

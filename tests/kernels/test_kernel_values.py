@@ -10,11 +10,24 @@ from scipy import sparse
 from scipy.special import gamma as gamma_function
 from scipy.special import kv
 
-from kernelfields.kernels.callables import CallableKernel
-from kernelfields.kernels.dot_product import Cosine, Linear, Polynomial, Tanimoto
-from kernelfields.kernels.forest import Forest
-from kernelfields.kernels.kernel import Constant, Kernel, Normalized, Power, Product, Scaled, Sum
-from kernelfields.kernels.stationary import RBF, Laplacian, Matern
+from kernelfields.kernels import (
+    RBF,
+    CallableKernel,
+    Constant,
+    Cosine,
+    Forest,
+    Kernel,
+    Laplacian,
+    Linear,
+    Matern,
+    Normalized,
+    Polynomial,
+    Power,
+    Product,
+    Scaled,
+    Sum,
+    Tanimoto,
+)
 
 
 def matern(nu, length_scale):

@@ -11,14 +11,8 @@ from hypothesis import strategies as st
 from scipy.special import softmax
 from sklearn.base import clone
 
-from kernelfields.kernels.labels import (
-    CentredDelta,
-    Delta,
-    LabelKernel,
-    LabelMatrix,
-    label_kernel_from_spec,
-    resolve_label_kernel,
-)
+from kernelfields.kernels import CentredDelta, Delta, LabelKernel, LabelMatrix
+from kernelfields.kernels.labels import label_kernel_from_spec, resolve_label_kernel
 
 
 def centring(n_labels):

@@ -4,12 +4,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from kernelfields.kernels import Columns
+from kernelfields.kernels import RBF, Columns, Constant, Forest, Laplacian, Linear, Matern, Polynomial, Tanimoto
 from kernelfields.kernels.arrays import destinations, product, squared_distances
-from kernelfields.kernels.dot_product import Linear, Polynomial, Tanimoto
-from kernelfields.kernels.forest import Forest
-from kernelfields.kernels.kernel import Constant
-from kernelfields.kernels.stationary import RBF, Laplacian, Matern
 
 KERNELS = [
     RBF(0.3),

@@ -25,7 +25,7 @@ from kernelfields import (
     find_label_errors,
 )
 from kernelfields.compat import CRF
-from kernelfields.reports.report import report_page
+from kernelfields.reports import report_page
 
 SETTINGS = {"kernel": "linear", "prior_variance": 1.0, "tol": 1e-3, "n_jobs": 1, "random_state": 0}
 CENTRES = np.array([[2.0, 0.0], [0.0, 2.0], [-2.0, -2.0]])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kernelfields import ChainCRF, EdgeCliques, GraphCRF, KernelClassifier, MultiLabelCRF
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF
 from kernelfields.numerics.threads import Workers
 from tests.samples import labelled_instances, labelled_sequences
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from kernelfields import ChainCRF, ExponentialFamilyDensity, KernelClassifier
+from kernelfields.kernels import RBF
 from kernelfields.kernels.registry import kernel_from_spec
-from kernelfields.kernels.stationary import RBF
 from kernelfields.models.model_file import ModelFileError, read_model, write_model
 from tests.campaigns.fuzz import make_target
 from tests.campaigns.fuzzing.campaign import make_case

@@ -6,9 +6,9 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelfields import ChainCRF, GraphCRF, MultiLabelCRF
-from kernelfields.basis.selection import Gradient
-from kernelfields.kernels.stationary import RBF
-from kernelfields.solvers.loop import minimize
+from kernelfields.basis import Gradient
+from kernelfields.kernels import RBF
+from kernelfields.solvers import minimize
 from tests.samples import labelled_sequences
 
 DEFAULTS = {"solver": "auto", "tol": "auto", "max_iter": 1000}

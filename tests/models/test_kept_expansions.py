@@ -8,10 +8,10 @@ import pytest
 from sklearn.base import clone
 
 from kernelfields import ChainCRF
+from kernelfields.basis import GreedyCholesky
 from kernelfields.basis.panel import PanelCholesky
-from kernelfields.basis.selection import GreedyCholesky
 from kernelfields.basis.subspace import PivotSubspace
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF
 from tests.models.small_fields import FIELDS, QUICK, X, Y, assert_plain
 
 

@@ -10,7 +10,7 @@ from kernelfields.data.graphs import Graphs
 from kernelfields.data.reading import pack_inputs
 from kernelfields.estimators import StructureSearch
 from kernelfields.inference.choice import plan_inference
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF
 from tests.arrays import sample_graphs
 from tests.samples import potentials_of
 

@@ -9,7 +9,8 @@ import scipy.sparse as sp
 from kernelfields import ChainCRF
 from kernelfields.models import working_set
 from kernelfields.reports.progress import describe
-from kernelfields.solvers.loop import Iteration, has_settled
+from kernelfields.solvers import Iteration
+from kernelfields.solvers.loop import has_settled
 
 TIGHT = {"kernel": "linear", "prior_variance": 2.0, "l1": 0.4, "support": "all", "random_state": 0}
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from kernelfields.basis import AllPoints, GreedyCholesky
 from kernelfields.basis.panel import PanelCholesky
-from kernelfields.basis.selection import AllPoints, GreedyCholesky
 from kernelfields.basis.subspace import row_blocks
 from kernelfields.data.chains import Chains
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF
 from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.designs.design import FeatureOrigin, kernel_quadratic_form
 from kernelfields.objective.posterior import LogPosterior

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from kernelfields.data import EdgeCliques
 from kernelfields.data.chains import Chains
-from kernelfields.data.cliques import EdgeCliques
 from kernelfields.data.constraints import resolve_constraints
 from kernelfields.inference.chain.family import ChainFamily, ListFamily
 from kernelfields.numerics.threads import Workers

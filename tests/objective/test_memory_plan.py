@@ -6,9 +6,9 @@ from collections import namedtuple
 import numpy as np
 import pytest
 
+from kernelfields.basis import RandomCholesky
 from kernelfields.basis.panel import PanelCholesky
-from kernelfields.basis.selection import RandomCholesky
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF
 from kernelfields.objective.designs import memory
 from kernelfields.objective.designs.memory import (
     factor_bytes,

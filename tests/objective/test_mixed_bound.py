@@ -14,8 +14,8 @@ from kernelfields.numerics.threads import Workers
 from kernelfields.objective.bounds import MixedBound
 from kernelfields.objective.designs.pairs import observed_support
 from kernelfields.objective.posterior import LogPosterior
+from kernelfields.solvers import minimize
 from kernelfields.solvers.lbfgs import OrthantLBFGS
-from kernelfields.solvers.loop import minimize
 from tests.samples import chain_datafit, design_of
 
 L = 3

@@ -8,11 +8,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from kernelfields.basis import Gradient, RandomCholesky
 from kernelfields.basis.panel import PanelCholesky
-from kernelfields.basis.selection import Gradient, RandomCholesky
 from kernelfields.data.readers import ChainReader
-from kernelfields.kernels.dot_product import Polynomial
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF, Polynomial
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs import files, tiles
 from kernelfields.objective.designs.files import StoredFactor

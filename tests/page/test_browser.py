@@ -17,8 +17,8 @@ import pytest
 from sentences import city_model, sentences, written
 
 from kernelfields import GraphCRF, KernelClassifier
+from kernelfields.page import LabellingSession
 from kernelfields.page.files import LabelFile
-from kernelfields.page.session import LabellingSession
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
 pytest.importorskip("uvicorn", reason="the extra page is not installed")

@@ -5,7 +5,7 @@ import pytest
 from sentences import city_model, sentences
 
 from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, SegmentCRF, SequenceClassifier
-from kernelfields.page.session import LabellingSession
+from kernelfields.page import LabellingSession
 
 RING = [[0, 1], [1, 2], [2, 3], [3, 0]]
 

@@ -10,10 +10,10 @@ import sys
 import pytest
 from sentences import sentences, written
 
+from kernelfields.page import LabellingSession
 from kernelfields.page.files import LabelFile
 from kernelfields.page.journal import Action, Journal
 from kernelfields.page.lock import FileLock, LockedError
-from kernelfields.page.session import LabellingSession
 
 ACTIONS = [Action(item, 0, [(item, ["O", "B-city"]), (0, None)]) for item in range(20)]
 

@@ -13,8 +13,8 @@ pytest.importorskip("httpx", reason="Starlette's test client needs httpx")
 
 from starlette.testclient import TestClient
 
-from kernelfields.page.server import TOKEN_HEADER, Server, make_app, serve
-from kernelfields.page.session import LabellingSession
+from kernelfields.page import LabellingSession, serve
+from kernelfields.page.server import TOKEN_HEADER, Server, make_app
 
 TOKEN, PORT = "secret-token", 8123
 

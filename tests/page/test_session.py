@@ -8,9 +8,10 @@ from sentences import city_model, sentences, written
 from sklearn.pipeline import make_pipeline
 
 from kernelfields import ChainCRF, GraphCRF, TextFeatures
+from kernelfields.page import LabellingSession
 from kernelfields.page.files import LabelFile
 from kernelfields.page.journal import Journal, JournalError
-from kernelfields.page.session import Conflict, LabellingSession
+from kernelfields.page.session import Conflict
 
 
 @pytest.fixture(scope="module")

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from kernelfields.basis import GreedyCholesky
 from kernelfields.basis.panel import PanelCholesky
-from kernelfields.basis.selection import GreedyCholesky
-from kernelfields.families.finite import FiniteFamily
-from kernelfields.kernels.stationary import RBF, Laplacian
+from kernelfields.families import FiniteFamily
+from kernelfields.kernels import RBF, Laplacian
 
 GRID = (np.arange(400) + 0.5)[:, None] / 400
 KINK = np.exp(-4 * np.abs(GRID[:, 0] - 0.4)) + 0.2

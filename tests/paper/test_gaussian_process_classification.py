@@ -9,7 +9,7 @@ from small_fields import KERNEL, small_field
 
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques
 from kernelfields.data.chains import Chains
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF
 from tests.samples import potentials_of, random_chains
 
 GAMMA = 0.4

@@ -7,7 +7,7 @@ import numpy as np
 from small_fields import KERNEL, tied_field, untied_field
 
 from kernelfields.data.chains import Chains
-from kernelfields.kernels.dot_product import Polynomial
+from kernelfields.kernels import Polynomial
 from tests.samples import random_chains
 
 

@@ -7,7 +7,7 @@ from small_fields import KERNEL, as_lists, tied_field
 
 from kernelfields import ChainCRF, EdgeCliques
 from kernelfields.data.chains import Chains
-from kernelfields.kernels.labels import CentredDelta, Delta, LabelMatrix
+from kernelfields.kernels import CentredDelta, Delta, LabelMatrix
 from tests.samples import potentials_of, random_chains
 
 VARIANCE = 1.2

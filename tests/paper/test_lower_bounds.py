@@ -6,8 +6,8 @@ from small_fields import KERNEL, small_field
 
 from kernelfields import EdgeCliques, NodeCliques
 from kernelfields.objective.bounds import LowerBound, maximise_on_simplex
+from kernelfields.solvers import minimize
 from kernelfields.solvers.lbfgs import LBFGS
-from kernelfields.solvers.loop import minimize
 from tests.samples import random_chains
 
 

@@ -7,8 +7,7 @@ import pytest
 import scipy.linalg
 from small_fields import KERNEL, tied_field
 
-from kernelfields.solvers.choice import resolve_solver
-from kernelfields.solvers.loop import minimize
+from kernelfields.solvers import minimize, resolve_solver
 from kernelfields.solvers.newton import Newton, full_hessian
 from tests.samples import random_chains
 

@@ -6,7 +6,7 @@ from small_fields import as_lists
 
 from kernelfields import ChainCRF, EdgeCliques
 from kernelfields.basis.subspace import ExplicitSubspace, PivotSubspace
-from kernelfields.kernels.dot_product import Polynomial
+from kernelfields.kernels import Polynomial
 from tests.samples import random_chains
 
 NEW = np.random.default_rng(7).normal(size=(5, 3))

@@ -7,7 +7,7 @@ from kernelfields.inference.single import SingleFamily
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.likelihoods.likelihood import Likelihood
 from kernelfields.objective.posterior import LogPosterior
-from kernelfields.solvers.loop import minimize
+from kernelfields.solvers import minimize
 from kernelfields.solvers.newton import NewtonCG
 from tests.samples import chain_datafit, design_of
 

@@ -4,8 +4,7 @@ import numpy as np
 
 from kernelfields import EdgeCliques, NodeCliques
 from kernelfields.basis.subspace import PivotSubspace
-from kernelfields.kernels.dot_product import Polynomial
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF, Polynomial
 from kernelfields.objective.term import Term
 from kernelfields.posterior.evidence.problem import cut_design, moved_subspace
 from tests.samples import chain_sample, designs_on, random_chains

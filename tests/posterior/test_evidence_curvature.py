@@ -6,8 +6,7 @@ import pytest
 from kernelfields import EdgeCliques, NodeCliques
 from kernelfields.data.chains import Chains
 from kernelfields.data.constraints import resolve_constraints
-from kernelfields.kernels import Columns
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF, Columns
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.curvature import (
     BlockedChains,

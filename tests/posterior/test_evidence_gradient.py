@@ -4,16 +4,13 @@ import numpy as np
 import pytest
 
 from kernelfields import EdgeCliques, NodeCliques
+from kernelfields.data import GraphFactors, GraphNodes
 from kernelfields.data.chains import Chains
-from kernelfields.data.cliques import GraphFactors, GraphNodes
 from kernelfields.data.constraints import resolve_constraints
 from kernelfields.data.graphs import Graphs
-from kernelfields.engines.engine import SampleSettings
-from kernelfields.engines.threads import Threads
+from kernelfields.engines import SampleSettings, Threads
 from kernelfields.inference.choice import FamilySpec
-from kernelfields.kernels import Columns
-from kernelfields.kernels.dot_product import Polynomial
-from kernelfields.kernels.stationary import RBF, Matern
+from kernelfields.kernels import RBF, Columns, Matern, Polynomial
 from kernelfields.posterior.evidence.problem import (
     EvidenceProblem,
     KnownMode,
@@ -26,7 +23,7 @@ from kernelfields.posterior.evidence.problem import (
 )
 from kernelfields.posterior.evidence.settings import EvidenceSearch
 from kernelfields.posterior.laplace.laplace import EXACT_MODE, GuidedNewton
-from kernelfields.solvers.loop import minimize
+from kernelfields.solvers import minimize
 from tests.samples import designs_on
 
 PRECISE = {"tol": 1e-12, "dtype": np.dtype("float64")}

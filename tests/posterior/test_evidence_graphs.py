@@ -6,7 +6,7 @@ from sklearn.base import clone
 
 from kernelfields import ChainCRF, GraphCRF
 from kernelfields.data import grid_edges
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF
 from kernelfields.posterior.evidence.settings import EvidenceSearch
 
 SHORT = EvidenceSearch(restarts=0, max_evaluations=12)

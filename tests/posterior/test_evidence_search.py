@@ -12,8 +12,7 @@ from sklearn.gaussian_process.kernels import RBF as GaussianRBF
 from sklearn.gaussian_process.kernels import ConstantKernel
 
 from kernelfields import ChainCRF, KernelClassifier
-from kernelfields.kernels import Columns
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF, Columns
 from kernelfields.posterior.evidence import problem as evidence_problem
 from kernelfields.posterior.evidence import search as evidence_search
 from kernelfields.posterior.evidence.settings import EvidenceSearch

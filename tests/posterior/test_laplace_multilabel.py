@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kernelfields import KernelClassifier, MultiLabelCRF
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF
 from tests.samples import labelled_instances
 
 X, Y = labelled_instances()

@@ -10,8 +10,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel
 
 from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, NodeCliques
 from kernelfields.data import OrderCliques
-from kernelfields.kernels import Columns
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF, Columns
 from kernelfields.posterior.laplace import samples
 from tests.samples import labelled_sequences
 

@@ -5,7 +5,7 @@ import pytest
 
 from benchmarks.shared_data import DataMissing, ocr_letters
 from kernelfields import ChainCRF
-from kernelfields.kernels.dot_product import Polynomial
+from kernelfields.kernels import Polynomial
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,7 @@ import pytest
 
 from benchmarks.shared_data import DataMissing, data_file, gpstruct_task, ocr_letters, token_columns
 from kernelfields.features.templates import Template
-from kernelfields.formats.column_files import read_columns, write_columns
-from kernelfields.formats.sequence_files import read_sequences, write_sequences
+from kernelfields.formats import read_columns, read_sequences, write_columns, write_sequences
 
 
 def there(*parts):

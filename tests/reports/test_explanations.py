@@ -4,7 +4,8 @@ import json
 import math
 from xml.etree import ElementTree
 
-from kernelfields.reports.inspection import Contribution, Explanation, PositionExplanation
+from kernelfields.reports import Explanation
+from kernelfields.reports.inspection import Contribution, PositionExplanation
 from kernelfields.reports.tables import TEXT_WIDTH, shade
 
 HOSTILE = "<script>alert('x')</script>"

@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from parsed_pages import SVG
 
-from kernelfields.reports import Markup, Table
+from kernelfields.reports import LabelledSequence, Markup, Table
 from kernelfields.reports.page import beside, section
-from kernelfields.reports.sequences import LabelledSequence
 
 
 @given(st.text(alphabet=st.characters(codec=None)), st.text(alphabet=st.characters(codec=None)))

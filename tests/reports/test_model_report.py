@@ -6,8 +6,8 @@ from parsed_pages import HOSTILE, ParsedPage
 from test_model_summary import small_summary
 
 from kernelfields.evaluation import evaluate
-from kernelfields.reports import LabelledSequence, Markup, Table, plot_heat_map, report_page
-from kernelfields.reports.inspection import FeatureWeight, SetWeights, WeightList, WeightsTable
+from kernelfields.reports import LabelledSequence, Markup, Table, WeightsTable, plot_heat_map, report_page
+from kernelfields.reports.inspection import FeatureWeight, SetWeights, WeightList
 
 TRUE = [["B-X", "I-X", "O"], ["O", "B-X"], ["O", "O", "B-Y"]]
 PREDICTED = [["B-X", "I-X", "O"], ["O", "O"], ["O", "O", "B-Y"]]

@@ -7,7 +7,8 @@ import numpy as np
 from parsed_pages import HOSTILE, ParsedPage
 
 from kernelfields.objective.bounds import Certificate
-from kernelfields.reports.inspection import ModelSummary, SetSummary
+from kernelfields.reports import ModelSummary
+from kernelfields.reports.inspection import SetSummary
 from kernelfields.solvers import Iteration, Solution
 
 

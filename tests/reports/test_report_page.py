@@ -4,9 +4,9 @@ import re
 
 from parsed_pages import ParsedPage
 
-from kernelfields.reports import Table, plot_heat_map
+from kernelfields.reports import Shown, Table, plot_heat_map
 from kernelfields.reports.markup import notebook
-from kernelfields.reports.page import Shown, beside, page, section
+from kernelfields.reports.page import beside, page, section
 from kernelfields.reports.tables import Row
 
 

@@ -5,8 +5,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from kernelfields.reports import Estimate, Shown
-from kernelfields.reports.tables import Row, Table, list_table, matrix_table, printable, shade, signed
+from kernelfields.reports import Estimate, Shown, Table
+from kernelfields.reports.tables import Row, list_table, matrix_table, printable, shade, signed
 
 HOSTILE = "<script>alert(1)</script>"
 

@@ -6,7 +6,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from kernelfields.reports.inspection import FeatureWeight, SetWeights, WeightList, WeightsTable
+from kernelfields.reports import WeightsTable
+from kernelfields.reports.inspection import FeatureWeight, SetWeights, WeightList
 from kernelfields.reports.tables import TEXT_WIDTH, printable, shade
 
 HOSTILE = "<script>alert(1)</script>"

@@ -14,9 +14,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from kernelfields import ChainCRF, ChainCRFCV, Sequencewise
-from kernelfields.evaluation.entities import entity_f1_score
-from kernelfields.kernels.dot_product import Linear, Polynomial
-from kernelfields.kernels.stationary import RBF
+from kernelfields.evaluation import entity_f1_score
+from kernelfields.kernels import RBF, Linear, Polynomial
 
 X, y = search_sequences()
 CRF = ChainCRF(rank=12, tol=1e-7, max_iter=500, random_state=0)

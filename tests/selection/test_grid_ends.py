@@ -5,8 +5,7 @@ import pytest
 from search_sequences import search_sequences
 
 from kernelfields import ChainCRF, ChainCRFCV
-from kernelfields.kernels.dot_product import Linear
-from kernelfields.kernels.stationary import RBF, Matern
+from kernelfields.kernels import RBF, Linear, Matern
 from kernelfields.selection.candidates import Candidate, grid_ends
 from kernelfields.selection.search import MOST_STEPS
 

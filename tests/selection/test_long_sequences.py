@@ -10,7 +10,7 @@ from search_sequences import as_entities, search_sequences
 from kernelfields import ChainCRF, ChainCRFCV
 from kernelfields.data.constraints import resolve_constraints
 from kernelfields.estimators.fit_state import NoProgress
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF
 from kernelfields.selection.folds import Fold, Items
 
 

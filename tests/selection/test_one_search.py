@@ -29,9 +29,7 @@ from kernelfields import (
     SoftTargets,
 )
 from kernelfields.formats import ModelFileError
-from kernelfields.kernels.dot_product import Linear
-from kernelfields.kernels.kernel import Kernel
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF, Kernel, Linear
 from tests.samples import labelled_instances
 
 X, y = search_sequences(24, longest=9)

@@ -7,9 +7,8 @@ from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
 from sklearn.pipeline import make_pipeline
 
 from kernelfields import ChainCRF, ChainCRFCV
-from kernelfields.compat.crf import CRF
-from kernelfields.kernels.kernel import Kernel
-from kernelfields.kernels.stationary import RBF
+from kernelfields.compat import CRF
+from kernelfields.kernels import RBF, Kernel
 from kernelfields.selection import search
 
 X, y = search_sequences()

@@ -6,8 +6,7 @@ from search_sequences import search_sequences
 
 from kernelfields import ChainCRF, EdgeCliques, FieldSearchCV, NodeCliques
 from kernelfields.estimators.fit_state import NoProgress
-from kernelfields.kernels.dot_product import Cosine, Linear, Polynomial
-from kernelfields.kernels.stationary import RBF, Laplacian, Matern
+from kernelfields.kernels import RBF, Cosine, Laplacian, Linear, Matern, Polynomial
 from kernelfields.selection.candidates import SCALE_MULTIPLES, expand_kernel, list_candidates
 
 X, y = search_sequences()

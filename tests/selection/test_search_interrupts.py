@@ -8,7 +8,7 @@ from search_sequences import per_token, search_sequences
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelfields import ChainCRF, ChainCRFCV
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF
 from kernelfields.selection import variance_path
 
 X, y = search_sequences(60)

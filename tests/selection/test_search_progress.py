@@ -6,7 +6,7 @@ import re
 import numpy as np
 from rich.console import Console
 
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF
 from kernelfields.selection.candidates import Candidate
 from kernelfields.selection.results import Evaluation, SearchProgress, tabulate
 

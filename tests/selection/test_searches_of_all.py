@@ -22,8 +22,7 @@ from kernelfields import (
     MultiLabelCRF,
 )
 from kernelfields.estimators import multilabel_crf
-from kernelfields.kernels.dot_product import Linear
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF, Linear
 from tests.samples import labelled_instances
 
 SEQUENCES, LABELS = search_sequences(18)

@@ -7,8 +7,7 @@ from sklearn.base import clone
 
 from kernelfields import ChainCRF, EdgeCliques
 from kernelfields.estimators.fit_state import NoProgress
-from kernelfields.kernels.dot_product import Linear
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF, Linear
 from kernelfields.models import build
 from kernelfields.selection import variance_path
 from kernelfields.selection.candidates import Candidate, list_candidates

@@ -12,6 +12,7 @@ from kernelfields.kernels import (
     Columns,
     Cosine,
     Forest,
+    Kernel,
     Laplacian,
     Linear,
     Matern,
@@ -20,8 +21,8 @@ from kernelfields.kernels import (
     Precomputed,
     Tanimoto,
     arrays,
+    register,
 )
-from kernelfields.kernels.kernel import Kernel, register
 from kernelfields.numerics.sparse_rows import SparseRows
 from kernelfields.numerics.windows import window_view
 from kernelfields.serving import ServingError, load_chain, to_onnx

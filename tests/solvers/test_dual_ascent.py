@@ -10,9 +10,8 @@ from kernelfields.inference.family import EDGE, Potentials
 from kernelfields.objective import stochastic as module
 from kernelfields.objective.posterior import LogPosterior
 from kernelfields.objective.stochastic import dual_ascent
-from kernelfields.solvers.choice import resolve_solver
+from kernelfields.solvers import minimize, resolve_solver
 from kernelfields.solvers.lbfgs import StochasticStart
-from kernelfields.solvers.loop import minimize
 from tests.solvers.test_stochastic_descent import FIELDS, MASKS, L, allowed_chains, edge_set, engine_of, sparse_chains
 from tests.solvers.test_stochastic_start import tagging_posterior
 

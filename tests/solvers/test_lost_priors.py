@@ -5,8 +5,7 @@ import pytest
 
 from kernelfields.data.chains import Chains
 from kernelfields.objective.posterior import LogPosterior
-from kernelfields.solvers.choice import SOLVERS
-from kernelfields.solvers.loop import minimize
+from kernelfields.solvers import SOLVERS, minimize
 from kernelfields.solvers.newton import _solved, full_hessian
 from tests.samples import chain_datafit, design_of
 

@@ -8,9 +8,8 @@ import scipy.sparse as sp
 from kernelfields.data.chains import Chains
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.posterior import Direction, LogPosterior
-from kernelfields.solvers.choice import resolve_solver
+from kernelfields.solvers import minimize, resolve_solver
 from kernelfields.solvers.lbfgs import LBFGS, OrthantLBFGS, StochasticStart
-from kernelfields.solvers.loop import minimize
 from tests.samples import chain_datafit, design_of
 
 L = 3

@@ -6,8 +6,8 @@ import pytest
 from kernelfields.data.chains import Chains
 from kernelfields.objective.bounds import relative_gap
 from kernelfields.objective.posterior import LogPosterior
-from kernelfields.solvers.choice import SOLVERS
-from kernelfields.solvers.loop import REASONS, minimize
+from kernelfields.solvers import SOLVERS, minimize
+from kernelfields.solvers.loop import REASONS
 from tests.samples import chain_datafit, design_of
 
 

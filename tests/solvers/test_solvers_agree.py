@@ -4,14 +4,13 @@ import numpy as np
 import pytest
 import scipy.optimize
 
+from kernelfields.basis import RandomCholesky
 from kernelfields.basis.panel import PanelCholesky
-from kernelfields.basis.selection import RandomCholesky
 from kernelfields.data.chains import Chains
-from kernelfields.kernels.stationary import RBF
+from kernelfields.kernels import RBF
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.posterior import Direction, LogPosterior
-from kernelfields.solvers.choice import SOLVERS, resolve_solver
-from kernelfields.solvers.loop import minimize
+from kernelfields.solvers import SOLVERS, minimize, resolve_solver
 from tests.samples import chain_datafit, design_of
 
 NAMES = sorted(SOLVERS)

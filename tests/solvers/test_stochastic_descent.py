@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from kernelfields.data import Constraints, EdgeCliques
 from kernelfields.data.chains import Chains
-from kernelfields.data.cliques import EdgeCliques
-from kernelfields.data.constraints import Constraints, resolve_constraints
-from kernelfields.kernels.labels import Delta, resolve_label_kernel
+from kernelfields.data.constraints import resolve_constraints
+from kernelfields.kernels import Delta
+from kernelfields.kernels.labels import resolve_label_kernel
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.pairs import observed_support
 from kernelfields.objective.posterior import LogPosterior

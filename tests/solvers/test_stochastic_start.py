@@ -9,9 +9,9 @@ from kernelfields.data.constraints import resolve_constraints
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.pairs import observed_support
 from kernelfields.objective.posterior import LogPosterior
-from kernelfields.solvers.choice import choose, resolve_solver
+from kernelfields.solvers import minimize, resolve_solver
+from kernelfields.solvers.choice import choose
 from kernelfields.solvers.lbfgs import LBFGS, OrthantLBFGS, StochasticStart
-from kernelfields.solvers.loop import minimize
 from kernelfields.solvers.newton import NewtonCG
 from tests.samples import chain_datafit, design_of
 

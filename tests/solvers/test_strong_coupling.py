@@ -8,8 +8,7 @@ import pytest
 
 from kernelfields.data.chains import Chains
 from kernelfields.objective.posterior import LogPosterior
-from kernelfields.solvers.choice import SOLVERS
-from kernelfields.solvers.loop import minimize
+from kernelfields.solvers import SOLVERS, minimize
 from tests.samples import chain_datafit, design_of
 
 

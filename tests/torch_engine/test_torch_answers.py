@@ -8,8 +8,8 @@ from kernelfields.inference.chain.decoding import viterbi
 
 torch = pytest.importorskip("torch")
 
+from kernelfields.engines import Torch  # noqa: E402
 from kernelfields.engines.torch import family  # noqa: E402
-from kernelfields.engines.torch.engine import Torch  # noqa: E402
 from kernelfields.engines.torch.steps import DeviceSteps  # noqa: E402
 from kernelfields.inference.step_order import StepOrder  # noqa: E402
 

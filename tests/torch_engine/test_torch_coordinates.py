@@ -5,7 +5,7 @@ import pytest
 
 from benchmarks.fit_parts import posterior_of_fit
 from kernelfields import ChainCRF
-from kernelfields.engines.torch.engine import Torch
+from kernelfields.engines import Torch
 from kernelfields.objective import coordinates
 from kernelfields.solvers.lbfgs import StepPairs
 from samples import labelled_sequences

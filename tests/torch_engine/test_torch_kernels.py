@@ -9,13 +9,25 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from kernelfields.kernels import Columns, Precomputed, arrays
-from kernelfields.kernels.callables import CallableKernel
-from kernelfields.kernels.dot_product import Cosine, Linear, Polynomial, Tanimoto
-from kernelfields.kernels.forest import Forest
-from kernelfields.kernels.kernel import Constant, Kernel, Normalized, check_positive_semidefinite
-from kernelfields.kernels.scikit_learn import ScikitLearnKernel
-from kernelfields.kernels.stationary import RBF, Laplacian, Matern
+from kernelfields.kernels import (
+    RBF,
+    CallableKernel,
+    Columns,
+    Constant,
+    Cosine,
+    Forest,
+    Kernel,
+    Laplacian,
+    Linear,
+    Matern,
+    Normalized,
+    Polynomial,
+    Precomputed,
+    ScikitLearnKernel,
+    Tanimoto,
+    arrays,
+    check_positive_semidefinite,
+)
 
 torch = pytest.importorskip("torch")
 tensors = pytest.importorskip("kernelfields.kernels.tensors")

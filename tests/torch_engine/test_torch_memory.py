@@ -6,11 +6,11 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from kernelfields import ChainCRF, KernelClassifier  # noqa: E402
-from kernelfields.engines.torch.engine import Torch  # noqa: E402
+from kernelfields.engines import Torch  # noqa: E402
 from kernelfields.engines.torch.memory import PartPanel, plan_on_device  # noqa: E402
 from kernelfields.engines.torch.rows import SubspaceRows  # noqa: E402
 from kernelfields.engines.torch.tables import TorchHostTable, TorchRecomputedTable, TorchTable  # noqa: E402
-from kernelfields.kernels.stationary import RBF  # noqa: E402
+from kernelfields.kernels import RBF  # noqa: E402
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA"))]
 

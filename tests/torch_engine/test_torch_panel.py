@@ -4,20 +4,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from kernelfields.basis import AllPoints, Gradient, GreedyCholesky, RandomCholesky, Uniform
 from kernelfields.basis.panel import PanelCholesky
-from kernelfields.basis.selection import (
-    AllPoints,
-    Gradient,
-    GreedyCholesky,
-    RandomCholesky,
-    Uniform,
-)
 from kernelfields.basis.subspace import Expansion, PivotSubspace
-from kernelfields.kernels import Precomputed
-from kernelfields.kernels.callables import CallableKernel
-from kernelfields.kernels.dot_product import Linear, Polynomial
-from kernelfields.kernels.kernel import Kernel
-from kernelfields.kernels.stationary import RBF, Matern
+from kernelfields.kernels import RBF, CallableKernel, Kernel, Linear, Matern, Polynomial, Precomputed
 
 torch = pytest.importorskip("torch")
 torch_panel = pytest.importorskip("kernelfields.engines.torch.panel")

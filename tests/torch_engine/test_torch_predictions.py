@@ -12,7 +12,7 @@ DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", FIELDS)
 def test_copies_on_a_device_are_kept_and_follow_a_refit(name, device, monkeypatch):
-    from kernelfields.engines.torch.engine import Torch
+    from kernelfields.engines import Torch
 
     placed, plain = [], rows.DeviceExpansion.__init__
 
@@ -36,7 +36,7 @@ def test_lists_of_allowed_labels_hold_in_answers_and_in_fits():
     import numpy as np
 
     from kernelfields import ChainCRF, LabelDictionary
-    from kernelfields.engines.torch.engine import Torch
+    from kernelfields.engines import Torch
 
     draw = np.random.default_rng(0)
     X = [draw.integers(0, 3, (6, 1)).astype(float) for _ in range(8)]
@@ -69,7 +69,7 @@ def test_a_device_without_memory_is_one_line(monkeypatch, place, message):
     from scipy.sparse import csr_array
 
     from kernelfields import ChainCRF
-    from kernelfields.engines.torch.engine import Torch
+    from kernelfields.engines import Torch
 
     torch = pytest.importorskip("torch")
 

@@ -295,7 +295,7 @@ class SkipCliques(_LongCliques):
 @SETTINGS.register("order cliques")
 @dataclass(eq=False, repr=False, kw_only=True)
 class OrderCliques(_LongCliques):
-    """One length of LabelNgrams: ``order + 1`` labels in a row, with the inputs at the last one if there is a kernel."""
+    """One length of LabelNgrams: ``order + 1`` labels in a row, with a kernel the inputs at the last one."""
 
     order: int = 2
 

@@ -11,8 +11,8 @@ from scipy.special import entr
 
 from kernelfields import ConformalField, evaluate, find_label_errors, rank_for_labelling
 from kernelfields.evaluation import feature_importance, fit_temperature
-from kernelfields.page.session import LabellingSession
-from kernelfields.reports.report import report_page
+from kernelfields.page import LabellingSession
+from kernelfields.reports import report_page
 from kernelfields.uncertainty import calibrate
 from tests.campaigns.cells.features import feature
 from tests.campaigns.cells.subjects import Classifier, Compat, Frames, Points, Subject, as_array

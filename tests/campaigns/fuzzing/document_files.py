@@ -17,8 +17,16 @@ from typing import Any
 
 import numpy as np
 
-from kernelfields.formats import Document, LabelledSpan, Labelling, read_documents, read_sequences, write_documents
-from kernelfields.formats.annotated_texts import labels_of, tokens_of
+from kernelfields.formats import (
+    Document,
+    LabelledSpan,
+    Labelling,
+    labels_of,
+    read_documents,
+    read_sequences,
+    write_documents,
+)
+from kernelfields.formats.annotated_texts import tokens_of
 from tests.campaigns.fuzzing.damage import damaged_bytes, damaged_document, damaged_text, odd_number, spelled_out
 from tests.campaigns.fuzzing.verdicts import Case, Unsound
 
