@@ -121,7 +121,7 @@ def test_progress_is_told_where_it_is_asked_for(capsys, tmp_path):
     Embeddings(Counting(), cache=tmp_path, verbose=1).transform([*SENTENCES, ["new"]])
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert re.search(r"3 of 4 sequences from the cache\n.*1 sequences, \d+ s", captured.err)
+    assert re.search(r"3 of 4 sequences from the cache\n.*1 sequence, \d+ s", captured.err)
 
 
 def test_a_pickle_carries_the_parameters():
