@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Literal, overload
 import numpy as np
 
 from kernelfields.data.chains import Chains, Packed
-from kernelfields.data.evidence import read_labels
+from kernelfields.data.evidence import certain, read_labels
 from kernelfields.data.graph_reading import GRAPHS, NodeTypes, read_graphs
 from kernelfields.data.reading import Matrix, check_sample_weight, listed, locate
 from kernelfields.numerics.sparse_rows import entries_of
@@ -161,6 +161,13 @@ class Graphs(Packed):
     def factor_weights(self, name: str) -> np.ndarray:
         """Return the weight of its graph for every factor of the given name, (M,)."""
         return np.repeat(self.weights, self.group(name).counts)
+
+    def labelled_nodes(self) -> Graphs:
+        """Return the nodes whose label is known, each as a graph of its own."""
+        nodes = np.arange(self.n_positions) if self.evidence is None else np.flatnonzero(certain(self.evidence))
+        kinds = None if self.node_types is None else self.node_types[nodes]
+        labels, weights = self.required_labels[nodes], self.position_weights[nodes]
+        return Graphs(self.inputs[nodes], np.arange(len(nodes) + 1), labels, weights, node_types=kinds)
 
     def _parts(self, chosen: np.ndarray, offsets: np.ndarray) -> dict[str, Any]:
         shift = offsets[:-1] - self.starts[chosen]

@@ -36,6 +36,7 @@ from kernelfields.data.graph_reading import given_tables
 from kernelfields.data.graphs import Factors, Graphs
 from kernelfields.data.label_cliques import LabelledInstances
 from kernelfields.data.label_dictionary import AllowedLabelsRule, FittedRule, readable_again, rebuild_rule
+from kernelfields.data.neighbour_columns import with_neighbour_columns
 from kernelfields.data.reading import (
     Matrix,
     check_sample_weight,
@@ -409,11 +410,12 @@ class GraphReader(InputReader):
     """Width and kind of the inputs of nodes, and of each type of factors, learnt by ``learn``.
 
     ``factors`` are readers by name of the type. ``node_types`` are the names of the types of nodes, None where nodes
-    had none.
+    had none. With ``neighbours`` the columns of nodes are joined with those of their neighbours.
     """
 
     factors: dict[str, FactorReader] = field(default_factory=dict)
     node_types: tuple[str, ...] | None = None
+    neighbours: bool = False
 
     part = "node"
 
@@ -425,6 +427,15 @@ class GraphReader(InputReader):
     def columns_of(self, group: str | None) -> list[str] | None:
         """Return the names of the columns of nodes, under None, or of a type of factors."""
         return self.columns if group is None else self.factors[group].columns
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns of the nodes that are read, with those of neighbours."""
+        return 2 * self.n_features + 1 if self.neighbours else self.n_features
+
+    def joined(self, graphs: Graphs) -> Graphs:
+        """Return graphs whose nodes have the columns of their neighbours, too, if this reader joins them."""
+        return replace(graphs, inputs=with_neighbour_columns(graphs)) if self.neighbours else graphs
 
     def scaling_columns(self, data: Graphs, always: bool) -> Self | None:  # type: ignore[override]  # graphs alone
         """Return a copy that brings columns of nodes and of factors to one scale; None where none needs it."""
@@ -463,7 +474,7 @@ class GraphReader(InputReader):
         graphs, known = Graphs.from_graphs(X, y, sample_weight, classes)
         assert known is not None
         self._learn_types(X, graphs)
-        return graphs, known
+        return self.joined(graphs), known
 
     def learn_inputs(self, X: object) -> tuple[Matrix, np.ndarray]:
         """Learn the kind of X; return the rows (N, d) of its nodes and the offsets of the graphs (S + 1,)."""
@@ -492,24 +503,27 @@ class GraphReader(InputReader):
             check_columns(tables, self.columns_of(kind), "graph")
         inputs = self.as_fitted(graphs.inputs)
         factors = tuple(self.factors[kind.name].read(kind) for kind in graphs.factors)
-        return self.scaled(replace(graphs, inputs=inputs, factors=factors))
+        return self.scaled(self.joined(replace(graphs, inputs=inputs, factors=factors)))
 
     def width(self, clique: CliqueSet) -> int | None:
         """Return how many columns the cliques of a set see; None for factors without features."""
         if clique.group is None:
-            return self.n_features
+            return self.n_columns
         return self.factors[clique.group].n_features or None
 
     def describe(self) -> dict[str, object]:
         """Return plain values and arrays for a model file."""
         factors = {name: {"n_nodes": kind.n_nodes, **kind.describe()} for name, kind in self.factors.items()}
         node_types = None if self.node_types is None else list(self.node_types)
-        return {**super().describe(), "factors": factors, "node_types": node_types}
+        described = {**super().describe(), "factors": factors, "node_types": node_types}
+        return {**described, "neighbours": True} if self.neighbours else described
 
     @classmethod
     def rebuild(cls, described: Mapping) -> Self:
         """Return the reader that was described."""
-        reader, node_types = super().rebuild(described), described["node_types"]
+        reader, node_types = super().rebuild({**described, "scaling": None}), described["node_types"]
+        reader.neighbours = bool(described.get("neighbours", False))
+        reader.scaling = Scaling.rebuild(described.get("scaling"), reader.n_columns)
         reader.node_types = None if node_types is None else tuple(map(str, node_types))
         for name, factors in described["factors"].items():
             reader.factors[str(name)] = replace(FactorReader.rebuild(factors), n_nodes=int(factors["n_nodes"]))

@@ -6,6 +6,7 @@
                       words; "rbf" for numbers; where columns come to one scale,
                       as those of sensors do, also "laplacian" and, where all
                       labels are known, "forest", and the sum of the best two
+    neighbours        False, True          of few graphs: columns of neighbours   False
     prior_variance    powers of ten                                              1
     support, l1       of features that are there or not, beside the variance      "all", 0
     rank              500, 1000           where more positions are there          1000
@@ -16,6 +17,8 @@ last one by the share of right labels. A Laplacian kernel adds up differences of
 can follow a single column while the others differ, as trees can, which suits columns of different kinds. The trees of a
 forest are grown on the part that is learnt from, so that what they make of the part held out is judged as fairly.
 A sum of kernels is tried at the prior variance of the best one: its functions are sums of functions of both kinds.
+Of fewer than five graphs none can be held out. There, labelled nodes are, and short fits see each label by itself:
+they choose what scores nodes, and the last fit has the edges, too.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -37,6 +40,7 @@ from kernelfields.engines.engine import PackedData
 from kernelfields.estimators.fit_state import FitState, NoProgress, Parts
 from kernelfields.features.leakage import RepeatedLabels, columns_that_repeat
 from kernelfields.features.window_features import WIDTHS, window_columns
+from kernelfields.inference.choice import FamilySpec
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.registry import has_one_scale
 from kernelfields.models.field import Field
@@ -113,10 +117,32 @@ def windowed(parts: Parts, scale: bool) -> Parts:
 
 
 def sums_of_kernels(ranked: Sequence[Settings]) -> list[dict[str, object]]:
-    """Return the kernel of the best settings plus the next best one, if another came close on the same scale."""
+    """Return the kernel of the best settings plus the next best one, if another came close on the same columns."""
     best, *others = ranked
-    close = [own["kernel"] for own in others if "kernel" in own and own.get("scale") == best.get("scale")]
+    alike = [own for own in others if all(own.get(name) == best.get(name) for name in ("scale", "neighbours"))]
+    close = [own["kernel"] for own in alike if "kernel" in own]
     return [{"kernel": f"{best['kernel']} + {kernel}"} for kernel in close[:1]]
+
+
+def with_neighbours(estimator: Estimator, training: FitState) -> FitState | None:
+    """Return the state of a fit to graphs whose nodes have the columns of neighbours; None where these are not open."""
+    reader, data = training.reader, training.data
+    few = isinstance(data.inputs, np.ndarray) and reader.n_features <= FEW_COLUMNS
+    left = all(is_auto(getattr(estimator, name)) for name in ("neighbours", "kernel"))
+    if not (left and few and any(factors.n_factors for factors in data.factors)):
+        return None
+    if estimator._ties is not None or training.options.criteria is not None:
+        return None
+    own = replace(reader, neighbours=True, scaling=None)
+    joined = own.joined(replace(data, inputs=reader.as_given(data.inputs)))
+    scaling = None
+    if estimator._scales(data):
+        scaling = learn_scaling(joined.inputs, data.position_weights, always=estimator.scale is True)
+    if scaling is not None and estimator.scale is True:
+        inputs = scaling(joined.inputs)
+        return replace(training, reader=replace(own, scaling=scaling), data=replace(joined, inputs=inputs))
+    open_scale = replace(training.scaling or own, neighbours=True, scaling=scaling)
+    return replace(training, reader=own, data=joined, scaling=open_scale if open_scale.is_scaled else None)
 
 
 def with_chosen_parameters(estimator: Estimator, training: FitState) -> Estimator:
@@ -138,13 +164,21 @@ def with_chosen_parameters(estimator: Estimator, training: FitState) -> Estimato
         inputs = input_candidates(training, False)
     choices = Choices(inputs[0] | ({"prior_variance": FALLBACK} if path else {}))
     wanted = path or len(inputs) > 1 or (described and estimator._learns_in_pilot)
-    if wanted and (parts := split(training.data)) is not None:
+    if wanted and (scenes := _scenes(estimator, training, described)):
+        if len(scenes) > 1:
+            further = input_candidates(scenes[1].training, True)
+            inputs = [
+                {**own, "neighbours": bool(number)} for number, each in enumerate((inputs, further)) for own in each
+            ]
         names = [*(inputs[0] if len(inputs) > 1 else ()), *(["prior_variance"] if path else ())]
         what = " and ".join(f"the {name.replace('_', ' ')}" for name in names) or "a threshold"
         training.announce(f"choosing {what} on a part of the data")
         first, *changes = (estimator._weight_candidates(training) if path else []) or [{}]
         inputs = [{**each, **first} for each in inputs]
-        choices = _choose_by_pilot_fits(chosen, training, parts, inputs, path, changes, "rank" in left)
+        choices = _choose_by_pilot_fits(chosen, training, scenes, inputs, path, changes, "rank" in left)
+        if choices.chosen.get("neighbours"):
+            joined = scenes[1].training
+            training.reader, training.data, training.scaling = joined.reader, joined.data, joined.scaling
     chosen._set_chosen(choices.chosen)
     training.choices = choices
     training.repeated = _find_repeated_labels(training)
@@ -152,25 +186,50 @@ def with_chosen_parameters(estimator: Estimator, training: FitState) -> Estimato
     return chosen
 
 
+@dataclass(frozen=True)
+class _Scene:
+    """Data of pilot fits: all of them, and the parts to learn from and to judge by, with edges or node by node."""
+
+    training: FitState
+    parts: Parts
+    has_edges: bool = True
+
+
+def _scenes(estimator: Estimator, training: FitState, described: bool) -> list[_Scene]:
+    """Return the data of pilot fits, and those with the columns of neighbours; none where there is too little."""
+    if (parts := split(training.data)) is not None:
+        return [_Scene(training, parts)]
+    if not described or training.spec.kind != "graph" or training.data.node_types is not None:
+        return []
+    states = [state for state in (training, with_neighbours(estimator, training)) if state is not None]
+    found = [(state, split(state.data.labelled_nodes())) for state in states]
+    return [_Scene(state, parts, has_edges=False) for state, parts in found if parts is not None]
+
+
 def _choose_by_pilot_fits(
     estimator: Estimator,
     training: FitState,
-    parts: Parts,
+    scenes: Sequence[_Scene],
     inputs: Sequence[Settings],
     path: bool,
     changes: Sequence[Settings],
     rank_left: bool,
 ) -> Choices:
     """Return the settings under which held-out data are most likely, and all that were tried."""
-    scene = replace(training, announce=NoProgress().announce, development=None)
-    scene.spec = estimator.for_pilot()._family_spec(training.classes, training.data)
+    has_edges, spec = scenes[0].has_edges, FamilySpec("single", len(training.classes))
+    if has_edges:
+        spec = estimator.for_pilot()._family_spec(training.classes, training.data)
 
     def stage_of(settings: Settings) -> Stage:
         piloted = estimator.for_pilot()
         piloted._set_chosen(settings)
         piloted.rank = settings.get(PILOT_RANK, piloted.rank)
-        own = replace(scene, options=replace(training.options, random=np.random.default_rng(0)))
-        own.cliques = piloted.clique_sets(own)
+        scene = scenes[bool(settings.get("neighbours"))]
+        options = replace(training.options, random=np.random.default_rng(0))
+        silent = NoProgress().announce
+        own = replace(scene.training, announce=silent, development=None, spec=spec, options=options)
+        cliques, parts = piloted.clique_sets(own), scene.parts
+        own.cliques = [each for each in cliques if has_edges or each[1].group is None]
         scale = bool(settings.get("scale"))
         train, held_out = windowed(parts, scale) if "windows" in settings else own.on_scale(parts, scale)
         sample, beside = own.place(train, own.cliques), own.place(held_out, own.cliques, solved=False)
@@ -178,24 +237,27 @@ def _choose_by_pilot_fits(
         def variances_of(variance: float) -> list[float]:
             varied = copy.copy(piloted)
             varied.prior_variance = variance
-            return varied.term_variances(own)
+            variances = varied.term_variances(own)
+            # Sets of nodes come before those of edges.
+            return variances if has_edges else variances[: len(own.cliques)]
 
         return Stage.build(sample, beside, piloted._designs(own, sample)[0], variances_of)
 
-    pilot = Pilot(stage_of, parts[1].n_positions, training.announce)
+    pilot = Pilot(stage_of, scenes[0].parts[1].n_positions, training.announce)
     ranked = pilot.ranked(inputs, path)
     best = pilot.improved(pilot.improved(ranked[0], sums_of_kernels(ranked)), changes)
     training.piloted = pilot.terms(best)
-    field, chosen = Field(training.piloted, scene.spec), dict(best)
+    field, chosen = Field(training.piloted, spec), dict(best)
     ranks = [term.subspace.rank for term in field.terms if term.has_pivots]
     usual = estimator.basis == "random-cholesky" and training.data.n_positions > 2 * USUAL_RANK
     if rank_left and usual and ranks:
         full = max(ranks) == MOST_RANK and pilot.gains({**best, PILOT_RANK: MOST_RANK // 2}, best)
         chosen["rank"] = USUAL_RANK if full else MOST_RANK
-    held_out = training.on_scale(parts, bool(best.get("scale")))[1]
+    judged = scenes[bool(best.get("neighbours"))]
+    held_out = judged.training.on_scale(judged.parts, bool(best.get("scale")))[1]
     learnt = estimator._learn_from_pilot(training, field, held_out)
     advice = ""
-    if "kernel" in best and suits_windows(parts) and getattr(estimator, "window", 1) == 1:
+    if "kernel" in best and suits_windows(scenes[0].parts) and getattr(estimator, "window", 1) == 1:
         around = {**best, "windows": ", ".join(map(str, WIDTHS))}
         if pilot.gains(best, around):
             gain = pilot.loss(best) - pilot.loss(around)

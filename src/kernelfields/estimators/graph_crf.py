@@ -17,6 +17,7 @@ from kernelfields.data.constraints import resolve_constraints
 from kernelfields.data.evidence import LabelEvidence
 from kernelfields.data.graph_reading import GRAPHS
 from kernelfields.data.graphs import Graphs
+from kernelfields.data.neighbour_columns import neighbour_names
 from kernelfields.data.readers import GraphReader
 from kernelfields.estimators.answers import DECODINGS
 from kernelfields.estimators.fit_state import FitState
@@ -55,7 +56,7 @@ class GraphCRF(LabelledField[Graphs, GraphReader]):
     ----------
     kernel : "auto", Kernel, str, callable or scikit-learn kernel, or dict of types, default "auto"
         Kernel on the features of nodes; a dict names one for each type of nodes. "auto" is "linear" for wide sparse
-        features, else "rbf".
+        features, else chosen with the prior variance.
     edge_kernel : "auto", kernel, None, or dict of types, default "auto"
         Kernel on the features of edges. None for one table of scores for all edges of a type, whatever their
         features; "auto" adds to that table a linear function of the features where there are any.
@@ -63,7 +64,8 @@ class GraphCRF(LabelledField[Graphs, GraphReader]):
         Whether an edge has no direction: f(a, b) = f(b, a).
     rank, basis, support, l1, label_kernel, warm_start : as in ChainCRF
     prior_variance : "auto" or float, default "auto"
-        "auto" chooses a power of ten by short fits on some of the graphs (1 for fewer than five graphs or 200 nodes).
+        "auto" chooses a power of ten by short fits on some of the graphs; of fewer than five graphs, by fits of each
+        label by itself on some of the labelled nodes (1 for fewer than 200 of them, or types of nodes).
     edge_prior_variance : float, dict of types, or None
         Prior variance of the scores of edges; None means ``prior_variance``.
     cliques : list of clique sets or None
@@ -85,6 +87,11 @@ class GraphCRF(LabelledField[Graphs, GraphReader]):
     partial_labels : PartialLabels or None
         How to fit where labels in y are partly known, see docs/partial_labels.md.
     ties : as in ChainCRF; ``edge_columns`` of a LabelSymmetry move the features of edges
+    neighbours : "auto" or bool, default "auto"
+        Whether the features of a node are joined with the means of those of its neighbours and log(1 + degree), as by
+        :class:`~kernelfields.features.NeighbourFeatures`. "auto" tries both on labelled nodes that are held out, where
+        there are fewer than five graphs, of dense features in at most 64 columns, and ``kernel`` is "auto"; elsewhere
+        it is False.
 
     Attributes
     ----------
@@ -114,6 +121,7 @@ class GraphCRF(LabelledField[Graphs, GraphReader]):
     inference: object = parameter("auto", lambda value, name: check_method(value))
     decode: str = parameter("auto", one_of(*DECODINGS))
     ties: TiesLike | None = parameter(None)
+    neighbours: bool | str = parameter("auto", one_of("auto", True, False))
 
     edge_scores_: dict[str, np.ndarray] = attribute()
 
@@ -125,10 +133,15 @@ class GraphCRF(LabelledField[Graphs, GraphReader]):
             reader, classes = part_of[0].unscaled(), part_of[1]
             graphs = reader.read(X, y, sample_weight, classes)
         else:
-            reader, declared = GraphReader(), self._partial_settings().classes
+            reader, declared = GraphReader(neighbours=self.neighbours is True), self._partial_settings().classes
             graphs, classes = reader.learn(X, y, sample_weight, declared)
         check_labels(graphs, self._family_spec(classes, graphs), classes)
         return reader, weigh_classes(graphs, classes, self.class_weight), classes
+
+    def _learn_collection(self, X: object, y: object, sample_weight: object) -> tuple[GraphReader, Graphs, np.ndarray]:
+        if self.neighbours is True:
+            raise ValueError("neighbours=True is for data of this process: put NeighbourFeatures before the field")
+        return super()._learn_collection(X, y, sample_weight)
 
     def _read_fitted(self, X: object, y: object, sample_weight: object) -> Graphs:
         graphs = super()._read_fitted(X, y, sample_weight)
@@ -208,6 +221,8 @@ class GraphCRF(LabelledField[Graphs, GraphReader]):
         kind, width = term.group, self._reader.width(term.clique) or 0
         own = given.get(kind or "node") if isinstance(given, Mapping) else given if kind is None else None
         known = self._reader.columns_of(kind)
+        if kind is None and self._reader.neighbours:
+            return neighbour_names(input_names(known, self._reader.n_features, own, what=" of 'node'"))
         return input_names(known or None, width, own, "x" if kind is None else "e", f" of {kind or 'node'!r}")
 
     def _one_item(self, x: object, y: object, caller: str) -> Graphs:

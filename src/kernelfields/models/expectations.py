@@ -139,7 +139,7 @@ class LabelledFeature(LabelShares):
         values = values if isinstance(values, np.ndarray) else values.toarray()
         # Inputs that are read again, for a warm start, come on their scale.
         scaling = reader.scaling
-        zero = scaling(np.zeros((1, reader.n_features)))[0, column] if callable(scaling) else 0.0
+        zero = scaling(np.zeros((1, data.inputs.shape[1])))[0, column] if callable(scaling) else 0.0
         return np.flatnonzero(values != zero)
 
     def _column(self, reader: InputReader) -> int:

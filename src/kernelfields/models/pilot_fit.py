@@ -14,7 +14,8 @@ So a few thousand positions are drawn, a fifth of them is held out, and fits go 
 of the one before, to a loose tolerance and in a small basis. The last fit on all data then has the settings that won.
 
 Whole sequences, graphs or instances are held out: positions of one sequence resemble each other, and a part of it would
-be predicted too well. Only where there are fewer than five are sequences cut into pieces. The draws are the same
+be predicted too well. Only where there are fewer than five are sequences cut into pieces, and of graphs labelled nodes
+are held out, each a graph of its own, see auto_parameters.py. The draws are the same
 in every fit: two fits on the same data choose the same settings. Where there is too little to hold out, the estimator
 has fallbacks, ``FALLBACK`` for the prior variance.
 
