@@ -77,14 +77,25 @@ def test_fields_of_all_kinds_take_it(tmp_path):
         to_onnx(chain, tmp_path / "model.onnx")
 
 
-def test_where_single_labels_are_not_known_it_is_refused():
-    message = "Forest: trees are grown on labels of each input"
+def test_trees_grow_on_the_labels_that_are_known():
+    some = np.where(np.arange(len(LABELS)) % 2, LABELS, -1)
+    weights = np.linspace(1, 2, len(LABELS))
+    found = SMALL.resolve(ROWS, weights, some).trees
+    np.testing.assert_array_equal(found, SMALL.resolve(ROWS[1::2], weights[1::2], LABELS[1::2]).trees)
     gaps = [[None, *own[1:]] for own in Y]
+    chain = ChainCRF(SMALL, **FIXED).fit(X, gaps)
+    known = np.concatenate([np.arange(len(own)) > 0 for own in Y])
+    grown = SMALL.resolve(ROWS[known], labels=LABELS[known]).trees
+    np.testing.assert_array_equal(chain.field_.terms[0].subspace.kernel.trees, grown)
+
+
+def test_where_single_labels_are_not_known_it_is_refused():
+    message = "Forest: trees are grown on known labels of inputs"
     for fit in (
         lambda: ChainCRF(cliques=[NodeCliques("rbf"), EdgeCliques(SMALL)], scale=False).fit(X, Y),
-        lambda: ChainCRF(SMALL, **FIXED).fit(X, gaps),
         lambda: MultiLabelCRF("linear", edge_kernel=SMALL, **FIXED).fit(ROWS, SEVERAL),
         lambda: SMALL.resolve(ROWS),
+        lambda: SMALL.resolve(ROWS, labels=np.full(len(ROWS), -1)),
     ):
         with pytest.raises(ValueError, match=message):
             fit()

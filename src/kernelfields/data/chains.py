@@ -82,6 +82,13 @@ class Packed:
         return self.labels if self.evidence is None else None
 
     @property
+    def known_labels(self) -> np.ndarray | None:
+        """Labels of the rows of the inputs, -1 where several are possible; None where there are none."""
+        if self.labels is None or self.evidence is None:
+            return self.labels
+        return np.where(certain(self.evidence), self.labels, -1)
+
+    @property
     def n_positions(self) -> int:
         """Number of rows N, all sequences or graphs together."""
         return int(self.offsets[-1])

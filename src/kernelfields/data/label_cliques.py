@@ -76,6 +76,11 @@ class LabelledInstances(Graphs):
         return None if labels is None else labels.reshape(self.inputs.shape[0], -1)
 
     @property
+    def known_labels(self) -> np.ndarray | None:
+        """Labels (n, K) of the instances where all of them are known; None elsewhere."""
+        return self.certain_labels
+
+    @property
     def n_instances(self) -> int:
         """Number of instances n."""
         return self.n_graphs

@@ -254,7 +254,7 @@ class LocalView:
     def resolved(self, kernel: Kernel) -> Kernel:
         """Return the kernel with rules that read the data turned into numbers."""
         data, clique = self._sample.data, self._clique
-        labels = data.certain_labels if clique.labels_per_clique == 1 else None
+        labels = data.known_labels if clique.labels_per_clique == 1 else None
         # Sets at some positions only, and those of segments, see other rows than labels have.
         if labels is not None and len(labels) != self.n_rows:
             labels = None

@@ -5,7 +5,8 @@
     kernel            "linear" for features that are there or not, as those of    the first
                       words; "rbf" for numbers; where columns come to one scale,
                       as those of sensors do, also "laplacian" and, where all
-                      labels are known, "forest", and the sum of the best two
+                      labels are known or nodes are judged one by one,
+                      "forest", and the sum of the best two
     neighbours        False, True          of few graphs: columns of neighbours   False
     prior_variance    powers of ten                                              1
     support, l1       of features that are there or not, beside the variance      "all", 0
@@ -74,13 +75,16 @@ def usual_scale(training: FitState) -> bool:
     return training.scaling is not None and training.reader.n_features <= FEW_COLUMNS
 
 
-def input_candidates(training: FitState, kernel_open: bool, tied: bool = False) -> list[dict[str, object]]:
+def input_candidates(
+    training: FitState, kernel_open: bool, tied: bool = False, by_node: bool = False
+) -> list[dict[str, object]]:
     """Return what scale of the columns and kernel may be, as far as they are open; first what is usual.
 
-    Trees compare single columns, so that they do not suit ``tied`` labels, with which columns change places.
+    Trees compare single columns, so that they do not suit ``tied`` labels, with which columns change places. They are
+    tried where all labels are known, or candidates are judged ``by_node``, by known labels alone.
     """
     # Collections of a cluster have their labels elsewhere.
-    labels_known = getattr(training.data, "certain_labels", None) is not None
+    labels_known = by_node or getattr(training.data, "certain_labels", None) is not None
     scales: list[bool | None] = [None]
     if training.scaling is not None:
         usual = usual_scale(training)
@@ -128,7 +132,7 @@ def with_neighbours(estimator: Estimator, training: FitState) -> FitState | None
     """Return the state of a fit to graphs whose nodes have the columns of neighbours; None where these are not open."""
     reader, data = training.reader, training.data
     few = isinstance(data.inputs, np.ndarray) and reader.n_features <= FEW_COLUMNS
-    left = all(is_auto(getattr(estimator, name)) for name in ("neighbours", "kernel"))
+    left = all(is_auto(getattr(estimator, name)) for name in ("neighbours", "kernel", "prior_variance"))
     if not (left and few and any(factors.n_factors for factors in data.factors)):
         return None
     if estimator._ties is not None or training.options.criteria is not None:
@@ -165,10 +169,11 @@ def with_chosen_parameters(estimator: Estimator, training: FitState) -> Estimato
     choices = Choices(inputs[0] | ({"prior_variance": FALLBACK} if path else {}))
     wanted = path or len(inputs) > 1 or (described and estimator._learns_in_pilot)
     if wanted and (scenes := _scenes(estimator, training, described)):
-        if len(scenes) > 1:
-            further = input_candidates(scenes[1].training, True)
+        if not scenes[0].has_edges:
             inputs = [
-                {**own, "neighbours": bool(number)} for number, each in enumerate((inputs, further)) for own in each
+                {**own, "neighbours": scene.training.reader.neighbours}
+                for scene in scenes
+                for own in input_candidates(scene.training, "kernel" in left, estimator._ties is not None, by_node=True)
             ]
         names = [*(inputs[0] if len(inputs) > 1 else ()), *(["prior_variance"] if path else ())]
         what = " and ".join(f"the {name.replace('_', ' ')}" for name in names) or "a threshold"

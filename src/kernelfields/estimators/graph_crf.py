@@ -90,8 +90,8 @@ class GraphCRF(LabelledField[Graphs, GraphReader]):
     neighbours : "auto" or bool, default "auto"
         Whether the features of a node are joined with the means of those of its neighbours and log(1 + degree), as by
         :class:`~kernelfields.features.NeighbourFeatures`. "auto" tries both on labelled nodes that are held out, where
-        there are fewer than five graphs, of dense features in at most 64 columns, and ``kernel`` is "auto"; elsewhere
-        it is False.
+        there are fewer than five graphs, of dense features in at most 64 columns, and ``kernel`` and ``prior_variance``
+        are "auto"; elsewhere it is False.
 
     Attributes
     ----------
@@ -128,6 +128,8 @@ class GraphCRF(LabelledField[Graphs, GraphReader]):
     def _learn(
         self, X: object, y: object, sample_weight: object, part_of: tuple[GraphReader, np.ndarray] | None = None
     ) -> tuple[GraphReader, Graphs, np.ndarray]:
+        if self.neighbours is True and self.ties is not None:
+            raise ValueError("ties move columns of nodes, and neighbours=True adds columns that they do not name")
         if part_of is not None:
             # The types of nodes and edges are those of all graphs, whichever the part holds.
             reader, classes = part_of[0].unscaled(), part_of[1]

@@ -46,7 +46,7 @@ class Forest(Kernel):
         Least number of training inputs in a leaf.
     random_state : int
     trees : array (nodes, 4) or None
-        None grows extremely randomised trees on the labelled inputs of ``fit``, by scikit-learn.
+        None grows extremely randomised trees on the inputs of ``fit`` whose label is known, by scikit-learn.
     """
 
     shared = frozenset({"trees"})
@@ -77,12 +77,14 @@ class Forest(Kernel):
         self.check_parameters()
         if self.trees is not None:
             return self.__sklearn_clone__()
-        if labels is None:
+        if labels is None or not (labels >= 0).any():
             raise ValueError(
-                "Forest: trees are grown on labels of each input, for the potentials of single labels that are all "
-                "known; use another kernel here, or give trees."
+                "Forest: trees are grown on known labels of inputs, for the potentials of single labels; use another "
+                "kernel here, or give trees."
             )
         rows = arrays.on_host(arrays.as_rows(X))
+        if labels.ndim == 1 and (known := labels >= 0).sum() < len(labels):
+            rows, labels, weights = rows[known], labels[known], None if weights is None else weights[known]
         return self.__sklearn_clone__().set_params(trees=self._grown(rows, weights, labels))
 
     def spec(self) -> dict[str, object]:

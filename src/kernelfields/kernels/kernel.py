@@ -86,7 +86,7 @@ class Kernel(Parametrized):
     def resolve(self, X: object, weights: np.ndarray | None = None, labels: np.ndarray | None = None) -> Kernel:
         """Return a copy whose parameters are checked, and numbers where they were rules such as gamma="scale".
 
-        ``weights`` (n,): how often each row counts; None is once. ``labels`` (n,), where each row has one, are for
+        ``weights`` (n,): how often each row counts; None is once. ``labels`` (n,), -1 where a row has none, are for
         kernels that learn from them. A tensor is copied to the processor.
         """
         X = arrays.on_host(arrays.as_rows(X))

@@ -1,0 +1,114 @@
+"""GraphCRF(neighbours=...): the columns of neighbours beside those of a node, given or chosen on held-out nodes."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from kernelfields import FieldSearchCV, GraphCRF, LabelSymmetry, load
+from kernelfields.data.graphs import Graphs
+from kernelfields.data.neighbour_columns import neighbour_names, with_neighbour_columns
+
+FIXED = {"kernel": "linear", "prior_variance": 1.0, "scale": False}
+
+
+def told_by_neighbours(seed=0, n_nodes=600, known=0.8):
+    """A graph whose labels follow from the inputs of the neighbours, not from those of the node itself."""
+    random = np.random.default_rng(seed)
+    x = random.normal(size=(n_nodes, 2))
+    pairs = np.sort(random.integers(n_nodes, size=(2 * n_nodes, 2)), axis=1)
+    edges = np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0)
+    joined = with_neighbour_columns(Graphs.from_graphs([(x, edges)])[0])
+    labels = (joined[:, 2] + 0.2 * random.normal(size=n_nodes) > 0).astype(int)
+    seen = random.random(n_nodes) < known
+    y = [int(label) if told else None for label, told in zip(labels, seen, strict=True)]
+    return (x, edges), y, labels, seen
+
+
+def test_columns_are_means_over_all_who_meet_a_node():
+    x = np.arange(10.0).reshape(5, 2)
+    edges = {"edge": [[0, 1], [2, 0]], "other": [[1, 0]], "triple": [[1, 2, 3]]}
+    found = with_neighbour_columns(Graphs.from_graphs([(x, edges), (x, {"edge": [[3, 4]]})])[0])
+    neighbours = [{1, 2}, {0, 2, 3}, {0, 1, 3}, {1, 2}, set()]
+    for node, around in enumerate(neighbours):
+        mean = x[sorted(around)].mean(axis=0) if around else x[node]
+        np.testing.assert_allclose(found[node], [*x[node], *mean, np.log1p(len(around))])
+    np.testing.assert_allclose(found[5 + 3, 2:], [*x[4], np.log(2)])
+    names = neighbour_names(["a", "b"])
+    assert names == ["a", "b", "neighbours' a", "neighbours' b", "log(1 + degree)"]
+    assert found.shape == (10, len(names))
+
+
+def test_a_single_graph_chooses_on_nodes_that_are_held_out():
+    graph, y, labels, seen = told_by_neighbours()
+    graph = (graph[0] * [1.0, 40.0], graph[1])
+    crf = GraphCRF(random_state=0).fit([graph], [y])
+    assert crf.choices_.chosen["neighbours"] is True
+    tried = [trial.settings for trial in crf.choices_.trials]
+    assert {own["neighbours"] for own in tried} == {False, True}
+    assert {own["kernel"] for own in tried} >= {"rbf", "laplacian", "forest"}
+    assert crf.get_params()["neighbours"] == "auto"
+    assert crf.n_features_in_ == 2
+    accuracy = [
+        np.mean(np.asarray(each.predict([graph])[0])[~seen] == labels[~seen])
+        for each in (crf, GraphCRF(neighbours=False, random_state=0).fit([graph], [y]))
+    ]
+    assert accuracy[0] > 0.8 > accuracy[1] + 0.1
+    assert "neighbours True" in str(crf.choices_)
+
+
+def test_what_gains_nothing_is_left_out():
+    (x, edges), y, _, _ = told_by_neighbours()
+    own = [None if label is None else int(row[0] > 0) for label, row in zip(y, x, strict=True)]
+    crf = GraphCRF(random_state=0).fit([(x, edges)], [own])
+    assert crf.choices_.chosen["neighbours"] is False
+    assert not crf._reader.neighbours
+
+
+def test_few_labelled_nodes_are_decided_by_rule():
+    graph, y, _, _ = told_by_neighbours(known=0.3)
+    crf = GraphCRF(random_state=0).fit([graph], [y])
+    assert crf.choices_.trials == ()
+    assert crf.choices_.chosen["prior_variance"] == 1.0
+
+
+@pytest.mark.parametrize("scale", [True, "auto"])
+def test_the_choice_is_kept_in_files(tmp_path, scale):
+    (x, edges), y, _, _ = told_by_neighbours()
+    graph = (x * [1.0, 40.0], edges)
+    crf = GraphCRF(scale=scale, random_state=0).fit([graph], [y])
+    assert crf.choices_.chosen["neighbours"]
+    assert crf.scale_
+    crf.save(tmp_path / "model.kf")
+    again = load(tmp_path / "model.kf")
+    np.testing.assert_allclose(again.predict_marginals([graph])[0], crf.predict_marginals([graph])[0], atol=1e-12)
+
+
+def test_joined_by_hand_and_by_the_field_is_the_same():
+    graph, y, _, _ = told_by_neighbours()
+    joined = (with_neighbour_columns(Graphs.from_graphs([graph])[0]), graph[1])
+    inside, outside = GraphCRF(neighbours=True, **FIXED), GraphCRF(neighbours=False, **FIXED)
+    found, expected = inside.fit([graph], [y]), outside.fit([joined], [y])
+    np.testing.assert_allclose(found.coef_["node"], expected.coef_["node"])
+    np.testing.assert_allclose(found.predict_marginals([graph])[0], expected.predict_marginals([joined])[0])
+    names = {row["feature"] for row in found.weights(feature_names=["a", "b"]).to_rows()}
+    assert names - {None} == {*neighbour_names(["a", "b"])}
+    with pytest.raises(ValueError, match="has 5 names, but the inputs have 2 features"):
+        found.weights(feature_names=list("abcde"))
+
+
+def test_a_search_keeps_to_the_columns_it_is_given():
+    graph, y, _, _ = told_by_neighbours()
+    graphs, labels = [graph] * 6, [y] * 6
+    for neighbours, width in (("auto", 2), (True, 5)):
+        search = FieldSearchCV(GraphCRF(neighbours=neighbours, scale=False, random_state=0), kernels="linear", cv=2)
+        assert search.fit(graphs, labels).best_estimator_.coef_["node"].shape[0] == width
+
+
+def test_bad_input():
+    graph, y, _, _ = told_by_neighbours()
+    with pytest.raises(ValueError, match="neighbours"):
+        GraphCRF(neighbours="yes").fit([graph], [y])
+    with pytest.raises(TypeError, match="node_features are sparse: means over neighbours are for dense arrays"):
+        GraphCRF(neighbours=True, **FIXED).fit([(sp.csr_array(graph[0]), graph[1])], [y])
+    with pytest.raises(ValueError, match="ties move columns"):
+        GraphCRF(neighbours=True, ties=[LabelSymmetry({0: 1, 1: 0})], **FIXED).fit([graph], [y])
