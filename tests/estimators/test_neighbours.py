@@ -56,6 +56,14 @@ def test_a_single_graph_chooses_on_nodes_that_are_held_out():
     assert "neighbours True" in str(crf.choices_)
 
 
+def test_given_columns_of_neighbours_have_their_parameters_chosen():
+    graph, y, labels, seen = told_by_neighbours()
+    crf = GraphCRF(neighbours=True, random_state=0).fit([graph], [y])
+    assert crf.choices_.trials
+    assert not any("neighbours" in trial.settings for trial in crf.choices_.trials)
+    assert np.mean(np.asarray(crf.predict([graph])[0])[~seen] == labels[~seen]) > 0.8
+
+
 def test_what_gains_nothing_is_left_out():
     (x, edges), y, _, _ = told_by_neighbours()
     own = [None if label is None else int(row[0] > 0) for label, row in zip(y, x, strict=True)]

@@ -171,8 +171,8 @@ def with_chosen_parameters(estimator: Estimator, training: FitState) -> Estimato
     if wanted and (scenes := _scenes(estimator, training, described)):
         if not scenes[0].has_edges:
             inputs = [
-                {**own, "neighbours": scene.training.reader.neighbours}
-                for scene in scenes
+                {**own, **({"neighbours": bool(number)} if len(scenes) > 1 else {})}
+                for number, scene in enumerate(scenes)
                 for own in input_candidates(scene.training, "kernel" in left, estimator._ties is not None, by_node=True)
             ]
         names = [*(inputs[0] if len(inputs) > 1 else ()), *(["prior_variance"] if path else ())]
