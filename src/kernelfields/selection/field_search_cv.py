@@ -240,8 +240,9 @@ class FieldSearchCV(WrappedField):
             elif training.scaling is not None and isinstance(estimator, FieldEstimator):
                 pilot = copy.copy(estimator)
                 pilot.kernel, pilot.rank, pilot.prior_variance = listed[0], USUAL_RANK, "auto"
-                # The columns of the folds are those of the search: neighbours=True joins others.
-                pilot._set_chosen({"neighbours": False})
+                if isinstance(pilot, GraphCRF) and is_auto(pilot.neighbours):
+                    # All folds have the columns that the best field is fitted to again.
+                    pilot.neighbours = False
                 with_chosen_parameters(pilot, training)
             else:
                 training.scale_columns(usual_scale(training))
