@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_score
 
-from kernelfields import ChainCRF, SequenceClassifier, SoftTargets
+from kernelfields import ChainCRF, EdgeCliques, SequenceClassifier, SoftTargets
 from kernelfields.formats import ModelFileError
 
 
@@ -104,6 +104,16 @@ def test_scikit_learn_validates_it():
     assert scores.min() > 0.8
 
 
+def test_edges_have_the_prior_variance_of_transitions_and_first_states():
+    for edges, expected in ((None, 3.0), (EdgeCliques(), 3.0), (EdgeCliques(prior_variance=0.5), 0.5)):
+        fitted = SequenceClassifier(edges=edges, **SETTINGS).fit(X, y)
+        variances = {term.name: term.prior_variance for term in fitted.estimator_.field_.terms}
+        assert variances == {"node": 3.0, "edge": expected, "start": expected}
+    assert SequenceClassifier().set_params(edges__prior_variance=0.5).edges.prior_variance == 0.5
+    with pytest.raises(TypeError, match=r"no parameter 'edge_prior_variance': use edges=EdgeCliques\(prior_variance="):
+        SequenceClassifier(edge_prior_variance=0.5)
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -129,6 +139,7 @@ def test_bad_data(given, message):
         ({"n_init": 0}, "n_init"),
         ({"prior_variance": -1.0}, "prior_variance"),
         ({"rank": 0}, "rank"),
+        ({"edges": EdgeCliques(prior_variance=-1.0)}, "clique set 'edge': prior_variance must be a positive number"),
     ],
 )
 def test_bad_parameters(settings, message):

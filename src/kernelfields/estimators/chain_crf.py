@@ -17,12 +17,12 @@ from kernelfields.data.label_dictionary import AllowedLabelsRule, check_rule, re
 from kernelfields.data.readers import ChainReader
 from kernelfields.data.reading import is_sequence, open_groups
 from kernelfields.estimators.answers import DECODINGS
+from kernelfields.estimators.edges import EdgeParameters, clique_set
 from kernelfields.estimators.kept_field import KernelLike, LabelKernelLike, TiesLike
 from kernelfields.estimators.labelled_field import LabelledField
 from kernelfields.estimators.span_questions import SpanQuestions
 from kernelfields.models.stored import Functions
 from kernelfields.numerics.parameters import (
-    Check,
     attribute,
     check_callbacks,
     check_penalty,
@@ -57,19 +57,8 @@ _USUAL_L1 = 0.1
 _WORTH_BREAKING_RULES = 0.01
 
 
-def clique_set(kind: type[CliqueSet], *, auto: bool = False) -> Check:
-    """Return a check for a clique set of a kind or None; ``auto`` allows "auto" as well."""
-
-    def check(value: object, name: str) -> None:
-        if not (value is None or isinstance(value, kind) or (auto and is_auto(value))):
-            article = "an" if kind.__name__[0] in "AEIOU" else "a"
-            raise TypeError(f"{name} must be {article} {kind.__name__}(...) or None, got {value!r}")
-
-    return check
-
-
 @declares_parameters
-class SequenceField(LabelledField[Chains, ChainReader], SpanQuestions):
+class SequenceField(EdgeParameters, LabelledField[Chains, ChainReader], SpanQuestions):
     """A field on sequences: the parameters and hooks that ChainCRF and SegmentCRF share."""
 
     _reads = ChainReader
@@ -86,22 +75,15 @@ class SequenceField(LabelledField[Chains, ChainReader], SpanQuestions):
 
     transitions_: np.ndarray | None = attribute()
 
-    def set_params(self, **settings: object) -> Self:
-        """Set parameters, as in scikit-learn; those of ``edges`` where it is None are set on an ``EdgeCliques()``."""
-        if self.edges is None and "edges" not in settings and any(name.startswith("edges__") for name in settings):
-            self.edges = EdgeCliques()
-        return super().set_params(**settings)
-
     def _nodes_and_edges(self, **shared: Any) -> list[CliqueSet]:
         """Return the clique sets of positions and of neighbours; ``shared`` are parameters that both have."""
         from kernelfields.models.pilot_fit import FALLBACK
 
         own = FALLBACK if is_auto(self.prior_variance) else self.prior_variance
         kernel = "rbf" if is_auto(self.kernel) else self.kernel
-        edges = EdgeCliques() if self.edges is None else self.edges
         return [
             NodeCliques(kernel, label_kernel=self.label_kernel, prior_variance=own, **shared),
-            edges.filled(prior_variance=self._first_variance, **shared),
+            self._edges.filled(prior_variance=self._first_variance, **shared),
         ]
 
     def training_labels(self, y: Any, *, warn: bool = False) -> Any:

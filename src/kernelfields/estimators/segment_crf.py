@@ -30,7 +30,8 @@ from kernelfields.data.segments import (
 )
 from kernelfields.data.spans import SpanRules
 from kernelfields.engines.choice import answers_collections
-from kernelfields.estimators.chain_crf import ChainTraining, SequenceField, clique_set
+from kernelfields.estimators.chain_crf import ChainTraining, SequenceField
+from kernelfields.estimators.edges import clique_set
 from kernelfields.estimators.inspecting.explanations import checked_places, input_names
 from kernelfields.estimators.inspecting.segments import SegmentSettings, explain_segments
 from kernelfields.estimators.questions import Ranked, Seed

@@ -46,9 +46,10 @@ from kernelfields.data.reading import (
 )
 from kernelfields.engines.choice import is_collection
 from kernelfields.estimators.chain_crf import ChainCRF, ChainTraining
+from kernelfields.estimators.edges import EdgeParameters, clique_set
 from kernelfields.estimators.fit_state import NoProgress
 from kernelfields.estimators.inspecting.explanations import check_one_sequence
-from kernelfields.estimators.kept_field import EngineLike, FieldParameters, KernelLike
+from kernelfields.estimators.kept_field import EngineLike, KernelLike
 from kernelfields.estimators.kernel_classifier import partly_labelled, single_nodes
 from kernelfields.estimators.questions import LabelQuestions
 from kernelfields.inference.answers import Answers
@@ -69,7 +70,6 @@ from kernelfields.numerics.parameters import (
     declares_parameters,
     is_auto,
     one_of,
-    or_none,
     parameter,
 )
 from kernelfields.numerics.sparse_rows import offsets_of
@@ -100,7 +100,7 @@ def _check_variance(value: object, name: str) -> None:
 
 
 @declares_parameters
-class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], FieldParameters):
+class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters):
     """Classifier of whole sequences: each class is a chain of hidden states, in reproducing kernel Hilbert spaces.
 
     Parameters
@@ -117,8 +117,9 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], FieldParameter
     window, rank, basis : as in ChainCRF
     prior_variance : float, default 1.0
         Prior variance of the functions of the inputs.
-    edge_prior_variance : float or None
-        Prior variance of transitions and of first states; None means ``prior_variance``.
+    edges : EdgeCliques or None
+        Transitions between states, as in ChainCRF; their prior variance is also that of first states.
+        What the set leaves open (window, basis, rank, prior_variance) is that of the estimator.
     scale : "auto", True or False, default "auto"
         Whether columns of numbers are brought to one scale, as in ChainCRF.
     class_weight : dict of classes, "balanced" or None
@@ -144,7 +145,7 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], FieldParameter
     n_init: int = parameter(1, check_count)
     window: int | tuple[int, int] = parameter(1, window_of_inputs)
     prior_variance: float = parameter(1.0, _check_variance)
-    edge_prior_variance: float | None = parameter(None, or_none(check_prior_variance))
+    edges: EdgeCliques | None = parameter(None, clique_set(EdgeCliques))
     class_weight: Mapping[object, float] | str | None = parameter(None, lambda value, name: check_class_weight(value))
     solver: object = parameter("auto")
     engine: EngineLike = parameter("auto")
@@ -234,16 +235,18 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], FieldParameter
         kernel = self.kernel
         if is_auto(kernel):
             kernel = "linear" if is_feature_sequences(X) else "rbf"
-        edge_variance = self.prior_variance if self.edge_prior_variance is None else self.edge_prior_variance
-        shared: dict[str, Any] = {"window": self.window, "rank": self.rank, "basis": self.basis, "l1": self.l1}
+        shared: dict[str, Any] = {"window": self.window, "rank": self.rank, "basis": self.basis}
+        shared["prior_variance"] = self.prior_variance
+        edges = self._edges.filled(**shared)
+        first = edges.prior_variance
         states = range(n_classes * self.n_states)
         apart = [(a, b) for a in states for b in states if a // self.n_states != b // self.n_states]
         return ChainCRF(
             kernel,
             cliques=[
-                NodeCliques(kernel, prior_variance=self.prior_variance, **shared),
-                EdgeCliques(prior_variance=edge_variance),
-                StartCliques(prior_variance=edge_variance),
+                NodeCliques(kernel, l1=self.l1, **shared),
+                edges,
+                StartCliques(prior_variance=first[0] if isinstance(first, list | tuple) else first),
             ],
             constraints=apart,
             partial_labels=PartialLabels(n_init=self.n_init, classes=list(states)),

@@ -47,6 +47,8 @@ from kernelfields.solvers.loop import REASONS, Iteration, Solution
 LAYOUT = 3
 # Parameters that may be functions: those are passed by name when a file is read.
 _FUNCTIONS = ("kernel", "edge_kernel", "base_measure")
+# Parameters of edges in older files, with their names in a clique set.
+_EDGES_BEFORE = {"edge_kernel": "kernel", "edge_prior_variance": "prior_variance", "symmetric": "symmetric"}
 # Lists inside each other that a parameter may be.
 _DEEPEST = 20
 _ERRORS = (KeyError, TypeError, IndexError, AttributeError, ValueError, ArithmeticError, RecursionError)
@@ -104,16 +106,39 @@ def _is_function(value: object) -> bool:
     return callable(value) and not isinstance(value, Kernel | type) and not is_foreign(value)
 
 
-def rebuild_estimator(kind: Callable[..., Made], described: Document, functions: Functions) -> Made:
+def rebuild_estimator(kind: type[Made], described: Document, functions: Functions) -> Made:
     """Return an estimator with the parameters that were described, those that are plain values checked.
 
     Parameters that are missing have their defaults.
     """
-    estimator = kind(**{name: rebuild_value(value, functions) for name, value in described.items()})
+    parameters = _with_edges(described) if "edges" in parameter_defaults(kind) else described
+    estimator = kind(**{name: rebuild_value(value, functions) for name, value in parameters.items()})
     check_plain_parameters(estimator)
     if hasattr(estimator, "engine"):
         check_engine(estimator.engine)
     return estimator
+
+
+def _with_edges(described: Document) -> Document:
+    """Return described parameters in which those of edges, several in older files, are one clique set."""
+    old = {now: described[name] for name, now in _EDGES_BEFORE.items() if name in described}
+    if not old:
+        return described
+    present = {name: value for name, value in described.items() if name not in _EDGES_BEFORE}
+    if old == {"prior_variance": None}:
+        return present
+    kind = "graph factors" if "symmetric" in old else "edge cliques"
+    types = {now: dict(own["items"]) for now, own in old.items() if isinstance(own, Mapping) and own["as"] == "dict"}
+    if not types:
+        return {**present, "edges": {"as": kind, "parameters": old}}
+    usual = {"kernel": "auto", "prior_variance": None, "symmetric": False}
+
+    def of_type(name: str) -> Document:
+        parameters = {now: types[now].get(name, usual[now]) if now in types else own for now, own in old.items()}
+        return {"as": kind, "parameters": parameters}
+
+    names = sorted({name for named in types.values() for name in named})
+    return {**present, "edges": {"as": "dict", "items": [[name, of_type(name)] for name in names]}}
 
 
 def describe_value(value: object) -> object:

@@ -96,6 +96,10 @@ PARAMETERS: Words = {
     "model": "this class is model and learner in one: it takes its kernels",
     "inference_method": {**dict.fromkeys(["ChainCRF", "KernelClassifier"], "inference is exact"), "": "use inference"},
     "show_loss_every": "use verbose=2, or callbacks, which see every iteration",
+    # older versions
+    "edge_prior_variance": dict.fromkeys(
+        ["SequenceField", "SequenceClassifier"], "use edges=EdgeCliques(prior_variance=...)"
+    ),
     # deep learning
     "lr": _NO_RATE,
     "learning_rate": _NO_RATE,
