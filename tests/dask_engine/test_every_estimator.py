@@ -13,6 +13,7 @@ from benchmarks.fit_parts import parts_of_fit
 from kernelfields import (
     AnnotatedCRF,
     ChainCRF,
+    EdgeCliques,
     GraphCRF,
     KernelClassifier,
     MultiLabelCRF,
@@ -22,7 +23,7 @@ from kernelfields import (
     SequenceClassifier,
     load,
 )
-from kernelfields.data import DurationCliques, EdgeCliques
+from kernelfields.data import DurationCliques
 from kernelfields.engines import Dask, Torch
 from kernelfields.estimators import LabelledFeature, LabelShares
 from kernelfields.inference.approximate.base import TreeReweighted
@@ -77,7 +78,7 @@ FIELDS = {
     "graphs": (GraphCRF("rbf", edge_kernel=RBF(0.5), **SHARED), graphs),
     "loopy": (GraphCRF("linear", inference=TreeReweighted(1e-13), **SHARED), graphs),
     "single": (KernelClassifier("rbf", class_weight="balanced", **SHARED), table),
-    "instances": (MultiLabelCRF("rbf", edge_kernel="linear", **SHARED), lambda random: table(random, 3)),
+    "instances": (MultiLabelCRF("rbf", edges=EdgeCliques("linear"), **SHARED), lambda random: table(random, 3)),
     "tree": (MultiLabelCRF("linear", label_graph="tree", **SHARED), lambda random: table(random, 4)),
 }
 

@@ -203,7 +203,7 @@ ESTIMATORS = {
     "single labels": lambda: on_samples(KernelClassifier(**KERNEL, **TIGHT)),
     "several labels, a tree": lambda: on_instances(label_graph="tree"),
     "several labels, a table": lambda: on_instances(label_graph="full"),
-    "several labels, edges that see": lambda: on_instances(label_graph="full", edge_kernel=RBF(0.2)),
+    "several labels, edges that see": lambda: on_instances(label_graph="full", edges=EdgeCliques(RBF(0.2))),
     "several labels, apart": lambda: on_instances(label_graph="none"),
 }
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from kernelfields import GraphCRF, MultiLabelCRF
+from kernelfields import EdgeCliques, GraphCRF, MultiLabelCRF
 from kernelfields.data import grid_edges
 from kernelfields.kernels import RBF
 
@@ -171,7 +171,7 @@ def test_labels_of_an_instance_are_explained_by_features_and_by_each_other(kerne
     random = np.random.default_rng(0)
     inputs = random.normal(size=(40, 3))
     labels = (inputs @ random.normal(size=(3, 3)) + random.normal(size=(40, 1)) > 0).astype(int)
-    crf = MultiLabelCRF(kernel, rank=5, edge_kernel="linear", **SETTINGS).fit(inputs, labels)
+    crf = MultiLabelCRF(kernel, rank=5, edges=EdgeCliques("linear"), **SETTINGS).fit(inputs, labels)
     for given in (None, [1, 0, 1]):
         explanation = crf.explain(inputs[0], given)
         chosen = np.array([each.label for each in explanation.positions])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelfields import MultiLabelCRF
+from kernelfields import EdgeCliques, MultiLabelCRF
 from tests.samples import labelled_instances
 
 X, Y = labelled_instances(30)
@@ -78,7 +78,11 @@ def test_label_graphs_that_are_none(label_graph, message):
     ("settings", "message"),
     [
         ({"prior_variance": 0.0}, "prior_variance must be a positive number"),
-        ({"edge_prior_variance": -1.0}, "edge_prior_variance must be a positive number"),
+        ({"edges": EdgeCliques(prior_variance=-1.0)}, "prior_variance of edges must be a positive number"),
+        (
+            {"edges": EdgeCliques(window=3)},
+            r"edges of several labels have no window: leave it out",
+        ),
         ({"bias_prior_variance": "wide"}, "bias_prior_variance must be a positive number"),
         ({"decision": "f2"}, "decision must be one of 'auto', 'f1', 'hamming', 'subset', got 'f2'"),
         ({"tol": 0.0}, "tol must be a positive"),

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse
 from sklearn.linear_model import LogisticRegression
 
-from kernelfields import GraphCRF, MultiLabelCRF
+from kernelfields import EdgeCliques, GraphCRF, MultiLabelCRF
 from kernelfields.kernels import RBF, Linear
 from kernelfields.numerics.threads import Workers
 from tests.samples import joint_probabilities, labelled_instances
@@ -62,7 +62,7 @@ def test_independent_labels_are_logistic_regressions_on_the_features():
 
 
 def test_all_labels_share_one_basis_and_one_file_entry(tmp_path):
-    crf = fitted(edge_kernel=RBF(0.5), rank=30)
+    crf = fitted(edges=EdgeCliques(RBF(0.5)), rank=30)
     assert len({id(crf.basis_[f"label {k}"]) for k in range(4)}) == 1
     assert len({id(crf.basis_[f"pair {j} ~ {k} inputs"]) for j, k in FULL}) == 1
     crf.save(tmp_path / "model")
@@ -97,16 +97,16 @@ def test_neither_order_nor_coding_of_labels_matters():
 
 def test_a_pair_of_labels_is_a_graph_of_two_nodes():
     """With no kernel part worth mentioning, the field of two labels is that of their log odds ratio."""
-    crf = MultiLabelCRF(RBF(0.3), prior_variance=1e-9, edge_prior_variance=1e6, bias_prior_variance=1e6, tol=1e-10).fit(
-        X, Y[:, :2]
-    )
+    crf = MultiLabelCRF(
+        RBF(0.3), prior_variance=1e-9, edges=EdgeCliques(prior_variance=1e6), bias_prior_variance=1e6, tol=1e-10
+    ).fit(X, Y[:, :2])
     counts = np.histogram2d(Y[:, 0], Y[:, 1], bins=2)[0]
     ratio = np.log(counts[0, 0] * counts[1, 1] / (counts[0, 1] * counts[1, 0]))
     assert crf.edge_scores_[(0, 1)] == pytest.approx(ratio, rel=1e-4)
 
 
 def test_pairs_that_depend_on_the_inputs():
-    crf = fitted(kernel="linear", edge_kernel="linear", label_graph=[(0, 1), (1, 2), (0, 2)])
+    crf = fitted(kernel="linear", edges=EdgeCliques("linear"), label_graph=[(0, 1), (1, 2), (0, 2)])
     assert crf.inference_.method == "table"
     ratios = {}
     for j, k in crf.label_edges_:
@@ -114,8 +114,8 @@ def test_pairs_that_depend_on_the_inputs():
         ratios[j, k] = part[:, 0] + crf.edge_scores_[j, k]
     joint, labellings = joint_probabilities(log_odds_of(crf, NEW), ratios)
     np.testing.assert_allclose(crf.predict_proba(NEW), joint @ labellings, atol=1e-10)
-    tree = fitted(kernel="linear", edge_kernel="linear", label_graph=[(0, 1), (1, 2)])
-    twin = fitted(kernel="linear", edge_kernel="linear", label_graph=[(0, 1), (1, 2)], inference="table")
+    tree = fitted(kernel="linear", edges=EdgeCliques("linear"), label_graph=[(0, 1), (1, 2)])
+    twin = fitted(kernel="linear", edges=EdgeCliques("linear"), label_graph=[(0, 1), (1, 2)], inference="table")
     assert (tree.inference_.method, twin.inference_.method) == ("tree", "table")
     assert tree.solution_.value == pytest.approx(twin.solution_.value, rel=1e-8)
 

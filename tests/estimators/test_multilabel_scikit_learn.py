@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
-from kernelfields import MultiLabelCRF
+from kernelfields import EdgeCliques, MultiLabelCRF
 from kernelfields.kernels import RBF, Linear
 from kernelfields.models.model_file import ModelFileError, read_model, write_model
 from tests.samples import labelled_instances
@@ -119,8 +119,8 @@ def test_fitted_estimators_can_be_copied_and_pickled(duplicate):
     [
         {"kernel": RBF(0.3), "decision": "subset", "random_state": 3, "dtype": "float32", "basis": "uniform"},
         {"kernel": "linear", "label_graph": "none", "bias_prior_variance": None},
-        {"kernel": RBF(0.3) + Linear(), "prior_variance": (1.0, 0.2), "edge_kernel": "linear"},
-        {"kernel": RBF(0.3), "edge_kernel": RBF(0.2), "rank": 20, "label_graph": "tree"},
+        {"kernel": RBF(0.3) + Linear(), "prior_variance": (1.0, 0.2), "edges": EdgeCliques("linear")},
+        {"kernel": RBF(0.3), "edges": EdgeCliques(RBF(0.2)), "rank": 20, "label_graph": "tree"},
     ],
 )
 def test_model_files_give_back_the_model(tmp_path, settings):

@@ -106,7 +106,7 @@ FITS = {
     "several labels": lambda: MultiLabelCRF(
         RBF(0.5) + Linear(),
         label_graph=[(0, 1), (2, 3)],
-        edge_kernel="linear",
+        edges=EdgeCliques("linear", rank=4),
         bias_prior_variance=None,
         decision="subset",
         engine=Threads("2GB", folder=Path(".")),

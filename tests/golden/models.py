@@ -224,11 +224,12 @@ def _fit_graphs(laplace: bool = False, settings: dict | None = None, **data: Any
     return fit
 
 
-def _fit_several(**settings: Any) -> Callable[[], Any]:
+def _fit_several(edges: str | None = None, **settings: Any) -> Callable[[], Any]:
     def fit() -> Any:
-        from kernelfields import MultiLabelCRF
+        from kernelfields import EdgeCliques, MultiLabelCRF
 
-        return MultiLabelCRF(**{"rank": 8, "random_state": 0, "tol": 1e-6, **settings}).fit(*several(21))
+        shared = {"rank": 8, "random_state": 0, "tol": 1e-6, "edges": EdgeCliques(edges)}
+        return MultiLabelCRF(**{**shared, **settings}).fit(*several(21))
 
     return fit
 
@@ -446,7 +447,7 @@ MODELS: dict[str, GoldenModel] = {
     "multilabel-full": GoldenModel(_SEVERAL, _fit_several(), _several_answers),
     "multilabel-edge-kernel": GoldenModel(
         _SEVERAL,
-        _fit_several(kernel="linear", edge_kernel="rbf", label_graph=[(0, 1)], decision="subset"),
+        _fit_several(kernel="linear", edges="rbf", label_graph=[(0, 1)], decision="subset"),
         _several_answers,
     ),
     "classifier-rbf": GoldenModel(_CLASSIFIER, _fit_classifier(laplace=True), _classifier_answers),

@@ -93,7 +93,7 @@ def test_where_single_labels_are_not_known_it_is_refused():
     message = "Forest: trees are grown on known labels of inputs"
     for fit in (
         lambda: ChainCRF(cliques=[NodeCliques("rbf"), EdgeCliques(SMALL)], scale=False).fit(X, Y),
-        lambda: MultiLabelCRF("linear", edge_kernel=SMALL, **FIXED).fit(ROWS, SEVERAL),
+        lambda: MultiLabelCRF("linear", edges=EdgeCliques(SMALL), **FIXED).fit(ROWS, SEVERAL),
         lambda: SMALL.resolve(ROWS),
         lambda: SMALL.resolve(ROWS, labels=np.full(len(ROWS), -1)),
     ):

@@ -18,7 +18,7 @@ QUICK = {"kernel": RBF(0.3), "prior_variance": 3.0, "rank": 12, "tol": 0.05, "ra
 FIELDS = {
     "chain": (lambda: ChainCRF(edges=EdgeCliques(RBF(0.1)), **QUICK), X, Y, 2),
     "graph": (lambda: GraphCRF(**QUICK), RINGS, RING_LABELS, 1),
-    "several labels": (lambda: MultiLabelCRF(edge_kernel=RBF(0.3), **QUICK), INSTANCES, INDICATOR, 2),
+    "several labels": (lambda: MultiLabelCRF(edges=EdgeCliques(RBF(0.3)), **QUICK), INSTANCES, INDICATOR, 2),
     "classifier": (lambda: KernelClassifier(**QUICK), INSTANCES, INDICATOR[:, 0], 1),
 }
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from kernelfields import ChainCRF, EdgeCliques
+from kernelfields import ChainCRF, EdgeCliques, MultiLabelCRF
 from kernelfields.kernels import RBF
 from kernelfields.models.continuation import Continuation, with_pivots
 from kernelfields.numerics.threads import Workers
-from tests.samples import labelled_sequences
+from tests.samples import labelled_instances, labelled_sequences
 
 X, y = labelled_sequences(n_sequences=40, seed=5)
 FIELD = ChainCRF(RBF(gamma=0.3), rank=40, prior_variance=2.0, tol=1e-8, dtype="float64", random_state=0)
@@ -143,6 +143,8 @@ def test_explicit_features_are_refused():
         ChainCRF("linear", prior_variance=1.0).partial_fit(X[:5], y[:5])
     with pytest.raises(ValueError, match="needs a Gaussian prior"):
         ChainCRF(RBF(0.3), rank=3, prior_variance=1.0, edges=EdgeCliques(prior_variance=np.inf)).partial_fit(X, y)
+    with pytest.raises(ValueError, match="needs a Gaussian prior: edges__prior_variance is infinite"):
+        MultiLabelCRF(RBF(0.3), edges=EdgeCliques(prior_variance=np.inf)).partial_fit(*labelled_instances(30))
 
 
 def test_curvature_adds_up(first):

@@ -44,6 +44,8 @@ EVERY = [*FIELDS, FrameCRF, ExponentialFamilyDensity]
         (FrameCRF, "id", "use sequence"),
         (ExponentialFamilyDensity, "bandwidth", "gamma of"),
         (ChainCRF, "prior_varience", r"did you mean 'prior_variance'\?"),
+        (SegmentCRF, "edge_kernel", r"use edges=EdgeCliques\(kernel\)"),
+        (MultiLabelCRF, "edge_prior_variance", r"use edges=EdgeCliques\(prior_variance="),
         (ChainCRF, "nonsense", r"help\(ChainCRF\) lists those there are"),
     ],
 )

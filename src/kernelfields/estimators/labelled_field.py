@@ -159,9 +159,8 @@ class LabelledField(FieldEstimator[Data, Reader]):
         self.check_parameters()
         if self._ties is not None:
             raise ValueError("partial_fit keeps the curvature of labels that share no weights: leave out ties")
-        for name in ("prior_variance", "edge_prior_variance", "bias_prior_variance"):
-            given = getattr(self, name, None)
-            if np.inf in (given if isinstance(given, list | tuple) else [given]):
+        for name, given in self.get_params().items():
+            if name.endswith("prior_variance") and np.inf in (given if isinstance(given, list | tuple) else [given]):
                 raise ValueError(f"partial_fit needs a Gaussian prior: {name} is infinite")
         self._fit(X, y, sample_weight)
         known = Continuation.begin(self.field_.terms)
@@ -178,7 +177,7 @@ class LabelledField(FieldEstimator[Data, Reader]):
             )
         present = self._described()
         for name, before in self.continuation_.settings.items():
-            if present[name] != before:
+            if present.get(name, before) != before:
                 raise ValueError(
                     f"{name} was {before:.200} in the first batch and is {present[name]:.200}: set it back, or fit "
                     "afresh"

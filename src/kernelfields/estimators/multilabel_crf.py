@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import Tags
 
+from kernelfields.data.cliques import EdgeCliques
 from kernelfields.data.evidence import informative
 from kernelfields.data.indicators import INSTANCES, read_partial_indicator
 from kernelfields.data.label_cliques import LabelCliques, LabelledInstances, LabelPairs, weigh_instances
@@ -20,10 +21,10 @@ from kernelfields.data.reading import check_sample_weight
 from kernelfields.engines.choice import answers_collections
 from kernelfields.engines.engine import Sample
 from kernelfields.estimators.base import Start
+from kernelfields.estimators.edges import EdgeParameters, clique_set
 from kernelfields.estimators.fit_state import FitState
 from kernelfields.estimators.inspecting.explanations import Compared
 from kernelfields.estimators.inspecting.weights import tabulate_label_weights
-from kernelfields.estimators.kept_field import KernelLike
 from kernelfields.estimators.kernel_classifier import TableField
 from kernelfields.estimators.questions import Tokens
 from kernelfields.inference.answers import Answers
@@ -52,10 +53,22 @@ from kernelfields.reports.inspection import WeightsTable
 
 InstanceTraining: TypeAlias = FitState[LabelledInstances, TableReader]
 _SMALLEST = np.finfo(np.float64).tiny
+# The prior variance of log odds ratios, unless edges has another.
+_EDGE_VARIANCE = 10.0
+
+
+def _check_edges(edges: object, name: str) -> None:
+    clique_set(EdgeCliques)(edges, name)
+    if not isinstance(edges, EdgeCliques):
+        return
+    or_none(check_prior_variance)(edges.prior_variance, f"prior_variance of {name}")
+    for setting, usual in (("window", None), ("support", None), ("label_kernel", "delta"), ("name", None)):
+        if repr(getattr(edges, setting)) != repr(usual):
+            raise ValueError(f"{name} of several labels have no {setting}: leave it out of {edges!r}")
 
 
 @declares_parameters
-class MultiLabelCRF(TableField[LabelledInstances]):
+class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
     """Labels of an instance that depend on its inputs through kernels, and on each other.
 
     p(y | x) ~ exp( sum_k (f_k(x) + b_k) s_k + sum over edges w_jk s_j s_k ),   s = y - 1/2,
@@ -72,14 +85,16 @@ class MultiLabelCRF(TableField[LabelledInstances]):
         Which labels meet: none (independent labels), the spanning tree of largest mutual information in the
         training labels, all pairs, those that a search chooses (Remark 11; a StructureSearch sets its terms), or
         pairs given by number or by name. "auto" is "full" for up to 16 labels, else "tree": both are exact.
-    edge_kernel : kernel or None
-        Kernel on the inputs for a part of w_jk that depends on them; None for one number for all instances.
+    edges : EdgeCliques or None
+        The log odds ratios w_jk; None for one number each, whatever the inputs, with a prior variance of 10.
+        ``EdgeCliques(kernel)`` adds a function of the inputs. Of basis, rank and l1 of that function, those that the
+        set leaves open are those of the estimator.
     rank, basis : as in ChainCRF
     prior_variance : "auto", float or tuple, default "auto"
         Of the log odds f_k; for independent labels, the C of a logistic regression on the features of the kernel.
         "auto" chooses a power of ten by short fits on a part of the data.
-    edge_prior_variance, bias_prior_variance : float, default 10.0
-        Of the log odds ratios w_jk and of the biases b_k; a bias_prior_variance of None leaves the biases out.
+    bias_prior_variance : float or None, default 10.0
+        Of the biases b_k; None leaves them out.
     inference : str or object, default "auto"
         "tree", "table", "junction" (exact), "trw", "loopy", "mean-field" (approximate), or "auto", an exact one as
         long as the graph of labels allows; ``inference_.description`` is the result. May be changed
@@ -116,9 +131,8 @@ class MultiLabelCRF(TableField[LabelledInstances]):
     place_headings = ("instance", "label name")
 
     label_graph: str | StructureSearch | Sequence[tuple[object, object]] = parameter("auto")
-    edge_kernel: KernelLike | None = parameter(None)
+    edges: EdgeCliques | None = parameter(None, _check_edges)
     prior_variance: float | str | Sequence[float] = parameter("auto")
-    edge_prior_variance: float = parameter(10.0, check_prior_variance)
     bias_prior_variance: float | None = parameter(10.0, or_none(check_prior_variance))
     inference: object = parameter("auto", lambda value, name: check_method(value, (*METHODS, "table")))
     decision: str = parameter("auto", one_of("auto", "f1", "hamming", "subset"))
@@ -211,10 +225,10 @@ class MultiLabelCRF(TableField[LabelledInstances]):
         labels: NamedCliques = [("label", LabelCliques(self.kernel, prior_variance=self.prior_variance, **shared))]
         if self.bias_prior_variance is not None:
             labels = [("bias", LabelCliques(prior_variance=self.bias_prior_variance)), *labels]
-        variance = self.edge_prior_variance
-        pairs: NamedCliques = [("pair", LabelPairs(prior_variance=variance))]
-        if self.edge_kernel is not None:
-            pairs = [*pairs, ("inputs", LabelPairs(self.edge_kernel, prior_variance=variance, **shared))]
+        edges = self._edges.filled(prior_variance=_EDGE_VARIANCE, **shared)
+        pairs: NamedCliques = [("pair", LabelPairs(prior_variance=edges.prior_variance))]
+        if edges.kernel is not None:
+            pairs = [*pairs, ("inputs", LabelPairs(**edges.get_params(deep=False)))]
         return labels, pairs
 
     def for_pilot(self) -> Self:
@@ -248,7 +262,7 @@ class MultiLabelCRF(TableField[LabelledInstances]):
     def approximate_method(self, training: InstanceTraining) -> str | None:
         one = training.data.subset(slice(0, 1)).with_pairs(training.spec.pairs)
         members = [factors.members for factors in one.factors]
-        family = plan_labels(one.offsets, members, training.spec.method, tied=self.edge_kernel is None)
+        family = plan_labels(one.offsets, members, training.spec.method, tied=self._edges.kernel is None)
         return None if family.exact else family.method
 
     def clique_sets(self, training: InstanceTraining) -> NamedCliques:

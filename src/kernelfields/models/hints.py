@@ -97,8 +97,9 @@ PARAMETERS: Words = {
     "inference_method": {**dict.fromkeys(["ChainCRF", "KernelClassifier"], "inference is exact"), "": "use inference"},
     "show_loss_every": "use verbose=2, or callbacks, which see every iteration",
     # older versions
+    "edge_kernel": dict.fromkeys(["SequenceField", "MultiLabelCRF"], "use edges=EdgeCliques(kernel)"),
     "edge_prior_variance": dict.fromkeys(
-        ["SequenceField", "SequenceClassifier"], "use edges=EdgeCliques(prior_variance=...)"
+        ["SequenceField", "MultiLabelCRF", "SequenceClassifier"], "use edges=EdgeCliques(prior_variance=...)"
     ),
     # deep learning
     "lr": _NO_RATE,

@@ -150,7 +150,7 @@ def edges(s: Subject) -> None:
         compare(s, model, featured(s.new))
         return
     if s.name == "MultiLabelCRF":
-        raise_if_equal(s, s.fit(edge_kernel="linear"))
+        raise_if_equal(s, s.fit(edges=EdgeCliques("linear")))
         return
     compare(s, s.fit(edges=EdgeCliques("linear", prior_variance=1.0)))
 

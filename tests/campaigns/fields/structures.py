@@ -442,7 +442,7 @@ class Instances(Drawn):
         estimator = MultiLabelCRF(
             drawn_kernel(random),
             label_graph=graph,
-            edge_kernel=drawn_kernel(random) if random.random() < 0.3 else None,
+            edges=EdgeCliques(drawn_kernel(random)) if random.random() < 0.3 else None,
             bias_prior_variance=None if random.random() < 0.3 else 10.0,
             inference="auto" if graph in ("none", "tree") else inference,
             decision=str(random.choice(["hamming", "subset", "auto"])),
