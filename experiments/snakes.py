@@ -22,7 +22,7 @@ from sklearn.model_selection import KFold
 from benchmarks.result_files import EXPERIMENTS, merge_results, read_results
 from benchmarks.shared_data import data_file
 from experiments.result_pages import duration, estimate, percent, table, write_page
-from kernelfields import GraphCRF
+from kernelfields import GraphCRF, GraphFactors
 from kernelfields.data import grid_edges
 from kernelfields.evaluation import evaluate
 
@@ -74,7 +74,7 @@ def fitted(model: str, X: list, y: list, variance: float) -> GraphCRF:
     crf = GraphCRF(
         "linear",
         decode="viterbi",
-        edge_kernel="linear" if model == "directional edges" else None,
+        edges=GraphFactors("linear" if model == "directional edges" else None),
         inference="tree" if model == "no edges" else "loopy",
         prior_variance=variance,
         tol=1e-2,

@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from scipy.ndimage import gaussian_filter
 
-from kernelfields import GraphCRF
+from kernelfields import GraphCRF, GraphFactors
 from kernelfields.data import grid_edges
 
 plt.style.use("tableau-colorblind10")
@@ -30,7 +30,7 @@ def as_graph(image):
 # %%
 # Tiles of 8 by 8 are narrow enough for exact inference, so the fit ends with a certificate.
 small = [(truth[:8, :8], seen[:8, :8]) for truth, seen in (islands(48, 80) for _ in range(50))]
-field = GraphCRF("linear", symmetric=True, prior_variance=1.0)
+field = GraphCRF("linear", edges=GraphFactors(symmetric=True), prior_variance=1.0)
 field.fit([as_graph(seen) for _, seen in small], [truth.ravel() for truth, _ in small])
 print(field.inference_.description)
 print(field.certificate_)

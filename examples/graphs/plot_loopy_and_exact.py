@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from scipy.ndimage import gaussian_filter
 
-from kernelfields import GraphCRF
+from kernelfields import GraphCRF, GraphFactors
 from kernelfields.data import grid_edges
 
 plt.style.use(["tableau-colorblind10", {"axes.spines.top": False, "axes.spines.right": False}])
@@ -31,7 +31,7 @@ methods = {"mean-field": "mean field", "loopy": "loopy belief", "trw": "tree-rew
 figure, panels = plt.subplots(2, 3, figsize=(9, 6), layout="constrained", sharex=True, sharey=True)
 for row, (smooth, words) in zip(panels, ((0.6, "weak"), (1.5, "strong")), strict=True):
     X, y = zip(*(tile(smooth) for _ in range(40)), strict=True)
-    field = GraphCRF("linear", symmetric=True, prior_variance=10.0).fit(X, y)
+    field = GraphCRF("linear", edges=GraphFactors(symmetric=True), prior_variance=10.0).fit(X, y)
     strength = np.diff(field.edge_scores_["edge"][0])[0]
     X_new, _ = zip(*(tile(smooth) for _ in range(20)), strict=True)
     exact = np.concatenate(field.predict_marginals(X_new))[:, 1]

@@ -75,7 +75,7 @@ FIELDS = {
         sequences,
     ),
     "repeats": (SegmentCRF("rbf", max_duration=3, repeats=True, **SHARED), sequences),
-    "graphs": (GraphCRF("rbf", edge_kernel=RBF(0.5), **SHARED), graphs),
+    "graphs": (GraphCRF("rbf", edges=EdgeCliques(RBF(0.5)), **SHARED), graphs),
     "loopy": (GraphCRF("linear", inference=TreeReweighted(1e-13), **SHARED), graphs),
     "single": (KernelClassifier("rbf", class_weight="balanced", **SHARED), table),
     "instances": (MultiLabelCRF("rbf", edges=EdgeCliques("linear"), **SHARED), lambda random: table(random, 3)),

@@ -84,7 +84,7 @@ def test_edges_that_see_features_are_transitions_that_see_inputs():
     X, y = chain_data()
     graphs = as_graphs(X, [x[1:] for x in X])
     chain = ChainCRF("linear", edges=EdgeCliques(RBF(0.5)), **TIGHT).fit(X, y)
-    graph = GraphCRF("linear", edge_kernel=RBF(0.5), **TIGHT).fit(graphs, y)
+    graph = GraphCRF("linear", edges=GraphFactors(RBF(0.5)), **TIGHT).fit(graphs, y)
     assert graph.solution_.value == pytest.approx(chain.solution_.value, rel=1e-8)
     nodes, edges = graph.predict_marginals(graphs, cliques="edge")
     _, pairs = chain.predict_marginals(X, cliques="edge")
@@ -105,7 +105,7 @@ def test_all_solvers_find_the_same_field_on_loops(solver):
 
 def test_likelihoods_on_grids_agree_with_the_sum_over_labellings():
     X, y = grid_data(by_direction=True)
-    crf = GraphCRF(RBF(0.5), symmetric={"vertical": True}, random_state=0).fit(X, y)
+    crf = GraphCRF(RBF(0.5), edges={"vertical": GraphFactors(symmetric=True)}, random_state=0).fit(X, y)
     vertical, horizontal = crf.edge_scores_["vertical"], crf.edge_scores_["horizontal"]
     np.testing.assert_allclose(vertical, vertical.T, atol=1e-12)
     assert abs(horizontal - horizontal.T).max() > 1e-6
@@ -172,7 +172,7 @@ def test_spelled_out_cliques():
 
 def test_saving_and_loading(tmp_path):
     X, y = grid_data(by_direction=True)
-    crf = GraphCRF(RBF(0.5), symmetric=True, random_state=0).fit(X, y)
+    crf = GraphCRF(RBF(0.5), edges=GraphFactors(symmetric=True), random_state=0).fit(X, y)
     crf.save(tmp_path / "model")
     loaded = GraphCRF.load(tmp_path / "model")
     assert loaded.log_likelihood(X, y) == crf.log_likelihood(X, y)
@@ -230,11 +230,28 @@ def test_prediction_needs_the_features_of_the_fit():
     assert alone[0].shape == (1,)
 
 
+def test_edges_are_sets_for_every_type_or_for_those_that_are_named():
+    X, y = grid_data(by_direction=True)
+    crf = GraphCRF("linear", edges={"vertical": EdgeCliques(rank=3)}, prior_variance=2.0)
+    assert crf.set_params(edges__prior_variance=0.5).edges["vertical"].prior_variance == 0.5
+    variances = {term.name: term.prior_variance for term in crf.fit(X, y).field_.terms}
+    assert variances == {"node": 2.0, "horizontal": 2.0, "vertical": 0.5}
+    crf = GraphCRF("linear", prior_variance=2.0).set_params(edges__prior_variance=0.5)
+    assert {term.prior_variance for term in crf.fit(X, y).field_.terms[1:]} == {0.5}
+    with pytest.raises(
+        TypeError, match=r"edges must be GraphFactors\(...\), EdgeCliques\(...\), a dict of them or None"
+    ):
+        GraphCRF(edges="rbf").fit(X, y)
+
+
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ({"edge_kernel": {"diagonal": "rbf"}}, "edge_kernel names the type 'diagonal', which no edges have"),
-        ({"edge_kernel": "rbf"}, "a kernel on factors named 'edge' needs features"),
+        ({"edges": {"diagonal": GraphFactors("rbf")}}, "edges names the type 'diagonal', which no edges have"),
+        ({"edges": GraphFactors(group="far")}, "leave out group and order, and name types as keys of a dict"),
+        ({"edges": EdgeCliques(window=3)}, "windows are for sequences"),
+        ({"edges": EdgeCliques(prior_variance=0.0)}, "clique set 'edge': prior_variance must be a positive number"),
+        ({"edges": GraphFactors("rbf")}, "a kernel on factors named 'edge' needs features"),
         ({"inference": "exact"}, "method must be one of 'auto'"),
         ({"inference": "tree"}, 'graph 0 have a cycle through nodes .* use "junction"'),
         ({"cliques": [GraphFactors()]}, "no NodeCliques"),

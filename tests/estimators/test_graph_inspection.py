@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from kernelfields import EdgeCliques, GraphCRF, MultiLabelCRF
+from kernelfields import EdgeCliques, GraphCRF, GraphFactors, MultiLabelCRF
 from kernelfields.data import grid_edges
 from kernelfields.kernels import RBF
 
@@ -33,8 +33,8 @@ X, Y = graphs()
 
 FIELDS = {
     "linear": {"kernel": "linear"},
-    "kernels": {"kernel": RBF(0.3), "edge_kernel": RBF(0.2), "rank": 6},
-    "symmetric": {"kernel": "linear", "edge_kernel": None, "symmetric": True},
+    "kernels": {"kernel": RBF(0.3), "edges": GraphFactors(RBF(0.2)), "rank": 6},
+    "symmetric": {"kernel": "linear", "edges": GraphFactors(symmetric=True)},
 }
 
 

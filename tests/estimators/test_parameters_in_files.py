@@ -15,6 +15,7 @@ from kernelfields import (
     EdgeCliques,
     ExponentialFamilyDensity,
     GraphCRF,
+    GraphFactors,
     KernelClassifier,
     LabelDictionary,
     LabelSymmetry,
@@ -101,7 +102,7 @@ FITS = {
         gaussian_process_kernels.RBF(1.5), rank=np.int64(9), dtype=np.float64, decode="posterior", **QUICK
     ).fit(X, Y),
     "graph": lambda: GraphCRF(
-        RBF(0.3), edge_kernel={"edge": None}, inference=LoopyBelief(damping=0.3), symmetric=True, rank=8, **QUICK
+        RBF(0.3), edges={"edge": GraphFactors(symmetric=True)}, inference=LoopyBelief(damping=0.3), rank=8, **QUICK
     ).fit(GRAPHS, Y),
     "several labels": lambda: MultiLabelCRF(
         RBF(0.5) + Linear(),

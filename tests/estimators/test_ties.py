@@ -13,6 +13,7 @@ from kernelfields import (
     EndCliques,
     FieldSearchCV,
     GraphCRF,
+    GraphFactors,
     KernelClassifier,
     LabelSymmetry,
     NodeCliques,
@@ -115,7 +116,7 @@ CASES = {
     "ring": (Sequences, lambda **own: RingCRF("linear", **own)),
     "segments": (Sequences, lambda **own: SegmentCRF("linear", max_duration=4, **own)),
     "trees": (Trees, lambda **own: GraphCRF("linear", **own)),
-    "edges without direction": (Trees, lambda **own: GraphCRF("linear", edge_kernel=None, symmetric=True, **own)),
+    "edges without direction": (Trees, lambda **own: GraphCRF("linear", edges=GraphFactors(symmetric=True), **own)),
     "rows": (Rows, lambda **own: KernelClassifier(RBF(0.3), rank=None, **own)),
     # Fifteen functions, of which orbits of three bring more sums, or more differences, than there are.
     "chain of finite rank": (Sequences, lambda **own: ChainCRF(Polynomial(2), rank=None, **own)),

@@ -211,12 +211,16 @@ def _fit_long_chain() -> Any:
     return ChainCRF(cliques=cliques, random_state=0).fit(X, y)
 
 
-def _fit_graphs(laplace: bool = False, settings: dict | None = None, **data: Any) -> Callable[[], Any]:
+def _fit_graphs(
+    laplace: bool = False, settings: dict | None = None, edges: dict | None = None, **data: Any
+) -> Callable[[], Any]:
     def fit() -> Any:
-        from kernelfields import GraphCRF
+        from kernelfields import GraphCRF, GraphFactors
 
         X, y = graphs(11, **data)
-        crf = GraphCRF(**{"rank": 8, "random_state": 0, "tol": 1e-6, "max_iter": 300, **(settings or {})}).fit(X, y)
+        shared = {"rank": 8, "random_state": 0, "tol": 1e-6, "max_iter": 300}
+        shared["edges"] = GraphFactors(**{"kernel": "auto", **(edges or {})})
+        crf = GraphCRF(**{**shared, **(settings or {})}).fit(X, y)
         if laplace:
             crf.laplace(X, y, n_samples=6, random_state=0)
         return crf
@@ -436,12 +440,12 @@ MODELS: dict[str, GoldenModel] = {
     "graph-features": GoldenModel(_GRAPH, _fit_graphs(laplace=True), _graph_answers(True)),
     "graph-types": GoldenModel(
         _GRAPH,
-        _fit_graphs(settings={"symmetric": True, "kernel": {"a": "rbf", "b": "linear"}}, typed=True),
+        _fit_graphs(settings={"kernel": {"a": "rbf", "b": "linear"}}, edges={"symmetric": True}, typed=True),
         _graph_answers(True, typed=True),
     ),
     "graph-approximate": GoldenModel(
         _GRAPH,
-        _fit_graphs(settings={"inference": "trw", "edge_kernel": None, "tol": 1e-3}, features=False),
+        _fit_graphs(settings={"inference": "trw", "tol": 1e-3}, edges={"kernel": None}, features=False),
         _graph_answers(False, features=False),
     ),
     "multilabel-full": GoldenModel(_SEVERAL, _fit_several(), _several_answers),

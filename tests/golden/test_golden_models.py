@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import kernelfields
-from kernelfields import ChainCRF, save
+from kernelfields import ChainCRF, GraphCRF, save
 from kernelfields.formats import ModelFileError
+from kernelfields.models.documents import rebuild_estimator
 from kernelfields.serving import ServingError, load_chain
 from tests.golden.models import FOLDER, MODELS
 
@@ -69,3 +70,22 @@ def test_models_with_retired_kernels_are_refused_with_what_replaces_them(name, k
 def test_models_with_means_over_segments_are_refused():
     with pytest.raises(ModelFileError, match="no longer has the setting 'segment cliques': means over segments"):
         kernelfields.load(FOLDER.parent / "retired" / "segment-means.kfm")
+
+
+def test_older_files_name_parameters_of_edges_one_by_one():
+    sequences, several, graph = (
+        MODELS[name].load(name) for name in ("sequence-classes", "multilabel-full", "graph-types")
+    )
+    assert sequences.edges is None
+    assert repr(several.edges) == "EdgeCliques(prior_variance=10.0)"
+    assert repr(graph.edges) == "GraphFactors(kernel='auto', symmetric=True)"
+
+
+def test_parameters_by_type_of_edges_in_older_files_are_a_set_for_each():
+    described = {"edge_kernel": {"as": "dict", "items": [["down", None]]}, "edge_prior_variance": 2.0}
+    described |= {"symmetric": {"as": "dict", "items": [["right", True]]}}
+    found = rebuild_estimator(GraphCRF, described, {}).edges
+    assert {name: repr(edges) for name, edges in found.items()} == {
+        "down": "GraphFactors(prior_variance=2.0)",
+        "right": "GraphFactors(kernel='auto', prior_variance=2.0, symmetric=True)",
+    }

@@ -46,6 +46,7 @@ EVERY = [*FIELDS, FrameCRF, ExponentialFamilyDensity]
         (ChainCRF, "prior_varience", r"did you mean 'prior_variance'\?"),
         (SegmentCRF, "edge_kernel", r"use edges=EdgeCliques\(kernel\)"),
         (MultiLabelCRF, "edge_prior_variance", r"use edges=EdgeCliques\(prior_variance="),
+        (GraphCRF, "symmetric", r"use edges=GraphFactors\('auto', symmetric=True\)"),
         (ChainCRF, "nonsense", r"help\(ChainCRF\) lists those there are"),
     ],
 )

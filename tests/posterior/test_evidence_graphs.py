@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from kernelfields import ChainCRF, GraphCRF
+from kernelfields import ChainCRF, EdgeCliques, GraphCRF
 from kernelfields.data import grid_edges
 from kernelfields.kernels import RBF
 from kernelfields.posterior.evidence.settings import EvidenceSearch
@@ -62,9 +62,9 @@ def test_the_gradient_on_cycles_is_that_of_finite_differences():
     settings = {"kernel": RBF(0.5), "rank": 8, "tol": 1e-8, "random_state": 0}
 
     def evidence(edge_variance):
-        return GraphCRF(edge_prior_variance=edge_variance, **settings).fit(X, y).laplace(X, y).value
+        return GraphCRF(edges=EdgeCliques(prior_variance=edge_variance), **settings).fit(X, y).laplace(X, y).value
 
-    path = GraphCRF(edge_prior_variance=0.7, **settings).fit(X, y, optimize=nowhere).evidence_path_
+    path = GraphCRF(edges=EdgeCliques(prior_variance=0.7), **settings).fit(X, y, optimize=nowhere).evidence_path_
     step = 1e-3
     slope = (evidence(0.7 * np.exp(step)) - evidence(0.7 * np.exp(-step))) / (2 * step)
     assert path.steps[0].gradient["edge prior_variance"] == pytest.approx(slope, abs=1e-5)
@@ -86,7 +86,7 @@ def test_a_chain_given_as_a_graph_takes_the_path_of_the_chain():
 def test_kernels_of_edges_are_chosen_and_files_keep_the_path(tmp_path):
     X, y = sequences(8)
     graphs = [(x, steps_of(x), x[1:]) for x in X]
-    crf = GraphCRF(RBF(0.5), edge_kernel=RBF(0.3), rank=6, random_state=0).fit(graphs, y, optimize=SHORT)
+    crf = GraphCRF(RBF(0.5), edges=EdgeCliques(RBF(0.3)), rank=6, random_state=0).fit(graphs, y, optimize=SHORT)
     assert {"node gamma", "edge gamma"} < set(crf.evidence_path_.best.parameters)
     crf.save(tmp_path / "model")
     loaded = GraphCRF.load(tmp_path / "model")

@@ -14,7 +14,7 @@ CRF = ChainCRF(rank=6, max_iter=500)
 
 
 def grid_of(kernels, variances, edges=(None,)):
-    edge_part = [{} if edge is None else {"edge_prior_variance": edge} for edge in edges]
+    edge_part = [{} if edge is None else {"edges__prior_variance": edge} for edge in edges]
     return [
         Candidate({"kernel": kernel, "rank": 5, **edge, "prior_variance": variance})
         for kernel in kernels
@@ -57,7 +57,8 @@ def test_axes_are_grids_of_two_numbers_or_more():
     assert beyond(grid_of([Linear()], [1.0, 10.0, np.inf]), {"prior_variance": np.inf}) == {}
     assert beyond(grid_of([Linear()], [(1.0, 2.0), (3.0, 4.0)]), {"prior_variance": (3.0, 4.0)}) == {}
     edges = grid_of([Linear()], [1.0], edges=[0.5, 5.0])
-    assert beyond(edges, {"edge_prior_variance": 5.0})["edge prior variance"][1].params["edge_prior_variance"] == 50.0
+    further = beyond(edges, {"edges__prior_variance": 5.0})["edge prior variance"][1]
+    assert further.params["edges__prior_variance"] == 50.0
 
 
 def test_what_was_tried_is_no_end_any_more():

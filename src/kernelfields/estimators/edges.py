@@ -29,13 +29,17 @@ class EdgeParameters(FieldParameters):
 
     edges: Any = attribute()
 
+    @staticmethod
+    def _usual_edges() -> CliqueSet:
+        return EdgeCliques()
+
     @property
     def _edges(self) -> CliqueSet:
         """The clique set of edges as it was given, or the usual one."""
-        return EdgeCliques() if self.edges is None else self.edges
+        return self._usual_edges() if self.edges is None else self.edges
 
     def set_params(self, **settings: object) -> Self:
         """Set parameters, as in scikit-learn; those of ``edges`` where it is None are set on the usual clique set."""
         if self.edges is None and "edges" not in settings and any(name.startswith("edges__") for name in settings):
-            self.edges = self._edges
+            self.edges = self._usual_edges()
         return super().set_params(**settings)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,10 +16,11 @@ from kernelfields.data.cliques import CliqueSet, EdgeCliques, GraphFactors, Grap
 from kernelfields.data.constraints import resolve_constraints
 from kernelfields.data.evidence import LabelEvidence
 from kernelfields.data.graph_reading import GRAPHS
-from kernelfields.data.graphs import Graphs
+from kernelfields.data.graphs import Factors, Graphs
 from kernelfields.data.neighbour_columns import neighbour_names
 from kernelfields.data.readers import GraphReader
 from kernelfields.estimators.answers import DECODINGS
+from kernelfields.estimators.edges import EdgeParameters
 from kernelfields.estimators.fit_state import FitState
 from kernelfields.estimators.inspecting.explanations import Compared, input_names
 from kernelfields.estimators.kept_field import KernelLike, LabelKernelLike, TiesLike
@@ -31,6 +32,7 @@ from kernelfields.numerics.parameters import (
     attribute,
     check_support,
     declares_parameters,
+    is_auto,
     one_of,
     parameter,
     variance_or_auto,
@@ -39,10 +41,17 @@ from kernelfields.objective.term import Term
 from kernelfields.reports.graph_pictures import LabelledGraph
 
 Value = TypeVar("Value")
+EdgesLike: TypeAlias = GraphFactors | EdgeCliques
+
+
+def _check_edges(edges: object, name: str) -> None:
+    listed = list(edges.values()) if isinstance(edges, Mapping) else [] if edges is None else [edges]
+    if not all(isinstance(clique, EdgesLike) for clique in listed):
+        raise TypeError(f"{name} must be GraphFactors(...), EdgeCliques(...), a dict of them or None, got {edges!r}")
 
 
 @declares_parameters
-class GraphCRF(LabelledField[Graphs, GraphReader]):
+class GraphCRF(EdgeParameters, LabelledField[Graphs, GraphReader]):
     """Conditional random field on graphs, with potentials in reproducing kernel Hilbert spaces.
 
     score(y | x) = sum_v f(x_v, y_v) + sum over edges f(x_e, y_v, y_w), larger cliques likewise, with Gaussian
@@ -57,17 +66,16 @@ class GraphCRF(LabelledField[Graphs, GraphReader]):
     kernel : "auto", Kernel, str, callable or scikit-learn kernel, or dict of types, default "auto"
         Kernel on the features of nodes; a dict names one for each type of nodes. "auto" is "linear" for wide sparse
         features, else chosen with the prior variance.
-    edge_kernel : "auto", kernel, None, or dict of types, default "auto"
-        Kernel on the features of edges. None for one table of scores for all edges of a type, whatever their
-        features; "auto" adds to that table a linear function of the features where there are any.
-    symmetric : bool or dict of types, default False
-        Whether an edge has no direction: f(a, b) = f(b, a).
+    edges : GraphFactors, EdgeCliques, dict of types, or None
+        The scores of edges; a dict has a set for each type that it names. ``GraphFactors(kernel)`` is a function of the
+        features of edges, ``GraphFactors()`` one table of scores for all edges of a type, whatever their features.
+        ``GraphFactors("auto")``, which None means, adds to that table a linear function of the features where there are
+        any. With ``symmetric=True`` an edge has no direction: f(a, b) = f(b, a). What a set leaves open (basis, rank,
+        support, l1, prior_variance) is that of the estimator.
     rank, basis, support, l1, label_kernel, warm_start : as in ChainCRF
     prior_variance : "auto" or float, default "auto"
         "auto" chooses a power of ten by short fits on some of the graphs; of fewer than five graphs, by fits of each
         label by itself on some of the labelled nodes (1 for fewer than 200 of them, or types of nodes).
-    edge_prior_variance : float, dict of types, or None
-        Prior variance of the scores of edges; None means ``prior_variance``.
     cliques : list of clique sets or None
         GraphNodes and GraphFactors that spell out the field; the parameters above are then not used.
     constraints : Constraints, dict, iterable of forbidden (label, label) pairs, or None
@@ -110,11 +118,9 @@ class GraphCRF(LabelledField[Graphs, GraphReader]):
     place_headings = ("graph", "node")
 
     kernel: KernelLike | Mapping[str, KernelLike] = parameter("auto", first=True)
-    edge_kernel: KernelLike | Mapping[str, KernelLike | None] | None = parameter("auto")
-    symmetric: bool | Mapping[str, bool] = parameter(False)
+    edges: EdgesLike | Mapping[str, EdgesLike] | None = parameter(None, _check_edges)
     support: str | float = parameter("all", check_support)
     prior_variance: float | str = parameter("auto", variance_or_auto)
-    edge_prior_variance: float | Mapping[str, float] | None = parameter(None)
     label_kernel: LabelKernelLike = parameter("delta")
     cliques: Sequence[CliqueSet] | None = parameter(None)
     constraints: object = parameter(None)
@@ -177,31 +183,42 @@ class GraphCRF(LabelledField[Graphs, GraphReader]):
             )
             for kind, kernel in _node_kernels(self.kernel, graphs)
         ]
-        names = [factors.name for factors in graphs.factors]
-        for parameter_name in ("edge_kernel", "edge_prior_variance", "symmetric"):
-            _check_types(getattr(self, parameter_name), parameter_name, names)
+        _check_types(self.edges, "edges", [factors.name for factors in graphs.factors])
         for factors in graphs.factors:
-            name = factors.name
-            variance = _of_type(self.edge_prior_variance, name, None)
-            settings: dict[str, Any] = {
-                "group": name,
-                "order": factors.labels_per_clique,
-                "symmetric": bool(_of_type(self.symmetric, name, False)),
-                "prior_variance": self.prior_variance if variance is None else variance,
-                **shared,
-            }
-            if settings["symmetric"] and factors.labels_per_clique != 2:
-                raise ValueError(
-                    f"symmetric is for pairs of labels, and factors named {name!r} join {factors.labels_per_clique}"
-                )
-            kernel = _of_type(self.edge_kernel, name, "auto")
-            if isinstance(kernel, str) and kernel == "auto":
-                cliques.append(GraphFactors(None, **settings))
-                if factors.inputs is not None:
-                    cliques.append(GraphFactors("linear", **settings, name=f"{name} features"))
-            else:
-                cliques.append(GraphFactors(kernel, **settings))
+            edges = self._edges_of(factors).filled(prior_variance=self.prior_variance, **shared)
+            if not is_auto(edges.kernel):
+                cliques.append(edges)
+                continue
+            cliques.append(edges.filled().set_params(kernel=None))
+            if factors.inputs is not None:
+                cliques.append(edges.set_params(kernel="linear", name=f"{edges.name or factors.name} features"))
         return name_cliques(cliques)
+
+    @staticmethod
+    def _usual_edges() -> GraphFactors:
+        return GraphFactors("auto")
+
+    def _edges_of(self, factors: Factors) -> GraphFactors:
+        """Return the clique set of one type of factors, as it was given for it or for all."""
+        name, n_nodes = factors.name, factors.labels_per_clique
+        edges = GraphFactors(**_of_type(self._edges, name, self._usual_edges()).get_params(deep=False))
+        if edges.group not in ("edge", name) or edges.order not in (2, n_nodes):
+            raise ValueError(
+                f"edges has {edges!r} for factors named {name!r} of {n_nodes} nodes: leave out group and order, and "
+                "name types as keys of a dict"
+            )
+        if edges.symmetric and n_nodes != 2:
+            raise ValueError(f"symmetric is for pairs of labels, and factors named {name!r} join {n_nodes}")
+        return edges.set_params(group=name, order=n_nodes)
+
+    def set_params(self, **settings: object) -> Self:
+        """Set parameters, as in scikit-learn; those of ``edges`` that is a dict are set for all types that it names."""
+        if isinstance(self.edges, Mapping) and "edges" not in settings:
+            nested = {name: value for name, value in settings.items() if name.startswith("edges__")}
+            for edges in self.edges.values():
+                edges.set_params(**{name.removeprefix("edges__"): value for name, value in nested.items()})
+            settings = {name: value for name, value in settings.items() if name not in nested}
+        return super().set_params(**settings)
 
     def _names_cliques(self) -> bool:
         return self.cliques is not None

@@ -97,10 +97,17 @@ PARAMETERS: Words = {
     "inference_method": {**dict.fromkeys(["ChainCRF", "KernelClassifier"], "inference is exact"), "": "use inference"},
     "show_loss_every": "use verbose=2, or callbacks, which see every iteration",
     # older versions
-    "edge_kernel": dict.fromkeys(["SequenceField", "MultiLabelCRF"], "use edges=EdgeCliques(kernel)"),
-    "edge_prior_variance": dict.fromkeys(
-        ["SequenceField", "MultiLabelCRF", "SequenceClassifier"], "use edges=EdgeCliques(prior_variance=...)"
-    ),
+    "edge_kernel": {
+        "GraphCRF": "use edges=GraphFactors(kernel)",
+        **dict.fromkeys(["SequenceField", "MultiLabelCRF"], "use edges=EdgeCliques(kernel)"),
+    },
+    "edge_prior_variance": {
+        "GraphCRF": "use edges=GraphFactors('auto', prior_variance=...)",
+        **dict.fromkeys(
+            ["SequenceField", "MultiLabelCRF", "SequenceClassifier"], "use edges=EdgeCliques(prior_variance=...)"
+        ),
+    },
+    "symmetric": {"GraphCRF": "use edges=GraphFactors('auto', symmetric=True)"},
     # deep learning
     "lr": _NO_RATE,
     "learning_rate": _NO_RATE,

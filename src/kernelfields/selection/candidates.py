@@ -57,7 +57,8 @@ _SCALES: dict[type, tuple[str, float]] = {
     Laplacian: ("gamma", 0.5),
     Matern: ("length_scale", -0.5),
 }
-_VARIANCES = ("prior_variance", "edge_prior_variance", "edges__prior_variance")
+_EDGES = "edges__prior_variance"
+_VARIANCES = ("prior_variance", _EDGES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +68,7 @@ class Candidate:
     params: PlainValues
 
     def __str__(self) -> str:
-        return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in self.params.items())
+        return ", ".join(f"{_in_words(name)} {value}" for name, value in self.params.items())
 
     @property
     def path(self) -> tuple[int, ...]:
@@ -79,8 +80,11 @@ class Candidate:
     @property
     def level(self) -> tuple[float, float]:
         """Prior variances of transitions and of nodes: along a path they rise, the first one more slowly."""
-        edges = next((self.params[name] for name in _VARIANCES[1:] if name in self.params), 1.0)
-        return _mean(edges), _mean(self.params["prior_variance"])
+        return _mean(self.params.get(_EDGES, 1.0)), _mean(self.params["prior_variance"])
+
+
+def _in_words(name: str) -> str:
+    return name.replace("edges__", "edge_").replace("_", " ")
 
 
 def _mean(variance: float | tuple[float, ...]) -> float:
@@ -109,11 +113,10 @@ def list_candidates(
     variances = _entries(prior_variances, "prior_variances", _variance)
     edges: list[dict[str, object]] = [{}]
     if edge_prior_variances is not None:
-        name = next((name for name in _VARIANCES[1:] if hasattr(estimator, name.partition("__")[0])), None)
-        if name is None:
+        if not hasattr(estimator, "edges"):
             raise ValueError(f"{type(estimator).__name__} has no edges: leave out edge_prior_variances")
         entries = _entries(edge_prior_variances, "edge_prior_variances", _variance)
-        edges = [{name: variance} for variance in entries]
+        edges = [{_EDGES: variance} for variance in entries]
 
     def inputs() -> tuple[Matrix, np.ndarray]:
         data = training.data
@@ -122,7 +125,7 @@ def list_candidates(
 
     candidates = []
     for kernel in _distinct([kernel for name in listed for kernel in expand_kernel(name, inputs)]):
-        own_ranks = listed_ranks if _has_rank(kernel, _edge_kernel(estimator)) else listed_ranks[:1]
+        own_ranks = listed_ranks if _has_rank(kernel, *_edge_kernels(estimator)) else listed_ranks[:1]
         for rank, edge, variance in product(own_ranks, edges, variances):
             candidates.append(Candidate({"kernel": kernel, "rank": rank, **edge, "prior_variance": variance}))
             _check(clone(estimator).set_params(**candidates[-1].params), training)
@@ -149,9 +152,11 @@ def expand_kernel(kernel: Kernels, inputs: Callable[[], tuple[Matrix, np.ndarray
     return [type(resolved)(**{parameter: value}) for value in values]
 
 
-def _edge_kernel(estimator: Searched) -> Kernels | None:
-    """Return the kernel of the edges of an estimator; None if they have none."""
-    return getattr(estimator, "edge_kernel", getattr(getattr(estimator, "edges", None), "kernel", None))
+def _edge_kernels(estimator: Searched) -> list[KernelLike | None]:
+    """Return the kernels of the edges of an estimator, where it names them."""
+    edges = getattr(estimator, "edges", None)
+    sets = edges.values() if isinstance(edges, Mapping) else [edges]
+    return [clique.kernel for clique in sets if clique is not None]
 
 
 def _has_rank(*kernels: Kernels | None) -> bool:
@@ -232,7 +237,7 @@ def grid_ends(best: Candidate, grid: Sequence[Candidate], tried: Sequence[Candid
         beyond = Candidate({**best.params, **moved})
         if all(candidate.params != beyond.params for candidate in tried):
             assert is_real(value)
-            ends.append(GridEnd(name.replace("_", " "), value, further, beyond))
+            ends.append(GridEnd(_in_words(name), value, further, beyond))
     return ends
 
 

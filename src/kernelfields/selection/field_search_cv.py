@@ -76,8 +76,9 @@ class FieldSearchCV(WrappedField):
     ranks : list of int or None
         None means the estimator's rank.
     edge_prior_variances : list of positive numbers or None
-        Prior variances of transitions, of edges of every type or of log odds ratios of pairs of labels, all of them
-        with each of ``prior_variances``; None keeps that of the estimator, mostly the same variance as for the nodes.
+        Prior variances of ``edges``: transitions, edges of every type (of a dict, those it names) or log odds ratios of
+        pairs of labels, all of them with each of ``prior_variances``; None keeps that of the estimator, mostly the same
+        variance as for the nodes.
     cv : int, splitter or list of (train, test) indices, default 3
         A number of random folds over which items with rare labels are spread, or anything that scikit-learn
         takes; with ``groups``, folds that keep groups together.

@@ -144,7 +144,7 @@ def edges(s: Subject) -> None:
         def featured(items: list[Item]) -> list[Item]:
             return [replace(item, edge_inputs=item.x[item.edges[:, 0]]) for item in items]  # type: ignore[index]
 
-        model = s.fit(featured(s.items), edge_kernel="linear")
+        model = s.fit(featured(s.items), edges=EdgeCliques("linear"))
         for name in ("edge",):
             model.coef_["edge features"] = model.coef_.pop(name)
         compare(s, model, featured(s.new))

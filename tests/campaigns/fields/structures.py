@@ -12,6 +12,7 @@ from kernelfields import (
     DurationCliques,
     EdgeCliques,
     GraphCRF,
+    GraphFactors,
     KernelClassifier,
     LabelDictionary,
     MultiLabelCRF,
@@ -249,8 +250,7 @@ class Graph(Drawn):
             edge_kernel = drawn_kernel(random)
         estimator = GraphCRF(
             drawn_kernel(random),
-            edge_kernel=edge_kernel,
-            symmetric=symmetric,
+            edges=GraphFactors(edge_kernel, symmetric=symmetric),
             inference=str(random.choice(["auto", "junction"])),
             partial_labels=partial,
             constraints=constraints,

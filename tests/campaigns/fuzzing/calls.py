@@ -18,6 +18,7 @@ from kernelfields import (
     EndCliques,
     ExponentialFamilyDensity,
     GraphCRF,
+    GraphFactors,
     KernelClassifier,
     MultiLabelCRF,
     NodeCliques,
@@ -209,7 +210,7 @@ def _graph(random: Random) -> tuple[Any, tuple, Callable]:
         y.append(random.integers(3, size=n_nodes))
     settings = _shared(random)
     settings["inference"] = ["auto", "junction", "tree", "loopy", "trw", "mean-field"][random.integers(6)]
-    settings["symmetric"] = bool(random.integers(2))
+    settings["edges"] = GraphFactors("auto", symmetric=bool(random.integers(2)))
     return GraphCRF(**settings), (X, y), _ask_graph
 
 
