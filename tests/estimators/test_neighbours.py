@@ -5,8 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from kernelfields import FieldSearchCV, GraphCRF, LabelSymmetry, load
-from kernelfields.data.graphs import Graphs
-from kernelfields.data.neighbour_columns import neighbour_names, with_neighbour_columns
+from kernelfields.features import NeighbourFeatures
 
 FIXED = {"kernel": "linear", "prior_variance": 1.0, "scale": False}
 
@@ -17,7 +16,7 @@ def told_by_neighbours(seed=0, n_nodes=600, known=0.8):
     x = random.normal(size=(n_nodes, 2))
     pairs = np.sort(random.integers(n_nodes, size=(2 * n_nodes, 2)), axis=1)
     edges = np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0)
-    joined = with_neighbour_columns(Graphs.from_graphs([(x, edges)])[0])
+    joined, _ = NeighbourFeatures().fit_transform([(x, edges)])[0]
     labels = (joined[:, 2] + 0.2 * random.normal(size=n_nodes) > 0).astype(int)
     seen = random.random(n_nodes) < known
     y = [int(label) if told else None for label, told in zip(labels, seen, strict=True)]
@@ -27,15 +26,12 @@ def told_by_neighbours(seed=0, n_nodes=600, known=0.8):
 def test_columns_are_means_over_all_who_meet_a_node():
     x = np.arange(10.0).reshape(5, 2)
     edges = {"edge": [[0, 1], [2, 0]], "other": [[1, 0]], "triple": [[1, 2, 3]]}
-    found = with_neighbour_columns(Graphs.from_graphs([(x, edges), (x, {"edge": [[3, 4]]})])[0])
+    (found, _), (other, _) = NeighbourFeatures().fit_transform([(x, edges), (x, {"edge": [[3, 4]]})])
     neighbours = [{1, 2}, {0, 2, 3}, {0, 1, 3}, {1, 2}, set()]
     for node, around in enumerate(neighbours):
         mean = x[sorted(around)].mean(axis=0) if around else x[node]
         np.testing.assert_allclose(found[node], [*x[node], *mean, np.log1p(len(around))])
-    np.testing.assert_allclose(found[5 + 3, 2:], [*x[4], np.log(2)])
-    names = neighbour_names(["a", "b"])
-    assert names == ["a", "b", "neighbours' a", "neighbours' b", "log(1 + degree)"]
-    assert found.shape == (10, len(names))
+    np.testing.assert_allclose(other[3, 2:], [*x[4], np.log(2)])
 
 
 def test_a_single_graph_chooses_on_nodes_that_are_held_out():
@@ -93,13 +89,13 @@ def test_the_choice_is_kept_in_files(tmp_path, scale):
 
 def test_joined_by_hand_and_by_the_field_is_the_same():
     graph, y, _, _ = told_by_neighbours()
-    joined = (with_neighbour_columns(Graphs.from_graphs([graph])[0]), graph[1])
+    (joined,) = NeighbourFeatures().fit_transform([graph])
     inside, outside = GraphCRF(neighbours=True, **FIXED), GraphCRF(neighbours=False, **FIXED)
     found, expected = inside.fit([graph], [y]), outside.fit([joined], [y])
     np.testing.assert_allclose(found.coef_["node"], expected.coef_["node"])
     np.testing.assert_allclose(found.predict_marginals([graph])[0], expected.predict_marginals([joined])[0])
     names = {row["feature"] for row in found.weights(feature_names=["a", "b"]).to_rows()}
-    assert names - {None} == {*neighbour_names(["a", "b"])}
+    assert names - {None} == {"a", "b", "neighbours' a", "neighbours' b", "log(1 + degree)"}
     with pytest.raises(ValueError, match="has 5 names, but the inputs have 2 features"):
         found.weights(feature_names=list("abcde"))
 
