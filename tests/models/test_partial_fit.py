@@ -138,6 +138,13 @@ def test_errors_keep_what_was_there(first):
         clone(FIELD).fit(X[:5], y[:5]).partial_fit(X, y)
 
 
+def test_parameters_that_are_no_longer_there_do_not_stop_the_next_batch(first):
+    older = copied(first)
+    older.continuation_.settings["edge_kernel"] = "None"
+    after, expected = older.partial_fit(X[20:], y[20:]), copied(first).partial_fit(X[20:], y[20:])
+    assert np.array_equal(after.coef_["node"], expected.coef_["node"])
+
+
 def test_explicit_features_are_refused():
     with pytest.raises(ValueError, match="'node' has explicit features"):
         ChainCRF("linear", prior_variance=1.0).partial_fit(X[:5], y[:5])

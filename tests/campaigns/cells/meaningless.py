@@ -100,7 +100,7 @@ _enter(("ties",), ("MultiLabelCRF",), "every label has cliques of its own, and n
 
 # ---- whole sequences
 _enter(
-    ("predict(decode=...)", "marginals of pairs", "stream", "constraints", "edges by features", *_CLIQUES),
+    ("predict(decode=...)", "marginals of pairs", "stream", "constraints", *_CLIQUES),
     _WHOLE,
     "a sequence has one class, and its states are hidden",
 )

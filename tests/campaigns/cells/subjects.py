@@ -563,12 +563,11 @@ class Whole(OneLabel):
     def law(self, model: Any, item: Item) -> Labellings:
         """Return the law of the class: the sum over all labellings by its states."""
         chain, n_states = model.estimator_, model.n_states
-        coef, n_labels = chain.coef_, len(chain.classes_)
-        owner = np.arange(n_labels) // n_states
-        edge = np.where(owner[:, None] == owner, as_array(coef["edge"]).reshape(n_labels, n_labels), -np.inf)
-        node = item.x @ as_array(coef["node"])
-        node[0] += as_array(coef["start"])[0]
-        states = Labellings.of(node, [((t - 1, t), edge) for t in range(1, len(node))])
+        owner = np.arange(len(chain.classes_)) // n_states
+        found = self.scores(model, item)
+        found.node[0] += as_array(chain.coef_["start"])[0]
+        apart = owner[:, None] != owner
+        states = Labellings.of(found.node, [(ends, np.where(apart, -np.inf, edge)) for ends, edge in found.factors])
         totals = np.array(
             [np.logaddexp.reduce(states.scores[owner[states.labellings[:, 0]] == c]) for c in range(owner[-1] + 1)]
         )
