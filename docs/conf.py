@@ -41,6 +41,8 @@ myst_heading_anchors = 4
 myst_url_schemes = {"http": None, "https": None, "mailto": None, "source": None}
 
 autosummary_generate = True
+# The reference of the layers needs their names and docstrings, not PyTorch.
+autodoc_mock_imports = [name for name in ("torch",) if importlib.util.find_spec(name) is None]
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False

@@ -24,7 +24,7 @@ from kernelfields.kernels.tensors import tensor_from
 from kernelfields.numerics.sparse_rows import SparseRows
 
 #: A device, or its name; None for the usual one.
-Device: TypeAlias = str | torch.device | None
+Device: TypeAlias = "str | torch.device | None"
 
 # Temporaries of a block of rows: caches hold a few megabytes, and a device is only busy with many rows.
 _BLOCK_BYTES = {"cpu": 64 * 2**20, "cuda": 2**30}

@@ -58,7 +58,7 @@ from kernelfields.engines.torch.rows import (
 from kernelfields.kernels.tensors import float32_products, tensor_from
 from kernelfields.numerics.threads import Workers
 
-Array: TypeAlias = np.ndarray | torch.Tensor
+Array: TypeAlias = "np.ndarray | torch.Tensor"
 
 STORAGES = {"float64": torch.float64, "float32": torch.float32, "half": torch.float16}
 _LOW_BITS = 11
