@@ -43,7 +43,7 @@ class LabelSymmetry(Parametrized):
         ``{label: label it becomes}``; labels that are not named stay as they are.
     columns : sequence of whole numbers, dict or None
         ``columns[j]`` is the place that column j of X goes to. A dict names, by name or number, those that move. None:
-        columns stay. Of a window, every part is moved so; :func:`repeated_columns` is for blocks of one's own.
+        columns stay. Of a window, every part is moved so; ``repeated_columns`` is for blocks of one's own.
     edge_columns : the same for the features of edges and factors of graphs
     """
 

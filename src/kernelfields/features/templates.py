@@ -59,7 +59,7 @@ class TemplateLine:
 class Template:
     """A CRF++ template: ``Template.parse(text)`` or ``Template.read(path)``, then ``features(rows)``.
 
-    ``sees`` describes in words what a template of :func:`text_template` reads.
+    ``sees`` describes in words what a template of ``text_template`` reads.
     """
 
     text: str

@@ -238,7 +238,7 @@ def read_columns(
 ) -> Iterator[ColumnSequence]:
     """Yield the sequences of a column file; "-" is standard input, gzip is unpacked.
 
-    The options are those of :func:`read_column_lines`.
+    The options are those of ``read_column_lines``.
     """
     character, lines = read_column_lines(path, separator=separator, comments=comments, conllu=conllu)
     current = ColumnSequence([], separator=character)

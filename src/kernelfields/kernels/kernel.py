@@ -42,7 +42,7 @@ class Kernel(Parametrized):
     """A positive semi-definite kernel; ``__init__`` of a subclass stores its parameters unchanged.
 
     Subclasses write ``_block(X, Z)`` and ``_diagonal(X)`` for checked inputs; ``_towards(Z)`` where a part of the work
-    depends on Z alone; ``check_parameters`` for parameters that are not declared with a check (:func:`checked`), and
+    depends on Z alone; ``check_parameters`` for parameters that are not declared with a check (``checked``), and
     ``_from_data`` if one may follow the data. Formulas made of the functions in kernels/arrays.py hold for tensors too,
     which ``takes_tensors`` declares. The decorator ``register`` gives a kernel its name, also its kind in model files.
     """

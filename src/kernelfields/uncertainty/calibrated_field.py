@@ -296,7 +296,7 @@ def calibrate(
     estimator : a fitted estimator of labels, or a pipeline that ends in one
     X, y : held-out items and their labels, which may be partly known
     method : "temperature", one number; "labels", two for each label; "isotonic", any rising map, which takes most data
-    scheme : how labels write entities, as in :meth:`ChainCRF.predict_entities`
+    scheme : how labels write entities, as in :meth:`kernelfields.ChainCRF.predict_entities`
     """
     return CalibratedField(estimator, method=method, scheme=scheme).fit(X, y)
 
