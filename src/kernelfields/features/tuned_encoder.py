@@ -55,10 +55,11 @@ class _Tuned(NamedTuple):
 class TunedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Turn words into the outputs of a Hugging Face encoder that is tuned on labels, fold by fold.
 
-    Sequences are lists of words, or of rows of cells such as ("sleeps", "VBZ"), as for :class:`~kernelfields.TextFeatures`; the
-    output is an array (words, labels) for each. Needs ``pip install "kernelfields[embeddings]"``. Attributes after fit:
-    ``classes_``, the labels of the columns; ``folds_``, the fold of each sequence; ``fold_accuracy_``, the share of
-    known labels of each fold that have the largest output, by the encoder that was tuned on the others.
+    Sequences are lists of words, or of rows of cells such as ("sleeps", "VBZ"), as for
+    :class:`~kernelfields.TextFeatures`; the output is an array (words, labels) for each. Needs ``pip install
+    "kernelfields[embeddings]"``. Attributes after fit: ``classes_``, the labels of the columns; ``folds_``, the fold of
+    each sequence; ``fold_accuracy_``, the share of known labels of each fold that have the largest output, by the
+    encoder that was tuned on the others.
 
     Parameters
     ----------

@@ -44,8 +44,8 @@ class ChainField(torch.nn.Module):
     labels : int or sequence
         How many labels there are, or their names in the order of the scores, which ``constraints`` refer to.
     constraints : optional
-        Labels and transitions that are forbidden, as :class:`~kernelfields.ChainCRF` takes them: the name of a scheme such as
-        ``"bio"``, pairs of labels, a dict or :class:`~kernelfields.Constraints`.
+        Labels and transitions that are forbidden, as :class:`~kernelfields.ChainCRF` takes them: the name of a
+        scheme such as ``"bio"``, pairs of labels, a dict or :class:`~kernelfields.Constraints`.
     ends : bool, default True
         Whether first and last labels have scores of their own.
     device, dtype : optional
