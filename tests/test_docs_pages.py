@@ -92,7 +92,7 @@ def test_the_plan_names_files_and_classes_that_exist():
     rows = re.findall(r"^\| `(\w+)` \| (.*) \|$", page.split("## Rooms")[1].split("\n## ")[0], re.MULTILINE)
     named = [source / room / file for room, words in rows for file in re.findall(r"`([\w/]+\.py)`", words)]
     assert not [str(file) for file in named if not file.exists()]
-    paths = set(re.findall(r"\b(?:[a-z]+/)+\w+\.py\b", page.split("## ItemNames")[1]))
+    paths = set(re.findall(r"\b(?:[a-z]+/)+\w+\.py\b", page.split("## Nouns")[1]))
     assert not [path for path in paths if not any((root / path).exists() for root in (ROOT, source))]
     seams = re.findall(r"^\| (`.*?`) \| `([\w/]+\.py)` \|", page.split("## Seams")[1], re.MULTILINE)
     texts = {file: (source / file).read_text(encoding="utf-8") for _, file in seams}

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 from kernelfields.data.reading import (
     SEQUENCES,
     ItemNames,
-    SampleNouns,
+    SampleNames,
     check_number,
     check_sample_weight,
     check_whole,
@@ -138,7 +138,7 @@ class SoftTargets:
             raise ValueError(f"classes of SoftTargets must be two or more different labels, got {listed(self.classes)}")
         if classes is not None and not np.array_equal(own, np.unique(np.asarray(classes))):
             raise ValueError(f"SoftTargets are for the labels {listed(own)}, and the model has {listed(classes)}")
-        tables = [self.nodes] if isinstance(nouns, SampleNouns) else list(self.nodes)
+        tables = [self.nodes] if isinstance(nouns, SampleNames) else list(self.nodes)
         check_number(len(tables), lengths, nouns, "targets")
         rows = [self._table(table, index, lengths, nouns) for index, table in enumerate(tables)]
         offsets = offsets_of(np.array([len(table) for table in rows]))
@@ -218,7 +218,7 @@ def read_labels(
 
 def _in_sequences(y: Any, lengths: np.ndarray | None, nouns: ItemNames) -> tuple[Any, np.ndarray | None]:
     """Return the labels of samples as those of one sequence, and its length; what is in sequences as it is."""
-    if not isinstance(nouns, SampleNouns):
+    if not isinstance(nouns, SampleNames):
         return y, lengths
     return y if isinstance(y, SoftTargets) else [y], np.array([len(y if lengths is None else lengths)])
 

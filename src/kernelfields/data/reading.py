@@ -6,7 +6,7 @@
                numbers or booleans, of one kind
     weights    one number per sequence          ->  (S,) float64
 
-Graphs are packed in the same way, nodes in the place of positions; ItemNames are the words for either in messages.
+Graphs are packed in the same way, nodes in the place of positions; ``ItemNames`` has the words for either in messages.
 
 A chain's likelihood does not fall into parts for single positions, so a class weighs through the sequences it
 occurs in: the weight of a sequence is multiplied by the mean weight of its labels,
@@ -95,7 +95,7 @@ class ItemNames:
 SEQUENCES = ItemNames()
 
 
-class SampleNouns(ItemNames):
+class SampleNames(ItemNames):
     """What messages call samples that have one label each: y is one list of them."""
 
     def name(self, index: int) -> str:
@@ -107,7 +107,7 @@ class SampleNouns(ItemNames):
         return f"sample {row}"
 
 
-SAMPLES = SampleNouns(whole="list", part="sample")
+SAMPLES = SampleNames(whole="list", part="sample")
 
 
 def locate(offsets: np.ndarray, row: int) -> tuple[int, int]:

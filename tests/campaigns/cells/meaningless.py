@@ -15,6 +15,7 @@ _LOOPY = ("GraphCRF loopy",)
 _DENSITY = ("ExponentialFamilyDensity",)
 _WHOLE = ("SequenceClassifier",)
 _COMPAT = ("compat.CRF",)
+_SEQUENCES = ("ChainCRF", "RingCRF", "SegmentCRF", "FrameCRF", "ChainCRFCV")
 _SEARCHES = ("ChainCRFCV", "FieldSearchCV of rows")
 _ANNOTATED = ("AnnotatedCRF",)
 
@@ -125,6 +126,11 @@ _enter(_CLIQUES, _GRAPHS, "graphs have no order: types of factors join any nodes
 _enter(_ALLOWED, _GRAPHS, "a dictionary is of the words of sequences; known= leaves labels of nodes out in predictions")
 _enter(("load_chain (NumPy alone)",), (*_GRAPHS, "MultiLabelCRF", "SegmentCRF", "RingCRF"), "load_chain reads chains")
 _enter(("window",), _GRAPHS, "graphs have no windows: features of neighbours are features of the node")
+_enter(
+    ("neighbours of nodes", "behind NeighbourFeatures"),
+    (*_SEQUENCES, *_ROWS, *_DENSITY, *_WHOLE, *_COMPAT, *_ANNOTATED),
+    "neighbours are those of the nodes of a graph; WindowFeatures is for sequences",
+)
 _enter(("StructureSearch",), _GRAPHS, "which nodes meet is given with each graph")
 _enter(("feature dicts", "feature strings"), _GRAPHS, "a graph is a dict itself, of arrays and edges")
 _enter(

@@ -181,6 +181,23 @@ def window(s: Subject) -> None:
         close(table, s.law(model, wide(item)).marginals, words="marginals")
 
 
+@feature(_STRUCTURES, "neighbours of nodes")
+def neighbours(s: Subject) -> None:
+    """Let nodes see the means of their neighbours: as inputs with these columns beside their own."""
+    model = s.fit(neighbours=True)
+
+    def joined(item: Item) -> Item:
+        meets = np.zeros((len(item.x), len(item.x)))
+        for a, b in item.edges if item.edges is not None else ():
+            meets[a, b] = meets[b, a] = 1.0
+        degrees = meets.sum(axis=1, keepdims=True)
+        means = np.where(degrees > 0, meets @ item.x / np.maximum(degrees, 1.0), item.x)
+        return replace(item, x=np.hstack([item.x, means, np.log1p(degrees)]))
+
+    for item, table in zip(s.new, s.marginals(model), strict=True):
+        close(table, s.law(model, joined(item)).marginals, words="marginals")
+
+
 @feature(_STRUCTURES, "label_kernel")
 def label_kernel(s: Subject) -> None:
     """Let labels share strength; a table of delta is the default."""
