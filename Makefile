@@ -7,7 +7,7 @@ DOCS := $(VENV)/.installed-docs
 SITE := build/site
 # The tests that need torch, Dask, an encoder, onnx, polars, pyarrow, seqeval, spaCy or the page; without these "make test" skips them.
 EXTRA_TESTS := tests/torch_engine tests/dask_engine tests/engines tests/embeddings tests/layers tests/serving \
-	tests/page tests/bridges tests/formats/test_annotation_files.py tests/formats/test_annotation_formats.py \
+	tests/page tests/formats/test_annotation_files.py tests/formats/test_annotation_formats.py \
 	tests/cli/test_command_export.py \
 	tests/features/test_frames.py tests/estimators/test_frame_crf.py tests/estimators/test_foreign_inputs.py
 

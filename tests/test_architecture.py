@@ -11,7 +11,8 @@ import pytest
 
 from tests.import_graph import dynamic_calls, imported_names, module_imports, modules_in_circles, nodes_of
 
-SOURCE = Path(__file__).parents[1] / "src" / "kernelfields"
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "kernelfields"
 MODULES = sorted(SOURCE.rglob("*.py"))
 
 CORE = ("numerics", "kernels", "data", "basis", "inference", "objective", "solvers", "engines", "models", "posterior")
@@ -333,3 +334,10 @@ print(json.dumps([[name for name in {} if SETTINGS.find(name) is None], find_kin
     registered = re.findall(r'@SETTINGS\.register\("(.+)"\)', "".join(map(Path.read_text, MODULES)))
     assert len(registered) >= 30
     assert in_a_fresh_process(code.format(registered)) == [[], "GraphCRF"]
+
+
+def test_the_makefile_names_tests_that_exist():
+    """A folder that has moved would end ``make test-all`` before its first test."""
+    named = re.findall(r"\btests/[\w/]+(?:\.py)?(?![\w*])", (ROOT / "Makefile").read_text(encoding="utf-8"))
+    assert named
+    assert [path for path in named if not (ROOT / path).exists()] == []
