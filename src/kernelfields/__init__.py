@@ -105,8 +105,8 @@ if TYPE_CHECKING:
         StartCliques,
     )
     from kernelfields.data.constraints import Constraints
-    from kernelfields.data.evidence import SoftTargets
     from kernelfields.data.label_dictionary import LabelDictionary
+    from kernelfields.data.partial_labels import SoftTargets
     from kernelfields.data.segments import DurationCliques
     from kernelfields.data.ties import LabelSymmetry
     from kernelfields.estimators.chain_crf import ChainCRF

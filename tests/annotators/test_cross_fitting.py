@@ -14,7 +14,7 @@ from kernelfields import AnnotatedCRF, ChainCRF, GraphCRF, KernelClassifier, Lab
 from kernelfields.annotators import completion
 from kernelfields.annotators.annotations import Presumed, read_annotations
 from kernelfields.annotators.confusions import Confusions, prior_counts
-from kernelfields.data.evidence import shown_labels
+from kernelfields.data.partial_labels import shown_labels
 from kernelfields.data.reading import SEQUENCES
 from kernelfields.evaluation import evaluate, feature_importance
 from kernelfields.models.model_file import ModelFileError
@@ -42,7 +42,7 @@ def test_one_round_is_what_fields_of_the_other_folds_make_of_it(monkeypatch):
     logs = confusions.log_consensus(np.ones(len(annotations.codes)), iterate=True)
     presumed = np.exp(Presumed(annotations, logs).read(None, None, SEQUENCES)[1])
     start = annotations.split(presumed / presumed.sum(axis=1, keepdims=True))
-    weights = np.exp(confusions.log_evidence())
+    weights = np.exp(confusions.log_weights())
     known = annotations.split([dict(enumerate(row)) for row in weights.tolist()])
     completed = [None] * len(X)
     for train, test in KFold(4).split(X):
@@ -178,14 +178,14 @@ def test_labels_that_somebody_said_are_observed_unless_they_are_overruled():
     for favoured in (None, 0):
         if favoured is not None:
             logs[:, favoured] += 100.0
-        evidence = Presumed(annotations, logs).read(None, None, SEQUENCES)[1]
+        log_weights = Presumed(annotations, logs).read(None, None, SEQUENCES)[1]
         expected = annotations.counts > 0
         if favoured is not None:
             expected[expected[:, favoured], 1:] = False
-        np.testing.assert_array_equal(shown_labels(evidence), expected | silent[:, None])
-        assert np.isfinite(evidence).all()
-        np.testing.assert_array_equal(evidence.max(axis=1), 0.0)
-        assert not evidence[silent].any()
+        np.testing.assert_array_equal(shown_labels(log_weights), expected | silent[:, None])
+        assert np.isfinite(log_weights).all()
+        np.testing.assert_array_equal(log_weights.max(axis=1), 0.0)
+        assert not log_weights[silent].any()
 
 
 # ---- scores, searches, evaluation

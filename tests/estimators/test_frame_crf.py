@@ -149,8 +149,8 @@ def test_known_labels_of_a_column_are_kept_and_the_others_filled_in():
         assert fitted.classes_.tolist() == ["DET", "NOUN", "VERB"]
         known = np.array([tag is not None for tag in partly["label"]])
         assert fitted.score(partly) == np.mean((fitted.predict(df) == tags)[known])
-    for evidence in ({"DET", "NOUN"}, {"DET": 0.9, "NOUN": 0.1}):
-        several = df.assign(label=[evidence, *tags[1:]])
+    for partial in ({"DET", "NOUN"}, {"DET": 0.9, "NOUN": 0.1}):
+        several = df.assign(label=[partial, *tags[1:]])
         fitted = FrameCRF(ChainCRF("linear", prior_variance=1.0)).fit(several)
         assert fitted.classes_.tolist() == ["DET", "NOUN", "VERB"]
         assert fitted.predict(df).tolist() == tags

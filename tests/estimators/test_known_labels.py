@@ -22,7 +22,7 @@ def weight(entry, label):
     return float(label in entry if isinstance(entry, set) else label == entry)
 
 
-def some_evidence(labels, classes, random):
+def some_partial_labels(labels, classes, random):
     """Labels of which some are unknown, some one of a set, some weighted; all of them leave the true one possible."""
     entries = []
     for label in labels:
@@ -91,7 +91,7 @@ def tagged(sentences, constraints):
     X, y = [X[i] for i in kept], [y[i] for i in kept]
     crf = ChainCRF("linear", prior_variance=1.0, constraints=constraints, random_state=0).fit(X, y)
     random = np.random.default_rng(5)
-    return crf, X, y, [some_evidence(labels, WORDS, random) for labels in y]
+    return crf, X, y, [some_partial_labels(labels, WORDS, random) for labels in y]
 
 
 @pytest.fixture(scope="module", params=[None, BOUND], ids=["free", "bound"])
@@ -175,7 +175,7 @@ def test_labels_far_apart_given_what_is_known(sentences):
     cliques = [NodeCliques("linear"), EdgeCliques(), SkipCliques(lag=2)]
     crf = ChainCRF(cliques=cliques, random_state=0).fit(X, y)
     random = np.random.default_rng(2)
-    known = [some_evidence(labels, WORDS, random) for labels in y]
+    known = [some_partial_labels(labels, WORDS, random) for labels in y]
     (answers,) = crf.answers(X)
     tables = {group: table[0] for group, table in answers.potentials.tables.items()}
     marginals, pairs = crf.predict_marginals(X, cliques="edge", known=known)
@@ -198,7 +198,7 @@ def graphs(request):
     X = [(random.normal(size=(4, 2)), np.array(edges)) for _ in range(6)]
     y = [np.array(WORDS)[random.integers(3, size=4)].tolist() for _ in X]
     crf = GraphCRF("linear", prior_variance=1.0, random_state=0).fit(X, y)
-    return crf, X, y, edges, [some_evidence(labels, WORDS, random) for labels in y]
+    return crf, X, y, edges, [some_partial_labels(labels, WORDS, random) for labels in y]
 
 
 def graph_labellings(crf, X, edges, known):
@@ -368,7 +368,7 @@ def test_dask_collections_take_no_known_labels(sentences):
         crf.predict(bag.from_sequence(X, npartitions=2), known=y)
 
 
-def test_targets_are_not_evidence(sentences):
+def test_targets_are_not_partial_labels(sentences):
     X, y = sentences
     crf = ChainCRF("linear", prior_variance=1.0, random_state=0).fit(X, y)
     targets = SoftTargets(crf.predict_marginals(X), classes=crf.classes_)
@@ -388,7 +388,7 @@ def test_a_device_knows_what_is_known(sentences):
     X, y = [X[i] for i in kept], [y[i] for i in kept]
     crf.fit(X, y)
     random = np.random.default_rng(3)
-    known = [some_evidence(labels, WORDS, random) for labels in y]
+    known = [some_partial_labels(labels, WORDS, random) for labels in y]
     here = crf.predict_marginals(X, known=known), crf.predict(X, known=known), crf.log_likelihood(X, known)
     nearly = crf.predict_nbest(X, 2, known=known)
     crf.set_params(engine=Torch("cpu"))

@@ -88,11 +88,11 @@ def test_free_and_known_labels_are_inferred_side_by_side(n_jobs):
     random = np.random.default_rng(0)
     family = plan_inference([0, len(labels)], [edges], 2, "trw").named([EDGE], [EDGE])
     assert family.on_one_thread
-    evidence = np.zeros((len(labels), 2))
-    evidence[::2, 1] = -np.inf
-    likelihood = PartialLikelihood(family, evidence, np.ones(1), Workers(n_jobs))
+    log_weights = np.zeros((len(labels), 2))
+    log_weights[::2, 1] = -np.inf
+    likelihood = PartialLikelihood(family, log_weights, np.ones(1), Workers(n_jobs))
     potentials = Potentials(random.normal(size=(len(labels), 2)), {EDGE: random.normal(size=(1, 2, 2))})
     found = likelihood.evaluate(potentials)
-    free, known = (each.at(potentials) for each in (family, family.given(evidence)))
+    free, known = (each.at(potentials) for each in (family, family.given(log_weights)))
     assert found.value == pytest.approx(float(free.log_partition[0] - known.log_partition[0]), rel=1e-9)
     np.testing.assert_allclose(found.residual.node, free.mean().node - known.mean().node, atol=1e-5)

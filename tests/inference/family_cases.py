@@ -575,7 +575,7 @@ CASES = {
     "lists, packed": Case(
         list_family(tied=True, packed=True), chains(tied=True), layout=PackedLists(), lacks=("scores", "statistics")
     ),
-    "lists from evidence": Case(narrowed_chains, chains(tied=True), narrow=True, n_labels=3),
+    "lists from partial labels": Case(narrowed_chains, chains(tied=True), narrow=True, n_labels=3),
     "listed n-grams": Case(ngram_family(tied=True, listed=True), ngrams(tied=True, listed=True), finite=ORDERS),
     "all n-grams": Case(ngram_family(tied=True, listed=False), ngrams(tied=True, listed=False), finite=ORDERS),
     "n-grams, a table each": Case(

@@ -224,9 +224,9 @@ def test_answers_equal_those_of_all_labels():
 
 def test_evidence_that_leaves_few_labels_is_walked():
     _, _, node, edge = some_case(7)
-    evidence = np.where(np.arange(node.shape[1]) == 1, 0.0, -np.inf) * np.ones((N, 1))
+    log_weights = np.where(np.arange(node.shape[1]) == 1, 0.0, -np.inf) * np.ones((N, 1))
     chains, family = Chains(np.empty((N, 0)), OFFSETS), ChainFamily(OFFSETS, node.shape[1])
-    answers = Answers(chains, family, Potentials(node, {EDGE: edge}), Workers(1)).given(evidence)
+    answers = Answers(chains, family, Potentials(node, {EDGE: edge}), Workers(1)).given(log_weights)
     assert isinstance(answers.family, ListFamily)
     np.testing.assert_array_equal(answers.best_labels(), np.ones(N))
 
@@ -254,12 +254,12 @@ def test_likelihood_walks_lists_or_masks_with_one_result(tied):
 def test_partial_likelihood_narrows_what_evidence_excludes():
     random = np.random.default_rng(9)
     n_labels = 12
-    evidence = np.where(random.random((N, n_labels)) < 0.2, 0.0, -np.inf)
-    evidence[:, 3] = 0.0
+    log_weights = np.where(random.random((N, n_labels)) < 0.2, 0.0, -np.inf)
+    log_weights[:, 3] = 0.0
     plain, ones = ChainFamily(OFFSETS, n_labels), np.ones(len(LENGTHS))
-    found, wide = (PartialLikelihood(plain, evidence, ones) for _ in range(2))
+    found, wide = (PartialLikelihood(plain, log_weights, ones) for _ in range(2))
     assert isinstance(found.known_family, ListFamily)
-    wide.known_family = ChainFamily(OFFSETS, n_labels, base=BaseMeasure(OFFSETS, n_labels, log_weights=evidence))
+    wide.known_family = ChainFamily(OFFSETS, n_labels, base=BaseMeasure(OFFSETS, n_labels, log_weights=log_weights))
     potentials = Potentials(random.normal(size=(N, n_labels)), {EDGE: random.normal(size=(1, n_labels, n_labels))})
     ours, theirs = found.evaluate(potentials), wide.evaluate(potentials)
     assert ours.value == pytest.approx(theirs.value)

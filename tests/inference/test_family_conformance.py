@@ -355,9 +355,9 @@ def test_numbers_of_labellings(case, setting):
 @for_all(settings=SOME)
 def test_items_without_a_labelling_are_found_and_named(case, setting):
     solved = problem(case, setting)
-    evidence = np.zeros((solved.family.n_positions, solved.family.n_labels))
-    evidence[solved.items.offsets[2]] = -np.inf
-    barred = solved.family.given(evidence)
+    log_weights = np.zeros((solved.family.n_positions, solved.family.n_labels))
+    log_weights[solved.items.offsets[2]] = -np.inf
+    barred = solved.family.given(log_weights)
     np.testing.assert_array_equal(barred.impossible(), np.arange(barred.n_items) == 2)
     asked = [lambda own: barred.at(own).log_partition]
     if "best" not in solved.case.lacks:
@@ -372,10 +372,10 @@ def test_weights_of_thousands_of_nats_forbid_nothing(case, setting):
     """Weights whose exponentials are zero in doubles leave all labellings possible."""
     solved = problem(case, setting)
     shape = solved.family.n_positions, solved.family.n_labels
-    evidence = np.full(shape, -2000.0) * (solved.random.random(shape) < 0.5)
-    narrowed = solved.family.given(evidence)
+    log_weights = np.full(shape, -2000.0) * (solved.random.random(shape) < 0.5)
+    narrowed = solved.family.given(log_weights)
     assert not narrowed.impossible().any()
-    expected = solved.enumerated(log_weights=evidence)
+    expected = solved.enumerated(log_weights=log_weights)
     member = narrowed.at(solved.case.layout.put(narrowed, solved.potentials))
     log_partition = solved.case.layout.by_item(narrowed, member.log_partition)
     np.testing.assert_allclose(log_partition, expected.log_partition, rtol=1e-12, atol=1e-11)
@@ -388,11 +388,11 @@ def test_steps_that_constraints_forbid_leave_no_labelling(case):
     """Known labels with a step between them that may not be taken."""
     solved = problem(case, "measured")
     n_labels, first = solved.family.n_labels, solved.items.offsets[1]
-    evidence = np.zeros((solved.family.n_positions, n_labels))
+    log_weights = np.zeros((solved.family.n_positions, n_labels))
     for row, label in ((first + 1, 0), (first + 2, n_labels - 1)):
-        evidence[row] = np.where(np.arange(n_labels) == label, 0.0, -np.inf)
-    barred = solved.family.given(evidence)
-    expected = solved.enumerated(log_weights=evidence)
+        log_weights[row] = np.where(np.arange(n_labels) == label, 0.0, -np.inf)
+    barred = solved.family.given(log_weights)
+    expected = solved.enumerated(log_weights=log_weights)
     np.testing.assert_array_equal(barred.impossible(), np.isneginf(expected.log_partition))
     assert barred.impossible()[1]
 
@@ -480,12 +480,12 @@ def approximated(name, spread=1.0):
 def test_approximations_keep_their_promises(name, spread, known):
     case, items, family, enumeration, potentials, weights, random = approximated(name, spread)
     assert (family.exact, family.bound) == (False, case.bound)
-    evidence = np.zeros((family.n_positions, 3))
+    log_weights = np.zeros((family.n_positions, 3))
     if known:
-        evidence[2] = [-np.inf, 0.0, -np.inf]
-        evidence[5:] = np.round(4 * random.normal(size=evidence[5:].shape)) / 4
-        family = family.given(evidence)
-    expected = enumeration.at(tables_of(enumeration, potentials), evidence, np.zeros((3, 3)), weights)
+        log_weights[2] = [-np.inf, 0.0, -np.inf]
+        log_weights[5:] = np.round(4 * random.normal(size=log_weights[5:].shape)) / 4
+        family = family.given(log_weights)
+    expected = enumeration.at(tables_of(enumeration, potentials), log_weights, np.zeros((3, 3)), weights)
     member = family.at(potentials, weights)
     slack = 1e-9 * spread
     if case.bound == "upper":
@@ -501,7 +501,7 @@ def test_approximations_keep_their_promises(name, spread, known):
         np.testing.assert_allclose(found if group.tied else found.sum(keepdims=True), own, atol=1e-8)
         if case.exact:
             np.testing.assert_allclose(rows, expected.marginals(group.name), atol=1e-6)
-    assert not member.marginals()[np.isneginf(evidence)].any()
+    assert not member.marginals()[np.isneginf(log_weights)].any()
     if case.exact:
         np.testing.assert_allclose(member.log_partition, expected.log_partition, rtol=1e-9)
     labels, scores = family.best(potentials)

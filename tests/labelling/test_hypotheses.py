@@ -163,8 +163,8 @@ def test_a_position_is_judged_by_labels_that_are_not_near_it(tied, forbidden):
     found, items = unsupported(answers, labels), answers.family.position_items
     for t in range(n_positions):
         far = (np.abs(np.arange(n_positions) - t) > REACH) & (items == items[t])
-        evidence = np.where(far[:, None] & (np.arange(3) != labels[:, None]), -np.inf, 0.0)
-        np.testing.assert_allclose(found[t], answers.given(evidence).marginals[t], atol=1e-12)
+        log_weights = np.where(far[:, None] & (np.arange(3) != labels[:, None]), -np.inf, 0.0)
+        np.testing.assert_allclose(found[t], answers.given(log_weights).marginals[t], atol=1e-12)
     scores = alone_scores(found, labels, runs=True)
     order = np.argsort(-found[np.arange(n_positions), labels])
     assert (np.diff(scores[order]) >= 0).all()

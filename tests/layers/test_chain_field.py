@@ -284,7 +284,7 @@ def test_transitions_of_a_fitted_field_give_its_marginals():
     np.testing.assert_allclose(marginals, np.concatenate(crf.predict_marginals(X)), atol=1e-10)
 
 
-LACKING = ("lists, packed", "chains in blocks", "answers of a device", "lists from evidence")
+LACKING = ("lists, packed", "chains in blocks", "answers of a device", "lists from partial labels")
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case not in LACKING])

@@ -25,19 +25,19 @@ TIED = Placement(2, EDGE, None, tied_everywhere=True)
 CONSTRAINTS = resolve_constraints({"transitions": [(1, 0)], "start": [2]}, np.arange(3))
 
 
-def evidence_of(n_positions, n_labels):
+def log_weights_of(n_positions, n_labels):
     """Known labels, sets and weights; the last two sequences are not known at all."""
-    evidence = np.zeros((n_positions, n_labels))
-    evidence[0, 1:] = -np.inf
-    evidence[1, -1] = -np.inf
-    evidence[2, 0] = -0.7
-    return evidence
+    log_weights = np.zeros((n_positions, n_labels))
+    log_weights[0, 1:] = -np.inf
+    log_weights[1, -1] = -np.inf
+    log_weights[2, 0] = -0.7
+    return log_weights
 
 
 def chain_problem(masks, *placed):
     chains = random_chains()
-    evidence = evidence_of(chains.n_positions, 3)
-    chains = replace(chains, evidence=evidence, labels=evidence.argmax(axis=1), weights=WEIGHTS)
+    log_weights = log_weights_of(chains.n_positions, 3)
+    chains = replace(chains, partial=log_weights, labels=log_weights.argmax(axis=1), weights=WEIGHTS)
     graphs = Graphs.from_chains(chains)
     return likelihood_of(chains, [SOME, *placed], FamilySpec("chain", 3, masks), Workers(1)), graphs
 
@@ -60,23 +60,23 @@ def cycles():
         [np.column_stack([np.arange(a, b), np.roll(np.arange(a, b), -1)]) for a, b in pairwise(offsets)]
     )
     factors = (Factors("ring", members, offsets),)
-    evidence = evidence_of(14, 3)
-    graphs = Graphs(np.zeros((14, 1)), offsets, evidence.argmax(axis=1), WEIGHTS, evidence, factors=factors)
+    log_weights = log_weights_of(14, 3)
+    graphs = Graphs(np.zeros((14, 1)), offsets, log_weights.argmax(axis=1), WEIGHTS, log_weights, factors=factors)
     placed = [SOME, Placement(2, "ring", None, tied_everywhere=True)]
     return likelihood_of(graphs, placed, FamilySpec("graph", 3, method="junction"), Workers(1)), graphs
 
 
 def several_labels():
-    pairs, evidence = {"first": (0, 1), "second": (1, 2)}, evidence_of(12, 2)
-    labels = evidence.argmax(axis=1).reshape(4, 3)
-    instances = LabelledInstances.build(np.zeros((4, 1)), 3, pairs, labels, WEIGHTS, evidence)
+    pairs, log_weights = {"first": (0, 1), "second": (1, 2)}, log_weights_of(12, 2)
+    labels = log_weights.argmax(axis=1).reshape(4, 3)
+    instances = LabelledInstances.build(np.zeros((4, 1)), 3, pairs, labels, WEIGHTS, log_weights)
     placed = [SOME, *(Placement(2, name, None, tied_everywhere=True) for name in pairs)]
     spec = FamilySpec("instances", 2, n_names=3, pairs=pairs)
     return likelihood_of(instances, placed, spec, Workers(1)), instances
 
 
 def single_labels():
-    graphs = Graphs(np.zeros((4, 1)), np.arange(5), np.array([0, 1, 1, 0]), WEIGHTS, evidence_of(4, 3))
+    graphs = Graphs(np.zeros((4, 1)), np.arange(5), np.array([0, 1, 1, 0]), WEIGHTS, log_weights_of(4, 3))
     return likelihood_of(graphs, [SOME], FamilySpec("single", 3), Workers(1)), graphs
 
 

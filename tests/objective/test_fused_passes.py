@@ -19,7 +19,7 @@ from tests.samples import chain_datafit, design_of
 N_LABELS, N_FEATURES = 5, 40
 
 
-def sparse_field(*, threads=1, weighted=False, masks=None, edges=True, features=None, l1=0.0, evidence=None):
+def sparse_field(*, threads=1, weighted=False, masks=None, edges=True, features=None, l1=0.0, partial=None):
     """A field on random sparse rows, with observed support."""
     random = np.random.default_rng(3)
     offsets = np.concatenate([[0], np.cumsum(random.integers(1, 9, size=30))])
@@ -27,8 +27,8 @@ def sparse_field(*, threads=1, weighted=False, masks=None, edges=True, features=
     Z = sp.random_array((n, N_FEATURES), density=0.1, rng=random, format="csr") if features is None else features
     labels = random.integers(0, N_LABELS, size=n)
     chains = Chains(Z, offsets, labels, random.uniform(0.2, 3.0, size=30) if weighted else None)
-    if evidence is not None:
-        chains = replace(chains, evidence=evidence(random, labels))
+    if partial is not None:
+        chains = replace(chains, partial=partial(random, labels))
     shared = {"n_labels": N_LABELS, "l1": l1}
     node = design_of(
         "node",
@@ -97,15 +97,15 @@ def test_value_gradient_and_curvature_are_the_same(variant):
 
 def two_of_all(random, labels):
     """Evidence that leaves the label and one more, (N, L)."""
-    evidence = np.full((len(labels), N_LABELS), -np.inf)
-    evidence[np.arange(len(labels)), labels] = 0.0
-    evidence[np.arange(len(labels)), random.integers(0, N_LABELS, len(labels))] = 0.0
-    return evidence
+    log_weights = np.full((len(labels), N_LABELS), -np.inf)
+    log_weights[np.arange(len(labels)), labels] = 0.0
+    log_weights[np.arange(len(labels)), random.integers(0, N_LABELS, len(labels))] = 0.0
+    return log_weights
 
 
 @pytest.mark.parametrize("variant", [{}, {"weighted": True, "threads": 2}, {"edges": False}], ids=str)
 def test_labels_are_completed_by_one_inference_for_all_passes(variant, monkeypatch):
-    posterior = sparse_field(**variant, evidence=two_of_all)
+    posterior = sparse_field(**variant, partial=two_of_all)
     posterior.prefer_fused_passes()
     assert posterior.fused
     random, counted = np.random.default_rng(0), []

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kernelfields.data.chains import Chains
-from kernelfields.data.evidence import SoftRows
+from kernelfields.data.partial_labels import SoftRows
 from kernelfields.data.segments import Segmentation
 from kernelfields.inference.family import EDGE, Potentials
 from kernelfields.objective.likelihoods.likelihood import (
@@ -41,7 +41,7 @@ def labelled(solved):
     return choice, Segmentation(np.concatenate(rows), np.concatenate(begins))
 
 
-def evidence_of(solved):
+def log_weights_of(solved):
     """Log-weights (N, L) that leave every item a labelling."""
     shape = solved.family.n_positions, solved.family.n_labels
     for _ in range(300):
@@ -111,11 +111,11 @@ def test_likelihoods_are_those_of_enumeration(case, setting):
 @for_all()
 def test_partial_likelihoods_are_those_of_enumeration(case, setting):
     solved = problem(case, setting)
-    evidence, other = evidence_of(solved), evidence_of(solved)
+    log_weights, other = log_weights_of(solved), log_weights_of(solved)
     weights, direction = solved.weights, solved.random_potentials()
     partial = PartialLikelihood(solved.family, other, weights)
-    partial.set_evidence(evidence)
-    free, known = solved.enumerated(weights), solved.enumerated(weights, log_weights=evidence)
+    partial.set_log_weights(log_weights)
+    free, known = solved.enumerated(weights), solved.enumerated(weights, log_weights=log_weights)
     evaluation = partial.evaluate(solved.put(solved.potentials))
     value = float(weights @ (free.log_partition - known.log_partition))
     assert evaluation.value == pytest.approx(value, rel=1e-10, abs=1e-9 * solved.spread)
@@ -137,7 +137,7 @@ def test_derivatives_are_finite_differences(case, setting):
     step = 1e-5
     for objective in (
         Likelihood(solved.family, statistics, solved.weights),
-        PartialLikelihood(solved.family, evidence_of(solved), solved.weights),
+        PartialLikelihood(solved.family, log_weights_of(solved), solved.weights),
     ):
         evaluation = objective.evaluate(here)
         above, below = (objective.evaluate(here.moved(sign * step, direction)) for sign in (1.0, -1.0))
@@ -154,7 +154,7 @@ def test_derivatives_are_finite_differences(case, setting):
 def test_frozen_labels_touch_the_partial_likelihood_from_above(case, setting):
     """Same gradient where labels were completed; elsewhere it rises at least as much."""
     solved = problem(case, setting)
-    partial = PartialLikelihood(solved.family, evidence_of(solved), solved.weights)
+    partial = PartialLikelihood(solved.family, log_weights_of(solved), solved.weights)
     here = solved.put(solved.random_potentials())
     frozen, known = partial.frozen(here), partial.evaluate(here)
     assert frozen.convex
@@ -173,7 +173,7 @@ def test_values_at_zero(case, setting):
     _, labels = labelled(solved)
     for objective in (
         Likelihood(solved.family, solved.family.statistics(labels, solved.weights), solved.weights),
-        PartialLikelihood(solved.family, evidence_of(solved), solved.weights),
+        PartialLikelihood(solved.family, log_weights_of(solved), solved.weights),
     ):
         value = objective.evaluate(solved.family.zeros()).value
         assert objective.value_at_zero == pytest.approx(value, rel=1e-12, abs=1e-12)
@@ -226,10 +226,10 @@ def test_labels_evidence_and_targets_choose_the_likelihood():
     plain = labelled_objective(solved.family, data)
     assert isinstance(plain, Likelihood)
     assert plain.data is data
-    partial = labelled_objective(solved.family, replace(data, evidence=evidence_of(solved)))
+    partial = labelled_objective(solved.family, replace(data, partial=log_weights_of(solved)))
     assert isinstance(partial, PartialLikelihood)
     known = np.where(np.arange(3) == labels[:, None], 0.0, -np.inf)
-    certain = labelled_objective(solved.family, replace(data, evidence=known)).evaluate(solved.potentials)
+    certain = labelled_objective(solved.family, replace(data, partial=known)).evaluate(solved.potentials)
     expected = plain.evaluate(solved.potentials)
     assert certain.value == pytest.approx(expected.value, rel=1e-12)
     for ours, theirs in zip(certain.residual.arrays, expected.residual.arrays, strict=True):

@@ -27,30 +27,30 @@ L = 3
 EDGES = {"tree": [[0, 1], [1, 2], [1, 3]], "cycle": [[0, 1], [1, 2], [2, 3], [3, 0], [0, 2]]}
 
 
-def random_evidence(rng, n_rows, n_labels):
+def random_log_weights(rng, n_rows, n_labels):
     """Evidence of all kinds: unknown, known, sets, weights; and a label that each row allows."""
-    evidence = np.zeros((n_rows, n_labels))
+    log_weights = np.zeros((n_rows, n_labels))
     for row, kind in enumerate(rng.integers(0, 4, n_rows)):
         if kind == 1:
-            evidence[row] = -np.inf
-            evidence[row, rng.integers(n_labels)] = 0.0
+            log_weights[row] = -np.inf
+            log_weights[row, rng.integers(n_labels)] = 0.0
         elif kind == 2:
-            evidence[row, rng.integers(n_labels)] = -np.inf
+            log_weights[row, rng.integers(n_labels)] = -np.inf
         elif kind == 3:
-            evidence[row] = np.log(rng.uniform(0.1, 1.0, n_labels))
-    evidence -= evidence.max(axis=1, keepdims=True)
-    return evidence, evidence.argmax(axis=1)
+            log_weights[row] = np.log(rng.uniform(0.1, 1.0, n_labels))
+    log_weights -= log_weights.max(axis=1, keepdims=True)
+    return log_weights, log_weights.argmax(axis=1)
 
 
 def chain_case(rng, tied, constrained=False):
     lengths = (1, 4, 3)
-    evidence, labels = random_evidence(rng, sum(lengths), L)
+    log_weights, labels = random_log_weights(rng, sum(lengths), L)
     if constrained:
-        evidence[:] = np.log(rng.uniform(0.1, 1.0, evidence.shape))
+        log_weights[:] = np.log(rng.uniform(0.1, 1.0, log_weights.shape))
         labels[:] = 0
     masks = resolve_constraints([(0, 2), (1, 1)] if constrained else None, np.arange(L))
     weights = rng.uniform(0.5, 2.0, len(lengths))
-    chains = Chains(rng.normal(size=(sum(lengths), 1)), offsets_of(lengths), labels, weights, evidence)
+    chains = Chains(rng.normal(size=(sum(lengths), 1)), offsets_of(lengths), labels, weights, log_weights)
     placed = [Placement(1, None, None, False), Placement(2, EDGE, np.flatnonzero(~chains.is_start), tied)]
     likelihood = likelihood_of(chains, placed, FamilySpec("chain", L, masks), Workers(1))
     return likelihood, chains, [(steps(chains), masks.edge)]
@@ -64,18 +64,20 @@ def steps(chains):
 def graph_case(rng, shape):
     members = np.array(EDGES[shape])
     members = np.vstack([members, members + 4])
-    evidence, labels = random_evidence(rng, 8, L)
+    log_weights, labels = random_log_weights(rng, 8, L)
     factors = Factors("edge", members, np.array([0, len(members) // 2, len(members)]))
-    graphs = Graphs(np.zeros((8, 1)), offsets_of((4, 4)), labels, rng.uniform(0.5, 2, 2), evidence, factors=(factors,))
+    graphs = Graphs(
+        np.zeros((8, 1)), offsets_of((4, 4)), labels, rng.uniform(0.5, 2, 2), log_weights, factors=(factors,)
+    )
     placed = [Placement(1, None, None, False), Placement(2, "edge", None, False)]
     return likelihood_of(graphs, placed, FamilySpec("graph", L), Workers(1)), graphs, [(members, 0.0)]
 
 
 def label_case(rng):
-    evidence, labels = random_evidence(rng, 9, 2)
+    log_weights, labels = random_log_weights(rng, 9, 2)
     pairs = {"a b": (0, 1), "b c": (1, 2)}
     weights = rng.uniform(0.5, 2, 3)
-    instances = LabelledInstances.build(np.zeros((3, 1)), 3, {}, labels.reshape(3, 3), weights, evidence)
+    instances = LabelledInstances.build(np.zeros((3, 1)), 3, {}, labels.reshape(3, 3), weights, log_weights)
     placed = [Placement(1, None, None, False), *(Placement(2, name, None, True) for name in pairs)]
     likelihood = likelihood_of(instances, placed, FamilySpec("instances", 2, n_names=3, pairs=pairs), Workers(1))
     tables = [(instances.with_pairs(pairs).group(name).members, 0.0) for name in pairs]
@@ -83,8 +85,8 @@ def label_case(rng):
 
 
 def single_case(rng):
-    evidence, labels = random_evidence(rng, 6, L)
-    data = Graphs(np.zeros((6, 1)), np.arange(7), labels, rng.uniform(0.5, 2, 6), evidence)
+    log_weights, labels = random_log_weights(rng, 6, L)
+    data = Graphs(np.zeros((6, 1)), np.arange(7), labels, rng.uniform(0.5, 2, 6), log_weights)
     return likelihood_of(data, [Placement(1, None, None, False)], FamilySpec("single", L), Workers(1)), data, []
 
 
@@ -108,14 +110,14 @@ def case(request):
     return likelihood, data, groups, potentials, rng
 
 
-def log_partition(data, groups, potentials, evidence):
+def log_partition(data, groups, potentials, log_weights):
     """The weighted sum of log Z by enumeration of all labellings of every sequence, graph or instance."""
     total = 0.0
     for begin, end, weight in zip(data.offsets[:-1], data.offsets[1:], data.weights, strict=True):
         scores = []
         for labels in itertools.product(range(potentials.node.shape[1]), repeat=end - begin):
             rows = np.arange(begin, end)
-            score = (potentials.node + evidence)[rows, labels].sum()
+            score = (potentials.node + log_weights)[rows, labels].sum()
             for (members, forbidden), table in zip(groups, potentials.arrays[1:], strict=True):
                 for number, nodes in enumerate(members):
                     if begin <= nodes[0] < end:
@@ -129,8 +131,8 @@ def log_partition(data, groups, potentials, evidence):
 
 def test_values_are_those_of_enumeration(case):
     likelihood, data, groups, potentials, _ = case
-    free = log_partition(data, groups, potentials, np.zeros_like(data.evidence))
-    given = log_partition(data, groups, potentials, data.evidence)
+    free = log_partition(data, groups, potentials, np.zeros_like(data.partial))
+    given = log_partition(data, groups, potentials, data.partial)
     assert likelihood.evaluate(potentials).value == pytest.approx(free - given, abs=1e-9)
     assert not likelihood.convex
 
@@ -168,13 +170,13 @@ def test_nothing_known_says_nothing_and_all_known_is_the_likelihood_of_the_label
     plain = labelled_objective(family, chains)
     assert isinstance(plain, Likelihood)
     potentials = Potentials(rng.normal(size=(6, L)), {EDGE: rng.normal(size=(1, L, L))})
-    nothing = labelled_objective(family, replace(chains, evidence=np.zeros((6, L))))
+    nothing = labelled_objective(family, replace(chains, partial=np.zeros((6, L))))
     assert isinstance(nothing, PartialLikelihood)
     unknown = nothing.evaluate(potentials)
     assert unknown.value == pytest.approx(0.0, abs=1e-12)
     assert unknown.residual.largest == pytest.approx(0.0, abs=1e-12)
     known = np.where(np.arange(L) == chains.labels[:, None], 0.0, -np.inf)
-    partial = labelled_objective(family, replace(chains, evidence=known)).evaluate(potentials)
+    partial = labelled_objective(family, replace(chains, partial=known)).evaluate(potentials)
     assert partial.value == pytest.approx(plain.evaluate(potentials).value, abs=1e-12)
     for mine, theirs in zip(partial.residual.arrays, plain.evaluate(potentials).residual.arrays, strict=True):
         np.testing.assert_allclose(mine, theirs, atol=1e-12)

@@ -74,10 +74,10 @@ def test_of_partial_labels_the_gradient_vanishes_where_the_ascent_ends(monkeypat
     masks = MASKS[constraints]
     chains = sparse_chains() if constraints == "none" else allowed_chains(masks)
     random = np.random.default_rng(1)
-    evidence = np.log(random.uniform(0.2, 1.0, size=(chains.n_positions, L)))
+    log_weights = np.log(random.uniform(0.2, 1.0, size=(chains.n_positions, L)))
     known = random.random(chains.n_positions) < 0.4
-    evidence[known] = np.where(np.eye(L)[chains.labels[known]] > 0, 0.0, -np.inf)
-    chains = replace(chains, evidence=evidence)
+    log_weights[known] = np.where(np.eye(L)[chains.labels[known]] > 0, 0.0, -np.inf)
+    chains = replace(chains, partial=log_weights)
     posterior = LogPosterior(engine_of(chains, FIELDS[field](chains), masks))
     ascent = ascent_of(posterior.datafit)
     reached = posterior.at(posterior.flatten(ascent.run(np.random.default_rng(0))))

@@ -344,11 +344,11 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
         counts = self._pseudo_counts(len(self.classes_))
         expected = counts / counts.sum(axis=1, keepdims=True)
         matrices = np.stack([self.confusions_.get(name, expected) for name in said.annotators])
-        data = replace(data, evidence=Confusions(said, counts, matrices).log_evidence())
+        data = replace(data, partial=Confusions(said, counts, matrices).log_weights())
         workers = Workers(field.n_jobs)
         for batch in field.field_.batches(data):
             free = field.field_.answers(batch, workers)
-            yield free, free.given(batch.evidence)  # type: ignore[arg-type]  # an array
+            yield free, free.given(batch.partial)  # type: ignore[arg-type]  # an array
 
     # ---- files
 

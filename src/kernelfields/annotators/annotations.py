@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kernelfields.data.evidence import LEAST_SHOWN, SoftTargets, certain, informative, read_labels
+from kernelfields.data.partial_labels import LEAST_SHOWN, SoftTargets, certain, informative, read_labels
 from kernelfields.data.reading import SAMPLES, SEQUENCES, ItemNames, check_number, is_sequence, label_offsets, listed
 from kernelfields.numerics.sparse_rows import offsets_of
 
@@ -59,7 +59,7 @@ class Annotations:
 
 
 class Presumed(SoftTargets):
-    """Log-weights (N, L) of all labels of the positions of annotations, read as evidence in the place of labels.
+    """Log-weights (N, L) of all labels of the positions of annotations, read as partial labels.
 
     Labels that nobody said do not count as observed, nor do those that are overruled (:func:`shown_labels`), though
     none is excluded. Of a position of which nobody said anything, nothing is known.
@@ -69,9 +69,9 @@ class Presumed(SoftTargets):
         super().__init__(log_weights, classes=annotations.classes)
         said = annotations.counts > 0
         silent = ~said.any(axis=1, keepdims=True)
-        evidence = log_weights - np.where(said | silent, log_weights, -np.inf).max(axis=1, keepdims=True)
-        evidence = np.where(said, evidence, np.minimum(evidence, np.log(LEAST_SHOWN) - 1.0))
-        self._evidence = np.where(silent, 0.0, evidence)
+        partial = log_weights - np.where(said | silent, log_weights, -np.inf).max(axis=1, keepdims=True)
+        partial = np.where(said, partial, np.minimum(partial, np.log(LEAST_SHOWN) - 1.0))
+        self._partial = np.where(silent, 0.0, partial)
         self._lengths = np.diff(annotations.offsets)
 
     def __len__(self) -> int:
@@ -80,10 +80,10 @@ class Presumed(SoftTargets):
     def read(
         self, classes: Iterable | None, lengths: np.ndarray | None, nouns: ItemNames
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return labels (N,), the most probable ones, evidence (N, L) and the sorted classes."""
+        """Return labels (N,), the most probable ones, log-weights (N, L) and the sorted classes."""
         check_number(len(self), lengths, nouns)
         label_offsets(self._lengths.tolist(), lengths, nouns)
-        return self._evidence.argmax(axis=1), self._evidence, np.asarray(self.classes)
+        return self._partial.argmax(axis=1), self._partial, np.asarray(self.classes)
 
 
 @dataclass(frozen=True)
@@ -235,10 +235,10 @@ def _flat(labels: list, lengths: np.ndarray) -> list:
 
 def _codes(flat: list[list], classes: Iterable | None, speakers: _Speakers) -> tuple[np.ndarray, np.ndarray]:
     """Return codes (R, N) and the sorted classes."""
-    labels, evidence, known = read_labels(flat, classes, np.array([len(labels) for labels in flat]), speakers)
-    if evidence is not None:
-        known_entries = informative(evidence)
-        several = np.flatnonzero(known_entries & ~certain(evidence))
+    labels, partial, known = read_labels(flat, classes, np.array([len(labels) for labels in flat]), speakers)
+    if partial is not None:
+        known_entries = informative(partial)
+        several = np.flatnonzero(known_entries & ~certain(partial))
         if several.size:
             place = speakers.place(speakers.offsets, int(several[0]))
             raise ValueError(f"sets and weights of labels are not for annotators, at {place}: give a label, or None")

@@ -6,7 +6,7 @@
 
 Two steps in turn, neither of which can raise J:
 
-    theta   some iterations of the solver on the field with evidence q (models/partial.py), from where it was
+    theta   some iterations of the solver on the field with weights q (models/partial.py), from where it was
     pi      as in confusions.py, with p(y_t = a | x, z) of the field, a few times: potentials stay the same, so that
             each costs one inference and no pass over the features
 
@@ -99,28 +99,28 @@ class AnnotatedLabels(PartialLabels):
         keep: Keeper | None,
     ) -> Solution:
         self.confusions.matrices = self._first
-        self._set_evidence(posterior)
+        self._set_log_weights(posterior)
         found = self._fit_in_steps(posterior, options, start, monitor, keep)
         if not self.path or found.value < self.path[-1]:
             self._lowest, self.path = self.confusions.matrices, [step.value for step in found.history]
             self._complete(posterior, [found.theta], np.zeros(posterior.datafit.family.n_items, dtype=np.int64))
         self.confusions.matrices = self._lowest
-        self._set_evidence(posterior)
+        self._set_log_weights(posterior)
         return found
 
     @property
     def _penalty(self) -> float:
         return -self.confusions.log_prior()
 
-    def _set_evidence(self, posterior: LogPosterior) -> None:
-        posterior.datafit.set_evidence(self.confusions.log_evidence())
+    def _set_log_weights(self, posterior: LogPosterior) -> None:
+        posterior.datafit.set_log_weights(self.confusions.log_weights())
 
     def _next_point(self, steps: FittingSteps, theta: np.ndarray) -> Point:
         posterior = steps.posterior
         potentials = posterior.potentials(theta)
         for _ in range(self.updates):
             self.confusions.update(on_host(posterior.datafit.completed(potentials).node))
-            self._set_evidence(posterior)
+            self._set_log_weights(posterior)
         return posterior.at(theta)
 
     def _end(self, steps: FittingSteps, options: FitOptions) -> str | None:
@@ -184,7 +184,7 @@ class CrossFittedLabels(AnnotatedLabels):
                     if found.reason in ("interrupted", "callback"):
                         reason = found.reason
                         break
-                self._set_evidence(posterior)
+                self._set_log_weights(posterior)
                 completed = [
                     datafit.completed(posterior.potentials(theta), weights)
                     for theta, weights in zip(fields, own, strict=True)

@@ -1,7 +1,7 @@
 """Confusion matrices of annotators.
 
     p(z_t^r = b | y_t = a) = pi^r(a, b)                              what annotator r says where the label is a
-    q_t(y) = prod_r pi^r(y, z_t^r)                                   evidence; an annotator who is silent has no factor
+    q_t(y) = prod_r pi^r(y, z_t^r)                                   an annotator who is silent has no factor
     pi^r(a, b) proportional to c_ab + sum_t p(y_t = a | z) [z_t^r = b]        c: pseudo-counts of a Dirichlet prior
 
 Without a field, labels are independent of inputs and of each other, p(y_t = a | z) is proportional to share(a) q_t(a),
@@ -51,7 +51,7 @@ class Confusions:
         counts = (self._said.T @ completed).reshape(-1, n_labels, n_labels).transpose(0, 2, 1) + self.pseudo_counts
         self.matrices = counts / counts.sum(axis=2, keepdims=True)
 
-    def log_evidence(self) -> np.ndarray:
+    def log_weights(self) -> np.ndarray:
         """Return log q_t(y), (N, L)."""
         logs = np.log(self.matrices).transpose(0, 2, 1)
         return self._said @ logs.reshape(-1, logs.shape[2])
@@ -70,7 +70,7 @@ class Confusions:
             before = completed
             # A label that is nobody's choice may still be that of some position.
             shares = weights @ completed + 1.0 / completed.shape[1]
-            logs = self.log_evidence() + np.log(shares / shares.sum())
+            logs = self.log_weights() + np.log(shares / shares.sum())
             logs -= np.logaddexp.reduce(logs, axis=1, keepdims=True)
             completed = np.exp(logs)
             if iterate:

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
         StartCliques,
     )
     from kernelfields.data.constraints import Constraints
-    from kernelfields.data.evidence import SoftTargets
     from kernelfields.data.graphs import grid_edges
     from kernelfields.data.label_dictionary import LabelDictionary
+    from kernelfields.data.partial_labels import SoftTargets
     from kernelfields.data.segments import DurationCliques
     from kernelfields.data.ties import LabelSymmetry, repeated_columns
 
@@ -62,7 +62,7 @@ __getattr__, __dir__ = lazy_names(
             "StartCliques",
         ],
         "constraints": ["Constraints"],
-        "evidence": ["SoftTargets"],
+        "partial_labels": ["SoftTargets"],
         "graphs": ["grid_edges"],
         "label_dictionary": ["LabelDictionary"],
         "segments": ["DurationCliques"],

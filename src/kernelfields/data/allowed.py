@@ -3,7 +3,7 @@
     position t may have labels[begin[t] : begin[t + 1]], which are sorted
 
 Arrays: begin (N + 1,) int64, labels (A,) int32. They hold for the field itself: its normaliser sums over allowed
-labels only. Evidence (evidence.py) instead concerns the labels of a field that may have others. Inference
+labels only. Partial labels (partial_labels.py) instead concern the labels of a field that may have others. Inference
 costs sum_t |A_{t-1}| |A_t|. Fails: ValueError naming the position that is left without labels.
 """
 

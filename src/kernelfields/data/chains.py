@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Self, TypeAlias, TypeVar
 import numpy as np
 
 from kernelfields.data.allowed import AllowedLabels
-from kernelfields.data.evidence import LabelEvidence, certain, label_shares
+from kernelfields.data.partial_labels import LabelWeights, certain, label_shares
 from kernelfields.data.reading import (
     Matrix,
     balanced_weights,
@@ -45,15 +45,15 @@ class Packed:
     offsets: np.ndarray
     labels: np.ndarray | None = None
     weights: np.ndarray = None  # type: ignore[assignment]  # filled in: ones
-    #: What is known of labels that are not, see evidence.py. None where all are known, or none.
-    evidence: LabelEvidence | None = None
+    #: What is known of labels that are not, see partial_labels.py. None where all are known, or none.
+    partial: LabelWeights | None = None
     #: The labels that positions may have; None where they may have any.
     allowed: AllowedLabels | None = None
 
     #: What messages call a row.
     part: ClassVar[str] = "position"
     #: Fields with an entry for every row.
-    row_fields: ClassVar[tuple[str, ...]] = ("inputs", "labels", "evidence", "allowed")
+    row_fields: ClassVar[tuple[str, ...]] = ("inputs", "labels", "partial", "allowed")
 
     def __post_init__(self) -> None:
         if self.weights is None:
@@ -79,14 +79,14 @@ class Packed:
     @property
     def certain_labels(self) -> np.ndarray | None:
         """Labels of the rows of the inputs where all of them are known; None elsewhere."""
-        return self.labels if self.evidence is None else None
+        return self.labels if self.partial is None else None
 
     @property
     def known_labels(self) -> np.ndarray | None:
         """Labels of the rows of the inputs, -1 where several are possible; None where there are none."""
-        if self.labels is None or self.evidence is None:
+        if self.labels is None or self.partial is None:
             return self.labels
-        return np.where(certain(self.evidence), self.labels, -1)
+        return np.where(certain(self.partial), self.labels, -1)
 
     @property
     def n_positions(self) -> int:
@@ -178,7 +178,7 @@ class Chains(Packed):
         """
         if (empty := np.flatnonzero(self.lengths == 0)).size:
             raise ValueError(f"sequence {empty[0]} has no rows: remove empty sequences from X and y")
-        if self.allowed is None or self.labels is None or self.evidence is not None:
+        if self.allowed is None or self.labels is None or self.partial is not None:
             return self
         return replace(self, allowed=self.allowed.admitting(self.labels))
 
@@ -188,7 +188,7 @@ PackedData = TypeVar("PackedData", bound=Packed)
 
 def labelled_runs(chains: Chains) -> Chains:
     """Return partly labelled chains cut into runs whose labels are all known, and runs between them of no weight."""
-    known = np.ones(chains.n_positions, bool) if chains.evidence is None else certain(chains.evidence)
+    known = np.ones(chains.n_positions, bool) if chains.partial is None else certain(chains.partial)
     begins = chains.is_start
     begins[1:] |= known[1:] != known[:-1]
     starts = np.flatnonzero(begins)
@@ -206,7 +206,7 @@ def weigh_classes(
     """
     if class_weight is None:
         return chains
-    shares = None if chains.evidence is None else label_shares(chains.evidence)
+    shares = None if chains.partial is None else label_shares(chains.partial)
     if isinstance(class_weight, str):
         totals = (
             np.bincount(chains.required_labels, weights=chains.position_weights, minlength=len(classes))
@@ -229,9 +229,9 @@ def weigh_classes(
 
 def mean_label_weights(chains: Packed, weights: np.ndarray) -> np.ndarray:
     """Return the mean weight of the labels of each sequence or graph, (S,), that are known; one where none is."""
-    if chains.evidence is None:
+    if chains.partial is None:
         return np.add.reduceat(weights[chains.required_labels], chains.offsets[:-1]) / chains.lengths
-    shares = label_shares(chains.evidence)
+    shares = label_shares(chains.partial)
     known = np.add.reduceat(shares.sum(axis=1), chains.offsets[:-1])
     return np.divide(
         np.add.reduceat(shares @ weights, chains.offsets[:-1]), known, out=np.ones(len(known)), where=known > 0

@@ -36,8 +36,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from kernelfields.data.chains import Packed
-from kernelfields.data.evidence import possible_labellings
 from kernelfields.data.graphs import Factors, Graphs
+from kernelfields.data.partial_labels import possible_labellings
 from kernelfields.data.reading import Matrix
 from kernelfields.data.ties import Permutations
 from kernelfields.numerics.parameters import check_count
@@ -185,8 +185,8 @@ class CliqueSet(BaseEstimator):
         One for each clique, in their order and without their numbers, where all labels are known.
         """
         members = self.members(data)
-        if data.evidence is not None:
-            return possible_labellings(data.evidence, members)
+        if data.partial is not None:
+            return possible_labellings(data.partial, members)
         return None, np.ravel_multi_index(tuple(data.required_labels[members].T), (n_labels,) * members.shape[1])
 
     @property

@@ -35,7 +35,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kernelfields.data.evidence import SoftRows
+from kernelfields.data.partial_labels import SoftRows
 from kernelfields.data.reading import SEQUENCES, place_of, plain_label
 from kernelfields.numerics.registry import SETTINGS
 

@@ -19,8 +19,8 @@ from typing import Any, ClassVar, Literal, overload
 import numpy as np
 
 from kernelfields.data.chains import Chains, Packed
-from kernelfields.data.evidence import certain, read_labels
 from kernelfields.data.graph_reading import GRAPHS, NodeTypes, read_graphs
+from kernelfields.data.partial_labels import certain, read_labels
 from kernelfields.data.reading import Matrix, check_sample_weight, listed, locate
 from kernelfields.numerics.sparse_rows import entries_of
 
@@ -120,12 +120,12 @@ class Graphs(Packed):
         of nodes; None takes those that appear.
         """
         inputs, offsets, groups, kinds = read_graphs(X, types, node_types)
-        labels = evidence = None
+        labels = partial = None
         if y is not None:
-            labels, evidence, classes = read_labels(y, classes, np.diff(offsets), GRAPHS)
+            labels, partial, classes = read_labels(y, classes, np.diff(offsets), GRAPHS)
         weights = check_sample_weight(sample_weight, len(offsets) - 1, GRAPHS)
         factors = tuple(Factors(*group) for group in groups)
-        return cls(inputs, offsets, labels, weights, evidence, factors=factors, node_types=kinds), classes
+        return cls(inputs, offsets, labels, weights, partial, factors=factors, node_types=kinds), classes
 
     @classmethod
     def from_chains(cls, chains: Chains, lags: Iterable[int] = (1,), orders: Iterable[int] = ()) -> Graphs:
@@ -141,9 +141,7 @@ class Graphs(Packed):
             ends = chains.following(int(back[0]))
             offsets = np.searchsorted(ends, chains.offsets)
             factors.append(Factors(name, chains.before(ends[:, None], back), offsets))
-        return cls(
-            chains.inputs, chains.offsets, chains.labels, chains.weights, chains.evidence, factors=tuple(factors)
-        )
+        return cls(chains.inputs, chains.offsets, chains.labels, chains.weights, chains.partial, factors=tuple(factors))
 
     @property
     def n_graphs(self) -> int:
@@ -164,7 +162,7 @@ class Graphs(Packed):
 
     def labelled_nodes(self) -> Graphs:
         """Return the nodes whose label is known, each as a graph of its own."""
-        nodes = np.arange(self.n_positions) if self.evidence is None else np.flatnonzero(certain(self.evidence))
+        nodes = np.arange(self.n_positions) if self.partial is None else np.flatnonzero(certain(self.partial))
         kinds = None if self.node_types is None else self.node_types[nodes]
         labels, weights = self.required_labels[nodes], self.position_weights[nodes]
         return Graphs(self.inputs[nodes], np.arange(len(nodes) + 1), labels, weights, node_types=kinds)

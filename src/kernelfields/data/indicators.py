@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse
 
-from kernelfields.data.evidence import SoftTargets, is_unknown
+from kernelfields.data.partial_labels import SoftTargets, is_unknown
 from kernelfields.data.readers import columns_of, difference
 from kernelfields.data.reading import ItemNames
 
@@ -50,7 +50,7 @@ def read_indicator(Y: object, n_instances: int, known: list | None = None) -> tu
 def read_partial_indicator(
     Y: object, n_instances: int, known: list | None = None
 ) -> tuple[np.ndarray, np.ndarray | None, list[str] | None]:
-    """Return Y as :func:`read_indicator` does, with evidence (n K, 2) where labels are NaN or None, which is unknown.
+    """Return Y as :func:`read_indicator` does, with log-weights (n K, 2) where labels are NaN or None (unknown).
 
     An unknown label has in Y the value that most instances have for which it is known.
     """
@@ -74,9 +74,9 @@ def read_partial_indicator(
     counts = (~unknown).sum(axis=0)
     usual = np.where(2 * (labels * ~unknown).sum(axis=0) > counts, 1, 0)
     labels = np.where(unknown, usual, labels)
-    evidence = np.where(labels[..., None] == np.arange(2), 0.0, -np.inf)
-    evidence[unknown] = 0.0
-    return labels, evidence.reshape(-1, 2), names
+    partial = np.where(labels[..., None] == np.arange(2), 0.0, -np.inf)
+    partial[unknown] = 0.0
+    return labels, partial.reshape(-1, 2), names
 
 
 def _label_names(Y: object) -> list[str] | None:

@@ -18,8 +18,8 @@ import numpy as np
 
 from kernelfields.data.chains import Packed
 from kernelfields.data.cliques import CliqueSet, CliquesEverywhere
-from kernelfields.data.evidence import LabelEvidence, informative
 from kernelfields.data.graphs import Factors, Graphs
+from kernelfields.data.partial_labels import LabelWeights, informative
 from kernelfields.data.reading import Matrix, balanced_weights, place_of
 from kernelfields.numerics.registry import SETTINGS
 
@@ -34,7 +34,7 @@ PAIR_CONTRAST = np.array([[0.25], [-0.25], [-0.25], [0.25]])
 class LabelledInstances(Graphs):
     """Inputs of instances (n, d), and their labels as graphs of K nodes each; labels see the inputs of the instance."""
 
-    row_fields: ClassVar[tuple[str, ...]] = ("labels", "evidence")
+    row_fields: ClassVar[tuple[str, ...]] = ("labels", "partial")
 
     @classmethod
     def build(
@@ -44,11 +44,11 @@ class LabelledInstances(Graphs):
         pairs: Pairs,
         labels: np.ndarray | None = None,
         weights: np.ndarray | None = None,
-        evidence: LabelEvidence | None = None,
+        partial: LabelWeights | None = None,
     ) -> LabelledInstances:
         """Return instances whose labels meet in the named pairs; labels (n, K) of 0 and 1, or None.
 
-        ``evidence`` (n K, 2) is what is known of labels that are not, as in evidence.py.
+        ``partial`` (n K, 2) are log-weights of partial labels, as in partial_labels.py.
         """
         each_one = np.arange(inputs.shape[0] + 1, dtype=np.int64)
         offsets = n_labels * each_one
@@ -57,12 +57,12 @@ class LabelledInstances(Graphs):
         )
         flat = None if labels is None else np.ascontiguousarray(labels, dtype=np.int64).reshape(-1)
         weights = np.ones(len(offsets) - 1) if weights is None else weights
-        return cls(inputs, offsets, flat, weights, evidence, factors=factors)
+        return cls(inputs, offsets, flat, weights, partial, factors=factors)
 
     def with_pairs(self, pairs: Pairs) -> LabelledInstances:
         """Return the same instances with labels that meet in other pairs."""
         return LabelledInstances.build(
-            self.inputs, int(self.offsets[1]), pairs, self.labels, self.weights, self.evidence
+            self.inputs, int(self.offsets[1]), pairs, self.labels, self.weights, self.partial
         )
 
     @property
@@ -131,7 +131,7 @@ class LabelPairs(_InstanceCliques, CliquesEverywhere):
 
 def weigh_instances(
     labels: np.ndarray,
-    evidence: LabelEvidence | None,
+    partial: LabelWeights | None,
     weights: np.ndarray,
     names: list,
     class_weight: str | Mapping | None,
@@ -139,7 +139,7 @@ def weigh_instances(
     """Return weights (n,) of instances that include those of their labels (n, K), as far as these are known."""
     if class_weight is None:
         return weights
-    known = np.ones(labels.shape) if evidence is None else informative(evidence).reshape(labels.shape).astype(float)
+    known = np.ones(labels.shape) if partial is None else informative(partial).reshape(labels.shape).astype(float)
     of_each = np.ones((2, labels.shape[1]))
     if isinstance(class_weight, str):
         totals = np.stack([weights @ (known * (labels == value)) for value in (0, 1)])

@@ -31,12 +31,12 @@ from kernelfields.data.chunks import described as described_input
 from kernelfields.data.chunks import is_collection, is_feature_position
 from kernelfields.data.cliques import CliqueSet
 from kernelfields.data.dicts import FeatureDictEncoder, first_position
-from kernelfields.data.evidence import read_labels
 from kernelfields.data.graph_reading import given_tables
 from kernelfields.data.graphs import Factors, Graphs
 from kernelfields.data.label_cliques import LabelledInstances
 from kernelfields.data.label_dictionary import AllowedLabelsRule, FittedRule, readable_again, rebuild_rule
 from kernelfields.data.neighbour_columns import with_neighbour_columns
+from kernelfields.data.partial_labels import read_labels
 from kernelfields.data.reading import (
     Matrix,
     check_sample_weight,
@@ -330,9 +330,9 @@ class ChainReader(InputReader):
     def _labelled(
         self, inputs: Matrix, offsets: np.ndarray, y: object, sample_weight: object, classes: np.ndarray | None
     ) -> tuple[Chains, np.ndarray]:
-        labels, evidence, classes = read_labels(y, classes, np.diff(offsets))
+        labels, partial, classes = read_labels(y, classes, np.diff(offsets))
         weights = check_sample_weight(sample_weight, len(offsets) - 1)
-        return self.packs(inputs, offsets, labels, weights, evidence), classes
+        return self.packs(inputs, offsets, labels, weights, partial), classes
 
     def with_rule(
         self, rule: AllowedLabelsRule | None, X: object, y: object, classes: np.ndarray, *, further: bool = False

@@ -107,7 +107,7 @@ class SegmentedChains(Chains):
     @classmethod
     def of(cls, chains: Chains, begins: np.ndarray | None) -> SegmentedChains:
         """Return chains with the places where their segments begin."""
-        own = (chains.inputs, chains.offsets, chains.labels, chains.weights, chains.evidence, chains.allowed)
+        own = (chains.inputs, chains.offsets, chains.labels, chains.weights, chains.partial, chains.allowed)
         return cls(*own, begins=begins)
 
     @property

@@ -64,12 +64,12 @@ class AnsweringField(KeptField[Data, Reader]):
             return
         data = self.read_data(X, y)
         self._warn_of_repeated_labels(self.__dict__.get("_repeated"), self._reader, data)
-        evidence = None if known is None else self.known_evidence(known, data)
+        log_weights = None if known is None else self.known_log_weights(known, data)
         place = scoring_engine(self.engine, n_values=self._n_values(data), data=data)
         begin = 0
         for batch in field.batches(data):
             end = begin + batch.n_positions
-            yield field.answers(batch, workers, place).given(None if evidence is None else evidence[begin:end])
+            yield field.answers(batch, workers, place).given(None if log_weights is None else log_weights[begin:end])
             begin = end
 
     @staticmethod

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 import numpy as np
 
 from kernelfields.data.chains import Packed
-from kernelfields.data.evidence import label_shares, read_labels, seen_labels
 from kernelfields.data.fingerprints import fingerprint
 from kernelfields.data.label_dictionary import refuse_elsewhere
+from kernelfields.data.partial_labels import label_shares, read_labels, seen_labels
 from kernelfields.data.reading import (
     random_generator,
 )
@@ -202,10 +202,10 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         if named is None:
             # Given as known, so that a part of the data may hold one class only.
             named = seen_labels(y, lengths, self.item_names)
-        labels, evidence, classes = read_labels(y, named if len(named) else None, lengths, self.item_names)
+        labels, partial, classes = read_labels(y, named if len(named) else None, lengths, self.item_names)
         rows = np.repeat(weights, lengths)
-        if evidence is not None:
-            return classes, rows @ label_shares(evidence)
+        if partial is not None:
+            return classes, rows @ label_shares(partial)
         return classes, np.bincount(labels, rows, minlength=len(classes))
 
     def _reading(self, reader: Reader, classes: np.ndarray, spec: FamilySpec) -> Self:
@@ -247,9 +247,9 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         """Return the numbers of the labels that are known of each sequence, graph or instance, to spread over folds."""
         data = training.data
         labels = data.split(data.required_labels)
-        if not isinstance(data.evidence, np.ndarray):  # every label is known, or is the most probable one of its target
+        if not isinstance(data.partial, np.ndarray):  # every label is known, or is the most probable one of its target
             return labels
-        decided = data.split((data.evidence > -np.inf).sum(axis=1) == 1)
+        decided = data.split((data.partial > -np.inf).sum(axis=1) == 1)
         return [own[known] for own, known in zip(labels, decided, strict=True)]
 
     def approximate_method(self, training: FitState[Data, Reader]) -> str | None:

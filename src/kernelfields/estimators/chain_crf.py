@@ -12,8 +12,8 @@ import numpy as np
 from kernelfields.data.chains import Chains, weigh_classes
 from kernelfields.data.cliques import CliqueSet, EdgeCliques, NodeCliques
 from kernelfields.data.constraints import Constraints, find_scheme, guess_scheme, resolve_constraints
-from kernelfields.data.evidence import LabelEvidence, SoftTargets, informative
 from kernelfields.data.label_dictionary import AllowedLabelsRule, check_rule, readable_again
+from kernelfields.data.partial_labels import LabelWeights, SoftTargets, informative
 from kernelfields.data.readers import ChainReader
 from kernelfields.data.reading import is_sequence, open_groups
 from kernelfields.estimators.answers import DECODINGS
@@ -116,10 +116,10 @@ class SequenceField(EdgeParameters, LabelledField[Chains, ChainReader], SpanQues
         check_labels(data, self.field_.spec, self.classes_)
         return weigh_classes(data, self.classes_, self.class_weight)
 
-    def _check_known(self, data: Chains, labels: np.ndarray, evidence: LabelEvidence | None) -> None:
+    def _check_known(self, data: Chains, labels: np.ndarray, partial: LabelWeights | None) -> None:
         from kernelfields.inference.checks import check_labels
 
-        check_labels(replace(data, labels=labels, evidence=evidence).filled, self.field_.spec, self.classes_)
+        check_labels(replace(data, labels=labels, partial=partial).filled, self.field_.spec, self.classes_)
 
     def _set_views(self) -> None:
         super()._set_views()
@@ -373,7 +373,7 @@ class ChainCRF(SequenceField):
         from kernelfields.kernels.registry import resolve_kernel
 
         free = self.solver in ("auto", "lbfgs", "sgd+lbfgs") and self.label_kernel == "delta"
-        if self.ties is not None or not (training.reader.holds_features and training.data.evidence is None and free):
+        if self.ties is not None or not (training.reader.holds_features and training.data.partial is None and free):
             return []
         explicit = is_auto(self.kernel) or resolve_kernel(self.kernel).has_feature_map
         if not explicit or training.engine.name != "threads":
@@ -393,8 +393,8 @@ class ChainCRF(SequenceField):
             return Choices()
         answers = field.answers(held_out, training.settings.workers, training.engine)
         labels, weights = held_out.required_labels, held_out.position_weights
-        if held_out.evidence is not None:
-            weights = weights * informative(held_out.evidence)
+        if held_out.partial is not None:
+            weights = weights * informative(held_out.partial)
         if not weights.any():
             return Choices()
         decoded = {"viterbi": answers.best_labels(), "posterior": answers.likeliest_labels()}

@@ -17,8 +17,8 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.data.evidence import SoftTargets
 from kernelfields.data.frames import NUMBER, TEXT, FrameReader, FrameSequences, in_library
+from kernelfields.data.partial_labels import SoftTargets
 from kernelfields.estimators.base import FieldEstimator
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.estimators.pipelines import describe_model, rebuild_model

@@ -14,10 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 from kernelfields.data.chains import weigh_classes
 from kernelfields.data.cliques import CliqueSet, EdgeCliques, GraphFactors, GraphNodes, NodeCliques
 from kernelfields.data.constraints import resolve_constraints
-from kernelfields.data.evidence import LabelEvidence
 from kernelfields.data.graph_reading import GRAPHS
 from kernelfields.data.graphs import Factors, Graphs
 from kernelfields.data.neighbour_columns import neighbour_names
+from kernelfields.data.partial_labels import LabelWeights
 from kernelfields.data.readers import GraphReader
 from kernelfields.estimators.answers import DECODINGS
 from kernelfields.estimators.edges import EdgeParameters
@@ -159,8 +159,8 @@ class GraphCRF(EdgeParameters, LabelledField[Graphs, GraphReader]):
     def read_data(self, X: object, y: object = None, sample_weight: object = None) -> Graphs:
         return self._reader.read(X, y, sample_weight, self.classes_)
 
-    def _check_known(self, data: Graphs, labels: np.ndarray, evidence: LabelEvidence | None) -> None:
-        check_labels(replace(data, labels=labels, evidence=evidence).filled, self._field().spec, self.classes_)
+    def _check_known(self, data: Graphs, labels: np.ndarray, partial: LabelWeights | None) -> None:
+        check_labels(replace(data, labels=labels, partial=partial).filled, self._field().spec, self.classes_)
 
     def _family_spec(self, classes: np.ndarray, data: Graphs) -> FamilySpec:
         masks = None if self.constraints is None else resolve_constraints(self.constraints, classes)

@@ -16,14 +16,14 @@ from sklearn.utils.validation import _check_sample_weight
 
 from kernelfields.data.chains import weigh_classes
 from kernelfields.data.cliques import GraphNodes
-from kernelfields.data.evidence import (
-    LabelEvidence,
+from kernelfields.data.graphs import Graphs
+from kernelfields.data.partial_labels import (
+    LabelWeights,
     SoftTargets,
     known_labels,
     read_labels,
     tells_partly,
 )
-from kernelfields.data.graphs import Graphs
 from kernelfields.data.readers import TableReader
 from kernelfields.data.reading import SAMPLES, Matrix, is_sequence, warn_of_minus_one
 from kernelfields.engines.choice import answers_collections
@@ -160,7 +160,7 @@ class KernelClassifier(TableField[Graphs]):
         data = weigh_classes(data, classes, self.class_weight)
         # A sample of weight zero is none: it must not lend the basis a pivot either.
         data = data.subset(data.weights > 0)
-        if data.evidence is None and len(np.unique(data.required_labels)) < 2:
+        if data.partial is None and len(np.unique(data.required_labels)) < 2:
             raise ValueError("samples of at least 2 classes must have a positive weight")
         return reader, data, classes
 
@@ -271,17 +271,17 @@ def single_nodes(
     inputs: Matrix,
     labels: np.ndarray | None = None,
     weights: np.ndarray | None = None,
-    evidence: LabelEvidence | None = None,
+    partial: LabelWeights | None = None,
 ) -> Graphs:
     """Return inputs as graphs of one node each, which is what clique sets look at."""
     weights = np.ones(inputs.shape[0]) if weights is None else weights
-    return Graphs(inputs, np.arange(inputs.shape[0] + 1), labels, weights, evidence)
+    return Graphs(inputs, np.arange(inputs.shape[0] + 1), labels, weights, partial)
 
 
 def partly_labelled(
     inputs: Matrix, y: object, sample_weight: object, classes: Iterable | None
 ) -> tuple[Graphs, np.ndarray]:
     """Return single nodes whose labels are partly known, and the sorted classes."""
-    labels, evidence, known = read_labels(y, classes, np.ones(inputs.shape[0]), SAMPLES)
+    labels, partial, known = read_labels(y, classes, np.ones(inputs.shape[0]), SAMPLES)
     weights = _check_sample_weight(sample_weight, inputs, dtype=np.float64, ensure_non_negative=True)
-    return single_nodes(inputs, labels, weights, evidence), known
+    return single_nodes(inputs, labels, weights, partial), known

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.data.evidence import SoftRows, share_right
 from kernelfields.data.fingerprints import fingerprint
+from kernelfields.data.partial_labels import SoftRows, share_right
 from kernelfields.data.reading import (
     check_class_weight,
     random_generator,
@@ -237,5 +237,5 @@ class LabelledField(FieldEstimator[Data, Reader]):
 
 
 def _refuse_unknown(data: PackedData) -> None:
-    if data.evidence is not None and not isinstance(data.evidence, SoftRows):
+    if data.partial is not None and not isinstance(data.partial, SoftRows):
         raise ValueError("partial_fit needs labels that are all known, or SoftTargets; fit takes partly known ones")

@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike
 from sklearn.utils import Tags
 
 from kernelfields.data.cliques import EdgeCliques
-from kernelfields.data.evidence import informative
 from kernelfields.data.indicators import INSTANCES, read_partial_indicator
 from kernelfields.data.label_cliques import LabelCliques, LabelledInstances, LabelPairs, weigh_instances
+from kernelfields.data.partial_labels import informative
 from kernelfields.data.readers import TableReader
 from kernelfields.data.reading import check_sample_weight
 from kernelfields.engines.choice import answers_collections
@@ -155,20 +155,20 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
     ) -> tuple[TableReader, LabelledInstances, np.ndarray]:
         reader = TableReader()
         inputs, _ = reader.learn(self, X)
-        labels, evidence, columns = read_partial_indicator(y, inputs.shape[0])
+        labels, partial, columns = read_partial_indicator(y, inputs.shape[0])
         weights = check_sample_weight(sample_weight, len(labels), INSTANCES)
         names: list = list(range(labels.shape[1])) if columns is None else columns
         if len(set(names)) < len(names):
             raise ValueError(f"columns of Y must have different names, got {', '.join(map(str, names))}")
-        weights = weigh_instances(labels, evidence, weights, names, self.class_weight)
-        return reader, LabelledInstances.build(inputs, len(names), {}, labels, weights, evidence), np.array(names)
+        weights = weigh_instances(labels, partial, weights, names, self.class_weight)
+        return reader, LabelledInstances.build(inputs, len(names), {}, labels, weights, partial), np.array(names)
 
     def read_data(self, X: object, y: object = None, sample_weight: object = None) -> LabelledInstances:
-        (inputs, _), labels, evidence, weights = self._reader.read(self, X), None, None, None
+        (inputs, _), labels, partial, weights = self._reader.read(self, X), None, None, None
         if y is not None:
-            labels, evidence, _ = read_partial_indicator(y, inputs.shape[0], self.label_names_.tolist())
+            labels, partial, _ = read_partial_indicator(y, inputs.shape[0], self.label_names_.tolist())
             weights = check_sample_weight(sample_weight, len(labels), INSTANCES)
-        return LabelledInstances.build(inputs, self.n_labels_, {}, labels, weights, evidence)
+        return LabelledInstances.build(inputs, self.n_labels_, {}, labels, weights, partial)
 
     def _all_classes(self, y: Any, classes: ArrayLike | None) -> np.ndarray:
         # The labels of an instance are those of the first batch; reading y raises where it has others.
@@ -181,13 +181,13 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
         return whole, self.label_names_[part].item(), None if tokens is None else tokens[whole]
 
     def _read_known(self, known: object, data: LabelledInstances) -> tuple[np.ndarray, np.ndarray | None]:
-        labels, evidence, _ = read_partial_indicator(known, data.n_instances, self.label_names_.tolist())
-        return labels.reshape(-1), evidence
+        labels, partial, _ = read_partial_indicator(known, data.n_instances, self.label_names_.tolist())
+        return labels.reshape(-1), partial
 
     def _read_fitted(self, X: object, y: object, sample_weight: object) -> LabelledInstances:
         data, names = self.read_data(X, y, sample_weight), self.label_names_.tolist()
         table = data.required_labels.reshape(-1, self.n_labels_)
-        weights = weigh_instances(table, data.evidence, data.weights, names, self.class_weight)
+        weights = weigh_instances(table, data.partial, data.weights, names, self.class_weight)
         return replace(data, weights=weights)
 
     def _learn_again(
@@ -247,15 +247,15 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
         marginals = field.answers(held_out, training.settings.workers, training.engine).marginals
         learn = _half_largest_f1 if self.decision == "f1" else _lowest_without_loss
         weights = held_out.position_weights
-        if held_out.evidence is not None:
-            weights = weights * informative(held_out.evidence)
+        if held_out.partial is not None:
+            weights = weights * informative(held_out.partial)
         return Choices({"threshold": float(learn(marginals[:, 1], held_out.required_labels, weights))})
 
     def item_labels(self, training: InstanceTraining, y: object) -> list[np.ndarray]:
         data = training.data
         table = data.required_labels.reshape(data.n_instances, -1)
-        if data.evidence is not None:
-            table = table * informative(data.evidence).reshape(table.shape)
+        if data.partial is not None:
+            table = table * informative(data.partial).reshape(table.shape)
         # One more label for instances that have none, so that folds share them as well.
         return [np.flatnonzero(row) for row in np.column_stack([table, ~table.any(axis=1)])]
 
@@ -406,8 +406,8 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
         Where labels are NaN, those count that are known; an instance of which none is does not count.
         """
         predicted = self.predict(X, decode)
-        labels, evidence, _ = read_partial_indicator(y, len(predicted), self.label_names_.tolist())
-        known = np.ones(labels.shape, bool) if evidence is None else informative(evidence).reshape(labels.shape)
+        labels, partial, _ = read_partial_indicator(y, len(predicted), self.label_names_.tolist())
+        known = np.ones(labels.shape, bool) if partial is None else informative(partial).reshape(labels.shape)
         weights = check_sample_weight(sample_weight, len(labels), INSTANCES) * known.any(axis=1)
         if not weights.any():
             raise ValueError("no label of y is known: there is no instance to compare predictions with")

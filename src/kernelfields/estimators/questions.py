@@ -1,7 +1,7 @@
 """Questions about labels that follow from their distribution alone, for every family of labellings alike.
 
 A derived class defines where the distribution comes from (``answers``) and the form of its answers (``arranged``).
-Answers may be conditioned on labels that are known. With log q (N, L) for what is known (data/evidence.py) and u the
+Answers may be conditioned on known labels. With log q (N, L) for what is known (data/partial_labels.py) and u the
 potentials of the labels:
 
     p(y | x, known)       exp(score(y) + sum_t log q_t(y_t)) / Z(u + log q)
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeAlias, TypeV
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.data.evidence import LabelEvidence, as_evidence, read_labels
+from kernelfields.data.partial_labels import LabelWeights, as_log_weights, read_labels
 from kernelfields.data.ragged import Ragged, plain_strings
 from kernelfields.data.reading import SEQUENCES, ItemNames, locate, plain_label, random_generator
 from kernelfields.engines.choice import answers_collections
@@ -101,25 +101,25 @@ class LabelQuestions(ABC, Generic[Data]):
             return whole, "", own
         return whole, part, None if own is None else own[part]
 
-    def known_evidence(self, known: object, data: Data, *, possible: bool = True) -> np.ndarray:
+    def known_log_weights(self, known: object, data: Data, *, possible: bool = True) -> np.ndarray:
         """Return what is known of the labels of data, as log-weights (N, L); errors name ``known``.
 
         Unless ``possible`` is False, what leaves no labelling is an error, too.
         """
         try:
-            labels, evidence = self._read_known(known, data)
-            log_weights = as_evidence(labels, evidence, len(self.label_names()))
+            labels, partial = self._read_known(known, data)
+            log_weights = as_log_weights(labels, partial, len(self.label_names()))
             if possible:
-                self._check_known(data, labels, evidence)
+                self._check_known(data, labels, partial)
             return log_weights
         except (TypeError, ValueError) as error:
             raise type(error)(f"known: {error}") from error
 
-    def _read_known(self, known: object, data: Data) -> tuple[np.ndarray, LabelEvidence | None]:
-        """Return labels (N,) and, unless all of them are known, evidence (N, L)."""
+    def _read_known(self, known: object, data: Data) -> tuple[np.ndarray, LabelWeights | None]:
+        """Return labels (N,) and, unless all of them are known, log-weights (N, L)."""
         return read_labels(known, self.classes_, data.lengths, self.item_names)[:2]
 
-    def _check_known(self, data: Data, labels: np.ndarray, evidence: LabelEvidence | None) -> None:
+    def _check_known(self, data: Data, labels: np.ndarray, partial: LabelWeights | None) -> None:
         """Raise ValueError where what is known of the labels of data leaves no labelling; here, none is forbidden."""
 
     # ---- the form of answers
@@ -200,11 +200,11 @@ class LabelQuestions(ABC, Generic[Data]):
         parts = [np.empty(0)]
         for batch in self.answers(X, y, known):
             refuse_approximate(batch.family, "a log-likelihood")
-            if batch.data.evidence is None:
+            if batch.data.partial is None:
                 values = batch.label_scores(batch.data.labelling) - batch.log_partition
             else:
-                evidence = as_evidence(batch.data.labels, batch.data.evidence, batch.family.n_labels)
-                values = batch.log_probability(evidence)
+                log_weights = as_log_weights(batch.data.labels, batch.data.partial, batch.family.n_labels)
+                values = batch.log_probability(log_weights)
             parts.append(np.asarray(batch.by_item(values, 0.0)))
         every = np.concatenate(parts)
         return every if per_item else float(every.sum())
@@ -223,19 +223,19 @@ class LabelQuestions(ABC, Generic[Data]):
             raise ValueError("y is None: pass what is known of the labels, with None for each one that is not")
         parts, starts = [], [np.zeros(1, dtype=np.int64)]
         for batch in self.answers(X, known=y):
-            parts.append((batch.evidence, batch.marginals))
+            parts.append((batch.known, batch.marginals))
             starts.append(starts[-1][-1] + np.cumsum(batch.asked.lengths))
         if not parts:
             return filled_labels([], 0, self.place_headings)
         labels, predicted, offsets = self.label_names(), self.predict(X, known=y), np.concatenate(starts)
-        evidence, marginals = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        log_weights, marginals = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         flat = predicted.ravel() if isinstance(predicted, np.ndarray) else np.concatenate(predicted)
         chosen = np.searchsorted(labels, flat)
         likely = marginals[np.arange(len(chosen)), chosen]
-        unknown = np.flatnonzero((evidence > -np.inf).sum(axis=1) > 1)
+        unknown = np.flatnonzero((log_weights > -np.inf).sum(axis=1) > 1)
         rows = []
         for row in unknown[np.argsort(likely[unknown], kind="stable")][:top].tolist():
             whole, part, token = self.place_of(*locate(offsets, row), tokens)
-            known = words_for(np.exp(evidence[row]).tolist(), labels.tolist())
+            known = words_for(np.exp(log_weights[row]).tolist(), labels.tolist())
             rows.append((whole, part, token, known, plain_label(labels[chosen[row]]), float(likely[row])))
         return filled_labels(rows, len(chosen) - len(unknown), self.place_headings)

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelfields.data.chains import Chains, weigh_classes
 from kernelfields.data.cliques import CliqueSet
 from kernelfields.data.constraints import resolve_constraints
-from kernelfields.data.evidence import LabelEvidence, as_evidence
+from kernelfields.data.partial_labels import LabelWeights, as_log_weights
 from kernelfields.data.readers import ChainReader
 from kernelfields.data.reading import plain_label, random_generator
 from kernelfields.data.segments import (
@@ -144,12 +144,12 @@ class SegmentCRF(SequenceField):
         """
         if chains.labels is None:
             return SegmentedChains.of(chains, None)
-        if chains.evidence is not None and begins is not None:
+        if chains.partial is not None and begins is not None:
             raise ValueError(
                 "labels that are partly known are written position by position, not as segments (begin, end, label)"
             )
         if begins is None:
-            cut = self.repeats or chains.evidence is not None
+            cut = self.repeats or chains.partial is not None
             begins = begins_of(chains.labels, chains.offsets, longest if cut else None)
         return SegmentedChains.of(chains, begins)
 
@@ -161,7 +161,7 @@ class SegmentCRF(SequenceField):
         known = None if part_of is None else part_of[1]
         known = self._partial_settings().classes if known is None else known
         chains, classes = reader.learn(X, y, sample_weight, classes=known, allowed=self.allowed)
-        if chains.evidence is not None and self.max_duration is None:
+        if chains.partial is not None and self.max_duration is None:
             raise ValueError("some labels of y are not known, nor how long segments are: give max_duration")
         data = self._segmented(chains, begins, self.max_duration)
         check_labels(data, self._family_spec(classes, data), classes)
@@ -174,9 +174,9 @@ class SegmentCRF(SequenceField):
         check_lengths(data.filled, self.field_.spec)
         return data
 
-    def _check_known(self, data: Chains, labels: np.ndarray, evidence: LabelEvidence | None) -> None:
+    def _check_known(self, data: Chains, labels: np.ndarray, partial: LabelWeights | None) -> None:
         # What is known are labels of positions, however these are cut.
-        super()._check_known(data, labels, as_evidence(labels, evidence, len(self.classes_)))
+        super()._check_known(data, labels, as_log_weights(labels, partial, len(self.classes_)))
 
     def _family_spec(self, classes: np.ndarray, data: Chains) -> FamilySpec:
         if self._continues:
@@ -363,7 +363,7 @@ class SegmentCRF(SequenceField):
         check_is_fitted(self, "field_")
         data = self._one_item(x, y, "explain")
         if y is not None:
-            if data.evidence is not None:
+            if data.partial is not None:
                 raise ValueError("explain needs all labels of y, or None for those of the most probable segmentation")
             check_labels(data, self.field_.spec, self.classes_)
         names = input_names(self._reader.names, self._reader.n_features, feature_names)

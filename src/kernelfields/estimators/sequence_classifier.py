@@ -3,8 +3,8 @@
     p(c | x) = sum over h in H_c of p(h | x),      H_c: all labellings by the states of class c
 
 Every class has states of its own, and states of two classes are never neighbours: a labelling belongs to one class, and
-p(c | x) is the probability that the first state is one of c. The field is a ChainCRF over all states, fitted to labels
-that are partly known (data/evidence.py): at every position one of the states of the class. The states of a class are
+p(c | x) is the probability that the first state is one of c. The field is a ChainCRF over all states, fitted to
+partial labels (data/partial_labels.py): at every position one of the states of the class. The states of a class are
 alike at first, and zero is a saddle: a fit begins at the field of a first guess of states.
 
 Minima are local; all but the first of ``n_init`` starts are drawn from the prior.
@@ -26,7 +26,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.data.cliques import EdgeCliques, NodeCliques, StartCliques
-from kernelfields.data.evidence import (
+from kernelfields.data.graphs import Graphs
+from kernelfields.data.partial_labels import (
     SoftTargets,
     certain,
     log_weights,
@@ -34,7 +35,6 @@ from kernelfields.data.evidence import (
     share_right,
     tells_partly,
 )
-from kernelfields.data.graphs import Graphs
 from kernelfields.data.readers import is_feature_sequences
 from kernelfields.data.reading import (
     SAMPLES,
@@ -199,8 +199,8 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
             raise ValueError("a development set needs both X_dev and y_dev")
         if X is None:
             return {}
-        numbers, evidence, _ = read_labels(list(y), classes, np.ones(len(X)), SAMPLES)
-        weights = None if evidence is None else log_weights(evidence)
+        numbers, partial, _ = read_labels(list(y), classes, np.ones(len(X)), SAMPLES)
+        weights = None if partial is None else log_weights(partial)
         known = np.ones(len(numbers), dtype=bool)
         return {"X_dev": X, "y_dev": self._possible_states(_Classes(classes, numbers, known, _lengths(X), weights))}
 
@@ -346,7 +346,7 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
         data = single_nodes(inputs) if y is None else partly_labelled(inputs, y, None, self.classes_)[0]
         potentials = Potentials(np.array(totals).reshape(-1, len(classes)))
         answers = Answers(data, SingleFamily(len(totals), len(classes)), potentials, Workers(self.n_jobs))
-        yield answers.given(None if known is None else self.known_evidence(known, data))
+        yield answers.given(None if known is None else self.known_log_weights(known, data))
 
     def predict_log_proba(self, X: object, *, known: object = None) -> np.ndarray:
         """Return log p(c | x), (n, classes), given what is ``known`` of the classes, in the form of a y."""
@@ -450,8 +450,8 @@ def _read_classes(X: Any, y: Any) -> _Classes:
         raise ValueError("y has lists of labels: one class for each sequence is needed; ChainCRF labels each position")
     weights: np.ndarray | None = None
     if tells_partly(y):
-        numbers, evidence, classes = read_labels(list(y), None, None, SAMPLES)
-        weights = None if evidence is None else log_weights(evidence)
+        numbers, partial, classes = read_labels(list(y), None, None, SAMPLES)
+        weights = None if partial is None else log_weights(partial)
     else:
         targets = np.asarray(y)
         check_classification_targets(targets)

@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 import scipy.optimize
 
-from kernelfields.data.evidence import is_partial, single_labels
+from kernelfields.data.partial_labels import is_partial, single_labels
 from kernelfields.data.reading import is_sequence, locate
 from kernelfields.evaluation.packed_labels import PackedLabels, known_only, known_places, pack_labels
 from kernelfields.evaluation.resampling import Resampling

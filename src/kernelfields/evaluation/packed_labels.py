@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelfields.data.evidence import is_partial, single_labels
+from kernelfields.data.partial_labels import is_partial, single_labels
 from kernelfields.data.reading import is_sequence, locate, plain_label
 
 _WHOLE = (int, np.integer, np.bool_)  # bool is an int

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, check_cv
 
-from kernelfields.data.evidence import SoftRows, certain, read_labels
+from kernelfields.data.partial_labels import SoftRows, certain, read_labels
 from kernelfields.data.reading import SAMPLES, SEQUENCES, ItemNames, check_number
 from kernelfields.numerics.parameters import is_sequence, is_whole
 
@@ -58,9 +58,9 @@ def assign_folds(
 
 def known_labels(y: Any, lengths: np.ndarray, nouns: ItemNames = SEQUENCES) -> tuple[np.ndarray, np.ndarray]:
     """Return a label for each row, (N,), and a mask of the rows whose label is known."""
-    codes, evidence, classes = read_labels(y, None, lengths, nouns)
+    codes, partial, classes = read_labels(y, None, lengths, nouns)
     every = np.ones(len(codes), dtype=bool)
-    return classes[codes], every if evidence is None or isinstance(evidence, SoftRows) else certain(evidence)
+    return classes[codes], every if partial is None or isinstance(partial, SoftRows) else certain(partial)
 
 
 def labels_by_position(y: Any, lengths: np.ndarray) -> Any:

@@ -20,7 +20,7 @@ from kernelfields.numerics.threads import Workers
 class Answers:
     """Packed ``data``, the family of their labellings, and potentials.
 
-    ``evidence`` (N, L) is what the family was conditioned on, None for nothing. ``asked`` are the data that answers
+    ``known`` (N, L) is what the family was conditioned on, None for nothing. ``asked`` are the data that answers
     are for: those, and items without positions, which have one labelling, and no rows in any array.
     """
 
@@ -30,7 +30,7 @@ class Answers:
         family: LabelFamily,
         potentials: Potentials,
         workers: Workers,
-        evidence: np.ndarray | None = None,
+        known: np.ndarray | None = None,
         asked: Any = None,
     ):
         self.data = data
@@ -38,15 +38,15 @@ class Answers:
         self.family = family
         self.potentials = potentials
         self.workers = workers
-        self.evidence = evidence
+        self.known = known
 
     def given(self, log_weights: np.ndarray | None) -> Answers:
-        """Return answers once more is known of the labels: log-weights (N, L), as in data/evidence.py."""
+        """Return answers once more is known of the labels: log-weights (N, L), as in data/partial_labels.py."""
         if log_weights is None:
             return self
-        evidence = log_weights if self.evidence is None else self.evidence + log_weights
+        known = log_weights if self.known is None else self.known + log_weights
         family = self.family.given(log_weights)
-        return Answers(self.data, family, self.potentials, self.workers, evidence, self.asked)
+        return Answers(self.data, family, self.potentials, self.workers, known, self.asked)
 
     def log_probability(self, log_weights: np.ndarray) -> np.ndarray:
         """Return log p(what log-weights (N, L) leave of the labels | x, what is given), (S,).

@@ -12,9 +12,9 @@ import numpy as np
 
 from kernelfields.data.chains import Chains
 from kernelfields.data.constraints import ConstraintMasks
-from kernelfields.data.evidence import LabelEvidence, SoftRows, log_weights
 from kernelfields.data.graph_reading import GRAPHS
 from kernelfields.data.graphs import Graphs
+from kernelfields.data.partial_labels import LabelWeights, SoftRows, log_weights
 from kernelfields.data.reading import SEQUENCES, ItemNames, locate
 from kernelfields.data.segments import SegmentedChains
 from kernelfields.inference.choice import Data, FamilySpec, family_of
@@ -60,7 +60,7 @@ def check_lengths(data: Data, spec: FamilySpec) -> None:
         if family.impossible().any():
             check_possible(family.log_labellings(), data.offsets, spec.max_duration)
     elif isinstance(data, Chains):
-        _check_allowed(replace(data, evidence=None), spec)
+        _check_allowed(replace(data, partial=None), spec)
         if spec.masks is not None:
             spec.masks.check_lengths(data.lengths)
         if _closed(spec):
@@ -88,7 +88,7 @@ def contradicted(data: Data, spec: FamilySpec, log_weights: np.ndarray) -> np.nd
 
 def _check_chain_labels(chains: Chains, spec: FamilySpec, classes: np.ndarray) -> None:
     _check_allowed(chains, spec)
-    if chains.allowed is not None and chains.evidence is None:
+    if chains.allowed is not None and chains.partial is None:
         outside = np.flatnonzero(~chains.allowed.within(chains.required_labels))
         if outside.size:
             label = classes[chains.required_labels[outside[0]]].item()
@@ -96,13 +96,13 @@ def _check_chain_labels(chains: Chains, spec: FamilySpec, classes: np.ndarray) -
             raise ValueError(f"{place}: label {label!r} is not among those that are allowed there.")
     if spec.constrained:
         assert spec.masks is not None
-        if chains.evidence is None:
+        if chains.partial is None:
             before = np.full(chains.n_positions, -1)
             before[chains.following()] = chains.before(chains.following(), 1)
             spec.masks.check_labels(chains.required_labels, chains.offsets, classes, before)
         else:
-            check_evidence(spec.masks, chains.evidence, chains.offsets)
-    if _closed(spec) and chains.evidence is not None:
+            check_partial_labels(spec.masks, chains.partial, chains.offsets)
+    if _closed(spec) and chains.partial is not None:
         _check_left(chains, spec, SEQUENCES)
 
 
@@ -114,7 +114,7 @@ def _closed(spec: FamilySpec) -> bool:
 def _check_graph_labels(graphs: Graphs, spec: FamilySpec, classes: np.ndarray) -> None:
     if not spec.constrained:
         return
-    if graphs.evidence is not None:
+    if graphs.partial is not None:
         _check_left(graphs, spec, GRAPHS)
         return
     assert spec.masks is not None
@@ -136,8 +136,8 @@ def _check_graph_labels(graphs: Graphs, spec: FamilySpec, classes: np.ndarray) -
 
 def _check_left(data: Chains | Graphs, spec: FamilySpec, nouns: ItemNames) -> None:
     """Raise ValueError naming the items of which what is known of their labels leaves no labelling."""
-    assert data.evidence is not None
-    wrong = np.flatnonzero(contradicted(data, spec, log_weights(data.evidence))).tolist()
+    assert data.partial is not None
+    wrong = np.flatnonzero(contradicted(data, spec, log_weights(data.partial))).tolist()
     if wrong:
         raise ValueError(
             f"{_places(map(nouns.name, wrong), nouns.whole)}: what y says of its labels contradicts the constraints, "
@@ -145,15 +145,15 @@ def _check_left(data: Chains | Graphs, spec: FamilySpec, nouns: ItemNames) -> No
         )
 
 
-def check_evidence(masks: ConstraintMasks, evidence: LabelEvidence, offsets: np.ndarray) -> None:
-    """Raise ValueError naming the sequences of which evidence (N, L) leaves no labelling that is allowed.
+def check_partial_labels(masks: ConstraintMasks, partial: LabelWeights, offsets: np.ndarray) -> None:
+    """Raise ValueError naming the sequences of which partial labels (N, L) leave no labelling that is allowed.
 
     Targets must have nothing of what is forbidden.
     """
-    if isinstance(evidence, SoftRows):
-        masks.check_targets(evidence, offsets)
+    if isinstance(partial, SoftRows):
+        masks.check_targets(partial, offsets)
         return
-    lost = BaseMeasure(offsets, evidence.shape[1], masks, log_weights=evidence).dead_rows()
+    lost = BaseMeasure(offsets, partial.shape[1], masks, log_weights=partial).dead_rows()
     if places := _dead_places(lost, offsets):
         raise ValueError(
             f"{places}: what y allows up to here contradicts the constraints. Correct y or drop the constraint."
@@ -167,9 +167,9 @@ def _check_allowed(chains: Chains, spec: FamilySpec) -> None:
     if chains.allowed.n_labels != spec.n_labels:
         raise ValueError(f"{chains.allowed.n_labels} labels may be allowed, and the field has {spec.n_labels}")
     base = spec.base_measure(chains)
-    rows = (base.times(chains.evidence) if isinstance(chains.evidence, np.ndarray) else base).dead_rows()
+    rows = (base.times(chains.partial) if isinstance(chains.partial, np.ndarray) else base).dead_rows()
     if places := _dead_places(rows, chains.offsets):
-        what = "and what y fixes " if chains.evidence is not None else ""
+        what = "and what y fixes " if chains.partial is not None else ""
         raise ValueError(
             f"{places}: the labels that are allowed {what}up to here leave no labelling. Allow more labels there or "
             "drop a constraint."
@@ -178,8 +178,8 @@ def _check_allowed(chains: Chains, spec: FamilySpec) -> None:
 
 def _check_segments(chains: SegmentedChains, spec: FamilySpec, classes: np.ndarray) -> None:
     """Raise ValueError at the first label that is forbidden where it stands, or the first segment too long."""
-    if chains.evidence is not None:
-        _check_evidence(chains, spec, log_weights(chains.evidence))
+    if chains.partial is not None:
+        _check_partial_labels(chains, spec, log_weights(chains.partial))
         return
     begins, ends, labels = chains.segments
     masks, step = spec.masks, spec.base_measure(chains).step
@@ -207,9 +207,9 @@ def _check_segments(chains: SegmentedChains, spec: FamilySpec, classes: np.ndarr
         )
 
 
-def _check_evidence(chains: SegmentedChains, spec: FamilySpec, evidence: np.ndarray) -> None:
+def _check_partial_labels(chains: SegmentedChains, spec: FamilySpec, log_weights: np.ndarray) -> None:
     """Raise ValueError naming the chains that what is known of their labels leaves no segmentation."""
-    wrong = np.flatnonzero(contradicted(chains, spec, evidence)).tolist()
+    wrong = np.flatnonzero(contradicted(chains, spec, log_weights)).tolist()
     if wrong:
         raise ValueError(
             f"{_places(map(SEQUENCES.name, wrong))}: the labels that are known of it leave no segmentation with "

@@ -28,7 +28,7 @@ Base measures p0(y): what labels may be, and how much each counts, before any po
     log p0(y) = sum_t position_t(y_t) + sum_{t not a start} step(y_{t-1}, y_t)
 
 One place holds all of it: constraints (labels that may not begin, end, occur or follow each other), lists of allowed
-labels, known labels and weights of labels given as evidence, messages of annotators. Minus infinity forbids. A base
+labels, known labels and weights of labels, messages of annotators. Minus infinity forbids. A base
 measure is multiplied into a family of labellings; :meth:`BaseMeasure.times` multiplies it by further weights.
 
 Arrays: position (N, L), step (L, L), offsets (S + 1,).

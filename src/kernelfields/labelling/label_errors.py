@@ -19,7 +19,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.data.chains import Chains
-from kernelfields.data.evidence import SoftTargets, as_evidence, certain, is_unknown, replace_unseen
+from kernelfields.data.partial_labels import SoftTargets, as_log_weights, certain, is_unknown, replace_unseen
 from kernelfields.data.reading import SEQUENCES, listed, plain_label, random_generator
 from kernelfields.estimators.questions import LabelQuestions, Seed, Tokens
 from kernelfields.inference.answers import Answers
@@ -152,11 +152,11 @@ def _findings(
         return []
     data, n_labels = answers.data, answers.family.n_labels
     labels, known = data.required_labels.reshape(-1), np.ones(data.n_positions, dtype=bool)
-    if data.evidence is not None:
-        evidence = as_evidence(labels, data.evidence, n_labels)
-        known = certain(evidence)
+    if data.partial is not None:
+        log_weights = as_log_weights(labels, data.partial, n_labels)
+        known = certain(log_weights)
         # The rest of the labels is the most probable one, given those that are known.
-        labels = np.where(known, labels, answers.given(evidence).best_labels())
+        labels = np.where(known, labels, answers.given(log_weights).best_labels())
     given = Given(labels, known, answers.marginals, answers.best_labels())
     names = field.label_names().tolist()
     segments = SegmentLabels(names)

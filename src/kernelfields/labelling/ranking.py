@@ -77,10 +77,10 @@ def _expected_reductions(answers: Answers, settings: _Settings) -> np.ndarray:
         expected = np.zeros(len(rows))
         for label in range(n_labels):
             possible = marginals[rows, label] > _IMPOSSIBLE
-            evidence = np.zeros(marginals.shape)
-            evidence[rows[possible]] = -np.inf
-            evidence[rows[possible], label] = 0.0
-            left = entr(answers.given(evidence).marginals).sum(axis=1)
+            log_weights = np.zeros(marginals.shape)
+            log_weights[rows[possible]] = -np.inf
+            log_weights[rows[possible], label] = 0.0
+            left = entr(answers.given(log_weights).marginals).sum(axis=1)
             after = np.bincount(items, left, minlength=family.n_items)[items[rows]]
             expected += np.where(possible, marginals[rows, label] * after, 0.0)
         reductions[rows] = now[items[rows]] - expected
@@ -208,7 +208,7 @@ def _score(
     """Add the scores of a batch of items, and the inputs of each, or of each position."""
     family = answers.family
     by_position = STRATEGIES[strategy](answers, settings) if family.n_positions else np.zeros(0)
-    is_open = answers.evidence is None or (answers.evidence > -np.inf).sum(axis=1) > 1
+    is_open = answers.known is None or (answers.known > -np.inf).sum(axis=1) > 1
     is_open = np.broadcast_to(is_open, by_position.shape)
     counts = np.bincount(family.position_items[is_open], minlength=family.n_items)
     sums: np.ndarray = np.bincount(family.position_items[is_open], by_position[is_open], minlength=family.n_items)

@@ -31,7 +31,7 @@ import scipy.sparse
 from numpy.typing import ArrayLike
 
 from kernelfields.basis.subspace import PivotSubspace
-from kernelfields.data.evidence import SoftTargets, is_partial
+from kernelfields.data.partial_labels import SoftTargets, is_partial
 from kernelfields.data.reading import Matrix
 from kernelfields.engines.engine import PackedData, Sample
 from kernelfields.models.field import Field

@@ -28,8 +28,8 @@ import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator
 
-from kernelfields.data.evidence import certain, informative
 from kernelfields.data.frames import stacked_frames
+from kernelfields.data.partial_labels import certain, informative
 from kernelfields.data.readers import InputReader, are_feature_rows
 from kernelfields.data.reading import open_groups
 from kernelfields.engines.engine import PackedData
@@ -125,10 +125,10 @@ class PartialLabels(BaseEstimator):
 
     def criteria(self, data: PackedData, reader: InputReader, classes: np.ndarray) -> Criteria | CriteriaOfParts | None:
         """Return the criteria for data without labels, None for none; ValueError if labels could be anything."""
-        if not hasattr(data, "evidence"):
+        if not hasattr(data, "partial"):
             return CriteriaOfParts(self, reader, classes) if self.ask_of_unlabelled else None
-        evidence = getattr(data, "evidence", None)
-        known = evidence is None or bool(informative(evidence).any())
+        partial = getattr(data, "partial", None)
+        known = partial is None or bool(informative(partial).any())
         if not known and not self.expectations:
             raise ValueError(
                 "nothing is known of any label in y, so that all labels fit equally well: label some positions, or say "
@@ -136,7 +136,7 @@ class PartialLabels(BaseEstimator):
             )
         expected = [part for shares in self.expectations for part in shares.on(data, reader, classes)]
         entropies = None
-        if self.entropy_weight and evidence is not None:
+        if self.entropy_weight and partial is not None:
             entropies = self.entropy_weight * self._uncertain_weights(data)
         if not expected and (entropies is None or not entropies.any()):
             return None
@@ -144,11 +144,11 @@ class PartialLabels(BaseEstimator):
 
     def _uncertain_weights(self, data: PackedData) -> np.ndarray:
         """Return the weights of items of which nothing, or not all, is known; zero for others."""
-        assert data.evidence is not None
+        assert data.partial is not None
         starts = data.offsets[:-1]
         if self.entropy_of == "unlabelled":
-            return data.weights * ~np.logical_or.reduceat(informative(data.evidence), starts)
-        return data.weights * np.logical_or.reduceat(~certain(data.evidence), starts)
+            return data.weights * ~np.logical_or.reduceat(informative(data.partial), starts)
+        return data.weights * np.logical_or.reduceat(~certain(data.partial), starts)
 
     def minimize(
         self,
@@ -249,7 +249,7 @@ class CriteriaOfParts:
         settings = self.settings
         asked = [shares.on(data, self.reader, self.classes, is_part=True) for shares in settings.expectations]
         entropies = np.zeros(len(data.weights))
-        if settings.entropy_weight and data.evidence is not None:
+        if settings.entropy_weight and data.partial is not None:
             entropies = settings.entropy_weight * settings._uncertain_weights(data)
         return Criteria(entropies, [part for own in asked for part in own])
 

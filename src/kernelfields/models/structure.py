@@ -127,7 +127,7 @@ class StructureSearch(BaseEstimator):
 
     def refuse_partial(self, data: Chains | LabelledInstances) -> None:
         """Raise ValueError if labels are partly known: the bounds of candidates hold for a convex objective."""
-        if data.evidence is not None:
+        if data.partial is not None:
             raise ValueError(
                 "a search for structure needs labels that are all known: learn on data of which they are, then name "
                 "what was chosen"

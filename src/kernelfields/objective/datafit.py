@@ -184,14 +184,14 @@ class Datafit:
         assert isinstance(self.likelihood, Likelihood | PartialLikelihood), "criteria are added once"
         return self.with_likelihood(ExpectationLikelihood(self.likelihood, criteria))
 
-    def set_evidence(self, log_weights: np.ndarray) -> None:
+    def set_log_weights(self, log_weights: np.ndarray) -> None:
         """Put other log-weights (N, L) in the place of what is known of labels; only where some are not known."""
-        self.partial_likelihood.set_evidence(log_weights)
+        self.partial_likelihood.set_log_weights(log_weights)
         if isinstance(self.fused, FusedPasses):
-            self.fused.set_evidence(log_weights)
+            self.fused.set_log_weights(log_weights)
 
     def set_targets(self, targets: Potentials) -> None:
-        """Put targets in the place of completed labels wherever these are frozen; until there is other evidence."""
+        """Put targets in the place of completed labels wherever these are frozen; until log-weights are set again."""
         self.partial_likelihood.targets = targets
 
     def completed(self, potentials: Potentials, weights: np.ndarray | None = None) -> Potentials:

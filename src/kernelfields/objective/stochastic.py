@@ -150,9 +150,9 @@ class StochasticDescent:
         begin, labels = nothing if chains.allowed is None else (chains.allowed.begin, chains.allowed.labels)
         columns = features.indices.astype(np.int32 if features.shape[1] <= _MOST_INT32 else np.int64, copy=False)
         rows = features.indptr.astype(np.int64, copy=False), columns, features.data
-        evidence = chains.evidence if isinstance(chains.evidence, np.ndarray) else np.empty((0, 0))
+        partial = chains.partial if isinstance(chains.partial, np.ndarray) else np.empty((0, 0))
         return (
-            SparseChains(chains.offsets, chains.required_labels, chains.weights, *rows, begin, labels, evidence),
+            SparseChains(chains.offsets, chains.required_labels, chains.weights, *rows, begin, labels, partial),
             WeightedPairs(support.begin.astype(np.int64, copy=False), support.outcomes, self._before, self._after),
             Penalties(masks.edge, masks.start, masks.end, masks.label),
         )
@@ -222,7 +222,7 @@ def stochastic_descent(
     # Steps here are over all labels: where few of many are allowed, passes over lists are done sooner.
     if allowed is not None and allowed.step_pairs * passes < n_labels**2:
         return None
-    if chains.evidence is None:
+    if chains.partial is None:
         return StochasticDescent(chains, node, edge, n_labels, None if base is None else base.masks)
     # Where labels are partly known, gradient steps are on the runs of those that are known. They may begin and end
     # anywhere, and so are free of constraints.
@@ -254,13 +254,13 @@ class DualAscent:
         self._descent = descent
         chains, (n_pairs, n_edges) = descent.chains, descent.sizes
         step_sums = np.zeros((chains.n_sequences, n_edges), dtype=np.float32)
-        if chains.evidence is None:
+        if chains.partial is None:
             marginals = np.zeros((chains.n_positions, descent.n_labels), dtype=np.float32)
             marginals[np.arange(chains.n_positions), chains.labels] = 1.0
             np.add.at(step_sums, descent.observed_steps(), 1.0)
             targets = marginals[:0]
         else:
-            marginals = softmax(chains.evidence, axis=1).astype(np.float32)
+            marginals = softmax(chains.partial, axis=1).astype(np.float32)
             targets = marginals.copy()
         zeros = np.zeros(n_pairs), np.zeros(n_edges)
         self.dual = Dual(*zeros, marginals, step_sums, np.zeros(chains.n_sequences), targets)
@@ -284,7 +284,7 @@ class DualAscent:
         if priors.node_l1 or priors.edge_l1:
             close = max(_CLOSE, close)
         else:
-            close = _CLOSE_IF_SMOOTH if descent.chains.evidence is None else _CLOSE_IF_PARTIAL
+            close = _CLOSE_IF_SMOOTH if descent.chains.partial is None else _CLOSE_IF_PARTIAL
         n_sequences, before, stalled = len(descent.visited), np.inf, False
         for epoch in range(_MOST_EPOCHS):
             order = random.permutation(descent.visited)
@@ -330,6 +330,6 @@ def dual_ascent(descent: StochasticDescent) -> DualAscent | None:
         if not np.isfinite(term.prior_variance) or (term.l1 > 0.0 and term.label_factor is not None):
             return None
     chains, (_, n_edges) = descent.chains, descent.sizes
-    n_tables = 1 if chains.evidence is None else 2
+    n_tables = 1 if chains.partial is None else 2
     n_bytes = 4 * (n_tables * chains.n_positions * descent.n_labels + chains.n_sequences * n_edges)
     return DualAscent(descent) if n_bytes <= _MOST_BYTES else None

@@ -35,7 +35,7 @@ from kernelfields.numerics.compiled import INLINED, REORDER, njit
 class SparseChains(NamedTuple):
     """Packed sequences with sparse features: offsets (S + 1,), labels (N,), weights (S,), and the CSR rows (N, r).
 
-    ``first`` and ``allowed`` are the lists of data/allowed.py, empty where all labels are allowed; ``evidence``
+    ``first`` and ``allowed`` are the lists of data/allowed.py, empty where all labels are allowed; ``known``
     (N, L) has log-weights of labels that are partly known, and is empty where they are known.
     """
 
@@ -47,7 +47,7 @@ class SparseChains(NamedTuple):
     values: np.ndarray
     first: np.ndarray
     allowed: np.ndarray
-    evidence: np.ndarray
+    known: np.ndarray
 
 
 class WeightedPairs(NamedTuple):
@@ -295,10 +295,10 @@ def ascend(order, sequences, pairs, penalties, dual, priors, change):
 
     ``change`` (P,) is zero, and is again after: room for the change that one sequence would make in d.
     """
-    offsets, labels, weights, indptr, indices, values, first, allowed, evidence = sequences
+    offsets, labels, weights, indptr, indices, values, first, allowed, known = sequences
     begin, outcomes, before, after = pairs
     n_labels = len(penalties.label)
-    partial = len(evidence) > 0
+    partial = len(known) > 0
     room, given = _room(order, offsets, n_labels), _room(order[: len(order) * partial], offsets, n_labels)
     scores, marginals, expected = room.scores, room.marginals, room.expected
     node, edge = dual.node, dual.edge
@@ -328,7 +328,7 @@ def ascend(order, sequences, pairs, penalties, dual, priors, change):
                     given.steps[a, b] = room.steps[a, b]
             for t in range(length):
                 for b in range(n_labels):
-                    given.scores[t, b] = scores[t, b] + evidence[start + t, b]
+                    given.scores[t, b] = scores[t, b] + known[start + t, b]
             loss = loss - _forward(given, length, penalties) if loss < np.inf else loss
         else:
             loss -= _score(room, labels[start : start + length])

@@ -14,8 +14,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing
 
-from kernelfields.data.evidence import single_labels
 from kernelfields.data.graph_reading import is_networkx, read_graphs
+from kernelfields.data.partial_labels import single_labels
 from kernelfields.data.readers import columns_of, is_feature_sequences
 from kernelfields.data.reading import plain_label
 from kernelfields.estimators import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, SegmentCRF, SequenceClassifier

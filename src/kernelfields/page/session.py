@@ -1,6 +1,6 @@
 """LabellingSession of items with a field beside: what is known, what the field fills in given that, what to do next.
 
-Labels that are known, given or fixed now, are evidence: the rest of an item is decoded given them, exactly, before any
+Known labels, given before or fixed now, stay: the rest of an item is decoded given them, exactly, before any
 refit. Every change is an action of the journal; undoing is an action too. Items have versions, so that two pages on one
 labelling cannot overwrite each other: a change that was made from an older version is refused.
 
@@ -249,7 +249,7 @@ class LabellingSession:
     def _opened(self, item: int) -> tuple[Any, Any]:
         return opened(self.model, self.items.part([item]))
 
-    def _evidence(self, field: LabelQuestions, item: int) -> Any:
+    def _known_labels(self, field: LabelQuestions, item: int) -> Any:
         """Return what is known of an item as the field takes it; labels that it has not seen are left open."""
         seen = set(field.label_names().tolist())
         return self.items.labels([[None if own is None else own & seen or None for own in self.known[item]]])
@@ -269,8 +269,8 @@ class LabellingSession:
             # Potentials do not depend on what is known: they are computed once for a model.
             kept = self._answers[item] = (self.model, field, next(iter(field.answers(x))))
         _, field, answers = kept
-        evidence = field.known_evidence(self._evidence(field, item), answers.data, possible=False)
-        answers = answers.given(evidence)
+        log_weights = field.known_log_weights(self._known_labels(field, item), answers.data, possible=False)
+        answers = answers.given(log_weights)
         if answers.family.impossible().any():
             return None
         classes = field.label_names()
@@ -316,7 +316,7 @@ class LabellingSession:
             if self.model is None:
                 raise ValueError("there is no model yet: label a few items and refit")
             field, x = self._opened(number)
-            ranked = field.predict_nbest(x, _BEST, known=self._evidence(field, number))[0]
+            ranked = field.predict_nbest(x, _BEST, known=self._known_labels(field, number))[0]
             return [{"labels": np.atleast_1d(own).tolist(), "p": round(float(np.exp(log)), 4)} for own, log in ranked]
 
     def explain(self, item: object, position: object) -> dict[str, Any]:

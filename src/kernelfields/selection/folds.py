@@ -31,7 +31,7 @@ from sklearn.model_selection import GroupKFold, check_cv
 from sklearn.utils import _safe_indexing, get_tags, indexable
 
 from kernelfields.data.constraints import resolve_constraints
-from kernelfields.data.evidence import SoftTargets
+from kernelfields.data.partial_labels import SoftTargets
 from kernelfields.data.readers import ChainReader, GraphReader, TableReader
 from kernelfields.data.segments import are_segments
 from kernelfields.estimators.chain_crf import ChainCRF
@@ -92,7 +92,7 @@ class Items:
         self.labels = estimator.item_labels(training, y)
         self.n_items = len(self.labels)
         self.lengths = np.ones(self.n_items, dtype=np.int64) if self.tables else training.data.lengths
-        self.partly = training.data.evidence is not None
+        self.partly = training.data.partial is not None
         self.learnt: Learnt = training.reader, training.classes
         self._weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         self._estimator = estimator

@@ -16,8 +16,8 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing
 
-from kernelfields.data.evidence import SoftTargets, read_labels
 from kernelfields.data.frames import FrameReader
+from kernelfields.data.partial_labels import SoftTargets, read_labels
 from kernelfields.data.reading import SAMPLES, SEQUENCES, ItemNames, is_sequence, listed
 from kernelfields.data.segments import are_segments, read_segments
 from kernelfields.estimators.chain_crf import ChainCRF
@@ -129,11 +129,11 @@ class LabelledItems:
             lengths = np.ones(self.n_items, dtype=np.int64) if self.single else np.array([len(own) for own in listed_y])
             if not lengths.sum():
                 raise ValueError("y has no labels")
-            codes, evidence, self.classes = read_labels(listed_y, None, lengths, SAMPLES if self.single else SEQUENCES)
+            codes, partial, self.classes = read_labels(listed_y, None, lengths, SAMPLES if self.single else SEQUENCES)
             known = (
                 np.ones(len(codes), dtype=bool)
-                if not isinstance(evidence, np.ndarray)
-                else (evidence > -np.inf).sum(axis=1) == 1
+                if not isinstance(partial, np.ndarray)
+                else (partial > -np.inf).sum(axis=1) == 1
             )
             ends = np.cumsum(lengths)[:-1]
             pairs = zip(np.split(codes, ends), np.split(known, ends), strict=True)

@@ -26,8 +26,8 @@ from sklearn.base import is_classifier
 from sklearn.metrics import f1_score, get_scorer, get_scorer_names
 
 from kernelfields.data.constraints import Constraints, guess_scheme
-from kernelfields.data.evidence import SoftTargets
 from kernelfields.data.indicators import read_indicator
+from kernelfields.data.partial_labels import SoftTargets
 from kernelfields.estimators.base import FieldEstimator
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.estimators.fit_state import FitState

@@ -31,7 +31,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.isotonic import IsotonicRegression
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.data.evidence import certain
+from kernelfields.data.partial_labels import certain
 from kernelfields.estimators.frame_crf import FrameCRF
 from kernelfields.estimators.pipelines import describe_model, rebuild_model
 from kernelfields.estimators.span_questions import SpanQuestions
@@ -107,11 +107,11 @@ class Judged:
         for batch in batches:
             if not batch.data.n_positions:
                 continue
-            labels, evidence = batch.data.labels, batch.data.evidence
-            known = np.arange(len(labels)) if evidence is None else np.flatnonzero(certain(evidence))
+            labels, partial = batch.data.labels, batch.data.partial
+            known = np.arange(len(labels)) if partial is None else np.flatnonzero(certain(partial))
             tables.append(batch.marginals[known])
             trues.append(labels[known])
-            if evidence is not None or not batch.family.exact:
+            if partial is not None or not batch.family.exact:
                 continue
             events[LABELLINGS].append(_whole_labellings(batch, labels))
             if rules is not None and isinstance(field, SpanQuestions):

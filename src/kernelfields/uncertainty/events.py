@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from kernelfields.data.evidence import certain, replace_unseen
+from kernelfields.data.partial_labels import certain, replace_unseen
 from kernelfields.data.reading import listed, plain_label
 from kernelfields.estimators.questions import LabelQuestions
 from kernelfields.estimators.span_questions import SpanQuestions
@@ -209,7 +209,7 @@ def _of_items(answers: Answers) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def _all_labels(answers: Answers, target: str) -> np.ndarray:
     """Return the labels (N,); ValueError unless all are known."""
-    if answers.data.evidence is not None:
+    if answers.data.partial is not None:
         raise ValueError(f"target={target!r} needs all labels of the calibration items, and some are not known")
     return answers.data.labels
 
@@ -217,7 +217,7 @@ def _all_labels(answers: Answers, target: str) -> np.ndarray:
 def _known(answers: Answers) -> np.ndarray:
     """Return the positions whose labels are known."""
     data = answers.data
-    return np.arange(len(data.labels)) if data.evidence is None else np.flatnonzero(certain(data.evidence))
+    return np.arange(len(data.labels)) if data.partial is None else np.flatnonzero(certain(data.partial))
 
 
 def _positions(answers: Answers, unseen: Unseen) -> Events:

@@ -347,10 +347,10 @@ class DaskDatafit(Datafit):
         labels = self.group.recipe(evaluate, self._datafit, potentials.recipe)
         return potentials.recipe, self.group.total(masses_of, self._datafit, labels)
 
-    def set_evidence(self, log_weights: np.ndarray) -> None:
+    def set_log_weights(self, log_weights: np.ndarray) -> None:
         """Put other log-weights (N, L) in the place of what is known of labels."""
         rows = Each(np.split(log_weights, self._ends[1]))
-        self._datafit = self.group.recipe(with_evidence, self._given, rows)
+        self._datafit = self.group.recipe(with_log_weights, self._given, rows)
         self.likelihood = RemoteLikelihood.joined(self.group.ask(known_of, self._datafit))  # type: ignore[assignment]
 
     def set_targets(self, targets: RemoteTargets) -> None:
@@ -501,7 +501,7 @@ def known_of(datafit: Datafit) -> RemoteLikelihood:
     return RemoteLikelihood(own, float(likelihood.value_at_zero), likelihood.convex, likelihood.approximation)
 
 
-def with_evidence(datafit: Datafit, log_weights: np.ndarray) -> Datafit:
+def with_log_weights(datafit: Datafit, log_weights: np.ndarray) -> Datafit:
     """Return the likelihood of what is known of labels, by log-weights (n, L); all may be known in this shard."""
     own = datafit.likelihood if datafit.likelihood.whole is None else datafit.likelihood.whole
     other = datafit.with_likelihood(PartialLikelihood(own.family, log_weights, own.weights, own.workers))

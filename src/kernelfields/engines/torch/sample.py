@@ -29,7 +29,7 @@ import torch
 
 from kernelfields.basis.panel import PanelCholesky
 from kernelfields.data.cliques import CliqueSet
-from kernelfields.data.evidence import SoftRows
+from kernelfields.data.partial_labels import SoftRows
 from kernelfields.engines.engine import PackedData, SampleSettings
 from kernelfields.engines.threads import LocalSample, LocalView
 from kernelfields.engines.torch.family import TorchChainFamily, TorchFamily
@@ -206,7 +206,7 @@ class TorchSample(LocalSample):
         family = family_of(self.data, designs, self.spec)
         kind = ONE_GRAPH.get(type(family))
         # Labels that meet no others are separate items where some are not known, and so is what is soft.
-        apart = self.spec.kind == "instances" and (len(family.groups) == 1 or isinstance(self.data.evidence, SoftRows))
+        apart = self.spec.kind == "instances" and (len(family.groups) == 1 or isinstance(self.data.partial, SoftRows))
         return None if kind is None or apart else kind.of(family, self.device)
 
     def _loopy_family(self, designs: Sequence[LocalDesign]) -> TorchLoopyFamily | None:

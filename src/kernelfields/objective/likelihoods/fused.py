@@ -119,11 +119,11 @@ class FusedPasses:
         frozen._weights = [block.weights[block.family.position_items] for block in frozen._likelihoods]
         return frozen
 
-    def set_evidence(self, log_weights: np.ndarray) -> None:
+    def set_log_weights(self, log_weights: np.ndarray) -> None:
         """Put other log-weights (N, L) in the place of what is known of labels."""
         for block, (begin, end) in zip(self._likelihoods, self._rows, strict=True):
             assert isinstance(block, PartialLikelihood)
-            block.set_evidence(log_weights[begin:end])
+            block.set_log_weights(log_weights[begin:end])
 
     def _edge_scores(self, parts: Sequence[np.ndarray]) -> np.ndarray:
         if self._edge is None:
@@ -154,12 +154,12 @@ class FusedPasses:
 
 
 def block_of_chains(chains: Chains, first: int, last: int) -> Chains:
-    """Return labels, evidence and weights of some sequences, without their inputs."""
+    """Return labels, known or partial, and weights of some sequences, without their inputs."""
     begin, end = chains.offsets[first], chains.offsets[last]
     offsets = chains.offsets[first : last + 1] - begin
-    evidence = None if chains.evidence is None else chains.evidence[begin:end]
+    partial = None if chains.partial is None else chains.partial[begin:end]
     labels, weights = chains.required_labels[begin:end], chains.weights[first:last]
-    return Chains(np.empty((end - begin, 0)), offsets, labels, weights, evidence)
+    return Chains(np.empty((end - begin, 0)), offsets, labels, weights, partial)
 
 
 #: Passes that compute value and gradient together and keep nothing per position.
@@ -177,7 +177,7 @@ def fused_passes(likelihood: Objective, designs: Sequence[LocalDesign], at_once:
     family, data = likelihood.family, likelihood.data
     if not isinstance(family, ChainFamily) or not isinstance(data, Chains):
         return None
-    if isinstance(likelihood, Likelihood) and isinstance(family, ListFamily) and data.evidence is None:
+    if isinstance(likelihood, Likelihood) and isinstance(family, ListFamily) and data.partial is None:
         return ListPasses(likelihood, table, edge)
     if isinstance(likelihood, Likelihood | PartialLikelihood):
         most = min(_MOST_POSITIONS, max(_FEWEST_POSITIONS, _TABLE_ENTRIES // likelihood.n_labels**2))

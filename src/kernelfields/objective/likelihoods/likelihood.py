@@ -6,7 +6,7 @@ With weights w_i of the items, u the potentials, g the log partition function an
     residual = w * mean(u) - o                  its gradient in the potentials
     response = w * covariance(u) d              its Hessian times a direction
 
-Labels that are partly known, or have weights q (data/evidence.py), condition the family: g(u | q) is the log
+Labels that are partly known, or have weights q (data/partial_labels.py), condition the family: g(u | q) is the log
 partition function of the family whose base measure is multiplied by q, and
 
     value    = sum_i w_i (g_i(u) - g_i(u | q))
@@ -27,8 +27,8 @@ from typing import Protocol
 import numpy as np
 
 from kernelfields.data.chains import Packed
-from kernelfields.data.evidence import SoftRows, certain, informative
 from kernelfields.data.label_cliques import LabelledInstances
+from kernelfields.data.partial_labels import SoftRows, certain, informative
 from kernelfields.inference.choice import FamilySpec, family_of
 from kernelfields.inference.family import EDGE, LabelFamily, Member, Placed, Potentials, Statistics
 from kernelfields.inference.single import SingleFamily
@@ -186,12 +186,12 @@ class PartialLikelihood(Objective):
         self, family: LabelFamily, log_weights: np.ndarray, weights: np.ndarray, workers: Workers | None = None
     ):
         super().__init__(family, weights, workers)
-        self.set_evidence(log_weights)
+        self.set_log_weights(log_weights)
 
-    def set_evidence(self, log_weights: np.ndarray) -> None:
+    def set_log_weights(self, log_weights: np.ndarray) -> None:
         """Put other log-weights (N, L) in the place of what is known."""
         self.known_family = self.family.given(log_weights)
-        #: Targets that take the place of completed labels wherever they are frozen; None for those of the evidence.
+        #: Targets in the place of completed labels wherever they are frozen; None for those of the partial labels.
         self.targets: Potentials | None = None
 
     @property
@@ -253,22 +253,22 @@ def _objective(
     family: LabelFamily, data: Packed | LabelledInstances, workers: Workers | None
 ) -> Likelihood | PartialLikelihood:
     weights = data.weights
-    if data.evidence is None:
+    if data.partial is None:
         if data.labels is None:
             raise ValueError("a likelihood needs labelled data")
         ones = np.all(weights == 1.0)
         return Likelihood(family, family.statistics(data.labelling, None if ones else weights), weights, workers)
-    if isinstance(data.evidence, SoftRows):
-        return Likelihood(family, soft_targets(family, data.evidence, weights), weights, workers)
-    known = certain(data.evidence)
-    if len(family.groups) == 1 and family.base is None and not informative(data.evidence[~known]).any():
+    if isinstance(data.partial, SoftRows):
+        return Likelihood(family, soft_targets(family, data.partial, weights), weights, workers)
+    known = certain(data.partial)
+    if len(family.groups) == 1 and family.base is None and not informative(data.partial[~known]).any():
         # Where labels meet no others, those that are not known drop out, and the rest is convex.
         single = family if family.single_labels else SingleFamily(family.n_positions, family.n_labels)
         rows = weights[family.position_items] * known
         likelihood = Likelihood(single, single.statistics(data.required_labels, rows), rows, workers)
-        likelihood.whole = PartialLikelihood(family, data.evidence, weights, workers)
+        likelihood.whole = PartialLikelihood(family, data.partial, weights, workers)
         return likelihood
-    return PartialLikelihood(family, data.evidence, weights, workers)
+    return PartialLikelihood(family, data.partial, weights, workers)
 
 
 def soft_targets(family: LabelFamily, soft: SoftRows, weights: np.ndarray) -> Potentials:

@@ -419,7 +419,7 @@ def doubting_marginals(field: Field, answers: Answers, samples: LaplaceSamples, 
 
     def logs(step: float, direction: Potentials) -> np.ndarray:
         moved = Answers(data, family, centre.moved(step, direction), workers)
-        return _logs(moved.given(answers.evidence).marginals)
+        return _logs(moved.given(answers.known).marginals)
 
     variances = np.zeros_like(marginals)
     for direction in deviating_potentials(field.terms, data, family, samples):

@@ -5,8 +5,8 @@
     {"B-NP", "I-NP"}           one of these
     {"B-NP": 0.9, "O": 0.1}    weights q(y), the likelihood of what was observed if the label were y
 
-Evidence is kept as logarithms, (N, L) float64: log q, minus infinity for labels that are excluded, the largest of each
-row zero, since a factor common to all labels cancels. A ``y`` in which every label is known has labels, no evidence.
+Partial labels are kept as log-weights (N, L) float64: log q, minus infinity for excluded labels, the largest of each
+row zero, since a factor common to all labels cancels. A ``y`` in which every label is known has labels alone.
 
 :class:`SoftTargets` are marginals for the field to match, as of a teacher or of several annotators together. A
 likelihood with them stays convex.
@@ -40,7 +40,7 @@ from kernelfields.data.reading import (
 from kernelfields.numerics.parameters import is_real
 from kernelfields.numerics.sparse_rows import offsets_of
 
-# Types whose values are labels, never evidence.
+# Types whose values are labels, never partial ones.
 _PLAIN = {str, int, bool, np.str_, np.int64, np.bool_}
 # Rows of targets may differ so much from a sum of one: those of float32 networks do.
 _ROUNDING = 1e-4
@@ -78,7 +78,7 @@ class SoftRows:
 
 
 #: What is known of labels: log q (N, L), or targets.
-LabelEvidence: TypeAlias = np.ndarray | SoftRows
+LabelWeights: TypeAlias = np.ndarray | SoftRows
 
 
 class SoftTargets:
@@ -131,7 +131,7 @@ class SoftTargets:
 
     def read(
         self, classes: Iterable | None, lengths: np.ndarray | None, nouns: ItemNames
-    ) -> tuple[np.ndarray, LabelEvidence, np.ndarray]:
+    ) -> tuple[np.ndarray, LabelWeights, np.ndarray]:
         """Return labels (N,), the most probable ones, targets and the sorted classes; errors name what is wrong."""
         own, places = np.unique(np.asarray(self.classes), return_inverse=True)
         if len(own) != len(self.classes) or len(own) < 2:
@@ -190,8 +190,8 @@ class SoftTargets:
 
 def read_labels(
     y: object, classes: Iterable | None = None, lengths: np.ndarray | None = None, nouns: ItemNames = SEQUENCES
-) -> tuple[np.ndarray, LabelEvidence | None, np.ndarray]:
-    """Return labels (N,), evidence (N, L) or None where every label is known, and the sorted classes (L,).
+) -> tuple[np.ndarray, LabelWeights | None, np.ndarray]:
+    """Return labels (N,), log-weights (N, L) or None where every label is known, and the sorted classes (L,).
 
     Where a label is not known, the one in ``labels`` is the most frequent of those that are possible. ``classes=None``
     learns them from all labels that are named, alone, in sets or with weights. ``lengths`` holds the rows of every
@@ -206,14 +206,14 @@ def read_labels(
         labels, known = encode_labels(y, classes, lengths, nouns)
         return labels, None, known
     known, places = entries.encode(classes)
-    evidence = np.zeros((entries.n_positions, len(known)))
-    evidence[entries.rows] = -np.inf
-    evidence[entries.rows, places] = np.log(entries.weights)
-    evidence -= evidence.max(axis=1, keepdims=True)
+    partial = np.zeros((entries.n_positions, len(known)))
+    partial[entries.rows] = -np.inf
+    partial[entries.rows, places] = np.log(entries.weights)
+    partial -= partial.max(axis=1, keepdims=True)
     totals = np.bincount(places, minlength=len(known))
     # So little that it decides between equals only.
-    labels = (evidence + 1e-9 * totals / totals.sum()).argmax(axis=1) if len(places) else np.zeros(len(evidence), int)
-    return labels, None if certain(evidence).all() else evidence, known
+    labels = (partial + 1e-9 * totals / totals.sum()).argmax(axis=1) if len(places) else np.zeros(len(partial), int)
+    return labels, None if certain(partial).all() else partial, known
 
 
 def _in_sequences(y: Any, lengths: np.ndarray | None, nouns: ItemNames) -> tuple[Any, np.ndarray | None]:
@@ -254,7 +254,7 @@ def replace_unseen(y: Any, classes: np.ndarray, other: object) -> tuple[Any, lis
     def replaced(entry: Any, item: int, position: int) -> Any:
         begin, end, label = entry[:3] if isinstance(entry, list | tuple) else (position, position + 1, entry)
         label = plain_label(label)
-        if _is_evidence(label) or not isinstance(label, Hashable) or label in known:
+        if _is_partial_entry(label) or not isinstance(label, Hashable) or label in known:
             return entry
         found.extend((position, 0, label) if single else (item, row, label) for row in range(begin, end))
         return (begin, end, other) if isinstance(entry, list | tuple) else other
@@ -273,57 +273,57 @@ def is_unknown(label: object) -> bool:
     return isinstance(label, float | np.floating) and bool(np.isnan(label))
 
 
-def informative(evidence: LabelEvidence) -> np.ndarray:
+def informative(partial: LabelWeights) -> np.ndarray:
     """Return a mask of the rows of which something is known, (N,): with targets, of all."""
-    if isinstance(evidence, SoftRows):
-        return np.ones(len(evidence.node), dtype=bool)
-    return (evidence != 0.0).any(axis=1)
+    if isinstance(partial, SoftRows):
+        return np.ones(len(partial.node), dtype=bool)
+    return (partial != 0.0).any(axis=1)
 
 
-def certain(evidence: LabelEvidence) -> np.ndarray:
+def certain(partial: LabelWeights) -> np.ndarray:
     """Return a mask of the rows that can have one label only, (N,)."""
-    return (log_weights(evidence) > -np.inf).sum(axis=1) == 1
+    return (log_weights(partial) > -np.inf).sum(axis=1) == 1
 
 
-def log_weights(evidence: LabelEvidence) -> np.ndarray:
-    """Return evidence as log q (N, L); of targets, their logarithms."""
-    return evidence.logs if isinstance(evidence, SoftRows) else evidence
+def log_weights(partial: LabelWeights) -> np.ndarray:
+    """Return partial labels as log q (N, L); of targets, their logarithms."""
+    return partial.logs if isinstance(partial, SoftRows) else partial
 
 
-def shown_labels(evidence: LabelEvidence) -> np.ndarray:
+def shown_labels(partial: LabelWeights) -> np.ndarray:
     """Return a mask of the labels that count as observed, (N, L): a thousandth of the largest weight there, or more."""
-    logs = log_weights(evidence)
+    logs = log_weights(partial)
     return logs >= logs.max(axis=1, keepdims=True) + np.log(LEAST_SHOWN)
 
 
-def as_evidence(labels: np.ndarray, evidence: LabelEvidence | None, n_labels: int) -> np.ndarray:
+def as_log_weights(labels: np.ndarray, partial: LabelWeights | None, n_labels: int) -> np.ndarray:
     """Return log q (N, L) of what :func:`read_labels` has found: also where every label is known."""
-    if isinstance(evidence, SoftRows):
+    if isinstance(partial, SoftRows):
         raise ValueError(
-            "SoftTargets are matched by a fit and are not evidence about a label: give a dict of weights for each"
+            "SoftTargets are matched by a fit and say nothing about one label: give a dict of weights for each"
         )
-    if evidence is not None:
-        return evidence
+    if partial is not None:
+        return partial
     return np.where(labels[:, None] == np.arange(n_labels), 0.0, -np.inf)
 
 
-def label_shares(evidence: LabelEvidence) -> np.ndarray:
+def label_shares(partial: LabelWeights) -> np.ndarray:
     """Return how much of each label the rows are known to have, (N, L): rows add up to one, or are zero if unknown."""
-    if isinstance(evidence, SoftRows):
-        return evidence.node
-    shares = np.exp(evidence)
+    if isinstance(partial, SoftRows):
+        return partial.node
+    shares = np.exp(partial)
     shares /= shares.sum(axis=1, keepdims=True)
-    shares[~informative(evidence)] = 0.0
+    shares[~informative(partial)] = 0.0
     return shares
 
 
-def possible_labellings(evidence: LabelEvidence, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def possible_labellings(partial: LabelWeights, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return cliques and labellings that are observed together: one row for each possible labelling of a clique.
 
     ``members`` (n, k) are the rows that meet in a clique. A clique counts if something is known of all its rows; a
     label of which nothing is known anywhere counts wherever it is possible, or it could not be learnt at all.
     """
-    possible, known = shown_labels(evidence), informative(log_weights(evidence))
+    possible, known = shown_labels(partial), informative(log_weights(partial))
     n_labels = possible.shape[1]
     seen = (possible & known[:, None]).any(axis=0)
     counted = possible & (known[:, None] | ~seen)
@@ -532,13 +532,13 @@ def is_partial(item: object) -> bool:
         return item.dtype.kind == "f" and bool(np.isnan(item).any())
     if hasattr(item, "__array__") and not isinstance(item, np.ndarray | np.generic) and not hasattr(item, "is_nested"):
         array = np.asarray(item)
-        return is_partial(array) if array.dtype.kind != "O" else any(map(_is_evidence, array.ravel()))
+        return is_partial(array) if array.dtype.kind != "O" else any(map(_is_partial_entry, array.ravel()))
     if item is None:
         return True
     if not is_sequence(item) or _PLAIN.issuperset(map(type, item)):
         return False
-    return any(map(_is_evidence, item))
+    return any(map(_is_partial_entry, item))
 
 
-def _is_evidence(entry: object) -> bool:
+def _is_partial_entry(entry: object) -> bool:
     return is_unknown(entry) or isinstance(entry, set | frozenset | Mapping)
