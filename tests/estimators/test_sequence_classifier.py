@@ -69,13 +69,6 @@ def test_one_state_of_a_class_is_the_fit_to_known_states():
     assert single.estimator_.certificate_.completed is False
 
 
-@pytest.mark.parametrize("init", ["kmeans", "random"])
-def test_other_starts(init):
-    model = SequenceClassifier(**SETTINGS, init=init, n_init=2).fit(X, y)
-    assert model.predict_proba(X).shape == (len(X), 2)
-    assert model.score(X, y) > 0.6
-
-
 def test_features_of_strings_and_weights():
     words = [[{"up" if row[0] > 0 else "down": 1.0} for row in x] for x in X]
     even = SequenceClassifier(**SETTINGS).fit(words, y)
@@ -135,8 +128,6 @@ def test_bad_data(given, message):
     ("settings", "message"),
     [
         ({"n_states": 0}, "n_states"),
-        ({"init": "zero"}, "init"),
-        ({"n_init": 0}, "n_init"),
         ({"prior_variance": -1.0}, "prior_variance"),
         ({"rank": 0}, "rank"),
         ({"edges": EdgeCliques(prior_variance=-1.0)}, "clique set 'edge': prior_variance must be a positive number"),
@@ -145,11 +136,6 @@ def test_bad_data(given, message):
 def test_bad_parameters(settings, message):
     with pytest.raises(ValueError, match=message):
         SequenceClassifier(**settings).fit(X, y)
-
-
-def test_clusters_need_numbers():
-    with pytest.raises(ValueError, match="init='kmeans' is for arrays of numbers"):
-        SequenceClassifier(init="kmeans").fit([[{"a": 1.0}], [{"b": 1.0}]], ["up", "down"])
 
 
 def test_classes_may_be_unknown_sets_or_weights():

@@ -3,11 +3,12 @@
     p(c | x) = sum over h in H_c of p(h | x),      H_c: all labellings by the states of class c
 
 Every class has states of its own, and states of two classes are never neighbours: a labelling belongs to one class, and
-p(c | x) is the probability that the first state is one of c. The field is a ChainCRF over all states, fitted to
-partial labels (data/partial_labels.py): at every position one of the states of the class. The states of a class are
-alike at first, and zero is a saddle: a fit begins at the field of a first guess of states.
+p(c | x) is the probability that the first state is one of c. The field is a ChainCRF over all states, fitted to labels
+that are partly known (data/partial_labels.py): at every position one of the states of the class. The states of a class are
+alike at first, and zero is a saddle: a fit begins at the field of a first guess, the states of a class in turn from
+the first position to the last.
 
-Minima are local; all but the first of ``n_init`` starts are drawn from the prior.
+Minima are local.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -40,8 +40,6 @@ from kernelfields.data.reading import (
     SAMPLES,
     check_class_weight,
     is_sequence,
-    pack_inputs,
-    random_generator,
     warn_of_minus_one,
 )
 from kernelfields.engines.choice import is_collection
@@ -56,23 +54,18 @@ from kernelfields.inference.answers import Answers
 from kernelfields.inference.family import Potentials
 from kernelfields.inference.packing import first_largest
 from kernelfields.inference.single import SingleFamily
-from kernelfields.models.callbacks import Checkpoint
 from kernelfields.models.documents import checked_classes, describe_parameters, rebuild_estimator
 from kernelfields.models.model_file import Document
 from kernelfields.models.partial import PartialLabels
 from kernelfields.models.stored import Functions
 from kernelfields.numerics.parameters import (
     attribute,
-    check_callbacks,
     check_count,
-    check_penalty,
     check_prior_variance,
     declares_parameters,
     is_auto,
-    one_of,
     parameter,
 )
-from kernelfields.numerics.sparse_rows import offsets_of
 from kernelfields.numerics.threads import Workers
 from kernelfields.numerics.windows import window_of_inputs
 from kernelfields.reports.inspection import (
@@ -84,7 +77,7 @@ from kernelfields.reports.sequences import LabelledSequence
 from kernelfields.solvers.loop import Solution
 
 # Parameters of the chain over states.
-_OF_THE_CHAIN = ("scale", "solver", "tol", "max_iter", "dtype", "n_jobs", "engine", "random_state", "verbose")
+_OF_THE_CHAIN = ("scale", "tol", "max_iter", "dtype", "n_jobs", "engine", "random_state", "verbose")
 # A guess is a place to start from, and not worth more.
 _GUESS_TOLERANCE = 0.1
 # Where a class is impossible, the limit of p log p.
@@ -109,11 +102,6 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
         Kernel on the inputs of a position. "auto" is "linear" for feature dicts and strings, else "rbf".
     n_states : int, default 3
         Hidden states of every class. With one, the score of a sequence is the sum over its positions.
-    init : "segments", "kmeans" or "random", default "segments"
-        What a fit begins with: the states of a class in turn from the first position to the last, clusters of the
-        inputs of a class, or states drawn for each position.
-    n_init : int, default 1
-        Starts, all but the first drawn from the prior; the fit with the lowest objective is kept.
     window, rank, basis : as in ChainCRF
     prior_variance : float, default 1.0
         Prior variance of the functions of the inputs.
@@ -123,8 +111,7 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
     scale : "auto", True or False, default "auto"
         Whether columns of numbers are brought to one scale, as in ChainCRF.
     class_weight : dict of classes, "balanced" or None
-    solver, tol, max_iter, dtype, n_jobs, engine, random_state, verbose, callbacks : as in ChainCRF
-    l1, warm_start : as in ChainCRF; l1 is that of the functions of the inputs
+    tol, max_iter, dtype, n_jobs, engine, random_state, verbose : as in ChainCRF
 
     Attributes
     ----------
@@ -141,28 +128,19 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
 
     kernel: KernelLike = parameter("auto", first=True)
     n_states: int = parameter(3, check_count)
-    init: str = parameter("segments", one_of("segments", "kmeans", "random"))
-    n_init: int = parameter(1, check_count)
     window: int | tuple[int, int] = parameter(1, window_of_inputs)
     prior_variance: float = parameter(1.0, _check_variance)
     edges: EdgeCliques | None = parameter(None, clique_set(EdgeCliques))
     class_weight: Mapping[object, float] | str | None = parameter(None, lambda value, name: check_class_weight(value))
-    solver: object = parameter("auto")
     engine: EngineLike = parameter("auto")
-    callbacks: Sequence[object] | None = parameter(None, lambda value, name: check_callbacks(value))
-    l1: float = parameter(0.0, check_penalty)
-    warm_start: bool = parameter(False)
 
     classes_: np.ndarray = attribute()
     estimator_: ChainCRF = attribute()
 
-    def fit(
-        self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, X_dev: Any = None, y_dev: Any = None
-    ) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to sequences X and their classes y (n,); ``sample_weight`` holds one weight per sequence.
 
-        A class may be None where it is not known, a set of possible ones, or a dict of weights. ``X_dev`` and ``y_dev``
-        are a development set, as in :meth:`ChainCRF.fit`.
+        A class may be None where it is not known, a set of possible ones, or a dict of weights.
         """
         self.check_parameters()
         read = _read_classes(X, y)
@@ -172,50 +150,18 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
             weights[read.known] = compute_sample_weight(self.class_weight, classes[read.numbers[read.known]])
             sample_weight = weights if sample_weight is None else weights * np.asarray(sample_weight)
         field = self._chain(X, len(classes))
-        beside = self._development(X_dev, y_dev, classes)
-        if self.warm_start and hasattr(self, "estimator_"):
-            if not np.array_equal(classes, self.classes_):
-                raise ValueError("warm_start=True goes on with the classes of the last fit, and y has others")
-            field = self.estimator_.set_params(**field.get_params(deep=False))
-        else:
-            guess = self._guess(X, read.numbers, lengths)
-            states = [
-                number * self.n_states + np.asarray(own) if known else other
-                for number, own, known, other in zip(read.numbers, guess, read.known, possible, strict=True)
-            ]
-            if self.n_states > 1:
-                field.set_params(tol=_GUESS_TOLERANCE, callbacks=None).fit(X, states, sample_weight)
-            else:
-                field.fit(X, states, sample_weight, **beside)
-        if self.n_states > 1 or self.warm_start:
-            field.set_params(tol=self.tol, warm_start=hasattr(field, "field_"), callbacks=self._watchers(classes))
-            field.fit(X, possible, sample_weight, **beside)
-        self.classes_, self.estimator_ = classes, field.set_params(warm_start=False, callbacks=None)
-        return self
-
-    def _development(self, X: Any, y: Any, classes: np.ndarray) -> dict[str, Any]:
-        """Return the development set as the chain over states takes it."""
-        if (X is None) != (y is None):
-            raise ValueError("a development set needs both X_dev and y_dev")
-        if X is None:
-            return {}
-        numbers, partial, _ = read_labels(list(y), classes, np.ones(len(X)), SAMPLES)
-        weights = None if partial is None else log_weights(partial)
-        known = np.ones(len(numbers), dtype=bool)
-        return {"X_dev": X, "y_dev": self._possible_states(_Classes(classes, numbers, known, _lengths(X), weights))}
-
-    def _watchers(self, classes: np.ndarray) -> list[object]:
-        """Return the callbacks for the chain; a Checkpoint writes the classifier around it."""
-
-        def write(path: str, chain: ChainCRF) -> None:
-            model = copy.copy(self)
-            model.classes_, model.estimator_ = classes, chain
-            model.save(path)
-
-        return [
-            Checkpoint(watcher.path, watcher.seconds, write=write) if isinstance(watcher, Checkpoint) else watcher
-            for watcher in check_callbacks(self.callbacks)
+        in_turn = [np.arange(length) * self.n_states // length for length in lengths]
+        states = [
+            number * self.n_states + own if known else other
+            for number, own, known, other in zip(read.numbers, in_turn, read.known, possible, strict=True)
         ]
+        if self.n_states == 1:
+            field.fit(X, states, sample_weight)
+        else:
+            field.set_params(tol=_GUESS_TOLERANCE).fit(X, states, sample_weight)
+            field.set_params(tol=self.tol, warm_start=True).fit(X, possible, sample_weight)
+        self.classes_, self.estimator_ = classes, field.set_params(warm_start=False)
+        return self
 
     def _possible_states(self, read: _Classes) -> list[list]:
         """Return what is known of the states of each sequence: the class decides them from the first position on."""
@@ -244,12 +190,12 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
         return ChainCRF(
             kernel,
             cliques=[
-                NodeCliques(kernel, l1=self.l1, **shared),
+                NodeCliques(kernel, **shared),
                 edges,
                 StartCliques(prior_variance=first[0] if isinstance(first, list | tuple) else first),
             ],
             constraints=apart,
-            partial_labels=PartialLabels(n_init=self.n_init, classes=list(states)),
+            partial_labels=PartialLabels(classes=list(states)),
             **{name: getattr(self, name) for name in _OF_THE_CHAIN},
         )
 
@@ -275,15 +221,6 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
         """The Solution of the chain over states."""
         check_is_fitted(self, "estimator_")
         return self.estimator_.solution_
-
-    def _guess(self, X: Any, numbers: np.ndarray, lengths: Sequence[int]) -> list[np.ndarray]:
-        """Return a first guess of the states within a class, (T,) for each sequence."""
-        if self.init == "segments":
-            return [np.arange(length) * self.n_states // length for length in lengths]
-        random = random_generator(self.random_state)
-        if self.init == "random":
-            return [random.integers(self.n_states, size=length) for length in lengths]
-        return _clusters(X, numbers, lengths, self.n_states, random)
 
     def predict_proba(self, X: object, *, known: object = None) -> np.ndarray:
         """Return p(c | x), (n, classes), columns as in ``classes_``, given what is ``known``, in the form of a y."""
@@ -469,25 +406,3 @@ def _read_classes(X: Any, y: Any) -> _Classes:
 def _lengths(X: Any) -> list[int]:
     """Return the lengths of the sequences."""
     return [sequence.shape[0] if hasattr(sequence, "shape") else len(sequence) for sequence in X]
-
-
-def _clusters(
-    X: Any, numbers: np.ndarray, lengths: Sequence[int], n_states: int, random: np.random.Generator
-) -> list[np.ndarray]:
-    """Return clusters of the inputs of each class; columns count by their spread."""
-    from sklearn.cluster import KMeans
-
-    if is_feature_sequences(X):
-        raise ValueError("init='kmeans' is for arrays of numbers: use init='segments' or 'random' for features")
-    inputs = pack_inputs(X)[0]
-    table = np.asarray(inputs.toarray() if hasattr(inputs, "toarray") else inputs, dtype=np.float64)
-    spread = table.std(axis=0)
-    table = table / np.where(spread > 0, spread, 1.0)
-    owner, offsets = np.repeat(numbers, lengths), offsets_of(np.asarray(lengths))
-    guess = np.zeros(len(table), dtype=np.int64)
-    for number in np.unique(numbers):
-        rows = np.flatnonzero(owner == number)
-        n_clusters = min(n_states, len(np.unique(table[rows], axis=0)))
-        means = KMeans(n_clusters, n_init=3, random_state=int(random.integers(2**31)))
-        guess[rows] = means.fit_predict(table[rows])
-    return [guess[begin:end] for begin, end in pairwise(offsets.tolist())]

@@ -49,6 +49,15 @@ LAYOUT = 3
 _FUNCTIONS = ("kernel", "base_measure")
 # Parameters of edges in older files, with their names in a clique set.
 _EDGES_BEFORE = {"edge_kernel": "kernel", "edge_prior_variance": "prior_variance", "symmetric": "symmetric"}
+# Parameters of older files that some classes no longer have, with the values under which they change nothing.
+_RETIRED = {
+    "init": "segments",
+    "n_init": 1,
+    "solver": "auto",
+    "callbacks": None,
+    "l1": 0.0,
+    "warm_start": False,
+}
 # Lists inside each other that a parameter may be.
 _DEEPEST = 20
 _ERRORS = (KeyError, TypeError, IndexError, AttributeError, ValueError, ArithmeticError, RecursionError)
@@ -112,11 +121,23 @@ def rebuild_estimator(kind: type[Made], described: Document, functions: Function
     Parameters that are missing have their defaults.
     """
     parameters = _with_edges(described) if "edges" in parameter_defaults(kind) else described
+    parameters = _without_retired(kind, parameters)
     estimator = kind(**{name: rebuild_value(value, functions) for name, value in parameters.items()})
     check_plain_parameters(estimator)
     if hasattr(estimator, "engine"):
         check_engine(estimator.engine)
     return estimator
+
+
+def _without_retired(kind: type, described: Mapping[str, Any]) -> Document:
+    """Return described parameters without those that a class no longer has; ValueError if one was in use."""
+    kept = {}
+    for name, value in described.items():
+        if name in parameter_defaults(kind) or name not in _RETIRED:
+            kept[name] = value
+        elif isinstance(value, np.ndarray) or value != _RETIRED[name]:
+            raise ValueError(f"{kind.__name__} no longer has the parameter {name}, which is {value!r:.60}: fit again")
+    return kept
 
 
 def _with_edges(described: Document) -> Document:
@@ -197,6 +218,7 @@ def rebuild_value(described: object, functions: Functions, depth: int = 0) -> ob
     if registered is None:
         raise ValueError(SETTINGS.retirement(kind) or f"a parameter of the unknown kind {kind!r}")
     parameters = {SETTINGS.present_name(kind, name): own for name, own in described["parameters"].items()}
+    parameters = _without_retired(registered, parameters)
     return registered(**{name: rebuild_value(own, functions, depth + 1) for name, own in parameters.items()})
 
 

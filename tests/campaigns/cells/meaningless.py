@@ -118,6 +118,11 @@ _enter(
     _WHOLE,
     "hidden states may change places: the posterior has many modes, and is no Gaussian",
 )
+_enter(
+    (*_SOLVERS, "l1", "warm_start", "callbacks", "Checkpoint", "development set"),
+    _WHOLE,
+    "hidden states are fitted by L-BFGS from a guess of them, all at once",
+)
 _enter(_PRODUCTION, _WHOLE, "the files of chains in production label positions")
 
 # ---- graphs

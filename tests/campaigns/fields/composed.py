@@ -160,8 +160,7 @@ class Sequences(Drawn):
             drawn_kernel(random),
             n_states=self.n_states,
             window=[1, 3, (1, 0)][random.integers(3)],
-            init=str(random.choice(["segments", "random"])),
-            **drawn_settings(random) | {"solver": "auto"},
+            **{name: value for name, value in drawn_settings(random).items() if name != "solver"},
         )
         self.note = repr(estimator)
         self._fit(estimator, [self.names[number] for number in self.own])
