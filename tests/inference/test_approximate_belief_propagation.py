@@ -3,12 +3,10 @@
 import numpy as np
 import pytest
 
-from kernelfields.inference.approximate.base import OPTIONS, LoopyBelief, TreeReweighted
-from kernelfields.inference.approximate.belief_propagation import PropagationFamily
+from kernelfields.inference.approximate.base import LoopyBelief, TreeReweighted
 from kernelfields.inference.choice import plan_inference
-from kernelfields.inference.pair_graph import PairGraphs, cut_apart, growth_order
-from kernelfields.numerics.threads import Workers
-from tests.arrays import decode_graphs, graph_potentials, infer_graphs
+from kernelfields.inference.pair_graph import PairGraphs
+from tests.arrays import decode_graphs, infer_graphs
 from tests.oracles.graphs import GraphEnumeration
 
 METHODS = ["trw", "loopy"]
@@ -254,82 +252,3 @@ def test_options_can_be_searched_over():
 
     options = clone(TreeReweighted(damping=0.2)).set_params(tolerance=1e-3)
     assert options.get_params() == {"damping": 0.2, "max_iter": 500, "tolerance": 1e-3, "warm_start": True}
-
-
-@pytest.mark.parametrize("shuffled", [False, True])
-def test_parts_of_one_level_of_a_large_graph_do_not_meet(shuffled):
-    pairs, n_nodes = np.concatenate(grid(40, 12)[1]), 480
-    order = np.arange(n_nodes)
-    if shuffled:
-        names = np.random.default_rng(0).permutation(n_nodes)
-        pairs = names[pairs]
-        order = growth_order(np.array([0, n_nodes]), *np.sort(pairs, axis=1).T)
-    cut, levels = cut_apart(order, *pairs.T, n_ranges=4)
-    ranges = [part for level in levels for part in level]
-    assert len(levels[2]) == (2 if shuffled else 4)
-    assert len(levels[1]) > 1, "most of the separator is cut, too"
-    np.testing.assert_array_equal(np.sort(cut), np.arange(n_nodes))
-    assert [first for first, _ in ranges] == [0, *(last for _, last in ranges[:-1])]
-    assert ranges[-1][1] == n_nodes
-    sizes = [last - first for first, last in ranges]
-    place, owner = np.argsort(cut), np.repeat(np.arange(len(ranges)), sizes)
-    level = np.repeat(np.repeat(np.arange(3), [len(each) for each in levels]), sizes)
-    first, second = np.sort(place[pairs], axis=1).T
-    assert np.all((owner[first] == owner[second]) | (level[first] < level[second]))
-    assert set(second.tolist()) == set(range(1, n_nodes)), "every node but the first follows a neighbour"
-
-
-def test_a_graph_without_small_separators_stays_whole():
-    rng = np.random.default_rng(0)
-    ends = np.array([(rng.integers(v), v) for v in range(1, 300) for _ in range(6)])
-    assert cut_apart(np.arange(300), *ends.T) is None
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", METHODS)
-def test_a_graph_in_parts_is_swept_to_the_same_answers_with_any_number_of_threads(method):
-    rng = np.random.default_rng(1)
-    small, large = (np.concatenate(grid(*size)[1]) for size in ((3, 2), (40, 10)))
-    members = [np.concatenate([small, 6 + large, 406 + small])]
-    offsets = np.array([0, 6, 406, 412])
-    node, factors = rng.normal(size=(412, 3)), [rng.normal(size=(1, 3, 3))]
-    results = []
-    for n_jobs in (1, 2, 3):
-        plan = PropagationFamily(offsets, members, 3, OPTIONS[method](), least_parted=400)
-        assert list(plan.parts) == [1]
-        workers = Workers(n_jobs, least_work=0)
-        beliefs = infer_graphs(plan, node, factors, workers=workers)
-        labels, scores = decode_graphs(plan, node, factors, workers)
-        assert beliefs.diagnostics["converged"].all()
-        results.append([*beliefs.gradient()[1], beliefs.log_partition, beliefs.node_marginals, labels, scores])
-    for ours in results[1:]:
-        np.testing.assert_allclose(ours[0], results[0][0], rtol=1e-12)
-        for mine, first in zip(ours[1:], results[0][1:], strict=True):
-            np.testing.assert_array_equal(mine, first)
-    exact = infer_graphs(plan_inference(offsets, members, 3, "junction"), node, factors)
-    whole = infer_graphs(plan_inference(offsets, members, 3, method), node, factors)
-    _, log_partition, marginals, labels, scores = results[0]
-    best = decode_graphs(exact.family, node, factors)[1]
-    own = graph_potentials(plan, node, [np.repeat(factors[0], len(members[0]), axis=0)])
-    np.testing.assert_allclose(scores, plan.label_scores(own, labels))
-    assert np.all(scores <= best + 1e-9)
-    np.testing.assert_allclose(scores, best, rtol=0.02)
-    sign = {"trw": 1, "loopy": 0}[method]
-    assert np.all(sign * (log_partition - exact.log_partition) >= -1e-9)
-    # A bound with trees, or maxima, of its own order is another one.
-    np.testing.assert_allclose(log_partition, whole.log_partition, rtol=0.02 if sign else 1e-6)
-    if not sign:
-        np.testing.assert_allclose(marginals, whole.node_marginals, atol=1e-4)
-
-
-def test_a_large_forest_in_parts_is_exact():
-    rng = np.random.default_rng(2)
-    pairs = np.array([(rng.integers(v - v % 10, v), v) for v in range(200) if v % 10])
-    node, factors = rng.normal(size=(200, 2)), [rng.normal(size=(1, 2, 2))]
-    exact = infer_graphs(plan_inference([0, 200], [pairs], 2, "tree"), node, factors)
-    for method in ("trw", "loopy"):
-        plan = PropagationFamily(np.array([0, 200]), [pairs], 2, OPTIONS[method](), least_parted=100)
-        assert len(plan.parts[0][-1]) > 2
-        ours = infer_graphs(plan, node, factors, workers=Workers(2))
-        np.testing.assert_allclose(ours.log_partition, exact.log_partition, rtol=1e-10)
-        np.testing.assert_allclose(ours.node_marginals, exact.node_marginals, atol=1e-9)

@@ -11,25 +11,6 @@ the graph is a forest. Several factors on the same two nodes make one pair, whos
 
 Arrays: P pairs, sorted by child; tables are (parent, child), or (child, parent) where flipped. Cost:
 O(N + P log P) once; per call one exponentiated table for every different (table, rho), not one per pair.
-
-Orders of nodes for belief propagation, and parts of a large graph that sweeps visit side by side.
-
-``growth_order``: every node but the first of a connected component follows a neighbour.
-
-``cut_apart``: the nodes in such an order are cut into ranges of about equal length. The earlier nodes of the pairs
-between ranges are a separator; where these are not connected, as the layers of a breadth-first order of a grid, the
-later nodes are taken as well. The trunk are paths of earlier neighbours from each of its connected parts to the first
-node. Then
-
-    trunk; parts of the separator without it; first range without both, second range without both, ..
-
-is a growth order too, of three levels, and no pair joins two parts of one level. So a sweep downward, which reads what
-earlier nodes sent, and one upward, which reads what later ones did, may visit the parts of a level in any order, or
-side by side in threads: every number is the same, however many threads there are. On a grid of 300 x 300 the levels
-are a column, 15 rows and 16 bands. Where the separator has too large a share of the nodes, the graph is left in one
-piece.
-
-Cost: O(N + P log P) once for P pairs.
 """
 
 from __future__ import annotations
@@ -38,21 +19,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from kernelfields.inference.packing import distinct_pairs, exponentials, grouped
-from kernelfields.numerics.threads import even_runs
-
-# Not by the number of threads: results do not depend on it.
-_N_RANGES = 16
-# A separator with more than this share of the nodes leaves too little to do side by side.
-_LARGEST_SHARE = 0.2
-# More connected parts of a separator for each range than this would take too many paths to join.
-_MOST_PIECES = 4
-
-#: Ranges of positions by level: those of one level have no pairs with each other.
-Levels = list[list[tuple[int, int]]]
 
 
 def growth_order(offsets: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
@@ -70,111 +38,6 @@ def growth_order(offsets: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.n
     graphs = np.repeat(np.arange(n_items), np.diff(offsets))
     astray = np.bincount(graphs[~led], minlength=n_items) > 0
     return np.where(astray[graphs], walk, np.arange(n_positions))
-
-
-def cut_apart(
-    order: np.ndarray, low: np.ndarray, high: np.ndarray, n_ranges: int = _N_RANGES
-) -> tuple[np.ndarray, Levels] | None:
-    """Return the nodes of a graph anew ordered and the levels of ranges; None if the separator is large.
-
-    ``order`` (n,) are the nodes 0 .. n - 1, each but the first of a component after a neighbour; low and high (P,)
-    are the ends of pairs. The number of ranges is halved until the separator is small.
-    """
-    n_positions = len(order)
-    rank = np.empty(n_positions, dtype=np.int64)
-    rank[order] = np.arange(n_positions)
-    earlier, later = np.minimum(rank[low], rank[high]), np.maximum(rank[low], rank[high])
-    while n_ranges > 1:
-        owner = np.searchsorted(_cuts(earlier, later, n_positions, n_ranges), np.arange(n_positions), side="right")
-        separator, trunk = _separator_and_trunk(earlier, later, owner, n_ranges)
-        others = ~separator & ~trunk
-        if n_positions - others.sum() <= _LARGEST_SHARE * n_positions:
-            first = np.flatnonzero(trunk)  # each follows one of lower rank
-            middle, sizes = _branches(separator & ~trunk, trunk, earlier, later)
-            begin, levels = 0, Levels()
-            for parts in ([len(first)], sizes, np.bincount(owner[others])):
-                ends = np.concatenate([[0], np.cumsum(parts)])
-                few = len(parts) <= n_ranges
-                runs = [(i, i + 1) for i in range(len(parts))] if few else even_runs(ends, n_ranges)
-                levels.append([(begin + int(ends[a]), begin + int(ends[b])) for a, b in runs if ends[b] > ends[a]])
-                begin += int(ends[-1])
-            return order[np.concatenate([first, middle, np.flatnonzero(others)])], levels
-        n_ranges //= 2
-    return None
-
-
-def _cuts(earlier: np.ndarray, later: np.ndarray, n_positions: int, n_ranges: int) -> np.ndarray:
-    """Return the ranks where all ranges but the first begin: about equal lengths, few pairs across.
-
-    The nodes of a grid by rows are cut between rows. The last range gives none of its nodes to the separator.
-    """
-    begun, ended = (np.bincount(each, minlength=n_positions) for each in (earlier, later))
-    across = np.concatenate([[0], np.cumsum(begun - ended)[:-1]])
-    length = (n_positions + min(np.median(across), _LARGEST_SHARE * n_positions / n_ranges)) / n_ranges
-    cuts = []
-    for centre in (np.arange(1, n_ranges) * length).astype(int):
-        nearby = np.arange(max(1, centre - int(length / 16)), min(n_positions, centre + int(length / 16) + 1))
-        cuts.append(nearby[np.lexsort((abs(nearby - centre), across[nearby]))[0]])
-    return np.array(cuts)
-
-
-def _separator_and_trunk(
-    earlier: np.ndarray, later: np.ndarray, owner: np.ndarray, n_ranges: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return whether each node, by its rank, is in a separator of the ranges, and in the trunk that joins its parts."""
-    separator = np.zeros(len(owner), dtype=np.bool_)
-    cut = owner[earlier] < owner[later]
-    separator[earlier[cut]] = True
-    roots = _roots(separator, earlier, later)
-    if len(roots) > _MOST_PIECES * n_ranges:
-        separator[later[cut]] = True
-        roots = _roots(separator, earlier, later)
-    follows = np.full(len(owner), -1, dtype=np.int64)
-    follows[later] = earlier
-    into = separator[earlier]
-    follows[later[into]] = earlier[into]
-    trunk = np.zeros_like(separator)
-    for at in roots.tolist():
-        while at >= 0 and not trunk[at]:
-            trunk[at] = True
-            at = follows[at]
-    return separator, trunk
-
-
-def _branches(
-    branches: np.ndarray, trunk: np.ndarray, earlier: np.ndarray, later: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the ranks of branches, part by part in growth orders that begin at the trunk, and the sizes of parts."""
-    low, high = _within(branches, earlier, later)
-    size = int(branches.sum())
-    joined = coo_array((np.ones(len(low)), (low, high)), shape=(size, size))
-    _, component = connected_components(joined, directed=False)
-    # The trunk is one node here, before all others.
-    number = np.where(trunk, 0, np.where(branches, np.cumsum(branches), -1))
-    ends = np.sort(np.column_stack([number[earlier], number[later]]))
-    ends = ends[(ends[:, 0] >= 0) & (ends[:, 0] < ends[:, 1])]
-    order = growth_order(np.array([0, size + 1]), *ends.T)[1:] - 1
-    order = order[np.argsort(component[order], kind="stable")]
-    return np.flatnonzero(branches)[order], np.bincount(component)
-
-
-def _within(separator: np.ndarray, earlier: np.ndarray, later: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the ends of the pairs inside a separator, whose nodes are counted by rank."""
-    number = np.cumsum(separator) - 1
-    inner = separator[earlier] & separator[later]
-    return number[earlier[inner]], number[later[inner]]
-
-
-def _roots(separator: np.ndarray, earlier: np.ndarray, later: np.ndarray) -> np.ndarray:
-    """Return the node of lowest rank of every connected part of a separator."""
-    low, high = _within(separator, earlier, later)
-    size = int(separator.sum())
-    _, component = connected_components(coo_array((np.ones(len(low)), (low, high)), shape=(size, size)), directed=False)
-    return np.flatnonzero(separator)[np.unique(component, return_index=True)[1]]
-
-
-#: Nodes from which on a graph is cut into parts that sweeps visit side by side.
-LEAST_PARTED = 10_000
 
 
 class PairGraph(NamedTuple):
@@ -256,12 +119,11 @@ class Sources(NamedTuple):
 class PairGraphs:
     """Pairs of packed graphs, in both weightings: spanning trees and all ones."""
 
-    def __init__(self, offsets: np.ndarray, members: Sequence[np.ndarray], least_parted: float = LEAST_PARTED):
+    def __init__(self, offsets: np.ndarray, members: Sequence[np.ndarray]):
         n_positions = int(offsets[-1])
         ends, counts, pair_of = distinct_pairs(members, n_positions)
         low, high = ends.T
-        #: Graphs of at least ``least_parted`` nodes that sweeps visit in parts, and those.
-        order, self.parts = ordered_parts(offsets, low, high, least_parted)
+        order = growth_order(offsets, low, high)
         rank = np.empty(n_positions, dtype=np.int64)
         rank[order] = np.arange(n_positions)
         parent = np.where(rank[low] < rank[high], low, high)
@@ -328,18 +190,3 @@ class PairGraphs:
         sums, which = np.unique(table, axis=0, return_inverse=True)
         log_of[several], flipped[several] = n_tables + which.ravel(), 0
         return Sources(log_of, flipped == 1, sums)
-
-
-def ordered_parts(
-    offsets: np.ndarray, low: np.ndarray, high: np.ndarray, least: float
-) -> tuple[np.ndarray, dict[int, Levels]]:
-    """Return a growth order of the nodes (N,), and the levels of ranges of each large graph that can be cut."""
-    order, levels = growth_order(offsets, low, high), {}
-    for graph in np.flatnonzero(np.diff(offsets) >= least).tolist():
-        begin, end = int(offsets[graph]), int(offsets[graph + 1])
-        mine = (low >= begin) & (low < end)
-        cut = cut_apart(order[begin:end] - begin, low[mine] - begin, high[mine] - begin)
-        if cut is not None:
-            order[begin:end] = begin + cut[0]
-            levels[graph] = [[(begin + first, begin + last) for first, last in ranges] for ranges in cut[1]]
-    return order, levels

@@ -109,10 +109,6 @@ class Workers:
             # After an interrupt the threads still write to shared arrays: let them end first.
             wait(futures)
 
-    def in_turn(self, function: Callable[[int, int], Result], levels: list[list[tuple[int, int]]]) -> list[Result]:
-        """Call the function for the runs of each level side by side, one level after the other."""
-        return [result for runs in levels for result in self.each(function, runs)]
-
     def sum(self, part: Callable[[int, int], np.ndarray], runs: list[tuple[int, int]]) -> np.ndarray:
         """Return the sum of part(first, last) over runs, in order: no digit depends on which thread was first."""
         return reduce(np.add, self.each(part, runs))

@@ -11,7 +11,7 @@ upper bound whether or not the sweeps have converged, and ``gradient`` is its ex
 At convergence the messages minimise the bound, which is then a convex function of the potentials. Both methods are
 exact on forests. Decoding takes maxima in place of sums, with the weights of trees in both.
 
-Graphs are shared out among threads, and so are the parts of a large graph (pair_graph.py).
+Graphs are shared out among threads.
 
 Arrays as in inference/graphs.py; factors of two nodes only. Cost: O(P L^2) per sweep for P pairs; memory O(P L)
 for messages and one exponentiated table per different table. Fails: ValueError for larger factors, and naming a
@@ -19,8 +19,6 @@ graph in which forbidden labels leave a node without any.
 """
 
 from __future__ import annotations
-
-from itertools import pairwise
 
 import numpy as np
 
@@ -33,7 +31,7 @@ from kernelfields.inference.approximate.base import (
 )
 from kernelfields.inference.graphs import GraphMember, GraphPotentials
 from kernelfields.inference.packing import InfeasibleGraph, raise_if_infeasible
-from kernelfields.inference.pair_graph import DOWN, LEAST_PARTED, Messages, PairGraph, PairGraphs, PairTables
+from kernelfields.inference.pair_graph import DOWN, Messages, PairGraph, PairGraphs, PairTables
 from kernelfields.numerics.threads import Workers
 
 # Labellings settle long before a bound does: sweeps, and the share of the bound below which a gain does not count.
@@ -82,13 +80,12 @@ class PropagatedMember(GraphMember):
 class PropagationFamily(ApproximateFamily):
     """Tree-reweighted or loopy belief propagation, as the options say.
 
-    With ``warm_start`` the plan keeps the last messages and begins the next call with them. Graphs of at least
-    ``least_parted`` nodes are swept in parts, side by side.
+    With ``warm_start`` the plan keeps the last messages and begins the next call with them.
     """
 
     options: TreeReweighted | LoopyBelief
 
-    def __init__(self, offsets, members, n_labels, options, *, least_parted=LEAST_PARTED):
+    def __init__(self, offsets, members, n_labels, options):
         self.reweighted = isinstance(options, TreeReweighted)
         self.method = "trw" if self.reweighted else "loopy"
         self.bound = "upper" if self.reweighted else None
@@ -98,10 +95,8 @@ class PropagationFamily(ApproximateFamily):
                     f"factor group {group} joins {nodes.shape[1]} nodes, and {self.method!r} takes pairs only; "
                     'use "mean-field", or "junction" where the graphs are narrow'
                 )
-        self.pairs = PairGraphs(offsets, members, least_parted)
+        self.pairs = PairGraphs(offsets, members)
         super().__init__(offsets, members, n_labels, options)
-        #: Large graphs that messages visit in parts, and the levels of these.
-        self.parts = self.pairs.parts
         what = (
             "tree-reweighted belief propagation: the log partition function from above"
             if self.reweighted
@@ -114,11 +109,11 @@ class PropagationFamily(ApproximateFamily):
 
     @property
     def on_one_thread(self) -> bool:
-        """Whether inference cannot be shared out among threads: of one graph that cannot be cut apart."""
-        return self.n_items == 1 and not self.parts
+        """Whether inference cannot be shared out among threads: those of one graph."""
+        return self.n_items == 1
 
     def _member(self, checked: GraphPotentials, workers: Workers) -> PropagatedMember:
-        from kernelfields.inference.approximate.messages_compiled import PartedSweeps, propagate, tree_marginals
+        from kernelfields.inference.approximate.messages_compiled import propagate, tree_marginals
 
         node, options, graph = checked.node, self.options, self._graph
         tables = self.pairs.tables(checked.tables, checked.tied, graph)
@@ -136,11 +131,6 @@ class PropagationFamily(ApproximateFamily):
                 tree_marginals(*graph.offsets[[first, last]], graph, tables, messages, marginals)
 
         workers.each(run, self._runs(workers))
-        for g, levels in self.parts.items():
-            sweeps = PartedSweeps(graph, bool(graph.forest[g]), levels, tables, node, messages, workers)
-            report[g] = sweeps.propagate(*limits)
-            if self.reweighted:
-                sweeps.tree_marginals(marginals)
         raise_if_infeasible(report[:, 0], InfeasibleGraph)
         if options.warm_start:
             # What was impossible now may be possible at the next potentials: nothing infinite is carried over.
@@ -153,7 +143,7 @@ class PropagationFamily(ApproximateFamily):
 
     def _decode(self, checked: GraphPotentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
         """Take the best labelling found by tree-reweighted max-product sweeps, which is exact on forests, and climb."""
-        from kernelfields.inference.approximate.messages_compiled import PartedSweeps, best_labels
+        from kernelfields.inference.approximate.messages_compiled import best_labels
 
         node, graph = checked.node, self.pairs.graph
         tables = self.pairs.tables(checked.tables, checked.tied, graph)
@@ -166,14 +156,9 @@ class PropagationFamily(ApproximateFamily):
             ),
             self._runs(workers),
         )
-        for g, levels in self.parts.items():
-            sweeps = PartedSweeps(graph, bool(graph.forest[g]), levels, tables, node, messages, workers, maximise=True)
-            bounds[g] = sweeps.best_labels(*_DECODING_LIMITS, labels)
         raise_if_infeasible(bounds, InfeasibleGraph)
         return self.climb(checked, labels, workers)
 
     def _runs(self, workers: Workers) -> list[tuple[int, int]]:
-        """Cut the graphs, but for those in parts, into runs of about equal work."""
-        runs = workers.weighted_pieces(self._graph.up_start[self.offsets] + self.offsets, 100 * self.n_labels**2)
-        cuts = [[first - 1, *(g for g in self.parts if first <= g < last), last] for first, last in runs]
-        return [(a + 1, b) for places in cuts for a, b in pairwise(places) if a + 1 < b]
+        """Cut the graphs into runs of about equal work."""
+        return workers.weighted_pieces(self._graph.up_start[self.offsets] + self.offsets, 100 * self.n_labels**2)

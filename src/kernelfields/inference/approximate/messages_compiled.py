@@ -28,121 +28,17 @@ Messages are kept with maximum 0, their constants added up.
 Arrays: node (N, L); graph, tables and messages are ``PairGraph``, ``PairTables`` and ``Messages`` of
 pair_graph.py. Cost: O(L^2) multiplications and L logarithms per message, O(P L^2) per sweep over P pairs and for
 their marginals. A sweep upward returns minus infinity for a graph in which a node has no label left.
-
-``PartedSweeps`` visits one large graph in levels, the ranges of each side by side in threads (pair_graph.py): the same
-messages in another order of the nodes. Cost: the same, divided by the threads but for the trunk.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from kernelfields.inference.pair_graph import DOWN, UP, Levels, Messages, PairGraph, PairTables
+from kernelfields.inference.pair_graph import DOWN, UP
 from kernelfields.inference.sums_compiled import collect, copy_row
 from kernelfields.numerics.compiled import INLINED, njit
-from kernelfields.numerics.threads import Workers
-
-
-class PartedSweeps:
-    """Sweeps over one graph in levels of ranges; log-sums, or maxima where ``maximise``."""
-
-    def __init__(
-        self,
-        graph: PairGraph,
-        forest: bool,
-        levels: Levels,
-        tables: PairTables,
-        node: np.ndarray,
-        messages: Messages,
-        workers: Workers,
-        maximise: bool = False,
-    ):
-        self._graph, self._tables, self._node, self._messages = graph, tables, node, messages
-        self._levels, self._n_nodes = levels, levels[-1][-1][1] - levels[0][0][0]
-        self._forest, self._workers, self._maximise = forest, workers, maximise
-
-    def propagate(self, bounded: bool, tolerance: float, damping: float, max_iter: int) -> tuple:
-        """Sweep until marginals rest, as ``propagate`` below; return what it reports."""
-        value = self._up()
-        change, converged, sweeps, moved = np.inf, False, 0, True
-        kept, milestone = damping if bounded else 0.0, np.inf
-        while value > -np.inf and moved and not converged and sweeps < max_iter:
-            sweeps += 1
-            if bounded:
-                value, change, moved = self._descend(kept, value)
-            else:
-                change, value = self._down(kept), self._up()
-            change = 0.0 if self._forest else change / (1.0 - kept)
-            converged = change <= tolerance
-            if not bounded and sweeps % PATIENCE == 0:
-                kept = damping if change > 0.5 * milestone else kept
-                milestone = change
-        return value, sweeps, change, converged
-
-    def tree_marginals(self, marginals: np.ndarray) -> None:
-        """Fill the marginals of all nodes, those but of roots by averages over their parents."""
-        fixed = self._graph, self._tables, self._messages, marginals
-        self._workers.in_turn(lambda first, last: tree_marginals(first, last, *fixed), self._levels)
-
-    def best_labels(self, tolerance: float, max_iter: int, labels: np.ndarray) -> float:
-        """Label the graph, as ``best_labels`` below; return the bound."""
-        trial, nodes = np.zeros_like(labels), self._graph.order[self._levels[0][0][0] :][: self._n_nodes]
-        bound, score, sweeps, idle, moved = self._up(), -np.inf, 0, 0, True
-        while bound > -np.inf:
-            reached = self._label(trial)
-            if reached > score or sweeps == 0:
-                score, labels[nodes] = reached, trial[nodes]
-            slack = ROUNDING * (1.0 + abs(bound)) * self._n_nodes
-            if self._forest or score >= bound - slack or sweeps >= max_iter or idle >= _IDLE or not moved:
-                break
-            sweeps += 1
-            fresh, _, moved = self._descend(0.0, bound)
-            idle = idle + 1 if bound - fresh < tolerance * (1.0 + abs(bound)) else 0
-            bound = fresh
-        return bound
-
-    def _label(self, labels: np.ndarray) -> float:
-        graph, tables, node, pairs = self._graph, self._tables, self._node, self._messages.pairs
-        return math.fsum(
-            self._workers.in_turn(
-                lambda first, last: label_range(first, last, graph, tables, node, pairs, labels), self._levels
-            )
-        )
-
-    def _up(self) -> float:
-        """Renew messages upward; return the value, -inf if the graph is infeasible."""
-        fixed = self._graph, self._tables, self._maximise, self._node, self._messages
-        return math.fsum(self._workers.in_turn(lambda first, last: up_range(first, last, *fixed), self._levels[::-1]))
-
-    def _down(self, damping: float) -> float:
-        """Renew messages downward; return the largest change of a node's softmax."""
-        fixed = self._graph, self._tables, self._maximise, damping, self._node, self._messages
-        return max(self._workers.in_turn(lambda first, last: down_range(first, last, *fixed), self._levels))
-
-    def _descend(self, damping: float, value: float) -> tuple[float, float, bool]:
-        """Sweep down and up so that the bound does not rise; see ``descend`` below."""
-        self._each(copy_messages, False)
-        change, fresh = self._down(damping), self._up()
-        slack = ROUNDING * (1.0 + abs(value)) * self._n_nodes
-        halvings = 0
-        while fresh > value + slack and halvings < HALVINGS:
-            halvings += 1
-            if halvings == HALVINGS:
-                self._each(copy_messages, True)
-            else:
-                self._each(draw_back)
-            fresh = self._up()
-        return fresh, change, halvings < HALVINGS
-
-    def _each(self, function: Callable[..., None], *options: bool) -> None:
-        """Run a function over the messages downward of all ranges and those that were saved."""
-        fixed = self._graph, *options, self._messages.pairs, self._messages.saved
-        self._workers.in_turn(lambda first, last: function(first, last, *fixed), self._levels)
-
 
 # A sum above this has lost nothing to underflow.
 TINY = 1e-250
@@ -337,7 +233,7 @@ def draw_back(first, last, graph, pairs, saved):
                 _mix(pairs[e, DOWN], pairs[e, DOWN + 1], x, saved[e, 0, x], 0.5)
 
 
-@njit(nogil=True, cache=True, forceinline=True)  # Python calls it, too
+@njit(**INLINED)
 def up_range(first, last, graph, tables, maximise, node, messages):
     """Renew what nodes at positions first..last-1 send upward, their beliefs and the softmax of these.
 
@@ -376,7 +272,7 @@ def up_range(first, last, graph, tables, maximise, node, messages):
     return sums[0] + sums[1]
 
 
-@njit(nogil=True, cache=True, forceinline=True)  # Python calls it, too
+@njit(**INLINED)
 def down_range(first, last, graph, tables, maximise, damping, node, messages):
     """Renew what nodes at positions first..last-1 send downward; return the largest change of their softmax."""
     pairs, chances, children = messages.pairs, messages.chances, graph.down

@@ -72,7 +72,7 @@ class TreeFamily(GraphFamily):
                     f"factor group {group} joins {nodes.shape[1]} nodes at a time, and trees have pairs only; "
                     'use "junction"'
                 )
-        self.pairs = PairGraphs(offsets, [nodes[:, :2] for nodes in members], least_parted=np.inf)
+        self.pairs = PairGraphs(offsets, [nodes[:, :2] for nodes in members])
         pairs, n_parents = self.pairs.graph, np.diff(self.pairs.graph.up_start)
         if not pairs.forest.all():
             pair = int(pairs.up_start[np.argmax(n_parents > 1)])
