@@ -119,7 +119,7 @@ def test_groups_are_held_out_together(monkeypatch):
     monkeypatch.setattr(
         completion.CrossFittedLabels,
         "__init__",
-        lambda self, *given: (seen.append(given[3]), usual(self, *given))[1],
+        lambda self, *given: (seen.append(given[2]), usual(self, *given))[1],
     )
     AnnotatedCRF(LINEAR, cv=2, max_steps=1).fit(X, said, groups=np.arange(40) % 8)
     AnnotatedCRF(LINEAR, cv=KFold(4), max_steps=1).fit(X, said)

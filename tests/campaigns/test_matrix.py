@@ -43,13 +43,12 @@ MENDED = {
     "SegmentCRF": (
         "l1",
         "development set",
-        "X_unlabelled",
         "expected shares",
         "SoftTargets",
         "allowed: LabelDictionary",
     ),
     "GraphCRF": ("constraints", "l1", "development set"),
-    "MultiLabelCRF": ("l1", "development set", "X_unlabelled", "fit_temperature"),
+    "MultiLabelCRF": ("l1", "development set", "fit_temperature"),
     "KernelClassifier": ("l1", "development set", "fit_temperature", "load_chain (NumPy alone)"),
     "SequenceClassifier": (
         "log_likelihood",
@@ -65,7 +64,7 @@ MENDED = {
     "FrameCRF": ("sample", "filled", "show", "stream", "allowed: LabelDictionary", "development set", "SoftTargets"),
     "AnnotatedCRF": ("predict_nbest", "entropy", "explain", "summary", "defaults alone", "load_chain (NumPy alone)"),
     "compat.CRF": ("filled", "certify", "show"),
-    "ChainCRFCV": ("X_unlabelled", "save, load"),
+    "ChainCRFCV": ("save, load",),
 }
 
 

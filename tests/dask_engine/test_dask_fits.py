@@ -9,7 +9,7 @@ import pytest
 from dask_fits import fitted, on_cluster, on_threads, posterior, sequences, wait_for_two
 from sklearn.base import clone
 
-from kernelfields import ChainCRF, LabelSymmetry, PartialLabels
+from kernelfields import ChainCRF, LabelSymmetry
 from kernelfields.engines import Dask
 from kernelfields.engines.dask.shards import SHARD
 from kernelfields.kernels import RBF, Linear, Polynomial
@@ -53,16 +53,13 @@ def test_labels_that_share_weights_end_at_the_same_value(client, kernel):
     np.testing.assert_allclose(table[[1, 0, 2]][:, [1, 0, 2]], table, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("method", "field"),
-    [("direct", {"kernel": "rbf", "rank": 12}), ("em", {"kernel": "linear", "support": "observed"})],
-)
-def test_labels_that_are_partly_known_end_at_the_same_value(client, method, field):
+@pytest.mark.parametrize("field", [{"kernel": "rbf", "rank": 12}, {"kernel": "linear", "support": "observed"}])
+def test_labels_that_are_partly_known_end_at_the_same_value(client, field):
     random = np.random.default_rng(0)
     X, y = sequences(20)
     partly = [[label if random.random() < 0.6 else None for label in labels] for labels in y]
     settings = {"random_state": 0, "tol": 1e-2, "dtype": "float64", "prior_variance": 1.0}
-    crf = ChainCRF(**field, **settings, partial_labels=PartialLabels(method))
+    crf = ChainCRF(**field, **settings)
     here = crf.fit(X, partly).solution_
     crf.set_params(engine=Dask(client)).fit(from_sequence(X, npartitions=2), from_sequence(partly, npartitions=2))
     assert crf.solution_.reason == "stationary"

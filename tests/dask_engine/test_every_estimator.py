@@ -314,7 +314,7 @@ def test_labels_of_annotators_are_completed_in_shards(kind, cv):
 
 
 @pytest.mark.parametrize("name", ["ring", "segments", "graphs", "single", "instances"])
-def test_entropies_and_expectations_are_of_all_shards_together(collections_here, name):
+def test_expectations_are_of_all_shards_together(collections_here, name):
     estimator, draw = FIELDS[name]
     random = np.random.default_rng(0)
     X, y = draw(random)
@@ -323,7 +323,7 @@ def test_entropies_and_expectations_are_of_all_shards_together(collections_here,
         y[1] = y[-1] = None
     shares = {0: 0.5} if name == "instances" else {0: 0.3, 1: 0.7}
     asked = [LabelShares(shares), LabelledFeature(1, shares, weight=3.0)]
-    partial = PartialLabels(entropy_weight=0.7, expectations=asked)
+    partial = PartialLabels(expectations=asked)
     X = np.where(X > 1.0, X, 0.0) if isinstance(X, np.ndarray) else X
     estimator = clone(estimator).set_params(partial_labels=partial, class_weight=None)
     posteriors = []
@@ -347,7 +347,7 @@ def test_entropies_and_expectations_are_of_all_shards_together(collections_here,
 def test_a_fit_to_expectations_on_shards_ends_where_that_on_threads_does(collections_here):
     random = np.random.default_rng(0)
     X, y = sequences(random)
-    partial = PartialLabels(entropy_weight=0.2, expectations=[LabelShares({0: 0.4})])
+    partial = PartialLabels(expectations=[LabelShares({0: 0.4})])
     crf = ChainCRF("linear", partial_labels=partial, tol=1e-6, **SHARED)
     y = gaps(y, random)
     values = [crf.set_params(engine=engine).fit(X, y).solution_.value for engine in ("threads", DaskHere())]

@@ -86,7 +86,7 @@ FITS = {
     "chain, learnt": lambda: ChainCRF(
         "linear",
         cliques=StructureSearch([SkipCliques(lag=2)], max_additions=1, validation=0.0),
-        partial_labels=PartialLabels("em", n_init=3, inner_iterations=3, classes=np.unique(np.concatenate(Y))),
+        partial_labels=PartialLabels(classes=np.unique(np.concatenate(Y))),
         **QUICK,
     ).fit(X, Y),
     "chain, sparse weights": lambda: ChainCRF(

@@ -1,4 +1,4 @@
-"""Fits with entropies and expectations of data without labels: every estimator, its files, and bad input."""
+"""Fits with expected shares of labels: every estimator, its files, and bad input."""
 
 import numpy as np
 import pytest
@@ -50,81 +50,44 @@ def test_a_labelled_feature_speaks_where_it_is_active():
     assert marginals[~active, 2].mean() < 0.7
 
 
-def test_entropies_make_the_field_sure_of_what_is_not_labelled():
-    def entropy(crf):
-        marginals = np.vstack(crf.predict_marginals(X[4:]))
-        return -(marginals * np.log(marginals)).sum()
-
-    before, after = chain().fit(X, SOME), chain(entropy_weight=0.3).fit(X, SOME)
-    assert never_rises(after)
-    assert entropy(after) < entropy(before)
-
-
-def test_entropies_of_sequences_that_are_partly_known():
-    partly = [[*labels[:-1], None] for labels in WORDS]
-    alone, unlabelled, partial = (
-        chain(entropy_weight=weight, entropy_of=kind).fit(X, partly).solution_.value
-        for weight, kind in ((0.0, "partial"), (0.5, "unlabelled"), (0.5, "partial"))
-    )
-    assert unlabelled == pytest.approx(alone)
-    assert partial > alone
-
-
 def test_shares_alone_are_enough_where_classes_are_declared():
     expected = [LabelShares({"adj": 0.7, "noun": 0.2}), LabelledFeature(0, {"verb": 0.1})]
     crf = chain(classes=["adj", "noun", "verb"], expectations=expected).fit(X, [None] * len(X))
     assert share_of(crf, "adj") == pytest.approx(0.7, abs=0.1)
 
 
-def test_restarts_are_drawn_and_the_lowest_is_kept():
-    settings = {"expectations": [LabelShares({"adj": 0.5}, weight=20.0)], "entropy_weight": 0.5}
-    once, again = (chain(n_init=n, **settings).fit(X, SOME).solution_.value for n in (1, 3))
-    assert again <= once
-
-
-def test_x_unlabelled_is_none_in_y():
-    settings = {"expectations": [LabelShares({"adj": 0.6})]}
-    weights = np.linspace(0.5, 2.0, 4)
-    joined = chain(**settings).fit(X, SOME, [*weights, *np.ones(12)])
-    apart = chain(**settings).fit(X[:4], WORDS[:4], weights, X_unlabelled=X[4:])
-    assert apart.solution_.value == joined.solution_.value
-
-
 def test_graphs_with_cycles():
     labels = [[0, 1, None], None, [1, 1, 0], None, None, None]
     crf = GraphCRF("linear", partial_labels=PartialLabels(expectations=[LabelShares({1: 0.9})]), **SETTINGS)
-    crf.fit(RING[:6], labels, X_unlabelled=RING[6:])
+    crf.fit(RING, [*labels, None, None])
     assert never_rises(crf)
     assert np.vstack(crf.predict_marginals(RING))[:, 1].mean() > 0.75
 
 
 def test_single_labels():
     rows, labels = np.concatenate(X), np.concatenate(NUMBERS)
-    settings = PartialLabels(expectations=[LabelShares({0: 0.9})], entropy_weight=0.1)
+    settings = PartialLabels(expectations=[LabelShares({0: 0.9})])
     machine = KernelClassifier("linear", partial_labels=settings, **SETTINGS)
-    machine.fit(rows[:10], labels[:10], X_unlabelled=rows[10:])
+    machine.fit(rows, [*labels[:10], *[None] * (len(rows) - 10)])
     alone = clone(machine).set_params(partial_labels=None).fit(rows[:10], labels[:10])
     assert alone.predict_proba(rows)[:, 0].mean() < 0.5
     assert machine.predict_proba(rows)[:, 0].mean() > 0.75
 
 
-def test_single_labels_of_tables():
+def test_features_of_tables_are_named():
     pandas = pytest.importorskip("pandas")
-    rows, labels = np.concatenate(X), np.concatenate(NUMBERS)
-    frame = pandas.DataFrame(rows, columns=["a", "b", "c"])
+    frame = pandas.DataFrame(np.concatenate(X), columns=["a", "b", "c"])
+    labels = [label if row < 10 else None for row, label in enumerate(np.concatenate(NUMBERS))]
     settings = PartialLabels(expectations=[LabelledFeature("b", {0: 0.9})])
-    machine = KernelClassifier("linear", partial_labels=settings, **SETTINGS)
-    machine.fit(frame[:10], labels[:10], X_unlabelled=frame[10:])
+    machine = KernelClassifier("linear", partial_labels=settings, **SETTINGS).fit(frame, labels)
     assert machine.feature_names_in_.tolist() == ["a", "b", "c"]
-    with pytest.raises(ValueError, match="tables have other columns"):
-        machine.fit(frame[:10], labels[:10], X_unlabelled=frame[["a", "b"]])
 
 
 def test_each_of_several_labels_has_a_share():
     inputs, table = labelled_instances(40)
     table = table[:, :3].astype(float)
     table[10:] = np.nan
-    settings = PartialLabels(expectations=[LabelShares({0: 0.9, 2: 0.8})], entropy_weight=0.01)
+    settings = PartialLabels(expectations=[LabelShares({0: 0.9, 2: 0.8})])
     crf = MultiLabelCRF("linear", label_graph=[(0, 1), (1, 2), (0, 2)], partial_labels=settings, **SETTINGS)
     crf.fit(inputs, table)
     shares = np.asarray(crf.predict_proba(inputs)).mean(axis=0)
@@ -135,7 +98,7 @@ def test_each_of_several_labels_has_a_share():
 
 def test_settings_travel_with_the_model(tmp_path):
     expected = (LabelShares({("adj", "noun"): 0.7}, weight=3.0), LabelledFeature(1, {"adj": 0.5}))
-    crf = chain(expectations=expected, entropy_weight=0.2, entropy_of="partial").fit(X, SOME)
+    crf = chain(expectations=expected).fit(X, SOME)
     crf.save(tmp_path / "model")
     loaded = ChainCRF.load(tmp_path / "model")
     assert repr(clone(loaded).partial_labels) == repr(crf.partial_labels)
@@ -180,9 +143,6 @@ BAD = [
     ({"expectations": [LabelShares({"adj": 0.2}, weight=-1.0)]}, "weight of LabelShares must be"),
     ({"expectations": [LabelledFeature(3, {"adj": 0.2})]}, "columns are numbered from 0 to 2"),
     ({"expectations": [LabelledFeature("a", {"adj": 0.2})]}, "have no names"),
-    ({"entropy_weight": -1.0}, "entropy_weight must be"),
-    ({"entropy_of": "all"}, "entropy_of must be one of"),
-    ({"entropy_weight": 1.0, "method": "em"}, "method='em' completes labels"),
 ]
 
 
@@ -202,9 +162,8 @@ def test_unknown_features_are_named():
         chain(expectations=[LabelledFeature(3, {"adj": 0.5})]).fit(silent, SOME)
 
 
-@pytest.mark.parametrize("entropy_weight", [0.0, 1.0])
-def test_nothing_known_and_nothing_expected_is_refused(entropy_weight):
-    crf = chain(classes=["adj", "noun"], entropy_weight=entropy_weight)
+def test_nothing_known_and_nothing_expected_is_refused():
+    crf = chain(classes=["adj", "noun"])
     with pytest.raises(ValueError, match="label some positions, or say what is expected"):
         crf.fit(X, [None] * len(X))
 
@@ -218,11 +177,11 @@ def test_approximate_inference_is_refused():
 
 def test_solvers_that_need_a_hessian_are_refused():
     with pytest.raises(ValueError, match="use 'lbfgs'"):
-        chain(entropy_weight=1.0).set_params(solver="newton").fit(X, SOME)
+        chain(expectations=[LabelShares({"adj": 0.5})]).set_params(solver="newton").fit(X, SOME)
 
 
 def test_what_knows_labels_only_is_refused():
-    crf = chain(entropy_weight=0.1).fit(X, SOME)
+    crf = chain(expectations=[LabelShares({"adj": 0.5})]).fit(X, SOME)
     for method in (crf.certify, crf.laplace):
         with pytest.raises(ValueError, match="takes labels only"):
             method(X, SOME)
@@ -237,27 +196,21 @@ def test_cliques_are_learnt_from_known_labels_alone():
         crf.fit(X, SOME)
 
 
-def test_bad_unlabelled_data_are_refused():
-    with pytest.raises(TypeError, match="X_unlabelled is appended to lists"):
-        chain().fit(X, None, X_unlabelled=X)
-    with pytest.raises(ValueError, match="features"):
-        chain().fit(X[:4], WORDS[:4], X_unlabelled=[x[:, :2] for x in X[4:]])
-
-
 def test_shares_of_single_labels_count_inputs_without_labels():
     """Inputs of which nothing is known drop out of the likelihood of labels, and of nothing else."""
     random = np.random.default_rng(0)
     X, unlabelled = random.normal(size=(12, 2)), random.normal(size=(30, 2)) + 1.0
     y = (X[:, 0] > 0).astype(int)
     shares = LabelShares({1: 0.7}, weight=20.0)
-    settings = PartialLabels(expectations=[shares], entropy_weight=0.5)
+    settings = PartialLabels(expectations=[shares])
     model = KernelClassifier("linear", prior_variance=1.0, scale=False, partial_labels=settings)
-    model.fit(X, y, X_unlabelled=unlabelled)
-    logs = model.predict_log_proba(np.vstack([X, unlabelled]))
+    every = np.vstack([X, unlabelled])
+    model.fit(every, [*y, *[None] * len(unlabelled)])
+    logs = model.predict_log_proba(every)
     wanted, means = np.array([0.3, 0.7]), np.exp(logs).mean(axis=0)
     value = sum(float((table**2).sum()) for table in model.coef_.values()) / 2
     value -= logs[np.arange(12), y].sum()
-    value += 20.0 * wanted @ (np.log(wanted) - np.log(means)) - 0.5 * np.sum(np.exp(logs) * logs, axis=1)[12:].sum()
+    value += 20.0 * wanted @ (np.log(wanted) - np.log(means))
     assert model.solution_.value == pytest.approx(value, rel=1e-9)
 
 

@@ -1,4 +1,4 @@
-"""Entropies and expectations of unlabelled data: values by enumeration, gradients by differences."""
+"""Expected shares of labels: values by enumeration, gradients by differences."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -85,7 +85,6 @@ def fully_labelled():
 
 
 PROBLEMS = [plain_chains, own_transitions, constrained_chains, cycles, several_labels, single_labels]
-ENTROPIES = np.array([0.0, 0.0, 0.8, 0.6])
 
 
 def criteria_of(inner):
@@ -96,7 +95,7 @@ def criteria_of(inner):
         Expectation(groups, np.array([0.3, 0.7]), 2.0),
         Expectation(np.arange(n_labels), np.eye(n_labels)[-1], 0.5, rows),
     ]
-    return Criteria(ENTROPIES, several)
+    return Criteria(several)
 
 
 def any_potentials(likelihood, seed):
@@ -106,7 +105,7 @@ def any_potentials(likelihood, seed):
 
 
 def enumerated_terms(likelihood, graphs, potentials, criteria):
-    """Entropies and divergences from the probabilities of all labellings."""
+    """Divergences from the probabilities of all labellings."""
     node, factors = potentials.node, list(potentials.tables.values())
     members = [each.members for each in graphs.factors]
     if likelihood.constrained:
@@ -114,9 +113,7 @@ def enumerated_terms(likelihood, graphs, potentials, criteria):
     if factors and len(factors[0]) == len(node):  # the transitions of chains have a row for every position
         factors = [factors[0][members[0][:, 1]]]
     beliefs = GraphEnumeration(graphs.offsets, members, likelihood.n_labels).infer(node, factors)
-    entropies = [-sum(p * np.log(p) for p in each[each > 0]) for each in beliefs.probabilities]
-    value = criteria.entropies @ entropies
-    weights = graphs.position_weights
+    value, weights = 0.0, graphs.position_weights
     for each in criteria.expectations:
         rows = np.arange(len(node)) if each.rows is None else each.rows
         totals = (weights[rows] @ beliefs.node_marginals[rows]) / weights[rows].sum()
@@ -174,7 +171,7 @@ def test_approximate_inference_is_refused():
     placed = [SOME, Placement(2, "ring", None, tied_everywhere=True)]
     inner = likelihood_of(graphs, placed, FamilySpec("graph", 3, method="trw"), Workers(1))
     with pytest.raises(ValueError, match=r"need exact inference.*'trw'"):
-        ExpectationLikelihood(inner, Criteria(ENTROPIES))
+        ExpectationLikelihood(inner, Criteria([]))
 
 
 def test_forbidden_labels_cannot_be_expected():
@@ -183,4 +180,4 @@ def test_forbidden_labels_cannot_be_expected():
     inner = likelihood_of(chains, [SOME, TIED], FamilySpec("chain", 3, masks), Workers(1))
     asked = Expectation(np.arange(3), np.array([0.2, 0.3, 0.5]), 1.0, name="LabelShares")
     with pytest.raises(ValueError, match="LabelShares asks for labels that the constraints forbid"):
-        ExpectationLikelihood(inner, Criteria(expectations=[asked]))
+        ExpectationLikelihood(inner, Criteria([asked]))

@@ -144,8 +144,8 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
         if is_collection(X) or is_collection(y):
             raise ValueError("labels of annotators are read in this process: pass lists; engine='dask' cuts them up")
         usual = resolve_partial_labels(field.partial_labels)
-        if usual.ask_of_unlabelled:
-            raise ValueError("annotators are fitted without entropies and expectations: leave them out")
+        if usual.expects_shares:
+            raise ValueError("annotators are fitted without expectations: leave them out")
         single = is_classifier(field)
         annotations = read_annotations(y, single=single, classes=usual.classes)
         if annotations.n_annotators == 1:
@@ -158,10 +158,10 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
         weights = np.repeat(check_sample_weight(sample_weight, len(lengths), SAMPLES if single else SEQUENCES), lengths)
         confusions = Confusions(annotations, self._pseudo_counts(len(annotations.classes)), weights=weights)
         start = confusions.log_consensus(weights, iterate=self.init == "dawid-skene")
-        settings = AnnotatedLabels(confusions, usual, self.max_steps, self.updates)
+        settings = AnnotatedLabels(confusions, self.max_steps, self.updates)
         if self.cv is not None:
             folds = self._folds(len(lengths), start.argmax(axis=1) if single else None, groups)
-            settings = CrossFittedLabels(confusions, usual, self.max_steps, folds, self.tol)
+            settings = CrossFittedLabels(confusions, self.max_steps, folds, self.tol)
         given, engine = field.partial_labels, field.engine
         field.partial_labels = settings
         field.engine = "threads" if engine == "auto" else engine

@@ -36,15 +36,17 @@ import numpy as np
 from kernelfields.annotators.confusions import Confusions
 from kernelfields.inference.family import Potentials
 from kernelfields.kernels.arrays import on_host
-from kernelfields.models.partial import FitOptions, FittingSteps, PartialLabels
+from kernelfields.models.partial import FitOptions, PartialLabels, needs_hessian
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.posterior import LogPosterior, Point
-from kernelfields.solvers.loop import Iteration, Keeper, Monitor, Solution
+from kernelfields.solvers.loop import SINGLE_CUT, Iteration, Keeper, Monitor, Solution, ends
 
 # The objective counts as settled when two steps bring less than this share of the tolerance.
 _SETTLED = 0.1
 # Steps of expectation and maximisation creep: a finer tolerance would take hundreds.
 _FINEST = 1e-6
+# Iterations of the solver between two estimates of the confusions, and how much further it goes than the whole fit.
+_INNER_ITERATIONS, _INNER_TOLERANCE = 10, 0.1
 # Fields that complete labels need not be finer than this.
 _FOLD_TOLERANCE = 0.1
 
@@ -56,23 +58,15 @@ class AnnotatedLabels(PartialLabels):
     the most probable labelling as a whole. ``path`` has the value of J after each step, the start first.
     """
 
-    _step = "field and confusions"
-
     marginals: np.ndarray
     best: np.ndarray
 
-    def __init__(self, confusions: Confusions, usual: PartialLabels, max_steps: int, updates: int):
-        super().__init__(
-            usual.method,
-            n_init=usual.n_init,
-            inner_iterations=usual.inner_iterations,
-            classes=confusions.annotations.classes.tolist(),
-        )
+    def __init__(self, confusions: Confusions, max_steps: int, updates: int):
+        super().__init__(classes=confusions.annotations.classes.tolist())
         self.confusions = confusions
         self.max_steps = max_steps
         self.updates = updates
         self.path: list[float] = []
-        self._first, self._lowest = confusions.matrices, confusions.matrices
 
     def minimize(
         self,
@@ -82,41 +76,47 @@ class AnnotatedLabels(PartialLabels):
         monitor: Monitor | None = None,
         keep: Keeper | None = None,
     ) -> Solution:
-        """Return the lowest of the minima that were found, and keep the confusions that belong to it."""
+        """Return the minimum that a start leads to, and keep the confusions that belong to it."""
         if keep is not None:
             raise ValueError("a fit to several annotators cannot go on from a checkpoint: leave out the Checkpoint")
         if posterior.datafit.family.n_positions != len(self.confusions.annotations.codes):
             raise ValueError("annotators need every position in the fit: leave out weights of zero, StructureSearch")
-        self.path = []
-        return super().minimize(posterior, replace(options, tol=max(options.tol, _FINEST)), start, monitor)
+        return self._descend(posterior, replace(options, tol=max(options.tol, _FINEST)), start, monitor)
 
     def _descend(
-        self,
-        posterior: LogPosterior,
-        options: FitOptions,
-        start: np.ndarray | None,
-        monitor: Monitor | None,
-        keep: Keeper | None,
+        self, posterior: LogPosterior, options: FitOptions, start: np.ndarray | None, monitor: Monitor | None
     ) -> Solution:
-        self.confusions.matrices = self._first
+        """Take steps of field and confusions until the objective is stationary; Ctrl-C keeps the last step."""
         self._set_log_weights(posterior)
-        found = self._fit_in_steps(posterior, options, start, monitor, keep)
-        if not self.path or found.value < self.path[-1]:
-            self._lowest, self.path = self.confusions.matrices, [step.value for step in found.history]
-            self._complete(posterior, [found.theta], np.zeros(posterior.datafit.family.n_items, dtype=np.int64))
-        self.confusions.matrices = self._lowest
-        self._set_log_weights(posterior)
+        steps = FittingSteps(posterior, options, monitor)
+        steps.go_to(posterior.at(np.zeros(posterior.size) if start is None else start), self._penalty)
+        reason = None
+        try:
+            while reason is None:
+                value = steps.history[-1].value
+                options.report(f"field and confusions, step {len(steps.history)}: objective {value:.6g}")
+                most = max(1, min(_INNER_ITERATIONS, options.max_iter - steps.iterations))
+                convex = needs_hessian(options.solver)
+                theta, reason = steps.fit(posterior.frozen(steps.point.theta) if convex else posterior, most)
+                steps.go_to(self._next_point(posterior, theta), self._penalty)
+                reason = reason or self._end(steps, options)
+        except KeyboardInterrupt:
+            reason = "interrupted"
+        found = steps.outcome(reason)
+        self.path = [step.value for step in found.history]
+        self._complete(posterior, [found.theta], np.zeros(posterior.datafit.family.n_items, dtype=np.int64))
         return found
 
     @property
     def _penalty(self) -> float:
+        """What the prior of the confusions adds to the objective."""
         return -self.confusions.log_prior()
 
     def _set_log_weights(self, posterior: LogPosterior) -> None:
         posterior.datafit.set_log_weights(self.confusions.log_weights())
 
-    def _next_point(self, steps: FittingSteps, theta: np.ndarray) -> Point:
-        posterior = steps.posterior
+    def _next_point(self, posterior: LogPosterior, theta: np.ndarray) -> Point:
+        """Estimate the confusions anew; return the point of the field with them."""
         potentials = posterior.potentials(theta)
         for _ in range(self.updates):
             self.confusions.update(on_host(posterior.datafit.completed(potentials).node))
@@ -124,8 +124,7 @@ class AnnotatedLabels(PartialLabels):
         return posterior.at(theta)
 
     def _end(self, steps: FittingSteps, options: FitOptions) -> str | None:
-        if len(steps.history) < 2:
-            return None
+        """Return why there should be no further step, None if there should."""
         before, last = (step.value for step in steps.history[-2:])
         if steps.stationary and before - last <= _SETTLED * options.tol * abs(last):
             return "stationary"
@@ -144,6 +143,76 @@ class AnnotatedLabels(PartialLabels):
             self.marginals[rows == fold], self.best[rows == fold] = marginals[rows == fold], best[rows == fold]
 
 
+class FittingSteps:
+    """Steps of a fit, each some iterations of a solver and an estimate of the confusions.
+
+    ``history`` has a line for each step, the start first.
+    """
+
+    def __init__(self, posterior: LogPosterior, options: FitOptions, monitor: Monitor | None):
+        self.posterior = posterior
+        self.iterations = 0
+        self.history: list[Iteration] = []
+        self._options, self._monitor = options, monitor
+        self._begin, self._passes_before = time.perf_counter(), posterior.passes
+        self._name = "em"
+
+    @property
+    def stationary(self) -> bool:
+        """Whether the objective is flat to within the tolerance where the last step led."""
+        return ends(self.history[-1], SINGLE_CUT * self._options.tol, SINGLE_CUT * self._options.enough)
+
+    def go_to(self, point: Point, penalty: float) -> None:
+        """Take a point as the next one; ``penalty`` is added to the objective there."""
+        self.point, self._gap_parts = point, self.posterior.gap_parts(point)
+        value = point.value + penalty
+        self.history.append(
+            Iteration(
+                iteration=self.iterations,
+                passes=self.posterior.passes - self._passes_before,
+                seconds=time.perf_counter() - self._begin,
+                value=value,
+                lower_bound=value - sum(self._gap_parts.values()),
+                gradient_norm=float(np.sqrt(point.steepest @ point.steepest)),
+                step=1.0 if self.history else 0.0,
+                coefficient_norm=float(np.sqrt(point.theta @ point.theta)),
+                tol=SINGLE_CUT * self._options.tol,
+                bounded=False,
+            )
+        )
+
+    def fit(self, objective: LogPosterior, most: int) -> tuple[np.ndarray, str | None]:
+        """Return better coefficients, and why there should be no further step, None if there should."""
+        done, watch = self.iterations, self._options.watch
+
+        def watch_all(iteration: Iteration) -> object:
+            return watch is not None and watch(replace(iteration, iteration=done + iteration.iteration, tol=None))
+
+        options = self._options.tightened(_INNER_TOLERANCE, max_iter=most, watch=watch_all)
+        found = options.minimize(objective, self.point.theta, self._monitor)
+        self._name = f"em+{found.solver}"
+        self.posterior.datafit.passes = objective.passes
+        self.iterations += max(1, found.iterations)
+        return found.theta, found.reason if found.reason in ("interrupted", "callback", "early") else None
+
+    def outcome(self, reason: str) -> Solution:
+        """Return the solution if the fit ends here."""
+        last = self.history[-1]
+        return Solution(
+            theta=self.point.theta,
+            solver=self._name,
+            value=last.value,
+            lower_bound=last.lower_bound,
+            gradient_norm=last.gradient_norm,
+            iterations=self.iterations,
+            passes=self.posterior.passes - self._passes_before,
+            seconds=time.perf_counter() - self._begin,
+            reason=reason,
+            history=list(self.history),
+            gap_parts=self._gap_parts,
+        )
+
+
 class CrossFittedLabels(AnnotatedLabels):
     """Settings of a fit whose labels are completed fold by fold: ``folds`` (S,) are the numbers of the folds of items.
 
@@ -151,20 +220,14 @@ class CrossFittedLabels(AnnotatedLabels):
     ``changes`` has this share for each round.
     """
 
-    def __init__(self, confusions: Confusions, usual: PartialLabels, max_steps: int, folds: np.ndarray, tol: float):
-        super().__init__(confusions, usual, max_steps, updates=1)
-        self.n_init = 1  # the problem of each round is convex
+    def __init__(self, confusions: Confusions, max_steps: int, folds: np.ndarray, tol: float):
+        super().__init__(confusions, max_steps, updates=1)
         self.folds = folds
         self.tol = tol
         self.changes: list[float] = []
 
     def _descend(
-        self,
-        posterior: LogPosterior,
-        options: FitOptions,
-        start: np.ndarray | None,
-        monitor: Monitor | None,
-        keep: Keeper | None,
+        self, posterior: LogPosterior, options: FitOptions, start: np.ndarray | None, monitor: Monitor | None
     ) -> Solution:
         begin, passes_before = time.perf_counter(), posterior.passes
         datafit = posterior.datafit

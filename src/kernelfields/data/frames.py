@@ -305,14 +305,6 @@ def split_lengths(rows: Rows | Sequence, lengths: object) -> list:
     return [rows[first:last] for first, last in pairwise(offsets_of(sizes).tolist())]
 
 
-def stacked_frames(frame: object, more: object) -> Any:
-    """Return the rows of two tables of one library, one after the other; their columns must be the same."""
-    tables = [_opened_table(frame), _opened_table(more)]
-    if tables[0].columns != tables[1].columns:
-        raise ValueError(f"tables have other columns: {listed(tables[0].columns)} and {listed(tables[1].columns)}")
-    return _narwhals().concat(tables).to_native()
-
-
 def in_library(answer: Any, library: str) -> Any:
     """Return a table or a column as one of "pandas" or "polars"; with "default" it stays as it is."""
     if library == "default":

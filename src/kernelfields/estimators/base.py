@@ -113,7 +113,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         if search is not None:
             if self._ties is not None:
                 raise ValueError("optimize moves kernels and pivots of labels that share no weights: leave out ties")
-            self._partial_settings().refuse_unlabelled("optimize", "choose prior variances by cross-validation")
+            self._partial_settings().refuse_expectations("optimize", "choose prior variances by cross-validation")
         with self._checkpoints() as checkpoints, self._progress() as progress:
             training = self.fit_state(X, y, sample_weight, progress)
             training.optimize = search

@@ -82,7 +82,7 @@ class FrameCRF(WrappedField, StoredEstimator):
     def fit(self, X: object, y: object = None, **settings: Any) -> Self:
         """Fit the field to a table; ``y``, a label per row or SoftTargets, takes the place of its column of labels.
 
-        ``settings`` go to the ``fit`` of the estimator; ``X_dev`` and ``X_unlabelled`` are tables. Labels may be
+        ``settings`` go to the ``fit`` of the estimator; ``X_dev`` is a table. Labels may be
         missing, which is unknown, if ``partial_labels`` of the estimator is given.
         """
         reader = FrameReader(self.sequence, self.label, self.features, self.sort)
@@ -97,8 +97,6 @@ class FrameCRF(WrappedField, StoredEstimator):
         if settings.get("X_dev") is not None:
             beside = reader.read(settings["X_dev"], settings.get("y_dev"), labelled=True, partly=_fits_gaps(estimator))
             settings |= {"X_dev": beside.X, "y_dev": beside.y}
-        if settings.get("X_unlabelled") is not None:
-            settings["X_unlabelled"] = reader.read(settings["X_unlabelled"]).X
         return self._keep(estimator.fit(sequences.X, sequences.y, **settings), reader)
 
     def partial_fit(self, X: object, y: object = None, **settings: Any) -> Self:

@@ -271,7 +271,7 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
 
     def _engine(self, data: Data) -> Engine:
         """Return where a fit on such data runs; raise if it cannot run there."""
-        local = self._partial_settings().ask_of_unlabelled
+        local = self._partial_settings().expects_shares
         return resolve_engine(self.engine, n_values=0 if local else self._n_values(data), data=data)
 
     def _travelling(self) -> Self:

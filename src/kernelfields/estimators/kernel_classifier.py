@@ -38,7 +38,6 @@ from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.registry import resolve_kernel
 from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.models.fit import FitOptions, FittedField
-from kernelfields.models.partial import with_unlabelled_rows
 from kernelfields.numerics.parameters import check_tolerance, declares_parameters, is_auto, parameter, variances_or_auto
 from kernelfields.objective.designs.design import Design
 from kernelfields.posterior.laplace.samples import label_variances, probit_marginals
@@ -65,9 +64,6 @@ class TableField(ClassifierMixin, LabelledField[Data, TableReader]):
     _reads = TableReader
 
     kernel: KernelLike = parameter("auto", first=True)
-
-    def _with_unlabelled(self, X: Any, y: Any, sample_weight: Any, unlabelled: Any) -> tuple[Any, Any, Any]:
-        return with_unlabelled_rows(X, y, sample_weight, unlabelled)
 
     @available_if(goes_on_in_batches)
     def partial_fit(

@@ -67,7 +67,6 @@ class LabelledField(FieldEstimator[Data, Reader]):
         *,
         X_dev: object = None,
         y_dev: object = None,
-        X_unlabelled: object = None,
         optimize: object = None,
     ) -> Self:
         """Fit the field to inputs X and labels y; Ctrl-C keeps the best estimate so far and warns.
@@ -84,19 +83,10 @@ class LabelledField(FieldEstimator[Data, Reader]):
         X_dev, y_dev : a development set
             The fit stops when it has not improved for 5 iterations (EarlyStopping among the callbacks sets another
             number), and keeps what was best there.
-        X_unlabelled : inputs without labels, for the entropies and expectations of ``partial_labels``
         optimize : "evidence", an EvidenceSearch or None, default None
             Chooses prior variances and kernel parameters by the evidence.
         """
-        if X_unlabelled is not None:
-            X, y, sample_weight = self._with_unlabelled(X, y, sample_weight, X_unlabelled)
         return self._fit(X, y, sample_weight, optimize=optimize, held_out=(X_dev, y_dev))
-
-    def _with_unlabelled(self, X: Any, y: Any, sample_weight: Any, unlabelled: Any) -> tuple[Any, Any, Any]:
-        """Return inputs, labels and weights, with others appended of which no label is known."""
-        from kernelfields.models.partial import with_unlabelled
-
-        return with_unlabelled(X, y, sample_weight, unlabelled)
 
     @property
     def _continues(self) -> bool:

@@ -144,12 +144,6 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
     structure_path_: StructurePath | None = attribute()
     threshold_: float = attribute()
 
-    def _with_unlabelled(self, X: Any, y: Any, sample_weight: Any, unlabelled: Any) -> tuple[Any, Any, Any]:
-        rows = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
-        X, listed, sample_weight = super()._with_unlabelled(X, rows, sample_weight, unlabelled)
-        table = np.vstack([rows.astype(float), np.full((len(listed) - len(rows), rows.shape[1]), np.nan)])
-        return X, type(y)(table, columns=y.columns) if hasattr(y, "columns") else table, sample_weight
-
     def _learn(
         self, X: object, y: object, sample_weight: object, part_of: tuple[TableReader, np.ndarray] | None = None
     ) -> tuple[TableReader, LabelledInstances, np.ndarray]:

@@ -108,9 +108,6 @@ class SegmentCRF(SequenceField):
 
     durations_: np.ndarray | None = attribute()
 
-    def _with_unlabelled(self, X: Any, y: Any, sample_weight: Any, unlabelled: Any) -> tuple[Any, Any, Any]:
-        return super()._with_unlabelled(X, self._position_labels(y), sample_weight, unlabelled)
-
     def check_parameters(self) -> None:
         super().check_parameters()
         name_cliques(self._described_cliques(1))

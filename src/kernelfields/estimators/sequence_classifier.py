@@ -3,8 +3,8 @@
     p(c | x) = sum over h in H_c of p(h | x),      H_c: all labellings by the states of class c
 
 Every class has states of its own, and states of two classes are never neighbours: a labelling belongs to one class, and
-p(c | x) is the probability that the first state is one of c. The field is a ChainCRF over all states, fitted to labels
-that are partly known (data/partial_labels.py): at every position one of the states of the class. The states of a class are
+p(c | x) is the probability that the first state is one of c. The field is a ChainCRF over all states, fitted to
+partial labels (data/partial_labels.py): at every position one of the states of the class. The states of a class are
 alike at first, and zero is a saddle: a fit begins at the field of a first guess, the states of a class in turn from
 the first position to the last.
 

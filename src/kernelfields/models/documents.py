@@ -57,6 +57,10 @@ _RETIRED = {
     "callbacks": None,
     "l1": 0.0,
     "warm_start": False,
+    "method": "auto",
+    "inner_iterations": 10,
+    "entropy_weight": 0.0,
+    "entropy_of": "unlabelled",
 }
 # Lists inside each other that a parameter may be.
 _DEEPEST = 20

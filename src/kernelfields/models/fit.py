@@ -212,13 +212,13 @@ def _with_criteria(
 ) -> tuple[LogPosterior, Sequence[np.ndarray] | None, FitOptions]:
     """Return the objective with the criteria for data without labels, and where to start: the fit to labels alone."""
     if needs_hessian(options.solver):
-        raise ValueError("entropies and expectations have no Hessian products, which this solver needs: use 'lbfgs'")
+        raise ValueError("expectations have no Hessian products, which this solver needs: use 'lbfgs'")
     whole = LogPosterior(posterior.datafit.with_criteria(criteria))
     if start is not None:
         return whole, start, options
     if not criteria.labelled:
         return whole, whole.expanded(np.zeros(whole.size)), options
-    options.report("fitting to the labels alone, then to what is asked of data without labels")
+    options.report("fitting to the labels alone, then to the expected shares as well")
     supervised = _solve(posterior, sample, replace(options, partial=PartialLabels()), None, None, None)
     if supervised.reason in ("interrupted", "callback"):
         options = replace(options, watch=_interrupt if supervised.reason == "interrupted" else _stop)

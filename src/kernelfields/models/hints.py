@@ -61,9 +61,7 @@ PARAMETERS: Words = {
     "optimize": _EVIDENCE,
     "optimizer": _EVIDENCE,
     "n_restarts_optimizer": _EVIDENCE,
-    "partial_labels": {
-        "SequenceClassifier": "an unknown class is None in y; entropies and expectations are of labels of positions"
-    },
+    "partial_labels": {"SequenceClassifier": "an unknown class is None in y; expectations are of labels of positions"},
     "kernel_params": "pass a kernel with its parameters, such as kernel=kernelfields.kernels.RBF(gamma=0.5)",
     "class_prior": _LABELS,
     "priors": _LABELS,

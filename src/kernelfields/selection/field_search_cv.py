@@ -150,12 +150,8 @@ class FieldSearchCV(WrappedField):
         sample_weight: ArrayLike | None = None,
         *,
         groups: ArrayLike | None = None,
-        X_unlabelled: object = None,
     ) -> Self:
         """Search on X with labels y, in any form that the estimator takes, then fit the best candidate.
-
-        ``X_unlabelled`` are items without labels for the last fit, for entropies and expectations of its
-        ``partial_labels``.
 
         ``sample_weight`` holds a weight for each item, as in the estimator; the log-likelihood and the accuracy count
         held-out items by it, or alike where none has a positive weight. ``groups`` goes to the splitter. Ctrl-C ends
@@ -199,8 +195,7 @@ class FieldSearchCV(WrappedField):
             # Copies, so that changes to the field later do not reach the results.
             params = {name: clone(value, safe=False) for name, value in self.best_params_.items()}
             best = clone(estimator).set_params(**_shown(original), **params)
-            more = {} if X_unlabelled is None else {"X_unlabelled": X_unlabelled}
-            self.best_estimator_ = best.fit(X, y, sample_weight, **more)
+            self.best_estimator_ = best.fit(X, y, sample_weight)
             self.refit_time_ = time.perf_counter() - begin
         return self
 

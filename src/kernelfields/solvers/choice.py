@@ -55,7 +55,7 @@ def resolve_solver(
     if isinstance(solver, HessianRule) and not posterior.convex:
         raise ValueError(
             f"solver={solver.name!r} needs a convex objective, and with labels that are partly known it is not: use "
-            "solver='lbfgs', or partial_labels=PartialLabels(method='em'), whose steps are convex"
+            "solver='lbfgs'"
         )
     if isinstance(solver, HessianRule) and not posterior.has_squares_only:
         raise ValueError(

@@ -266,15 +266,6 @@ def expectations(s: Subject) -> None:
     close(tables[:, 0].mean(), 0.6, 0.02, "share of the label")
 
 
-@feature(_LABELS, "X_unlabelled")
-def unlabelled(s: Subject) -> None:
-    """Fit with the entropy of unlabelled items: they become surer."""
-    settings = {"partial_labels": PartialLabels(entropy_weight=1.0), "tol": 1e-5}
-    model = s.fit(fitting={"X_unlabelled": s.X_new}, **settings)
-    surer, before = np.concatenate(s.marginals(model)), np.concatenate(s.marginals(s.model))
-    check(surer.max(axis=1).mean() > before.max(axis=1).mean(), "unlabelled items are not surer")
-
-
 @feature(_LABELS, "sample_weight")
 def sample_weight(s: Subject) -> None:
     """Compare a weight of two with an item that is there twice."""

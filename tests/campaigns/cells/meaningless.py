@@ -29,7 +29,7 @@ _PRODUCTION = ("load_chain (NumPy alone)", "ONNX")
 _OF_LABELS = (
     *("predict", "predict(decode=...)", "marginals", "marginals of pairs", "predict_nbest", "filled", "known="),
     *("explain", "weights", "show", "stream", "fit_temperature", "evaluate", "feature_importance"),
-    *("labels of text or numbers", *_PARTLY, "log_likelihood of gaps", "expected shares", "X_unlabelled"),
+    *("labels of text or numbers", *_PARTLY, "log_likelihood of gaps", "expected shares"),
     *("class_weight", "constraints", *_ALLOWED, *_CLIQUES, "edges by features", "label_kernel", "ties"),
     *("StructureSearch", "development set", "FieldSearchCV", *_PRODUCTION),
 )
@@ -144,7 +144,7 @@ _enter(
     "an approximate objective has no bound, and no posterior",
 )
 _enter(
-    ("entropy", "log_likelihood", "log_likelihood of gaps", "predict_nbest", "expected shares", "X_unlabelled"),
+    ("entropy", "log_likelihood", "log_likelihood of gaps", "predict_nbest", "expected shares"),
     _LOOPY,
     "approximate marginals are those of no distribution of whole labellings, which this asks for",
 )
@@ -174,7 +174,7 @@ _enter(("FieldSearchCV",), _SEARCHES, "a search in a search")
 
 # ---- annotators
 _enter(
-    ("sets of labels", "weights of labels", "SoftTargets", "expected shares", "X_unlabelled"),
+    ("sets of labels", "weights of labels", "SoftTargets", "expected shares"),
     _ANNOTATED,
     "annotators give labels: what is not sure of these is estimated",
 )
@@ -189,7 +189,7 @@ _enter(("development set",), _ANNOTATED, "sequences are held out fold by fold")
 # ---- sklearn-crfsuite
 _ELSEWHERE = "this class has the interface of sklearn-crfsuite, which has no such parameter: use ChainCRF"
 _enter(
-    ("predict(decode=...)", "marginals of pairs", *_PARTLY, "expected shares", "X_unlabelled", "sample_weight"),
+    ("predict(decode=...)", "marginals of pairs", *_PARTLY, "expected shares", "sample_weight"),
     _COMPAT,
     _ELSEWHERE,
 )

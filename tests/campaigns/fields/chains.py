@@ -85,8 +85,7 @@ class Chain(Drawn):
             "allowed": self.allowed,
             "engine": self._draw_engine(random, settings, way),
         }
-        direct = getattr(settings["partial_labels"], "method", "") == "direct"
-        if way != "asked" and not direct and "l1" not in settings and random.random() < 0.3:
+        if way in ("full", "soft") and "l1" not in settings and random.random() < 0.3:
             settings["solver"] = str(random.choice(["newton", "newton-cg", "lbfgs"]))
         settings |= {"scale": False, "rank": random.choice([None, 3]), "max_iter": int(random.choice([1, 4, 100]))}
         settings |= {"tol": 1e-7, "n_jobs": int(random.choice([1, 2])), "random_state": 0, "prior_variance": 2.0}
@@ -105,7 +104,7 @@ class Chain(Drawn):
         self._draw_new(random, longest)
 
     def _draw_way(self, random: np.random.Generator) -> str:
-        """Return what the fit is given: labels, a part of them, targets, or a part with shares and entropies."""
+        """Return what the fit is given: labels, a part of them, targets, or a part with shares."""
         return str(random.choice(["full", "partial", "soft", "asked"], p=[0.45, 0.35, 0.1, 0.1]))
 
     def _fit_drawn(self, random: np.random.Generator, estimator: Any, way: str) -> None:
@@ -310,8 +309,7 @@ class Chain(Drawn):
                 lists = self.lists_of(item)
                 if any(set(np.flatnonzero(row > 0)) - set(own) for row, own in zip(target.soft, lists, strict=True)):
                     raise Redraw
-        shares = {} if self.criterion is None else self.criterion.shares
-        if any(label not in possible or possible == {label} for label in shares):
+        if self.criterion is not None and (self.criterion.label not in possible or len(possible) == 1):
             raise Redraw
 
     # the field
@@ -369,19 +367,10 @@ class Chain(Drawn):
 
     def _partial_settings(self, random: np.random.Generator, way: str) -> PartialLabels | None:
         if way == "asked":
-            self.criterion = Criterion(
-                entropy_weight=float(random.choice([0.0, 0.7])),
-                entropy_of=str(random.choice(["unlabelled", "partial"])),
-            )
-            settings = {"classes": self.classes, "entropy_weight": self.criterion.entropy_weight}
-            if not self.criterion.entropy_weight or random.random() < 0.5:
-                self.criterion.shares = {0: 0.3}
-                self.criterion.weight = 5.0
-                settings["expectations"] = [LabelShares({self.classes[0]: 0.3}, weight=5.0)]
-            return PartialLabels(entropy_of=self.criterion.entropy_of, **settings)
-        if way == "partial":
-            return PartialLabels(str(random.choice(["auto", "em", "direct"])), classes=self.classes)
-        return PartialLabels(classes=self.classes) if self.extra is not None else None
+            self.criterion = Criterion(0, 0.3, 5.0)
+            shares = [LabelShares({self.classes[0]: 0.3}, weight=5.0)]
+            return PartialLabels(classes=self.classes, expectations=shares)
+        return PartialLabels(classes=self.classes) if way == "partial" or self.extra is not None else None
 
     def _draw_engine(self, random: np.random.Generator, settings: dict, way: str) -> Any:
         if self.torch and self.allowed is None and way in ("full", "partial", "soft") and random.random() < 0.3:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -49,12 +49,11 @@ class Target:
 
 @dataclass
 class Criterion:
-    """What is asked of items without labels: weight of entropies, and one share of labels with its weight."""
+    """The expected share of one label, by its number, with its weight."""
 
-    entropy_weight: float = 0.0
-    entropy_of: str = "unlabelled"
-    shares: dict = field(default_factory=dict)
-    weight: float = 0.0
+    label: int
+    share: float
+    weight: float
 
 
 def dense(table: Any) -> np.ndarray:

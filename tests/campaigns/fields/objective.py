@@ -64,29 +64,18 @@ class Objective:
         return value, slopes
 
     def _criterion(self, items: Sequence[Enumerated], slopes: list[np.ndarray]) -> float:
-        """Add the terms of entropies and expectations; return their value."""
-        drawn, asked, value = self.drawn, self.drawn.criterion, 0.0
+        """Add the terms of an expected share; return their value."""
+        asked = self.drawn.criterion
         assert asked is not None
         weights = np.array([weight for _, _, weight in self.items])
-        directions = [np.zeros(len(whole.scores)) for whole in items]
-        for place, (whole, target) in enumerate(zip(items, drawn.targets, strict=True)):
-            nothing, certain = not (target.logs != 0).any(), ((target.logs > -np.inf).sum(axis=1) == 1).all()
-            if asked.entropy_weight and (nothing if asked.entropy_of == "unlabelled" else not certain):
-                gamma = asked.entropy_weight * weights[place]
-                value += gamma * whole.entropy
-                directions[place] -= gamma * np.where(whole.scores > -np.inf, whole.logs, 0.0)
-        if asked.shares:
-            total = sum(weight * whole.labellings.shape[1] for weight, whole in zip(weights, items, strict=True))
-            (label, share), *_ = asked.shares.items()
-            counts = [(whole.labellings == label).sum(axis=1) for whole in items]
-            sizes = [whole.labellings.shape[1] for whole in items]
-            mean = sum(w * (i.probabilities @ c) for w, i, c in zip(weights, items, counts, strict=True)) / total
-            shares, means = np.array([share, 1 - share]), np.array([mean, 1 - mean])
-            value += asked.weight * float(shares @ (np.log(shares) - np.log(means)))
-            pull = -asked.weight * shares / means / total
-            for place, (own, size) in enumerate(zip(counts, sizes, strict=True)):
-                directions[place] += weights[place] * (pull[0] * own + pull[1] * (size - own))
-        for whole, direction in zip(items, directions, strict=True):
+        total = sum(weight * whole.labellings.shape[1] for weight, whole in zip(weights, items, strict=True))
+        counts = [(whole.labellings == asked.label).sum(axis=1) for whole in items]
+        mean = sum(w * (i.probabilities @ c) for w, i, c in zip(weights, items, counts, strict=True)) / total
+        shares, means = np.array([asked.share, 1 - asked.share]), np.array([mean, 1 - mean])
+        value = asked.weight * float(shares @ (np.log(shares) - np.log(means)))
+        pull = -asked.weight * shares / means / total
+        for weight, whole, own in zip(weights, items, counts, strict=True):
+            direction = weight * (pull[0] * own + pull[1] * (whole.labellings.shape[1] - own))
             for number, rows in enumerate(self._responses(whole, direction)):
                 slopes[number] = slopes[number] + self.terms[number].pulled(whole.rows[number].features, rows)
         return value

@@ -89,7 +89,7 @@ class Segments(Drawn):
             repeats=self.repeats,
             constraints=constraints if any(constraints.values()) else None,
             allowed=LabelDictionary(0, min_count=1) if self.listing else None,
-            **drawn_settings(random),
+            **drawn_settings(random) | ({"solver": "lbfgs"} if partly else {}),
         )
         self.note = repr(estimator)
         if written and not partly:
@@ -241,9 +241,9 @@ class Graph(Drawn):
         self._draw_targets(random, truths, way != "full")
         partial = PartialLabels(classes=self.classes) if way == "partial" else None
         if way == "asked":
-            self.criterion = Criterion(0.7, "partial", {0: 0.4}, 3.0)
+            self.criterion = Criterion(0, 0.4, 3.0)
             shares = [LabelShares({self.classes[0]: 0.4}, weight=3.0)]
-            partial = PartialLabels(classes=self.classes, entropy_weight=0.7, entropy_of="partial", expectations=shares)
+            partial = PartialLabels(classes=self.classes, expectations=shares)
         symmetric = bool(random.random() < 0.3 and not self.triples)
         edge_kernel: Any = ["auto", None][random.integers(2)]
         if self.featured and not self.typed and not self.triples and random.random() < 0.4:
@@ -254,7 +254,7 @@ class Graph(Drawn):
             inference=str(random.choice(["auto", "junction"])),
             partial_labels=partial,
             constraints=constraints,
-            **drawn_settings(random) | ({"solver": "lbfgs"} if way == "asked" else {}),
+            **drawn_settings(random) | ({} if way == "full" else {"solver": "lbfgs"}),
         )
         self.note = repr(estimator)
         self._fit(estimator, self.known_of([target.entry for target in self.targets]))
@@ -366,9 +366,9 @@ class Single(Drawn):
         self._draw_targets(random, list(labels[:, None]), way in ("partial", "asked"))
         partial = PartialLabels(classes=self.classes) if way == "partial" else None
         if way == "asked":
-            self.criterion = Criterion(0.7, "unlabelled", {0: 0.4}, 3.0)
+            self.criterion = Criterion(0, 0.4, 3.0)
             shares = [LabelShares({self.classes[0]: 0.4}, weight=3.0)]
-            partial = PartialLabels(classes=self.classes, entropy_weight=0.7, expectations=shares)
+            partial = PartialLabels(classes=self.classes, expectations=shares)
         if way == "soft":
             for target in self.targets:
                 target.soft = random.dirichlet(np.ones(n_labels), size=1)
@@ -447,7 +447,7 @@ class Instances(Drawn):
             inference="auto" if graph in ("none", "tree") else inference,
             decision=str(random.choice(["hamming", "subset", "auto"])),
             partial_labels=PartialLabels() if partly else None,
-            **drawn_settings(random),
+            **drawn_settings(random) | ({"solver": "lbfgs"} if partly else {}),
         )
         self.note = repr(estimator)
         self._fit(estimator, self.known_of([target.entry for target in self.targets]))

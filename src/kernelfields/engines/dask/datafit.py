@@ -329,7 +329,7 @@ class DaskDatafit(Datafit):
         """
         own: Each | Recipe
         if isinstance(criteria, Criteria):
-            own = Each(criteria.cut(*self._ends))
+            own = Each(criteria.cut(self._ends[1]))
         else:
             own = self.group.recipe(called, "of", criteria, self.group.recipe(attrgetter("data"), SHARD))
             criteria = Criteria(expectations=self.group.ask(without_rows, own)[0])

@@ -1,18 +1,13 @@
-"""Terms for data without labels, added to the likelihood of any label structure: entropies and expectations.
+"""Expected shares of labels, added to the likelihood of any label structure.
 
 With weights w_i of the sequences, and u the potentials:
 
-    entropies      sum over U of gamma_i H_i(u),      H_i = log Z_i(u) - <E_i[phi], u>
-    expectations   sum_j lambda_j KL(mu_j || m_j(u)),  m_jk = sum_t w_t p(y_t in group k) / sum_t w_t
+    sum_j lambda_j KL(mu_j || m_j(u)),      m_jk = sum_t w_t p(y_t in group k) / sum_t w_t
 
-the sum over t running over all positions, or over those where a feature is active. Both gradients are products with
-the Hessian of log Z, one each, whatever the number of expectations:
+the sum over t running over all positions, or over those where a feature is active. The gradient is one product with
+the Hessian of log Z, whatever the number of expectations, so that no family needs code of its own:
 
-    entropies      - (Hessian, weights gamma) u
-    expectations   (Hessian, weights w) d,      d_t(y) = - sum_j lambda_j mu_jk / m_jk / sum_t w_t,  k the group of y
-
-Let F be the weighted log partition functions, F(u) = sum_i gamma_i log Z_i(u). The entropies are F(u) - <F'(u), u>,
-with gradient - F''(u) u: no family needs code of its own.
+    (Hessian, weights w) d,      d_t(y) = - sum_j lambda_j mu_jk / m_jk / sum_t w_t,  k the group of y
 
 Inference must be exact. The value is not convex. Frozen at some u', labels are completed and these terms replaced by
 their tangents: a convex likelihood with the same value and gradient there.
@@ -32,7 +27,6 @@ from kernelfields.objective.likelihoods.likelihood import (
     Likelihood,
     Objective,
     PartialLikelihood,
-    nothing_observed,
 )
 
 
@@ -76,25 +70,24 @@ class Expectation:
 
 @dataclass(frozen=True, eq=False)
 class Criteria:
-    """What is asked of a field beside labels: weights of entropies (S,), None for none, and expectations.
+    """What is asked of a field beside labels: expectations.
 
     ``labelled`` says whether anything is known of labels, so that a fit to them alone is a place to start from.
     """
 
-    entropies: np.ndarray | None = None
-    expectations: Sequence[Expectation] = ()
+    expectations: Sequence[Expectation]
     labelled: bool = True
 
-    def cut(self, items: np.ndarray, positions: np.ndarray) -> list[Criteria]:
-        """Return the criteria of consecutive parts of the data, which begin at some items and positions."""
-        entropies = [None] * (len(items) + 1) if self.entropies is None else np.split(self.entropies, items)
-        parts: list[list[Expectation]] = [[] for _ in entropies]
+    def cut(self, positions: np.ndarray) -> list[Criteria]:
+        """Return the criteria of consecutive parts of the data, of which all but the first begin at ``positions``."""
+        begins = [0, *positions.tolist()]
+        parts: list[list[Expectation]] = [[] for _ in begins]
         for each in self.expectations:
-            first, begins = each.rows, [0, *positions.tolist()]
+            first = each.rows
             own = [None] * len(begins) if first is None else np.split(first, np.searchsorted(first, positions))
             for part, rows, begin in zip(parts, own, begins, strict=True):
                 part.append(replace(each, rows=None if rows is None else rows - begin))
-        return [Criteria(own, part, self.labelled) for own, part in zip(entropies, parts, strict=True)]
+        return [Criteria(part, self.labelled) for part in parts]
 
     def check_possible(self, masses: Sequence[np.ndarray]) -> None:
         """Raise if constraints leave no place for labels that are asked for; ``masses`` are those of no potentials."""
@@ -119,20 +112,17 @@ class ExpectationLikelihood(Objective):
     def __init__(self, labels: Likelihood | PartialLikelihood, criteria: Criteria, *, is_part: bool = False):
         if labels.approximation is not None:
             raise ValueError(
-                "entropies and expectations need exact inference, and these graphs are inferred by "
+                "expectations need exact inference, and these graphs are inferred by "
                 f"{labels.approximation!r}, which is approximate: leave them out, or use inference='junction'"
             )
-        # Labels that are not known have entropies and shares as well.
+        # Labels that are not known have shares as well.
         labels = labels if labels.whole is None else labels.whole
         super().__init__(labels.family, labels.weights, labels.workers)
         self.labels = labels
         self._expectations = criteria.expectations
-        self._unlabelled = None
-        if criteria.entropies is not None:
-            self._unlabelled = nothing_observed(self.family, criteria.entropies, self.workers)
         self._row_weights = self.weights[self.family.position_items]
         self._is_part = is_part
-        if self._expectations and not is_part:
+        if not is_part:
             criteria.check_possible(self.masses(self.labels.evaluate(self.family.zeros())))
 
     @property
@@ -144,8 +134,6 @@ class ExpectationLikelihood(Objective):
         """Return what the groups of each expectation weigh at some point, and all positions; nothing for None."""
         if labels is None:
             return [np.zeros(len(expectation.shares) + 1) for expectation in self._expectations]
-        if not self._expectations:
-            return []
         marginals = on_host(labels.member.marginals())
         return [expectation.masses(marginals, self._row_weights) for expectation in self._expectations]
 
@@ -156,37 +144,28 @@ class ExpectationLikelihood(Objective):
 
     def with_terms(self, potentials: Potentials, labels: Evaluation, masses: Sequence[np.ndarray]) -> Evaluation:
         """Return the evaluation of the labels with the terms of the criteria; ``masses`` are those of all data."""
-        value, slope = self._terms(potentials, labels, masses)
+        value, slope = self._terms(labels, masses)
         return Evaluation(labels.value + value, labels.residual.moved(1.0, slope), labels.member, labels.known)
 
-    def _terms(
-        self, potentials: Potentials, labels: Evaluation, masses: Sequence[np.ndarray]
-    ) -> tuple[float, Potentials]:
+    def _terms(self, labels: Evaluation, masses: Sequence[np.ndarray]) -> tuple[float, Potentials]:
         """Return value and gradient of what is added to the likelihood of labels."""
-        value, slope = 0.0, self.family.zeros()
-        if self._expectations:
-            slopes = np.zeros((self.family.n_positions, self.n_labels))
-            for expectation, mass in zip(self._expectations, masses, strict=True):
-                rows = slice(None) if expectation.rows is None else expectation.rows
-                value += expectation.divergence(mass) * float(self._row_weights[rows].sum() / mass[-1])
-                expectation.add_slope(slopes, mass)
-            direction = self.family.zeros()
-            direction.node += self.family.placed_array(slopes)
-            slope = labels.member.covariance_product(direction)
-        if self._unlabelled is not None:
-            unlabelled = self._unlabelled.evaluate(potentials)
-            value += unlabelled.value - unlabelled.residual.dot(potentials)
-            slope = slope.moved(-1.0, self._unlabelled.hessian_response(unlabelled, potentials))
-        return value, slope
+        value, slopes = 0.0, np.zeros((self.family.n_positions, self.n_labels))
+        for expectation, mass in zip(self._expectations, masses, strict=True):
+            rows = slice(None) if expectation.rows is None else expectation.rows
+            value += expectation.divergence(mass) * float(self._row_weights[rows].sum() / mass[-1])
+            expectation.add_slope(slopes, mass)
+        direction = self.family.zeros()
+        direction.node += self.family.placed_array(slopes)
+        return value, labels.member.covariance_product(direction)
 
     def hessian_response(self, evaluation: Evaluation, direction: Potentials) -> Potentials:
         """Raise: third derivatives of log Z are not computed."""
-        raise TypeError("with entropies or expectations there are no Hessian products: use solver='lbfgs'")
+        raise TypeError("with expectations there are no Hessian products: use solver='lbfgs'")
 
     def frozen(self, potentials: Potentials, masses: Sequence[np.ndarray] | None = None) -> Likelihood:
         """Return the convex likelihood of labels completed at some potentials, and the tangents of the terms there."""
         here = self.labels.evaluate(potentials)
-        value, slope = self._terms(potentials, here, self.masses(here) if masses is None else masses)
+        value, slope = self._terms(here, self.masses(here) if masses is None else masses)
         labels = self.labels.frozen(potentials)
         assert isinstance(labels, Likelihood)
         return labels.plus(slope, value - slope.dot(potentials))

@@ -30,7 +30,7 @@ from kernelfields.data.chains import Packed
 from kernelfields.data.label_cliques import LabelledInstances
 from kernelfields.data.partial_labels import SoftRows, certain, informative
 from kernelfields.inference.choice import FamilySpec, family_of
-from kernelfields.inference.family import EDGE, LabelFamily, Member, Placed, Potentials, Statistics
+from kernelfields.inference.family import EDGE, LabelFamily, Member, Placed, Potentials
 from kernelfields.inference.single import SingleFamily
 from kernelfields.kernels.arrays import on_host
 from kernelfields.numerics.threads import Workers
@@ -308,11 +308,6 @@ def soft_targets(family: LabelFamily, soft: SoftRows, weights: np.ndarray) -> Po
     if soft.edge is not None and family.group(EDGE).tied:
         mean.tables[EDGE] = mean.tables[EDGE].sum(axis=0, keepdims=True)
     return mean
-
-
-def nothing_observed(family: LabelFamily, weights: np.ndarray, workers: Workers) -> Likelihood:
-    """Return the weighted log partition functions alone: a likelihood without labels."""
-    return Likelihood(family, Statistics({}), weights, workers)
 
 
 def likelihood_of(
