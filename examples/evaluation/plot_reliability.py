@@ -12,8 +12,8 @@ from sklearn.datasets import load_digits
 from sklearn.utils import shuffle
 
 from kernelfields import KernelClassifier, evaluate
-from kernelfields.evaluation import fit_temperature
 from kernelfields.reports import plot_reliability
+from kernelfields.uncertainty import calibrate
 
 plt.style.use(["tableau-colorblind10", {"axes.spines.top": False, "axes.spines.right": False}])
 X, y = shuffle(*load_digits(return_X_y=True), random_state=0)
@@ -24,10 +24,12 @@ classifier = KernelClassifier("linear", prior_variance=10.0, random_state=0).fit
 # %%
 # Figures are made for sequences; a sample with one label is a sequence of length one, hence the extra axis.
 classes = classifier.classes_
-temperature = fit_temperature(y[held_out, None], classifier.predict_proba(X[held_out])[:, None], classes)
-print(temperature)
-sure = classifier.predict_proba(X[test])[:, None]
-kinds = {"as fitted": sure, f"at temperature {temperature.value:.2f}": temperature(sure)}
+calibrated = calibrate(classifier, X[held_out], y[held_out])
+temperature = 1 / calibrated.maps_["positions"].slopes[0]
+kinds = {
+    "as fitted": classifier.predict_proba(X[test])[:, None],
+    f"at temperature {temperature:.2f}": calibrated.predict_proba(X[test])[:, None],
+}
 
 # %%
 # ``plot_reliability`` draws into axes of one's own. Bars above count digits: marks of a dozen of them are uncertain.

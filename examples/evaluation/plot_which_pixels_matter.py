@@ -12,7 +12,6 @@ from sklearn.datasets import load_digits
 from sklearn.utils import shuffle
 
 from kernelfields import KernelClassifier
-from kernelfields.evaluation import feature_importance
 
 plt.style.use("tableau-colorblind10")
 X, y = shuffle(*load_digits(return_X_y=True), random_state=0)
@@ -27,10 +26,11 @@ for row, (wanted, title) in zip(panels, ((range(10), "all ten digits"), ((3, 8),
     classifier = KernelClassifier("rbf", prior_variance=10.0, rank=80, scale=False, random_state=0)
     classifier.fit(X_here[:half], y_here[:half])
     X_test, y_test = X_here[half : 2 * half], y_here[half : 2 * half]
-    importance = feature_importance(classifier, X_test, y_test, n_repeats=2, random_state=0)
-    lost = np.zeros(64)
-    for name, drop in importance.drops.items():
-        lost[int(name.removeprefix("x"))] = drop.value
+    before, lost = classifier.log_likelihood(X_test, y_test), np.zeros(64)
+    for pixel in range(64):
+        shuffled = X_test.copy()
+        shuffled[:, pixel] = np.random.default_rng(0).permutation(shuffled[:, pixel])
+        lost[pixel] = (before - classifier.log_likelihood(shuffled, y_test)) / len(y_test)
     row[0].imshow(X_test.std(axis=0).reshape(8, 8), cmap="gray_r")
     row[0].set(title="how much a pixel varies", ylabel=title)
     shown = row[1].imshow(1000 * lost.reshape(8, 8), cmap="PuOr_r", vmin=-1000 * lost.max(), vmax=1000 * lost.max())

@@ -9,9 +9,9 @@ confirm.
 
 import matplotlib.pyplot as plt
 import numpy as np
+from sklearn.metrics import log_loss
 
 from kernelfields import ChainCRF, SoftTargets
-from kernelfields.evaluation import marginal_log_loss
 
 # %%
 # What is there comes and goes; the less there is, the fewer say yes.
@@ -47,7 +47,7 @@ for name, marginals, colour in (("fitted to votes", votes, "#E69F00"), ("fitted 
     said = np.concatenate(marginals)[:, 1]
     bins = np.digitize(said, edges[1:-1])
     places = [(said[bins == b].mean(), new[bins == b].mean()) for b in range(10) if np.any(bins == b)]
-    loss = np.mean([marginal_log_loss([a[:, r] for a in answers[test]], marginals, [0, 1]) for r in range(5)])
+    loss = np.mean([log_loss(given, said) for given in np.concatenate(answers[test]).T])
     right.plot(*zip(*places, strict=True), "o-", color=colour, label=f"log-loss {loss:.2f}")
 left.set(xlabel="position, one new scene", ylabel="probability of yes", xlim=(-0.5, 59.5), ylim=(0, 1.02))
 left.legend(ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False, fontsize=9)

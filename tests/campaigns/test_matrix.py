@@ -48,8 +48,8 @@ MENDED = {
         "allowed: LabelDictionary",
     ),
     "GraphCRF": ("constraints", "l1", "development set"),
-    "MultiLabelCRF": ("l1", "development set", "fit_temperature"),
-    "KernelClassifier": ("l1", "development set", "fit_temperature", "load_chain (NumPy alone)"),
+    "MultiLabelCRF": ("l1", "development set", "calibrate"),
+    "KernelClassifier": ("l1", "development set", "calibrate", "load_chain (NumPy alone)"),
     "SequenceClassifier": (
         "log_likelihood",
         "entropy",

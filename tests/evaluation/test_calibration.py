@@ -5,7 +5,7 @@ import pytest
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import brier_score_loss
 
-from kernelfields.evaluation import brier_score, evaluate, expected_calibration_error, reliability_curve
+from kernelfields.evaluation import evaluate
 
 CLASSES = np.array(["a", "b", "c"])
 
@@ -23,10 +23,15 @@ Y, MARGINALS = sequences()
 FLAT, TABLE = np.concatenate(Y), np.concatenate(MARGINALS)
 
 
-@pytest.mark.parametrize("strategy", ["uniform", "quantile"])
-def test_curve_and_error_are_sums_over_bins(strategy):
+def calibration(labels, marginals, classes=CLASSES, n_bins=10):
+    found = evaluate(labels, labels, marginals=marginals, classes=classes, n_bins=n_bins, n_resamples=0)
+    return found.calibration
+
+
+def test_curve_and_error_are_sums_over_bins():
     n_bins = 5
-    curve = reliability_curve(Y, MARGINALS, CLASSES, n_bins=n_bins, strategy=strategy)
+    found = calibration(Y, MARGINALS, n_bins=n_bins)
+    curve = found.curve
     confidence, right = TABLE.max(axis=1), CLASSES[TABLE.argmax(axis=1)] == FLAT
     error = 0.0
     assert len(curve.edges) == n_bins + 1
@@ -36,43 +41,30 @@ def test_curve_and_error_are_sums_over_bins(strategy):
         inside = (confidence > low) & (confidence <= high)
         assert count == inside.sum()
         if count:
-            assert mean == pytest.approx(confidence[inside].mean(), rel=1e-13)
-            assert share == pytest.approx(right[inside].mean(), rel=1e-13)
             error += inside.mean() * abs(right[inside].mean() - confidence[inside].mean())
         else:
             assert np.isnan([mean, share]).all()
-    found = expected_calibration_error(Y, MARGINALS, CLASSES, n_bins=n_bins, strategy=strategy)
-    assert found == pytest.approx(error, rel=1e-12)
-    shares, means = calibration_curve(right, confidence, n_bins=n_bins, strategy="uniform")
-    if strategy == "uniform":
-        assert (curve.counts == 0).any()
-        np.testing.assert_allclose(curve.confidence[curve.counts > 0], means, rtol=1e-13)
-        np.testing.assert_allclose(curve.accuracy[curve.counts > 0], shares, rtol=1e-13)
-    else:
-        assert np.ptp(curve.counts) <= 1
-
-
-def test_equal_quantiles_leave_fewer_bins():
-    curve = reliability_curve([["a"] * 4], [[[1.0, 0.0]] * 3 + [[0.6, 0.4]]], ["a", "b"], strategy="quantile")
-    assert (np.diff(curve.edges) > 0).all()
-    assert curve.counts.sum() == 4
-    assert curve.accuracy[-1] == 1.0
+    assert found.expected_error.value == pytest.approx(error, rel=1e-12)
+    assert (curve.counts == 0).any()
+    shares, means = calibration_curve(right, confidence, n_bins=n_bins)
+    np.testing.assert_allclose(curve.confidence[curve.counts > 0], means, rtol=1e-13)
+    np.testing.assert_allclose(curve.accuracy[curve.counts > 0], shares, rtol=1e-13)
 
 
 def test_brier_score_is_its_definition():
     truth = FLAT[:, None] == CLASSES
     expected = np.mean(np.sum((TABLE - truth) ** 2, axis=1))
-    assert brier_score(Y, MARGINALS, CLASSES) == pytest.approx(expected, rel=1e-13)
+    assert calibration(Y, MARGINALS).brier.value == pytest.approx(expected, rel=1e-13)
     labels, marginals = sequences(n_classes=2, seed=1)
     one = brier_score_loss(np.concatenate(labels) == "b", np.concatenate(marginals)[:, 1])
-    assert brier_score(labels, marginals, CLASSES[:2]) == pytest.approx(2 * one, rel=1e-13)
+    assert calibration(labels, marginals, CLASSES[:2]).brier.value == pytest.approx(2 * one, rel=1e-13)
 
 
 def test_labels_drawn_from_the_marginals_are_calibrated_and_shuffled_ones_are_not():
     labels, marginals = sequences(4000, sharpness=0.3, seed=2)
-    assert expected_calibration_error(labels, marginals, CLASSES) < 0.015
+    assert calibration(labels, marginals).expected_error.value < 0.015
     backwards = [rows[:, ::-1] for rows in marginals]
-    assert expected_calibration_error(labels, backwards, CLASSES) > 0.3
+    assert calibration(labels, backwards).expected_error.value > 0.3
 
 
 def test_a_label_the_classes_do_not_know_has_probability_zero():
@@ -82,15 +74,6 @@ def test_a_label_the_classes_do_not_know_has_probability_zero():
     assert found.calibration.brier.value == pytest.approx(expected, rel=1e-14)
     assert found.calibration.curve.accuracy[7] == 0.0
     assert found.calibration.expected_error.value == pytest.approx((0.8 + 0.4) / 2, rel=1e-14)
-
-
-def test_marginals_as_dicts():
-    dicts = [[dict(zip(CLASSES.tolist(), row, strict=True)) for row in rows.tolist()] for rows in MARGINALS]
-    for classes in (None, CLASSES[::-1]):
-        assert brier_score(Y, dicts, classes) == pytest.approx(brier_score(Y, MARGINALS, CLASSES), rel=1e-14)
-    dicts[3][0].pop("a")
-    with pytest.raises(ValueError, match=r"sequence 3, position 0 are of the labels \['b', 'c'\], expected \['a'"):
-        brier_score(Y, dicts)
 
 
 @pytest.mark.parametrize(
@@ -112,17 +95,10 @@ def test_marginals_as_dicts():
 )
 def test_marginals_that_do_not_fit(marginals, classes, words):
     with pytest.raises(ValueError, match=words):
-        expected_calibration_error(Y, marginals, classes)
+        calibration(Y, marginals, classes)
 
 
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"n_bins": 0}, "n_bins must be a whole number of at least 1, got 0"),
-        ({"n_bins": 2.0}, "n_bins must be"),
-        ({"strategy": "equal"}, "strategy must be 'uniform' or 'quantile', got 'equal'"),
-    ],
-)
-def test_bins_are_checked(settings, words):
-    with pytest.raises(ValueError, match=words):
-        reliability_curve(Y, MARGINALS, CLASSES, **settings)
+@pytest.mark.parametrize("n_bins", [0, 2.0])
+def test_bins_are_checked(n_bins):
+    with pytest.raises(ValueError, match=f"n_bins must be a whole number of at least 1, got {n_bins}"):
+        calibration(Y, MARGINALS, n_bins=n_bins)

@@ -7,7 +7,7 @@ import pytest
 from matplotlib.figure import Figure
 from parsed_pages import texts, titles
 
-from kernelfields.evaluation import evaluate, expected_calibration_error, reliability_curve
+from kernelfields.evaluation import evaluate
 from kernelfields.reports import plot_reliability
 
 CLASSES = ["a", "b", "c"]
@@ -22,6 +22,11 @@ def drawn_labels():
     return labels, marginals
 
 
+def calibration(drawn_labels, n_bins=10):
+    labels, marginals = drawn_labels
+    return evaluate(labels, labels, marginals=marginals, classes=CLASSES, n_bins=n_bins, n_resamples=0).calibration
+
+
 def parts(picture):
     """Marks with their whiskers, and the Axes of the counts."""
     (panel,) = picture.axes
@@ -29,7 +34,7 @@ def parts(picture):
 
 
 def test_marks_are_at_confidence_and_accuracy(drawn_labels):
-    curve = reliability_curve(*drawn_labels, CLASSES)
+    curve = calibration(drawn_labels).curve
     filled = curve.counts > 0
     marks, _ = parts(plot_reliability(curve))
     np.testing.assert_allclose(marks.lines[0].get_xdata(), curve.confidence[filled])
@@ -38,15 +43,15 @@ def test_marks_are_at_confidence_and_accuracy(drawn_labels):
 
 
 def test_bars_are_as_high_and_as_wide_as_the_bins(drawn_labels):
-    for options in ({}, {"n_bins": 5, "strategy": "quantile"}):
-        curve = reliability_curve(*drawn_labels, CLASSES, **options)
+    for n_bins in (5, 10):
+        curve = calibration(drawn_labels, n_bins).curve
         _, counts = parts(plot_reliability(curve))
         assert [bar.get_height() for bar in counts.patches] == curve.counts.tolist()
         np.testing.assert_allclose([bar.get_width() for bar in counts.patches], np.diff(curve.edges))
 
 
 def test_counts_are_written_where_they_fit_and_told_on_hover(drawn_labels):
-    few, many = (reliability_curve(*drawn_labels, CLASSES, n_bins=n) for n in (10, 40))
+    few, many = (calibration(drawn_labels, n).curve for n in (10, 40))
     svg = plot_reliability(few).markup()
     assert {f"{count:,}" for count in few.counts if count} <= set(texts(svg))
     svg = plot_reliability(many).markup()
@@ -55,8 +60,8 @@ def test_counts_are_written_where_they_fit_and_told_on_hover(drawn_labels):
 
 
 def test_the_error_is_that_of_evaluation(drawn_labels):
-    error = expected_calibration_error(*drawn_labels, CLASSES)
-    picture = plot_reliability(reliability_curve(*drawn_labels, CLASSES))
+    found = calibration(drawn_labels)
+    error, picture = found.expected_error.value, plot_reliability(found.curve)
     assert parts(picture)[1].get_title() == f"expected calibration error {error:.3f}"
     assert picture.description == f"reliability diagram, expected calibration error {error:.3f}"
 
@@ -76,7 +81,7 @@ def test_a_calibration_brings_its_intervals(drawn_labels):
 
 def test_axes_that_are_given_are_used(drawn_labels):
     ax = Figure().subplots()
-    assert plot_reliability(reliability_curve(*drawn_labels, CLASSES), ax).axes == (ax,)
+    assert plot_reliability(calibration(drawn_labels).curve, ax).axes == (ax,)
     assert (ax.get_xlabel(), ax.get_ylabel()) == (
         "probability of the most probable label",
         "share of right labels",
@@ -84,7 +89,7 @@ def test_axes_that_are_given_are_used(drawn_labels):
 
 
 def test_what_is_missing_or_does_not_fit_is_named(drawn_labels):
-    curve = reliability_curve(*drawn_labels, CLASSES)
+    curve = calibration(drawn_labels).curve
     with pytest.raises(ValueError, match="counts are all zero"):
         plot_reliability(replace(curve, counts=np.zeros(10)))
     with pytest.raises(ValueError, match="expected a Calibration or ReliabilityCurve, got float"):

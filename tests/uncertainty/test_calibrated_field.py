@@ -1,4 +1,4 @@
-"""Calibrated probabilities of positions, entities and labellings, by three methods, for every estimator of labels."""
+"""Calibrated probabilities of positions, entities and labellings, by either method, for every estimator of labels."""
 
 import numpy as np
 import pytest
@@ -8,14 +8,12 @@ from sklearn.pipeline import make_pipeline
 import kernelfields
 from kernelfields import CalibratedField, ChainCRF, KernelClassifier, MultiLabelCRF, WindowFeatures
 from kernelfields.compat import CRF
-from kernelfields.evaluation import fit_temperature
-from kernelfields.evaluation.calibration import event_calibration_error
 from kernelfields.uncertainty import calibrate
-from kernelfields.uncertainty.calibrated_field import Scaling, Steps
+from kernelfields.uncertainty.calibrated_field import Scaling, Steps, event_calibration_error
 
 LINEAR = {"kernel": "linear", "scale": False, "random_state": 0}
 LABELS = np.array(["B-x", "I-x", "O"])
-METHODS = ("temperature", "labels", "isotonic")
+METHODS = ("temperature", "isotonic")
 
 
 def draw(count, seed, length=5):
@@ -59,10 +57,26 @@ def test_errors_fall_for_positions_entities_and_labellings(crf, method, tmp_path
     assert again.predict_entities(X[:3]) == mapped[:3]
 
 
-def test_the_temperature_is_that_of_evaluation(crf):
+def test_no_other_temperature_has_a_smaller_loss(crf):
     X, y = draw(100, 1)
     slope = calibrate(crf, X, y).maps_["positions"].slopes
-    assert slope == pytest.approx(1 / fit_temperature(y, crf.predict_marginals(X), crf.classes_).value, rel=1e-4)
+    logs = np.log(np.concatenate(crf.predict_marginals(X)))
+    true = np.searchsorted(crf.classes_, np.concatenate(y))
+
+    def loss(factor):
+        scaled = factor * slope * logs
+        return np.mean(np.logaddexp.reduce(scaled, axis=1) - scaled[np.arange(len(true)), true])
+
+    assert all(loss(1.0) < loss(factor) for factor in (0.9, 0.99, 1.01, 1.1))
+
+
+@pytest.mark.parametrize("temperature", [0.6, 2.5])
+def test_the_temperature_that_labels_were_drawn_at_is_found(crf, temperature):
+    random = np.random.default_rng(0)
+    X, _ = draw(400, 1)
+    powers = [rows ** (1 / temperature) for rows in crf.predict_marginals(X)]
+    y = [[random.choice(crf.classes_, p=row / row.sum()) for row in rows] for rows in powers]
+    assert 1 / calibrate(crf, X, y).maps_["positions"].slopes == pytest.approx(temperature, rel=0.1)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -97,7 +111,7 @@ def test_maps_keep_zeros_and_rise():
         rows = way.rows(table)
         assert rows[0, 2] == 0.0
         np.testing.assert_allclose(rows.sum(axis=1), 1.0)
-        assert (np.diff(way.events(np.linspace(0, 1, 9), np.zeros(9, dtype=int))) >= 0).all()
+        assert (np.diff(way.events(np.linspace(0, 1, 9))) >= 0).all()
     assert event_calibration_error(np.array([0.9] * 10), np.array([1] * 9 + [0])) == pytest.approx(0.0)
     assert event_calibration_error(np.array([1.0, 0.0]), np.array([0, 1])) == 1.0
 

@@ -5,7 +5,6 @@
              scheme="bio"                           scores of entities, which come first
              log_likelihood=...                     mean log p(y | x) per sequence and per position
              marginals=..., classes=...             expected calibration error, Brier score, reliability curve
-             decodings={"posterior": ...}           the same figures of labels decoded in other ways
 
 Proportions have Wilson intervals (intervals.py); the intervals of all other figures come from the same
 resamples of sequences (resampling.py). Cost: O(N) to count and
@@ -28,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelfields.evaluation.calibration import calibrate, read_confidences
+from kernelfields.evaluation.calibration import calibrate, confidence_bins, read_confidences
 from kernelfields.evaluation.entities import EntityReader, entity_counts, find_entities
 from kernelfields.evaluation.label_scores import (
     Counts,
@@ -60,7 +59,6 @@ def evaluate(
     log_likelihood: object = None,
     scheme: str | None = "auto",
     labels: object = None,
-    decodings: Mapping[str, Any] | None = None,
     n_bins: int = 10,
     n_resamples: int = 1000,
     confidence: float = 0.95,
@@ -82,29 +80,27 @@ def evaluate(
     y : true labels of X, for an estimator
     decode : "viterbi", "posterior" or None for the estimator's own; both are listed where they differ
     labels_only : leave out likelihood and calibration of an estimator
-    marginals : list of (T, L) arrays as ``predict_marginals`` returns them, for calibration
+    marginals : list of (T, L) arrays as ``predict_marginals`` returns them, for calibration; where the most probable
+        label of some position is another than the predicted one, the two are compared
     classes : the L labels that the columns of marginals stand for, ``crf.classes_``
     log_likelihood : (S,) log p(y | x) of each sequence, ``crf.log_likelihood(X, y, per_item=True)``
     scheme : "auto", "bio", "iob1", "bioes", "bilou" or None, default "auto"
         How labels write entities; "auto" looks at the labels and counts none if no scheme fits, None counts none.
         Where there are entities, their F1 is the first figure.
     labels : labels to average over, all for None; often all but "O"
-    decodings : dict, name -> label sequences, the same field read in other ways, such as
-        ``{"viterbi": ..., "posterior": ...}``; listed where they differ from the predictions. With marginals and no
-        dict, the most probable label of every position is compared with the predicted one.
     n_bins : bins of confidence for calibration
     n_resamples : resamples of sequences for the intervals of figures that are no proportions; 0 for no intervals at all
     confidence : coverage of the intervals: how often they should hold the figure of the population of sequences
     random_state : int, Generator, RandomState or None
     """
     if y is not None or isinstance(truth, FittedModel):
-        if not all(given is None for given in (marginals, classes, log_likelihood, decodings)):
-            raise TypeError("evaluate asks a model for marginals, likelihoods and decodings: leave them out")
+        if not all(given is None for given in (marginals, classes, log_likelihood)):
+            raise TypeError("evaluate asks a model for marginals and likelihoods: leave them out")
         given = predictions_of(truth, predicted, y, decode, labels_only)
     else:
         if decode is not None or labels_only:
             raise TypeError("decode and labels_only are for a model: evaluate(model, X, y, decode=...)")
-        given = Predictions(truth, predicted, decodings, log_likelihood, marginals, classes)
+        given = Predictions(truth, predicted, None, log_likelihood, marginals, classes)
     y_true, y_pred, marginals, decodings, scheme = _known(given, scheme)
     resampling = Resampling(n_resamples, confidence, random_state)
     packed = pack_labels(y_true=y_true, y_pred=y_pred)
@@ -115,7 +111,7 @@ def evaluate(
         statistics["log_likelihood"] = _likelihood_statistics(given.log_likelihood, packed)
     if marginals is not None:
         confidences = read_confidences(packed, marginals, given.classes)
-        edges = confidences.edges(n_bins, "uniform")
+        edges = confidence_bins(n_bins)
         statistics["calibration"] = confidences.statistics(packed, edges)
         if decodings is None:
             decodings = {"predicted": y_pred, "posterior": packed.split(confidences.labels)}
@@ -153,12 +149,12 @@ def evaluate(
 
 def _known(given: Predictions, scheme: str | None) -> tuple[Any, Any, Any, Any, str | None]:
     """Return true and predicted labels, marginals and decodings where the truth is known, and the scheme to count."""
-    decoded = given.decodings if isinstance(given.decodings, Mapping) else {}
+    decoded = given.decodings or {}
     others = {"y_pred": given.y_pred, **{f"decoding {name}": labels for name, labels in decoded.items()}}
     if given.marginals is not None:
         others["marginals"] = given.marginals
     y_true, chosen, scheme = known_only(given.y_true, others, scheme)
-    decodings = {name: chosen[f"decoding {name}"] for name in decoded} if decoded else given.decodings
+    decodings = {name: chosen[f"decoding {name}"] for name in decoded} or None
     return y_true, chosen["y_pred"], chosen.get("marginals"), decodings, scheme
 
 
@@ -223,10 +219,6 @@ def _score_decodings(
     y_true: object, y_pred: object, decodings: Mapping[str, object], scheme: str | None, resampling: Resampling
 ) -> dict[str, DecodingScores] | None:
     """Return the figures of each decoding by its name, None where none differs from ``y_pred``."""
-    if not isinstance(decodings, Mapping):
-        raise TypeError(
-            f"decodings must map names to label sequences, such as {{'viterbi': ...}}, got {type(decodings).__name__}"
-        )
     scores = {}
     for name, labels in decodings.items():
         # Packed one by one: labels that one decoding alone predicts are not among those of the others.

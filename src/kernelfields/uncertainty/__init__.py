@@ -1,7 +1,6 @@
 """Uncertainty of a fitted field: prediction sets with a guarantee, calibrated probabilities."""
 
 from kernelfields.uncertainty.calibrated_field import CalibratedField, calibrate
-from kernelfields.uncertainty.conformal import control_risk
 from kernelfields.uncertainty.conformal_field import ConformalField
 
-__all__ = ["CalibratedField", "ConformalField", "calibrate", "control_risk"]
+__all__ = ["CalibratedField", "ConformalField", "calibrate"]

@@ -3,16 +3,17 @@
     calibrated = calibrate(crf, X_held, y_held)               # crf is fitted, to other items
     calibrated.predict_marginals(X), calibrated.predict_entities(X), calibrated.reliability(X_test, y_test)
 
-Three things have a probability, and each gets a map of its own, fitted by least log-loss (or least squares):
+Three things have a probability, and each gets a map of its own:
 
     positions    m_t(y)        that a label is right
     entities     p(span)       that an entity of the prediction is right: place, length and type
     labellings   p(y | x)      that all labels of an item are right
 
-    "temperature"   one exponent 1 / T of all marginals; of the odds of entities and labellings also a factor
-    "labels"        an exponent and a factor for each label, or type of entity that has enough of them
+    "temperature"   one exponent 1 / T of all marginals; of the odds of entities and labellings also a factor; fitted by
+                    least log-loss, which is convex in 1 / T
     "isotonic"      any map that rises, found by least squares; marginals are divided by their sum
 
+T > 1 softens, T < 1 sharpens; the most probable label stays the same.
 Cost: that of the answers, and some hundred passes over their probabilities. Fails: as the estimator does, ValueError
 for items of which no label is known.
 """
@@ -31,11 +32,9 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.isotonic import IsotonicRegression
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.data.partial_labels import certain
 from kernelfields.estimators.frame_crf import FrameCRF
 from kernelfields.estimators.pipelines import describe_model, rebuild_model
 from kernelfields.estimators.span_questions import SpanQuestions
-from kernelfields.evaluation.calibration import event_calibration_error, temperature_of
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.spans import span_probabilities
 from kernelfields.models.documents import describe_parameters, rebuild_estimator
@@ -45,31 +44,32 @@ from kernelfields.models.wrapped_field import WrappedField, field_inside, opened
 from kernelfields.numerics.parameters import attribute, check_declared, declares_parameters, one_of, parameter
 from kernelfields.reports.tables import Result, Table
 from kernelfields.selection.held_out import refuse_items_of_fit
-from kernelfields.uncertainty.events import answering
+from kernelfields.uncertainty.events import answering, known_positions
 
 POSITIONS, ENTITIES, LABELLINGS = "positions", "entities", "labellings"
 # Probabilities are kept so far from 0 and 1 that their log-odds exist.
 _CLOSEST = 1e-9
-# A type of entity with fewer events is calibrated together with all others; how strongly scales are pulled to theirs.
-_FEWEST, _PULL = 50, 1.0
+#: Temperatures are looked for between 1 / WIDEST and WIDEST.
+WIDEST = 100.0
+# How strongly exponent and factor of the odds are pulled to 1 and 0, where they change nothing.
+_PULL = 1.0
 
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """Exponents and log-factors of probabilities, (K,) each for K labels or types, or (1,) for all of them."""
+    """Exponent and log-factor of probabilities, (1,) each."""
 
     slopes: np.ndarray
     biases: np.ndarray
 
     def rows(self, table: np.ndarray) -> np.ndarray:
-        """Return probabilities (N, L) at these scales."""
+        """Return probabilities (N, L) at this scale."""
         logs = np.log(np.maximum(table, np.finfo(np.float64).tiny))
         return np.where(table > 0.0, softmax(self.slopes * logs + self.biases, axis=1), 0.0)
 
-    def events(self, chances: np.ndarray, kinds: np.ndarray) -> np.ndarray:
-        """Return probabilities of events (M,) at the scales of their kinds."""
-        own = kinds if len(self.slopes) > 1 else np.zeros_like(kinds)
-        return expit(self.slopes[own] * _log_odds(chances) + self.biases[own])
+    def events(self, chances: np.ndarray) -> np.ndarray:
+        """Return probabilities of events (M,) at this scale."""
+        return expit(self.slopes * _log_odds(chances) + self.biases)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +85,7 @@ class Steps:
         sums = mapped.sum(axis=1, keepdims=True)
         return np.where(sums > 0.0, mapped / np.maximum(sums, np.finfo(np.float64).tiny), table)
 
-    def events(self, chances: np.ndarray, kinds: np.ndarray) -> np.ndarray:
+    def events(self, chances: np.ndarray) -> np.ndarray:
         """Return probabilities of events (M,)."""
         return np.interp(chances, self.places, self.values)
 
@@ -93,25 +93,23 @@ class Steps:
 class Judged:
     """Probabilities of a field for labelled items, beside what is right.
 
-    ``table`` (N, L) and ``true`` (N,) of positions whose label is known; events by what they are of: probabilities,
-    whether they happened, and their kinds, (M,) each.
+    ``table`` (N, L) and ``true`` (N,) of positions whose label is known; events by what they are of: probabilities, and
+    whether they happened, (M,) each.
     """
 
     def __init__(self, model: object, X: Any, y: Any, scheme: str | None):
         field, batches = answering(model, X, y)
-        rules, types = field.span_rules(scheme) if isinstance(field, SpanQuestions) else (None, [])
-        self.n_types = len(types)
+        rules = field.span_rules(scheme)[0] if isinstance(field, SpanQuestions) else None
         tables, trues = [np.empty((0, len(field.label_names())))], [np.empty(0, dtype=np.int64)]
-        nothing = (np.empty(0), np.empty(0, dtype=bool), np.empty(0, dtype=np.int64))
+        nothing = np.empty(0), np.empty(0, dtype=bool)
         events: dict[str, list] = {ENTITIES: [nothing], LABELLINGS: [nothing]}
         for batch in batches:
             if not batch.data.n_positions:
                 continue
-            labels, partial = batch.data.labels, batch.data.partial
-            known = np.arange(len(labels)) if partial is None else np.flatnonzero(certain(partial))
+            labels, known = batch.data.labels, known_positions(batch)
             tables.append(batch.marginals[known])
             trues.append(labels[known])
-            if partial is not None or not batch.family.exact:
+            if len(known) < len(labels) or not batch.family.exact:
                 continue
             events[LABELLINGS].append(_whole_labellings(batch, labels))
             if rules is not None and isinstance(field, SpanQuestions):
@@ -119,8 +117,7 @@ class Judged:
                 true = field.labelled_spans(batch, labels, rules)
                 right = set(zip(*(column.tolist() for column in true), strict=True))
                 happened = [span in right for span in zip(*(column.tolist() for column in found), strict=True)]
-                chances = span_probabilities(batch, rules, *found)
-                events[ENTITIES].append((chances, np.array(happened, dtype=bool), found[2]))
+                events[ENTITIES].append((span_probabilities(batch, rules, *found), np.array(happened, dtype=bool)))
         self.table, self.true = np.concatenate(tables), np.concatenate(trues)
         if not len(self.true):
             raise ValueError("no label of these items is known: calibration needs labels")
@@ -129,12 +126,11 @@ class Judged:
         }
 
 
-def _whole_labellings(answers: Answers, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _whole_labellings(answers: Answers, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the probability of the best labelling of each item, and whether it is right."""
     best, scores = answers.family.best(answers.potentials, answers.workers)
     right = np.minimum.reduceat(best == labels, answers.family.offsets[:-1])
-    chances = np.exp(np.minimum(scores - answers.log_partition, 0.0))
-    return chances, right.astype(bool), np.zeros(len(chances), dtype=np.int64)
+    return np.exp(np.minimum(scores - answers.log_partition, 0.0)), right.astype(bool)
 
 
 @dataclass(frozen=True)
@@ -158,7 +154,7 @@ class CalibratedField(WrappedField, StoredEstimator):
     Parameters
     ----------
     estimator : a fitted estimator of labels, or a pipeline that ends in one
-    method : "temperature", "labels" or "isotonic", default "temperature"
+    method : "temperature" or "isotonic", default "temperature"
     scheme : how labels write entities, as in :meth:`ChainCRF.predict_entities`
 
     Attributes
@@ -170,7 +166,7 @@ class CalibratedField(WrappedField, StoredEstimator):
     kind = "CalibratedField"
 
     estimator: BaseEstimator | None = parameter(None, first=True)
-    method: str = parameter("temperature", one_of("temperature", "labels", "isotonic"))
+    method: str = parameter("temperature", one_of("temperature", "isotonic"))
     scheme: str | None = parameter("auto")
 
     estimator_: Any = attribute()
@@ -186,10 +182,9 @@ class CalibratedField(WrappedField, StoredEstimator):
         refuse_items_of_fit(self.estimator_, X, "its probabilities of them say nothing of others. Hold items out")
         judged = Judged(self.estimator_, X, y, self.scheme)
         self.maps_ = {POSITIONS: _fit_rows(judged.table, judged.true, self.method)}
-        for name, (chances, happened, kinds) in judged.events.items():
+        for name, (chances, happened) in judged.events.items():
             if len(chances):
-                n_kinds = judged.n_types if name == ENTITIES else 1
-                self.maps_[name] = _fit_events(chances, happened, kinds, n_kinds, self.method)
+                self.maps_[name] = _fit_events(chances, happened, self.method)
         return self
 
     def predict_marginals(self, X: Any, **settings: Any) -> Any:
@@ -211,14 +206,11 @@ class CalibratedField(WrappedField, StoredEstimator):
     def predict_entities(self, X: Any, **settings: Any) -> list[list]:
         """Return entities with calibrated probabilities, their alternatives included."""
         check_is_fitted(self, "maps_")
-        settings = {"scheme": self.scheme} | settings
         model, X = opened(self.estimator_, X)
-        found, ways = model.predict_entities(X, **settings), self._map_of(ENTITIES)
-        types = field_inside(model, X, None, labelled=False)[0].span_rules(settings["scheme"])[1]
+        found, ways = model.predict_entities(X, **{"scheme": self.scheme} | settings), self._map_of(ENTITIES)
 
         def mapped(entity: Any) -> Any:
-            kind = np.array([types.index(entity.label)])
-            chance = float(ways.events(np.array([entity.probability]), kind)[0])
+            chance = float(ways.events(np.array([entity.probability]))[0])
             return entity._replace(probability=chance, alternatives=tuple(map(mapped, entity.alternatives)))
 
         return [[mapped(entity) for entity in own] for own in found]
@@ -231,7 +223,7 @@ class CalibratedField(WrappedField, StoredEstimator):
         for ranked in model.predict_nbest(X, k, **settings):
             chances = np.exp(np.array([log for _, log in ranked]))
             with np.errstate(divide="ignore"):
-                logs = np.log(ways.events(chances, np.zeros(len(chances), dtype=np.int64)))
+                logs = np.log(ways.events(chances))
             found.append([(labels, log) for (labels, _), log in zip(ranked, logs.tolist(), strict=True)])
         return found
 
@@ -244,9 +236,9 @@ class CalibratedField(WrappedField, StoredEstimator):
             for table in (judged.table, self.maps_[POSITIONS].rows(judged.table))
         )
         rows = [(POSITIONS, len(judged.true), before, after)]
-        for name, (chances, happened, kinds) in judged.events.items():
+        for name, (chances, happened) in judged.events.items():
             if name in self.maps_ and len(chances):
-                mapped = self.maps_[name].events(chances, kinds)
+                mapped = self.maps_[name].events(chances)
                 before, after = (event_calibration_error(own, happened) for own in (chances, mapped))
                 rows.append((name, len(chances), before, after))
         return Reliability(rows)
@@ -295,7 +287,7 @@ def calibrate(
     ----------
     estimator : a fitted estimator of labels, or a pipeline that ends in one
     X, y : held-out items and their labels, which may be partly known
-    method : "temperature", one number; "labels", two for each label; "isotonic", any rising map, which takes most data
+    method : "temperature", one number; "isotonic", any rising map, which takes more data
     scheme : how labels write entities, as in :meth:`kernelfields.ChainCRF.predict_entities`
     """
     return CalibratedField(estimator, method=method, scheme=scheme).fit(X, y)
@@ -324,55 +316,37 @@ def _log_odds(chances: np.ndarray) -> np.ndarray:
 
 def _fit_rows(table: np.ndarray, true: np.ndarray, method: str) -> Scaling | Steps:
     """Return the map of marginals (N, L) of which columns ``true`` (N,) are right."""
+    rows = np.arange(len(true))
     if method == "isotonic":
         hits = np.zeros_like(table)
-        hits[np.arange(len(true)), true] = 1.0
+        hits[rows, true] = 1.0
         return _fit_steps(table.ravel(), hits.ravel())
     logs = np.log(np.maximum(table, np.finfo(np.float64).tiny))
-    slope = 1.0 / temperature_of(logs, true).value
-    n_labels = table.shape[1]
-    if method == "temperature":
-        return Scaling(np.array([slope]), np.zeros(1))
 
-    def loss(theta: np.ndarray) -> tuple[float, np.ndarray]:
-        slopes, biases = theta[:n_labels], theta[n_labels:]
-        scores = slopes * logs + biases
-        chances = softmax(scores, axis=1)
-        off = theta - start
-        value = np.sum(np.logaddexp.reduce(scores, axis=1) - scores[rows, true]) + 0.5 * _PULL * off @ off
-        chances[rows, true] -= 1.0
-        gradient = np.concatenate([np.einsum("nl,nl->l", chances, logs), chances.sum(axis=0)])
-        return float(value), gradient + _PULL * off
+    def loss(log_temperature: float) -> float:
+        scaled = logs * np.exp(-log_temperature)
+        return float(np.mean(np.logaddexp.reduce(scaled, axis=1) - scaled[rows, true]))
 
-    rows, start = np.arange(len(true)), np.concatenate([np.full(n_labels, slope), np.zeros(n_labels)])
-    found = scipy.optimize.minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 200})
-    return Scaling(found.x[:n_labels], found.x[n_labels:])
+    reach = float(np.log(WIDEST))
+    found = scipy.optimize.minimize_scalar(loss, bounds=(-reach, reach), method="bounded", options={"xatol": 1e-6})
+    return Scaling(np.exp([-found.x]), np.zeros(1))
 
 
-def _fit_events(
-    chances: np.ndarray, happened: np.ndarray, kinds: np.ndarray, n_kinds: int, method: str
-) -> Scaling | Steps:
+def _fit_events(chances: np.ndarray, happened: np.ndarray, method: str) -> Scaling | Steps:
     """Return the map of probabilities of events (M,) that happened or not."""
     if method == "isotonic":
         return _fit_steps(chances, happened.astype(np.float64))
-    odds, signs = _log_odds(chances), np.where(happened, 1.0, -1.0)
+    odds, signs, start = _log_odds(chances), np.where(happened, 1.0, -1.0), np.array([1.0, 0.0])
 
-    def fitted(own: np.ndarray, start: np.ndarray) -> np.ndarray:
-        def loss(theta: np.ndarray) -> tuple[float, np.ndarray]:
-            scores, off = signs[own] * (theta[0] * odds[own] + theta[1]), theta - start
-            weights = -signs[own] * expit(-scores)
-            gradient = np.array([weights @ odds[own], weights.sum()]) + _PULL * off
-            return float(np.logaddexp(0.0, -scores).sum() + 0.5 * _PULL * off @ off), gradient
+    def loss(theta: np.ndarray) -> tuple[float, np.ndarray]:
+        scores, off = signs * (theta[0] * odds + theta[1]), theta - start
+        weights = -signs * expit(-scores)
+        gradient = np.array([weights @ odds, weights.sum()]) + _PULL * off
+        return float(np.logaddexp(0.0, -scores).sum() + 0.5 * _PULL * off @ off), gradient
 
-        return scipy.optimize.minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(1e-3, 1e3), (None, None)]).x
-
-    whole = fitted(np.ones(len(odds), dtype=bool), np.array([1.0, 0.0]))
-    if method == "temperature":
-        return Scaling(whole[:1], whole[1:])
-    scales = np.tile(whole, (n_kinds, 1))
-    for kind in np.flatnonzero(np.bincount(kinds) >= _FEWEST).tolist():
-        scales[kind] = fitted(kinds == kind, whole)
-    return Scaling(scales[:, 0], scales[:, 1])
+    bounds = [(1e-3, 1e3), (None, None)]
+    slope, bias = scipy.optimize.minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
+    return Scaling(np.array([slope]), np.array([bias]))
 
 
 def _fit_steps(chances: np.ndarray, happened: np.ndarray) -> Steps:
@@ -380,3 +354,10 @@ def _fit_steps(chances: np.ndarray, happened: np.ndarray) -> Steps:
     least = 0.5 / (len(happened) + 1.0)
     found = IsotonicRegression(y_min=least, y_max=1.0 - least, out_of_bounds="clip").fit(chances, happened)
     return Steps(np.asarray(found.X_thresholds_), np.asarray(found.y_thresholds_))
+
+
+def event_calibration_error(probabilities: np.ndarray, happened: np.ndarray, n_bins: int = 10) -> float:
+    """Return the mean distance between probabilities of events and how often they happen, over bins of equal width."""
+    cells = np.minimum((np.asarray(probabilities) * n_bins).astype(np.int64), n_bins - 1)
+    excess = np.bincount(cells, np.asarray(probabilities) - np.asarray(happened, dtype=np.float64), minlength=n_bins)
+    return float(np.abs(excess).sum() / max(len(cells), 1))

@@ -5,11 +5,10 @@
 
 With m_t(y) the marginals, p(span) the probabilities of entities and p(y | x) that of a labelling, a set holds
 
-    positions       at each position the labels with m_t(y) >= lambda    controlled: share of positions missed
-                    and the likeliest one
-    labellings      the labellings with -log p(y | x) <= lambda          controlled: whether the true one is missed
-    entities        the spans with p(span) >= lambda                     controlled: share of true entities missed
-    true_entities   the spans with p(span) > lambda                      controlled: share of false ones in the list
+    positions    at each position the labels with m_t(y) >= lambda    controlled: share of positions missed
+                 and the likeliest one
+    labellings   the labellings with -log p(y | x) <= lambda          controlled: whether the true one is missed
+    entities     the spans with p(span) >= lambda                     controlled: share of true entities missed
 
 each of an item, in expectation over items that are exchangeable with those of the calibration (conformal.py). Which
 scores decide is in events.py.
@@ -52,24 +51,17 @@ from kernelfields.numerics.parameters import (
     parameter,
 )
 from kernelfields.reports.page import Shown
-from kernelfields.reports.tables import Result, Table
+from kernelfields.reports.tables import Table
 from kernelfields.selection.held_out import LabelledItems, refuse_items_of_fit, unframed
-from kernelfields.uncertainty.conformal import (
-    event_threshold,
-    least_items,
-    score_quantile,
-    wealth_against_exchangeability,
-)
+from kernelfields.uncertainty.conformal import event_threshold, least_items, score_quantile
 from kernelfields.uncertainty.events import (
     ENTITIES,
     LABELLINGS,
     LEAST_SPAN,
     POSITIONS,
-    TRUE_ENTITIES,
     Events,
     answering,
     asked_spans,
-    doubts_of,
     events_of,
     find_events,
     joined,
@@ -83,8 +75,6 @@ _ROUNDING = 1e-9
 #: Quarters of the lengths of calibration items.
 _QUARTERS = 4
 _ALL: Hashable = "all"
-#: Wealth against exchangeability from which a warning is given: a chance of one in a hundred without any shift.
-_ALARM = 100.0
 _OF_THE_FIT = "sets would miss more than they promise. Calibrate on items that were held out, or use cv='cross'"
 #: Sets of more labellings, on average, are too many to be read; so many labels that are missed too often are named.
 _MANY, _NAMED = 100, 3
@@ -141,22 +131,6 @@ class Coverage(Shown):
         return [Table(("of", "coverage"), rows, whole, formats={"coverage": ".3f"})]
 
 
-@dataclass(frozen=True, eq=False)
-class ShiftTest(Result):
-    """p-values of items in their order, and the wealth of a gambler against exchangeability after each.
-
-    Without a shift the wealth ever reaches c with a probability of at most 1 / c.
-    """
-
-    p_values: np.ndarray
-    wealth: np.ndarray
-
-    @property
-    def largest(self) -> float:
-        """The largest wealth."""
-        return float(self.wealth.max(initial=1.0))
-
-
 @declares_parameters
 class ConformalField(WrappedField, StoredEstimator):
     """Prediction sets that hold what is true with a stated probability, around an estimator of labels.
@@ -168,11 +142,11 @@ class ConformalField(WrappedField, StoredEstimator):
     estimator : an estimator of labels, or a pipeline that ends in one; fitted, or to be fitted by :meth:`fit`
     confidence_level : float, default 0.9
         What share of the positions (labellings, entities) of a new item its set holds at least, in expectation.
-    target : "positions", "labellings", "entities" or "true_entities", default "positions"
-        What sets hold, see the module. The last bounds the share of false ones among the entities that are listed.
-    groups : None, "label", "length" or "given", default None
-        Hold the level within groups: of positions with the same true label (or entities of a type), of items by
-        quarters of length, or the ``groups`` that are given with the items. A group needs calibration items enough.
+    target : "positions", "labellings" or "entities", default "positions"
+        What sets hold, see the module.
+    groups : None, "label" or "length", default None
+        Hold the level within groups: of positions with the same true label (or entities of a type), or of items by
+        quarters of length. A group needs calibration items enough.
     cv : None, "cross", int or splitter, default None
         Calibrate by fields of other folds (5 of them by "cross") in :meth:`fit`, for little data: all items train and
         calibrate. The level then holds as well as these fields stand for the one that predicts, without proof.
@@ -182,7 +156,7 @@ class ConformalField(WrappedField, StoredEstimator):
     allow_empty : bool, default False
         Whether the set of a position may be empty: where no label is likely enough. Else it holds the most probable one
         there, by which coverage can only rise.
-    random_state : seed of folds, and of ties in :meth:`test_exchangeability`
+    random_state : seed of folds
 
     Attributes
     ----------
@@ -195,8 +169,8 @@ class ConformalField(WrappedField, StoredEstimator):
 
     estimator: BaseEstimator | None = parameter(None, first=True)
     confidence_level: float = parameter(0.9, _check_level)
-    target: str = parameter(POSITIONS, one_of(POSITIONS, LABELLINGS, ENTITIES, TRUE_ENTITIES))
-    groups: str | None = parameter(None, one_of(None, "label", "length", "given"))
+    target: str = parameter(POSITIONS, one_of(POSITIONS, LABELLINGS, ENTITIES))
+    groups: str | None = parameter(None, one_of(None, "label", "length"))
     cv: Any = parameter(None, _check_cv)
     limit: int = parameter(1000, check_count)
     scheme: str | None = parameter("auto")
@@ -223,22 +197,20 @@ class ConformalField(WrappedField, StoredEstimator):
         items = LabelledItems(X, y)
         nouns, random = getattr(estimator, "item_names", SEQUENCES), random_generator(self.random_state)
         folds = list(items.folds(5 if isinstance(self.cv, str) else self.cv, groups, nouns, random))
-        names, parts, order = list[Any](), [], list[int]()
-        for numbers, field, answers in items.held_out(estimator, folds):
-            events = events_of(field, answers, self.target, self.scheme, self.groups == "label")
+        names, parts = list[Any](), []
+        for _, field, answers in items.held_out(estimator, folds):
+            events = events_of(field, answers, self.target, self.scheme)
             if events is not None:
                 parts.append(events)
-                order += numbers.tolist()
                 # Fields of all folds have all labels.
                 names = kind_names(field, self.target, self.scheme)
-        return self._calibrate(joined(parts), names, None if groups is None else [groups[item] for item in order])
+        return self._calibrate(joined(parts), names)
 
-    def conformalize(self, X: Any, y: Any, *, groups: Sequence | None = None) -> Self:
+    def conformalize(self, X: Any, y: Any) -> Self:
         """Choose thresholds by labelled items that the estimator has not been fitted to.
 
         Positions of which y does not name the label (None, sets, weights) do not count; the other targets need all of
-        them. Labels that the fit never saw count as missed. ``groups`` holds the group of each item, with
-        ``groups="given"``.
+        them. Labels that the fit never saw count as missed.
         """
         self._check()
         if not hasattr(self, "estimator_"):
@@ -250,7 +222,7 @@ class ConformalField(WrappedField, StoredEstimator):
                 ) from None
             self.estimator_ = self.estimator
         refuse_items_of_fit(self.estimator_, X, _OF_THE_FIT)
-        return self._calibrate(*self._events(self.estimator_, X, y), groups)
+        return self._calibrate(*find_events(self.estimator_, X, y, self.target, self.scheme))
 
     def _check(self) -> None:
         check_declared(self)
@@ -259,10 +231,7 @@ class ConformalField(WrappedField, StoredEstimator):
         if self.groups == "label" and self.target == LABELLINGS:
             raise ValueError("groups='label' is for positions and entities: a labelling has many labels")
 
-    def _events(self, model: object, X: Any, y: Any) -> tuple[Events, list]:
-        return find_events(model, X, y, self.target, self.scheme, self.groups == "label")
-
-    def _calibrate(self, events: Events, names: list, given: Sequence | None) -> Self:
+    def _calibrate(self, events: Events, names: list) -> Self:
         risk, n_items = 1.0 - self.confidence_level, len(events.lengths)
         if n_items < 2:
             raise ValueError(
@@ -270,10 +239,9 @@ class ConformalField(WrappedField, StoredEstimator):
                 f"are not exchangeable. A level of {self.confidence_level} needs {least_items(risk)} items or more"
             )
         self._quarters = np.quantile(events.lengths, np.arange(1, _QUARTERS) / _QUARTERS)
-        self._scores, self._doubts = events.means(), events.doubts
         by_kind = self.groups == "label"
         amounts = events.increments(by_kind)
-        cells = np.empty(0) if by_kind else self._item_groups(events.lengths, _taken(given, events.present))
+        cells = np.empty(0) if by_kind else self._item_groups(events.lengths)
         self.thresholds_, self.n_items_ = {}, {}
         for number, name in enumerate(names if by_kind else sorted(set(cells.tolist()), key=str)):
             own = events.kinds == number if by_kind else cells[events.items] == name
@@ -284,10 +252,9 @@ class ConformalField(WrappedField, StoredEstimator):
                 self.thresholds_[name] = event_threshold(events.scores[own], amounts[own], self.n_items_[name], risk)
         if few := [name for name, count in self.n_items_.items() if count < least_items(risk)]:
             where = "" if few == [_ALL] else f" of {', '.join(map(repr, few))}"
-            answer = "nothing is listed" if self.target == TRUE_ENTITIES else "sets hold everything"
             warnings.warn(
                 f"a level of {self.confidence_level} needs {least_items(risk)} calibration items{where}, and there are "
-                f"{min(self.n_items_[name] for name in few)}: {answer} there",
+                f"{min(self.n_items_[name] for name in few)}: sets hold everything there",
                 UserWarning,
                 stacklevel=3,
             )
@@ -316,26 +283,18 @@ class ConformalField(WrappedField, StoredEstimator):
                 stacklevel=4,
             )
 
-    def _item_groups(self, lengths: np.ndarray, given: Sequence | None) -> np.ndarray:
+    def _item_groups(self, lengths: np.ndarray) -> np.ndarray:
         """Return the group of each item, (n,)."""
-        if self.groups == "given":
-            if given is None or len(given) != len(lengths):
-                got = "none" if given is None else f"{len(given)} of them"
-                raise ValueError(f"groups='given' needs the group of each of {len(lengths)} items, got {got}")
-            return np.array([plain_label(group) for group in given], dtype=object)
-        if given is not None and self.cv is None:
-            raise ValueError("groups of items are for groups='given'")
         if self.groups == "length":
             return np.searchsorted(self._quarters, lengths, side="left").astype(object)
         return np.full(len(lengths), _ALL, dtype=object)
 
-    def _levels(self, lengths: np.ndarray, given: Sequence | None) -> np.ndarray:
+    def _levels(self, lengths: np.ndarray) -> np.ndarray:
         """Return the threshold of each item, (n,); infinite, the safe side, for groups without calibration items."""
-        cells = self._item_groups(lengths, given).tolist()
+        cells = self._item_groups(lengths).tolist()
         if new := sorted({str(cell) for cell in cells if cell not in self.thresholds_}):
             warnings.warn(
-                f"no calibration item belongs to {', '.join(new)}: the answer there is the safe one, "
-                f"{'nothing' if self.target == TRUE_ENTITIES else 'everything'}",
+                f"no calibration item belongs to {', '.join(new)}: the answer there is the safe one, everything",
                 UserWarning,
                 stacklevel=4,
             )
@@ -344,7 +303,7 @@ class ConformalField(WrappedField, StoredEstimator):
 
     # ---- answers
 
-    def predict_set(self, X: Any, *, groups: Sequence | None = None) -> list:
+    def predict_set(self, X: Any) -> list:
         """Return the set of each item.
 
         Of positions a list with a tuple of labels for each, the most probable first (of single labels one tuple);
@@ -355,9 +314,7 @@ class ConformalField(WrappedField, StoredEstimator):
         find = {POSITIONS: self._label_sets, LABELLINGS: self._labelling_sets}.get(self.target, self._span_sets)
         found: list = []
         for batch in batches:
-            lengths = batch.asked.lengths
-            own = None if groups is None else groups[len(found) : len(found) + len(lengths)]
-            found += find(field, batch, _taken(own, lengths > 0))
+            found += find(field, batch)
         if self.target == LABELLINGS and found:
             size = float(np.mean([len(own.labellings) for own in found]))
             if size > _MANY:
@@ -376,12 +333,12 @@ class ConformalField(WrappedField, StoredEstimator):
                 "estimator was not fitted to, or fit with cv='cross'"
             )
 
-    def _label_sets(self, field: LabelQuestions, answers: Answers, given: Sequence | None) -> list:
+    def _label_sets(self, field: LabelQuestions, answers: Answers) -> list:
         marginals, lengths = answers.marginals, np.diff(answers.family.offsets)
         if self.groups == "label":
             mask = marginals >= np.array(list(self.thresholds_.values()))
         else:
-            mask = marginals >= np.repeat(self._levels(lengths, given), lengths)[:, None]
+            mask = marginals >= np.repeat(self._levels(lengths), lengths)[:, None]
         if not self.allow_empty and len(mask):
             mask[np.arange(len(mask)), marginals.argmax(axis=1)] = True
         names = [plain_label(label) for label in field.label_names()]
@@ -394,9 +351,9 @@ class ConformalField(WrappedField, StoredEstimator):
             return sets
         return answers.by_item([sets[begin:end] for begin, end in pairwise(answers.family.offsets.tolist())], [])
 
-    def _labelling_sets(self, field: LabelQuestions, answers: Answers, given: Sequence | None) -> list[LabellingSet]:
+    def _labelling_sets(self, field: LabelQuestions, answers: Answers) -> list[LabellingSet]:
         refuse_approximate(answers.family, "a set of labellings")
-        levels = (self._levels(np.diff(answers.family.offsets), given) + _ROUNDING).tolist()
+        levels = (self._levels(np.diff(answers.family.offsets)) + _ROUNDING).tolist()
         count, more = 1, True
         while more:
             ranked, scores = answers.n_best(count)
@@ -417,24 +374,21 @@ class ConformalField(WrappedField, StoredEstimator):
         ]
         return answers.by_item(sets, LabellingSet([], False))
 
-    def _span_sets(self, field: LabelQuestions, answers: Answers, given: Sequence | None) -> list[SpanSet]:
+    def _span_sets(self, field: LabelQuestions, answers: Answers) -> list[SpanSet]:
         if not answers.data.n_positions:
             return [SpanSet([], False) for _ in answers.asked.lengths]
-        rules, types = asked_spans(field, self.target).span_rules(self.scheme)
+        rules, types = asked_spans(field).span_rules(self.scheme)
         offsets = answers.family.offsets
         if self.groups == "label":
             limits = np.tile([self.thresholds_[kind] for kind in types], (len(offsets) - 1, 1))
         else:
-            limits = np.tile(self._levels(np.diff(offsets), given)[:, None], (1, len(types)))
-        limits = -limits if self.target == TRUE_ENTITIES else limits - _ROUNDING
+            limits = np.tile(self._levels(np.diff(offsets))[:, None], (1, len(types)))
+        limits = limits - _ROUNDING
         found = likely_spans(answers, rules, max(LEAST_SPAN, float(limits.min(initial=1.0))))
         items = np.searchsorted(offsets, found.starts, side="right") - 1
-        levels = limits[items, found.types]
-        if self.target == TRUE_ENTITIES:
-            kept, every = found.probabilities > levels, np.zeros(len(limits), dtype=bool)
-        else:
-            # Spans below LEAST_SPAN are too many to be listed: a set that holds them is taken for all.
-            kept, every = found.probabilities >= levels, np.any(limits < LEAST_SPAN - _ROUNDING, axis=1)
+        kept = found.probabilities >= limits[items, found.types]
+        # Spans below LEAST_SPAN are too many to be listed: a set that holds them is taken for all.
+        every = np.any(limits < LEAST_SPAN - _ROUNDING, axis=1)
         sets: list[list] = [[] for _ in every]
         columns = (column[kept].tolist() for column in (items, *found))
         for item, start, stop, number, chance in zip(*columns, strict=True):
@@ -442,13 +396,12 @@ class ConformalField(WrappedField, StoredEstimator):
             sets[item].append((types[number], start - first, stop - first, chance))
         return answers.by_item(map(SpanSet, sets, every.tolist()), SpanSet([], False))
 
-    def coverage(self, X: Any, y: Any, *, groups: Sequence | None = None) -> Coverage:
+    def coverage(self, X: Any, y: Any) -> Coverage:
         """Return how much of what is true the sets of labelled items hold, and how large they are.
 
-        Counted in the sets that :meth:`predict_set` returns; of ``true_entities``, the share of those listed that are
-        true, one where none is.
+        Counted in the sets that :meth:`predict_set` returns.
         """
-        sets = self.predict_set(X, groups=groups)
+        sets = self.predict_set(X)
         field, batches, _ = labelled(self.estimator_, X, y)
         members = [_members(own, self.target) for own in sets]
         shares, lengths, held, first = list[float](), list[int](), list[tuple[Any, bool]](), 0
@@ -458,17 +411,13 @@ class ConformalField(WrappedField, StoredEstimator):
                 right = [(kind, (everything and seen) or own in listed) for kind, own, seen in truths]
                 held += right
                 lengths.append(length)
-                if self.target == TRUE_ENTITIES:
-                    true = listed & {own for _, own, _ in truths}
-                    shares.append(len(true) / len(listed) if listed else 1.0)
-                else:
-                    shares.append(float(np.mean([own for _, own in right])) if right else 1.0)
+                shares.append(float(np.mean([own for _, own in right])) if right else 1.0)
             first += len(batch.asked.lengths)
         if not shares:
             raise ValueError("no item has labels that are known: coverage has nothing to count")
         quarters = np.searchsorted(self._quarters, lengths, side="left")
         by_length = [np.array(shares)[quarters == quarter] for quarter in range(_QUARTERS)]
-        by_kind = sorted({kind for kind, _ in held}, key=str) if self.target in (POSITIONS, ENTITIES) else []
+        by_kind = sorted({kind for kind, _ in held}, key=str) if self.target != LABELLINGS else []
         if self.target != POSITIONS:
             sets = [own[0] for own in sets]
         elif sets and not isinstance(sets[0], tuple):
@@ -485,29 +434,6 @@ class ConformalField(WrappedField, StoredEstimator):
         middle = [f"{before + 1} to {end}" for before, end in pairwise(ends)]
         return [f"up to {ends[0]}", *middle, f"more than {ends[-1]}"]
 
-    def test_exchangeability(self, X: Any, y: Any = None) -> ShiftTest:
-        """Return a test of whether items, in their order, go on as those of the calibration do; warns of a shift.
-
-        With labels, items are compared by how well their labels fit; without, by how doubtful their labels are, which
-        finds shifts of the inputs. Guarantees hold for items that are exchangeable with those of the calibration only.
-        """
-        self._check_calibrated()
-        if y is None:
-            known, parts = self._doubts, [doubts_of(batch) for batch in answering(self.estimator_, X)[1]]
-            scores = np.concatenate([np.empty(0), *parts])
-        else:
-            known, scores = self._scores, self._events(self.estimator_, X, y)[0].means()
-        found = ShiftTest(*wealth_against_exchangeability(known, scores, random_generator(self.random_state)))
-        if found.largest >= _ALARM:
-            warnings.warn(
-                f"these items are not exchangeable with those of the calibration: the wealth against it reaches "
-                f"{found.largest:.3g}, which without a shift has a chance of 1 in {found.largest:.3g} at most. Sets "
-                "may miss more than they promise: calibrate again on newer items",
-                UserWarning,
-                stacklevel=2,
-            )
-        return found
-
     # ---- files
 
     def to_document(self) -> Document:
@@ -522,8 +448,6 @@ class ConformalField(WrappedField, StoredEstimator):
             "thresholds": np.array([self.thresholds_[name] for name in names]),
             "n_items": np.array([self.n_items_[name] for name in names]),
             "quarters": self._quarters,
-            "scores": self._scores,
-            "doubts": self._doubts,
         }
 
     @classmethod
@@ -539,7 +463,7 @@ class ConformalField(WrappedField, StoredEstimator):
             raise ValueError("it must have a threshold for each group")
         model.thresholds_ = dict(zip(names, np.asarray(thresholds).tolist(), strict=True))
         model.n_items_ = dict(zip(names, np.asarray(counts).tolist(), strict=True))
-        model._quarters, model._scores, model._doubts = (document[name] for name in ("quarters", "scores", "doubts"))
+        model._quarters = document["quarters"]
         return model
 
 
@@ -551,10 +475,3 @@ def _members(own: Any, target: str) -> tuple[set[Hashable], bool]:
     if target == LABELLINGS:
         return {tuple(np.atleast_1d(labels).tolist()) for labels, _ in own.labellings}, own.everything
     return {span[:3] for span in own.spans}, own.everything
-
-
-def _taken(given: Sequence | None, mask: np.ndarray) -> Sequence | None:
-    """Return the groups of some items; as they are where their number is another, which is refused later."""
-    if given is None or len(given) != len(mask):
-        return given
-    return [group for group, kept in zip(given, mask.tolist(), strict=True) if kept]

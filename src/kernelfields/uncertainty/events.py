@@ -1,9 +1,8 @@
-"""At which thresholds the prediction set of an item loses what is true, or lists what is false.
+"""At which thresholds the prediction set of an item loses what is true.
 
-    positions       the marginal of each true label, at positions whose label is known
-    labellings      -log p(y | x) of the true labelling
-    entities        the probability of each true entity
-    true_entities   minus the probability of each span at which the share of false ones among the likelier ones rises
+    positions    the marginal of each true label, at positions whose label is known
+    labellings   -log p(y | x) of the true labelling
+    entities     the probability of each true entity
 
 Cost: that of the answers. Fails: ValueError where labels are needed that are not known, or inference is approximate.
 """
@@ -24,11 +23,11 @@ from kernelfields.estimators.questions import LabelQuestions
 from kernelfields.estimators.span_questions import SpanQuestions
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import refuse_approximate
-from kernelfields.inference.spans import likely_spans, span_probabilities
+from kernelfields.inference.spans import span_probabilities
 from kernelfields.numerics.sparse_rows import offsets_of
 from kernelfields.selection.held_out import field_of
 
-POSITIONS, LABELLINGS, ENTITIES, TRUE_ENTITIES = "positions", "labellings", "entities", "true_entities"
+POSITIONS, LABELLINGS, ENTITIES = "positions", "labellings", "entities"
 #: Spans that are less probable are never listed.
 LEAST_SPAN = 1e-3
 
@@ -38,45 +37,31 @@ Unseen: TypeAlias = dict[int, Any]
 
 
 class Events(NamedTuple):
-    """Scores of events, their items and labels (or types of entities), (M,); lengths and doubts of n items, (n,).
+    """Scores of events, their items and labels (or types of entities), (M,); lengths of n items, (n,).
 
-    ``present`` (S,) are the items that were asked for and count: they have positions, and labels that are known.
+    ``likeliest`` (M,): of positions, whether the true label is the most probable one; else None.
     """
 
     scores: np.ndarray
     items: np.ndarray
     kinds: np.ndarray
     lengths: np.ndarray
-    doubts: np.ndarray
-    present: np.ndarray
-    losses: np.ndarray | None = None  # by how much the loss of the item rises; None for an equal share each
-    likeliest: np.ndarray | None = None  # of positions, whether the true label is the most probable one
+    likeliest: np.ndarray | None = None
 
     def increments(self, by_kind: bool = False) -> np.ndarray:
-        """Return by how much the loss of an item, or of a kind of it, rises at each event."""
-        if self.losses is not None:
-            return self.losses
+        """Return by how much the loss of an item, or of a kind of it, rises at each event: an equal share each."""
         cells = self.items * (int(self.kinds.max(initial=0)) + 1) + self.kinds if by_kind else self.items
         _, place, counts = np.unique(cells, return_inverse=True, return_counts=True)
         return 1.0 / counts[place]
 
-    def means(self) -> np.ndarray:
-        """Return how well or badly the labels of each item fit, (n,): its mean score."""
-        return np.bincount(self.items, self.scores * self._replace(losses=None).increments(), len(self.lengths))
-
 
 def joined(parts: Sequence[Events]) -> Events:
     """Return the events of batches as those of all items."""
-    first, moved = 0, []
-    for part in parts:
-        moved.append(part._replace(items=part.items + first))
-        first += len(part.lengths)
-    names = ("scores", "items", "kinds", "lengths", "doubts", "present")
-    columns: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in moved]) for name in names}
-    for name in ("losses", "likeliest"):
-        values = [getattr(part, name) for part in moved if getattr(part, name) is not None]
-        columns[name] = np.concatenate(values) if values else None
-    return Events(**columns)
+    first = offsets_of(np.array([len(part.lengths) for part in parts]))
+    moved = [part._replace(items=part.items + begin) for part, begin in zip(parts, first, strict=False)]
+    columns = (np.concatenate(column) for column in zip(*(part[:4] for part in moved), strict=True))
+    likeliest = [part.likeliest for part in moved if part.likeliest is not None]
+    return Events(*columns, np.concatenate(likeliest) if likeliest else None)
 
 
 def answering(model: object, X: Any, y: Any = None) -> tuple[LabelQuestions, Iterator[Answers]]:
@@ -107,24 +92,24 @@ def labelled(model: object, X: Any, y: Any) -> tuple[LabelQuestions, Iterator[tu
 
 def kind_names(field: LabelQuestions, target: str, scheme: str | None) -> list:
     """Return the names of the labels of a field, or of the types of its entities."""
-    if target in (ENTITIES, TRUE_ENTITIES):
-        return asked_spans(field, target).span_rules(scheme)[1]
+    if target == ENTITIES:
+        return asked_spans(field).span_rules(scheme)[1]
     return [plain_label(label) for label in field.label_names()]
 
 
-def asked_spans(field: LabelQuestions, target: str) -> SpanQuestions:
+def asked_spans(field: LabelQuestions) -> SpanQuestions:
     """Return a field that labels sequences, which have spans; TypeError for others."""
     if not isinstance(field, SpanQuestions):
-        raise TypeError(f"target={target!r} is for sequences, and {type(field).__name__} labels none")
+        raise TypeError(f"target={ENTITIES!r} is for sequences, and {type(field).__name__} labels none")
     return field
 
 
-def find_events(model: object, X: Any, y: Any, target: str, scheme: str | None, by_kind: bool) -> tuple[Events, list]:
+def find_events(model: object, X: Any, y: Any, target: str, scheme: str | None) -> tuple[Events, list]:
     """Return the events of labelled items, and the names of their kinds."""
     if y is None:
         raise ValueError("y is None: calibration needs labels")
     field, batches, unseen = labelled(model, X, y)
-    found = (events_of(field, batch, target, scheme, by_kind, own) for batch, own in batches)
+    found = (events_of(field, batch, target, scheme, own) for batch, own in batches)
     parts = [part for part in found if part is not None]
     if not parts:
         raise ValueError("there are no calibration items with positions")
@@ -138,12 +123,7 @@ def find_events(model: object, X: Any, y: Any, target: str, scheme: str | None, 
 
 
 def events_of(
-    field: LabelQuestions,
-    answers: Answers,
-    target: str,
-    scheme: str | None,
-    by_kind: bool,
-    unseen: Unseen | None = None,
+    field: LabelQuestions, answers: Answers, target: str, scheme: str | None, unseen: Unseen | None = None
 ) -> Events | None:
     """Return the events of a batch of labelled items; None where they have no positions.
 
@@ -155,7 +135,7 @@ def events_of(
         return _positions(answers, unseen or {})
     if target == LABELLINGS:
         return _labellings(answers, unseen or {})
-    return _spans(asked_spans(field, target), answers, target, scheme, by_kind, unseen or {})
+    return _spans(asked_spans(field), answers, scheme, unseen or {})
 
 
 def true_parts(
@@ -173,13 +153,13 @@ def true_parts(
     offsets, asked = answers.family.offsets, np.flatnonzero(answers.asked.lengths)
     names, labels = kind_names(field, target, scheme), answers.data.labels
     if target == POSITIONS:
-        starts = _known(answers)
+        starts = known_positions(answers)
         kinds, stops = [unseen.get(row, names[labels[row]]) for row in starts.tolist()], starts + 1
     elif target == LABELLINGS:
         _all_labels(answers, target)
         starts, stops, kinds = offsets[:-1], offsets[1:], [None] * (len(offsets) - 1)
     else:
-        starts, stops, kinds = _true_spans(asked_spans(field, target), answers, target, scheme, unseen)
+        starts, stops, kinds = _true_spans(asked_spans(field), answers, scheme, unseen)
     rows = list(zip(starts.tolist(), stops.tolist(), kinds, strict=True))
     ends = np.searchsorted(starts, offsets).tolist()
     for item, (begin, end) in enumerate(pairwise(offsets.tolist())):
@@ -196,17 +176,6 @@ def true_parts(
             yield int(asked[item]), end - begin, parts
 
 
-def doubts_of(answers: Answers) -> np.ndarray:
-    """Return the mean probability that the likeliest label of a position is wrong, of each item, (n,)."""
-    offsets = answers.family.offsets
-    return np.add.reduceat(1.0 - answers.marginals.max(axis=1), offsets[:-1]) / np.diff(offsets)
-
-
-def _of_items(answers: Answers) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return lengths and doubts of items, and which of those that were asked for they are."""
-    return np.diff(answers.family.offsets), doubts_of(answers), answers.asked.lengths > 0
-
-
 def _all_labels(answers: Answers, target: str) -> np.ndarray:
     """Return the labels (N,); ValueError unless all are known."""
     if answers.data.partial is not None:
@@ -214,22 +183,20 @@ def _all_labels(answers: Answers, target: str) -> np.ndarray:
     return answers.data.labels
 
 
-def _known(answers: Answers) -> np.ndarray:
+def known_positions(answers: Answers) -> np.ndarray:
     """Return the positions whose labels are known."""
     data = answers.data
     return np.arange(len(data.labels)) if data.partial is None else np.flatnonzero(certain(data.partial))
 
 
 def _positions(answers: Answers, unseen: Unseen) -> Events:
-    data, offsets, known = answers.data, answers.family.offsets, _known(answers)
-    items, kinds = np.searchsorted(offsets, known, side="right") - 1, data.labels[known]
-    lengths, doubts, present = _of_items(answers)
-    has = np.bincount(items, minlength=len(lengths)) > 0  # an item of which nothing is known has nothing to lose
-    present[present] = has
+    offsets, known = answers.family.offsets, known_positions(answers)
+    items, kinds = np.searchsorted(offsets, known, side="right") - 1, answers.data.labels[known]
+    has = np.bincount(items, minlength=len(offsets) - 1) > 0  # an item of which nothing is known has nothing to lose
     scores, likeliest = answers.marginals[known, kinds], answers.marginals[known].argmax(axis=1) == kinds
     lost = np.isin(known, list(unseen))
     scores[lost], likeliest[lost], kinds[lost] = -np.inf, False, answers.family.n_labels
-    return Events(scores, (np.cumsum(has) - 1)[items], kinds, lengths[has], doubts[has], present, likeliest=likeliest)
+    return Events(scores, (np.cumsum(has) - 1)[items], kinds, np.diff(offsets)[has], likeliest)
 
 
 def _labellings(answers: Answers, unseen: Unseen) -> Events:
@@ -238,46 +205,29 @@ def _labellings(answers: Answers, unseen: Unseen) -> Events:
     scores = answers.log_partition - answers.label_scores(answers.data.labelling)
     scores[answers.family.position_items[list(unseen)]] = np.inf
     items = np.arange(answers.family.n_items)
-    return Events(scores, items, np.zeros_like(items), *_of_items(answers))
+    return Events(scores, items, np.zeros_like(items), np.diff(answers.family.offsets))
 
 
 def _true_spans(
-    field: SpanQuestions, answers: Answers, target: str, scheme: str | None, unseen: Unseen
+    field: SpanQuestions, answers: Answers, scheme: str | None, unseen: Unseen
 ) -> tuple[np.ndarray, np.ndarray, list]:
     """Return starts, stops and names of types of the spans that are true, those of labels never seen among them."""
     strange = sorted(set(unseen.values()))
     rules, types = field.span_rules(scheme, strange)
-    labels = _all_labels(answers, target).copy()
+    labels = _all_labels(answers, ENTITIES).copy()
     for row, label in unseen.items():
         labels[row] = len(field.classes_) + strange.index(label)
     starts, stops, kinds = field.labelled_spans(answers, labels, rules)
     return starts, stops, [types[kind] for kind in kinds.tolist()]
 
 
-def _spans(
-    field: SpanQuestions, answers: Answers, target: str, scheme: str | None, by_kind: bool, unseen: Unseen
-) -> Events:
+def _spans(field: SpanQuestions, answers: Answers, scheme: str | None, unseen: Unseen) -> Events:
     offsets, (rules, names) = answers.family.offsets, field.span_rules(scheme)
-    starts, stops, true_types = _true_spans(field, answers, target, scheme, unseen)
+    starts, stops, true_types = _true_spans(field, answers, scheme, unseen)
     strange = np.zeros(answers.data.n_positions + 1, dtype=np.int64)
     strange[[row + 1 for row in unseen]] = 1
     seen = np.diff(np.cumsum(strange)[np.stack([starts, stops])], axis=0)[0] == 0
     kinds = np.array([names.index(kind) if kind in names else len(names) for kind in true_types], dtype=np.int64)
-    true = starts[seen], stops[seen], kinds[seen]
-    if target == ENTITIES:
-        items, scores = np.searchsorted(offsets, starts, side="right") - 1, np.full(len(starts), -np.inf)
-        scores[seen] = span_probabilities(answers, rules, *true)
-        return Events(scores, items, kinds, *_of_items(answers))
-    found = likely_spans(answers, rules, LEAST_SPAN)
-    right = set(zip(*(column.tolist() for column in true), strict=True))
-    wrong = np.array([span not in right for span in zip(*(c.tolist() for c in found[:3]), strict=True)], dtype=bool)
-    items = np.searchsorted(offsets, found.starts, side="right") - 1
-    cells = items * (len(rules.types) + 1) + (found.types if by_kind else 0)
-    order, losses = np.lexsort((-found.probabilities, cells)), np.zeros(len(items))
-    cuts = np.flatnonzero(np.diff(cells[order])) + 1
-    for begin, end in pairwise([0, *cuts.tolist(), len(order)] if len(order) else []):
-        own = order[begin:end]
-        # The share may fall again: what is controlled is its largest value so far.
-        shares = np.maximum.accumulate(np.cumsum(wrong[own]) / np.arange(1, end - begin + 1))
-        losses[own] = np.diff(shares, prepend=0.0)
-    return Events(-found.probabilities, items, found.types, *_of_items(answers), losses)
+    items, scores = np.searchsorted(offsets, starts, side="right") - 1, np.full(len(starts), -np.inf)
+    scores[seen] = span_probabilities(answers, rules, starts[seen], stops[seen], kinds[seen])
+    return Events(scores, items, kinds, np.diff(offsets))

@@ -28,7 +28,7 @@ _ALLOWED = ("allowed: LabelDictionary", "allowed: PrunedBy")
 _PRODUCTION = ("load_chain (NumPy alone)", "ONNX")
 _OF_LABELS = (
     *("predict", "predict(decode=...)", "marginals", "marginals of pairs", "predict_nbest", "filled", "known="),
-    *("explain", "weights", "show", "stream", "fit_temperature", "evaluate", "feature_importance"),
+    *("explain", "weights", "show", "stream", "evaluate"),
     *("labels of text or numbers", *_PARTLY, "log_likelihood of gaps", "expected shares"),
     *("class_weight", "constraints", *_ALLOWED, *_CLIQUES, "edges by features", "label_kernel", "ties"),
     *("StructureSearch", "development set", "FieldSearchCV", *_PRODUCTION),

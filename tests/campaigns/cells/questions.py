@@ -10,7 +10,6 @@ import numpy as np
 from scipy.special import entr
 
 from kernelfields import ConformalField, evaluate, find_label_errors, rank_for_labelling
-from kernelfields.evaluation import feature_importance, fit_temperature
 from kernelfields.page import LabellingSession
 from kernelfields.reports import report_page
 from kernelfields.uncertainty import calibrate
@@ -421,18 +420,6 @@ def certificate(s: Subject) -> None:
     check(-1e-9 <= gap < 1e-3, f"gap {gap}")
 
 
-@feature(_QUESTIONS, "fit_temperature")
-def temperature(s: Subject) -> None:
-    """Compare the log-loss at the temperature with that of the marginals."""
-    answer = getattr(s.model, s.probabilities)(s.X_new)
-    found = fit_temperature(s.truth(s.new), answer, s.model.classes_)
-    columns = [s.numbers(item.labels) for item in s.new]
-    tables = s.tables(answer)
-    losses = [-np.log(table[t, k]) for table, own in zip(tables, columns, strict=True) for t, k in enumerate(own)]
-    close(found.log_loss_before, np.mean(losses), words="log-loss")
-    check(found.log_loss <= found.log_loss_before + 1e-9, "a temperature that makes it worse")
-
-
 @feature(_QUESTIONS, "evaluate")
 def evaluation(s: Subject) -> None:
     """Compare accuracy and log-likelihood."""
@@ -448,19 +435,6 @@ def evaluation(s: Subject) -> None:
         logs = [s.law(s.model, item).log_probability(s.numbers(item.labels)) for item in s.new]
         assert found.log_likelihood is not None
         close(found.log_likelihood.per_sequence.value, np.mean(logs), words="log-likelihood")
-
-
-@feature(_QUESTIONS, "feature_importance")
-def importance(s: Subject) -> None:
-    """Compare the quality of the data as they are, and look for a drop of each feature."""
-    scoring = "log_likelihood" if s.exact else "accuracy"
-    found = feature_importance(
-        s.model, s.X_new, s.truth(s.new), scoring=scoring, n_repeats=2, n_resamples=20, random_state=0
-    )
-    check(len(found.drops) >= s.new[0].x.shape[1], f"drops of {list(found.drops)}")
-    if s.exact:
-        logs = [s.law(s.model, item).log_probability(s.numbers(item.labels)) for item in s.new]
-        close(found.quality, sum(logs) / sum(len(item.labels) for item in s.new), words="quality")
 
 
 @feature(_QUESTIONS, "report")

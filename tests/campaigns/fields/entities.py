@@ -69,7 +69,7 @@ def entities(tally: Tally, drawn: Drawn, asked: Asked, random: np.random.Generat
     given = [whole.given(part) for whole, part in zip(asked.wholes, logs, strict=True)]
     check_entities(Asked(tally, drawn, drawn.new, drawn.known_of(entries), given), random)
     with tally.asking("prediction sets of entities"):
-        check_sets(tally, drawn, asked, random, str(random.choice(["entities", "true_entities"])))
+        check_sets(tally, drawn, asked, random, "entities")
 
 
 def check_entities(asked: Asked, random: np.random.Generator) -> None:
@@ -120,8 +120,8 @@ def check_sets(tally: Tally, drawn: Drawn, asked: Asked, random: np.random.Gener
     threshold = sets.thresholds_["all"]
     shares = []
     for whole, labels, own in zip(wholes, truths, found, strict=True):
-        if target in ("entities", "true_entities"):
-            shares.append(check_span_set(tally, drawn, whole, labels, own, threshold, target, asked.near))
+        if target == "entities":
+            shares.append(check_span_set(tally, drawn, whole, labels, own, threshold, asked.near))
         elif target == "positions":
             held = [drawn.classes[label] in place for label, place in zip(labels, own, strict=True)]
             shares.append(float(np.mean(held)))
@@ -139,12 +139,11 @@ def check_span_set(
     labels: np.ndarray,
     own: Any,
     threshold: float,
-    target: str,
     near: float,
 ) -> float:
-    """Compare a set of entities; return the share of true ones that it holds, or of those listed that are true."""
+    """Compare a set of entities; return the share of true ones that it holds."""
     chances, listed = chances_of(drawn, whole), {span[:3]: span[3] for span in own.spans}
-    limit = max(_LEAST, threshold if target == "entities" else -threshold)
+    limit = max(_LEAST, threshold)
     expected = {span for span, chance in chances.items() if chance >= limit}
     unsure = {span for span, chance in chances.items() if abs(chance - limit) <= near + 1e-9}
     tally.check("prediction set of entities", set(listed) ^ expected <= unsure, f"{set(listed) ^ expected}")
@@ -154,8 +153,6 @@ def check_span_set(
         true = {span for span in cuts if span[0] != "O"}
     else:
         true = set(drawn_spans(drawn, labels))
-    if target == "true_entities":
-        return len(true & set(listed)) / len(listed) if listed else 1.0
     if own.everything or not true:
         return 1.0
     return len(true & set(listed)) / len(true)
