@@ -73,39 +73,3 @@ def test_words_in_the_place_of_labels_are_doubted(folder):
         f"warning: turned.conll has {n_labels} labels for 150 positions, most of them rare, as words are: "
         "--label-column 0 would have 3"
     )
-
-
-def test_tags_that_decide_the_label_are_doubted(folder):
-    fine = {"DET": ("D1", "D2"), "NOUN": ("N1", "N2"), "VERB": ("V", "V")}
-    rows = [
-        [(word, tag, fine[tag][t % 2], str(i)) for t, (word, _, tag) in enumerate(sentence)]
-        for i, sentence in enumerate(sentences(20))
-    ]
-    (folder / "fine.conll").write_text(lines(rows))
-    assert warnings_of(run("train", "fine.conll", "--label-column", 1, *FIT)) == [
-        "warning: fine.conll: column 2 (from 0), which is read as tags, decides what the label is: if new files have "
-        "no such column, leave it out, --columns 0,3"
-    ]
-    assert warnings_of(run("train", "fine.conll", "--label-column", 1, "--columns", "0,3", *FIT)) == []
-    assert warnings_of(run("train", "fine.conll", "--label-column", 2, *FIT)) == []
-
-
-def test_words_in_the_place_of_true_labels_are_refused(folder):
-    write_columns_file(folder / "two.conll", columns=(0, 2))
-    said = run("evaluate", "two.conll", code=2).stderr
-    assert "two.conll: the last two columns, true and predicted labels, hold different things (" in said
-    assert "give the model first: kernelfields evaluate MODEL two.conll" in said
-    assert run("evaluate", "two.conll", code=2).stdout == ""
-
-
-@pytest.mark.parametrize(
-    "rows",
-    [
-        [("O", "B-x"), ("O", "I-x")],  # all wrong, and still labels of one scheme
-        [("a", "a"), ("b", "c"), ("b", "c")],
-        [("a", "b"), ("b", "c"), ("c", "c")],
-    ],
-)
-def test_bad_predictions_are_evaluated(folder, rows):
-    (folder / "bad.conll").write_text(lines([rows]))
-    assert "accuracy" in run("evaluate", "bad.conll", "--resamples", 0).stdout

@@ -1,7 +1,6 @@
 """kernelfields evaluate and certify: the figures of the library, from files."""
 
 import json
-import os
 from dataclasses import replace
 
 import pytest
@@ -10,7 +9,6 @@ from command_files import run, sentences, write_columns_file, write_npz_file
 from kernelfields import ChainCRF
 from kernelfields.cli.models import load_model
 from kernelfields.evaluation import compare, evaluate
-from kernelfields.models.model_file import read_model, write_model
 
 WORDS = ("sequence", "word")
 
@@ -31,14 +29,6 @@ def models(tmp_path_factory):
 def read(models, name="one.model", file="test.conll"):
     trained = load_model(models / name)
     return trained.crf, trained.read(str(models / file))
-
-
-def test_one_sequence_has_no_intervals(tmp_path):
-    (tmp_path / "labelled.conll").write_text("the\tDET\tDET\ncat\tNOUN\tNOUN\n")
-    shown = run("evaluate", tmp_path / "labelled.conll").stdout
-    assert shown.startswith("1 sequence, 2 positions; no intervals, as resamples of one sequence are all alike\n")
-    assert "1.0000 [–]" in shown
-    assert "[1.000" not in shown
 
 
 def test_positions_are_words_in_texts_and_positions_elsewhere(models):
@@ -106,14 +96,6 @@ def test_labels_that_one_of_two_models_never_saw_are_its_errors(models, tmp_path
     assert accuracy["second"]["value"] < accuracy["first"]["value"]
 
 
-def test_predictions_in_a_file_are_its_last_two_columns(models, tmp_path):
-    run("predict", models / "one.model", models / "test.conll", "-o", tmp_path / "out.conll", "-q")
-    crf, file = read(models)
-    expected = evaluate(file.y, crf.predict(file.X), scheme=None, n_resamples=0)
-    result = run("evaluate", tmp_path / "out.conll", "--scheme", "none", "--resamples", "0")
-    assert result.stdout == f"{expected}\n"
-
-
 def test_a_label_never_seen_in_training_is_an_error_and_named(models):
     assert (
         "labels that the fit never saw, counted as errors: 'NEW' (1)"
@@ -129,19 +111,15 @@ def test_a_label_never_seen_in_training_is_an_error_and_named(models):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["test.conll", "--against", "one.model"], "need a model and a file"),
-        (["test.conll", "--decode", "viterbi"], "need a model and a file"),
         (["one.model", "test.conll", "--decode", "best"], "--decode must be viterbi or posterior, got 'best'"),
-        (["one.conll"], "one.conll has one column"),
         (["one.model", "bare.conll"], "bare.conll"),
         (["one.model", "test.conll", "--scheme", "iob9"], "iob9"),
         (["one.model", "test.conll", "--confidence", "2"], "confidence"),
-        (["empty.conll"], "empty.conll holds no sequences"),
+        (["one.model", "empty.conll"], "empty.conll holds no sequences"),
     ],
 )
 def test_what_cannot_be_evaluated_is_named(models, monkeypatch, arguments, message):
     monkeypatch.chdir(models)
-    (models / "one.conll").write_text("a\nb\n")
     (models / "empty.conll").write_text("")
     write_columns_file(models / "bare.conll", columns=(0, 1))
     assert message in run("evaluate", *arguments, code=2).stderr
@@ -170,45 +148,6 @@ def test_another_file_than_that_of_the_training_is_noticed(models):
     assert "is not the file that" in result.stderr
     value = ChainCRF.load(models / "one.model").solution_.value
     assert f"value {value:.6g}" not in result.stdout.splitlines()[0]
-
-
-def test_the_file_that_a_model_names_is_read_on_request_only(models, monkeypatch):
-    monkeypatch.chdir(models)
-    refused = run("certify", "one.model", code=2).stderr
-    assert "Give it after the model, or --stored-data to read the one that one.model names, 'train.conll'" in refused
-    result = run("certify", "one.model", "--stored-data", "--json")
-    assert result.stderr == "reading 'train.conll', the training file that one.model names\n"
-    assert json.loads(result.stdout)["file"] == "train.conll"
-    assert "leave it out" in run("certify", "one.model", "train.conll", "--stored-data", code=2).stderr
-
-
-@pytest.mark.parametrize("named", ["secret.txt", "/dev/zero", "absent", "pipe"])
-def test_a_foreign_model_cannot_make_the_command_read_a_file_of_its_choice(tmp_path, monkeypatch, named):
-    monkeypatch.chdir(tmp_path)
-    write_columns_file(tmp_path / "train.conll")
-    run("train", "train.conll", "-m", "one.model", "-q")
-    (tmp_path / "secret.txt").write_text("password\thunter2\tDET\n")
-    os.mkfifo(tmp_path / "pipe")
-    document, _ = read_model("one.model", "ChainCRF")
-    settings = document["command"]["settings"]
-    for checksums in ({}, settings["checksums"]):
-        document["command"]["settings"] = {**settings, "data": {**settings["data"], "train": named}}
-        document["command"]["settings"]["checksums"] = checksums
-        write_model("foreign.model", "ChainCRF", document, {})
-        result = run("certify", "foreign.model", "--stored-data", code=2)
-        assert result.stderr.startswith("error: '")
-        assert f"{named}' is not there or is not the file that foreign.model was trained on" in result.stderr
-        assert result.stdout == ""
-        run("certify", "foreign.model", "train.conll")
-
-
-def test_a_model_trained_from_standard_input_names_no_file(models, monkeypatch):
-    monkeypatch.chdir(models)
-    text = (models / "train.conll").read_bytes()
-    run("train", "-", "-m", "piped.model", "-q", input=text)
-    for options in ([], ["--stored-data"]):
-        assert "was trained from standard input" in run("certify", "piped.model", *options, code=2).stderr
-    run("certify", "piped.model", "-", "--limit", "0.1", "-q", input=text)
 
 
 def test_certify_names_what_is_wrong(models):

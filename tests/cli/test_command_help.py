@@ -17,7 +17,7 @@ from kernelfields.cli.messages import Console, json_text
 
 COMMANDS = [
     *("train", "predict", "evaluate", "inspect", "certify", "check", "rank", "convert", "export"),
-    *("reproduce", "bench"),
+    "reproduce",
 ]
 
 
@@ -100,7 +100,7 @@ def test_levels_of_speech(capsys, levels, heard):
 
 def test_scripts_are_listed_and_run(tmp_path, monkeypatch):
     root = tmp_path / "checkout"
-    for folder in ("experiments", "benchmarks", "src/kernelfields"):
+    for folder in ("experiments", "src/kernelfields"):
         (root / folder).mkdir(parents=True)
     script = '"""What it does.\n\nMore."""\nimport sys\nif __name__ == "__main__":\n    sys.exit(len(sys.argv[1:]))\n'
     (root / "experiments" / "the_figure.py").write_text(script)
@@ -108,9 +108,8 @@ def test_scripts_are_listed_and_run(tmp_path, monkeypatch):
     monkeypatch.setattr(checkout_scripts.kernelfields, "__file__", str(tmp_path / "a" / "b" / "__init__.py"))
     monkeypatch.chdir(root)
     assert run("reproduce").stdout == "the_figure  What it does.\n"
-    assert run("bench").stdout == ""
     run("reproduce", "the-figure")
     run("reproduce", "the_figure", "--option", "value", "--", "--help", code=3)
     assert "choose among the_figure" in run("reproduce", "another", code=2).stderr
     monkeypatch.chdir(tmp_path)
-    assert "run this inside a checkout" in run("bench", "solvers", code=2).stderr
+    assert "run this inside a checkout" in run("reproduce", "solvers", code=2).stderr

@@ -76,14 +76,6 @@ def test_why_a_sequence_is_labelled_as_it_is(models):
     assert document["explanation"] == json.loads(json.dumps(expected.to_dict()))
 
 
-def test_a_page_of_tables(models, tmp_path):
-    run("inspect", models / "words.model", "--html", tmp_path / "page.html", "-q")
-    page = Words(tmp_path / "page.html")
-    assert "script" not in page.tags
-    for words in ("words.model", "The model", "Weights of features by label", "NOUN", "tag1="):
-        assert words in page.text
-
-
 def test_the_report_of_a_training_run(models):
     page = Words(models / "train.html")
     assert "script" not in page.tags
@@ -125,16 +117,6 @@ def test_the_report_of_an_evaluation(models, tmp_path):
     assert result.stdout == run(*arguments).stdout
 
 
-@pytest.mark.slow
-def test_the_report_of_a_search(tmp_path):
-    path = write_npz_file(tmp_path / "train.npz")
-    search = ["--search", "--kernel", "linear", "--prior-variances", "0.1,1", "--folds", "2"]
-    run("train", path, *search, "-m", tmp_path / "m", "--report", tmp_path / "r.html", "-q")
-    page = Words(tmp_path / "r.html")
-    assert "What was tried" in page.text
-    assert page.text.count("Linear()") >= 2
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -143,7 +125,6 @@ def test_the_report_of_a_search(tmp_path):
         (["words.model", "--features", "("], "is not a regular expression"),
         (["words.model", "--explain", "test.conll", "--sequence", "8"], "holds 8 sequences, 0 to 7: no 8"),
         (["absent.model"], "absent.model does not exist"),
-        (["words.model", "--html", "absent/page.html"], "there is no folder"),
     ],
 )
 def test_what_cannot_be_shown_is_named(models, monkeypatch, arguments, message):

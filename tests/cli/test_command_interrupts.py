@@ -9,7 +9,7 @@ import time
 
 import numpy as np
 import pytest
-from command_files import run, sentences, write_columns_file, write_npz_file
+from command_files import run, sentences, write_columns_file
 
 from kernelfields import ChainCRF
 from kernelfields.cli.models import load_model
@@ -107,18 +107,6 @@ def test_a_damaged_checkpoint_is_named(folder):
     (folder / "run.checkpoint").write_text("nonsense")
     result = run("train", "train.conll", "--checkpoint", "run.checkpoint", "--resume", "-q", code=2)
     assert "run.checkpoint is not a kernelfields model file" in result.stderr
-
-
-def test_a_search_is_not_made_twice(folder):
-    write_npz_file(folder / "train.npz")
-    search = ["train", "train.npz", "--search", "--folds", "2", "--prior-variances", "0.1,1", "--standardize"]
-    search += ["--ranks", "10", "--checkpoint", "run.checkpoint"]
-    run(*search, "--tol", "1e-9", "--max-iter", "2", "-q", code=1)
-    chosen = load_model("run.checkpoint").settings
-    result = run(*search, *TIGHT, "--resume")
-    assert "chosen:" not in result.stderr
-    assert load_model("model.safetensors").settings.kernel == chosen.kernel
-    assert load_model("model.safetensors").settings.prior_variance == chosen.prior_variance
 
 
 def start(folder, *arguments):

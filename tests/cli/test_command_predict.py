@@ -196,8 +196,6 @@ def test_a_pipeline_of_python_labels_files_of_words(models, tmp_path):
     assert "sequence accuracy" in run("evaluate", tmp_path / "words.kfm", models / "test.conll", "-q").stdout
     streamed = run("predict", tmp_path / "words.kfm", models / "test.conll", "--stream", "--lag", 9, "-q").stdout
     assert [line.split("\t")[3] for line in streamed.splitlines() if line] == expected
-    failed = run("predict", tmp_path / "words.kfm", models / "test.npz", code=2).stderr
-    assert "--format npz: the model takes features that its template makes of columns files" in failed
 
 
 def test_pipelines_that_the_command_cannot_use_are_named(models, tmp_path):
@@ -210,32 +208,6 @@ def test_pipelines_that_the_command_cannot_use_are_named(models, tmp_path):
     save(twice.fit(file.X, file.y), tmp_path / "union.kfm")
     failed = run("predict", tmp_path / "union.kfm", models / "test.conll", code=2).stderr
     assert "is a pipeline that the command cannot use: it takes TextFeatures and a ChainCRF or SegmentCRF" in failed
-
-
-def test_the_format_of_a_file_may_be_another_than_that_of_training(models, tmp_path):
-    rows = sentences(6, seed=1)
-    words = write_columns_file(tmp_path / "train.tsv", columns=(0, 2))
-    run("train", words, "-m", tmp_path / "words.model", "-q")
-    bare = write_columns_file(tmp_path / "new.tsv", rows, columns=(0,))
-    expected = [
-        line.split("\t")[1] for line in run("predict", tmp_path / "words.model", bare, "-q").stdout.splitlines() if line
-    ]
-    lines = []
-    for sentence in rows:
-        for number, (word, _, tag) in enumerate(sentence, start=1):
-            lines.append("\t".join([str(number), word, "_", tag, *["_"] * 6]))
-        lines.append("")
-    (tmp_path / "new.data").write_text("\n".join(lines) + "\n")
-    options = (tmp_path / "words.model", tmp_path / "new.data", "--format", "conllu", "-q")
-    found = [line.split("\t")[10] for line in run("predict", *options).stdout.splitlines() if line]
-    assert found == expected
-    assert "sequence accuracy" in run("evaluate", *options).stdout
-    failed = run("predict", models / "conll.model", tmp_path / "new.data", "--format", "conllu", code=2).stderr
-    assert "--format conllu: the model takes features that its template makes of columns files" in failed
-    failed = run("predict", *options[:2], "--format", "xml", code=2).stderr
-    assert "--format must be auto or one of columns, conllu, crfsuite, npz, csv, got 'xml'" in failed
-    arrays = run("predict", models / "csv.model", models / "test.npz", "--format", "npz", "-o", tmp_path / "out.npz")
-    assert "labelled 5 sequences" in arrays.stderr
 
 
 def test_tabs_stay_tabs(tmp_path):

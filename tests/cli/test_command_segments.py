@@ -90,26 +90,11 @@ def test_labels_of_positions_are_those_of_the_model(inside):
     np.testing.assert_allclose([float(row["probability"]) for row in found], chosen, atol=1e-6)
 
 
-def test_segments_are_a_table_or_documents(inside):
-    trained = load_model("words.model")
-    expected = trained.crf.predict_segments(trained.read("words.conll").X)
-    table = run("predict", "words.model", "words.conll", "--segments", "-q").stdout.splitlines()
-    assert table[0] == "sequence\tbegin\tend\tlabel\tprobability"
-    rows = [(number, *each) for number, found in enumerate(expected) for each in found]
-    assert table[1:] == [f"{number}\t{b}\t{e}\t{label}\t{p:.6f}" for number, b, e, label, p in rows]
-    documents = run("predict", "words.model", "words.conll", "--segments", "--json", "-q").stdout.splitlines()
-    for line, found in zip(documents, expected, strict=True):
-        assert [tuple(each.values()) for each in json.loads(line)["segments"]] == [tuple(each) for each in found]
-
-
 def test_known_labels_are_kept_in_segments(inside):
     lines = run("predict", "words.model", "half.conll", "--known", "-q").stdout.split("\n")
     cells = [line.split("\t") for line in lines if line]
     assert {predicted for _, label, predicted in cells if label == "?"} <= {"rest", "move"}
     assert all(label == predicted for _, label, predicted in cells if label != "?")
-    table = run("predict", "words.model", "half.conll", "--known", "--segments", "-q").stdout.splitlines()
-    cut = [label for _, b, e, label, _ in csv.reader(table[1:], delimiter="\t") for _ in range(int(e) - int(b))]
-    assert cut == [predicted for _, _, predicted in cells]
 
 
 @pytest.mark.parametrize(
@@ -141,7 +126,6 @@ TRAINING = [
     (["--support", "observed"], "--support is for chains"),
     (["--allowed-by", "word="], "--allowed-by is for chains"),
     (["--dev", "words.conll"], "--dev is for chains"),
-    (["--search"], "--search is for chains"),
     (["--checkpoint", "x"], "--checkpoint is for chains"),
     (["--constraints", "bilou"], "--constraints bilou forbids B-X after B-X, and a SegmentCRF may have both"),
     (["--max-duration", "0"], "--max-duration must be at least 1"),
@@ -177,11 +161,6 @@ def test_what_a_model_of_segments_cannot_do_is_one_line(inside, tmp_path):
     stream = refused("predict", "words.model", "words.conll", "--stream")
     assert "--stream labels lines by a chain, and this model is a SegmentCRF" in stream
     assert "a model of the kind 'SegmentCRF' cannot be served" in refused("export", "words.model", tmp_path / "o.onnx")
-    chain = refused("predict", "chain.model", "words.conll", "--segments")
-    assert chain.endswith("--segments is for a SegmentCRF, which train --segments makes: chain.model is a ChainCRF")
-    for options in (["--nbest", "2"], ["--marginals"], ["--decode", "posterior"]):
-        assert "--segments writes the best" in refused("predict", "words.model", "words.conll", "--segments", *options)
-    assert "--known, --segments" in refused("predict", "words.model", "words.conll", "--segments", "--stream")
     SegmentCRF.load("words.model").save(tmp_path / "python.model")
     assert "was written by SegmentCRF.save" in refused("predict", tmp_path / "python.model", "words.conll")
 
@@ -193,13 +172,8 @@ def test_labels_of_entities_are_taken_as_they_are(tmp_path):
     options = ("--segments", "--constraints", "bio", "--prior-variance", "10", "-m", model)
     result = run("train", tmp_path / "names.conll", *options)
     assert "labels write entities, and runs of equal labels are segments" in result.stderr
-    table = run("predict", model, tmp_path / "names.conll", "--segments", "-q").stdout.splitlines()
-    assert [line.split("\t")[1:4] for line in table[1:5]] == [
-        ["0", "1", "B-P"],
-        ["1", "3", "I-P"],
-        ["3", "5", "B-P"],  # two entities of one position each
-        ["5", "6", "O"],
-    ]
+    found = json.loads(run("predict", model, tmp_path / "names.conll", "--entities", "-q").stdout.splitlines()[0])
+    assert [(one["begin"], one["end"]) for one in found["entities"]] == [(0, 3), (3, 4), (4, 5)]
     assert "entity F1 (bio)" in run("evaluate", model, tmp_path / "names.conll", "--resamples", "0").stdout
 
 

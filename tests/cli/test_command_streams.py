@@ -10,7 +10,7 @@ from command_files import run, sentences, write_columns_file
 
 import kernelfields
 
-IN_CHECKOUT = (Path(kernelfields.__file__).parents[2] / "benchmarks").is_dir()
+IN_CHECKOUT = (Path(kernelfields.__file__).parents[2] / "experiments").is_dir()
 CLOSED = "error: standard output: cannot write: Bad file descriptor\n"
 FULL = "error: standard output: cannot write: No space left on device\n"
 WITHOUT_TORCH = """
@@ -52,7 +52,9 @@ def in_shell(folder, line, buffered=True, start="-m kernelfields.cli"):
         ("--help", True),
         ("--version", False),
         ("", True),
-        pytest.param("bench", False, marks=pytest.mark.skipif(not IN_CHECKOUT, reason="it runs what is in a checkout")),
+        pytest.param(
+            "reproduce", False, marks=pytest.mark.skipif(not IN_CHECKOUT, reason="it runs what is in a checkout")
+        ),
     ],
 )
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="/dev/full is a disk that is always full")
@@ -98,7 +100,7 @@ def test_a_reader_that_has_had_enough_is_no_error(folder):
 
 @pytest.mark.slow
 def test_a_device_without_torch_is_one_line(folder):
-    code, output, messages = in_shell(folder, "train train.conll -m out.model -q --device cuda", start='-c "$1"')
+    code, output, messages = in_shell(folder, "train train.conll -m out.model -q --engine torch", start='-c "$1"')
     assert (code, output) == (2, "")
     assert messages == "error: engine='torch' needs PyTorch: pip install 'kernelfields[torch]'\n"
     assert not (folder / "out.model").exists()
@@ -106,10 +108,10 @@ def test_a_device_without_torch_is_one_line(folder):
 
 def test_a_model_of_a_device_that_is_not_here_predicts_and_says_so(folder):
     pytest.importorskip("torch")
-    run("train", folder / "train.conll", "-m", folder / "torch.model", "-q", "--device", "cpu")
+    run("train", folder / "train.conll", "-m", folder / "torch.model", "-q", "--engine", "torch")
     code, output, messages = in_shell(folder, "predict torch.model train.conll -q", start='-c "$1"')
     assert (code, output) == (0, run("predict", folder / "one.model", folder / "train.conll", "-q").stdout)
-    assert messages.startswith("warning: engine=Torch(device='cpu') is not here, 'auto' takes its place")
+    assert messages.startswith("warning: engine='torch' is not here, 'auto' takes its place")
     assert messages.count("\n") == 1
 
 

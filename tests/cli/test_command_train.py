@@ -69,7 +69,7 @@ def test_a_model_of_words_takes_the_features_of_text_in_python(folder):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["train.conll", "--support", "observed", "--c2", "0.5", "--l1", "0.1"],
+        ["train.conll", "--support", "observed", "--prior-variance", "1", "--l1", "0.1"],
         ["train.conll", "--kernel", "linear+rbf", "--gamma", "0.3", "--rank", "12", "--prior-variance", "1,0.1"],
         ["train.npz", "--window", "2,0", "--rank", "20", "--standardize", "--seed", "3"],
         ["train.csv", "--sequence-column", "day", "--kernel", "poly", "--degree", "2", "--rank", "9"],
@@ -118,19 +118,6 @@ def test_options_become_parameters(folder):
     assert (crf.prior_variance, crf.edges.prior_variance) == (2.0, 3.0)
     assert (crf.solver, crf.tol, crf.max_iter, crf.random_state) == ("newton-cg", 0.01, 50, 5)
     assert (crf.dtype, crf.n_jobs, crf.verbose, crf.warm_start) == ("float64", 1, 0, False)
-
-
-def test_where_a_run_works_is_written_down(folder):
-    options = ("train", "train.npz", "--kernel", "rbf", "-q")
-    run(*options, "--engine", "threads", "--memory", "1GB")
-    settings, _ = read_settings("model.toml")
-    assert (settings.engine, settings.device, settings.memory) == ("threads", None, "1GB")
-    for wrong, message in (
-        (("--memory", "10kB"), "do not fit into memory of 10 kB"),
-        (("--engine", "gpu"), "engine must be one of"),
-        (("--engine", "threads", "--device", "cuda"), "--device cuda is for --engine torch alone"),
-    ):
-        assert message in run(*options, *wrong, code=2).stderr
 
 
 def test_constraints_and_templates(folder):
@@ -207,39 +194,12 @@ def test_what_was_chosen_is_said_and_kept(folder):
     assert "chosen:" not in again
 
 
-@pytest.mark.slow
-def test_a_search_chooses_settings_and_the_settings_repeat_its_fit(folder):
-    arguments = ["--kernel", "rbf,linear", "--prior-variances", "0.1,10", "--ranks", "10,20", "--folds", "2"]
-    result = run("train", "train.npz", "--standardize", "--search", *arguments, "--json")
-    document = json.loads(result.stdout)
-    assert len(document["search"]["candidates"]) >= 5 * 2 * 2 + 2  # more where the best is at an end of its grid
-    assert "chosen: kernel " in result.stderr
-    settings = load_model("model.safetensors").settings
-    assert settings.kernel in ("rbf", "linear")
-    best = document["search"]["candidates"][0]
-    assert float(best["prior variance"]) == settings.prior_variance
-    assert int(best["rank"]) == settings.rank
-    run("train", "--config", "model.toml", "-m", "again.safetensors", "-q")
-    same_coefficients("model.safetensors", "again.safetensors")
-
-
-def test_a_search_takes_one_kernel_as_it_is(folder):
-    search = ["--search", "--folds", "2", "--prior-variances", "0.1,1", "-q", "--standardize", "--rank", "20"]
-    run("train", "train.npz", "--kernel", "linear+rbf", "--gamma", "0.5", *search)
-    settings = load_model("model.safetensors").settings
-    assert (settings.kernel, settings.gamma) == ("linear+rbf", 0.5)
-    assert "are for one --kernel" in run("train", "train.npz", "--gamma", "0.5", *search, code=2).stderr
-    (folder / "t").write_text("U00:%x[0,0]\n")
-    assert "add a line B" in run("train", "train.conll", "-t", "t", *search[:-3], code=2).stderr
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ([], "which file?"),
         (["absent.conll"], "absent.conll: No such file or directory"),
-        (["train.conll", "--c2", "1", "--prior-variance", "1"], "give one of --c2 and --prior-variance"),
-        (["train.conll", "--c2", "-1"], "--c2 must be a number of at least 0"),
+        (["train.conll", "--engine", "gpu"], "engine must be one of"),
         (["train.conll", "--prior-variance", "much"], "--prior-variance takes numbers"),
         (["train.conll", "--window", "wide"], "--window takes numbers"),
         (["train.conll", "--window", "2"], "window"),
@@ -255,11 +215,6 @@ def test_a_search_takes_one_kernel_as_it_is(folder):
         (["train.conll", "--resume"], "--resume needs --checkpoint"),
         (["train.conll", "--checkpoint-seconds", "3"], "--checkpoint-seconds needs --checkpoint"),
         (["train.conll", "-m", "m", "--checkpoint", "./m"], "must be different files"),
-        (["train.conll", "--folds", "3"], "--folds is for --search"),
-        (["train.conll", "--prior-variances", "1"], "--prior-variances is for --search"),
-        (["train.conll", "--search", "--prior-variance", "1"], "say among which by --prior-variances"),
-        (["train.conll", "--search", "--ranks", "1.5"], "--ranks takes numbers"),
-        (["train.conll", "--search", "--folds", "1"], "cv must be at least 2"),
         (["train.conll", "--checkpoint", "c", "--checkpoint-seconds", "-1"], "seconds between checkpoints"),
         (["--config", "absent.toml"], "absent.toml: No such file or directory"),
         (["empty.conll"], "empty.conll"),

@@ -31,7 +31,7 @@ def test_the_page_runs_as_it_stands(tmp_path, monkeypatch):
     for program, *arguments in commands():
         assert program == "kernelfields"
         run(*arguments)
-    for name in ("tags", "sparse", "room", "letters", "better", "best", "long", "partly", "phases"):
+    for name in ("tags", "sparse", "room", "letters", "better", "long", "partly", "phases"):
         assert (tmp_path / f"{name}.safetensors").exists()
         assert (tmp_path / f"{name}.toml").exists()
     assert (tmp_path / "labelled.conll").read_text().count("\n") == (tmp_path / "new.conll").read_text().count("\n")
@@ -40,5 +40,5 @@ def test_the_page_runs_as_it_stands(tmp_path, monkeypatch):
 
 def test_every_command_is_shown():
     text = PAGE.read_text(encoding="utf-8")
-    for name in ("train", "predict", "evaluate", "inspect", "certify", "convert", "export", "reproduce", "bench"):
+    for name in ("train", "predict", "evaluate", "inspect", "certify", "convert", "export", "reproduce"):
         assert f"kernelfields {name}" in text

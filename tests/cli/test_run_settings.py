@@ -113,8 +113,6 @@ def test_the_layout_of_the_file(tmp_path):
         ("window", "2,0", [2, 0]),
         ("prior_variance", "1", 1.0),
         ("prior_variance", "1,0.1", [1.0, 0.1]),
-        ("prior_variances", "1", (1.0,)),
-        ("ranks", "10,20", (10, 20)),
         ("columns", "0", ["0"]),
         ("columns", "a,b", ["a", "b"]),
         ("separator", ",", ","),
@@ -217,8 +215,7 @@ BIG = "9" * 20
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("ranks", "0", "--ranks must be at least 1, got 0"),
-        ("ranks", "10,-1", "--ranks must be at least 1, got -1"),
+        ("max_duration", 0, "--max-duration must be at least 1, got 0"),
         ("rank", int(BIG), f"--rank must be at most 2147483647, got {BIG}"),
         ("window", f"1,{BIG}", f"--window must be at most 2147483647, got {BIG}"),
         ("n_jobs", 4097, "--n-jobs must be at most 4096, got 4097"),

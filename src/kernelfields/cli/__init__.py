@@ -1,1 +1,1 @@
-"""The ``kernelfields`` command: train, predict, evaluate, inspect, certify, convert, reproduce, bench."""
+"""The ``kernelfields`` command: train, predict, evaluate, inspect, certify, convert, reproduce."""

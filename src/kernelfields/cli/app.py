@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from kernelfields import __version__
-from kernelfields.cli.checkout_scripts import PASSED_ON, bench, reproduce
+from kernelfields.cli.checkout_scripts import PASSED_ON, reproduce
 from kernelfields.cli.convert import convert, export
 from kernelfields.cli.evaluate import evaluate
 from kernelfields.cli.inspect import certify, inspect
@@ -30,8 +30,7 @@ app = typer.Typer(
 )
 for command in (train, predict, evaluate, inspect, certify, check, rank, convert, export, label):
     app.command()(command)
-for script in (reproduce, bench):
-    app.command(context_settings=PASSED_ON)(script)
+app.command(context_settings=PASSED_ON)(reproduce)
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,6 +1,6 @@
-"""Scripts of a checkout: ``kernelfields reproduce`` and ``kernelfields bench`` run them by name.
+"""Experiments of a checkout: ``kernelfields reproduce`` runs them by name.
 
-The scripts are not part of an installed package: they come with the source, beside ``src``.
+They are not part of an installed package: they come with the source, beside ``src``.
 """
 
 from __future__ import annotations
@@ -36,30 +36,13 @@ def reproduce(context: typer.Context, name: _Name = None) -> None:
       kernelfields reproduce prominence
       kernelfields reproduce prominence -- --help
     """
-    raise typer.Exit(_run("experiments", name, context.args))
+    raise typer.Exit(_run(name, context.args))
 
 
-@explains_errors
-def bench(context: typer.Context, name: _Name = None) -> None:
-    """Run a benchmark.
-
-    \b
-    Options after the name go to the benchmark.
-
-    \b
-    Which are there?
-      kernelfields bench
-    Run one, or all that fit into about half an hour:
-      kernelfields bench fit_speed
-      kernelfields bench run_all
-    """
-    raise typer.Exit(_run("benchmarks", name, context.args))
-
-
-def _run(folder_name: str, name: str | None, arguments: list[str]) -> int:
+def _run(name: str | None, arguments: list[str]) -> int:
     from kernelfields.data.text_files import standard_output  # here, because help must come fast
 
-    folder = _find(folder_name)
+    folder = _find("experiments")
     texts = {path.stem: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.py"))}
     scripts = {stem: text for stem, text in texts.items() if '__name__ == "__main__"' in text}
     if name is None:
@@ -73,7 +56,7 @@ def _run(folder_name: str, name: str | None, arguments: list[str]) -> int:
     if wanted not in scripts:
         raise ValueError(f"there is no {name!r} in {folder}: choose among {', '.join(scripts) or 'nothing'}")
     # A module of the checkout, so that scripts can import each other; paths among the options stay what they are.
-    command = [sys.executable, "-m", f"{folder_name}.{wanted}", *arguments]
+    command = [sys.executable, "-m", f"experiments.{wanted}", *arguments]
     search_path = os.pathsep.join(filter(None, [str(folder.parent), os.environ.get("PYTHONPATH")]))
     return subprocess.run(command, env={**os.environ, "PYTHONPATH": search_path}, check=False).returncode
 

@@ -3,27 +3,20 @@
     header        the first row holds names of columns: an error if all of its cells do, as "word" and "label"
     sequences     there is one alone, as long as a file whose empty lines were lost
     labels        there are as many as words, and as many of them seen once: another column holds the labels
-    tags          a column of tags decides what the label is, so that a model has nothing else to learn
 
-Cost: one pass over the labels, and one over the first rows for each column that features read. Fails:
-SequenceFileError for a header.
+Cost: one pass over the labels. Fails: SequenceFileError for a header.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections import Counter
+from collections.abc import Iterator
 
 from kernelfields.data.constraints import guess_scheme
-from kernelfields.formats import ColumnFile, SequenceFile, SequenceFileError, Template
+from kernelfields.formats import ColumnFile, SequenceFile, SequenceFileError
 
 # Positions of a single sequence, labels, and the share of them seen once, above which a file looks wrong.
 _LONG, _MANY, _SEEN_ONCE = 200, 50, 0.3
-# A column decides the label if it leaves so small a share of what the most frequent label leaves, of so many at least.
-_LEFT, _LEAST_LEFT = 0.01, 10
-# Positions that are enough to find such a column.
-_ENOUGH = 100_000
 _NAMES = {
     *("bio", "chunk", "chunks", "class", "entities", "entity", "feats", "form", "id", "iob", "label", "labels"),
     *("lemma", "ner", "pos", "sentence", "tag", "tags", "target", "text", "token", "tokens", "upos", "word", "words"),
@@ -47,8 +40,6 @@ def doubts(file: SequenceFile, name: str) -> Iterator[str]:
             f"{name} has {len(labels):,} labels for {labels.total():,} positions, most of them rare, as words are"
             f"{_other_column(file, len(labels))}"
         )
-    if isinstance(file, ColumnFile) and y:
-        yield from _telling_columns(file, name)
 
 
 def _header(file: ColumnFile, name: str, labels: Counter) -> Iterator[str]:
@@ -76,41 +67,3 @@ def _other_column(file: SequenceFile, n_labels: int) -> str:
         return ": --label-column names the column of the labels"
     fewest = min(values, key=values.__getitem__)
     return f": --label-column {fewest} would have {values[fewest]:,}"
-
-
-def _telling_columns(file: ColumnFile, name: str) -> Iterator[str]:
-    rows = (row for sequence in file.sequences for row in sequence.rows)
-    labels = (label for own in file.y or [] for label in own)
-    first = islice(zip(rows, labels, strict=True), _ENOUGH)
-    known = [(row, label) for row, label in first if isinstance(label, str)]
-    usual = Counter(label for _, label in known).most_common(1)
-    if not usual or (left := len(known) - usual[0][1]) < _LEAST_LEFT:
-        return
-    used = _columns_read(file)
-    for column in used:
-        if column == file.word_column:
-            continue
-        if _left([(row[column], label) for row, label in known], usual[0][0]) <= _LEFT * left:
-            rest = ",".join(str(other) for other in used if other != column)
-            yield (
-                f"{name}: column {column} (from 0), which is read as tags, decides what the label is: if new files "
-                f"have no such column, leave it out, --columns {rest}"
-            )
-
-
-def _columns_read(file: ColumnFile) -> list[int]:
-    """Return the columns that features are made of."""
-    template, features = file.reading.get("template"), file.reading.get("features")
-    if isinstance(template, Template):
-        return sorted(template.columns)
-    width, label = len(file.sequences[0].rows[0]), file.reading["label"]
-    return [column for column in range(width) if column != label] if features is None else list(features)
-
-
-def _left(pairs: Sequence[tuple[str, str]], usual: str) -> int:
-    """Return how many labels differ from the most frequent one of their value, of values seen once from ``usual``."""
-    by_value: dict[str, Counter] = defaultdict(Counter)
-    for value, label in pairs:
-        by_value[value][label] += 1
-    right = (own[usual] if own.total() == 1 else max(own.values()) for own in by_value.values())
-    return len(pairs) - sum(right)

@@ -1,4 +1,4 @@
-"""Evaluation, ``kernelfields evaluate``: agreement of a model, or of a file of predictions, with the true labels.
+"""Evaluation, ``kernelfields evaluate``: agreement of a model with the true labels.
 
 The report is one HTML page of a model and, if there is one, of its evaluation; ``train`` writes it as well.
 """
@@ -6,17 +6,16 @@ The report is one HTML page of a model and, if there is one, of its evaluation; 
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import accumulate, chain
+from itertools import accumulate
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kernelfields.cli.labels import FileFormat, LabelSets, UnknownLabel, count_line, count_unknown
-from kernelfields.cli.messages import Console, Jobs, command
+from kernelfields.cli.labels import LabelSets, UnknownLabel, count_line, count_unknown
+from kernelfields.cli.messages import Console, Jobs, ModelFile, command
 from kernelfields.cli.predict import Decode, check_decoding
 from kernelfields.cli.settings import LARGEST_SEED, Parameters
 
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from kernelfields.cli.models import Field, TrainedModel
     from kernelfields.evaluation import Evaluation
     from kernelfields.formats import SequenceFile
-    from kernelfields.reports import Table
 
 _SHOWN_SEQUENCES = 12
 _SHOWN_POSITIONS = 600
@@ -36,9 +34,8 @@ _MOST = 1_000_000  # resamples: the interval has no further digit by then
 @command()
 def evaluate(
     console: Console,
-    model: Annotated[str, typer.Argument(help="A model, or a column file with predictions.", metavar="MODEL")],
-    file: Annotated[str | None, typer.Argument(help="Labelled sequences; - is standard input.", metavar="FILE")] = None,
-    file_format: FileFormat = "auto",
+    model: ModelFile,
+    file: Annotated[str, typer.Argument(help="Labelled sequences; - is standard input.", metavar="FILE")],
     decode: Decode = None,
     against: Annotated[
         str | None, typer.Option("--against", help="Another model: is it better on the same sequences?")
@@ -63,24 +60,19 @@ def evaluate(
     Accuracy of positions and sequences, precision, recall and F1 of labels and
     entities, log-likelihood and calibration, each with an interval. Where the
     best labelling as a whole and the most probable labels one by one differ,
-    both are listed. With one file alone, its last two columns are the true and
-    the predicted labels, as predict writes them. Positions whose true label is
-    not known do not count; labels that were never seen in training are errors,
-    and named.
+    both are listed. Positions whose true label is not known do not count; labels
+    that were never seen in training are errors, and named.
 
     \b
     A model on a file it was not trained on, with a report to look at:
       kernelfields evaluate chunks.safetensors test.conll --report test.html
     Is the second model better than the first?
       kernelfields evaluate one.safetensors test.conll --against two.safetensors
-    Predictions in a file, whoever made them:
-      kernelfields evaluate labelled.conll --scheme bio
     """
     from kernelfields.cli.models import load_model
     from kernelfields.data.text_files import input_name
     from kernelfields.evaluation import compare
     from kernelfields.evaluation import evaluate as evaluated
-    from kernelfields.formats import partial_labels
 
     check_decoding(decode)
     shared: Parameters = {
@@ -89,20 +81,8 @@ def evaluate(
         "confidence": confidence,
         "random_state": seed,
     }
-    if file is None:
-        if against is not None or report is not None or decode is not None or file_format != "auto":
-            raise ValueError(
-                "--against, --decode, --format and --report need a model and a file: kernelfields evaluate MODEL FILE"
-            )
-        truth, predicted = _last_two_columns(model)
-        known = partial_labels(truth, unknown_label, label_sets) or []
-        _check_alike(known, predicted, input_name(model))
-        console.info(count_line(input_name(model), known))
-        evaluation = evaluated(known, predicted, **shared)
-        console.result(str(evaluation), evaluation.to_dict())
-        return
     trained = load_model(model, n_jobs)
-    marks: Parameters = {"file_format": file_format, "unknown_label": unknown_label, "label_sets": label_sets}
+    marks: Parameters = {"unknown_label": unknown_label, "label_sets": label_sets}
     with _about(model if against is not None else ""):
         read = trained.read(file, **marks)
     console.info(count_line(input_name(file), read.y or [], read.part))
@@ -143,47 +123,11 @@ def _reread(
     """Return a file as another model reads it."""
     from kernelfields.formats import describe_reading
 
-    own, first = (describe_reading(model.reading_of(path, marks["file_format"])) for model in (other, trained))
-    if own == first:
+    if describe_reading(other.reading) == describe_reading(trained.reading):
         return read
     if path == "-":
         raise ValueError("it reads files otherwise than the first, so standard input cannot serve both: use a file")
     return other.read(path, **marks)
-
-
-def _last_two_columns(path: str) -> tuple[list, list]:
-    """Return true and predicted labels of a column file."""
-    from kernelfields.data.text_files import input_name
-    from kernelfields.formats import SequenceFileError, read_columns
-
-    sequences = list(read_columns(path))
-    if not sequences:
-        raise SequenceFileError(f"{input_name(path)} holds no sequences")
-    if len(sequences[0].rows[0]) < 2:
-        raise SequenceFileError(
-            f"{input_name(path)} has one column, expected true and predicted labels in the last two. For a model, "
-            "give the file it is to label as well"
-        )
-    truth, predicted = ([[row[column] for row in sequence.rows] for sequence in sequences] for column in (-2, -1))
-    return truth, predicted
-
-
-def _check_alike(truth: list, predicted: list, name: str) -> None:
-    """Raise if true and predicted labels have little in common, as where words stand in the place of labels.
-
-    Tags of words may share signs of punctuation with these, so that a third of the positions is little, too.
-    """
-    from kernelfields.data.constraints import guess_scheme
-
-    kinds = Counter(label for own in truth for label in own if isinstance(label, str)), Counter(chain(*predicted))
-    shared = kinds[0].keys() & kinds[1].keys()
-    apart = all(3 * sum(own[label] for label in shared) < own.total() for own in kinds)
-    if apart and guess_scheme(kinds[0].keys() | kinds[1].keys()) is None:
-        shown = [", ".join(repr(label) for label, _ in own.most_common(3)) for own in kinds]
-        raise ValueError(
-            f"{name}: the last two columns, true and predicted labels, hold different things ({shown[0]} against "
-            f"{shown[1]}). To judge a model on this file, give the model first: kernelfields evaluate MODEL {name}"
-        )
 
 
 def write_report(
@@ -193,7 +137,6 @@ def write_report(
     title: str,
     *,
     evaluation: Evaluation | None = None,
-    sections: Mapping[str, Table] | None = None,
 ) -> None:
     """Write a page about a model, with the first sequences of a file as it labels them; fewer if they are long."""
     from kernelfields.cli.models import tokens_for
@@ -216,7 +159,6 @@ def write_report(
         evaluation=evaluation,
         weights=crf.weights(top=_WEIGHTS_PER_LABEL),
         sequences=sequences,
-        sections=sections,
     )
     with open_text_output(path) as stream:
         stream.write(page)

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from kernelfields.cli.labels import FileFormat
 from kernelfields.cli.messages import Console, Jobs, command
 from kernelfields.numerics.wording import counted
 
@@ -26,7 +25,6 @@ def label(
     ] = None,
     port: Annotated[int, typer.Option("--port", help="The port; 0 for one that is free.", min=0, max=65535)] = 0,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the browser.")] = True,
-    file_format: FileFormat = "auto",
     n_jobs: Jobs = None,
 ) -> None:
     """Label a file in the browser, with a model beside.
@@ -54,9 +52,7 @@ def label(
     trained = None if model is None else load_model(model, n_jobs)
     options = {} if sequence_column is None else {"sequence": sequence_column}
     if trained is not None:
-        options = trained.reading_of(file, file_format)
-    elif file_format != "auto":
-        options["format"] = file_format
+        options = trained.reading
     opened = LabelFile.open(file, **options)
     words = opened.words if trained is None else None
     X = opened.read.X if words is None else words

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kernelfields.cli.labels import FileFormat, LabelSets, UnknownLabel, count_line
+from kernelfields.cli.labels import LabelSets, UnknownLabel, count_line
 from kernelfields.cli.messages import Console, Jobs, ModelFile, command
 from kernelfields.cli.settings import LARGEST_SEED, SETTINGS, RunSettings, Value, given_settings
 
@@ -63,12 +63,12 @@ def check(
             settings = replace(settings, kernel="linear")
     else:
         marks = {name: given.pop(name, None) for name in ("unknown_label", "label_sets")}
-        file_format, n_jobs = given.pop("format", "auto"), given.pop("n_jobs", None)
+        n_jobs = given.pop("n_jobs", None)
         if given:
             named = ", ".join(SETTINGS[name].names[0] for name in given)
             raise ValueError(f"the model names how files are read and fields are fitted: leave out {named}")
         trained = load_model(model, n_jobs)
-        settings, read = replace(trained.settings, n_jobs=n_jobs), trained.read(file, file_format, **marks)
+        settings, read = replace(trained.settings, n_jobs=n_jobs), trained.read(file, **marks)
     console.info(count_line(input_name(file), read.y or [], read.part))
     for doubt in doubts(read, input_name(file)):
         console.warn(doubt)
@@ -108,8 +108,6 @@ def rank(
         typer.Option("--batch", help="How many to choose, spread by the kernel; else all.", min=1),
     ] = None,
     positions: Annotated[bool, typer.Option("--positions", help="Rank positions inside of sequences.")] = False,
-    spread: Annotated[bool, typer.Option("--spread/--no-spread", help="Whether a batch is spread.")] = True,
-    file_format: FileFormat = "auto",
     known: Annotated[
         bool, typer.Option("--known", help="Labels in the file are known: rank the positions that are unknown.")
     ] = False,
@@ -133,10 +131,10 @@ def rank(
         raise ValueError("--unknown-label and --label-sets are for --known, which takes the labels of the file")
     trained = load_model(model, n_jobs)
     if known:
-        read = trained.read(file, file_format, unknown_label=unknown_label, label_sets=label_sets)
+        read = trained.read(file, unknown_label=unknown_label, label_sets=label_sets)
         check_labels(read, trained.crf.classes_, file, "--unknown-label names how unknown labels are written")
     else:
-        read = trained.read(file, file_format, labels_required=False)
+        read = trained.read(file, labels_required=False)
     tokens = read.words if read.words and read.words[0] is not None else None
     order = rank_for_labelling(
         trained.crf,
@@ -145,7 +143,6 @@ def rank(
         batch=batch,
         known=read.y if known else None,
         positions=positions,
-        spread=spread,
         tokens=tokens,
         random_state=seed,
     )

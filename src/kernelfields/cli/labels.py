@@ -1,4 +1,4 @@
-"""Files that models label: options of their format and of labels that are partly known, and the line that counts them.
+"""Files that models label: options of labels that are partly known, and the line that counts them.
 
 formats/label_marks.py decides what stands for an unknown label.
 
@@ -16,14 +16,6 @@ from kernelfields.numerics.wording import counted
 
 _LABELS_SHOWN = 10
 
-FileFormat = Annotated[
-    str,
-    typer.Option(
-        "--format",
-        help="columns, conllu, crfsuite, npz or csv; auto is the format of the training file.",
-        metavar="NAME",
-    ),
-]
 UnknownLabel = Annotated[
     str | None,
     typer.Option(

@@ -47,7 +47,6 @@ from kernelfields.numerics.parameters import is_whole
 
 if TYPE_CHECKING:
     from kernelfields import ChainCRF, EdgeCliques, LabelDictionary, SegmentCRF
-    from kernelfields.engines.engine import Engine
     from kernelfields.kernels import Kernel
 
     Field: TypeAlias = ChainCRF | SegmentCRF
@@ -61,10 +60,7 @@ _USED = {
     "npz": ("arrays",),
     "csv": ("columns", "label_column", "sequence_column", "separator"),
 }
-#: The column of the words in files of these formats.
-_WORDS = {"columns": 0, "conllu": 1}
 _SEPARATORS = {"tab": "\t", "space": " "}
-_LEAST_MEMORY = 10_000
 
 
 def read_training_file(settings: RunSettings, option: str = "--format") -> SequenceFile:
@@ -209,13 +205,10 @@ def kernel_settings(kernel: Kernel) -> Parameters:
 
 def build_estimator(settings: RunSettings, *, transitions: bool = True) -> Field:
     """Return the estimator that the settings describe; without ``transitions``, labels do not meet."""
-    return build_segments(settings, transitions) if settings.segments else build_chain(settings, transitions)
-
-
-def build_chain(settings: RunSettings, transitions: bool = True) -> ChainCRF:
-    """Return the field of single labels and neighbours that the settings describe."""
     from kernelfields import ChainCRF, NodeCliques
 
+    if settings.segments:
+        return _build_segments(settings, transitions)
     nodes, edges, fit = _nodes_of(settings), _edges_of(settings), fit_parameters(settings)
     if transitions:
         return ChainCRF(**nodes, edges=edges, **fit)
@@ -226,7 +219,7 @@ def build_chain(settings: RunSettings, transitions: bool = True) -> ChainCRF:
     return ChainCRF(cliques=[NodeCliques(**nodes)], **fit)
 
 
-def build_segments(settings: RunSettings, transitions: bool = True) -> SegmentCRF:
+def _build_segments(settings: RunSettings, transitions: bool) -> SegmentCRF:
     """Return the field of segments that the settings describe; ValueError where these contradict each other."""
     from kernelfields import SegmentCRF
     from kernelfields.data.constraints import find_scheme
@@ -286,8 +279,7 @@ def fit_parameters(settings: RunSettings) -> Parameters:
         parameters["constraints"] = {"scheme": settings.constraints, "strict": True}
     scale = "auto" if settings.standardize is None else settings.standardize
     parameters["tol"] = "auto" if settings.tol is None else settings.tol
-    allowed, engine = allowed_by(settings), engine_of(settings)
-    return {**parameters, "scale": scale, "allowed": allowed, "engine": engine}
+    return {**parameters, "scale": scale, "allowed": allowed_by(settings)}
 
 
 def allowed_by(settings: RunSettings) -> LabelDictionary | None:
@@ -303,30 +295,14 @@ def allowed_by(settings: RunSettings) -> LabelDictionary | None:
     return LabelDictionary(named) if count is None else LabelDictionary(named, min_count=count)
 
 
-def engine_of(settings: RunSettings) -> Engine | str:
-    """Return the engine of a fit as a parameter of the estimator; ValueError if the fit cannot run there."""
+def check_engine(settings: RunSettings) -> None:
+    """Raise ValueError if the fit cannot run where the settings say."""
     from kernelfields.engines.choice import resolve_engine
-    from kernelfields.engines.threads import Threads
-    from kernelfields.engines.torch.engine import Torch
-    from kernelfields.objective.designs.memory import parse_memory
 
-    kinds = {"device": "torch", "memory": "threads"}
-    given = {name: getattr(settings, name) for name in kinds if getattr(settings, name) is not None}
-    for name, value in given.items():
-        if settings.engine not in ("auto", kinds[name]) or len(given) > 1:
-            raise ValueError(f"--{name} {value} is for --engine {kinds[name]} alone: leave out what is for another one")
-    chosen: Engine | str = settings.engine
-    if "memory" in given:
-        chosen = Threads(settings.memory)
-        if (parse_memory(settings.memory) or 0) < _LEAST_MEMORY:
-            raise ValueError(f"--memory {settings.memory} is less than any fit can do with: give at least 10kB")
-    elif "device" in given:
-        chosen = Torch(settings.device)
     try:
-        resolve_engine(chosen)
+        resolve_engine(settings.engine)
     except (ImportError, RuntimeError) as error:
         raise ValueError(str(error)) from error
-    return chosen
 
 
 def _one_or_tuple(value: object) -> object:
@@ -342,34 +318,10 @@ class TrainedModel:
     settings: RunSettings
     checksums: dict[str, str]
 
-    def read(self, path: str, file_format: str = "auto", **changes: object) -> SequenceFile:
+    def read(self, path: str, **changes: object) -> SequenceFile:
         """Read a file of sequences as the training file was read; ``changes`` that are None change nothing."""
         changed = {name: value for name, value in changes.items() if value is not None}
-        return read_sequences(path, **{**self.reading_of(path, file_format), **changed})
-
-    def reading_of(self, path: str, file_format: str = "auto") -> Reading:
-        """Return the options that read a file of a format; ValueError where the model cannot take its sequences.
-
-        "auto" is the format of the training file; by the name of the file for a model that has none.
-        """
-        if file_format == "auto":
-            file_format = self.reading["format"] if self.settings.train is not None else format_of(path, "--format")
-        own, template = self.reading["format"], template_of(self.reading)
-        if file_format not in _USED:
-            raise ValueError(f"--format must be auto or one of {', '.join(_USED)}, got {file_format!r}")
-        if file_format == own:
-            return self.reading
-        marks = {name: mark for name, mark in self.reading.items() if name in ("unknown_label", "label_sets")}
-        if template is None:
-            return {"format": file_format, **marks}
-        moved = template.reading_column(_WORDS[file_format]) if file_format in _WORDS else None
-        if moved is None:
-            raise ValueError(
-                f"--format {file_format}: the model takes features that its template makes of {own} files, which "
-                f"{file_format} files do not have: give a file in the format {own}"
-            )
-        columns = {"label": -1, "n_columns": 2} if file_format == "columns" else {}
-        return {"format": file_format, "template": moved, **columns, **marks}
+        return read_sequences(path, **{**self.reading, **changed})
 
 
 def model_content(path: str | os.PathLike, crf: Field, reading: Reading, settings: RunSettings) -> bytes:

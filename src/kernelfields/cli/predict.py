@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator
 from dataclasses import replace
 from math import exp
@@ -10,12 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kernelfields.cli.labels import FileFormat, LabelSets, UnknownLabel, count_unknown
+from kernelfields.cli.labels import LabelSets, UnknownLabel, count_unknown
 from kernelfields.cli.messages import Console, Jobs, ModelFile, command, json_text
 from kernelfields.numerics.wording import counted
 
 if TYPE_CHECKING:
-    from kernelfields import SegmentCRF
     from kernelfields.cli.models import Field
     from kernelfields.estimators.span_questions import Entity
     from kernelfields.formats import SequenceFile
@@ -49,7 +47,6 @@ def predict(
     output: Annotated[
         str, typer.Option("--output", "-o", help="Where the labels go; - is standard output.", show_default=False)
     ] = "-",
-    file_format: FileFormat = "auto",
     confidence: Annotated[bool, typer.Option("--confidence", help="Add the probability of each label.")] = False,
     marginals: Annotated[
         bool, typer.Option("--marginals", help="Add the probabilities of all labels at each position.")
@@ -60,15 +57,12 @@ def predict(
             "--nbest", help="Write so many labellings of each sequence, the best first.", min=0, max=_MOST_LABELLINGS
         ),
     ] = 0,
-    segments: Annotated[
-        bool, typer.Option("--segments", help="Write a table of segments and their probabilities in place of labels.")
-    ] = False,
     entities: Annotated[
         bool,
         typer.Option(
             "--entities",
-            help="Write the entities of each sequence, or runs of one label, as a line of JSON: label, begin, end, "
-            "probability of the whole span, alternatives.",
+            help="Write the entities of each sequence, or runs of one label, or segments, as a line of JSON: label, "
+            "begin, end, probability of the whole span, alternatives.",
         ),
     ] = False,
     decode: Decode = None,
@@ -107,8 +101,6 @@ def predict(
       kernelfields predict chunks.safetensors new.conll --confidence
     The five best labellings of each sequence:
       kernelfields predict chunks.safetensors new.conll --nbest 5
-    Where segments begin and end, by a model of train --segments:
-      kernelfields predict phases.safetensors new.csv --segments
     How sure is the model of each entity, and what else might it be?
       kernelfields predict chunks.safetensors new.conll --entities
     Keep the labels that are there, and fill in where the file has a ?:
@@ -127,17 +119,13 @@ def predict(
         raise ValueError("--nbest writes whole labellings: leave out --marginals, --confidence, --decode")
     if not known and (unknown_label is not None or label_sets is not None):
         raise ValueError("--unknown-label and --label-sets are for --known, which keeps the labels of the file")
-    if segments or entities:
-        option = "--segments" if segments else "--entities"
-        if nbest or marginals or confidence or decode is not None or (segments and entities):
-            raise ValueError(
-                f"{option} writes the best {option[2:]} with their probabilities: leave out --nbest, --marginals, "
-                f"--confidence, --decode{', --entities' if segments else ''}"
-            )
-    if stream and (nbest or known or segments or entities):
+    if entities and (nbest or marginals or confidence or decode is not None):
         raise ValueError(
-            "--stream labels each line once, as it comes: leave out --nbest, --known, --segments and --entities"
+            "--entities writes the best entities with their probabilities: leave out --nbest, --marginals, "
+            "--confidence, --decode"
         )
+    if stream and (nbest or known or entities):
+        raise ValueError("--stream labels each line once, as it comes: leave out --nbest, --known and --entities")
     if lag is not None and not stream:
         raise ValueError("--lag is for --stream, which labels lines before their sequence ends")
     trained = load_model(model, n_jobs)
@@ -145,22 +133,17 @@ def predict(
         from kernelfields.cli.streaming import label_lines
 
         shown = "marginals" if marginals else "confidence" if confidence else None
-        trained = replace(trained, reading=trained.reading_of(file, file_format))
         count = label_lines(trained, file, output, lag, decode, shown, as_json=console.as_json)
         console.info(f"labelled {counted(count, 'sequence')} of {input_name(file)}")
         return
     crf, known_labels = trained.crf, None
-    if segments and crf.kind != "SegmentCRF":
-        raise ValueError(f"--segments is for a SegmentCRF, which train --segments makes: {model} is a {crf.kind}")
     if known:
-        read = trained.read(file, file_format, unknown_label=unknown_label, label_sets=label_sets)
+        read = trained.read(file, unknown_label=unknown_label, label_sets=label_sets)
         check_labels(read, crf.classes_, file, "--unknown-label names how unknown labels are written")
         known_labels = read.y
     else:
-        read = trained.read(file, file_format, labels_required=False)
-    if segments:
-        _write_segments(output, crf, read, known_labels, as_json=console.as_json)
-    elif entities:
+        read = trained.read(file, labels_required=False)
+    if entities:
         with open_text_output(output) as lines:
             for found in crf.predict_entities(read.X, known=known_labels):
                 lines.write(json_text({"entities": [_entity(one) for one in found]}) + "\n")
@@ -181,24 +164,6 @@ def predict(
         console.detail(str(crf.filled(read.X, known_labels, tokens=read.words)))
         console.info(f"filled in {counted(count_unknown(known_labels), 'label')} of {sum(map(len, known_labels)):,}")
     console.info(f"labelled {counted(len(read.X), 'sequence')} of {input_name(file)}")
-
-
-def _write_segments(output: str, crf: SegmentCRF, file: SequenceFile, known: list | None, *, as_json: bool) -> None:
-    """Write a table of all segments, sequences and positions counted from 0, or a document for each sequence."""
-    from kernelfields.data.text_files import open_text_output
-
-    names = ("begin", "end", "label", "probability")
-    with open_text_output(output) as stream:
-        rows = csv.writer(stream, delimiter="\t", lineterminator="\n")
-        if not as_json:
-            rows.writerow(("sequence", *names))
-        for number, found in enumerate(crf.predict_segments(file.X, known=known)):
-            if as_json:
-                stream.write(
-                    json_text({"segments": [dict(zip(names, segment, strict=True)) for segment in found]}) + "\n"
-                )
-            else:
-                rows.writerows([number, begin, end, label, f"{share:.6f}"] for begin, end, label, share in found)
 
 
 def _entity(found: Entity) -> dict[str, object]:

@@ -41,7 +41,7 @@ STANDARD_STREAM = "-"
 #: Parameters of an estimator, a kernel or a reader, by name; checked by what takes them.
 Parameters: TypeAlias = dict[str, Any]
 #: Values of settings.
-Value: TypeAlias = str | int | float | bool | list | tuple | None
+Value: TypeAlias = str | int | float | bool | list | None
 #: More threads than machines have cores, seeds as scikit-learn takes them, and what every machine can count to.
 MOST_THREADS, LARGEST_SEED, LARGEST_COUNT = 4096, 2**32 - 1, 2**31 - 1
 # Bytes of a settings file; those that the command writes have some thousands.
@@ -76,7 +76,7 @@ class Setting:
     metavar: str | None = None
     shown: str | None = None
     file: Literal["read", "written"] | None = None
-    part: Literal["reading", "kernel", "nodes", "edges", "segments", "estimator", "engine"] | None = None
+    part: Literal["reading", "kernel", "nodes", "edges", "segments", "estimator"] | None = None
     only: Literal["chains", "segments"] | None = None
     repeated: bool = False
     least: int = -LARGEST_COUNT
@@ -87,7 +87,7 @@ class Setting:
 
     @property
     def several(self) -> type | None:
-        """The type of a list or tuple of values that the setting may be; None if it is one value."""
+        """The type of a list of values that the setting may be; None if it is one value."""
         return next((kind for kind in self.types if get_origin(kind) is not None), None)
 
     def parameter(self) -> Parameter:
@@ -111,9 +111,9 @@ class Setting:
         """Return the value that was passed on the command line; lists are texts with commas."""
         if self.several is None or not isinstance(value, str):
             return value or None if self.repeated else self._countable(value, self._option)
-        (kind, *_), parts = get_args(self.several), value.split(",")
+        (kind,), parts = get_args(self.several), value.split(",")
         try:
-            values = (tuple if get_origin(self.several) is tuple else list)(map(kind, parts))
+            values = list(map(kind, parts))
         except ValueError:
             example = "3 or 2,0" if kind is int else "0.5 or 1,0.1"
             raise ValueError(
@@ -140,7 +140,7 @@ class Setting:
     def _countable(self, value: Value, where: str) -> Value:
         """Return a value if its whole numbers, where it is to be those, lie within the bounds."""
         if int in self.types or get_args(self.several)[:1] == (int,):
-            for number in value if isinstance(value, list | tuple) else [value]:
+            for number in value if isinstance(value, list) else [value]:
                 if isinstance(number, int) and not self.least <= number <= self.most:
                     bound = f"at least {self.least}" if number < self.least else f"at most {self.most}"
                     raise ValueError(f"{where} must be {bound}, got {_shortened(number)}")
@@ -181,9 +181,7 @@ _kernel = _declare(panel="The field", table="field", part="kernel")
 _nodes = _declare(panel="The field", table="field", part="nodes")
 _edges = _declare(panel="The field", table="field", part="edges")
 _segments = _declare(panel="Segments", table="field", part="segments", only="segments")
-_search = _declare(panel="Search", only="chains")
 _fit = _declare(panel="The fit", table="fit", part="estimator")
-_engine = _declare(panel="The fit", table="fit", part="engine")
 _checkpoint = _declare(panel="The fit", only="chains")
 
 
@@ -231,11 +229,10 @@ class RunSettings:
     basis: str = _nodes("random-cholesky, greedy-cholesky, uniform, gradient or all.", "random-cholesky")
     support: str | None = _nodes("all, or observed: weights for pairs seen only. Else chosen.", only="chains")
     min_freq: float = _nodes("With --support observed: how often seen.", 0.0, only="chains")
-    l1: float | None = _nodes("Weight of absolute values. Else chosen.", None, "--c1", only="chains")
+    l1: float | None = _nodes("Weight of absolute values. Else chosen.", only="chains")
     prior_variance: float | list[float] | None = _nodes(
         "Of the Gaussian prior; larger fits closer. Or 1,0.1 for parts of a sum. Else chosen on held-out sequences."
     )
-    c2: float | None = _field("CRFsuite's name for 1 / (2 prior variance).", table=None)
     edge_prior_variance: float | None = _edges("Of the transitions; else as above.")
     constraints: str | None = _field("Scheme of entity labels: bio, iob1, bioes or bilou.", part="estimator")
     strict_labels: bool | None = _field("Labels that break the scheme are an error; else they are mended.")
@@ -257,16 +254,6 @@ class RunSettings:
     repeats: bool | None = _segments("A segment may follow one of its own label; longer runs are cut.", negated=True)
     duration_prior_variance: float | None = _segments("Of the scores of durations; else as above.")
 
-    search: bool = _search("Choose kernel, its scale or degree, and prior variance by cross-validation.", False)
-    folds: int = _search("Parts the training file is cut into, 3.", 3)
-    scoring: str = _search("log_likelihood by default; accuracy or entity_f1.", "log_likelihood")
-    prior_variances: tuple[float, ...] = _search(
-        "Those to choose from, 0.01,0.1,1,10,100 by default.", (0.01, 0.1, 1.0, 10.0, 100.0)
-    )
-    ranks: tuple[int, ...] | None = _search(
-        "Those to choose from, such as 100,300; else --rank and a quarter of it.", least=1
-    )
-
     solver: str = _fit("newton, newton-cg, block-jacobi, subspace, lbfgs or auto.", "auto")
     tol: float | None = _fit("Relative duality gap to stop at; else 1e-3, or 1e-3 nats a position.")
     max_iter: int = _fit("Most iterations.", 1000)
@@ -275,9 +262,7 @@ class RunSettings:
     n_jobs: int | None = _fit(
         "Threads; -1 means all cores.", None, "-j", panel=None, shown="all cores", most=MOST_THREADS
     )
-    engine: str = _engine("threads, torch or auto: where the fit runs.", "auto")
-    device: str | None = _engine("Of --engine torch, such as cuda:0.")
-    memory: str | None = _engine("What a fit may take, such as 8GB.")
+    engine: str = _fit("threads, torch or auto: where the fit runs.", "auto")
     random_state: int = _fit("Of all that is random.", 0, names=("--seed",), most=LARGEST_SEED)
     checkpoint: str | None = _checkpoint("Write what there is so far to this file now and then.")
     checkpoint_seconds: float = _checkpoint("How often; 60 by default.", 60.0)
@@ -426,6 +411,6 @@ def _toml(value: Value) -> str:
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, float):
         return repr(value) if math.isfinite(value) else str(value)
-    if isinstance(value, list | tuple):
+    if isinstance(value, list):
         return "[" + ", ".join(map(_toml, value)) + "]"
     return str(value)

@@ -37,11 +37,9 @@ def train(console: Console, **options: Value) -> None:
     Words and tags in columns, labels in the last one:
       kernelfields train train.conll -m chunks.safetensors
     With a CRF++ template and CRFsuite's kind of weights:
-      kernelfields train train.conll -t chunk.template --support observed --c2 1
+      kernelfields train train.conll -t chunk.template --support observed
     Numbers in a CSV file, one sequence per recording:
       kernelfields train room.csv --sequence-column day --kernel rbf --standardize
-    Find good settings by cross-validation:
-      kernelfields train train.npz --search -m best.safetensors
     Where it matters how long a label lasts, segments with their durations:
       kernelfields train room.csv --sequence-column day --segments
     A long fit that survives a crash:
@@ -51,12 +49,6 @@ def train(console: Console, **options: Value) -> None:
       kernelfields train --config chunks.toml --tol 1e-6 -m better.safetensors
     """
     given = given_settings(options)
-    if "c2" in given:
-        if "prior_variance" in given:
-            raise ValueError("--c2 is 1 / (2 prior variance): give one of --c2 and --prior-variance")
-        if not given["c2"] >= 0:
-            raise ValueError(f"--c2 must be a number of at least 0, got {given['c2']}")
-        given["prior_variance"] = 1 / (2 * given["c2"]) if given["c2"] else float("inf")
     settings = RunSettings()
     if "config" in given:
         settings, checksums = read_settings(given["config"])
@@ -81,11 +73,6 @@ def _check_together(settings: RunSettings, given: Parameters) -> None:
                 raise ValueError(f"{option} needs --checkpoint, the file to write to and to go on from")
     elif os.path.realpath(settings.checkpoint) == os.path.realpath(settings.model):
         raise ValueError("--checkpoint and --model must be different files: the checkpoint goes when the fit is done")
-    if settings.search:
-        if "prior_variance" in given:
-            raise ValueError("--search chooses the prior variance: say among which by --prior-variances")
-    elif unwanted := [SETTINGS[name].names[0] for name in given if SETTINGS[name].panel == "Search"]:
-        raise ValueError(f"{unwanted[0]} is for --search, which is not set")
 
 
 def _check_kind(settings: RunSettings) -> None:

@@ -1,13 +1,10 @@
-"""Training run: read, search, fit, write the model and the settings that repeat it.
+"""Training run: read, fit, write the model and the settings that repeat it.
 
 The files are written in this order: checkpoints during the fit, the model with the settings beside it, both or
 none, the report. Then the checkpoint goes, unless there is something left to continue. Whether they can be written
 is tried first. Ctrl-C ends the fit with the best estimate so far, which is written like any other.
 
-``--search`` is cross-validation on the training file, before the fit. Kernels are names, several of them separated
-by commas; each stands for a grid around what its default would be: rbf for values of gamma, poly for degrees. A
-kernel with parameters of its own, or a sum, is taken as it is. Ranks are that of the settings and a quarter of it,
-unless --ranks is given. What was chosen becomes part of the settings, which repeat the fit without the search.
+What the fit chose becomes part of the settings, which repeat it without the choice.
 
 Fails: ValueError and OSError with messages for users; nothing is left half-written.
 """
@@ -27,24 +24,20 @@ from kernelfields.cli.evaluate import write_report
 from kernelfields.cli.labels import count_line, count_unknown, labels_named
 from kernelfields.cli.messages import Console, ExitCode
 from kernelfields.cli.models import (
-    KERNEL_PARAMETERS,
     TrainedModel,
-    build_chain,
     build_estimator,
+    check_engine,
     check_labels,
-    engine_of,
     fit_parameters,
     has_transitions,
     is_dense,
     kernel_settings,
     load_model,
     model_content,
-    named_kernel,
     read_training_file,
     template_of,
 )
 from kernelfields.cli.settings import SETTINGS, STANDARD_STREAM, Parameters, RunSettings, file_digest, settings_text
-from kernelfields.data.cliques import USUAL_RANK
 from kernelfields.data.constraints import guess_scheme
 from kernelfields.data.scaling import uneven_spreads
 from kernelfields.data.text_files import check_writable, input_name, remove_leftovers, write_whole
@@ -53,9 +46,7 @@ from kernelfields.models.pilot_fit import in_words
 from kernelfields.numerics.wording import counted
 
 if TYPE_CHECKING:
-    from kernelfields import ChainCRFCV
     from kernelfields.cli.models import Field
-    from kernelfields.kernels import Kernel
 
 _FINISHED = ("gap", "settled", "stationary", "early")
 
@@ -66,19 +57,18 @@ def settings_path(model: str) -> str:
 
 
 class TrainingRun:
-    """One run: what was read for it, what a search chose, and the estimator that it fits."""
+    """One run: what was read for it, and the estimator that it fits."""
 
     def __init__(self, settings: RunSettings, console: Console):
         _check_outputs(settings)
-        engine_of(settings)  # raises now, not after the files were read
+        check_engine(settings)  # raises now, not after the files were read
         self.settings, self.console = settings, console
         self.file = read_training_file(settings)
         self.reading = self.file.reading
         self.development: SequenceFile | None = None
-        self.search: ChainCRFCV | None = None
 
     def go(self) -> ExitCode:
-        """Search if the settings have a search, fit, write the files and report the result."""
+        """Fit, write the files and report the result."""
         y, name = self.file.y or [], input_name(str(self.settings.train))
         labels = labels_named(y)
         self.console.info(count_line(name, y, self.file.part))
@@ -91,7 +81,8 @@ class TrainingRun:
             check_labels(self.development, sorted(labels), self.settings.dev, advice)
         self._report_inputs()
         before = self._checkpointed()
-        self._choose_settings(before)
+        if self.settings.kernel == "auto" and not is_dense(self.file.X):
+            self.settings = replace(self.settings, kernel="linear")
         self.crf: Field = (
             build_estimator(self.settings, transitions=has_transitions(self.reading))
             if before is None
@@ -114,8 +105,7 @@ class TrainingRun:
         self._report()
         if self.crf.solution_.reason == "interrupted":
             return ExitCode.INTERRUPTED
-        searched = self.search is None or not self.search.interrupted_
-        return ExitCode.DONE if finished and searched else ExitCode.SHORT
+        return ExitCode.DONE if finished else ExitCode.SHORT
 
     def _check_segments(self, labels: set, unknown: int) -> None:
         """Raise if segments cannot be read off the labels, and report what they are of labels of entities."""
@@ -140,7 +130,7 @@ class TrainingRun:
         if not has_transitions(self.reading):
             console.info("the template has no B line: labels do not depend on their neighbours")
         given = any(value is not None for value in settings.part("kernel").values())
-        scaled = not (settings.search or given or "+" in settings.kernel)
+        scaled = not (given or "+" in settings.kernel)
         if is_dense(self.file.X) and settings.standardize is None and not scaled:
             rows = np.concatenate(self.file.X)
             if (uneven := uneven_spreads(rows, np.ones(len(rows)))) is not None:
@@ -183,53 +173,6 @@ class TrainingRun:
         self.console.info(f"going on from {path}, objective {before.crf.solution_.value:.6g}")
         return before
 
-    def _choose_settings(self, before: TrainedModel | None) -> None:
-        """Fill in what the settings leave to a search, to the checkpoint of an earlier one, or to the inputs."""
-        settings = self.settings
-        if settings.search and before is not None:
-            searched = ("kernel", "rank", "prior_variance", *KERNEL_PARAMETERS)
-            self.settings = replace(settings, **{name: getattr(before.settings, name) for name in searched})
-        elif settings.search:
-            self.search = self._searched()
-        elif settings.kernel == "auto" and not is_dense(self.file.X):
-            self.settings = replace(settings, kernel="linear")
-
-    def _searched(self) -> ChainCRFCV:
-        """Search for kernel, rank and prior variance, and put the best into the settings."""
-        from kernelfields import ChainCRFCV
-
-        settings = self.settings
-        if not has_transitions(self.reading):
-            raise ValueError("--search needs transitions, and the template has no B line: add a line B")
-        kernels = _kernels(settings, is_dense(self.file.X))
-        plain = replace(settings, prior_variance=1.0, **kernel_settings(named_kernel("linear", {})))
-        most = USUAL_RANK if settings.rank is None else settings.rank
-        ranks = settings.ranks or ((max(1, most // 4), most) if most else (0,))
-        search = ChainCRFCV(
-            build_chain(plain),
-            kernels=kernels,
-            prior_variances=settings.prior_variances,
-            ranks=[rank or None for rank in ranks],
-            cv=settings.folds,
-            scoring=settings.scoring,
-            refit=False,
-            random_state=settings.random_state,
-            verbose=self.console.level,
-        )
-        search.fit(self.file.X, self.file.y, self.file.weights)
-        best = search.best_params_
-        chosen = {"rank": best["rank"] or 0, "prior_variance": best["prior_variance"]}
-        if best["kernel"] not in [kernel for kernel in kernels if not isinstance(kernel, str)]:
-            chosen |= kernel_settings(best["kernel"])
-        self.settings = settings = replace(settings, **chosen)
-        own = {name: value for name, value in settings.part("kernel").items() if value is not None}
-        words = ", ".join([f"kernel {settings.kernel}", *(f"{name} {value:g}" for name, value in own.items())])
-        self.console.info(
-            f"chosen: {words}, rank {settings.rank}, prior variance {settings.prior_variance:g}; "
-            f"{settings.scoring.replace('_', ' ')} {search.best_score_:.4f}"
-        )
-        return search
-
     def _continued(self, before: TrainedModel) -> Field:
         """Return the estimator of a checkpoint, ready to go on; ValueError if this run is another one."""
         settings = self.settings
@@ -267,10 +210,9 @@ class TrainingRun:
     def _write_report(self, path: str) -> None:
         """Write the page about the fit; errors name the model, which was written before."""
         model = self.settings.model
-        sections = None if self.search is None else {"What was tried": self.search.table()}
         title = f"{Path(model).name}, trained on {os.path.basename(input_name(str(self.settings.train)))}"
         try:
-            write_report(path, self.crf, self.development or self.file, title, sections=sections)
+            write_report(path, self.crf, self.development or self.file, title)
         except OSError as error:
             kept = f"{error.strerror}; the model was written to {model}"
             raise OSError(error.errno, kept, error.filename) from error
@@ -311,8 +253,6 @@ class TrainingRun:
         if self.development is not None:
             document["dev_accuracy"] = self.crf.score(self.development.X, self.development.y)
             console.info(f"accuracy on {settings.dev}: {document['dev_accuracy']:.4f}")
-        if self.search is not None:
-            document["search"] = {"score": self.search.best_score_, "candidates": self.search.table().to_rows()}
         written = [document["model"], document["config"], *([settings.report] if settings.report else [])]
         console.info(f"wrote {', '.join(written)}")
         if console.as_json:
@@ -336,20 +276,3 @@ def _check_outputs(settings: RunSettings) -> None:
         check_writable(settings.checkpoint)
     if settings.report is not None and settings.report != STANDARD_STREAM:
         check_writable(settings.report)
-
-
-def _kernels(settings: RunSettings, dense: bool) -> list[str | Kernel]:
-    """Return the kernels to choose from: names, which stand for grids, or one kernel as it is."""
-    parameters = settings.part("kernel")
-    given = any(value is not None for value in parameters.values())
-    if settings.kernel == "auto" and not given:
-        return ["poly", "rbf"] if dense else ["linear", "poly", "rbf"]
-    names = [name.strip() for name in settings.kernel.split(",")]
-    if given or "+" in settings.kernel:
-        if len(names) > 1 or settings.kernel == "auto":
-            raise ValueError(
-                "with --search, parameters and sums of kernels are for one --kernel: name several without them, "
-                "and each is searched by itself"
-            )
-        return [named_kernel(settings.kernel, parameters)]
-    return list(names)

@@ -113,12 +113,6 @@ class Template:
         """The columns that the template reads."""
         return {cell.column for line in (*self.unigrams, *self.bigrams) for cell in line.cells}
 
-    def reading_column(self, column: int) -> Template | None:
-        """Return the template with another number for the one column that it reads; None if it reads several."""
-        if len(self.columns) > 1:
-            return None
-        return Template.parse(_MACRO.sub(rf"%\1[\2,{column}]", self.text), self.name)
-
     def check_columns(self, n_columns: int, label_column: int | None = None) -> None:
         """Raise if a macro reads a column that is not there, or the column of the labels (counted from 0)."""
         for line in (*self.unigrams, *self.bigrams):
