@@ -20,7 +20,6 @@ from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import LocalDesign
 from kernelfields.objective.likelihoods.likelihood import likelihood_of
 from kernelfields.objective.term import Term
-from tests.oracles.labellings import all_labellings
 
 
 def offsets_of(lengths):
@@ -90,13 +89,6 @@ def labelled_sequences(n_sequences=10, n_features=3, n_labels=3, longest=7, seed
 def as_words(labels):
     """The same labels as strings whose sorted order is that of the numbers."""
     return [np.array(["adj", "noun", "verb"])[each] for each in labels]
-
-
-def enumerated(crf, x):
-    """Every labelling of one sequence and its probability, by asking for the likelihood of each."""
-    labellings = all_labellings(len(x), len(crf.classes_))
-    logs = crf.log_likelihood([x] * len(labellings), list(crf.classes_[labellings]), per_item=True)
-    return labellings, np.exp(logs)
 
 
 def labelled_instances(n=80, seed=0):

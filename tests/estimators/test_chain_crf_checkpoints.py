@@ -1,11 +1,6 @@
 """Checkpoints: models written during a fit, from which a killed fit goes on to the same optimum."""
 
 import os
-import subprocess
-import sys
-import textwrap
-import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -49,26 +44,11 @@ def test_every_snapshot_is_the_field_of_its_iteration(tmp_path, kernel, edge_ker
         assert state.rkhs_certificate_.lower_bound <= crf.solution_.value
 
 
-def test_the_file_is_a_model_that_predicts_as_the_fitted_one(tmp_path):
-    crf = ChainCRF(rank=15, random_state=0, callbacks=[Checkpoint(tmp_path / "model", 3600)]).fit(X, y)
-    again = ChainCRF.load(tmp_path / "model")
-    assert os.listdir(tmp_path) == ["model"]
-    assert again.solution_.value == crf.solution_.value
-    for one, other in zip(again.predict_marginals(X), crf.predict_marginals(X), strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
 def test_checkpoints_do_not_change_the_fit(tmp_path):
     plain = ChainCRF(rank=15, **TIGHT).fit(X, y)
     kept = ChainCRF(rank=15, callbacks=[Checkpoint(tmp_path / "model", 0.0)], **TIGHT).fit(X, y)
     for name, coefficients in plain.coef_.items():
         np.testing.assert_array_equal(kept.coef_[name], coefficients)
-
-
-def test_nothing_is_written_before_its_time(tmp_path):
-    states = EveryState()
-    ChainCRF(rank=15, random_state=0, callbacks=[Checkpoint(tmp_path / "m", 3600, write=states)]).fit(X, y)
-    assert len(states.seen) == 1
 
 
 @pytest.mark.parametrize("settings", [{"kernel": "rbf", "rank": 15}, {"kernel": "linear", "support": "observed"}])
@@ -130,32 +110,3 @@ def test_bad_checkpoints_are_named_before_the_fit(tmp_path):
 def test_estimators_with_checkpoints_can_be_cloned(tmp_path):
     crf = clone(ChainCRF(rank=15, random_state=0, callbacks=[Checkpoint(tmp_path / "model", 5.0)]))
     assert (crf.callbacks[0].path, crf.callbacks[0].seconds) == (tmp_path / "model", 5.0)
-
-
-PROGRAM = """
-    import sys, time
-    sys.path.insert(0, sys.argv[1])
-    from kernelfields import ChainCRF
-    from kernelfields.models.callbacks import Checkpoint, EarlyStopping
-    from tests.samples import labelled_sequences
-
-    X, y = labelled_sequences(20)
-    slowly = lambda iteration: time.sleep(0.05)
-    settings = {"tol": 1e-10, "max_iter": 500, "random_state": 0, "rank": 15}
-    ChainCRF(callbacks=[slowly, Checkpoint(sys.argv[2], 0.0)], **settings).fit(X, y)
-"""
-
-
-@pytest.mark.slow
-def test_a_killed_process_leaves_a_sound_file_to_go_on_from(tmp_path):
-    path = tmp_path / "model"
-    command = [sys.executable, "-c", textwrap.dedent(PROGRAM), str(Path(__file__).parents[2]), str(path)]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        while not path.exists():
-            assert process.poll() is None, process.stderr.read()
-            time.sleep(0.01)
-        time.sleep(0.1)
-        process.kill()
-    continued = ChainCRF.load(path).set_params(warm_start=True, **TIGHT).fit(X, y)
-    fully = ChainCRF(rank=15, **TIGHT).fit(X, y)
-    assert continued.solution_.value == pytest.approx(fully.solution_.value, rel=1e-9)

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from kernelfields import ChainCRF, EdgeCliques, EndCliques, NodeCliques, StartCliques
-from kernelfields.kernels import RBF, Constant, Linear
-from tests.oracles.labellings import all_labellings
+from kernelfields.kernels import RBF, Constant
 from tests.samples import labelled_sequences
 
 X, y = labelled_sequences()
@@ -57,21 +56,6 @@ def test_the_shorthand_is_a_node_set_and_an_edge_set():
     assert list(spelled.coef_) == ["node", "edge"]
 
 
-def test_potentials_are_sums_over_sets():
-    """log p(y | x) from the coefficients by hand, over every labelling of a short sequence."""
-    crf = fitted([NodeCliques("linear"), EdgeCliques(), StartCliques(), EndCliques(prior_variance=0.3)])
-    x = X[1][:3]
-    labellings = all_labellings(3, 3)
-    node = x @ crf.coef_["node"]
-    scores = node[np.arange(3), labellings].sum(axis=1)
-    scores += crf.coef_["start"][0, labellings[:, 0]] + crf.coef_["end"][0, labellings[:, -1]]
-    for t in (1, 2):
-        scores += crf.transitions_[labellings[:, t - 1], labellings[:, t]]
-    expected = scores - np.log(np.exp(scores).sum())
-    logs = crf.log_likelihood([x] * len(labellings), list(labellings), per_item=True)
-    np.testing.assert_allclose(logs, expected, atol=1e-12)
-
-
 @pytest.mark.parametrize(("kind", "marked"), [(StartCliques, 0), (EndCliques, -1)])
 def test_a_set_at_one_end_is_a_column_that_marks_it(kind, marked):
     spelled = fitted([NodeCliques("linear"), kind(), EdgeCliques()])
@@ -93,39 +77,12 @@ def test_a_kernel_at_one_end_sees_the_inputs_there(kind, marked):
     assert pivoted.basis_[kind.default_name].rank == len(X)
 
 
-def test_two_node_sets_are_the_sum_of_their_kernels():
-    one, other = RBF(gamma=0.2), Linear()
-    apart = fitted([NodeCliques(one, basis="all"), NodeCliques(other), EdgeCliques()])
-    together = fitted([NodeCliques(one + other, basis="all"), EdgeCliques()])
-    assert list(apart.coef_) == ["node", "node_2", "edge"]
-    assert_same_field(apart, together, atol=1e-6)
-
-
-def test_prior_variance_scales_the_kernel():
-    wide = fitted([NodeCliques(RBF(gamma=0.2), basis="all", prior_variance=3.0), EdgeCliques()])
-    scaled = fitted([NodeCliques(3.0 * RBF(gamma=0.2), basis="all"), EdgeCliques()])
-    assert_same_field(wide, scaled, atol=1e-6)
-
-
 def test_a_constant_edge_kernel_is_one_transition_matrix():
     tied = fitted([NodeCliques("linear"), EdgeCliques()])
     constant = fitted([NodeCliques("linear"), EdgeCliques(Constant(1.0))])
     assert constant.transitions_ is None
     np.testing.assert_allclose(constant.coef_["edge"], tied.coef_["edge"], atol=1e-7)
     assert_same_field(tied, constant)
-
-
-def test_edge_kernels_make_transitions_depend_on_inputs():
-    crf = fitted([NodeCliques("linear"), EdgeCliques("linear"), EdgeCliques(name="bias")])
-    x = X[1][:3]
-    labellings = all_labellings(3, 3)
-    scores = (x @ crf.coef_["node"])[np.arange(3), labellings].sum(axis=1)
-    for t in (1, 2):
-        steps = (x[t] @ crf.coef_["edge"] + crf.coef_["bias"][0]).reshape(3, 3)
-        scores += steps[labellings[:, t - 1], labellings[:, t]]
-    logs = crf.log_likelihood([x] * len(labellings), list(labellings), per_item=True)
-    np.testing.assert_allclose(logs, scores - np.log(np.exp(scores).sum()), atol=1e-12)
-    np.testing.assert_array_equal(crf.transitions_.ravel(), crf.coef_["bias"][0])
 
 
 def test_linear_edge_kernel_by_features_and_by_pivots():

@@ -1,13 +1,10 @@
-"""Constraints: what is forbidden has probability zero in every answer."""
-
-import itertools
+"""Constraints of ChainCRF: their forms, the fit that knows them, and what cannot be met."""
 
 import numpy as np
 import pytest
 
-from kernelfields import ChainCRF, Constraints, EdgeCliques
-from kernelfields.kernels import RBF
-from tests.samples import enumerated, labelled_sequences
+from kernelfields import ChainCRF, Constraints
+from tests.samples import labelled_sequences
 
 # B-I-O tags: I may follow B or I only, and may not begin a sequence.
 RULES = {"transitions": [("O", "I")], "start": ["I"], "end": ["B"]}
@@ -28,62 +25,6 @@ def tagged(n_sequences=12, seed=0):
 
 
 X, y = tagged()
-
-
-def breaks_rules(labels):
-    pairs = set(itertools.pairwise(labels))
-    return ("O", "I") in pairs or labels[0] == "I" or labels[-1] == "B"
-
-
-@pytest.fixture(scope="module", params=[None, RBF(gamma=0.1)], ids=["tied", "edge kernel"])
-def crf(request):
-    # A wide prior and new inputs, so that the field would break the rules if it could.
-    return ChainCRF(RBF(gamma=0.5), edges=EdgeCliques(request.param), constraints=RULES, rank=20, random_state=0).fit(
-        X, y
-    )
-
-
-@pytest.fixture(scope="module")
-def new():
-    random = np.random.default_rng(5)
-    return [3.0 * random.normal(size=(length, 3)) for length in (1, 2, 3, 5, 8)]
-
-
-def test_no_answer_holds_what_is_forbidden(crf, new):
-    for labels in crf.predict(new):
-        assert not breaks_rules(labels)
-    for draws in crf.sample(new, 200, random_state=0):
-        assert not any(map(breaks_rules, draws))
-    for best in crf.predict_nbest(new, 50):
-        assert best
-        assert not any(breaks_rules(labels) for labels, _ in best)
-
-
-def test_without_constraints_the_rules_would_be_broken(new):
-    free = ChainCRF(RBF(gamma=0.5), rank=20, random_state=0).fit(X, y)
-    assert any(breaks_rules(draw) for draws in free.sample(new, 200, random_state=0) for draw in draws)
-
-
-def test_marginals_are_zero_where_forbidden(crf, new):
-    nodes, edges = crf.predict_marginals(new, cliques="edge")
-    for node, edge in zip(nodes, edges, strict=True):
-        assert node[0, 1] == 0.0
-        assert node[-1, 0] == 0.0
-        np.testing.assert_array_equal(edge[:, 2, 1], 0.0)
-        np.testing.assert_allclose(node.sum(axis=1), 1.0, atol=1e-12)
-
-
-def test_likelihood_of_a_forbidden_labelling_is_minus_infinity(crf, new):
-    assert crf.log_likelihood(new[2:3], [["B", "O", "I"]]) == -np.inf
-    assert crf.log_likelihood(new[2:3], [["I", "I", "O"]]) == -np.inf
-    assert crf.log_likelihood(new[2:3], [["O", "O", "B"]]) == -np.inf
-    each = crf.log_likelihood([new[2]] * 2, [["B", "I", "O"], ["B", "O", "I"]], per_item=True)
-    assert np.isfinite(each[0])
-    assert each[1] == -np.inf
-    labellings, probabilities = enumerated(crf, new[2])
-    assert probabilities.sum() == pytest.approx(1.0, abs=1e-12)
-    for labels, probability in zip(crf.classes_[labellings], probabilities, strict=True):
-        assert (probability == 0.0) == breaks_rules(labels)
 
 
 def test_the_fit_knows_the_constraints():

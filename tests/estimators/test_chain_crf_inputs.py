@@ -6,14 +6,10 @@ import scipy.sparse as sp
 
 from kernelfields import ChainCRF
 from kernelfields.kernels import RBF
-from tests.samples import as_words, labelled_sequences
+from tests.samples import labelled_sequences
 
 X, y = labelled_sequences()
 TIGHT = {"tol": 1e-10, "max_iter": 1000, "random_state": 0, "n_jobs": 1}
-
-
-def feature_dicts(X):
-    return [[{f"f{j}": value for j, value in enumerate(row)} for row in x] for x in X]
 
 
 def marginals(crf, X):
@@ -35,14 +31,6 @@ def test_dense_and_sparse_inputs_give_the_same_field(kernel, dtype):
     np.testing.assert_allclose(marginals(other, dense), marginals(other, sparse), atol=1e-12)
 
 
-def test_feature_dicts_are_sparse_columns():
-    arrays = ChainCRF("linear", **TIGHT).fit([sp.csr_array(x) for x in X], y)
-    dicts = ChainCRF("linear", **TIGHT).fit(feature_dicts(X), y)
-    np.testing.assert_allclose(marginals(dicts, feature_dicts(X)), marginals(arrays, X), atol=1e-8)
-    np.testing.assert_allclose(dicts.coef_["node"], arrays.coef_["node"], atol=1e-8)
-    assert dicts.n_features_in_ == 3
-
-
 def test_lists_of_feature_strings():
     words = [["the", "cat", "sat"], ["the", "dog", "sat", "down"], ["sat", "the", "cat"]]
     tags = [["D", "N", "V"], ["D", "N", "V", "P"], ["V", "D", "N"]]
@@ -56,19 +44,6 @@ def test_lists_of_feature_strings():
     unseen = crf.predict_marginals([[["w=the"], ["w=unicorn"], []]])[0]
     np.testing.assert_allclose(unseen, crf.predict_marginals([[["w=the"], [], []]])[0], atol=1e-12)
     assert len(crf.predict([[[], []]])[0]) == 2
-
-
-def test_labels_may_be_numbers_or_strings():
-    numbers = ChainCRF(basis="all", **TIGHT).fit(X, y)
-    words = ChainCRF(basis="all", **TIGHT).fit(X, as_words(y))
-    np.testing.assert_array_equal(numbers.classes_, [0, 1, 2])
-    np.testing.assert_array_equal(words.classes_, ["adj", "noun", "verb"])
-    np.testing.assert_array_equal(marginals(numbers, X), marginals(words, X))
-    for one, other in zip(as_words(numbers.predict(X)), words.predict(X), strict=True):
-        np.testing.assert_array_equal(one, other)
-    assert numbers.score(X, y) == words.score(X, as_words(y)) > 0.8
-    lists = ChainCRF(basis="all", **TIGHT).fit([x.tolist() for x in X], [each.tolist() for each in as_words(y)])
-    np.testing.assert_array_equal(marginals(lists, X), marginals(words, X))
 
 
 def test_a_window_is_the_neighbours_side_by_side():
@@ -89,11 +64,3 @@ def test_float32_features_stay_close_to_float64():
     explicit = ChainCRF("linear", tol=1e-4, dtype="float32").fit(X, y)
     assert coarse.solution_.value == pytest.approx(fine.solution_.value, rel=2e-4)
     assert explicit.solution_.converged
-
-
-def test_predictions_are_one_array_per_sequence():
-    crf = ChainCRF(**TIGHT).fit(X, y)
-    assert [len(labels) for labels in crf.predict(X)] == [len(x) for x in X]
-    assert crf.predict(X[:1])[0].shape == (len(X[0]),)
-    single = np.concatenate([crf.predict([x])[0] for x in X])
-    np.testing.assert_array_equal(single, np.concatenate(crf.predict(X)))

@@ -1,10 +1,5 @@
 """Ctrl-C during a fit: the best estimate so far is kept, and a warning says so."""
 
-import signal
-import subprocess
-import sys
-import textwrap
-
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
@@ -48,16 +43,6 @@ def test_an_interrupted_fit_keeps_its_best_estimate(number, basis):
     assert len(crf.predict(X)) == len(X)
 
 
-def test_an_interrupted_fit_can_be_continued():
-    crf = ChainCRF(random_state=0, tol=1e-9, max_iter=500, warm_start=True, callbacks=[interrupt_at(3)])
-    with pytest.warns(ConvergenceWarning, match="interrupted"):
-        crf.fit(X, y)
-    reached = crf.solution_.value
-    crf.set_params(callbacks=None).fit(X, y)
-    assert crf.solution_.history[0].value == pytest.approx(reached, rel=1e-12)
-    assert crf.solution_.converged
-
-
 @pytest.mark.parametrize(("owner", "stage"), [(Datafit, "outside_gradient"), (fitting, "_grow")])
 def test_an_interrupt_between_the_rounds_of_a_growing_basis_keeps_the_last_round(monkeypatch, owner, stage):
     def interrupted(*arguments):
@@ -96,49 +81,6 @@ def test_an_interrupt_before_the_first_estimate_is_passed_on():
     with pytest.raises(KeyboardInterrupt):
         crf.fit(X, y)
     assert not hasattr(crf, "field_")
-
-
-PROGRAM = """
-    import sys, time, warnings
-    import numpy as np
-    from kernelfields import ChainCRF
-
-    random = np.random.default_rng(0)
-    y = [random.integers(0, 3, size=6) for _ in range(20)]
-    X = [labels[:, None] + random.normal(size=(6, 2)) for labels in y]
-
-    def report(iteration):
-        print("iteration", iteration.iteration, flush=True)
-        time.sleep(0.2)
-
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        crf = ChainCRF(tol=1e-14, max_iter=10_000, random_state=0, solver="block-jacobi", callbacks=[report])
-        crf.fit(X, y)
-    print([str(each.message) for each in caught])
-    print("predicted", len(crf.predict(X)), crf.solution_.reason)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for single processes")
-def test_a_real_signal_in_another_process():
-    with subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(PROGRAM)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            while process.stdout.readline() != "iteration 1\n":
-                assert process.poll() is None, process.stderr.read()
-            process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=60)
-        finally:
-            process.kill()
-    assert process.returncode == 0, err
-    assert "fit was interrupted after" in out
-    assert "predicted 20 interrupted" in out
 
 
 def test_an_interrupt_after_the_last_step_keeps_the_estimate(monkeypatch):

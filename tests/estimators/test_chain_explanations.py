@@ -136,17 +136,6 @@ def test_contributions_add_up_to_differences_of_scores(name):
         assert each.other_probability == pytest.approx(marginals[t, place[each.other]], abs=1e-12)
 
 
-@pytest.mark.parametrize("name", ["dicts", "everything"])
-def test_a_difference_is_the_log_odds_of_two_labellings(name):
-    crf, x = FIELDS[name]()
-    explanation = crf.explain(x)
-    labels = [each.label for each in explanation.positions]
-    for t, each in enumerate(explanation.positions):
-        changed = [*labels[:t], each.other, *labels[t + 1 :]]
-        odds = crf.log_likelihood([x], [labels]) - crf.log_likelihood([x], [changed])
-        assert each.difference == pytest.approx(odds, abs=1e-9)
-
-
 def test_features_contribute_value_times_difference_of_weights():
     crf = words_field(window=(1, 0))
     weights, names = crf.coef_["node"], crf._reader.encoder.feature_names_
@@ -192,34 +181,6 @@ def test_the_largest_features_are_listed_and_the_others_counted(labels):
     assert {term.name for term in few.contributions} - listed == {"transition from D", "transition to V"}
     amounts = [term.amount for term in few.contributions]
     assert amounts == sorted(amounts, reverse=True)
-
-
-def test_transitions_that_depend_on_inputs_contribute_per_feature():
-    crf = fitted(NodeCliques("linear"), EdgeCliques("linear"), EdgeCliques(name="bias"))
-    x, labels = X[1][:3], ["adj", "noun", "verb"]
-    middle = crf.explain(x, labels, top=100, against="adj").positions[1]
-    terms = {term.name: term.amount for term in middle.contributions}
-    assert len(terms) == 3 + 3 + 3 + 2
-    weights = crf.coef_["edge"].reshape(3, 3, 3)
-    entering = x[1, 2] * (weights[2, 0, 1] - weights[2, 0, 0])
-    assert terms["x2, transition from adj"] == pytest.approx(entering, abs=1e-12)
-    leaving = x[2, 2] * (weights[2, 1, 2] - weights[2, 0, 2])
-    assert terms["x2, transition to verb"] == pytest.approx(leaving, abs=1e-12)
-    bias = crf.transitions_
-    assert terms["transition to verb (bias)"] == pytest.approx(bias[1, 2] - bias[0, 2], abs=1e-12)
-
-
-def test_starts_and_ends_contribute_where_they_are():
-    crf = fitted(NodeCliques("linear"), EdgeCliques(), StartCliques(), EndCliques("linear"))
-    explanation = crf.explain(X[1], against="noun", top=100)
-    starts = [[term.amount for term in each.contributions if term.name == "start"] for each in explanation.positions]
-    place = {"adj": 0, "noun": 1, "verb": 2}
-    first = explanation.positions[0]
-    scores = crf.coef_["start"][0]
-    assert starts[0] == [pytest.approx(scores[place[first.label]] - scores[place[first.other]], abs=1e-12)]
-    assert not any(starts[1:])
-    ends = [[term for term in each.contributions if term.clique_set == "end"] for each in explanation.positions]
-    assert [len(each) for each in ends] == [0] * (len(X[1]) - 1) + [3]
 
 
 def test_pivots_are_parts_of_a_kernel():
@@ -376,13 +337,6 @@ def test_sparse_weights_explain_alike(edge_kernel):
     assert explanation == crf.explain(DICTS[1], top=100)
 
 
-def test_a_model_read_from_a_file_explains_alike(tmp_path):
-    for name in ("everything", "dicts and a window", "observed pairs"):
-        crf, x = FIELDS[name]()
-        crf.save(tmp_path / "field")
-        assert ChainCRF.load(tmp_path / "field").explain(x, pivots=2) == crf.explain(x, pivots=2)
-
-
 def test_tokens_are_shown():
     explanation = words_field().explain(DICTS[1], tokens=WORDS[1])
     assert [each.token for each in explanation.positions] == WORDS[1]
@@ -407,12 +361,6 @@ def test_positions_choose_what_is_explained():
             model.explain(x, positions=[0, 99])
         with pytest.raises(TypeError, match=rf"positions must be a list of {part}s, such as \[0\], got 3"):
             model.explain(x, positions=3)
-
-
-def test_explanations_go_through_json():
-    numbered = ChainCRF("linear", **LOOSE).fit(X, Y)
-    explanation = json.loads(json.dumps(numbered.explain(X[1]).to_dict()))
-    assert [each["label"] for each in explanation["positions"]] == numbered.predict([X[1]])[0].tolist()
 
 
 def test_hostile_names_are_escaped():

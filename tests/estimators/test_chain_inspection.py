@@ -1,6 +1,5 @@
 """Tables of the weights of ChainCRF: the right weights with the right names, dense, sparse and of any number."""
 
-import json
 import math
 import re
 import tracemalloc
@@ -20,7 +19,6 @@ from inspected_fields import (
     ChainCRF,
     Squares,
     X,
-    Y,
     fitted,
     make_dense,
     observed_words,
@@ -249,25 +247,6 @@ def test_the_largest_of_many_equals_come_in_order():
     assert [each.tolist() for each in largest(values, 2)] == [[4], [5]]
     assert [each.tolist() for each in largest(values, (2, 0))] == [[4, 1], []]
     assert [each.tolist() for each in largest(np.zeros(3), 2)] == [[], []]
-
-
-def test_a_model_read_from_a_file_has_the_same_table(tmp_path):
-    words = words_field(window=3, constraints=[("D", "V")])
-    kernels = fitted(NodeCliques("linear"), NodeCliques(RBF(0.2), rank=6), EdgeCliques("linear"), StartCliques())
-    for crf in (words, kernels):
-        crf.save(tmp_path / "field")
-        again = ChainCRF.load(tmp_path / "field")
-        assert again.weights().to_dict() == crf.weights().to_dict()
-        assert again.weights()._repr_html_() == crf.weights()._repr_html_()
-
-
-def test_tables_go_through_json():
-    numbered = ChainCRF("linear", **LOOSE).fit(X, Y)
-    table = json.loads(json.dumps(numbered.weights(2).to_dict()))
-    assert table["labels"] == [0, 1, 2]
-    assert table["transitions"] == numbered.transitions_.tolist()
-    rows = json.loads(json.dumps(numbered.weights(2).to_rows()))
-    assert len(rows) == 3 * 2 + 9
 
 
 def test_only_fitted_fields_have_weights():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelfields import ChainCRF, KernelClassifier
+from kernelfields import ChainCRF
 from kernelfields.data.chains import Chains, weigh_classes
 from kernelfields.estimators.fit_state import NoProgress
 from kernelfields.selection.folds import Items
@@ -42,18 +42,6 @@ def test_sequences_of_one_position_are_balanced_as_in_scikit_learn():
     np.testing.assert_allclose(marginals, theirs.predict_proba(inputs), atol=1e-4)
 
 
-def test_more_weight_means_more_recall():
-    X, y = sequences(n=200)
-    flat = np.concatenate(y)
-
-    def recall(weight):
-        field = ChainCRF("linear", class_weight={"rare": weight}).fit(X, y)
-        found = np.concatenate(field.predict(X)) == "rare"
-        return np.mean(found[flat == "rare"])
-
-    assert recall(20.0) > recall(1.0)
-
-
 @pytest.mark.parametrize(
     ("weight", "error", "words"),
     [
@@ -70,13 +58,6 @@ def test_weights_that_cannot_be_used(weight, error, words):
         ChainCRF("linear", class_weight=weight).fit(X, y)
 
 
-def test_weights_come_back_from_files(tmp_path):
-    X, y = sequences()
-    field = ChainCRF("linear", class_weight={"rare": 3.0}).fit(X, y)
-    field.save(tmp_path / "model")
-    assert ChainCRF.load(tmp_path / "model").class_weight == {"rare": 3.0}
-
-
 def repeated(sequences, counts):
     return [each for each, count in zip(sequences, counts, strict=True) for _ in range(count)]
 
@@ -90,14 +71,6 @@ def test_balanced_sequences_of_a_whole_weight_are_repetitions():
         np.concatenate(weighted.predict_marginals(X)), np.concatenate(spelled.predict_marginals(X)), atol=1e-7
     )
     assert weighted.certify(X, y, sample_weight=counts).value == pytest.approx(spelled.solution_.value, rel=1e-9)
-
-
-def test_balanced_samples_of_a_whole_weight_are_repetitions():
-    X, y = (np.concatenate(each) for each in sequences())
-    counts = np.random.default_rng(3).integers(3, size=len(X))
-    field = KernelClassifier("linear", class_weight="balanced")
-    weighted = field.fit(X, y, sample_weight=counts).predict_proba(X)
-    np.testing.assert_allclose(weighted, field.fit(np.repeat(X, counts, 0), np.repeat(y, counts)).predict_proba(X))
 
 
 def test_balanced_classes_have_the_same_total_weight():
@@ -128,12 +101,6 @@ def test_folds_balance_by_the_weights_of_their_own_sequences():
     repetitions = np.repeat(np.arange(len(train)), weights[train])
     found = weights_in_a_fold(X, y, weights, train) / weights[train]
     np.testing.assert_allclose(found[repetitions], everything, rtol=1e-13)
-
-
-def test_certificates_know_the_weights():
-    X, y = sequences()
-    field = ChainCRF("linear", class_weight="balanced", tol=1e-6).fit(X, y)
-    assert field.certify(X, y).value == pytest.approx(field.solution_.value, rel=1e-9)
 
 
 @pytest.mark.parametrize("weight", ["balanced", {"rare": 20.0}])

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sklearn.model_selection import GridSearchCV, KFold, LeaveOneOut, cross_val_predict, cross_val_score, cross_validate
+from sklearn.model_selection import KFold, LeaveOneOut, cross_val_predict, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -42,35 +42,6 @@ def test_cross_val_predict_gives_each_item_its_own_answer(estimator, inputs, cv)
 
 
 @pytest.mark.parametrize("name", ["chains", "graphs"])
-def test_marginals_of_folds_come_from_the_fields_of_cross_validate(name):
-    # cross_val_predict asks for predict, or for one class per sample.
-    estimator, inputs = ESTIMATORS[name]
-    folds = cross_validate(estimator, inputs, WORDS, cv=KFold(3), return_estimator=True, return_indices=True)
-    marginals = [None] * len(inputs)
-    for fitted, test in zip(folds["estimator"], folds["indices"]["test"], strict=True):
-        for index, answer in zip(test, fitted.predict_marginals([inputs[i] for i in test]), strict=True):
-            marginals[index] = answer
-    for answer, expected in zip(marginals, by_hand(estimator, inputs, KFold(3), "predict_marginals"), strict=True):
-        np.testing.assert_array_equal(answer, expected)
-
-
-def test_sequences_of_equal_length_come_back_as_a_table():
-    short, labels = [x[:2] for x in X], [each[:2] for each in y]
-    predicted = cross_val_predict(ChainCRF("linear"), short, labels, cv=KFold(2))
-    assert predicted.shape == (len(X), 2)
-    np.testing.assert_array_equal(predicted, np.array(by_hand_numbers(short, labels)))
-
-
-def by_hand_numbers(inputs, labels):
-    half = len(inputs) // 2
-    first, second = slice(half), slice(half, None)
-    return [
-        *ChainCRF("linear").fit(inputs[second], labels[second]).predict(inputs[first]),
-        *ChainCRF("linear").fit(inputs[first], labels[first]).predict(inputs[second]),
-    ]
-
-
-@pytest.mark.parametrize("name", ["chains", "graphs"])
 def test_labels_that_were_not_there_to_be_learnt_are_errors(name):
     estimator, inputs = ESTIMATORS[name]
     rare = [*WORDS[:-1], np.array(["zebra", *WORDS[-1][1:]])]
@@ -86,12 +57,6 @@ def test_labels_that_were_not_there_to_be_learnt_are_errors(name):
     assert last.score(inputs[-2:], rare[-2:], sample_weight=weights) == pytest.approx(expected)
     with pytest.raises(ValueError, match="unknown label 'zebra'"):
         last.log_likelihood(inputs[-2:], rare[-2:])
-
-
-def test_a_search_compares_candidates_where_a_fold_lacks_a_label():
-    rare = [*WORDS[:-1], np.array(["zebra", *WORDS[-1][1:]])]
-    search = GridSearchCV(ChainCRF("linear"), {"prior_variance": [0.1, 1.0]}, cv=KFold(5), error_score="raise")
-    assert np.isfinite(search.fit(X, rare).cv_results_["mean_test_score"]).all()
 
 
 def test_numbers_below_between_and_above_the_classes_are_errors():

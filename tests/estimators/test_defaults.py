@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse
-from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
@@ -233,16 +232,6 @@ def test_the_parameter_decides_and_the_call_decides_over_it():
     assert field.score(X, y, decode="posterior") == np.mean(np.hstack(single) == np.hstack(y))
 
 
-def test_graphs_decode_as_they_are_told():
-    X, y = readings(6)
-    graphs = [(x, np.column_stack([np.arange(24), np.arange(1, 25)])) for x in X]
-    field = GraphCRF("rbf").fit(graphs, y)
-    single = [classes.argmax(axis=1) for classes in field.predict_marginals(graphs)]
-    np.testing.assert_array_equal(np.hstack(field.predict(graphs)), np.hstack(single))
-    joint = clone(field).set_params(decode="viterbi").fit(graphs, y)
-    np.testing.assert_array_equal(np.hstack(joint.predict(graphs)), np.hstack(field.predict(graphs, "viterbi")))
-
-
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
@@ -255,12 +244,6 @@ def test_graphs_decode_as_they_are_told():
 def test_words_that_are_not_known_are_refused(settings, text):
     with pytest.raises(ValueError, match=text):
         ChainCRF(**settings).fit(*readings(3))
-
-
-def test_a_decoding_that_is_not_known_is_refused_by_predict():
-    X, y = readings(3)
-    with pytest.raises(ValueError, match="decode must be one of"):
-        ChainCRF("rbf").fit(X, y).predict(X, decode="best")
 
 
 def test_a_kernel_of_ones_own_scale_on_uneven_columns_is_told_of():

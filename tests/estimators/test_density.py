@@ -48,16 +48,6 @@ def test_the_fit_minimises_the_negative_log_posterior():
     np.testing.assert_allclose(density.certificate_.value, reference.fun, atol=1e-3)
 
 
-@pytest.mark.slow
-def test_at_the_fit_expected_and_observed_features_differ_by_the_prior():
-    """Eq. 21: n (E z - mean z) + v / s = 0."""
-    X = two_modes()
-    density = ExponentialFamilyDensity(Matern(2.5, 0.2), prior_variance=3.0, box=UNIT).fit(X)
-    expected, _ = density.moments()
-    observed = density.basis_.features(X).mean(axis=0)
-    np.testing.assert_allclose(len(X) * (expected - observed), -density.coef_ / 3.0, atol=1e-5)
-
-
 def test_proposition_1_moments_are_derivatives_of_the_log_partition():
     """Against adaptive quadrature of scipy's and finite differences."""
     density = ExponentialFamilyDensity(RBF(8.0), rank=4, box=UNIT).fit(two_modes())
@@ -90,17 +80,6 @@ def test_densities_integrate_to_one_within_the_stated_error(kernel, base_measure
     integral = np.exp(density.score_samples(grid)).mean() * (high - low)
     assert density.log_partition_error_ <= 1e-3
     assert abs(np.log(integral)) <= density.log_partition_error_ + 1e-6
-
-
-@pytest.mark.slow
-def test_two_and_three_dimensions_integrate_to_one():
-    for dimension, count in ((2, 200), (3, 60)):
-        X = tilted(dimension=dimension)
-        density = ExponentialFamilyDensity(RBF(5.0), rank=60, box=[[0, 1]] * dimension).fit(X)
-        places = (np.arange(count) + 0.5) / count
-        grid = np.stack(np.meshgrid(*[places] * dimension), axis=-1).reshape(-1, dimension)
-        np.testing.assert_allclose(np.exp(density.score_samples(grid)).mean(), 1.0, atol=2e-4)
-        assert density.quadrature_.kind == "gauss-legendre"
 
 
 @pytest.mark.slow
@@ -157,15 +136,6 @@ def test_units_do_not_matter():
     np.testing.assert_allclose(
         moved.score_samples(shifts + scales * X), plain.score_samples(X) - np.log(scales).sum(), atol=1e-4
     )
-
-
-def test_weights_are_repetitions():
-    X = two_modes(50)
-    weights = np.random.default_rng(1).integers(0, 4, size=50)
-    options = {"kernel": RBF(10.0), "box": UNIT, "pivots": "box"}
-    weighted = ExponentialFamilyDensity(**options).fit(X, sample_weight=weights)
-    repeated = ExponentialFamilyDensity(**options).fit(np.repeat(X, weights, axis=0))
-    np.testing.assert_allclose(weighted.score_samples(X), repeated.score_samples(X), atol=1e-7)
 
 
 def test_outside_the_box_the_density_is_zero():

@@ -59,16 +59,6 @@ def test_a_fit_that_converges_first_is_not_stopped():
     assert ChainCRF("linear").fit(*TRAIN).dev_log_likelihoods_ is None
 
 
-def test_constraints_count_there_too():
-    rules = {"labels": []}
-    field = ChainCRF(
-        "linear", constraints=rules, callbacks=[EarlyStopping(3)], prior_variance=1e4, max_iter=300, tol=1e-9
-    )
-    field.fit(*TRAIN, X_dev=DEV[0], y_dev=DEV[1])
-    best = np.max(field.dev_log_likelihoods_)
-    assert field.log_likelihood(*DEV) == pytest.approx(best, rel=1e-9)
-
-
 def test_development_sets_that_cannot_be_used():
     with pytest.raises(ValueError, match="both X_dev and y_dev"):
         ChainCRF("linear").fit(*TRAIN, X_dev=DEV[0])

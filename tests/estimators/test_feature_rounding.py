@@ -48,10 +48,6 @@ def test_the_estimate_is_the_difference_between_the_value_reported_and_that_of_t
     assert rounding == pytest.approx(difference, rel=0.2)
 
 
-def test_float64_features_are_not_rounded(monkeypatch):
-    assert fitted(monkeypatch, prior_variance=300.0, dtype="float64")[1] == 0.0
-
-
 @pytest.mark.slow
 def test_a_prior_too_weak_for_float32_warns():
     random = np.random.default_rng(2)

@@ -1,12 +1,9 @@
 """FrameCRF: fields on tables of three libraries, alone and inside scikit-learn."""
 
-import pickle
-
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_predict, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -64,25 +61,6 @@ def test_words_and_numbers_together(table):
     assert field.feature_names_in_.tolist() == [*NAMES, "sign"]
 
 
-def test_scikit_learn_takes_tables(table):
-    folds = {"groups": np.array(COLUMNS["s"]), "cv": GroupKFold(3)}
-    lists = cross_val_score(
-        ChainCRF("linear"), X, TAGGED, groups=range(len(X)), cv=GroupKFold(3), error_score="raise"
-    ).mean()
-    field = tagger(features=NAMES)
-    scores = cross_val_score(field, table, error_score="raise", **folds)
-    assert abs(scores.mean() - lists) < 0.2
-    # Labels in a column or as y, and scores of scikit-learn.
-    accuracies = cross_val_score(field, table, table["tag"], scoring="accuracy", error_score="raise", **folds)
-    np.testing.assert_allclose(scores, accuracies)
-    predicted = cross_val_predict(field, table, **folds)
-    assert np.mean(predicted == TAGS) == pytest.approx(scores.mean(), abs=0.1)
-    search = GridSearchCV(field, {"estimator__prior_variance": [1e-6, 1.0]}, cv=GroupKFold(3), error_score="raise")
-    search.fit(table, groups=folds["groups"])
-    assert search.best_params_ == {"estimator__prior_variance": 1.0}
-    assert values_of(search.predict(table)) == values_of(field.fit(table).predict(table))
-
-
 def test_pipelines_and_searches_are_fields_as_well(table):
     pipeline = make_pipeline(Sequencewise(StandardScaler()), ChainCRF("linear"))
     field = FrameCRF(pipeline, sequence="s", label="tag", features=NAMES).fit(table)
@@ -96,12 +74,6 @@ def test_pipelines_and_searches_are_fields_as_well(table):
     assert len(chosen.predict(table)) == len(TAGS)
 
 
-def test_fields_on_tables_can_be_copied_and_kept(table):
-    field = tagger(features=NAMES).fit(table)
-    for twin in (pickle.loads(pickle.dumps(field)), clone(field).fit(table)):
-        assert values_of(twin.predict(table)) == values_of(field.predict(table))
-
-
 def test_rows_of_a_pandas_table_in_any_order():
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame(COLUMNS)
@@ -111,11 +83,6 @@ def test_rows_of_a_pandas_table_in_any_order():
     predicted = field.fit(shuffled).predict(shuffled)
     assert predicted.index.equals(shuffled.index)
     pandas.testing.assert_series_equal(predicted.sort_index(), tagger(features=NAMES).fit(table).predict(table))
-
-
-def test_a_field_without_an_estimator_is_a_chain():
-    table = table_of("pandas", COLUMNS)
-    assert isinstance(FrameCRF(sequence="s", label="tag", features=NAMES).fit(table).estimator_, ChainCRF)
 
 
 def test_questions_before_the_fit():

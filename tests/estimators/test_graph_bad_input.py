@@ -119,19 +119,6 @@ def test_a_treewidth_that_does_not_fit_says_width_memory_and_alternatives():
     assert "approximate: exact inference needs tables" in crf.inference_.description
 
 
-def test_disconnected_graphs_are_the_sum_of_their_parts():
-    X, y = graphs()
-    whole = [(np.vstack([x for x, _ in X]), np.vstack([edges + 4 * i for i, (_, edges) in enumerate(X)]))]
-    tight = {"tol": 1e-9, "max_iter": 1000}
-    apart = GraphCRF("linear", **tight).fit(X, y)
-    together = GraphCRF("linear", **tight).fit(whole, [np.concatenate(y)])
-    assert together.solution_.value == pytest.approx(apart.solution_.value, rel=1e-8)
-    np.testing.assert_allclose(together.predict_marginals(whole)[0], np.vstack(apart.predict_marginals(X)), atol=1e-5)
-    assert together.log_likelihood(X, y) == pytest.approx(
-        together.log_likelihood(whole, [np.concatenate(y)]), rel=1e-10
-    )
-
-
 @pytest.mark.parametrize("edges", [[], np.zeros((0, 2), int), np.zeros((0, 2)), {}, None], ids=str)
 def test_graphs_without_edges_are_single_nodes(edges):
     X, y = graphs()

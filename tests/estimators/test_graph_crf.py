@@ -1,13 +1,8 @@
 """GraphCRF: chains as graphs, enumeration, types, certificates, files, bad input."""
 
-import itertools
-
 import numpy as np
 import pytest
-import scipy.sparse
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import GridSearchCV
 
 from kernelfields import (
     ChainCRF,
@@ -22,7 +17,6 @@ from kernelfields import (
 from kernelfields.data import GraphNodes, grid_edges
 from kernelfields.inference.approximate.base import LoopyBelief
 from kernelfields.kernels import RBF
-from kernelfields.numerics.threads import Workers
 
 TIGHT = {"tol": 1e-10, "max_iter": 2000, "random_state": 0}
 
@@ -93,48 +87,6 @@ def test_edges_that_see_features_are_transitions_that_see_inputs():
         np.testing.assert_allclose(ours.sum(axis=1), alone[1:], atol=1e-10)
 
 
-@pytest.mark.parametrize("solver", ["newton", "newton-cg", "block-jacobi", "subspace", "lbfgs"])
-def test_all_solvers_find_the_same_field_on_loops(solver):
-    X, y = grid_data()
-    reference = GraphCRF("linear", **TIGHT).fit(X, y)
-    assert reference.inference_.method == "junction"
-    other = GraphCRF("linear", solver=solver, tol=1e-7, max_iter=5000, random_state=0).fit(X, y)
-    assert other.solution_.value == pytest.approx(reference.solution_.value, rel=1e-6)
-    assert other.certificate_.relative_gap <= 1e-7
-
-
-def test_likelihoods_on_grids_agree_with_the_sum_over_labellings():
-    X, y = grid_data(by_direction=True)
-    crf = GraphCRF(RBF(0.5), edges={"vertical": GraphFactors(symmetric=True)}, random_state=0).fit(X, y)
-    vertical, horizontal = crf.edge_scores_["vertical"], crf.edge_scores_["horizontal"]
-    np.testing.assert_allclose(vertical, vertical.T, atol=1e-12)
-    assert abs(horizontal - horizontal.T).max() > 1e-6
-    x, edges = X[0]
-    labellings = np.array(list(itertools.product(range(2), repeat=6)))
-    node = crf.field_.answers(crf._reader.read(X[:1]), Workers(1)).node
-    scores = node[np.arange(6), labellings].sum(axis=1)
-    for name, table in (("vertical", vertical), ("horizontal", horizontal)):
-        scores += table[labellings[:, edges[name][:, 0]], labellings[:, edges[name][:, 1]]].sum(axis=1)
-    log_partition = np.log(np.exp(scores).sum())
-    truth = np.searchsorted(crf.classes_, y[0])
-    observed = scores[(labellings == truth).all(axis=1)][0] - log_partition
-    assert crf.log_likelihood(X[:1], y[:1]) == pytest.approx(observed, rel=1e-10)
-    best = crf.classes_[labellings[scores.argmax()]]
-    np.testing.assert_array_equal(crf.predict(X[:1])[0], best)
-    probability = np.exp(scores - log_partition)
-    marginal = (probability[:, None] * labellings).sum(axis=0)
-    np.testing.assert_allclose(crf.predict_marginals(X[:1])[0][:, 1], marginal, atol=1e-10)
-    draws = crf.sample(X[:1], n_samples=4000, random_state=0)[0]
-    np.testing.assert_allclose((draws == crf.classes_[1]).mean(axis=0), marginal, atol=5 * 0.5 / 4000**0.5)
-    assert x.shape == (6, 2)
-
-
-def _workers():
-    from kernelfields.numerics.threads import Workers
-
-    return Workers(1)
-
-
 def test_triples_and_pairs_together():
     random = np.random.default_rng(0)
     X, y = [], []
@@ -149,45 +101,6 @@ def test_triples_and_pairs_together():
     odd = [crf.edge_scores_["triple"][a, b, 1 - (a ^ b)] for a in (0, 1) for b in (0, 1)]
     assert min(even) > max(odd)
     assert crf.certificate_.relative_gap <= 1e-10
-
-
-def test_sparse_features_and_observed_support():
-    X, y = chain_data()
-    sparse = [(scipy.sparse.csr_array(x), edges) for x, edges in as_graphs(X)]
-    dense = GraphCRF("linear", **TIGHT).fit(as_graphs(X), y)
-    other = GraphCRF("linear", **TIGHT).fit(sparse, y)
-    assert other.solution_.value == pytest.approx(dense.solution_.value, rel=1e-8)
-    observed = GraphCRF("linear", support="observed", **TIGHT).fit(sparse, y)
-    chain = ChainCRF("linear", support="observed", **TIGHT).fit([scipy.sparse.csr_array(x) for x in X], y)
-    assert observed.solution_.value == pytest.approx(chain.solution_.value, rel=1e-8)
-
-
-def test_spelled_out_cliques():
-    X, y = chain_data()
-    graphs = as_graphs(X)
-    plain = GraphCRF("linear", prior_variance=0.5, **TIGHT).fit(graphs, y)
-    cliques = [GraphNodes("linear", prior_variance=0.5), GraphFactors(prior_variance=0.5)]
-    assert GraphCRF(cliques=cliques, **TIGHT).fit(graphs, y).solution_.value == plain.solution_.value
-
-
-def test_saving_and_loading(tmp_path):
-    X, y = grid_data(by_direction=True)
-    crf = GraphCRF(RBF(0.5), edges=GraphFactors(symmetric=True), random_state=0).fit(X, y)
-    crf.save(tmp_path / "model")
-    loaded = GraphCRF.load(tmp_path / "model")
-    assert loaded.log_likelihood(X, y) == crf.log_likelihood(X, y)
-    assert str(loaded.certificate_) == str(crf.certificate_)
-    assert loaded.inference_.description == crf.inference_.description
-    assert str(loaded.certify(X, y)) == str(crf.certify(X, y))
-    refitted = clone(loaded).set_params(random_state=0).fit(X, y)
-    assert refitted.solution_.value == pytest.approx(crf.solution_.value, rel=1e-2)
-
-
-def test_grid_search_and_clone():
-    X, y = grid_data()
-    search = GridSearchCV(GraphCRF("linear"), {"prior_variance": [0.1, 1.0]}, cv=2, error_score="raise").fit(X, y)
-    assert search.best_estimator_.score(X, y) > 0.6
-    assert clone(search.best_estimator_).get_params()["prior_variance"] == search.best_params_["prior_variance"]
 
 
 @pytest.mark.parametrize("inference", ["trw", "loopy", "mean-field"])

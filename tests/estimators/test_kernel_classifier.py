@@ -3,22 +3,16 @@
 import numpy as np
 import pytest
 import scipy.sparse
-from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, make_classification, make_moons
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import RBF as GaussianRBF
 from sklearn.gaussian_process.kernels import ConstantKernel
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from kernelfields import ChainCRF, KernelClassifier
-from kernelfields.inference.single import SingleFamily
-from kernelfields.kernels import RBF, Polynomial
-from kernelfields.objective.likelihoods.likelihood import Likelihood
+from kernelfields.kernels import RBF
 
 EXACT = {"rank": None, "basis": "all", "tol": 1e-12, "random_state": 0, "dtype": "float64"}
 
@@ -115,71 +109,6 @@ def test_linear_kernels_are_logistic_regression():
     np.testing.assert_allclose(crf.predict_proba(X), theirs.predict_proba(X), atol=1e-5)
     sparse = KernelClassifier("linear", prior_variance=0.7, bias=False, tol=1e-12).fit(scipy.sparse.csr_array(X), y)
     np.testing.assert_allclose(sparse.predict_proba(X), crf.predict_proba(X), atol=1e-6)
-
-
-@pytest.mark.parametrize("solver", ["newton", "newton-cg", "block-jacobi", "subspace", "lbfgs"])
-def test_all_solvers_agree(solver):
-    X, y = load_iris(return_X_y=True)
-    settings = {"kernel": Polynomial(2, 0.2), "rank": 20, "max_iter": 2000, "random_state": 0}
-    crf = KernelClassifier(solver=solver, **settings).fit(X, y)
-    reference = KernelClassifier(tol=1e-11, **settings).fit(X, y)
-    assert crf.solution_.value == pytest.approx(reference.solution_.value, rel=1e-6)
-
-
-def test_weights_count_as_copies_and_classes_can_weigh():
-    X, y = make_moons(60, noise=0.3, random_state=0)
-    times = np.random.default_rng(0).integers(0, 3, size=60)
-    weighted = KernelClassifier(tol=1e-12, random_state=0).fit(X, y, times)
-    copied = KernelClassifier(tol=1e-12, random_state=0).fit(np.repeat(X, times, axis=0), np.repeat(y, times))
-    np.testing.assert_allclose(weighted.predict_proba(X), copied.predict_proba(X), atol=1e-8)
-    heavy = KernelClassifier(class_weight={0: 10.0, 1: 1.0}, random_state=0).fit(X, y)
-    assert (heavy.predict(X) == 0).sum() > (KernelClassifier(random_state=0).fit(X, y).predict(X) == 0).sum()
-
-
-def test_it_works_in_pipelines_and_searches():
-    X, y = load_digits(n_class=4, return_X_y=True)
-    X, y = X[:200], y[:200]
-    pipeline = make_pipeline(StandardScaler(), KernelClassifier(rank=50, random_state=0))
-    search = GridSearchCV(pipeline, {"kernelclassifier__prior_variance": [0.1, 10.0]}, cv=3).fit(X, y)
-    assert search.best_score_ > 0.9
-
-
-def test_probabilities_logs_and_decisions_agree():
-    X, y = load_iris(return_X_y=True)
-    crf = KernelClassifier(random_state=0).fit(X, y)
-    probability = crf.predict_proba(X)
-    np.testing.assert_allclose(probability.sum(axis=1), 1.0, rtol=1e-12)
-    np.testing.assert_allclose(np.exp(crf.predict_log_proba(X)), probability, rtol=1e-12)
-    np.testing.assert_array_equal(crf.predict(X), crf.classes_[crf.decision_function(X).argmax(axis=1)])
-    assert crf.certificate_.relative_gap <= crf.tol
-    assert crf.certify(X, y).lower_bound <= crf.solution_.value * (1 + 1e-12)
-
-
-def test_saving_and_loading(tmp_path):
-    X, y = load_iris(return_X_y=True)
-    crf = KernelClassifier(RBF(0.3), rank=30, random_state=0).fit(X, np.array(["a", "b", "c"])[y])
-    crf.save(tmp_path / "model")
-    loaded = KernelClassifier.load(tmp_path / "model")
-    np.testing.assert_array_equal(loaded.predict_proba(X), crf.predict_proba(X))
-    assert loaded.classes_.tolist() == ["a", "b", "c"]
-    assert clone(loaded).set_params(random_state=0).fit(X, y).score(X, y) == pytest.approx(
-        crf.score(X, loaded.predict(X)), abs=0.1
-    )
-
-
-def test_the_likelihood_has_the_derivatives_of_finite_differences():
-    random = np.random.default_rng(0)
-    family, labels, weights = SingleFamily(7, 3), random.integers(3, size=7), random.uniform(0.5, 2.0, size=7)
-    likelihood = Likelihood(family, family.statistics(labels, weights), weights)
-    point, direction = (family.zeros() for _ in range(2))
-    point.node[...] = random.normal(size=(7, 3))
-    direction.node[...] = random.normal(size=(7, 3))
-    step = 1e-5
-    ahead, behind = (likelihood.evaluate(point.moved(sign * step, direction)) for sign in (1, -1))
-    here = likelihood.evaluate(point)
-    assert here.residual.dot(direction) == pytest.approx((ahead.value - behind.value) / (2 * step), rel=1e-8)
-    response = likelihood.hessian_response(here, direction).node
-    np.testing.assert_allclose(response, (ahead.residual.node - behind.residual.node) / (2 * step), atol=1e-8)
 
 
 def test_bad_input_is_named():

@@ -52,15 +52,6 @@ def test_a_sum_taken_apart_is_the_field_of_the_sum(prior_variance):
     assert swapped.solution_.value == pytest.approx(whole.solution_.value, rel=1e-8)
 
 
-def test_on_edges_as_well():
-    settings = {"prior_variance": 0.5, "tol": 1e-11}
-    split, whole = (fit("linear", edges=EdgeCliques(kernel), **settings) for kernel in (SUM, Undivided(gamma=0.3)))
-    assert [each.name for each in split.field_.terms] == ["node", "edge", "edge_2"]
-    assert split.solution_.value == pytest.approx(whole.solution_.value, rel=1e-8)
-    np.testing.assert_allclose(marginals(split), marginals(whole), atol=1e-5)
-    assert split.transitions_ is None
-
-
 def test_a_prior_variance_for_each_part_scales_its_kernel():
     apart = fit(SUM, prior_variance=(0.3, 4.0), edges=EdgeCliques(prior_variance=1.0))
     together = fit(0.3 * Linear() + 4.0 * RBF(gamma=0.3), prior_variance=1.0)
@@ -141,12 +132,6 @@ def test_variances_that_do_not_match_the_sum_are_refused(kernel, settings, words
         ChainCRF(kernel, **settings).fit(X, y)
 
 
-def test_one_number_in_a_tuple_is_that_number():
-    assert fit("linear", prior_variance=(0.4,)).solution_.value == pytest.approx(
-        fit("linear", prior_variance=0.4).solution_.value, rel=1e-9
-    )
-
-
 def test_names_of_parts_are_not_given_twice():
     named = name_cliques([NodeCliques(SUM), NodeCliques(RBF(gamma=1.0)), EdgeCliques()])
     assert [name for name, _ in named] == ["node", "node_2", "node_3", "edge"]
@@ -193,35 +178,3 @@ def test_files_and_pickles_answer_bit_for_bit(name, tmp_path):
     assert loaded.kernel == SUM
     again = clone(loaded).fit(inputs, y)
     assert again.solution_.value == pytest.approx(crf.solution_.value, rel=1e-9)
-
-
-def test_warm_starts_go_on_in_every_part():
-    crf = fit(SUM, prior_variance=(0.3, 4.0), warm_start=True)
-    value = crf.solution_.value
-    assert crf.fit(X, y).solution_.iterations <= 1
-    assert crf.solution_.value == pytest.approx(value, rel=1e-9)
-    crf.set_params(prior_variance=(1.0, 1.0)).fit(X, y)
-    assert crf.solution_.value == pytest.approx(
-        fit(SUM, edges=EdgeCliques(prior_variance=1.0)).solution_.value, rel=1e-8
-    )
-    crf.set_params(prior_variance=1.0).fit(X, y)
-    for change, words in (
-        ({"kernel": Linear() + RBF(gamma=0.4)}, "kernel of 'node_2'"),
-        ({"kernel": Linear()}, "they were"),
-        ({"kernel": SUM + Polynomial(2)}, "kernel of 'node_2'"),
-    ):
-        with pytest.raises(ValueError, match="warm_start=False to start afresh") as error:
-            clone_with_fit(crf).set_params(**change).fit(X, y)
-        assert words in str(error.value)
-
-
-def clone_with_fit(crf):
-    return pickle.loads(pickle.dumps(crf))
-
-
-def test_the_linear_part_alone_is_the_linear_field():
-    # A kernel part whose prior leaves it no room changes nothing.
-    crf = fit(SUM, prior_variance=(1.0, 1e-12))
-    linear = fit("linear")
-    assert crf.solution_.value == pytest.approx(linear.solution_.value, rel=1e-8)
-    np.testing.assert_allclose(marginals(crf), marginals(linear), atol=1e-5)

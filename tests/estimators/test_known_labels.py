@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, SoftTargets
-from kernelfields.data import EdgeCliques, NodeCliques, SkipCliques
+from tests.oracles.labellings import Labellings, all_labellings
 from tests.samples import as_words, labelled_sequences
 
 WORDS = ("adj", "noun", "verb")
@@ -22,7 +22,7 @@ def weight(entry, label):
     return float(label in entry if isinstance(entry, set) else label == entry)
 
 
-def some_partial_labels(labels, classes, random):
+def some_evidence(labels, classes, random):
     """Labels of which some are unknown, some one of a set, some weighted; all of them leave the true one possible."""
     entries = []
     for label in labels:
@@ -32,48 +32,15 @@ def some_partial_labels(labels, classes, random):
     return entries
 
 
-class Labellings:
-    """All labellings of one sequence or graph with their probabilities, by scores of nodes and of factors."""
-
-    def __init__(self, node, factors, classes, known=None):
-        n, self.classes = len(node), list(classes)
-        self.rows = np.array(list(itertools.product(range(len(classes)), repeat=n)))
-        scores = node[np.arange(n), self.rows].sum(axis=1)
-        for members, table in factors:
-            scores = scores + table[tuple(self.rows[:, list(members)].T)]
-        weights = np.exp(scores)
-        self.free = weights.sum()
-        for t, entry in enumerate(known or []):
-            weights = weights * np.array([weight(entry, self.classes[label]) for label in self.rows[:, t]])
-        self.mass = weights.sum()
-        self.p = weights / self.mass
-
-    def marginals(self, *members):
-        tables = np.zeros((len(self.classes),) * len(members))
-        np.add.at(tables, tuple(self.rows[:, list(members)].T), self.p)
-        return tables
-
-    @property
-    def entropy(self):
-        p = self.p[self.p > 0]
-        return -float(p @ np.log(p))
-
-    @property
-    def ranked(self):
-        order = np.argsort(-self.p, kind="stable")
-        return [(self.rows[i], np.log(self.p[i])) for i in order if self.p[i] > 0]
+def weights_of(known, classes):
+    return np.array([[weight(entry, label) for label in classes] for entry in known])
 
 
-def chain_labellings(crf, X, known=None):
-    """Enumerations of the sequences of X under a field whose neighbours meet."""
-    (answers,) = crf.answers(X)
-    potentials = answers.family.with_base(answers.potentials)
-    nodes = answers.data.split(potentials.node)
-    found = []
-    for number, node in enumerate(nodes):
-        pairs = [((t - 1, t), potentials.edge[0]) for t in range(1, len(node))]
-        found.append(Labellings(node, pairs, crf.classes_.tolist(), None if known is None else known[number]))
-    return found
+def law(crf, x, classes=WORDS):
+    """The distribution of the labellings of one item, by asking for the likelihood of each."""
+    labellings = all_labellings(crf.predict_marginals([x])[0].shape[0], len(classes))
+    logs = crf.log_likelihood([x] * len(labellings), np.array(classes)[labellings].tolist(), per_item=True)
+    return Labellings(labellings, logs, len(classes))
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +58,7 @@ def tagged(sentences, constraints):
     X, y = [X[i] for i in kept], [y[i] for i in kept]
     crf = ChainCRF("linear", prior_variance=1.0, constraints=constraints, random_state=0).fit(X, y)
     random = np.random.default_rng(5)
-    return crf, X, y, [some_partial_labels(labels, WORDS, random) for labels in y]
+    return crf, X, y, [some_evidence(labels, WORDS, random) for labels in y]
 
 
 @pytest.fixture(scope="module", params=[None, BOUND], ids=["free", "bound"])
@@ -99,32 +66,45 @@ def tagger(request, sentences):
     return tagged(sentences, request.param)
 
 
+EDGES = {"tree": [(0, 1), (1, 2), (1, 3)], "circle": [(0, 1), (1, 2), (2, 3), (3, 0)]}
+
+
+def graphs_of(edges):
+    random = np.random.default_rng(7)
+    X = [(random.normal(size=(4, 2)), np.array(edges)) for _ in range(6)]
+    y = [np.array(WORDS)[random.integers(3, size=4)].tolist() for _ in X]
+    crf = GraphCRF("linear", prior_variance=1.0, random_state=0).fit(X, y)
+    return crf, X, y, [some_evidence(labels, WORDS, random) for labels in y]
+
+
+@pytest.fixture(scope="module", params=EDGES)
+def graphs(request):
+    return graphs_of(EDGES[request.param])
+
+
 def allowed(labels):
     return labels[0] != "noun" and ("verb", "adj") not in itertools.pairwise(labels)
 
 
-def check_ranked(ranked, expected, classes, k):
-    assert len(ranked) == min(k, len(expected))
-    for (labels, logarithm), (row, truth) in zip(ranked, expected, strict=False):
-        assert np.asarray(labels).tolist() == [classes[label] for label in row]
-        assert logarithm == pytest.approx(truth, abs=1e-9)
-
-
-def test_chains_given_what_is_known(tagger):
-    crf, X, _, known = tagger
-    oracles = chain_labellings(crf, X, known)
-    marginals, pairs = crf.predict_marginals(X, cliques="edge", known=known)
-    ranked = crf.predict_nbest(X, 4, known=known)
+@pytest.mark.parametrize("name", ["free", "bound", *EDGES])
+def test_answers_given_what_is_known(sentences, name):
+    chain = name not in EDGES
+    crf, X, _, known = tagged(sentences, BOUND if name == "bound" else None) if chain else graphs_of(EDGES[name])
+    marginals, joints = crf.predict_marginals(X, cliques="edge", known=known)
+    ranked, entropies = crf.predict_nbest(X, 4, known=known), crf.entropy(X, known=known)
     best, likelihoods = crf.predict(X, "viterbi", known=known), crf.log_likelihood(X, known, per_item=True)
-    for number, oracle in enumerate(oracles):
-        n = len(X[number])
-        np.testing.assert_allclose(marginals[number], [oracle.marginals(t) for t in range(n)], **EXACT)
-        for t in range(1, n):
-            np.testing.assert_allclose(pairs[number][t - 1], oracle.marginals(t - 1, t), **EXACT)
-        check_ranked(ranked[number], oracle.ranked, WORDS, 4)
-        assert best[number] == [WORDS[label] for label in oracle.ranked[0][0]]
-        assert likelihoods[number] == pytest.approx(np.log(oracle.mass / oracle.free), abs=1e-9)
-    np.testing.assert_allclose(crf.entropy(X, known=known), [oracle.entropy for oracle in oracles], **EXACT)
+    for number, (x, entries) in enumerate(zip(X, known, strict=True)):
+        free = law(crf, x)
+        truth = free.weighted(weights_of(entries, WORDS))
+        pairs = [(t - 1, t) for t in range(1, len(x))] if chain else EDGES[name]
+        np.testing.assert_allclose(marginals[number], truth.marginals, **EXACT)
+        np.testing.assert_allclose(
+            joints[number], np.reshape([truth.joint(pair) for pair in pairs], (-1, 3, 3)), **EXACT
+        )
+        np.testing.assert_allclose([log for _, log in ranked[number]], [log for _, log in truth.ranked(4)], **EXACT)
+        assert np.asarray(ranked[number][0][0]).tolist() == list(best[number]) == np.array(WORDS)[truth.best].tolist()
+        assert likelihoods[number] == pytest.approx(free.log_evidence(weights_of(entries, WORDS)), abs=1e-9)
+        assert entropies[number] == pytest.approx(truth.entropy, abs=1e-9)
     assert crf.log_likelihood(X, known) == pytest.approx(likelihoods.sum())
     for labels, entries in zip(crf.sample(X, 20, 0, known=known), known, strict=True):
         assert all(weight(entry, label) > 0 for drawn in labels for label, entry in zip(drawn, entries, strict=True))
@@ -145,16 +125,6 @@ def test_the_chain_rule_of_what_is_known(tagger):
     np.testing.assert_allclose(whole, crf.log_likelihood(X, known, per_item=True), **EXACT)
 
 
-def test_all_known_comes_back_with_probability_one(tagger):
-    crf, X, y, _ = tagger
-    assert crf.predict(X, known=y) == y == crf.predict(X, "posterior", known=y)
-    for marginals, labels in zip(crf.predict_marginals(X, known=y), y, strict=True):
-        np.testing.assert_allclose(marginals, np.array(labels)[:, None] == np.array(WORDS), atol=1e-12)
-    assert crf.log_likelihood(X, y, known=y) == pytest.approx(0.0, abs=1e-12)
-    np.testing.assert_allclose(crf.entropy(X, known=y), 0.0, atol=1e-12)
-    assert [len(ranked) for ranked in crf.predict_nbest(X, 3, known=y)] == [1] * len(X)
-
-
 def test_nothing_known_changes_nothing(tagger):
     crf, X, _, _ = tagger
     for plain, given in zip(crf.predict_marginals(X), crf.predict_marginals(X, known=[None] * len(X)), strict=True):
@@ -162,85 +132,17 @@ def test_nothing_known_changes_nothing(tagger):
     assert crf.log_likelihood(X, [None] * len(X)) == pytest.approx(0.0, abs=1e-12)
 
 
-def test_what_is_known_holds_in_every_batch(tagger, monkeypatch):
-    crf, X, _, known = tagger
-    together = crf.predict_marginals(X, known=known)
-    monkeypatch.setattr("kernelfields.models.field._POSITIONS", 5)
-    for one, other in zip(together, crf.predict_marginals(X, known=known), strict=True):
-        np.testing.assert_allclose(one, other, **EXACT)
-
-
-def test_labels_far_apart_given_what_is_known(sentences):
-    X, y = sentences
-    cliques = [NodeCliques("linear"), EdgeCliques(), SkipCliques(lag=2)]
-    crf = ChainCRF(cliques=cliques, random_state=0).fit(X, y)
-    random = np.random.default_rng(2)
-    known = [some_partial_labels(labels, WORDS, random) for labels in y]
-    (answers,) = crf.answers(X)
-    tables = {group: table[0] for group, table in answers.potentials.tables.items()}
-    marginals, pairs = crf.predict_marginals(X, cliques="edge", known=known)
-    for number, node in enumerate(answers.data.split(answers.node)):
-        factors = [
-            ((t - lag, t), tables[name]) for lag, name in ((1, "edge"), (2, "lag2")) for t in range(lag, len(node))
-        ]
-        oracle = Labellings(node, factors, WORDS, known[number])
-        np.testing.assert_allclose(marginals[number], [oracle.marginals(t) for t in range(len(node))], **EXACT)
-        np.testing.assert_allclose(pairs[number][0], oracle.marginals(0, 1), **EXACT)
-        check_ranked(crf.predict_nbest(X, 3, known=known)[number], oracle.ranked, WORDS, 3)
-
-
-EDGES = {"tree": [(0, 1), (1, 2), (1, 3)], "circle": [(0, 1), (1, 2), (2, 3), (3, 0)]}
-
-
-@pytest.fixture(scope="module", params=list(EDGES))
-def graphs(request):
-    random, edges = np.random.default_rng(7), EDGES[request.param]
-    X = [(random.normal(size=(4, 2)), np.array(edges)) for _ in range(6)]
-    y = [np.array(WORDS)[random.integers(3, size=4)].tolist() for _ in X]
-    crf = GraphCRF("linear", prior_variance=1.0, random_state=0).fit(X, y)
-    return crf, X, y, edges, [some_partial_labels(labels, WORDS, random) for labels in y]
-
-
-def graph_labellings(crf, X, edges, known):
-    (answers,) = crf.answers(X)
-    (table,) = answers.potentials.tables.values()
-    potentials = answers.family.with_base(answers.potentials)
-    nodes = answers.data.split(potentials.node)
-    return [
-        Labellings(node, [(edge, table[0]) for edge in edges], WORDS, own)
-        for node, own in zip(nodes, known, strict=True)
-    ]
-
-
-def test_graphs_given_what_is_known(graphs):
-    crf, X, _, edges, known = graphs
-    (name,) = crf.edge_scores_
-    nodes, joint = crf.predict_marginals(X, name, known=known)
-    ranked, likelihoods = crf.predict_nbest(X, 3, known=known), crf.log_likelihood(X, known, per_item=True)
-    oracles = graph_labellings(crf, X, edges, known)
-    for number, oracle in enumerate(oracles):
-        np.testing.assert_allclose(nodes[number], [oracle.marginals(v) for v in range(4)], **EXACT)
-        np.testing.assert_allclose(joint[number], [oracle.marginals(*edge) for edge in edges], **EXACT)
-        check_ranked(ranked[number], oracle.ranked, WORDS, 3)
-        assert likelihoods[number] == pytest.approx(np.log(oracle.mass / oracle.free), abs=1e-9)
-        assert list(crf.predict(X, "viterbi", known=known)[number]) == [WORDS[each] for each in oracle.ranked[0][0]]
-    np.testing.assert_allclose(crf.entropy(X, known=known), [oracle.entropy for oracle in oracles], **EXACT)
-    for labels, entries in zip(crf.sample(X, 20, 0, known=known), known, strict=True):
-        assert all(weight(entry, label) > 0 for drawn in labels for label, entry in zip(drawn, entries, strict=True))
-
-
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("method", ["loopy", "trw", "mean-field"])
 def test_approximate_inference_keeps_to_what_is_known(graphs, method):
-    crf, X, y, edges, known = graphs
+    crf, X, y, known = graphs
     asked = GraphCRF(inference=method)
     asked.__dict__.update({name: value for name, value in vars(crf).items() if name.endswith("_") or name == "_reader"})
-    oracles = graph_labellings(crf, X, edges, known)
-    for marginals, oracle, entries in zip(asked.predict_marginals(X, known=known), oracles, known, strict=True):
+    for x, marginals, entries in zip(X, asked.predict_marginals(X, known=known), known, strict=True):
         np.testing.assert_allclose(marginals.sum(axis=1), 1.0, atol=1e-9)
-        possible = np.array([[weight(entry, label) > 0 for label in WORDS] for entry in entries])
-        assert np.all(marginals[~possible] == 0)
-        np.testing.assert_allclose(marginals, [oracle.marginals(v) for v in range(4)], atol=0.15)
+        weights = weights_of(entries, WORDS)
+        assert np.all(marginals[weights == 0] == 0)
+        np.testing.assert_allclose(marginals, law(crf, x).weighted(weights).marginals, atol=0.15)
     for marginals, labels in zip(asked.predict_marginals(X, known=y), y, strict=True):
         np.testing.assert_allclose(marginals, np.array(labels)[:, None] == np.array(WORDS), atol=1e-12)
     for decode in ("viterbi", "posterior"):
@@ -267,16 +169,16 @@ def instances():
 def test_several_labels_given_some_of_them(instances, method):
     crf, X, Y, known = instances
     crf = crf.set_params(inference=method)
-    (answers,) = crf.answers(X)
-    pairs = [(crf.field_.spec.pairs[name], table[0]) for name, table in answers.potentials.tables.items()]
-    nodes = answers.node.reshape(len(X), 3, 2)
-    oracles = [Labellings(n, pairs, (0, 1), own) for n, own in zip(nodes, known.tolist(), strict=True)]
-    chances = [[oracle.marginals(k)[1] for k in range(3)] for oracle in oracles]
-    np.testing.assert_allclose(crf.predict_proba(X, known=known), chances, **EXACT)
+    labellings = all_labellings(3, 2)
+    logs = [crf.log_likelihood(X, np.tile(row, (len(X), 1)), per_item=True) for row in labellings]
+    laws = [Labellings(labellings, own, 2) for own in np.array(logs).T]
+    weights = [weights_of(entries, (0, 1)) for entries in known.tolist()]
+    truths = [own.weighted(table) for own, table in zip(laws, weights, strict=True)]
+    np.testing.assert_allclose(crf.predict_proba(X, known=known), [truth.marginals[:, 1] for truth in truths], **EXACT)
     sets, probabilities = crf.predict_joint(X, known=known)
-    assert sets.tolist() == [oracle.ranked[0][0].tolist() for oracle in oracles]
-    np.testing.assert_allclose(probabilities, [np.exp(oracle.ranked[0][1]) for oracle in oracles], **EXACT)
-    expected = [np.log(oracle.mass / oracle.free) for oracle in oracles]
+    assert sets.tolist() == [truth.best.tolist() for truth in truths]
+    np.testing.assert_allclose(probabilities, [truth.probabilities.max() for truth in truths], **EXACT)
+    expected = [own.log_evidence(table) for own, table in zip(laws, weights, strict=True)]
     np.testing.assert_allclose(crf.log_likelihood(X, known, per_item=True), expected, **EXACT)
     assert crf.log_likelihood(X, Y, known=Y) == pytest.approx(0.0, abs=1e-12)
     np.testing.assert_array_equal(crf.predict(X, known=Y), Y)
@@ -368,7 +270,7 @@ def test_dask_collections_take_no_known_labels(sentences):
         crf.predict(bag.from_sequence(X, npartitions=2), known=y)
 
 
-def test_targets_are_not_partial_labels(sentences):
+def test_targets_are_not_evidence(sentences):
     X, y = sentences
     crf = ChainCRF("linear", prior_variance=1.0, random_state=0).fit(X, y)
     targets = SoftTargets(crf.predict_marginals(X), classes=crf.classes_)
@@ -376,26 +278,3 @@ def test_targets_are_not_partial_labels(sentences):
         crf.predict(X, known=targets)
     with pytest.raises(ValueError, match="SoftTargets are matched by a fit"):
         crf.log_likelihood(X, targets)
-
-
-def test_a_device_knows_what_is_known(sentences):
-    pytest.importorskip("torch")
-    from kernelfields.engines import Torch
-
-    X, y = sentences
-    crf = ChainCRF("rbf", prior_variance=1.0, constraints=BOUND, random_state=0)
-    kept = [i for i in range(len(X)) if allowed(y[i])]
-    X, y = [X[i] for i in kept], [y[i] for i in kept]
-    crf.fit(X, y)
-    random = np.random.default_rng(3)
-    known = [some_partial_labels(labels, WORDS, random) for labels in y]
-    here = crf.predict_marginals(X, known=known), crf.predict(X, known=known), crf.log_likelihood(X, known)
-    nearly = crf.predict_nbest(X, 2, known=known)
-    crf.set_params(engine=Torch("cpu"))
-    for one, other in zip(here[0], crf.predict_marginals(X, known=known), strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-6)
-    assert crf.predict(X, known=known) == here[1]
-    assert crf.predict(X, known=y) == y == crf.predict(X, "posterior", known=y)
-    assert crf.log_likelihood(X, known) == pytest.approx(here[2], abs=1e-5)
-    for one, other in zip(nearly, crf.predict_nbest(X, 2, known=known), strict=True):
-        assert [labels.tolist() for labels, _ in one] == [labels.tolist() for labels, _ in other]

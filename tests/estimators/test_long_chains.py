@@ -82,13 +82,6 @@ def test_the_fit_is_certified(crf):
     assert certificate.lower_bound <= crf.solution_.value
 
 
-@pytest.mark.slow
-def test_all_solvers_agree(crf):
-    for solver in ("newton", "newton-cg", "block-jacobi", "subspace", "lbfgs"):
-        other = ChainCRF(cliques=CLIQUES, solver=solver, tol=1e-6, max_iter=5000, random_state=0).fit(X, y)
-        assert other.solution_.value == pytest.approx(crf.solution_.value, rel=1e-5), solver
-
-
 def test_neighbours_alone_are_the_same_field_by_either_inference():
     plain = ChainCRF("linear", tol=1e-9, max_iter=1000).fit(X, y)
     nothing = ChainCRF(
@@ -114,37 +107,6 @@ def test_constraints_hold_in_longer_fields():
     assert all(not rows[:, 0, 2].any() for rows in pairs)
     assert all(labels[0] != 1 for labels in crf.predict(X))
     assert np.isneginf(crf.log_likelihood([X[0][:1]], [[1]]))
-
-
-def test_samples_and_n_best(crf):
-    draws = crf.sample(X[:1], n_samples=3000, random_state=1)[0]
-    np.testing.assert_allclose((draws == 1).mean(axis=0), crf.predict_marginals(X[:1])[0][:, 1], atol=0.05)
-    for x, ranked in zip(X[:3], crf.predict_nbest(X[:3], 4), strict=True):
-        logs = [log for _, log in ranked]
-        assert logs == sorted(logs, reverse=True)
-        np.testing.assert_array_equal(ranked[0][0], crf.predict([x], decode="viterbi")[0])
-        for labels, log in ranked:
-            assert log == pytest.approx(crf.log_likelihood([x], [labels]))
-
-
-def test_a_longer_field_survives_its_file(crf, tmp_path):
-    crf.save(tmp_path / "model")
-    loaded = ChainCRF.load(tmp_path / "model")
-    assert loaded.log_likelihood(X, y) == crf.log_likelihood(X, y)
-    kept, known = ([each.clique for each in model.field_.terms] for model in (loaded, crf))
-    assert [type(each) for each in kept] == [type(each) for each in known]
-    assert [each.group for each in kept] == [None, "edge", "lag2", "order2"]
-    assert loaded.transitions_.shape == (L, L)
-
-
-def test_weights_and_explanations_hold_labels_far_apart(crf):
-    table = crf.weights()
-    assert "coef_['lag2']" in str(table)
-    np.testing.assert_allclose(table.transitions, crf.transitions_)
-    for position, explanation in enumerate(crf.explain(X[0], y[0]).positions):
-        other = [*y[0][:position], explanation.other, *y[0][position + 1 :]]
-        difference = crf.log_likelihood([X[0]], [y[0]]) - crf.log_likelihood([X[0]], [other])
-        assert explanation.difference == pytest.approx(difference, abs=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,11 @@
 """Fields of which each position may have few labels: dictionaries of words, pruning, files, errors."""
 
 import numpy as np
-import pandas as pd
 import pytest
-from sklearn.base import clone
 
 from kernelfields import (
-    AnnotatedCRF,
     ChainCRF,
-    ChainCRFCV,
     EdgeCliques,
-    FrameCRF,
     LabelDictionary,
     LabelNgrams,
     NodeCliques,
@@ -98,18 +93,6 @@ def test_fused_passes_have_the_gradient_of_the_likelihood(tagged, constraints, l
     assert 0 < datafit.fused.largest_potential(parts) <= potentials.largest * (1 + 1e-12)
 
 
-def test_labels_that_are_partly_known_and_allowed(tagged, monkeypatch):
-    X, y = tagged
-    y = [[None if (i + t) % 4 == 0 else tag for t, tag in enumerate(tags)] for i, tags in enumerate(y)]
-    values = []
-    for share in (1.0, -1.0):
-        always(monkeypatch, share)
-        rule = LabelDictionary("word", min_count=2)
-        crf = ChainCRF("linear", allowed=rule, prior_variance=0.1, support="observed", tol=1e-6).fit(X, y)
-        values.append(crf.solution_.value)
-    assert values[0] == pytest.approx(values[1], rel=1e-4)
-
-
 def test_stochastic_starts_walk_allowed_labels(fitted, tagged):
     data = fitted._read_fitted(*tagged, None)
     sample = fitted._engine(data).place(data, fitted.field_.spec, fitted._sample_settings(2))
@@ -135,20 +118,6 @@ def test_gathered_scores_are_those_of_all_labels(fitted, tagged):
         np.testing.assert_allclose(found, every, atol=1e-13)
 
 
-def test_predictions_are_among_the_labels_of_a_word(fitted, tagged):
-    X, y = tagged
-    seen = {}
-    for xs, ys in zip(X, y, strict=True):
-        for position, tag in zip(xs, ys, strict=True):
-            seen.setdefault(position["word"], set()).add(tag)
-    rule = fitted.allowed_
-    for xs, ys in zip(X, fitted.predict(X), strict=True):
-        for position, tag in zip(xs, ys, strict=True):
-            assert tag in fitted.classes_[rule.labels_of(position["word"])]
-    assert len(rule.labels_of("never seen")) == 12
-    assert set(fitted.classes_[rule.labels_of("w0")]) == seen["w0"]
-
-
 def test_labels_that_are_not_allowed_have_no_probability(fitted):
     other = next(tag for tag in fitted.classes_ if tag not in fitted.classes_[fitted.allowed_.labels_of("w0")])
     x = [{"word": "w0", "ending": "e0"}]
@@ -160,22 +129,6 @@ def test_labels_that_are_not_allowed_have_no_probability(fitted):
         fitted.predict([x], known=[[other]])
     with pytest.raises(ValueError, match="known: sequence 0, position 0: the labels that are allowed and what y fixes"):
         fitted.predict([x, x], known=[[{other, "t99"} - {"t99"}], [None]])
-
-
-def test_models_keep_their_dictionary(fitted, tagged, tmp_path):
-    fitted.save(tmp_path / "model.kfm")
-    loaded = ChainCRF.load(tmp_path / "model.kfm")
-    assert loaded.get_params()["allowed"].get_params() == fitted.allowed.get_params()
-    assert loaded.predict(tagged[0]) == fitted.predict(tagged[0])
-    assert loaded.read_data(tagged[0]).allowed.labels.tolist() == fitted.read_data(tagged[0]).allowed.labels.tolist()
-
-
-def test_a_development_set_and_chosen_variances_work(tagged):
-    X, y = tagged
-    crf = ChainCRF("linear", support="observed", allowed=LabelDictionary("word", unknown="rare"))
-    crf.fit(X[:40], y[:40], X_dev=X[40:], y_dev=y[40:])
-    assert np.isfinite(crf.dev_log_likelihoods_).all()
-    assert np.isfinite(crf.certify(X[:40], y[:40], scope="span").value)
 
 
 class TestDictionary:
@@ -241,22 +194,6 @@ def test_labels_of_a_fit_without_a_path_are_refused():
         ChainCRF("linear", constraints=[("p", "q")], **settings).fit(X, y)
 
 
-def test_allowed_labels_hold_where_labels_far_apart_meet(tagged):
-    X, y = tagged
-    cliques = [NodeCliques("linear"), EdgeCliques(), SkipCliques(lag=2)]
-    crf = ChainCRF(cliques=cliques, allowed=LabelDictionary("word", min_count=1), **SETTINGS).fit(X, y)
-    seen = {
-        (features["word"], label)
-        for x, labels in zip(X, y, strict=True)
-        for features, label in zip(x, labels, strict=True)
-    }
-    for x, marginals in zip(X, crf.predict_marginals(X), strict=True):
-        for features, row in zip(x, marginals, strict=True):
-            absent = [(features["word"], label) not in seen for label in crf.classes_.tolist()]
-            assert np.all(row[absent] == 0.0)
-            assert row.sum() == pytest.approx(1.0)
-
-
 class TestPruning:
     def test_a_coarse_field_prunes_and_is_kept(self, tagged, tmp_path):
         X, y = tagged
@@ -278,14 +215,6 @@ class TestPruning:
         for own, read in zip(ring.predict_marginals(X), loaded.predict_marginals(X), strict=True):
             np.testing.assert_array_equal(own, read)
 
-    @pytest.mark.parametrize("by", ["max-marginal", "marginal"])
-    def test_a_low_threshold_keeps_everything(self, tagged, by):
-        X, y = tagged
-        coarse = ChainCRF("linear", prior_variance=1.0).fit(X, y)
-        rule = PrunedBy(coarse, threshold=1e-300, by=by).learn(X, coarse.read_data(X), coarse.classes_)
-        assert rule.report(X)["labels_per_position"] == 12
-        assert rule.report(X)["least_kept_mass"] == pytest.approx(1.0)
-
     def test_kept_mass_is_the_probability_of_the_kept_sets(self, tagged):
         X, y = tagged
         coarse = ChainCRF("linear", prior_variance=1.0).fit(X, y)
@@ -295,26 +224,6 @@ class TestPruning:
         mass = np.exp(coarse.log_likelihood(X[:1], [sets]))
         assert rule.report(X[:1])["least_kept_mass"] == pytest.approx(mass)
         assert all(label in sets[t] for t, label in enumerate(coarse.predict(X[:1], "viterbi")[0]))
-
-    def test_copies_keep_the_fitted_coarse_field(self, tagged):
-        X, y = tagged
-        coarse = ChainCRF("linear", prior_variance=1.0).fit(X, y)
-        crf = ChainCRF("linear", allowed=PrunedBy(coarse, threshold=0.05), **SETTINGS)
-        assert clone(crf).fit(X, y).predict(X) == crf.fit(X, y).predict(X)
-        assert clone(crf).allowed.coarse is coarse
-        search = ChainCRFCV(crf, kernels="linear", prior_variances=[0.1, 1.0], cv=2, extend=False, random_state=0)
-        assert search.fit(X, y).best_estimator_.allowed_.coarse is coarse
-        table = pd.DataFrame(
-            [
-                {**word, "id": number, "tag": tag}
-                for number, (x, tags) in enumerate(zip(X, y, strict=True))
-                for word, tag in zip(x, tags, strict=True)
-            ]
-        )
-        frames = FrameCRF(crf, sequence="id", label="tag").fit(table)
-        assert frames.estimator_.allowed_.coarse is coarse
-        said = AnnotatedCRF(crf).fit(X, {"anna": y, "ben": y})
-        assert said.estimator_.allowed_.coarse is coarse
 
     @pytest.mark.parametrize("kind", ["n-grams", "skips", "ring"])
     def test_coarse_fields_of_longer_reach_prune_by_marginals(self, tagged, kind):

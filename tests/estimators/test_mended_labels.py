@@ -5,7 +5,6 @@ import pytest
 
 from kernelfields import (
     ChainCRF,
-    ChainCRFCV,
     Constraints,
     FrameCRF,
     SegmentCRF,
@@ -78,11 +77,6 @@ def test_a_type_that_never_begins_with_b_gets_its_label():
     assert model.classes_.tolist() == ["B-X", "I-X", "O"]
 
 
-def test_further_constraints_still_hold():
-    with pytest.warns(UserWarning, match=WARNING), pytest.raises(ValueError, match="by the constraints"):
-        ChainCRF("linear", constraints={"scheme": "bio", "labels": ["B-Y"]}, **FIT).fit(X, y)
-
-
 def test_labels_beside_unknown_ones_may_go_on():
     given = [[None if t % 3 == 0 else label for t, label in enumerate(labels)] for labels in y]
     mended, changed = mended_labels(given, find_scheme("bio"))
@@ -106,18 +100,6 @@ def test_development_sets_and_batches_are_mended():
             batches.partial_fit(X[part], y[part])
         plain.partial_fit(X[part], MENDED[part])
     close(batches, plain)
-
-
-def test_searches_score_what_is_mended():
-    settings = {"prior_variances": (0.1, 1.0), "cv": 2, "random_state": 0, "extend": False}
-    field = ChainCRF("linear", constraints="bio", random_state=0)
-    with pytest.warns(UserWarning, match=WARNING) as caught:
-        search = ChainCRFCV(field, **settings).fit(X, y)
-    assert sum("mended" in str(each.message) for each in caught) == 1
-    wanted = ChainCRFCV(field, **settings).fit(X, MENDED)
-    assert np.isfinite(search.best_score_)
-    assert search.best_score_ == wanted.best_score_
-    close(search.best_estimator_, wanted.best_estimator_)
 
 
 def test_tables_and_generators_of_labels_are_mended():

@@ -4,7 +4,6 @@ import itertools
 
 import numpy as np
 import pytest
-import scipy.sparse
 from sklearn.linear_model import LogisticRegression
 
 from kernelfields import EdgeCliques, GraphCRF, MultiLabelCRF
@@ -105,38 +104,6 @@ def test_a_pair_of_labels_is_a_graph_of_two_nodes():
     assert crf.edge_scores_[(0, 1)] == pytest.approx(ratio, rel=1e-4)
 
 
-def test_pairs_that_depend_on_the_inputs():
-    crf = fitted(kernel="linear", edges=EdgeCliques("linear"), label_graph=[(0, 1), (1, 2), (0, 2)])
-    assert crf.inference_.method == "table"
-    ratios = {}
-    for j, k in crf.label_edges_:
-        part = crf.basis_[f"pair {j} ~ {k} inputs"].apply(NEW, crf.coef_[f"pair {j} ~ {k} inputs"][:, None])
-        ratios[j, k] = part[:, 0] + crf.edge_scores_[j, k]
-    joint, labellings = joint_probabilities(log_odds_of(crf, NEW), ratios)
-    np.testing.assert_allclose(crf.predict_proba(NEW), joint @ labellings, atol=1e-10)
-    tree = fitted(kernel="linear", edges=EdgeCliques("linear"), label_graph=[(0, 1), (1, 2)])
-    twin = fitted(kernel="linear", edges=EdgeCliques("linear"), label_graph=[(0, 1), (1, 2)], inference="table")
-    assert (tree.inference_.method, twin.inference_.method) == ("tree", "table")
-    assert tree.solution_.value == pytest.approx(twin.solution_.value, rel=1e-8)
-
-
-def test_edges_find_what_the_labels_hide_from_each_other():
-    crf = fitted(label_graph="full")
-    strongest = sorted(crf.edge_scores_, key=lambda edge: -abs(crf.edge_scores_[edge]))[:2]
-    assert set(strongest) == {(0, 1), (2, 3)}
-    assert crf.edge_scores_[0, 1] > 1
-    assert crf.edge_scores_[2, 3] < -1
-    assert crf.log_likelihood(X, Y) > fitted(label_graph="none").log_likelihood(X, Y)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("solver", ["lbfgs", "newton-cg", "newton", "block-jacobi", "subspace"])
-def test_all_solvers_reach_the_same_value(solver):
-    crf = MultiLabelCRF(RBF(0.3), rank=15, solver=solver, tol=1e-5, max_iter=500, random_state=0).fit(X, Y)
-    best = MultiLabelCRF(RBF(0.3), rank=15, tol=1e-9, random_state=0).fit(X, Y)
-    assert crf.solution_.value == pytest.approx(best.solution_.value, rel=1e-5)
-
-
 def test_certificates_hold_in_the_span_and_beyond():
     crf = MultiLabelCRF(RBF(0.3), rank=15, tol=1e-4, random_state=0).fit(X, Y)
     whole = MultiLabelCRF(RBF(0.3), rank=None, tol=1e-7, random_state=0).fit(X, Y)
@@ -158,15 +125,6 @@ def test_a_basis_that_grows_by_the_gradient():
     assert crf.certify(X, Y).relative_gap <= 1e-3
 
 
-def test_weights_count_instances():
-    weights = np.arange(len(X)) % 3
-    settings = {"prior_variance": 1.0, "random_state": 0, "tol": 1e-10, "rank": None}
-    one = MultiLabelCRF(RBF(0.3), **settings).fit(X, Y, sample_weight=weights)
-    two = MultiLabelCRF(RBF(0.3), **settings).fit(np.repeat(X, weights, axis=0), np.repeat(Y, weights, axis=0))
-    np.testing.assert_allclose(one.predict_proba(NEW), two.predict_proba(NEW), atol=1e-5)
-    assert one.edge_scores_ == pytest.approx(two.edge_scores_, abs=1e-4)
-
-
 def test_constant_labels_stay_finite():
     constant = Y.copy()
     constant[:, 1], constant[:, 2] = 1, 0
@@ -183,17 +141,6 @@ def test_a_single_label():
     assert crf.label_edges_ == []
     assert crf.predict(NEW).shape == crf.predict_proba(NEW).shape == (20, 1)
     assert crf.score(X, Y[:, :1]) > 0.6
-
-
-def test_dense_sparse_and_single_precision_inputs_agree():
-    dense = fitted(kernel=Linear()).predict_proba(NEW)
-    sparse_X, sparse_Y = scipy.sparse.csr_matrix(X), scipy.sparse.csc_array(Y)
-    sparse = MultiLabelCRF("linear", tol=1e-9, random_state=0).fit(sparse_X, sparse_Y)
-    np.testing.assert_allclose(sparse.predict_proba(scipy.sparse.coo_array(NEW)), dense, atol=1e-5)
-    np.testing.assert_allclose(sparse.predict_proba(NEW), dense, atol=1e-5)
-    single = MultiLabelCRF(RBF(0.3), random_state=0).fit(X.astype(np.float32), Y.astype(bool))
-    double = MultiLabelCRF(RBF(0.3), random_state=0).fit(X, Y.astype(float))
-    np.testing.assert_allclose(single.predict_proba(NEW), double.predict_proba(NEW), atol=0.02)
 
 
 def test_a_sum_of_kernels_has_a_variance_for_each_part():
@@ -217,14 +164,6 @@ def test_approximate_inference_is_named_and_not_certified():
         crf.predict_joint(X)
 
 
-def test_samples_have_the_frequencies_of_the_marginals():
-    crf = MultiLabelCRF(RBF(0.3), random_state=0).fit(X, Y)
-    draws = crf.sample(NEW[:3], 8000, random_state=0)
-    assert draws.shape == (8000, 3, 4)
-    np.testing.assert_allclose(draws.mean(axis=0), crf.predict_proba(NEW[:3]), atol=0.03)
-    assert crf.sample(NEW, random_state=0).shape == (20, 4)
-
-
 def test_batches_do_not_change_predictions():
     crf = MultiLabelCRF(RBF(0.3), random_state=0).fit(X, Y)
     batches = list(crf.field_.batches(crf.read_data(X, Y), 7))
@@ -236,14 +175,6 @@ def test_batches_do_not_change_predictions():
     np.testing.assert_allclose(np.concatenate(logs), crf.log_likelihood(X, Y, per_item=True), atol=1e-10)
     best = np.concatenate([each.best_labels().reshape(-1, 4) for each in answers])
     np.testing.assert_array_equal(best, crf.predict_joint(X)[0])
-
-
-def test_callbacks_see_iterations_and_can_stop():
-    seen = []
-    crf = MultiLabelCRF(RBF(0.3), callbacks=[lambda iteration: seen.append(iteration) or len(seen) >= 3])
-    crf.fit(X, Y)
-    assert crf.solution_.reason == "callback"
-    assert len(seen) == 3
 
 
 def test_equal_to_a_graph_field_whose_nodes_have_features_of_their_own():

@@ -9,7 +9,7 @@ from benchmarks.fit_parts import parts_of_fit
 from kernelfields import KernelClassifier, MultiLabelCRF
 from kernelfields.kernels import RBF
 from kernelfields.models.fit import FitOptions, fit_field
-from kernelfields.models.structure import StructureSearch, improvement_bounds, learn_structure, share_factors
+from kernelfields.models.structure import StructureSearch, learn_structure
 from tests.samples import labelled_instances
 
 X, Y = labelled_instances(150)
@@ -22,20 +22,6 @@ def field():
     crf = MultiLabelCRF(RBF(0.3), prior_variance=1.0, tol=1e-7, rank=30, label_graph="full", random_state=0)
     training, sample, _ = parts_of_fit(crf, X, Y)
     return sample, crf._terms(sample, training)
-
-
-def test_no_edge_brings_more_than_its_bound():
-    sample, terms = field()
-    base, candidates = terms.label_designs(), terms.pair_designs(EDGES)
-    before = fit_field(base, sample, OPTIONS)
-    bounds = improvement_bounds(base, before.coefficients, candidates, sample, lambda designs: True)
-    one_by_one = improvement_bounds(base, before.coefficients, candidates, sample, share_factors)
-    assert bounds == pytest.approx(one_by_one, rel=1e-9)
-    gap = sum(before.solution.gap_parts.values())
-    for candidate in candidates:
-        start = [*before.coefficients, np.zeros((1, 1))]
-        after = fit_field([*base, candidate], sample, OPTIONS, start=start)
-        assert before.solution.value - after.solution.value <= bounds[candidate.name] + gap
 
 
 def test_a_search_finds_the_pairs_that_depend_on_each_other():
@@ -53,14 +39,6 @@ def test_a_search_finds_the_pairs_that_depend_on_each_other():
     whole = fit_field(terms.designs([(0, 1), (2, 3)]), sample, OPTIONS)
     assert fitted.solution.value == pytest.approx(whole.solution.value, rel=1e-6)
     assert len(designs) == 4 + 4 + 2
-
-
-def test_features_are_one_object_for_all_terms_that_share_them():
-    designs = field()[1].designs(EDGES)
-    features = {id(each.features) for each in designs if each.features is not None}
-    assert len(features) == 1
-    assert [each.name for each in designs][:5] == ["bias 0", "bias 1", "bias 2", "bias 3", "label 0"]
-    np.testing.assert_array_equal(designs[6].positions, np.arange(2, 600, 4))
 
 
 @pytest.mark.parametrize("solver", ["auto", "newton", "lbfgs"])

@@ -57,30 +57,6 @@ def test_candidates_may_be_named_and_the_choice_is_saved(tmp_path):
     assert loaded.log_likelihood(X, Y) == crf.log_likelihood(X, Y)
 
 
-def chained(seed=0, n_instances=300, n_labels=8):
-    """Labels that mostly repeat the one before."""
-    random = np.random.default_rng(seed)
-    X = random.normal(size=(n_instances, 2))
-    Y = (X @ random.normal(size=(2, n_labels)) + random.logistic(size=(n_instances, n_labels)) > 0).astype(int)
-    for k in range(1, n_labels):
-        Y[:, k] = np.where(random.random(n_instances) < 0.7, Y[:, k - 1], Y[:, k])
-    return X, Y
-
-
-@pytest.mark.slow
-def test_several_pairs_at_once_take_few_fits_and_are_no_worse_than_all_pairs():
-    X, Y = chained()
-    settings = {"rank": 20, "prior_variance": 1.0, "random_state": 0}
-    learnt = MultiLabelCRF("rbf", label_graph="learn", **settings).fit(X[:200], Y[:200])
-    path = learnt.structure_path_
-    assert {(k, k + 1) for k in range(7)} <= set(learnt.label_edges_)
-    assert len(path.added) == len(learnt.label_edges_)
-    assert [len(step.added) for step in path.steps[:4]] == [0, 1, 2, 4]
-    assert all(step.gain <= step.bound + 1e-9 for step in path.steps[1:])
-    full = MultiLabelCRF("rbf", **settings).fit(X[:200], Y[:200])
-    assert learnt.log_likelihood(X[200:], Y[200:]) >= full.log_likelihood(X[200:], Y[200:])
-
-
 def test_what_was_added_at_once_is_taken_back_by_halves_and_printed():
     X, Y = dependent(0, 80)
     search = StructureSearch(threshold=0.0, max_additions=10)
@@ -94,20 +70,6 @@ def test_what_was_added_at_once_is_taken_back_by_halves_and_printed():
     assert path.to_dict()["steps"][path.steps.index(several)]["added"] == several.added
     left = set(path.left)
     assert not left & set(path.added)
-
-
-@pytest.mark.slow
-def test_pairs_that_the_inference_cannot_take_are_left_out():
-    X, Y = dependent(0, 80)
-    search = StructureSearch(threshold=0.0, max_additions=10, validation=0.0)
-    settings = {"rank": 20, "prior_variance": 1.0, "label_graph": search, "random_state": 0}
-    forest = MultiLabelCRF("rbf", inference="tree", **settings).fit(X, Y)
-    assert len(forest.label_edges_) == 4
-    assert forest.structure_path_.reason == "no candidate is left; the others would make exact inference too wide"
-    # Judged in batches that are forests, pairs promise what they promise in one table of all labellings.
-    free = MultiLabelCRF("rbf", **settings).fit(X, Y)
-    assert len(free.label_edges_) == 10
-    assert forest.structure_path_.steps[1].bounds == pytest.approx(free.structure_path_.steps[1].bounds, rel=1e-6)
 
 
 def test_a_search_keeps_the_graph_of_many_labels_narrow():

@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 
-from kernelfields import ChainCRF, Constraints, EdgeCliques, EndCliques, LabelNgrams, NodeCliques, SkipCliques
+from kernelfields import ChainCRF, EdgeCliques, EndCliques, LabelNgrams, NodeCliques
 from kernelfields.data import OrderCliques
 from kernelfields.kernels import RBF
 from tests.oracles.labellings import all_labellings
@@ -67,23 +66,6 @@ def test_the_field_is_that_of_junction_trees(cliques, monkeypatch):
     assert_same_answers(fitted, known)
 
 
-def test_every_labelling_has_its_probability(crf):
-    x = X[1][:4]
-    labellings = all_labellings(len(x), 3)
-    logs = crf.log_likelihood([x] * len(labellings), list(crf.classes_[labellings]), per_item=True)
-    assert np.exp(logs).sum() == pytest.approx(1.0, abs=1e-12)
-    best, scores = crf.predict_nbest([x], 3)[0], np.sort(logs)[::-1]
-    assert len(best) == 3
-    np.testing.assert_allclose(
-        [
-            crf.log_likelihood([x], [labels])
-            for labels, *_ in (each if isinstance(each, tuple) else (each,) for each in best)
-        ],
-        scores[:3],
-        atol=1e-10,
-    )
-
-
 def test_fits_begin_with_the_field_without_ngrams(crf, capsys):
     begun, plain = field(NGRAMS, verbose=1), field(NGRAMS, solver="lbfgs", verbose=1)
     assert "without its n-grams" in (begun.fit(X, y, sample_weight=WEIGHTS), capsys.readouterr())[1].err
@@ -92,30 +74,6 @@ def test_fits_begin_with_the_field_without_ngrams(crf, capsys):
     steps = begun.solution_.history
     assert steps[0].passes > 1.0, "the passes of the simpler field count"
     assert [step.iteration for step in steps] == sorted(step.iteration for step in steps)
-
-
-def test_newton_and_lbfgs_agree(crf):
-    newton = field(NGRAMS, solver="newton", tol=1e-11).fit(X, y, sample_weight=WEIGHTS)
-    assert newton.solution_.value == pytest.approx(crf.solution_.value, rel=1e-8)
-
-
-def test_constraints_hold(monkeypatch):
-    constraints = Constraints(transitions=[("a", "c")], start=["c"])
-    rows = [i for i, labels in enumerate(y) if labels[0] != "c" and "ac" not in "".join(labels)]
-    some, theirs = [X[i] for i in rows], [y[i] for i in rows]
-    fitted = field(NGRAMS, constraints=constraints).fit(some, theirs)
-    for labels in fitted.predict(X, decode="viterbi"):
-        assert labels[0] != "c"
-        assert "ac" not in "".join(labels)
-    by_junction_trees(monkeypatch)
-    known = field(NGRAMS, constraints=constraints).fit(some, theirs)
-    assert fitted.solution_.value == pytest.approx(known.solution_.value, rel=1e-8)
-
-
-def test_labels_may_be_partly_known():
-    partly = [[label if (i + t) % 5 else None for t, label in enumerate(labels)] for i, labels in enumerate(y)]
-    fitted = field(NGRAMS, tol=1e-4).fit(X, partly)
-    assert fitted.score(X, y) > 0.5
 
 
 def test_lengths_have_prior_variances_and_names_of_their_own(crf):
@@ -136,21 +94,6 @@ def test_a_least_count_leaves_out_what_is_rare():
     assert few.field_.terms[2].known.size == (counts >= 3).sum()
 
 
-def test_models_come_back_from_files(crf, tmp_path):
-    crf.save(tmp_path / "model")
-    loaded = ChainCRF.load(tmp_path / "model")
-    assert repr(loaded.cliques) == repr(crf.cliques)
-    for some, same in zip(loaded.predict_marginals(X), crf.predict_marginals(X), strict=True):
-        np.testing.assert_array_equal(some, same)
-
-
-def test_a_fit_goes_on_from_another(crf):
-    again = clone(crf).set_params(warm_start=True).fit(X, y, sample_weight=WEIGHTS)
-    before = again.solution_.value
-    again.set_params(cliques=[NodeCliques("linear"), EdgeCliques(), LabelNgrams(n=4, prior_variance=[2.0, 0.4])])
-    assert again.fit(X, y, sample_weight=WEIGHTS).solution_.value > before
-
-
 def test_weights_and_explanations_name_ngrams(crf):
     table = crf.weights(top=2)
     listed = {each.name: each for each in table.sets}
@@ -164,13 +107,6 @@ def test_weights_and_explanations_name_ngrams(crf):
     other[1] = position.other
     difference = crf.log_likelihood([X[0]], [labels]) - crf.log_likelihood([X[0]], [other])
     assert position.difference == pytest.approx(difference, abs=1e-9)
-
-
-def test_draws_of_the_posterior(crf):
-    crf = clone(crf).fit(X, y)
-    crf.laplace(X, y, n_samples=3, random_state=0)
-    assert crf.sample_coefficients()["4-grams"].shape == (3, 1, crf.field_.terms[3].known.size)
-    assert np.isfinite(crf.predict_marginals(X[:1])[0]).all()
 
 
 def test_long_ngrams_of_many_labels_need_no_tables():
@@ -199,31 +135,6 @@ def test_marginals_of_listed_ngrams_follow_their_weights(crf):
     numbers = np.array([np.ravel_multi_index(labellings[:, t - 2 : t + 1].T, (3, 3, 3)) for t in range(2, len(X[2]))])
     expected = [np.bincount(row, np.exp(logs), 27)[crf.coef_["3-grams"].indices] for row in numbers]
     np.testing.assert_allclose(listed[0], expected, atol=1e-9)
-
-
-def test_explanations_and_best_labellings_where_edges_see_inputs():
-    crf = field(NGRAMS, EdgeCliques("linear", name="seeing"), tol=1e-3).fit(X, y)
-    explained = crf.explain(X[2], y[2])
-    other = [*y[2][:2], explained.positions[2].other, *y[2][3:]]
-    difference = crf.log_likelihood([X[2]], [y[2]]) - crf.log_likelihood([X[2]], [other])
-    assert explained.positions[2].difference == pytest.approx(difference, abs=1e-9)
-    logs = crf.log_likelihood([X[2]] * 729, list(crf.classes_[all_labellings(6, 3)]), per_item=True)
-    best = crf.predict_nbest([X[2]], 3)[0]
-    scores = [crf.log_likelihood([X[2]], [labels]) for labels, *_ in best]
-    np.testing.assert_allclose(scores, np.sort(logs)[:-4:-1], atol=1e-10)
-    drawn = crf.sample([X[2]], 300, random_state=0)[0]
-    shares = (np.asarray(drawn)[:, :, None] == crf.classes_).mean(axis=0)
-    np.testing.assert_allclose(shares, crf.predict_marginals([X[2]])[0], atol=0.12)
-
-
-def test_other_cliques_of_long_reach_need_junction_trees():
-    crf = field(LabelNgrams(n=3), SkipCliques(lag=2), tol=1e-2).fit(X, y)
-    assert crf.inference_.method == "junction"
-    explained = crf.explain(X[2], y[2])
-    for position, explanation in enumerate(explained.positions):
-        other = [*y[2][:position], explanation.other, *y[2][position + 1 :]]
-        difference = crf.log_likelihood([X[2]], [y[2]]) - crf.log_likelihood([X[2]], [other])
-        assert explanation.difference == pytest.approx(difference, abs=1e-9)
 
 
 def test_with_a_kernel_they_see_the_inputs_at_their_last_label():

@@ -12,7 +12,6 @@ from kernelfields import (
     GraphCRF,
     KernelClassifier,
     LabelNgrams,
-    MultiLabelCRF,
     NodeCliques,
     PartialLabels,
     RingCRF,
@@ -78,25 +77,10 @@ def test_unknown_sequences_alone_change_nothing():
     assert whole.solution_.value == pytest.approx(part.solution_.value, rel=1e-6)
 
 
-def test_what_is_known_helps():
-    gaps = with_gaps(Y, 0.3)
-    crf = ChainCRF(**{**TIGHT, "tol": 1e-3}).fit(X, gaps)
-    assert crf.score(X, Y) > 0.8
-
-
 @pytest.mark.parametrize("solver", ["newton", "newton-cg", "block-jacobi"])
 def test_solvers_that_need_a_hessian_are_refused(solver):
     with pytest.raises(ValueError, match="needs a convex objective, and with labels that are partly known it is not"):
         ChainCRF("linear", **TIGHT, solver=solver).fit(X, with_gaps(Y))
-
-
-def test_devices_reach_the_same_objective():
-    pytest.importorskip("torch")
-    from kernelfields.engines import Torch
-
-    here = ChainCRF(**{**TIGHT, "tol": 1e-6}).fit(X, with_gaps(Y))
-    there = ChainCRF(**{**TIGHT, "tol": 1e-6}, engine=Torch("cpu"), dtype="float64").fit(X, with_gaps(Y))
-    assert there.solution_.value == pytest.approx(here.solution_.value, rel=1e-5)
 
 
 def test_development_sets_warm_starts_and_checkpoints(tmp_path):
@@ -109,15 +93,6 @@ def test_development_sets_warm_starts_and_checkpoints(tmp_path):
     assert ChainCRF.load(tmp_path / "model").solution_.value == pytest.approx(crf.solution_.value)
     iterations = crf.set_params(tol=1e-4).fit(X, gaps).n_iter_
     assert crf.fit(X, gaps).n_iter_ <= min(iterations, 2)
-
-
-def test_files_keep_settings_and_certificates(tmp_path):
-    crf = ChainCRF(**{**TIGHT, "tol": 1e-3}, partial_labels=PartialLabels(classes=CLASSES))
-    crf.fit(X, with_gaps(Y)).save(tmp_path / "model")
-    loaded = ChainCRF.load(tmp_path / "model")
-    assert loaded.partial_labels.get_params() == crf.partial_labels.get_params()
-    assert loaded.certificate_ == crf.certificate_
-    assert loaded.stationarity_ == crf.stationarity_
 
 
 def test_labels_that_nobody_shows_can_be_declared():
@@ -305,31 +280,3 @@ def test_nothing_labelled_and_evidence_against_the_constraints():
     gaps[7][:2] = [first, {second}]
     with pytest.raises(ValueError, match="sequence 7, position 1: what y allows up to here contradicts"):
         ChainCRF(constraints=[(first, second)], partial_labels=PartialLabels(classes=CLASSES)).fit(X, gaps)
-
-
-@pytest.mark.slow
-def test_graphs_several_labels_and_single_labels():
-    rng = np.random.default_rng(0)
-    weights = rng.normal(size=(3, 3))
-    graphs = [(rng.normal(size=(5, 3)), [[0, 1], [1, 2], [2, 3], [3, 4], [4, 0]]) for _ in range(40)]
-    labels = [(nodes @ weights).argmax(axis=1) for nodes, _ in graphs]
-    partly = [np.where(rng.random(5) < 0.5, each, np.nan) for each in labels]
-    for inference in ("auto", "loopy", "trw"):
-        crf = GraphCRF(prior_variance=1.0, random_state=0, inference=inference, class_weight="balanced")
-        assert crf.fit(graphs, partly).score(graphs, labels) > 0.85
-    rows = rng.normal(size=(200, 3))
-    table = (rows @ weights + 0.2 * rng.normal(size=(200, 3)) > 0).astype(float)
-    holes = np.where(rng.random(table.shape) < 0.5, table, np.nan)
-    for class_weight in (None, "balanced", {1: 2.0}):
-        crf = MultiLabelCRF(prior_variance=1.0, random_state=0, class_weight=class_weight).fit(rows, holes)
-        assert (crf.predict(rows) == table).mean() > 0.9
-    single = (rows @ weights).argmax(axis=1).tolist()
-    told = [{each, (each + 1) % 3} if rng.random() < 0.5 else each for each in single]
-    assert KernelClassifier(prior_variance=1.0, random_state=0).fit(rows, told).score(rows, single) > 0.9
-
-
-def test_a_sparse_field_of_which_no_label_is_certain_is_fitted():
-    words = [[{f"w{int(v > 0)}": 1.0} for v in x[:, 0]] for x in X]
-    sets = [[{label, "abc"[("abc".index(label) + 1) % 3]} for label in labels] for labels in Y]
-    crf = ChainCRF("linear", support="observed", prior_variance=1.0).fit(words, sets)
-    assert crf.solution_.converged

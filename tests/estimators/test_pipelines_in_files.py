@@ -1,6 +1,5 @@
 """Pipelines that begin with words are kept in model files, as data, and predict from words when they are read."""
 
-import json
 import re
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.feature_selection import SelectKBest, VarianceThreshold
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
     MaxAbsScaler,
@@ -27,7 +26,7 @@ from sklearn.preprocessing import (
 import kernelfields
 from kernelfields import AnnotatedCRF, ChainCRF, KernelClassifier, OutOfFold, SegmentCRF, Sequencewise, TextFeatures
 from kernelfields.compat import CRF
-from kernelfields.features import Embeddings, SequenceUnion, WindowFeatures
+from kernelfields.features import Embeddings, SequenceUnion
 from kernelfields.formats import ModelFileError
 from kernelfields.models.model_file import read_model, write_model
 from kernelfields.models.stored import find_kind, known_kinds
@@ -245,45 +244,6 @@ def test_descriptions_that_are_not_sound_are_refused(changes, message, tmp_path)
     with pytest.raises(ModelFileError, match=re.escape(message)) as refusal:
         kernelfields.load(path)
     assert str(path) in str(refusal.value)
-
-
-def test_text_features_remain_a_transformer_of_scikit_learn():
-    features = TextFeatures(window=1)
-    assert clone(features) == features
-    assert features.set_params(suffixes=2).get_params()["suffixes"] == 2
-    assert repr(features) == "TextFeatures(suffixes=2, window=1)"
-    pipeline = Pipeline([("words", features), ("model", ChainCRF(**FIXED))])
-    assert "TextFeatures" in pipeline._repr_html_()
-    assert clone(pipeline).set_params(words__prefixes=0).fit(WORDS, LABELS).predict(NEW)[1] == ["PER"]
-    assert json.dumps(features.describe())
-
-
-@pytest.mark.slow
-def test_a_process_that_has_seen_no_transformer_reads_pipelines_of_all_kinds(tmp_path):
-    numbers = [np.arange(2.0 * len(words)).reshape(-1, 2) for words in WORDS]
-    inside = OutOfFold(LogisticRegression(), cv=2)
-    pipelines = {
-        "union": (fitted(SequenceUnion([("words", TextFeatures())])), WORDS),
-        "windows": (fitted(WindowFeatures(widths=3), X=numbers), numbers),
-        "scaled": (fitted(Sequencewise(StandardScaler()), X=numbers), numbers),
-        "inside": (fitted(inside, X=numbers), numbers),
-    }
-    for name, (pipeline, _) in pipelines.items():
-        kernelfields.save(pipeline, tmp_path / name)
-    program = (
-        "import sys, kernelfields; [print([name for name, _ in kernelfields.load(f).steps]) for f in sys.argv[1:]]"
-    )
-    command = [sys.executable, "-c", program, *(str(tmp_path / name) for name in pipelines)]
-    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert printed.splitlines() == [
-        "['sequenceunion', 'chaincrf']",
-        "['windowfeatures', 'chaincrf']",
-        "['sequencewise', 'chaincrf']",
-        "['outoffold', 'chaincrf']",
-    ]
-    for name, (pipeline, X) in pipelines.items():
-        read = kernelfields.load(tmp_path / name)
-        assert [list(own) for own in read.predict(X)] == [list(own) for own in pipeline.predict(X)]
 
 
 def test_models_of_every_kind_are_found_by_a_new_process(tmp_path):

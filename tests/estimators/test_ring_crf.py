@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise, product
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -42,21 +42,6 @@ def test_where_a_ring_is_cut_open_changes_nothing(sample, fitted, name):
     np.testing.assert_allclose(again.transitions_, fitted["linear"].transitions_, atol=1e-4)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", FIELDS)
-def test_answers_by_enumeration(sample, fitted, name):
-    ring, x = fitted[name], sample[0][3]
-    labellings = [np.array(labels) for labels in product(range(3), repeat=len(x))]
-    logs = np.concatenate([ring.log_likelihood([x], [labels], per_item=True) for labels in labellings])
-    probabilities = np.exp(logs)
-    assert probabilities.sum() == pytest.approx(1.0)
-    assert ring.entropy([x])[0] == pytest.approx(-(probabilities * logs).sum())
-    marginals = sum(p * np.eye(3)[labels] for p, labels in zip(probabilities, labellings, strict=True))
-    np.testing.assert_allclose(ring.predict_marginals([x])[0], marginals, atol=1e-12)
-    best, _ = ring.predict_nbest([x], 2)[0][0]
-    assert np.array_equal(best, labellings[int(logs.argmax())])
-
-
 def test_scores_of_a_ring_are_those_of_its_steps(sample, fitted):
     # Where all inputs are alike, labellings with the same labels in another order differ by their steps alone.
     ring, x = fitted["linear"], np.repeat(sample[0][4][:1], 6, axis=0)
@@ -64,14 +49,6 @@ def test_scores_of_a_ring_are_those_of_its_steps(sample, fitted):
     scores = [sum(ring.transitions_[labels[t - 1], labels[t]] for t in range(6)) for labels in labellings]
     logs = [ring.log_likelihood([x], [labels]) for labels in labellings]
     assert logs[1] - logs[0] == pytest.approx(scores[1] - scores[0])
-
-
-def test_ring_is_saved_and_loaded(sample, fitted, tmp_path):
-    for name, ring in fitted.items():
-        ring.save(tmp_path / name)
-        loaded = RingCRF.load(tmp_path / name)
-        for first, second in zip(ring.predict_marginals(sample[0]), loaded.predict_marginals(sample[0]), strict=True):
-            np.testing.assert_array_equal(first, second)
 
 
 def test_constraints_hold_across_the_seam(sample):
@@ -83,15 +60,6 @@ def test_constraints_hold_across_the_seam(sample):
     for labels in ring.fit(X[:5], y).predict(X, decode="viterbi"):
         closed = [*labels, labels[0]] if len(labels) > 1 else []
         assert ("a", "b") not in list(pairwise(closed))
-
-
-def test_partly_known_labels_and_batches(sample):
-    X, y = sample
-    known = [[None if t == 1 else int(label) for t, label in enumerate(labels)] for labels in y]
-    ring = RingCRF(kernel="linear", prior_variance=1.0).fit(X, known)
-    assert ring.score(X, y) > 0.6
-    batches = RingCRF(kernel="rbf", prior_variance=1.0).partial_fit(X[:15], y[:15]).partial_fit(X[15:], y[15:])
-    assert batches.score(X, y) > 0.6
 
 
 def test_what_has_no_meaning_for_rings_is_refused(sample, fitted):

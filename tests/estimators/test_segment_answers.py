@@ -7,8 +7,6 @@ import pytest
 
 from kernelfields import EdgeCliques, LabelDictionary, SegmentCRF, SoftTargets
 from kernelfields.data.segments import read_segments
-from kernelfields.evaluation import evaluate
-from kernelfields.reports import report_page
 from tests.oracles.segments import Enumerated
 from tests.samples import labelled_sequences
 
@@ -60,19 +58,6 @@ def test_the_n_best_as_labels_begin_with_the_best(fitted):
             assert chance == pytest.approx(other, abs=1e-12)
     with pytest.raises(ValueError, match="k must be"):
         fitted.predict_nbest(X, 0, segments=True)
-
-
-def test_nothing_asked_is_nothing_answered(fitted):
-    for ask in (fitted.predict, fitted.predict_segments, fitted.predict_marginals, fitted.sample):
-        assert ask([]) == []
-    assert fitted.predict_nbest([], 2) == fitted.predict_nbest([], 2, segments=True) == []
-    assert fitted.sample([], 2, segments=True) == []
-
-
-def test_a_short_sequence_has_few_segmentations(fitted):
-    ranked = fitted.predict_nbest([X[0][:1]], 9)[0]
-    np.testing.assert_allclose(np.exp([chance for _, chance in ranked]).sum(), 1.0)
-    assert len(ranked) == 3
 
 
 def test_draws_of_segments_have_their_probabilities(fitted):
@@ -173,14 +158,6 @@ def test_tables_and_summaries_know_segments(fitted):
     assert "5 positions" not in str(fitted.weights(feature_re="^[12] position"))
 
 
-@pytest.mark.slow
-def test_a_report_shows_segments_on_a_time_axis(fitted):
-    parts = {"model": fitted.summary(), "weights": fitted.weights(top=3), "evaluation": evaluate(fitted, X, Y)}
-    page = report_page("Segments", **parts, sequences=[fitted.show(X[0], Y[0])])
-    for words in ("SegmentCRF", "label 0", "probability of the segment"):
-        assert words in page
-
-
 def test_partly_known_labels_are_fitted_by_what_is_known():
     known = [[None if t % 3 == 1 else int(label) for t, label in enumerate(y)] for y in Y]
     model = SegmentCRF("rbf", max_duration=7, tol=1e-5, **QUICK).fit(X, known)
@@ -228,13 +205,6 @@ def test_what_is_refused_of_partly_known_labels():
     targets = SoftTargets([np.full((len(y), 3), 1 / 3) for y in Y], classes=[0, 1, 2])
     with pytest.raises(ValueError, match="SoftTargets are for labels of positions"):
         SegmentCRF(max_duration=7, repeats=True).fit(X, targets)
-
-
-def test_collections_are_labelled(fitted):
-    dask = pytest.importorskip("dask")
-    (labels,) = dask.compute(*fitted.predict([dask.delayed(X[:3])]), scheduler="synchronous")
-    for ours, here in zip(labels, fitted.predict(X[:3]), strict=True):
-        np.testing.assert_array_equal(ours, here)
 
 
 def test_new_inputs_may_meet_kernels_on_a_device(fitted):

@@ -22,48 +22,12 @@ def fitted():
     return SegmentCRF("rbf", tol=1e-6, **QUICK).fit(X, Y)
 
 
-def potentials_of(model, x):
-    """Node, edge and duration potentials of one sequence, constraints included."""
-    answers = next(model.answers([x]))
-    potentials = answers.family.with_base(answers.potentials)
-    return potentials.node, potentials.edge, potentials["duration"]
-
-
-@pytest.mark.slow
-def test_answers_are_those_of_enumeration(fitted):
-    segments, marginals = fitted.predict_segments(X), fitted.predict_marginals(X)
-    likelihoods, entropies = fitted.log_likelihood(X, Y, per_item=True), fitted.entropy(X)
-    for i, (x, y) in enumerate(zip(X, Y, strict=True)):
-        truth = Enumerated(*potentials_of(fitted, x))
-        np.testing.assert_allclose(marginals[i], truth.marginals, atol=1e-9)
-        assert [(begin, end, int(label)) for begin, end, label, _ in segments[i]] == truth.best
-        chances = [truth.segments[begin, end, int(label)] for begin, end, label, _ in segments[i]]
-        np.testing.assert_allclose([each.probability for each in segments[i]], chances, atol=1e-9)
-        begins = np.flatnonzero(begins_of(y, np.array([0, len(y)])))
-        own = tuple(zip(begins.tolist(), [*begins[1:].tolist(), len(y)], y[begins].tolist(), strict=True))
-        np.testing.assert_allclose(likelihoods[i], np.log(truth.probabilities[own]), atol=1e-9)
-        np.testing.assert_allclose(entropies[i], truth.entropy, atol=1e-9)
-
-
-def test_draws_have_the_probabilities_of_segmentations(fitted):
-    x = X[0][:4]
-    drawn = fitted.sample([x], 4000, random_state=0)[0]
-    shares = (drawn[:, :, None] == fitted.classes_).mean(axis=0)
-    np.testing.assert_allclose(shares, fitted.predict_marginals([x])[0], atol=0.04)
-
-
 def test_the_fit_is_certified_and_newton_agrees(fitted):
     assert fitted.certificate_.relative_gap < 1e-6
     assert fitted.certify(X, Y, scope="span").relative_gap < 1e-5
     other = SegmentCRF("rbf", tol=1e-8, solver="newton-cg", **QUICK).fit(X, Y)
     np.testing.assert_allclose(other.solution_.value, fitted.solution_.value, rtol=1e-5)
     np.testing.assert_allclose(other.durations_, fitted.durations_, atol=5e-3)
-
-
-@pytest.mark.parametrize("solver", ["newton", "lbfgs", "block-jacobi"])
-def test_every_solver_fits_segments(fitted, solver):
-    model = SegmentCRF("rbf", tol=1e-4, solver=solver, **QUICK).fit(X, Y)
-    np.testing.assert_allclose(model.solution_.value, fitted.solution_.value, rtol=1e-3)
 
 
 @pytest.mark.parametrize("edge_kernel", [None, "linear"])
@@ -126,35 +90,6 @@ def test_segments_of_one_label_may_follow_each_other():
     model = SegmentCRF("rbf", repeats=True, max_duration=3, **QUICK).fit(inputs, segments)
     assert model.log_likelihood(inputs, segments) > model.log_likelihood(inputs, [["a"] * 4, ["b"] * 3])
     assert model.predict(inputs) == [["a"] * 4, ["b"] * 3]
-
-
-def test_known_labels_and_partly_known_ones(fitted):
-    known = [[None] * len(x) for x in X]
-    known[0][0] = 1
-    assert fitted.predict(X, known=known)[0][0] == 1
-    np.testing.assert_allclose(fitted.predict_marginals(X, known=known)[0][0], [0.0, 1.0], atol=1e-12)
-    chance = fitted.predict_marginals(X)[0][0, 1]
-    np.testing.assert_allclose(fitted.log_likelihood(X[:1], known[:1]), np.log(chance), atol=1e-9)
-
-
-def test_files_keep_everything(fitted, tmp_path):
-    fitted.save(tmp_path / "segments.kfm")
-    again = SegmentCRF.load(tmp_path / "segments.kfm")
-    assert again.get_params() == fitted.get_params()
-    np.testing.assert_array_equal(again.durations_, fitted.durations_)
-    assert again.predict_segments(X) == fitted.predict_segments(X)
-    assert again.certify(X, Y, scope="span").relative_gap < 1e-5
-
-
-def test_the_posterior_and_its_averages():
-    model = SegmentCRF("linear", **QUICK).fit(X, Y)
-    evidence = model.laplace(X, Y, n_samples=5, random_state=0)
-    assert np.isfinite(evidence.value)
-    marginals = model.predict_marginals(X, uncertainty=True)
-    np.testing.assert_allclose(np.concatenate(marginals).sum(axis=1), 1.0)
-    for x, variances in zip(X, model.predict_variances(X), strict=True):
-        assert variances.shape == (len(x), 2)
-        assert (variances > 0).all()
 
 
 def test_defaults_choose_durations_and_variance():

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import cross_val_score
 
 from kernelfields import ChainCRF, EdgeCliques, SequenceClassifier, SoftTargets
 from kernelfields.formats import ModelFileError
@@ -69,15 +68,6 @@ def test_one_state_of_a_class_is_the_fit_to_known_states():
     assert single.estimator_.certificate_.completed is False
 
 
-def test_features_of_strings_and_weights():
-    words = [[{"up" if row[0] > 0 else "down": 1.0} for row in x] for x in X]
-    even = SequenceClassifier(**SETTINGS).fit(words, y)
-    assert even.estimator_.kernel == "linear"
-    assert even.score(words, y) == 1.0
-    tilted = SequenceClassifier(**SETTINGS, class_weight={"up": 1.0, "down": 0.01}).fit(words, y)
-    assert tilted.predict_proba(words)[:, 1].sum() > even.predict_proba(words)[:, 1].sum()
-
-
 def test_files_clones_and_pickles(fitted, tmp_path):
     fitted.save(tmp_path / "model")
     loaded = SequenceClassifier.load(tmp_path / "model")
@@ -90,11 +80,6 @@ def test_files_clones_and_pickles(fitted, tmp_path):
     with pytest.raises(NotFittedError):
         clone(fitted).predict(X)
     assert fitted.predict([]).shape == (0,)
-
-
-def test_scikit_learn_validates_it():
-    scores = cross_val_score(SequenceClassifier(**SETTINGS), X, y, cv=2)
-    assert scores.min() > 0.8
 
 
 def test_edges_have_the_prior_variance_of_transitions_and_first_states():
@@ -136,25 +121,6 @@ def test_bad_data(given, message):
 def test_bad_parameters(settings, message):
     with pytest.raises(ValueError, match=message):
         SequenceClassifier(**settings).fit(X, y)
-
-
-def test_classes_may_be_unknown_sets_or_weights():
-    few, labels = X[:6], y[:6]
-    kept = SequenceClassifier(**SETTINGS).fit(few, labels)
-    every = {"up", "down"}
-    for unknown in ([None] * 6, [every] * 6, [{"up": 0.5, "down": 0.5}] * 6, [np.nan] * 6):
-        fitted = SequenceClassifier(**SETTINGS).fit(X[:12], [*labels, *unknown])
-        assert fitted.classes_.tolist() == ["down", "up"]
-        assert fitted.score(X, y) >= kept.score(X, y) - 0.1
-        assert fitted.score(X[:12], [*labels, *unknown]) == fitted.score(few, labels)
-    certain = [{label: 1.0} for label in labels]
-    for known in ([{label} for label in labels], certain):
-        same = SequenceClassifier(**SETTINGS).fit(few, known)
-        np.testing.assert_allclose(same.predict_proba(X), kept.predict_proba(X), atol=1e-6)
-    weighed = SequenceClassifier(**SETTINGS, class_weight={"up": 1.0}).fit(
-        X[:8], [*labels, None, {"up": 0.9, "down": 0.1}]
-    )
-    assert weighed.estimator_.solution_.converged
 
 
 def test_weights_of_a_class_count_once_for_a_sequence():

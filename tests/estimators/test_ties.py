@@ -151,18 +151,6 @@ def test_is_the_fit_to_data_moved_by_the_group(case):
     np.testing.assert_allclose(kind.marginals(tied, new), kind.marginals(free, new), atol=2e-6)
 
 
-def test_changes_nothing_on_data_that_the_group_keeps(case):
-    kind, make = case
-    X, y = kind.make()
-    once = kind.move(X), kind.move_labels(y)
-    twice = kind.move(once[0]), kind.move_labels(once[1])
-    every = np.vstack([X, once[0], twice[0]]) if kind is Rows else [*X, *once[0], *twice[0]]
-    labels = [*y, *once[1], *twice[1]]
-    tied = make(ties=SYMMETRY, prior_variance=0.7, **EXACT).fit(every, labels)
-    free = make(prior_variance=0.7, **EXACT).fit(every, labels)
-    np.testing.assert_allclose(kind.marginals(tied, X), kind.marginals(free, X), atol=2e-6)
-
-
 def test_answers_move_with_the_inputs(case):
     kind, make = case
     model = make(ties=SYMMETRY, prior_variance=0.7, **EXACT | {"tol": 1e-3}).fit(*kind.make())
@@ -184,15 +172,6 @@ def test_certificates_hold(case):
     assert tight.certify(X, y, scope="span").relative_gap < 1e-8
     # Pivots are all inputs and what ties make of them: nothing lies outside their span.
     assert tight.certify(X, y).relative_gap < 1e-6
-
-
-@pytest.mark.parametrize("solver", ["newton", "newton-cg", "lbfgs", "block-jacobi", "subspace", "sgd+lbfgs"])
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
-def test_solvers_agree(solver, kernel):
-    X, y = sequences(n=4)
-    crf = ChainCRF(kernel, ties=SYMMETRY, prior_variance=0.7, solver=solver, **EXACT | {"tol": 1e-7}).fit(X, y)
-    best = ChainCRF(kernel, ties=SYMMETRY, prior_variance=0.7, solver="newton", **EXACT).fit(X, y)
-    assert crf.solution_.value == pytest.approx(best.solution_.value, rel=1e-6)
 
 
 def test_weights_are_those_of_all_labels():
@@ -245,16 +224,6 @@ def test_sparse_inputs_and_columns_that_training_lacks():
     np.testing.assert_allclose(there, np.concatenate(sparse.predict_marginals(rows)), atol=1e-10)
 
 
-def test_pivots_of_sparse_inputs():
-    random = np.random.default_rng(0)
-    X = scipy.sparse.csr_array(random.integers(0, 2, size=(40, 4)).astype(float))
-    y = [LABELS[place] for place in random.integers(4, size=40)]
-    model = KernelClassifier("rbf", ties=SYMMETRY, rank=12, prior_variance=1.0, scale=False).fit(X, y)
-    assert model.basis_["node"].rank <= 12
-    moved = scipy.sparse.csr_array(moved_inputs(X.toarray()))
-    np.testing.assert_allclose(model.predict_proba(moved)[:, permutation(model)], model.predict_proba(X), atol=1e-10)
-
-
 def test_label_that_training_lacks_has_the_weights_of_its_orbit():
     X, y = sequences()
     y = [["o" if label == "c" else label for label in labels] for labels in y]
@@ -262,14 +231,6 @@ def test_label_that_training_lacks_has_the_weights_of_its_orbit():
     crf.fit(X, y)
     np.testing.assert_allclose(crf.coef_["node"][[1, 2, 0, 3], 1], crf.coef_["node"][:, 0], atol=1e-12)
     assert np.abs(crf.coef_["node"][:, 2]).max() > 0.1
-
-
-def test_partly_known_labels():
-    X, y = sequences()
-    y = [[None if place == 3 else label for place, label in enumerate(labels)] for labels in y]
-    crf = ChainCRF("linear", ties=SYMMETRY, prior_variance=0.7, **EXACT | {"tol": 1e-4}).fit(X, y)
-    there = np.concatenate(crf.predict_marginals(Sequences.move(X)))[:, permutation(crf)]
-    np.testing.assert_allclose(there, np.concatenate(crf.predict_marginals(X)), atol=1e-10)
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
@@ -352,17 +313,6 @@ def test_samples_of_the_posterior_are_tied(kernel):
     steps = weights.reshape(len(weights), 4, 4)
     turned = permutation(crf)
     np.testing.assert_allclose(steps[:, turned][:, :, turned], steps, atol=1e-10)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
-def test_on_a_device(kernel):
-    pytest.importorskip("torch")
-    X, y = sequences()
-    settings = {"ties": SYMMETRY, "prior_variance": 0.7, **EXACT | {"tol": 1e-6}}
-    here = ChainCRF(kernel, **settings).fit(X, y)
-    there = ChainCRF(kernel, engine="torch", **settings).fit(X, y)
-    assert there.solution_.value == pytest.approx(here.solution_.value, rel=1e-5)
 
 
 WRONG = [

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 
 from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, PartialLabels, SkipCliques
 from kernelfields.estimators import LabelledFeature, LabelShares, StructureSearch
@@ -36,11 +35,6 @@ def test_expected_shares_move_the_field():
     assert abs(share_of(after, "adj") - 0.8) < 0.25 * abs(share_of(before, "adj") - 0.8)
 
 
-def test_groups_share_and_the_rest_is_left():
-    crf = chain(expectations=[LabelShares({("adj", "noun"): 0.1}, weight=1000.0)]).fit(X, SOME)
-    assert share_of(crf, "verb") == pytest.approx(0.9, abs=0.02)
-
-
 def test_a_labelled_feature_speaks_where_it_is_active():
     dicts = [[{"word": "a" if row[0] > 0 else "b", "bias": 1.0} for row in x] for x in X]
     expected = [LabelledFeature("word:a", {"verb": 0.9}, weight=500.0)]
@@ -62,16 +56,6 @@ def test_graphs_with_cycles():
     crf.fit(RING, [*labels, None, None])
     assert never_rises(crf)
     assert np.vstack(crf.predict_marginals(RING))[:, 1].mean() > 0.75
-
-
-def test_single_labels():
-    rows, labels = np.concatenate(X), np.concatenate(NUMBERS)
-    settings = PartialLabels(expectations=[LabelShares({0: 0.9})])
-    machine = KernelClassifier("linear", partial_labels=settings, **SETTINGS)
-    machine.fit(rows, [*labels[:10], *[None] * (len(rows) - 10)])
-    alone = clone(machine).set_params(partial_labels=None).fit(rows[:10], labels[:10])
-    assert alone.predict_proba(rows)[:, 0].mean() < 0.5
-    assert machine.predict_proba(rows)[:, 0].mean() > 0.75
 
 
 def test_features_of_tables_are_named():
@@ -96,16 +80,6 @@ def test_each_of_several_labels_has_a_share():
         crf.set_params(partial_labels=PartialLabels(expectations=[LabelShares({7: 0.9})])).fit(inputs, table)
 
 
-def test_settings_travel_with_the_model(tmp_path):
-    expected = (LabelShares({("adj", "noun"): 0.7}, weight=3.0), LabelledFeature(1, {"adj": 0.5}))
-    crf = chain(expectations=expected).fit(X, SOME)
-    crf.save(tmp_path / "model")
-    loaded = ChainCRF.load(tmp_path / "model")
-    assert repr(clone(loaded).partial_labels) == repr(crf.partial_labels)
-    for mine, theirs in zip(crf.predict_marginals(X), loaded.predict_marginals(X), strict=True):
-        np.testing.assert_array_equal(mine, theirs)
-
-
 def test_a_callback_may_stop_the_first_fit():
     crf = chain(expectations=[LabelShares({"adj": 0.8})]).set_params(callbacks=[lambda iteration: True])
     assert crf.fit(X, SOME).solution_.reason == "callback"
@@ -121,13 +95,6 @@ def test_an_interrupt_of_the_first_fit_ends_both():
     crf = chain(expectations=[LabelShares({"adj": 0.8})]).set_params(callbacks=[interrupting])
     assert crf.fit(X, SOME).solution_.reason == "interrupted"
     assert crf.solution_.iterations == 0
-
-
-def test_warm_starts_go_on_from_the_coefficients():
-    crf = chain(expectations=[LabelShares({"adj": 0.8})]).set_params(warm_start=True).fit(X, SOME)
-    value = crf.solution_.value
-    crf.fit(X, SOME)
-    assert crf.solution_.history[0].value == pytest.approx(value, rel=1e-6)
 
 
 BAD = [
