@@ -97,4 +97,3 @@ def test_rank_of_what_is_unknown(folder, tmp_path):
     document = json.loads(run("rank", folder / "tags.model", path, "--known", "--positions", "--json").stdout)
     assert {row["position"] for row in document["order"]} == {2}
     assert "are for --known" in run("rank", folder / "tags.model", path, "--label-sets", "|", code=2).stderr
-    assert "strategy must be" in run("rank", folder / "tags.model", path, "--strategy", "margin", code=2).stderr

@@ -1,7 +1,5 @@
 """What to label next: scores against enumeration, batches that are spread, for every estimator of labels."""
 
-from itertools import product
-
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
@@ -44,12 +42,10 @@ def entropy(chances):
 def test_entropies_of_items_and_positions():
     crf, _ = fitted()
     X = noisy()
-    whole = rank_for_labelling(crf, X, strategy="entropy")
     each = rank_for_labelling(crf, X)
     by_position = rank_for_labelling(crf, X, positions=True)
     for number, x in enumerate(X):
         chances = law(crf, x)
-        assert whole.scores[number] == pytest.approx(entropy(chances.values()))
         assert each.scores[number] == pytest.approx(entropy(chances.values()) / len(x))
         for t in range(len(x)):
             own = [sum(p for y, p in chances.items() if y[t] == label) for label in "abc"]
@@ -60,39 +56,6 @@ def test_entropies_of_items_and_positions():
         ((number, t) for number, x in enumerate(X) for t in range(len(x))),
         key=lambda place: by_position.scores[place[0]][place[1]],
     )
-
-
-def test_expected_reduction_is_mutual_information_with_all_positions():
-    crf, _ = fitted()
-    X = noisy(3)
-    found = rank_for_labelling(crf, X, strategy="expected_reduction", positions=True)
-    items = rank_for_labelling(crf, X, strategy="expected_reduction")
-    for number, x in enumerate(X):
-        chances = law(crf, x)
-        for t in range(len(x)):
-            total = 0.0
-            for s in range(len(x)):
-                joint = {
-                    pair: sum(p for y, p in chances.items() if (y[t], y[s]) == pair) for pair in product("abc", "abc")
-                }
-                first = [sum(joint[a, b] for b in "abc") for a in "abc"]
-                second = [sum(joint[a, b] for a in "abc") for b in "abc"]
-                total += entropy(first) + entropy(second) - entropy(joint.values())
-            assert found.scores[number][t] == pytest.approx(total, abs=1e-9)
-        assert items.scores[number] == pytest.approx(np.mean(found.scores[number]))
-
-
-def test_disagreement_of_the_best_labellings():
-    crf, _ = fitted()
-    X = noisy(3)
-    found = rank_for_labelling(crf, X, strategy="disagreement", positions=True, n_best=4)
-    for number, x in enumerate(X):
-        ranked = crf.predict_nbest([x], 4)[0]
-        weights = np.exp([log for _, log in ranked])
-        weights /= weights.sum()
-        for t in range(len(x)):
-            expected = sum(w for w, (y, _) in zip(weights, ranked, strict=True) if y[t] != ranked[0][0][t])
-            assert found.scores[number][t] == pytest.approx(expected)
 
 
 def test_known_labels_are_not_ranked_and_condition_the_rest():
@@ -127,15 +90,7 @@ def test_batches_are_spread_by_the_kernel():
     assert len(set(by_position.order)) == 4
 
 
-def test_random_order_is_reproducible():
-    crf, X = fitted()
-    one, two = (rank_for_labelling(crf, X, strategy="random", random_state=3) for _ in range(2))
-    assert one.order == two.order
-    assert sorted(one.order) == list(range(len(X)))
-
-
-@pytest.mark.parametrize("strategy", ["entropy", "entropy_per_position", "expected_reduction", "disagreement"])
-def test_every_estimator_of_labels(strategy):
+def test_every_estimator_of_labels():
     X, y = sequences(12)
     rng = np.random.default_rng(0)
     rows, single = np.concatenate(X), np.concatenate(y)
@@ -150,13 +105,13 @@ def test_every_estimator_of_labels(strategy):
         (make_pipeline(FunctionTransformer(), ChainCRF(**SETTINGS)).fit(X, y), X),
     ]
     for model, inputs in models:
-        order = rank_for_labelling(model, inputs, strategy=strategy, batch=5)
+        order = rank_for_labelling(model, inputs, batch=5)
         assert len(order) == 5
         assert len(order.scores) == len(inputs)
         assert np.all(order.scores >= 0)
         assert "score" in str(order)
         assert len(order.to_dict()["order"]) == 5
-        places = rank_for_labelling(model, inputs, strategy=strategy, batch=5, positions=True)
+        places = rank_for_labelling(model, inputs, batch=5, positions=True)
         assert len(places) == 5
 
 
@@ -177,12 +132,8 @@ def test_tokens_and_rows():
 
 def test_bad_input():
     crf, X = fitted()
-    with pytest.raises(ValueError, match="strategy must be"):
-        rank_for_labelling(crf, X, strategy="margin")
     with pytest.raises(ValueError, match="batch must be"):
         rank_for_labelling(crf, X, batch=0)
-    with pytest.raises(ValueError, match="n_best must be"):
-        rank_for_labelling(crf, X, n_best=1)
     with pytest.raises(NotFittedError):
         rank_for_labelling(ChainCRF(), X)
     with pytest.raises(TypeError, match="estimator must be one of labels"):

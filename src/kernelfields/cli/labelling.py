@@ -95,14 +95,6 @@ def rank(
     console: Console,
     model: ModelFile,
     file: Annotated[str, typer.Argument(help="Sequences that may be labelled; - is standard input.", metavar="FILE")],
-    strategy: Annotated[
-        str,
-        typer.Option(
-            "--strategy",
-            help="entropy_per_position, entropy, expected_reduction, disagreement or random.",
-            metavar="NAME",
-        ),
-    ] = "entropy_per_position",
     batch: Annotated[
         int | None,
         typer.Option("--batch", help="How many to choose, spread by the kernel; else all.", min=1),
@@ -113,7 +105,6 @@ def rank(
     ] = False,
     unknown_label: UnknownLabel = None,
     label_sets: LabelSets = None,
-    seed: Annotated[int, typer.Option("--seed", help="Of --strategy random.", min=0, max=LARGEST_SEED)] = 0,
     n_jobs: Jobs = None,
 ) -> None:
     """List what to label next: the sequences, or positions, that a model is most in doubt about.
@@ -139,11 +130,9 @@ def rank(
     order = rank_for_labelling(
         trained.crf,
         read.X,
-        strategy=strategy,
         batch=batch,
         known=read.y if known else None,
         positions=positions,
         tokens=tokens,
-        random_state=seed,
     )
     console.result(str(order), order.to_dict())

@@ -3,20 +3,8 @@
     order = rank_for_labelling(crf, X_unlabelled, batch=20)
     X_next = [X_unlabelled[item] for item in order.order]
 
-With Y all labels of an item, T its positions whose label is open, H entropies in nats and I mutual information, all
-given what is known of the labels:
-
-    strategy                 an item                               a position t
-    "entropy"                H(Y | x)                              H(y_t | x)
-    "entropy_per_position"   H(Y | x) / T                          H(y_t | x)
-    "expected_reduction"     mean of its positions                 sum_s I(y_t; y_s) = sum_s H(y_s) - E H(y_s | y_t)
-    "disagreement"           mean of its positions                 share of the k best labellings, weighted by their
-                                                                   probabilities, that differ from the best at t
-    "random"                 a number drawn for each               the same
-
-Entropy of whole items grows with their length, and so does the work to label them. The expected reduction is what a
-label at t removes from the doubt about all positions, its own included (s = t has I = H); it needs an inference for
-each open position of the longest item and each label.
+With Y all labels of an item, T its positions whose label is open and H entropies in nats, all given what is known of
+the labels, the score of an item is H(Y | x) / T and that of a position t is H(y_t | x).
 
 A batch of the most doubtful items is often one item many times. Batches are spread by the kernel: among the most
 doubtful ones, ``POOL`` times as many as the batch has, pivots of an incomplete Cholesky factorisation of k(x, x') are
@@ -36,12 +24,11 @@ from scipy.special import entr
 from sklearn.base import BaseEstimator
 
 from kernelfields.basis.panel import PanelCholesky, select_rows
-from kernelfields.data.reading import random_generator
-from kernelfields.estimators.questions import LabelQuestions, Seed, Tokens
+from kernelfields.estimators.questions import LabelQuestions, Tokens
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import refuse_approximate
 from kernelfields.kernels.kernel import Kernel
-from kernelfields.numerics.parameters import check_choice, check_count
+from kernelfields.numerics.parameters import check_count
 from kernelfields.numerics.wording import counted
 from kernelfields.objective.term import Term
 from kernelfields.reports.labelling import LabellingOrder
@@ -51,70 +38,6 @@ from kernelfields.selection.held_out import field_of
 POOL = 5
 # A batch is chosen in about so many rounds, at least one pivot each.
 _ROUNDS = 32
-# Labels of a smaller probability are not conditioned on: their entropies weigh nothing.
-_IMPOSSIBLE = 1e-12
-
-
-def _entropies(answers: Answers) -> np.ndarray:
-    refuse_approximate(answers.family, "an entropy of whole items")
-    return answers.entropies()
-
-
-def _position_entropies(answers: Answers, settings: _Settings) -> np.ndarray:
-    return entr(answers.marginals).sum(axis=1)
-
-
-def _expected_reductions(answers: Answers, settings: _Settings) -> np.ndarray:
-    """Return sum_s I(y_t; y_s) of every position t, (N,); zero where a label is certain."""
-    family, marginals = answers.family, answers.marginals
-    items, n_labels = family.position_items, family.n_labels
-    now = np.bincount(items, entr(marginals).sum(axis=1), minlength=family.n_items)
-    reductions = np.zeros(family.n_positions)
-    is_open = np.flatnonzero(marginals.max(axis=1) < 1 - _IMPOSSIBLE)
-    turns = np.arange(len(is_open)) - np.searchsorted(items[is_open], items[is_open])
-    for turn in range(turns.max(initial=-1) + 1):
-        rows = is_open[turns == turn]
-        expected = np.zeros(len(rows))
-        for label in range(n_labels):
-            possible = marginals[rows, label] > _IMPOSSIBLE
-            log_weights = np.zeros(marginals.shape)
-            log_weights[rows[possible]] = -np.inf
-            log_weights[rows[possible], label] = 0.0
-            left = entr(answers.given(log_weights).marginals).sum(axis=1)
-            after = np.bincount(items, left, minlength=family.n_items)[items[rows]]
-            expected += np.where(possible, marginals[rows, label] * after, 0.0)
-        reductions[rows] = now[items[rows]] - expected
-    return np.maximum(reductions, 0.0)
-
-
-def _disagreements(answers: Answers, settings: _Settings) -> np.ndarray:
-    """Return the share of the best labellings that differ from the very best at every position, (N,)."""
-    shares = []
-    for labellings, scores in zip(*answers.n_best(settings.n_best), strict=True):
-        ranked = np.asarray(labellings)
-        weights = np.exp(np.asarray(scores) - np.max(scores))
-        shares.append(weights @ (ranked != ranked[0]) / weights.sum())
-    return np.concatenate(shares)
-
-
-def _random(answers: Answers, settings: _Settings) -> np.ndarray:
-    return settings.random.random(answers.family.n_positions)
-
-
-@dataclass
-class _Settings:
-    n_best: int
-    random: np.random.Generator
-
-
-#: Scores of positions by strategy.
-STRATEGIES: dict[str, Callable[[Answers, _Settings], np.ndarray]] = {
-    "entropy": _position_entropies,
-    "entropy_per_position": _position_entropies,
-    "expected_reduction": _expected_reductions,
-    "disagreement": _disagreements,
-    "random": _random,
-}
 
 
 @dataclass
@@ -131,14 +54,11 @@ def rank_for_labelling(
     estimator: BaseEstimator,
     X: Any,
     *,
-    strategy: str = "entropy_per_position",
     batch: int | None = None,
     known: Any = None,
     positions: bool = False,
     spread: bool = True,
-    n_best: int = 10,
     tokens: Tokens | None = None,
-    random_state: Seed = 0,
 ) -> LabellingOrder:
     """Return a table of the items, or positions, in the order in which to label them.
 
@@ -146,28 +66,22 @@ def rank_for_labelling(
     ----------
     estimator : fitted estimator of labels, or a Pipeline or search that ends in one
     X : inputs that may be labelled, as ``predict`` takes them
-    strategy : "entropy_per_position", "entropy", "expected_reduction", "disagreement" or "random"
-        See the module. Entropies of whole items, and n best labellings, need exact inference; those of positions do
-        not.
     batch : how many to choose; None ranks all, by their scores alone
     known : what is known of the labels already, as in ``predict``; positions whose label is known are not ranked
     positions : bool, default False
-        Rank positions inside of items, one by one, instead of items: ``fit`` takes labels of a few of them.
+        Rank positions inside of items, one by one, instead of items: ``fit`` takes labels of a few of them. Entropies
+        of whole items need exact inference, those of positions do not.
     spread : bool, default True
         Whether a batch is spread by the kernel of the field; False takes the highest scores.
-    n_best : how many labellings "disagreement" compares, default 10
     tokens : what to show for each position of each item, such as its word; of single labels, for each item
-    random_state : int, Generator, RandomState or None, default 0; for "random"
     """
-    check_choice(strategy, "strategy", tuple(STRATEGIES))
-    check_count(n_best, "n_best", least=2)
     if batch is not None:
         check_count(batch, "batch", " or None")
     asked, X, _ = field_of(estimator, X)
-    settings, scored = _Settings(int(n_best), random_generator(random_state)), _Scored()
+    scored = _Scored()
     term = _term_of(asked) if spread and batch is not None else None
     for answers in asked.answers(X, known=known):
-        _score(answers, strategy, positions, settings, term, scored)
+        _score(answers, positions, term, scored)
     places, values = _open_places(scored, positions)
     order = np.argsort(-values, kind="stable")
     spreads = bool(scored.inputs) and batch is not None and batch < len(order)
@@ -190,33 +104,29 @@ def rank_for_labelling(
     return LabellingOrder(
         columns=(noun, part_noun or "position" if positions else "n_positions", "token", "score"),
         rows=rows,
-        caption=f"{ranked} by {strategy}{', spread by the kernel' if spreads else ''}",
+        caption=f"{ranked} by entropy{' per position' * (not positions)}{', spread by the kernel' if spreads else ''}",
         words=(2,),
         formats={"score": ".4f"},
         longest=40,
         optional=("token",),
         order=chosen,
         scores=scores,
-        strategy=strategy,
         spread=spreads,
     )
 
 
-def _score(
-    answers: Answers, strategy: str, positions: bool, settings: _Settings, term: Term | None, scored: _Scored
-) -> None:
+def _score(answers: Answers, positions: bool, term: Term | None, scored: _Scored) -> None:
     """Add the scores of a batch of items, and the inputs of each, or of each position."""
     family = answers.family
-    by_position = STRATEGIES[strategy](answers, settings) if family.n_positions else np.zeros(0)
-    is_open = answers.known is None or (answers.known > -np.inf).sum(axis=1) > 1
+    by_position = entr(answers.marginals).sum(axis=1) if family.n_positions else np.zeros(0)
+    is_open = answers.partial is None or (answers.partial > -np.inf).sum(axis=1) > 1
     is_open = np.broadcast_to(is_open, by_position.shape)
     counts = np.bincount(family.position_items[is_open], minlength=family.n_items)
-    sums: np.ndarray = np.bincount(family.position_items[is_open], by_position[is_open], minlength=family.n_items)
-    if strategy.startswith("entropy") and not positions and family.n_positions:
-        sums = _entropies(answers)
-    divisor = 1.0 if strategy == "entropy" else np.maximum(counts, 1)
     offsets = family.offsets
-    scored.items += answers.by_item((sums / divisor).tolist(), 0.0)
+    if not positions:
+        refuse_approximate(family, "an entropy of whole items")
+        entropies = answers.entropies() if family.n_positions else np.zeros(family.n_items)
+        scored.items += answers.by_item((entropies / np.maximum(counts, 1)).tolist(), 0.0)
     masked = np.where(is_open, by_position, np.nan)
     scored.positions += answers.by_item(np.split(masked, offsets[1:-1]), np.zeros(0))
     scored.is_open += answers.by_item(np.split(is_open, offsets[1:-1]), np.zeros(0, dtype=bool))

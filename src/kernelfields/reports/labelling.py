@@ -103,14 +103,13 @@ class LabellingOrder(Table):
     ----------
     order : the items in their order; where positions are ranked, pairs of an item and a position
     scores : (n,) scores of all items, or a list of (T,) scores of their positions
-    strategy, spread : what the scores are, and whether a batch was spread by the kernel
+    spread : whether a batch was spread by the kernel
     """
 
     order: list
     scores: np.ndarray | list[np.ndarray]
-    strategy: str
     spread: bool = False
 
     def to_dict(self) -> PlainValues:
         """Return plain values that JSON can hold."""
-        return {"strategy": self.strategy, "spread": self.spread, "order": json_value(self.to_rows())}
+        return {"spread": self.spread, "order": json_value(self.to_rows())}

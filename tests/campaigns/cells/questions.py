@@ -150,8 +150,8 @@ def ranked(s: Subject) -> None:
     for law, own in zip(laws, order.scores, strict=True):
         close(own, entr(law.marginals).sum(axis=1), words="entropies of positions")
     if s.exact:
-        whole = rank_for_labelling(s.model, s.X_new, strategy="entropy")
-        close(whole.scores, [law.entropy for law in laws], words="entropies")
+        whole = rank_for_labelling(s.model, s.X_new)
+        close(whole.scores, [law.entropy / len(law.marginals) for law in laws], words="entropies")
         same(whole.order, np.argsort(-np.asarray(whole.scores), kind="stable").tolist(), "order")
 
 
