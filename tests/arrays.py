@@ -117,6 +117,12 @@ def sample_graphs(plan, node, factors, n_samples, random=None):
     return plan.sample(graph_potentials(plan, node, factors), n_samples, random)
 
 
+def n_best_chains(node, edge, offsets, k, workers=None):
+    """The k best labellings of each sequence, and their scores."""
+    family = ChainFamily(offsets, node.shape[1], tied=len(edge) == 1)
+    return family.n_best(Potentials(node, {EDGE: edge}), k, workers)
+
+
 def n_best_graphs(plan, node, factors, k):
     """The k best labellings of each graph, and their scores."""
     return plan.n_best(graph_potentials(plan, node, factors), k)

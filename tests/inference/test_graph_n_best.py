@@ -5,18 +5,16 @@ import pytest
 from small_graphs import packed, random_forests, random_graphs, random_potentials
 
 from kernelfields.inference.choice import plan_inference
-from kernelfields.inference.junction.n_best import n_best_labellings
-from kernelfields.inference.junction.plan import TooWide
 from kernelfields.inference.packing import InfeasibleGraph
-from tests.arrays import decode_graphs
+from tests.arrays import decode_graphs, n_best_graphs
 from tests.oracles.graphs import GraphEnumeration
 
 
-def assert_the_best(offsets, members, node, factors, k, **options):
+def assert_the_best(offsets, members, node, factors, k, method="auto"):
     """Compare scores with all scores, and labellings with their scores."""
     n_labels = node.shape[1]
     known = GraphEnumeration(offsets, members, n_labels).infer(node, factors)
-    labellings, scores = n_best_labellings(offsets, members, node, factors, k, **options)
+    labellings, scores = n_best_graphs(plan_inference(offsets, members, n_labels, method), node, factors, k)
     for every, all_scores, labels, found in zip(known.labellings, known.scores, labellings, scores, strict=True):
         possible = np.sort(all_scores[np.isfinite(all_scores)])[::-1]
         np.testing.assert_allclose(found, possible[:k], atol=1e-10)
@@ -37,14 +35,13 @@ def test_the_best_of_all_labellings(seed, k):
     assert_the_best(offsets, members, *given, k)
 
 
-def test_a_layout_that_is_there_already_and_forbidden_labels():
+def test_forbidden_labels_are_not_listed():
     rng = np.random.default_rng(3)
     offsets, members = random_graphs(rng, largest=5)
     node, factors = random_potentials(rng, offsets, members, 3, [False] * 3)
     for table in (node, *factors):
         table[..., 0][rng.random(table.shape[:-1]) < 0.4] = -np.inf
-    layout = plan_inference(offsets, members, 3, "junction").plan.layout
-    assert_the_best(offsets, members, node, factors, 30, layout=layout)
+    assert_the_best(offsets, members, node, factors, 30, "junction")
 
 
 def test_the_best_is_that_of_decoding_on_a_grid():
@@ -55,8 +52,9 @@ def test_the_best_is_that_of_decoding_on_a_grid():
     members.append(np.column_stack([places[:-1].ravel(), places[1:].ravel()]))
     offsets = packed([size * size])
     node, factors = random_potentials(rng, offsets, members, 3, [True, False])
-    labels, scores = n_best_labellings(offsets, members, node, factors, 5)
-    best, best_score = decode_graphs(plan_inference(offsets, members, 3), node, factors)
+    plan = plan_inference(offsets, members, 3)
+    labels, scores = n_best_graphs(plan, node, factors, 5)
+    best, best_score = decode_graphs(plan, node, factors)
     np.testing.assert_array_equal(labels[0][0], best)
     assert scores[0][0] == pytest.approx(best_score[0])
     # No single change, and no change at neighbours, is better than the second of them.
@@ -72,9 +70,6 @@ def test_the_best_is_that_of_decoding_on_a_grid():
 
 
 def test_what_cannot_be_listed():
-    offsets, members = packed([2]), [np.array([[0, 1]])]
-    node = np.zeros((2, 2))
+    plan = plan_inference(packed([2]), [np.array([[0, 1]])], 2)
     with pytest.raises(InfeasibleGraph):
-        n_best_labellings(offsets, members, node, [np.full((1, 2, 2), -np.inf)], 3)
-    with pytest.raises(TooWide, match="lists of the 1,000,000 best labellings need"):
-        n_best_labellings(offsets, members, node, [np.zeros((1, 2, 2))], 10**6, memory=1e6)
+        n_best_graphs(plan, np.zeros((2, 2)), [np.full((1, 2, 2), -np.inf)], 3)

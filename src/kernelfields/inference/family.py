@@ -645,6 +645,7 @@ class LabelFamily(ABC):
 
     def n_best(self, potentials: Potentials, k: int, workers: Workers | None = None) -> RankedLabellings:
         """Return the k best labellings of each item and their scores, fewer where there are no more."""
+        check_count(k, "k")
         return self._n_best(self.with_base(potentials), k, workers or Workers(1))
 
     def sample(

@@ -23,6 +23,7 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Collection, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
@@ -43,7 +44,7 @@ from kernelfields.numerics.sparse_rows import entries_of
 from kernelfields.numerics.threads import Workers
 
 if TYPE_CHECKING:
-    from kernelfields.inference.junction.plan import Layout
+    from kernelfields.inference.junction.family import JunctionFamily
 
 
 #: What a method reports of its work, by name: arrays with one entry per graph or label, counts, or sentences.
@@ -238,19 +239,19 @@ class GraphFamily(LabelFamily):
         return self._draw(self.check_potentials(potentials), n_samples, random, workers)
 
     def _n_best(self, potentials: Potentials, k: int, workers: Workers) -> RankedLabellings:
-        from kernelfields.inference.junction.n_best import n_best_labellings
-
         if not self.exact:
             raise ValueError(
                 f"the n best labellings need exact inference, and these graphs are inferred by {self.method!r}, which "
                 f"is approximate ({self.description}): use sample to draw labellings"
             )
-        node, *tables = potentials.arrays
-        return n_best_labellings(self.offsets, self.members, node, tables, k, layout=self._junction_layout())
+        return self.junction.ranked(self.check_potentials(potentials), k, workers)
 
-    def _junction_layout(self) -> Layout | None:
-        """Return the layout of junction trees, where there are any."""
-        return None
+    @cached_property
+    def junction(self) -> JunctionFamily:
+        """The same graphs by junction trees."""
+        from kernelfields.inference.junction.family import JunctionFamily
+
+        return JunctionFamily(self.offsets, self.members, self.n_labels)
 
     @abstractmethod
     def _member(self, checked: GraphPotentials, workers: Workers) -> GraphMember:

@@ -416,9 +416,17 @@ class ChainFamily(LabelFamily):
         return viterbi(potentials.node, potentials.edge, self.offsets, workers)
 
     def _n_best(self, potentials: Potentials, k: int, workers: Workers) -> RankedLabellings:
-        from kernelfields.inference.chain.decoding import n_best
+        from kernelfields.inference.junction.family import JunctionFamily
 
-        return n_best(potentials.node, potentials.edge, self.offsets, k, workers)
+        if not self.n_items:
+            return [], []
+        steps, edge = self.step_pairs(), potentials.edge
+        junction = JunctionFamily(self.offsets, [steps], self.n_labels, memory=np.inf)
+        own = Potentials(potentials.node, {"0": edge if len(edge) == 1 else edge[steps[:, 1]]})
+        try:
+            return junction.n_best(own, k, workers)
+        except InfeasibleGraph as error:
+            raise InfeasibleSequence(error.graph) from None
 
     def _sample(
         self, potentials: Potentials, n_samples: int, random: np.random.Generator, workers: Workers

@@ -30,7 +30,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernelfields.inference.family import LabelFamily, Potentials
+from kernelfields.inference.family import LabelFamily, Potentials, RankedLabellings
 from kernelfields.inference.graphs import GraphFamily, GraphMember, GraphPotentials
 from kernelfields.inference.junction.plan import Layout, TooWide, plan_junction
 from kernelfields.inference.packing import InfeasibleGraph, end_to_end, exponentials, raise_if_infeasible
@@ -119,8 +119,10 @@ class JunctionFamily(GraphFamily):
         inner = np.searchsorted(ends, np.linspace(0, ends[-1], wanted + 1)[1:-1])
         return list(pairwise(np.unique([0, *inner.tolist(), self.n_items]).tolist()))
 
-    def _junction_layout(self) -> Layout:
-        return self.plan.layout
+    @property
+    def junction(self) -> JunctionFamily:  # type: ignore[override]
+        """The family itself."""
+        return self
 
     def _planned_again(self, offsets: np.ndarray, members: Sequence[np.ndarray]) -> JunctionFamily:
         return type(self)(offsets, members, self.n_labels, memory=np.inf)
@@ -211,20 +213,36 @@ class JunctionFamily(GraphFamily):
         return log_partition
 
     def _decode(self, checked: GraphPotentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
-        from kernelfields.inference.junction.passes_compiled import best_labelling
+        labels, scores = self._best_labellings(checked, 1, workers)
+        return labels[0], scores[:, 0]
+
+    def ranked(self, checked: GraphPotentials, k: int, workers: Workers) -> RankedLabellings:
+        """Return the k best labellings of each graph and their scores, fewer where there are no more."""
+        with np.errstate(over="ignore"):  # L^n beyond the largest float is inf, and k is the smaller one
+            most = np.power(float(self.n_labels), np.diff(self.offsets).max(initial=0))
+        labels, scores = self._best_labellings(checked, int(min(most, k)), workers)
+        counts, ends = np.count_nonzero(scores > -np.inf, axis=1).tolist(), self.offsets.tolist()
+        parts = zip(counts, pairwise(ends), strict=True)
+        return [labels[:count, a:b].copy() for count, (a, b) in parts], [
+            own[:count].copy() for own, count in zip(scores, counts, strict=True)
+        ]
+
+    def _best_labellings(self, checked: GraphPotentials, k: int, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
+        """Return the k best labellings (k, N) and their scores (S, k), minus infinity where there are no more."""
+        from kernelfields.inference.junction.passes_compiled import best_labellings
 
         offsets = self.offsets
         potentials = checked.node, end_to_end(checked.tables), self.item_places(checked.tables, self.entries)
-        labels, scores = np.zeros(self.n_positions, dtype=np.int64), np.empty(self.n_items)
+        labels, scores = np.zeros((k, self.n_positions), dtype=np.int64), np.empty((self.n_items, k))
 
         def run(first: int, last: int) -> None:
             layout = self._run_layout(first, last)
             size = layout.separator_start[offsets[last]]
             room = np.empty(size), np.empty(size, dtype=np.int32)
-            best_labelling(first, last, offsets, layout, *potentials, *room, labels, scores)
+            best_labellings(first, last, offsets, layout, *potentials, *room, labels, scores)
 
         workers.each(run, self.runs)
-        raise_if_infeasible(scores, InfeasibleGraph)
+        raise_if_infeasible(scores[:, 0], InfeasibleGraph)
         return labels, scores
 
     def _draw(

@@ -18,7 +18,11 @@ The ways up:
     condition_scaled   multiplies numbers between 0 and 1: exponentials of potentials are made before, once per
                        table, so tied tables cost next to none
     condition          adds logarithms, one exponential per entry of a clique's table; cannot fail
-    best_labelling     has the maximum over a in place of the sum; the lowest label wins among equals
+    best_labellings    has the maximum over a in place of the sum; the lowest label wins among equals
+
+The k best labellings follow from the maxima t_i, m_i. Given the labels above clique i, another label a there, and the
+best labels below it, lose m_i(j) - t_i(a, j) against the best. A labelling departs from a better one at one clique and
+is best below it, so that each is found once: the better one has the same labels above, and is best from i on.
 
 ``draw_labellings`` draws from q, last clique first. An entry of q(a | j) that underflows to zero is negligible
 whatever happens above, as all that depends on j only; an entry of the message m(j) is not. So the scaled pass
@@ -31,6 +35,8 @@ of all clique tables) for every pass. first, last: a run of graphs.
 """
 
 from __future__ import annotations
+
+import heapq
 
 import numpy as np
 
@@ -241,34 +247,85 @@ def _separator_entry(i, layout, labels):
 
 
 @njit(nogil=True, cache=True)
-def best_labelling(first, last, offsets, layout, node, factors, item_offset, messages, choices, labels, scores):
-    """Fill the most probable labels and their scores; the lowest label wins among equals."""
-    n_labels = layout.n_labels
+def _upward_maxima(graph, offsets, layout, node, factors, item_offset, scratch, messages, choices):
+    """Fill messages with the maxima and choices with the labels that reach them; return the best score of a graph."""
+    sums = np.zeros(2)
+    for i in range(offsets[graph], offsets[graph + 1]):
+        begin, end = layout.separator_start[i], layout.separator_start[i + 1]
+        message, choice = messages[begin:end], choices[begin:end]
+        size = end - begin
+        table = scratch[: layout.n_labels * size]
+        assemble(i, layout, node, factors, item_offset, messages, table)
+        message[:] = -np.inf
+        choice[:] = 0
+        for a in range(layout.n_labels):
+            for j in range(size):
+                if table[a * size + j] > message[j]:
+                    message[j] = table[a * size + j]
+                    choice[j] = a
+        if not shift(message, sums):
+            return -np.inf
+    return sums.sum()
+
+
+@njit(nogil=True, cache=True)
+def _label_maxima(i, layout, node, factors, item_offset, messages, entry, maxima):
+    """Fill maxima (L,) with the entries of clique i's table for each label of its node, given those of others."""
+    size = layout.separator_start[i + 1] - layout.separator_start[i]
+    for a in range(layout.n_labels):
+        x = a * size + entry
+        maxima[a] = node[layout.order[i], a]
+        for k in range(layout.item_start[i], layout.item_start[i + 1]):
+            maxima[a] += _part_at(layout, layout.item_pattern[k], factors, item_offset[k], x)
+        for k in range(layout.child_start[i], layout.child_start[i + 1]):
+            c = layout.children[k]
+            maxima[a] += _part_at(layout, layout.message_pattern[c], messages, layout.separator_start[c], x)
+
+
+@njit(nogil=True, cache=True)
+def best_labellings(first, last, offsets, layout, node, factors, item_offset, messages, choices, labels, scores):
+    """Fill the k best labellings (k, N) of each graph and their scores (S, k), falling, -inf where there are no more.
+
+    The lowest label wins among equals.
+    """
+    most = len(labels)
     scratch = np.empty(largest_table(layout, offsets[first], offsets[last]))
+    maxima = np.empty(layout.n_labels)
     for graph in range(first, last):
-        sums = np.zeros(2)
-        feasible = True
-        for i in range(offsets[graph], offsets[graph + 1]):
-            begin, end = layout.separator_start[i], layout.separator_start[i + 1]
-            message, choice = messages[begin:end], choices[begin:end]
-            size = end - begin
-            table = scratch[: n_labels * size]
-            assemble(i, layout, node, factors, item_offset, messages, table)
-            message[:] = -np.inf
-            choice[:] = 0
-            for a in range(n_labels):
-                for j in range(size):
-                    if table[a * size + j] > message[j]:
-                        message[j] = table[a * size + j]
-                        choice[j] = a
-            feasible = shift(message, sums)
-            if not feasible:
-                break
-        scores[graph] = sums.sum() if feasible else -np.inf
-        if feasible:
-            for i in range(offsets[graph + 1] - 1, offsets[graph] - 1, -1):
-                entry = layout.separator_start[i] + _separator_entry(i, layout, labels)
-                labels[layout.order[i]] = choices[entry]
+        begin, end = offsets[graph], offsets[graph + 1]
+        best = _upward_maxima(graph, offsets, layout, node, factors, item_offset, scratch, messages, choices)
+        scores[graph] = -np.inf
+        if best == -np.inf:
+            continue
+        # Candidates by loss and number, and of each the labelling, the clique and the label at which it departs.
+        waiting, departures = [(0.0, 0)], [(0, end, 0)]
+        least = [0.0]  # the k least losses, negative, so that the largest comes first
+        rank = 0
+        while rank < most and len(waiting) > 0:
+            loss, number = heapq.heappop(waiting)
+            origin, place, label = departures[number]
+            scores[graph, rank] = best - loss
+            for i in range(end - 1, begin - 1, -1):
+                v = layout.order[i]
+                if i > place:
+                    labels[rank, v] = labels[origin, v]
+                elif i == place:
+                    labels[rank, v] = label
+                else:
+                    entry = layout.separator_start[i] + _separator_entry(i, layout, labels[rank])
+                    labels[rank, v] = choices[entry]
+            for i in range(place - 1, begin - 1 if rank + 1 < most else place - 1, -1):
+                entry, chosen = _separator_entry(i, layout, labels[rank]), labels[rank, layout.order[i]]
+                _label_maxima(i, layout, node, factors, item_offset, messages, entry, maxima)
+                for a in range(layout.n_labels):
+                    more = loss + (maxima[chosen] - maxima[a])
+                    if a != chosen and more < np.inf and (len(least) < most or more < -least[0]):
+                        heapq.heappush(waiting, (more, len(departures)))
+                        departures.append((rank, i, a))
+                        heapq.heappush(least, -more)
+                        if len(least) > most:
+                            heapq.heappop(least)
+            rank += 1
 
 
 @njit(nogil=True, cache=True)
