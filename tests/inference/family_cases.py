@@ -636,7 +636,7 @@ if torch is not None:
             answering_family,
             chains(tied=True),
             layout=AnsweringDevice(),
-            lacks=("weights", "covariances", "scores", "statistics", "part", "expected scores"),
+            lacks=("weights", "covariances", "scores", "statistics", "part"),
         ),
     }
 

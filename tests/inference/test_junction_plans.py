@@ -1,24 +1,18 @@
 """Orders of elimination: the widths they reach, and that cliques hold every factor and every message."""
 
-import sys
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from small_graphs import random_graphs
 
-from kernelfields.inference.choice import plan_inference
 from kernelfields.inference.junction import plan as junction_plan
 from kernelfields.inference.junction.plan import (
     eliminate,
-    is_wide_in_the_middle,
     later_neighbours,
     min_degree_order,
-    min_fill_order,
     plan_junction,
 )
-
-networkx = pytest.importorskip("networkx")
 
 
 def neighbour_sets(n_nodes, members):
@@ -44,7 +38,6 @@ def test_cliques_are_those_of_elimination_by_the_definition(seed):
     _, members = random_graphs(rng, largest=12, n_graphs=1)
     size = 12
     orders = [rng.permutation(size), min_degree_order(size, members, size)]
-    orders.append(min_fill_order(size, members))
     for order in orders:
         np.testing.assert_array_equal(np.sort(order), np.arange(size))
         starts, higher, parents, largest = eliminate(np.array([0, size]), *later_neighbours(order, members), 60)
@@ -89,41 +82,11 @@ def test_the_compiled_min_degree_order_is_that_of_the_definition(seed):
     assert min_degree_order(30, members, width) is None
 
 
-def lattice(height, width):
-    cell = np.arange(height * width).reshape(height, width)
-    return [
-        np.column_stack([cell[:, :-1].ravel(), cell[:, 1:].ravel()]),
-        np.column_stack([cell[:-1].ravel(), cell[1:].ravel()]),
-    ]
-
-
-@pytest.mark.parametrize(("height", "width", "wide"), [(60, 60, True), (1200, 3, False), (3600, 1, False)])
-def test_a_large_lattice_is_refused_by_its_middle(height, width, wide, monkeypatch):
-    members = [each for each in lattice(height, width) if len(each)]
-    assert is_wide_in_the_middle(height * width, members, 4) == wide
-    tried = []
-    monkeypatch.setattr(junction_plan, "min_degree_order", lambda *given: tried.append(given))
-    if wide:
-        with pytest.raises(MemoryError, match="tables over more than 4 nodes at once"):
-            plan_junction(np.array([0, height * width]), members, 8, memory=16 * 8.0**4)
-        assert not tried
-
-
-def test_min_fill_reaches_the_width_that_networkx_reports():
-    for seed in range(10):
-        graph = networkx.gnp_random_graph(25, 0.15, seed=seed)
-        members = [np.array(list(graph.edges))]
-        order = min_fill_order(25, members)
-        largest = eliminate(np.array([0, 25]), *later_neighbours(order, members), 60)[3]
-        assert largest[0] - 1 == networkx.algorithms.approximation.treewidth_min_fill_in(graph)[0]
-
-
 def test_chains_with_lags_and_triples_need_no_search(monkeypatch):
     def refuse(*_):
         raise AssertionError("the natural order is good enough")
 
-    for name in ("min_degree_order", "min_fill_order"):
-        monkeypatch.setattr(junction_plan, name, refuse)
+    monkeypatch.setattr(junction_plan, "min_degree_order", refuse)
     lengths = np.arange(1, 60)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     positions = [np.arange(a, b) for a, b in pairwise(offsets)]
@@ -150,26 +113,6 @@ def test_a_ladder_in_a_bad_order_is_found_narrow():
     rungs = names.reshape(30, 2)
     rails = np.concatenate([np.column_stack([rungs[:-1, k], rungs[1:, k]]) for k in (0, 1)])
     assert plan_junction(np.array([0, 60]), [rungs, rails], 3).width == 2
-
-
-def test_without_networkx_the_other_orders_do_and_a_refusal_mentions_it(monkeypatch):
-    monkeypatch.setattr(junction_plan, "find_spec", lambda name: None)
-    monkeypatch.setitem(sys.modules, "networkx", None)
-    complete = np.array([(a, b) for a in range(12) for b in range(a)])
-    assert plan_inference([0, 12], [complete], 2).plan.width == 11
-    with pytest.raises(MemoryError, match="one more order is tried where networkx is installed"):
-        plan_inference([0, 12], [complete], 2, "junction", memory=1000)
-
-
-def test_large_tables_are_worth_a_min_fill_order(monkeypatch):
-    calls = []
-    search = junction_plan.min_fill_order
-    monkeypatch.setattr(junction_plan, "min_fill_order", lambda *a: calls.append(1) or search(*a))
-    complete = np.array([(a, b) for a in range(7) for b in range(a)])
-    plan_junction(np.array([0, 7]), [complete], 4)
-    assert not calls
-    plan_junction(np.array([0, 7]), [complete], 8)
-    assert len(calls) == 1
 
 
 def test_an_unlimited_memory_is_taken_at_its_word():

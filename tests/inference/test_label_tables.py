@@ -155,17 +155,3 @@ def test_too_many_labellings_are_refused_before_the_work_starts():
     with pytest.raises(MemoryError, match="21 nodes with 2 labels have 2,097,152 labellings"):
         TableFamily([0, 21], [], 2)
     assert "16 labellings of 4 nodes" in TableFamily([0, 4], [], 2).description
-
-
-def test_marginals_of_pairs_that_are_too_many_to_keep_are_the_same(monkeypatch):
-    rng = np.random.default_rng(4)
-    offsets = 4 * np.arange(8)
-    members = [np.column_stack([offsets[:-1] + j, offsets[:-1] + k]) for j, k in ((0, 1), (3, 1), (2, 3))]
-    node, factors = potentials(rng, offsets, members, 2, (True, True, True))
-    plan = TableFamily(offsets, members, 2, table_entries=20)
-    kept = [infer_graphs(plan, node, factors).factor_marginals(group) for group in range(3)]
-    monkeypatch.setattr("kernelfields.inference.table._MOST_PAIR_VALUES", 10)
-    beliefs = infer_graphs(plan, node, factors, workers=Workers(2))
-    for group in range(3):
-        np.testing.assert_allclose(beliefs.factor_marginals(group), kept[group], rtol=1e-13)
-    assert "_pairs" not in vars(beliefs)

@@ -204,10 +204,6 @@ class Distribution:
         moved = [p * (d - p @ d) for p, d in zip(self.probabilities, slopes, strict=True)]
         return self.enumeration.summed(moved, self.weights)
 
-    def expected_scores(self, direction):
-        """E <Phi, d> of each item."""
-        return np.array([p @ d for p, d in zip(self.probabilities, self.enumeration.scores(direction), strict=True)])
-
     def entropy(self):
         """Minus the sum of p log p of each item."""
         return np.array([-(p[p > 0] @ np.log(p[p > 0])) for p in self.probabilities])

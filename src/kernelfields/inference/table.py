@@ -35,7 +35,7 @@ millions of entries.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -269,8 +269,6 @@ MOST_LABELLINGS = 2**20
 #: Below this a sum may have lost terms to underflow, and the graph is done again in logarithms.
 _SAFE_SUM = 1e-250
 _MOST_BLOCKS = 16
-# Marginals of all pairs of all graphs are kept up to this many numbers, 256 MiB.
-_MOST_PAIR_VALUES = 2**25
 
 
 @dataclass
@@ -297,32 +295,16 @@ class TableMember(GraphMember):
     def _table_marginals(self, group: int) -> np.ndarray:
         """Return the marginals (M, L, .., L) of the labels at the factors of a group."""
         rows, shape = self.family.rows, self.family.table_shape(group, False)
-        if len(shape) == 3 and self.family.halved(self._checked.tables):
-            return self._pair_marginals(group).reshape(shape)
+        if len(shape) == 3:
+            return rows.pair_tables(self._pairs, group).reshape(shape)
         masses_of_blocks = rows.probabilities(self._checked.node, self._checked.tables)
         parts = [rows.factor_sums(masses, [group])[0] for _, masses in masses_of_blocks]
         return np.concatenate(parts).reshape(shape)
 
-    def _pair_marginals(self, group: int) -> np.ndarray:
-        """Return the marginals (S, factors of a graph, L, L) of a group of pairs."""
-        rows, n_items = self.family.rows, self.family.n_items
-        if n_items * (rows.n_columns * rows.n_labels) ** 2 <= _MOST_PAIR_VALUES:
-            return rows.pair_tables(self._pairs, group)
-        tables = np.empty((n_items, len(rows.local[group]), rows.n_labels, rows.n_labels))
-        self.family.each_pair_block(
-            self._checked,
-            self._workers,
-            lambda graphs, pairs: tables.__setitem__(graphs, rows.pair_tables(pairs, group)),
-        )
-        return tables
-
     @cached_property
     def _pairs(self) -> np.ndarray:
         """The marginals of every pair of nodes, (S, K L, K L): one pass over the tables for all groups."""
-        size = self.family.n_columns * self.family.n_labels
-        pairs = np.empty((self.family.n_items, size, size))
-        self.family.each_pair_block(self._checked, self._workers, pairs.__setitem__)
-        return pairs
+        return self.family.pair_marginals(self._checked, self._workers)
 
     def _expected_tables(self) -> list[np.ndarray]:
         return self._sums
@@ -411,24 +393,26 @@ class TableFamily(GraphFamily):
 
         return table * workers.sum(part, self._blocks)
 
-    def each_pair_block(
-        self, checked: GraphPotentials, workers: Workers, take: Callable[[slice | np.ndarray, np.ndarray], None]
-    ) -> None:
-        """Give ``take`` graphs and the marginals (.., K L, K L) of their pairs of nodes u < v, block by block."""
-        table, _ = self._table(checked.tables)
-        whole = np.zeros(self.n_items, dtype=np.bool_)
+    def pair_marginals(self, checked: GraphPotentials, workers: Workers) -> np.ndarray:
+        """Return the marginals of the pairs of nodes u < v of all graphs, (S, K L, K L), the rest left empty."""
+        rows, whole = self.rows, np.ones(self.n_items, dtype=np.bool_)
+        width = self.n_columns * self.n_labels
+        pairs = np.empty((self.n_items, width, width))
+        if self.halved(checked.tables):
+            table, _ = self._table(checked.tables)
 
-        def part(first: int, last: int) -> None:
-            halves = self._halves(checked.node, table, first, last)
-            whole[first:last] = halves.inverse[:, 0] == 0.0
-            left, right_sums = halves.left * halves.inverse, halves.right_sums * halves.inverse
-            sides = left * halves.left_sums, right_sums * halves.right
-            take(slice(first, last), self.rows.joined_pairs(left, table, halves.right, sides))
+            def part(first: int, last: int) -> None:
+                halves = self._halves(checked.node, table, first, last)
+                whole[first:last] = halves.inverse[:, 0] == 0.0
+                left, right_sums = halves.left * halves.inverse, halves.right_sums * halves.inverse
+                sides = left * halves.left_sums, right_sums * halves.right
+                pairs[first:last] = rows.joined_pairs(left, table, halves.right, sides)
 
-        size = max(1, self.rows.block_entries // (self.rows.half * self.n_labels * self.rows.shape[1] + 1))
-        workers.each(part, [(at, min(at + size, self.n_items)) for at in range(0, self.n_items, size)])
-        for graphs, masses in self.rows.probabilities(checked.node, checked.tables, np.flatnonzero(whole)):
-            take(graphs, self.rows.pair_sums(masses))
+            size = max(1, rows.block_entries // (rows.half * self.n_labels * rows.shape[1] + 1))
+            workers.each(part, [(at, min(at + size, self.n_items)) for at in range(0, self.n_items, size)])
+        for graphs, masses in rows.probabilities(checked.node, checked.tables, np.flatnonzero(whole)):
+            pairs[graphs] = rows.pair_sums(masses)
+        return pairs
 
     def responses(
         self, checked: GraphPotentials, d_node: np.ndarray, d_tables: list[np.ndarray], workers: Workers

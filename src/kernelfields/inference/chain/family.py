@@ -521,17 +521,9 @@ class ListMember(Member):
     def covariance_product(self, direction: Potentials) -> Potentials:
         """Return the Hessian of the weighted log partition times the direction, shaped like it."""
         family = self.family
-        response = self._dense.covariance_product(self._dense_direction(direction))
+        dense = Potentials(family.lists.spread(family.entries_of(direction.node)), direction.tables)
+        response = self._dense.covariance_product(dense)
         return Potentials(family.laid_out(family.lists.taken(response.node)), response.tables)
-
-    def _dense_direction(self, direction: Potentials) -> Potentials:
-        """Return a direction with a row for every label, zero for those that are not allowed."""
-        family = self.family
-        return Potentials(family.lists.spread(family.entries_of(direction.node)), direction.tables)
-
-    def expected_scores(self, direction: Potentials) -> np.ndarray:
-        """Return E <Phi, d> of each sequence, (S,)."""
-        return self._dense.expected_scores(self._dense_direction(direction))
 
     def entropy(self) -> np.ndarray:
         """Return the entropy of each sequence, (S,)."""

@@ -17,20 +17,14 @@ Elimination orders of the nodes of graphs, and the cliques that they make.
 
 Eliminating a node v joins it with the neighbours that are still there, higher(v): the clique {v} + higher(v)
 needs a table of L^(1 + |higher(v)|) entries. The width of an order is the largest |higher(v)|; the smallest over
-all orders is the treewidth. Positions count nodes in the order of elimination. Three orders are tried, cheap ones
+all orders is the treewidth. Positions count nodes in the order of elimination. Two orders are tried, the cheap one
 first, once per distinct structure:
 
     natural      the order of the rows: best for chains, also of higher order or with lags
     min-degree   always the node with the fewest neighbours; leaves go first, so trees have width 1
-    min-fill     the node whose elimination adds the fewest edges, by networkx; only where tables are large enough
-                 for it to pay, and only where networkx is installed
 
-A part of a graph is no wider than the graph. So of a large one the nodes around its middle are looked at first: where
-their min-degree order is twice as wide as tables allow, that of all nodes is not tried.
-
-Cost: elimination is linear in the size of its result; the min-degree order takes about N log N for small widths,
-min-fill about N^2. All but min-fill stop at the first clique that is too large. Fails: :class:`TooWide` where no order
-keeps the tables within memory.
+Cost: elimination is linear in the size of its result; the min-degree order takes about N log N for small widths. Both
+stop at the first clique that is too large. Fails: :class:`TooWide` where no order keeps the tables within memory.
 """
 
 from __future__ import annotations
@@ -39,12 +33,9 @@ import heapq
 import itertools
 import os
 from collections.abc import Sequence
-from importlib.util import find_spec
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import breadth_first_order
 
 from kernelfields.inference.packing import grouped
 from kernelfields.inference.sums_compiled import copy_row
@@ -52,10 +43,6 @@ from kernelfields.numerics.compiled import njit
 
 # No table of two labels per node is larger; also the digits that fit into an int64.
 LARGEST_CLIQUE = 60
-# Tables of more entries than this are worth the search for a min-fill order.
-WORTH_MIN_FILL = 1_000_000
-# Beyond this many nodes the search for a min-fill order takes longer than it can save.
-MOST_NODES_FOR_MIN_FILL = 400
 
 
 class TooWide(MemoryError):
@@ -179,15 +166,11 @@ def _best_order(graph: int, size: int, rows: list[np.ndarray], n_labels: int, fi
                 narrow.append((float(np.sum(float(n_labels) ** (np.diff(starts) + 1))), order))
 
     consider(np.arange(size))
-    if narrow or not is_wide_in_the_middle(size, rows, fits):
-        consider(min_degree_order(size, rows, fits))
-    if size <= MOST_NODES_FOR_MIN_FILL and min([np.inf, *(entries for entries, _ in narrow)]) > WORTH_MIN_FILL:
-        consider(min_fill_order(size, rows))
+    consider(min_degree_order(size, rows, fits))
     if not narrow:
-        hint = "" if find_spec("networkx") else "; one more order is tried where networkx is installed"
         raise TooWide(
             f"exact inference needs tables over more than {fits} nodes at once (graph {graph}, width {fits} or "
-            f"more, {n_labels} labels), so {amount(16.0 * float(n_labels) ** (fits + 1))} or more{hint}"
+            f"more, {n_labels} labels), so {amount(16.0 * float(n_labels) ** (fits + 1))} or more"
         )
     return min(narrow, key=lambda each: each[0])[1]
 
@@ -199,23 +182,6 @@ def min_degree_order(n_nodes: int, factors: Sequence[np.ndarray], widest: int) -
     """
     order = _eliminate_fewest(n_nodes, _joined_nodes(factors), widest)
     return order if len(order) == n_nodes else None
-
-
-def is_wide_in_the_middle(n_nodes: int, factors: Sequence[np.ndarray], widest: int) -> bool:
-    """Whether the nodes around the middle one alone make a clique of more than twice ``widest`` nodes.
-
-    They are (4 ``widest``)^2 nodes, breadth first: a square of them is wide enough. False for smaller graphs.
-    """
-    count = (4 * widest) ** 2
-    if n_nodes < 4 * count:
-        return False
-    pairs = _joined_nodes(factors)
-    joined = coo_array((np.ones(len(pairs)), pairs.T), shape=(n_nodes, n_nodes)).tocsr()
-    near = breadth_first_order(joined, n_nodes // 2, directed=False, return_predecessors=False)[:count]
-    number = np.full(n_nodes, -1)
-    number[near] = np.arange(len(near))
-    inner = number[pairs]
-    return len(_eliminate_fewest(len(near), inner[(inner >= 0).all(axis=1)], 2 * widest)) < len(near)
 
 
 def _joined_nodes(factors: Sequence[np.ndarray]) -> np.ndarray:
@@ -312,28 +278,6 @@ def _grown(keys, follower, neighbour):
     copy_row(follower, lists[0])
     copy_row(neighbour, lists[1])
     return wider, lists[0], lists[1]
-
-
-def min_fill_order(n_nodes: int, factors: Sequence[np.ndarray]) -> np.ndarray | None:
-    """Return an order from networkx's min-fill decomposition; None for many nodes or without networkx."""
-    if n_nodes > MOST_NODES_FOR_MIN_FILL or find_spec("networkx") is None:
-        return None
-    import networkx
-    from networkx.algorithms.approximation import treewidth_min_fill_in
-
-    graph = networkx.Graph()
-    graph.add_nodes_from(range(n_nodes))
-    graph.add_edges_from(np.unique(np.sort(_joined_nodes(factors), axis=1), axis=0).tolist())
-    _, tree = treewidth_min_fill_in(graph)
-    # A bag's nodes that its parent lacks are in no bag above it: eliminate bags from the leaves to the root.
-    order: list[int] = []
-    for component in networkx.connected_components(tree):
-        root = min(component, key=sorted)
-        above = {bag: parent for parent, bag in networkx.bfs_edges(tree, root)}
-        for bag in [*above][::-1]:
-            order.extend(sorted(bag - above[bag]))
-        order.extend(sorted(root))
-    return np.array(order, dtype=np.int64)
 
 
 def amount(n_bytes: float) -> str:

@@ -403,12 +403,8 @@ class NgramMember(GraphMember):
         results: tuple[np.ndarray, np.ndarray, np.ndarray],
         edge_posterior: np.ndarray,
         direction: Direction | None = None,
-        each: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Run the compiled passes over a batch; return sums over arcs.
-
-        With ``each``, to be filled with the posteriors of arcs, the batch is one sequence, and node its rows.
-        """
+        """Run the compiled passes over a batch; return sums over arcs."""
         from kernelfields.inference.ngrams.passes_compiled import Edges, Room, run_lanes
 
         family, offsets = self.family, self.family.offsets
@@ -419,7 +415,7 @@ class NgramMember(GraphMember):
         steps = self._steps[None] if d_scores is None else np.stack([self._steps, self._steps * d_scores])
         sums = np.zeros(family.automaton.n_arcs)
         run_lanes(
-            offsets[batch] if each is None else np.zeros(1, dtype=np.int64),
+            offsets[batch],
             lengths,
             self.item_weights[batch],
             arcs,
@@ -432,7 +428,6 @@ class NgramMember(GraphMember):
             Room.of(arcs, family.n_labels, len(batch), int(lengths[0]), segment, kinds, bool(self._edge.size)),
             results,
             sums,
-            np.zeros((0, 0)) if each is None else each,
         )
         return sums
 
@@ -488,19 +483,9 @@ class NgramMember(GraphMember):
         for sequence, (begin, end) in enumerate(pairwise(family.offsets.tolist())):
             some = np.flatnonzero(places[begin:end] >= 0)
             if len(some):
-                arcs = self._arcs_of(sequence)[some]
+                arcs = self._in_logarithms(sequence, None)[1].arcs[some]
                 marginals[places[begin:end][some]] = self._edges_of(arcs) if wanted is None else arcs @ wanted
         return marginals.reshape(len(marginals), *shape)
-
-    def _arcs_of(self, sequence: int) -> np.ndarray:
-        """Return the posteriors of arcs into every position of a sequence, (T, A)."""
-        if sequence in self._rescued:
-            return self._in_logarithms(sequence, None)[1].arcs
-        begin, end = self.family.offsets[sequence : sequence + 2].tolist()
-        node, each = self._checked.node[begin:end], np.zeros((end - begin, self.family.automaton.n_arcs))
-        results = np.empty(1), np.zeros(1, dtype=np.bool_), np.empty_like(node)
-        self._passes(np.array([sequence]), node, results, np.zeros((0, 0)), each=each)
-        return each
 
 
 def _members(offsets: np.ndarray, length: int) -> np.ndarray:

@@ -280,11 +280,8 @@ def _look_ahead(active, t, starts, d_node, arcs, factors, betas, aheads, largest
 
 
 @njit(**INLINED, fastmath=REORDER)
-def _count(active, t, i, starts, weights, arcs, transfer, panels, aheads, means, counts, each):
-    """Add the weighted posteriors of the arcs into position t, or derivatives, to counts (A,).
-
-    ``each`` (N, A) is filled with those of every position, without weights, if it has rows.
-    """
+def _count(active, i, weights, arcs, transfer, panels, aheads, means, counts):
+    """Add the weighted posteriors of the arcs into position t, or derivatives, to counts (A,)."""
     for arc in range(transfer.shape[1]):
         mass, target, total, slope = arcs.mass[arc], arcs.target[arc], 0.0, 0.0
         if len(panels) == 1:
@@ -298,9 +295,6 @@ def _count(active, t, i, starts, weights, arcs, transfer, panels, aheads, means,
                 slope += before * after
             slope *= transfer[1, arc]
         counts[arc] += total * transfer[0, arc] + slope
-        if len(each):
-            for b in range(active):
-                each[starts[b] + t, arc] = transfer[0, arc] * panels[0, i, mass, b] * aheads[0, target, b]
 
 
 @njit(**INLINED, fastmath=REORDER)
@@ -315,7 +309,7 @@ def _fill_edges(active, t, given, edges):
 
 
 @njit(**INLINED, fastmath=REORDER)
-def _count_edges(active, t, i, given, starts, weights, arcs, transfer, panels, aheads, edges, means, counts, each):
+def _count_edges(active, t, i, given, weights, arcs, transfer, panels, aheads, edges, means, counts):
     """Do as _count does where edges have rows of their own; their posteriors are those of ``given``."""
     for b in range(active if len(given.posterior) else 0):
         for e in range(edges.shape[1]):
@@ -334,8 +328,6 @@ def _count_edges(active, t, i, given, starts, weights, arcs, transfer, panels, a
             total += weights[b] * share
             if len(given.posterior):
                 given.posterior[given.starts[b] + t, edge] += share
-            if len(each):
-                each[starts[b] + t, arc] = share
         counts[arc] += total
 
 
@@ -361,7 +353,7 @@ def _change_segment(back, part, segment, kept, kept_scales, panels, scales):
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
-def run_lanes(starts, lengths, weights, arcs, node, d_node, given, steps, shift, segment, room, results, counts, each):
+def run_lanes(starts, lengths, weights, arcs, node, d_node, given, steps, shift, segment, room, results, counts):
     """Fill the ``results`` of some sequences and add the weighted posteriors of arcs to counts (A,).
 
     starts and lengths (lanes,) are those of the sequences, the longest first. steps (1, A) are E, results are log Z
@@ -430,11 +422,9 @@ def run_lanes(starts, lengths, weights, arcs, node, d_node, given, steps, shift,
                 continue
             if edges.shape[1]:
                 _fill_edges(active, t, given, edges)
-                _count_edges(
-                    active, t, i, given, starts, weights, arcs, steps, panels, aheads, edges, means, counts, each
-                )
+                _count_edges(active, t, i, given, weights, arcs, steps, panels, aheads, edges, means, counts)
             else:
-                _count(active, t, i, starts, weights, arcs, steps, panels, aheads, means, counts, each)
+                _count(active, i, weights, arcs, steps, panels, aheads, means, counts)
             _retreat(active, arcs, steps[0], aheads[0], betas[0], edges[0])
             if kinds > 1:
                 _retreat(active, arcs, steps[0], aheads[1], betas[1], edges[0])
