@@ -83,6 +83,12 @@ def test_data_that_cannot_be_fitted(inputs, labels, words):
     assert_says(error, words)
 
 
+def test_holdout_data_are_refused():
+    for arguments in ({"X_dev": X}, {"y_dev": y}):
+        with pytest.raises(ValueError, match="X_dev and y_dev have no counterpart here"):
+            CRF().fit(X, y, **arguments)
+
+
 def test_labels_that_are_no_lists():
     for labels in (None, 3, "text", {"a": 1}):
         with pytest.raises(TypeError, match="y must be a list with one list of labels per sequence"):

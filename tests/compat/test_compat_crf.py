@@ -4,8 +4,7 @@ import copy
 import inspect
 import io
 import pickle
-from fractions import Fraction
-from itertools import chain, pairwise, product
+from itertools import pairwise, product
 
 import joblib
 import numpy as np
@@ -33,7 +32,7 @@ NAMES = [
 
 @pytest.fixture(scope="module")
 def crf():
-    return CRF(c1=0.05, c2=0.1).fit(X, y, X_TEST, Y_TEST)
+    return CRF(c1=0.05, c2=0.1).fit(X, y)
 
 
 def test_the_constructor_is_that_of_sklearn_crfsuite():
@@ -113,33 +112,6 @@ def test_the_log_has_iterations(crf):
     assert log.featgen_num_features >= len(weights)
 
 
-def test_holdout_scores_are_in_the_log(crf):
-    last = crf.training_log_.last_iteration
-    assert last["item_accuracy_float"] == float(last["item_accuracy"]) == crf.score(X_TEST, Y_TEST)
-    whole = sum(list(labels) == true for labels, true in zip(crf.predict(X_TEST), Y_TEST, strict=True))
-    assert last["instance_accuracy"] == Fraction(whole, len(X_TEST))
-    true, predicted = list(chain.from_iterable(Y_TEST)), list(chain.from_iterable(crf.predict(X_TEST)))
-    score = last["scores"]["O"]
-    assert (score.ref, score.model) == (true.count("O"), predicted.count("O"))
-    assert score.f1 == pytest.approx(2 * score.precision * score.recall / (score.precision + score.recall))
-    assert last["avg_f1"] == pytest.approx(np.mean([each.f1 or 0.0 for each in last["scores"].values()]))
-
-
-def test_holdout_data_do_not_change_the_model():
-    plain = CRF(c2=0.5, max_iterations=5).fit(X, y)
-    strange = [["NEW"] * len(labels) for labels in Y_TEST]
-    scored = CRF(c2=0.5, max_iterations=5).fit(X, y, X_TEST, strange)
-    assert scored.state_features_ == plain.state_features_
-    assert scored.training_log_.last_iteration["item_accuracy"] == 0
-    assert scored.training_log_.last_iteration["scores"]["NEW"].ref == sum(map(len, Y_TEST))
-    assert "item_accuracy" not in plain.training_log_.last_iteration
-    for arguments in ({"X_dev": X_TEST}, {"y_dev": Y_TEST}):
-        with pytest.raises(ValueError, match="both X_dev and y_dev"):
-            CRF().fit(X, y, **arguments)
-    with pytest.raises(ValueError, match=r"sequence 2 has \d+ positions in X_dev but 1 labels in y_dev"):
-        CRF().fit(X, y, X_TEST, [*Y_TEST[:2], ["O"], *Y_TEST[3:]])
-
-
 def through_joblib(crf):
     file = io.BytesIO()
     joblib.dump(crf, file)
@@ -211,7 +183,7 @@ def test_iterators_and_strings_are_taken():
 
 
 def test_a_single_label_is_always_predicted(tmp_path):
-    crf = CRF().fit([*X, []], [["O"] * len(sequence) for sequence in X] + [[]], X_TEST, Y_TEST)
+    crf = CRF().fit([*X, []], [["O"] * len(sequence) for sequence in X] + [[]])
     assert crf.classes_ == ["O"]
     assert crf.predict([X[0], []]).tolist() == [["O"] * len(X[0]), []]
     assert crf.predict_marginals_single(X[0][:2]) == [{"O": 1.0}] * 2
@@ -230,7 +202,7 @@ def test_a_single_label_is_always_predicted(tmp_path):
 
 @pytest.mark.parametrize("parameters", [{"c1": 1e6}, {"c1": 1e6, "all_possible_states": True}, {"min_freq": 1e6}])
 def test_a_model_may_be_left_without_weights(parameters):
-    crf = CRF(**parameters).fit(X, y, X_TEST, Y_TEST)
+    crf = CRF(**parameters).fit(X, y)
     assert crf.state_features_ == {}
     assert crf.transition_features_ == {}
     assert crf.training_log_.iterations == []

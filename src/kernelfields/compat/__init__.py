@@ -4,8 +4,8 @@
 """
 
 from kernelfields.compat import metrics
-from kernelfields.compat.crf import CRF, register_with_eli5
+from kernelfields.compat.crf import CRF
 
 scorers = metrics
 
-__all__ = ["CRF", "metrics", "register_with_eli5", "scorers"]
+__all__ = ["CRF", "metrics", "scorers"]

@@ -11,17 +11,15 @@ answer. CRFsuite trains such models, with no weight other than zero; small folds
 
 Weights by name are those that ``pycrfsuite.Tagger.info()`` gives: only weights other than zero are listed, because
 CRFsuite writes no others to its model files, and an attribute is known if it has a weight for some label. Model
-files hold data and never code; ``random_state`` is kept if it is a whole number. A CRF that is fitted, loaded or
-unpickled is made known to eli5, if that has been imported.
+files hold data and never code; ``random_state`` is kept if it is a whole number.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import KW_ONLY, asdict, dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -36,13 +34,13 @@ from kernelfields.compat.feature_sequences import (
     without_empty,
 )
 from kernelfields.compat.metrics import flat_accuracy_score
-from kernelfields.compat.training import Holdout, Options, TrainingLog, read_options
+from kernelfields.compat.training import Options, TrainingLog, read_options
 from kernelfields.data.dicts import FeatureDictEncoder
 from kernelfields.data.ragged import array_of_objects
 from kernelfields.data.reading import Matrix, encode_labels
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.models.documents import read_document_of, write_document
-from kernelfields.models.stored_values import check_plain_parameters, record
+from kernelfields.models.stored_values import check_plain_parameters
 from kernelfields.models.wrapped_field import WrappedField
 from kernelfields.numerics.parameters import is_whole
 from kernelfields.numerics.sparse_rows import is_sparse
@@ -210,30 +208,27 @@ class CRF(WrappedField):
     def fit(self, X: object, y: object, X_dev: object = None, y_dev: object = None) -> CRF:
         """Train on sequences of feature dicts or of lists of feature strings.
 
-        With ``X_dev`` and ``y_dev``, the scores of the trained model on them enter ``training_log_``; they do not
-        change the model. Ctrl-C keeps the best weights so far and warns.
+        Ctrl-C keeps the best weights so far and warns. ``X_dev`` and ``y_dev`` change no model of CRFsuite, and are
+        refused.
         """
-        if (X_dev is None) != (y_dev is None):
-            raise ValueError("pass both X_dev and y_dev to score holdout data, or neither")
+        if X_dev is not None or y_dev is not None:
+            raise ValueError(
+                "X_dev and y_dev have no counterpart here: they change no model. Leave them out, and use "
+                "score(X_dev, y_dev) or kernelfields.compat.metrics after fit."
+            )
         options = read_options(self.get_params(deep=False))
         sequences, labels = labelled_sequences(X, y)
-        held_out = None if X_dev is None else labelled_sequences(X_dev, y_dev, "_dev")
         with without_empty(sequences) as filled:
             field, reason = self._train(options, [sequences[i] for i in filled], [labels[i] for i in filled])
-        holdout = None
-        if held_out is not None:
-            predictions = _predictions(field, held_out[0])
-            holdout = Holdout.count(held_out[1], predictions.tolist(), field.classes_.tolist())
-        return self._keep(field, reason, holdout)
+        return self._keep(field, reason)
 
-    def _keep(self, field: ChainCRF | OneLabel, reason: str, holdout: Holdout | None) -> CRF:
+    def _keep(self, field: ChainCRF | OneLabel, reason: str) -> CRF:
         """Take a trained field for one's own."""
         n_weights = sum(table.nnz if is_sparse(table) else table.size for table in field.coef_.values())
         history = field.solution_.history if isinstance(field, ChainCRF) else []
         self.chain_ = field
-        self.training_log_ = TrainingLog(reason, n_weights, history, holdout)
-        self._named: NamedWeights | None = None
-        register_with_eli5(CRF)
+        self.training_log_ = TrainingLog(reason, n_weights, history)
+        self._named: NamedWeights | None = None  # made at the first access
         return self
 
     def _train(self, options: Options, X: list, y: list) -> tuple[ChainCRF | OneLabel, str]:
@@ -277,13 +272,12 @@ class CRF(WrappedField):
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the trained model to one file of data (safetensors), atomically."""
-        field, log, parameters = self._fitted(), self.training_log_, self.get_params(deep=False)
+        field, parameters = self._fitted(), self.get_params(deep=False)
         if not is_whole(parameters["random_state"]):
             parameters["random_state"] = None
         document = {
             "parameters": parameters,
-            "reason": log.reason,
-            "holdout": None if log.holdout is None else asdict(log.holdout),
+            "reason": self.training_log_.reason,
             "field": field.to_document() if isinstance(field, OneLabel) else {"chain": field.to_document()},
         }
         write_document(path, KIND, document)
@@ -293,15 +287,14 @@ class CRF(WrappedField):
         """Read a model written by :meth:`save`."""
 
         def rebuild(document: Mapping) -> CRF:
-            described, holdout = document["field"], document["holdout"]
+            described = document["field"]
             kind, described = (OneLabel, described) if "label" in described else (ChainCRF, described["chain"])
-            scores = None if holdout is None else record(Holdout, holdout, "the scores on the holdout")
             field: ChainCRF | OneLabel = kind.from_document(described)
             if isinstance(field, ChainCRF):
                 check_weights(field)
             crf = cls(**document["parameters"])
             check_plain_parameters(crf)
-            return crf._keep(field, document["reason"], scores)
+            return crf._keep(field, document["reason"])
 
         return read_document_of(path, {KIND: rebuild})
 
@@ -349,10 +342,9 @@ class CRF(WrappedField):
     @property
     def _weights(self) -> NamedWeights:
         field = self._fitted()
-        named = getattr(self, "_named", None)
-        if named is None:
-            named = self._named = NamedWeights(field)
-        return named
+        if self._named is None:
+            self._named = NamedWeights(field)
+        return self._named
 
     def _passes_on(self, name: str) -> bool:
         if name in _OF_THE_CHAIN and isinstance(field := self._fitted(), OneLabel):
@@ -369,67 +361,8 @@ class CRF(WrappedField):
         return self.chain_
 
     def __getstate__(self) -> dict[str, object]:
-        # The weights by name are made again at the next access.
-        return {name: value for name, value in super().__getstate__().items() if name != "_named"}
-
-    def __setstate__(self, state: dict[str, object]) -> None:
-        super().__setstate__(state)
-        register_with_eli5(CRF)
+        return {**super().__getstate__(), "_named": None}
 
 
 def _predictions(field: ChainCRF | OneLabel, sequences: list) -> np.ndarray:
     return array_of_objects([np.asarray(labels).tolist() for labels in field.predict(sequences)])
-
-
-def register_with_eli5(kind: type) -> None:
-    """Let ``eli5.explain_weights`` and ``show_weights`` explain models of the class ``kind``, if eli5 was imported.
-
-    It is never imported here. The explanation is that of sklearn_crfsuite: features of each label, and transitions.
-    """
-    explain_weights = getattr(sys.modules.get("eli5"), "explain_weights", None)
-    if explain_weights is not None and kind not in explain_weights.registry:
-        explain_weights.register(kind, explain_with_eli5)
-
-
-def explain_with_eli5(
-    crf: CRF,
-    top: object = 20,
-    target_names: object = None,
-    targets: list | None = None,
-    feature_re: object = None,
-    feature_filter: object = None,
-) -> object:
-    """Return an ``eli5.base.Explanation`` of the weights; the arguments are those of ``eli5.explain_weights``."""
-    from eli5._feature_names import FeatureNames
-    from eli5._feature_weights import get_top_features
-    from eli5.base import Explanation, TargetExplanation, TransitionFeatureWeights
-    from eli5.utils import get_target_display_names
-
-    names, classes = np.array(crf.attributes_), crf.classes_
-    states = np.zeros((len(classes), len(names)))
-    row = {label: place for place, label in enumerate(classes)}
-    column = {name: place for place, name in enumerate(crf.attributes_)}
-    for (name, label), weight in crf.state_features_.items():
-        states[row[label], column[name]] = weight
-    if feature_re is not None or feature_filter is not None:
-        kept, chosen = FeatureNames(names).handle_filter(feature_filter, feature_re)
-        names, states = np.array(kept.feature_names), states[:, chosen]
-    shown = get_target_display_names(classes, target_names, _entities_together(classes) if targets is None else targets)
-    labels = [classes[place] for place, _ in shown]
-    transitions = [[crf.transition_features_.get((before, label), 0.0) for label in labels] for before in labels]
-    return Explanation(
-        targets=[TargetExplanation(name, get_top_features(names, states[place], top)) for place, name in shown],
-        transition_features=TransitionFeatureWeights([name for _, name in shown], np.array(transitions)),
-        estimator=repr(crf),
-        method="CRF",
-    )
-
-
-def _entities_together(classes: list) -> list:
-    """Return labels with "O" and the like first, and B-X beside I-X."""
-
-    def by_type(label: object) -> tuple[str, str]:
-        text = str(label)
-        return (text[2:] if text[1:2] == "-" and len(text) > 2 else ""), text
-
-    return sorted(classes, key=by_type)
