@@ -1,11 +1,9 @@
-"""Groups of data frames and tensors that NumPy cannot read: what to pass instead, and that it works."""
+"""Groups of data frames and tensors that NumPy cannot read: what to pass instead."""
 
 import numpy as np
 import pytest
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
-from kernelfields import ChainCRF, GraphCRF, KernelClassifier, Sequencewise
+from kernelfields import ChainCRF, GraphCRF, KernelClassifier
 from tests.samples import labelled_sequences
 
 X, y = labelled_sequences()
@@ -20,35 +18,6 @@ def marginals(crf, X):
     return np.concatenate(crf.predict_marginals(X))
 
 
-def test_groups_of_a_data_frame():
-    pandas = pytest.importorskip("pandas")
-    df = pandas.DataFrame(np.concatenate(X), columns=["a", "b", "c"])
-    df["sequence"], df["label"] = np.repeat(np.arange(len(X)), [len(x) for x in X]), np.concatenate(y)
-    groups, features = df.groupby("sequence"), ["a", "b", "c"]
-    expected = marginals(ChainCRF("linear").fit(X, y), X)
-    for inputs, labels in ((groups, groups["label"]), (groups[features], groups["label"]), (groups[features], y)):
-        crf = ChainCRF("linear").fit(inputs, labels)
-        assert list(crf.feature_names_in_) == features
-        # By name, so that labels and other columns may stand beside the features.
-        for other in (groups, groups[features], groups[features[::-1]]):
-            np.testing.assert_array_equal(marginals(crf, other), expected)
-        assert crf.score(groups, groups["label"]) == crf.score(groups, y)
-    with pytest.raises(ValueError, match=r"X lacks columns of the fit: 'b'\. It has 'a', 'c'\."):
-        crf.predict(groups[["a", "c"]])
-    pipeline = make_pipeline(Sequencewise(StandardScaler()), ChainCRF("linear")).fit(groups, groups["label"])
-    assert pipeline[0].feature_names_in_.tolist() == features
-    assert len(pipeline.predict(groups)) == len(X)
-
-
-def test_groups_that_hold_the_labels_as_well_have_to_be_chosen_from():
-    pandas = pytest.importorskip("pandas")
-    df = pandas.DataFrame({"sequence": [0, 0, 1, 1], "a": [0.0, 1.0, 2.0, 3.0], "label": [0, 1, 0, 1]})
-    groups = df.groupby("sequence")
-    refused(groups, [[0, 1], [0, 1]], r"X are groups of a whole table, labels and all: pass groups\[features\]")
-    with pytest.raises(ValueError, match="two dimensions"):
-        ChainCRF("linear").fit(groups["a"], groups["label"])
-
-
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
 @pytest.mark.parametrize("name", ["day", "kind", "word"])
 def test_columns_that_hold_no_numbers_are_named(library, name):
@@ -61,13 +30,14 @@ def test_columns_that_hold_no_numbers_are_named(library, name):
         ChainCRF("linear").fit([table], [[0, 1]])
 
 
-def test_groups_without_an_order():
-    polars = pytest.importorskip("polars")
-    refused(
-        polars.DataFrame({"sequence": [0, 0, 1], "a": [0.0, 1.0, 2.0]}).group_by("sequence"),
-        [[0, 1], [0]],
-        "X is a GroupBy of polars, which keeps no order: .* the table itself to kernelfields.FrameCRF",
-    )
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_groups_are_refused_with_what_to_pass(library):
+    package = pytest.importorskip(library)
+    table = package.DataFrame({"sequence": [0, 0, 1], "a": [0.0, 1.0, 2.0]})
+    groups = table.groupby("sequence") if library == "pandas" else table.group_by("sequence")
+    advice = rf"GroupBy of {library}: pass a list with one table .* the table itself to kernelfields\.FrameCRF"
+    refused(groups, [[0, 1], [0]], f"X is a .*{advice}")
+    refused(X, groups, f"y is a .*{advice}")
 
 
 @pytest.fixture

@@ -112,7 +112,7 @@ def test_tables_and_generators_of_labels_are_mended():
         model = FrameCRF(ChainCRF("linear", constraints="bio", **FIT), sequence="day", label="label").fit(frame)
     close(model.estimator_, wanted)
     for labels in (
-        frame.groupby("day")["label"],
+        [own["label"] for _, own in frame.groupby("day")],
         (np.array(own) for own in y),
         np.array([*y, None], dtype=object)[:-1],
     ):

@@ -33,7 +33,6 @@ from kernelfields.data.reading import (
     is_sequence,
     label_offsets,
     listed,
-    open_groups,
     places_among,
     plain_label,
 )
@@ -401,7 +400,6 @@ def _numbers(predicted: Sequence[ArrayLike] | np.ndarray, classes: np.ndarray) -
 
 def _partial_entries(y: object, lengths: np.ndarray | None, nouns: ItemNames) -> _Entries | None:
     """Return the entries of y if some of them are no labels; None where every label is known, or y is no list."""
-    y = open_groups(None, y)[1]
     if not is_sequence(y) or getattr(y, "ndim", 1) == 0 or not any(map(is_partial, y)):
         return None
     return _Entries(list(y), lengths, nouns)

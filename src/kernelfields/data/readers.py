@@ -44,7 +44,6 @@ from kernelfields.data.reading import (
     is_empty,
     is_listing,
     listed,
-    open_groups,
     pack_inputs,
     refuse_containers,
     refuse_tensor,
@@ -295,7 +294,7 @@ class ChainReader(InputReader):
 
         ``keep_zeros`` lets features of weight zero count as seen, as CRFsuite does. ``allowed`` is learnt from both.
         """
-        X, y = open_groups(X if allowed is None else readable_again(X), y)
+        X = X if allowed is None else readable_again(X)
         chains, known = self._labelled(*self.learn_inputs(X, keep_zeros=keep_zeros), y, sample_weight, classes)
         if allowed is None:
             return chains, known
@@ -318,7 +317,7 @@ class ChainReader(InputReader):
         self, X: object, y: object = None, sample_weight: object = None, classes: np.ndarray | None = None
     ) -> Chains:
         """Return chains of new inputs; labelled ones if y is given, with labels among ``classes``."""
-        X, y = open_groups(X if self.allowed is None else readable_again(X), y, self.columns)
+        X = X if self.allowed is None else readable_again(X)
         inputs, offsets = self.read_inputs(X)
         if y is None:
             chains = self.packs(inputs, offsets)
@@ -343,7 +342,6 @@ class ChainReader(InputReader):
         """
         reader = replace(self, allowed=None)
         if rule is not None:
-            X, y = open_groups(X, y, self.columns)
             chains = reader.unscaled().read(X, y, None, classes)
             reader.allowed = rule.learn_more(self.allowed, X, chains) if further else rule.learn(X, chains, classes)
         return reader

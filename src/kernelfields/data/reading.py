@@ -389,7 +389,6 @@ def encode_labels(
     ``nouns`` are the words for a sequence and its positions in messages. With ``unknown_allowed`` labels that are not
     among the classes become -1.
     """
-    y = open_groups(None, y)[1]
     refuse_containers(y, "y")
     if not is_sequence(y) or getattr(y, "ndim", 1) == 0:
         raise TypeError(f"{_expected(nouns)}, got {type(y).__name__}")
@@ -581,44 +580,13 @@ def balanced_weights(totals: np.ndarray) -> np.ndarray:
 # are recognised by the name of their class and a few attributes.
 
 
-def open_groups(X: object, y: object = None, columns: list[str] | None = None) -> tuple[Any, Any]:
-    """Return groups of pandas as lists of tables, in the order of their keys; what is no such group as it is.
-
-    Groups of a whole data frame hold its keys and mostly its labels, too: taken are ``columns``, those of an earlier
-    fit, or where y are groups of a column, all but that one and the keys.
-    """
-    labels: Any = [group for _, group in y] if _are_groups(y) else y
-    if not _are_groups(X):
-        return X, labels
-    tables = [group for _, group in X]
-    known = list(getattr(tables[0], "columns", ())) if tables else []
-    if columns is not None and known:
-        if missing := [name for name in columns if name not in known]:
-            raise ValueError(f"X lacks columns of the fit: {listed(missing)}. It has {listed(known)}.")
-        return [table[columns] for table in tables], labels
-    if X.exclusions & set(known):
-        if not _are_groups(y):
-            raise TypeError(
-                "X are groups of a whole table, labels and all: pass groups[features], with a list of the columns of "
-                "features, and groups[label] as y"
-            )
-        others = X.exclusions | {labels[0].name}
-        return [table[[name for name in known if name not in others]] for table in tables], labels
-    return tables, labels
-
-
-def _are_groups(values: object) -> TypeGuard[Any]:
-    """Whether values are groups of pandas, of tables or of columns."""
-    return type(values).__name__ in ("DataFrameGroupBy", "SeriesGroupBy") and hasattr(values, "exclusions")
-
-
 def refuse_containers(values: object, name: str) -> None:
     """Raise if ``values`` hold sequences in a form of another package that is no list of them."""
     kind = type(values).__name__
     if kind.endswith("GroupBy"):
         raise TypeError(
-            f"{name} is a {kind} of {type(values).__module__.partition('.')[0]}, which keeps no order: pass a list "
-            "with one table for each sequence, or the table itself to kernelfields.FrameCRF or features.read_frame"
+            f"{name} is a {kind} of {type(values).__module__.partition('.')[0]}: pass a list with one table for each "
+            "sequence, or the table itself to kernelfields.FrameCRF or features.read_frame"
         )
     if kind == "PackedSequence":
         raise TypeError(f"{name} is a {kind} of torch: pass the list torch.nn.utils.rnn.unpack_sequence(packed)")

@@ -15,7 +15,7 @@ from kernelfields.data.constraints import Constraints, find_scheme, guess_scheme
 from kernelfields.data.label_dictionary import AllowedLabelsRule, check_rule, readable_again
 from kernelfields.data.partial_labels import LabelWeights, SoftTargets, informative
 from kernelfields.data.readers import ChainReader
-from kernelfields.data.reading import is_sequence, open_groups
+from kernelfields.data.reading import is_sequence
 from kernelfields.estimators.answers import DECODINGS
 from kernelfields.estimators.edges import EdgeParameters, clique_set
 from kernelfields.estimators.kept_field import KernelLike, LabelKernelLike, TiesLike
@@ -92,7 +92,7 @@ class SequenceField(EdgeParameters, LabelledField[Chains, ChainReader], SpanQues
             return y
         from kernelfields.data.spans import mended_labels
 
-        y = open_groups(None, readable_again(y))[1]
+        y = readable_again(y)
         if isinstance(y, SoftTargets) or not is_sequence(y) or not all(item is None or is_sequence(item) for item in y):
             return y
         mended, changed = mended_labels(y, find_scheme(constraints.scheme))

@@ -31,7 +31,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from kernelfields.data.dicts import FeatureDictEncoder
 from kernelfields.data.graph_reading import GRAPHS, holds_graphs, read_graphs
 from kernelfields.data.readers import is_feature_sequences
-from kernelfields.data.reading import SAMPLES, SEQUENCES, ItemNames, Matrix, is_empty, open_groups, pack_inputs
+from kernelfields.data.reading import SAMPLES, SEQUENCES, ItemNames, Matrix, is_empty, pack_inputs
 from kernelfields.features.folds import assign_folds, check_training_labels, known_labels, labels_by_position
 from kernelfields.features.stored_classifiers import StoredClassifier, store_classifier
 from kernelfields.features.text import TRANSFORMERS
@@ -229,7 +229,7 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
         """Return the number of the fold of each sequence, graph or row."""
         n_units = int(inputs.units[-1]) + 1
         if groups is None and self.groups is not None:
-            groups = [self.groups(x) for x in (np.asarray(X) if inputs.is_table else open_groups(X)[0])]
+            groups = [self.groups(x) for x in (np.asarray(X) if inputs.is_table else X)]
         strata = labels if inputs.is_table and labels.ndim == 1 else None
         return assign_folds(n_units, self.cv, groups, nouns=inputs.nouns, strata=strata, random_state=self.random_state)
 
@@ -301,11 +301,10 @@ def _rows_of(X: Any, encoder: FeatureDictEncoder | None) -> _Inputs:
     if sp.issparse(X) or len(getattr(X, "shape", ())) == 2:
         rows = check_array(X, accept_sparse="csr", ensure_all_finite=False)
         return _Inputs(rows, np.arange(rows.shape[0] + 1), SAMPLES, lambda made: made)
-    listed = open_groups(X)[0]
-    if holds_graphs(listed):
-        rows, offsets, *_ = read_graphs(listed)
-        return _Inputs(rows, offsets, GRAPHS, lambda made: [*map(_with_nodes, listed, _cut(made, offsets))])
-    rows, offsets = pack_inputs(listed, finite=False)
+    if holds_graphs(X):
+        rows, offsets, *_ = read_graphs(X)
+        return _Inputs(rows, offsets, GRAPHS, lambda made: [*map(_with_nodes, X, _cut(made, offsets))])
+    rows, offsets = pack_inputs(X, finite=False)
     return _Inputs(rows, offsets, SEQUENCES, lambda made: _cut(made, offsets))
 
 

@@ -29,7 +29,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.data.dicts import FeatureDictEncoder
 from kernelfields.data.readers import check_columns, is_feature_sequences, shared_columns
-from kernelfields.data.reading import Matrix, has_no_rows, is_empty, open_groups, pack_inputs
+from kernelfields.data.reading import Matrix, has_no_rows, is_empty, pack_inputs
 from kernelfields.features.folds import known_labels, labels_by_position
 from kernelfields.features.stored_transformers import rebuild_transformer_of, store_transformer
 from kernelfields.features.text import TRANSFORMERS, describe_transformer, rebuild_transformer
@@ -59,20 +59,19 @@ class SequenceTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_keys
         if names is not None:
             self.feature_names_in_ = np.array(names, dtype=object)
 
-    def _read(self, X: object, finite: bool = True) -> tuple[list, Matrix, np.ndarray]:
-        """Return sequences, their rows and where each begins; ValueError where columns are not those of the fit."""
+    def _read(self, X: Any, finite: bool = True) -> tuple[Matrix, np.ndarray]:
+        """Return the rows of sequences and where each begins; ValueError where columns are not those of the fit."""
         check_is_fitted(self, "n_features_in_")
-        sequences = open_groups(X, columns=self._columns)[0]
-        if is_empty(sequences):
-            return [], np.zeros((0, self.n_features_in_)), np.zeros(1, dtype=np.int64)
-        rows, offsets = pack_inputs(sequences, finite=finite, width=self.n_features_in_)
+        if is_empty(X):
+            return np.zeros((0, self.n_features_in_)), np.zeros(1, dtype=np.int64)
+        rows, offsets = pack_inputs(X, finite=finite, width=self.n_features_in_)
         if rows.shape[0]:
-            check_columns([x for x in sequences if not has_no_rows(x)], self._columns, "sequence")
+            check_columns([x for x in X if not has_no_rows(x)], self._columns, "sequence")
         if rows.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"X has {rows.shape[1]} columns, but {type(self).__name__} was fitted with {self.n_features_in_}"
             )
-        return sequences, rows, offsets
+        return rows, offsets
 
 
 @TRANSFORMERS.register("sequencewise")
@@ -100,10 +99,10 @@ class Sequencewise(SequenceTransformer, auto_wrap_output_keys=None):  # type: ig
         stacked, labels, offsets = self._stack_for_fit(X, y)
         return self._split(self.transformer_.fit_transform(stacked, labels), offsets)
 
-    def transform(self, X: object) -> list:
+    def transform(self, X: Any) -> list:
         """Return the transformed sequences as a list."""
-        sequences, stacked, offsets = self._read(X, finite=False)
-        return self._split(self.transformer_.transform(stacked), offsets) if stacked.shape[0] else list(sequences)
+        stacked, offsets = self._read(X, finite=False)
+        return self._split(self.transformer_.transform(stacked), offsets) if stacked.shape[0] else list(X)
 
     @available_if(_names_its_columns)
     def get_feature_names_out(self, input_features: Iterable[str] | None = None) -> np.ndarray:
@@ -136,7 +135,6 @@ class Sequencewise(SequenceTransformer, auto_wrap_output_keys=None):  # type: ig
         return made
 
     def _stack_for_fit(self, X: object, y: object) -> tuple[Matrix, np.ndarray | None, np.ndarray]:
-        X, y = open_groups(X, y)
         stacked, offsets = pack_inputs(X, finite=False)
         labels = None
         if y is not None:

@@ -25,7 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.data.graph_reading import holds_graphs
 from kernelfields.data.readers import shared_columns
-from kernelfields.data.reading import Matrix, open_groups, pack_inputs
+from kernelfields.data.reading import Matrix, pack_inputs
 from kernelfields.features.sequencewise import SequenceTransformer
 from kernelfields.features.text import TRANSFORMERS
 from kernelfields.numerics.parameters import is_sequence, is_whole
@@ -130,20 +130,19 @@ class WindowFeatures(SequenceTransformer, auto_wrap_output_keys=None):  # type: 
     def fit(self, X: Any, y: object = None) -> Self:
         """Check the parameters, and learn the number and the names of columns; labels are not read."""
         self._checked()
-        sequences = open_groups(X)[0]
-        if holds_graphs(sequences):
+        if holds_graphs(X):
             raise TypeError("X holds graphs, whose nodes have no order: windows are for sequences")
-        rows = _dense(pack_inputs(sequences)[0])
-        self._learn_columns(rows.shape[1], shared_columns(sequences, "sequence"))
+        rows = _dense(pack_inputs(X)[0])
+        self._learn_columns(rows.shape[1], shared_columns(X, "sequence"))
         return self
 
     def transform(self, X: Any) -> list[np.ndarray]:
         """Return sequences with the columns of the windows."""
-        sequences, packed, offsets = self._read(X)
+        packed, offsets = self._read(X)
         widths, statistics = self._checked()
         rows = _dense(packed)
         if not len(rows):
-            return [np.zeros((0, len(self.get_feature_names_out()))) for _ in sequences]
+            return [np.zeros((0, len(self.get_feature_names_out()))) for _ in X]
         made = window_columns(rows, offsets, widths, statistics)
         made = np.hstack([rows, made]) if self.passthrough else made
         return [made[first:last] for first, last in pairwise(offsets.tolist())]

@@ -22,7 +22,7 @@ from sklearn.exceptions import ConvergenceWarning, FitFailedWarning, NotFittedEr
 from sklearn.utils import Tags, get_tags
 
 from kernelfields.data.cliques import USUAL_RANK
-from kernelfields.data.reading import open_groups, random_generator
+from kernelfields.data.reading import random_generator
 from kernelfields.engines.choice import is_collection
 from kernelfields.estimators.auto_parameters import suitable_kernels, usual_scale, with_chosen_parameters
 from kernelfields.estimators.base import FieldEstimator
@@ -166,7 +166,6 @@ class FieldSearchCV(WrappedField):
                 f"a search deals {noun}s out to folds in this process: collect them in a list first, X.compute()"
             )
         X, y = (list(values) if isinstance(values, Iterator) else values for values in (X, y))
-        X, y = open_groups(X, y)
         training = estimator.fit_state(X, y, sample_weight, NoProgress())
         y = estimator.training_labels(y)
         kernels = self._settle(estimator, training)
