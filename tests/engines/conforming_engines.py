@@ -28,7 +28,6 @@ from kernelfields.objective.posterior import LogPosterior
 ENGINES = [
     "threads",
     "features in a file",
-    "features recomputed",
     "torch on the processor",
     "torch on CUDA",
     "torch with features on the host",
@@ -45,7 +44,7 @@ def engine_named(name):
     if name == "threads":
         return Threads()
     if name.startswith("features"):
-        return ThreadsElsewhere(name.split()[-1])
+        return ThreadsWithFile()
     if name == "dask":
         return dask_engine_here()
     torch = pytest.importorskip("torch")
@@ -93,18 +92,17 @@ def torch_elsewhere(keep):
     return TorchElsewhere("cuda" if torch.cuda.is_available() else "cpu")
 
 
-class ThreadsElsewhere(Threads):
-    """Threads with features kept in one way, however little memory they would take."""
+class ThreadsWithFile(Threads):
+    """Threads with features in a file, however little memory they would take."""
 
-    def __init__(self, keep):
+    def __init__(self):
         super().__init__(memory="1GB")
-        self.keep = keep
 
     def place(self, data, structure, settings):
         """Return labelled data whose features are kept elsewhere."""
         sample = super().place(data, structure, settings)
         plan = sample.memory_plan
-        sample.memory_plan = lambda *sizes: replace(plan(*sizes), keep=self.keep)
+        sample.memory_plan = lambda *sizes: replace(plan(*sizes), keep="file")
         return sample
 
 

@@ -35,7 +35,7 @@ def test_features_in_memory_take_what_their_plan_says(n_rows, rank, dtype):
     plan = plan_features("node", n_rows, rank, dtype, budget=None)
 
     def build():
-        panel = PanelCholesky(RBF(0.5), X, rank, dtype, plan.columns())
+        panel = PanelCholesky(RBF(0.5), X, rank, dtype, plan.room())
         RandomCholesky().select(panel, np.random.default_rng(0))
         return panel.subspace(), panel.features
 

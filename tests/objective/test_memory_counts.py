@@ -15,69 +15,48 @@ from kernelfields.objective.designs.memory import (
 )
 
 MIB = 2**20
-N_ROWS, RANK, THREADS, OTHER = 50_000, 2000, 3, 5_000_000
+N_ROWS, RANK, OTHER = 50_000, 2000, 5_000_000
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
 
-def ways(dtype, n_rows=N_ROWS, rank=RANK):
-    blank = memory.FeaturePlan("memory", n_rows, rank, np.dtype(dtype), 0, n_threads=THREADS)
-    return {(plan.keep, plan.stored_factor): plan for plan in memory._plans(blank, OTHER)}
+def ways(dtype, n_rows=N_ROWS, rank=RANK, other=OTHER, known=False):
+    blank = memory.FeaturePlan("memory", n_rows, rank, np.dtype(dtype), 0)
+    return {plan.keep: plan for plan in memory._plans(blank, other, known)}
 
 
+@pytest.mark.parametrize("other", [OTHER, 10**8])
 @pytest.mark.parametrize("itemsize", [4, 8])
-def test_every_way_counts_features_factor_growth_and_what_is_beside_them(itemsize):
-    """n r values, R of r^2 / 2 doubles, four (r, 256) arrays while it grows, and a tile of 4 MiB for each thread."""
-    plans = ways({4: FLOAT32, 8: FLOAT64}[itemsize])
-    values, factor = N_ROWS * RANK, 4 * RANK**2 + 4096 * RANK
-    growing = 4 * 8 * RANK * 256
-    rows = 4 * MIB // (RANK * itemsize)
-    tiles = THREADS * rows * RANK * itemsize
-    # Five temporaries of the rows of a tile against 256 pivots, or of 8 MiB of doubles.
-    growing_tiles = growing + tiles + 5 * itemsize * max(MIB, 256 * rows)
-    whole_factor = factor if itemsize == 4 else 8 * RANK**2
-    memory_way = plans["memory", False]
-    assert memory_way.memory_bytes == itemsize * values + whole_factor + growing + 16 * MIB + OTHER
-    assert memory_way.disk_bytes == 0
-    file = plans["file", False]
-    assert file.memory_bytes == factor + max(growing_tiles, OTHER + tiles)
-    assert file.disk_bytes == itemsize * values
-    stored = plans["file", True]
-    assert stored.memory_bytes == max(growing_tiles + 8 * RANK * 256, OTHER + tiles, factor)
-    assert stored.disk_bytes == itemsize * values + 8 * RANK**2
-    kernel_rows = 2 * (4 * MIB // (8 * RANK)) * RANK * 8
-    recomputed = plans["recomputed", False]
-    assert recomputed.memory_bytes == factor + max(growing + kernel_rows, OTHER + THREADS * kernel_rows)
-    assert recomputed.disk_bytes == 0
+def test_both_ways_count_factor_growth_and_what_is_beside_the_features(itemsize, other):
+    """n r values in memory or in a file, R of r^2 / 2 doubles, and four (r, 256) arrays and 16 MiB while it grows."""
+    plans = ways({4: FLOAT32, 8: FLOAT64}[itemsize], other=other)
+    factor = 4 * RANK**2 + 4096 * RANK if itemsize == 4 else 8 * RANK**2
+    growing = 4 * 8 * RANK * 256 + 16 * MIB
+    assert plans["memory"].memory_bytes == itemsize * N_ROWS * RANK + factor + growing + other
+    assert plans["file"].memory_bytes == factor + max(growing, other)
+    assert [plan.disk_bytes for plan in plans.values()] == [0, itemsize * N_ROWS * RANK]
 
 
+@pytest.mark.parametrize("other", [OTHER, 10**8])
 @pytest.mark.parametrize("itemsize", [4, 8])
-def test_a_basis_that_is_there_counts_features_tiles_and_what_is_beside_them(itemsize):
-    """A tile of doubles for each thread while passing, three while filling, or two of the rows computed at once."""
-    dtype = {4: FLOAT32, 8: FLOAT64}[itemsize]
-    blank = memory.FeaturePlan("memory", N_ROWS, RANK, dtype, 0, n_threads=THREADS)
-    for other in (OTHER, 0):
-        plans = {plan.keep: plan for plan in memory._plans(blank, other, known=True)}
-        values, tile = N_ROWS * RANK, 8 * RANK * (4 * MIB // (RANK * itemsize))
-        assert plans["memory"].memory_bytes == itemsize * values + 2 * 64 * MIB + other
-        busy = max(3 * tile, other + THREADS * tile)
-        assert plans["file"].memory_bytes == busy
-        assert plans["recomputed"].memory_bytes == other + THREADS * 2 * 8 * RANK * (4 * MIB // (8 * RANK))
-        assert [plan.disk_bytes for plan in plans.values()] == [0, itemsize * values, 0]
+def test_a_basis_that_is_there_counts_rows_that_are_filled_at_once(itemsize, other):
+    plans = ways({4: FLOAT32, 8: FLOAT64}[itemsize], other=other, known=True)
+    assert plans["memory"].memory_bytes == itemsize * N_ROWS * RANK + 2 * 64 * MIB + other
+    assert plans["file"].memory_bytes == max(3 * 4 * MIB, other)
 
 
 def test_few_rows_have_few_temporaries():
     """A panel of n rows holds no more than four (n, 256) arrays of doubles beside its columns."""
-    few = ways(FLOAT32, n_rows=1000, rank=100)["memory", False]
+    few = ways(FLOAT32, n_rows=1000, rank=100)["memory"]
     growing, factor = 4 * 8 * 100 * 256, 8 * 100**2
     assert few.memory_bytes == 4 * 1000 * 100 + factor + growing + 4 * 8 * 1000 * 256 + OTHER
 
 
 def test_a_plan_fits_to_the_byte():
-    least = {"n_threads": THREADS, "other_bytes": OTHER}
+    least = {"other_bytes": OTHER}
     for plan in ways(FLOAT32).values():
         exact = plan_features("node", N_ROWS, RANK, FLOAT32, budget=plan.memory_bytes, **least)
         assert exact.memory_bytes <= plan.memory_bytes
-    whole = ways(FLOAT32)["memory", False].memory_bytes
+    whole = ways(FLOAT32)["memory"].memory_bytes
     assert plan_features("node", N_ROWS, RANK, FLOAT32, budget=whole, **least).keep == "memory"
     assert plan_features("node", N_ROWS, RANK, FLOAT32, budget=whole - 1, **least).keep == "file"
 

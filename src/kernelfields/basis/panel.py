@@ -22,15 +22,14 @@ Pivots that do not come in falling order make K_BB far worse conditioned than it
 columns would leave residual blocks that are rounding only. With them the pivots' own rows R of Z, (r, r), are
 kept in float64 beside Z, and the rows of candidates come from R by forward substitution: O(r^3) more in all.
 
-A ``Columns`` object keeps Z: an array by default, a file or nothing at all where memory
-is short (objective/designs/files.py). Away from memory the pivots' rows are kept in float64 as well.
+Z is one array, allocated once at full width: growing never copies it. Where memory is short, the array is mapped to a
+file (objective/designs/files.py).
 
 Fails: ValueError where the kernel is not positive semi-definite on the inputs, or returns what is not finite.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -122,73 +121,10 @@ class PivotGrowth:
             )
 
 
-class Columns(ABC):
-    """Storage of the columns of a :class:`PanelCholesky`: room for ``capacity`` of them in ``dtype``."""
-
-    #: Whether single rows of the features can be read at no cost.
-    in_memory = False
-
-    def __init__(self, n_rows: int, capacity: int, dtype: DTypeLike):
-        self.n_rows = n_rows
-        self.capacity = capacity
-        self.dtype = np.dtype(dtype)
-
-    @abstractmethod
-    def row_blocks(self, n_pivots: int) -> list[slice]:
-        """Return the runs of rows in which ``n_pivots`` columns are to be computed."""
-
-    @abstractmethod
-    def multiplier(self, panel: PanelCholesky, wide_features: np.ndarray) -> Callable[[slice], np.ndarray]:
-        """Return the function rows -> Z_rows W^T for the features W (b, rank) of b pivots, in float64 here."""
-
-    @abstractmethod
-    def write(self, rows: slice, begin: int, values: np.ndarray) -> None:
-        """Take the columns from ``begin`` on of some rows."""
-
-    @abstractmethod
-    def features(self, panel: PanelCholesky) -> Any:
-        """Return the (N, rank) features so far."""
-
-    def factor(self) -> Any:
-        """Return zeros for the pivots' own rows in float64, (capacity, capacity); the upper half takes no memory."""
-        return room_for_factor(self.capacity)
-
-    def leading(self, factor: Any, rank: int) -> Any:
-        """Return the leading (rank, rank) part of a factor, shared where it is all: it can be most of the memory."""
-        return np.ascontiguousarray(factor[:rank, :rank])
-
-
-class MemoryColumns(Columns):
-    """Columns in one array, allocated once at full width: growing never copies Z."""
-
-    in_memory = True
-
-    def __init__(self, n_rows: int, capacity: int, dtype: DTypeLike):
-        super().__init__(n_rows, capacity, dtype)
-        self._array = np.empty((n_rows, capacity), dtype=dtype)
-
-    def row_blocks(self, n_pivots: int) -> list[slice]:
-        """Return runs of rows whose temporary block stays small."""
-        return row_blocks(self.n_rows, n_pivots, budget=_PANEL_BYTES)
-
-    def multiplier(self, panel: PanelCholesky, wide_features: np.ndarray) -> Callable[[slice], np.ndarray]:
-        """Return the function rows -> Z_rows W^T."""
-        narrow = np.ascontiguousarray(wide_features, dtype=self.dtype)
-        return lambda rows: self._array[rows, : narrow.shape[1]] @ narrow.T
-
-    def write(self, rows: slice, begin: int, values: np.ndarray) -> None:
-        """Fill some columns of some rows."""
-        self._array[rows, begin : begin + values.shape[1]] = values
-
-    def features(self, panel: PanelCholesky) -> np.ndarray:
-        """Return a view of the first columns."""
-        return self._array[:, : panel.rank]
-
-
 class PanelCholesky(PivotGrowth):
     """A growing factor Z of the Gram matrix of ``inputs`` (N, d) with room for ``capacity`` columns.
 
-    ``columns`` keeps Z, and then ``capacity`` and ``dtype`` are those of ``columns``; None keeps it in memory.
+    ``room`` is an array (N, capacity) of this dtype to hold Z; None allocates one in memory.
     """
 
     def __init__(
@@ -197,16 +133,16 @@ class PanelCholesky(PivotGrowth):
         inputs: Rows,
         capacity: int,
         dtype: DTypeLike = np.float64,
-        columns: Columns | None = None,
+        room: np.ndarray | None = None,
     ):
         self.kernel = kernel
         self.inputs = inputs
-        self.dtype = np.dtype(dtype) if columns is None else columns.dtype
+        self.dtype = np.dtype(dtype)
         n_rows = inputs.shape[0]
         self._begin(np.asarray(kernel.diag(inputs), dtype=np.float64), inputs[:1])
-        self._columns = columns or MemoryColumns(n_rows, min(capacity, n_rows), self.dtype)
-        self._keeps_factor = self.dtype != np.float64 or not self._columns.in_memory
-        self._factor: Any = self._columns.factor() if self._keeps_factor else None
+        self._room = np.empty((n_rows, min(capacity, n_rows)), dtype=self.dtype) if room is None else room
+        self._keeps_factor = self.dtype != np.float64
+        self._factor = room_for_factor(self.capacity if self._keeps_factor else 0)
 
     def _begin(self, diagonal: np.ndarray, first_row: object) -> None:
         """Set residual and floor of each input from k(x, x) and the precision of the kernel value of an input."""
@@ -228,7 +164,7 @@ class PanelCholesky(PivotGrowth):
     @property
     def capacity(self) -> int:
         """Number of columns there is room for."""
-        return self._columns.capacity
+        return self._room.shape[1]
 
     @property
     def pivot_inputs(self) -> Rows:
@@ -237,11 +173,11 @@ class PanelCholesky(PivotGrowth):
 
     @property
     def features(self) -> Any:
-        """The (N, rank) whitened features of the inputs: an array, or what stands for it where Z is elsewhere."""
-        return self._columns.features(self)
+        """The (N, rank) whitened features of the inputs: a view of the array, or of a tensor on a device."""
+        return self._room[:, : self.rank]
 
     @property
-    def factor(self) -> Any:
+    def factor(self) -> np.ndarray:
         """The pivots' own rows of Z in float64, lower, at full width, where they are kept beside it."""
         return self._factor
 
@@ -326,17 +262,17 @@ class PanelCholesky(PivotGrowth):
 
     def _add_columns(self, pivot_inputs: Rows, wide_features: np.ndarray, local_factor: np.ndarray) -> None:
         """Fill the columns of pivots with the given inputs and features, and lower the residuals."""
-        multiplied = self._columns.multiplier(self, wide_features)
+        features, narrow = self.features, np.ascontiguousarray(wide_features, dtype=self.dtype)
         inverse = scipy.linalg.solve_triangular(
             local_factor, np.eye(len(local_factor)), lower=True, check_finite=False
         ).T.astype(self.dtype)
-        for rows in self._columns.row_blocks(len(local_factor)):
+        for rows in row_blocks(len(self.residual), len(local_factor), budget=_PANEL_BYTES):
             block = self.kernel(self.inputs[rows], pivot_inputs).astype(self.dtype, copy=False)
             if not np.all(np.isfinite(block)):
                 raise ValueError(f"{self.kernel!r} returned values that are not finite")
-            block -= multiplied(rows)
+            block -= features[rows] @ narrow.T
             columns = block @ inverse
-            self._columns.write(rows, self.rank, columns)
+            self._room[rows, self.rank : self.rank + columns.shape[1]] = columns
             self.residual[rows] -= np.einsum("ij,ij->i", columns, columns, dtype=np.float64)
 
     def candidate_scores(self, candidates: np.ndarray, residuals: np.ndarray) -> np.ndarray:
@@ -356,5 +292,6 @@ class PanelCholesky(PivotGrowth):
         if not self._keeps_factor:
             factor = np.tril(self.features[self.pivots])
         else:
-            factor = self._columns.leading(self._factor, self.rank)
+            # Shared where it is all: it can be most of the memory.
+            factor = np.ascontiguousarray(self._factor[: self.rank, : self.rank])
         return PivotSubspace(self.kernel, self.pivot_inputs, factor, self.pivots.copy())

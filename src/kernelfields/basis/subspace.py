@@ -25,7 +25,6 @@ from numpy.typing import DTypeLike
 from kernelfields.kernels.arrays import product
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.sparse_rows import Rows
-from kernelfields.numerics.triangular import back_substitution
 
 # Kernel rows are computed for blocks of inputs of about this many bytes.
 BLOCK_BYTES = 64 * 2**20
@@ -66,9 +65,7 @@ class PivotSubspace:
 
     def dual_coefficients(self, coefficients: np.ndarray) -> np.ndarray:
         """Return R^-T v: the weights of the kernel functions at the pivots (eq. 16)."""
-        values = np.array(coefficients, dtype=np.float64)
-        if not isinstance(self.factor, np.ndarray):
-            return back_substitution(self.factor, values)
+        values = np.asarray(coefficients, dtype=np.float64)
         return scipy.linalg.solve_triangular(self.factor, values, lower=True, trans="T", check_finite=False)
 
     def apply(self, inputs: Rows, coefficients: np.ndarray) -> np.ndarray:

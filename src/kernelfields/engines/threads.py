@@ -23,7 +23,7 @@ from kernelfields.inference.choice import FamilySpec, family_of
 from kernelfields.inference.family import LabelFamily
 from kernelfields.kernels.kernel import Kernel, check_positive_semidefinite
 from kernelfields.numerics.registry import SETTINGS
-from kernelfields.numerics.sparse_rows import entries_of
+from kernelfields.numerics.sparse_rows import Rows, entries_of
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design, FeatureOrigin, LocalDesign, left_outside
 from kernelfields.objective.designs.memory import (
@@ -36,7 +36,6 @@ from kernelfields.objective.designs.memory import (
     solver_bytes,
 )
 from kernelfields.objective.designs.pairs import Support, listed_support, observed_support
-from kernelfields.objective.designs.tiles import Features, TiledFeatures
 from kernelfields.objective.likelihoods.likelihood import likelihood_of
 from kernelfields.objective.term import Term
 
@@ -46,7 +45,7 @@ class Threads(Engine):
     """The threads of this process.
 
     ``memory``, a number of bytes or text such as "8GB", is what a fit may add to the memory of the process, inputs
-    aside; features that do not fit are kept in a file in ``folder`` (None: that of temporary files), or recomputed, see
+    aside; features that do not fit are kept in a file in ``folder`` (None: that of temporary files), see
     objective/designs/memory.py. None leaves them in memory.
     """
 
@@ -152,7 +151,7 @@ class LocalSample:
         if term.tied_everywhere:
             term = replace(term, support=self._support(term, None))
             return LocalDesign.of_features(term, None, n_labels, positions=positions)
-        features: Features
+        features: Rows
         if panel is not None:
             features = self._features_of(panel)
             origin: FeatureOrigin | None = FeatureOrigin(panel.kernel, panel.pivot_inputs, panel.inputs, panel.residual)
@@ -170,7 +169,7 @@ class LocalSample:
         """Return the features of a design for another term, which sees the same rows."""
         return replace(design, term=term, positions=term.clique.positions(self.data))
 
-    def _features_of(self, panel: PanelCholesky) -> Features:
+    def _features_of(self, panel: PanelCholesky) -> Rows:
         """Return the features of a panel as a design keeps them."""
         return panel.features
 
@@ -179,7 +178,7 @@ class LocalSample:
         precision = feature_dtype(self.settings.dtype, inputs.shape[0] * rank, self.settings.tol)
         return inputs.astype(np.float64, copy=False) if precision == np.float64 else inputs, precision
 
-    def _features(self, term: Term, inputs: Matrix) -> tuple[Features, FeatureOrigin | None]:
+    def _features(self, term: Term, inputs: Matrix) -> tuple[Rows, FeatureOrigin | None]:
         """Return the features of inputs in a subspace that is there already, and where they come from."""
         subspace, dtype = term.subspace, self.settings.dtype
         if not isinstance(subspace, PivotSubspace):
@@ -190,13 +189,12 @@ class LocalSample:
         left = left_outside(subspace, inputs, features)
         return features, FeatureOrigin(subspace.kernel, subspace.pivots, inputs, left)
 
-    def _support(self, term: Term, features: Features | None) -> Support | None:
+    def _support(self, term: Term, features: Rows | None) -> Support | None:
         """Return the pairs of features and labellings that get coefficients; None for all of them."""
         if term.support is not None or not term.clique.observed_only:
             return term.support
         clique, n_labels = term.clique, self.spec.n_labels
         rows, labellings = clique.observed(self.data, n_labels)
-        assert not isinstance(features, TiledFeatures), "sets with pivots have no support"
         if rows is not None and features is not None:
             features = features[rows]
         if clique.lists_labellings:
@@ -204,12 +202,12 @@ class LocalSample:
         return observed_support(features, labellings, clique.n_configurations(n_labels), clique.least_weight)
 
     def panel(self, name: str, clique: CliqueSet, kernel: Kernel, inputs: Matrix, capacity: int) -> PanelCholesky:
-        """Return a panel of inputs in memory, or with its columns elsewhere; MemoryError if it cannot fit."""
+        """Return a panel of inputs, its columns in memory or in a file; MemoryError if it cannot fit."""
         inputs, precision = self.precise(inputs, capacity)
         plan = self.memory_plan(name, clique, inputs.shape[0], capacity, precision)
         if plan is None or plan.keep == "memory":
             check_features_fit(name, inputs.shape[0], capacity, precision)
-        return PanelCholesky(kernel, inputs, capacity, precision, None if plan is None else plan.columns())
+        return PanelCholesky(kernel, inputs, capacity, precision, None if plan is None else plan.room())
 
     def memory_plan(
         self, name: str, clique: CliqueSet, n_rows: int, rank: int, precision: np.dtype, known: bool = False
@@ -238,7 +236,6 @@ class LocalSample:
             other_bytes=working + held,
             known=known,
             folder=self._folder,
-            n_threads=n_threads,
         )
 
 

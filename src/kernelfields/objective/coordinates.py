@@ -23,7 +23,6 @@ from scipy.linalg.blas import dsyrk, dtrmm, dtrsm, ssyrk, strmm, strsm
 from scipy.linalg.lapack import dpotrf, spotrf
 
 from kernelfields.numerics.triangular import room_for_factor
-from kernelfields.objective.designs.tiles import TiledFeatures
 from kernelfields.objective.ties import Ties
 
 #: The b above.
@@ -58,8 +57,8 @@ def stride_of(n_rows: int, rank: int) -> int:
     return max(1, n_rows // (SAMPLE_RATIO * rank))
 
 
-def gram_matrix(features: np.ndarray | TiledFeatures, stride: int) -> np.ndarray:
-    """Return Z^T Z, (r, r) in the precision of Z, estimated from every ``stride``-th row of an array or of tiles.
+def gram_matrix(features: np.ndarray, stride: int) -> np.ndarray:
+    """Return Z^T Z, (r, r) in the precision of Z, estimated from every ``stride``-th row.
 
     Of the symmetric matrix the lower half is there, in the order of Fortran.
     """

@@ -23,7 +23,7 @@ import scipy.sparse
 
 from kernelfields.inference.family import Array, LabelFamily, Potentials
 from kernelfields.kernels.arrays import on_host
-from kernelfields.numerics.sparse_rows import entry_rows, is_sparse
+from kernelfields.numerics.sparse_rows import Rows, entry_rows, is_sparse
 from kernelfields.objective.coordinates import DenseSet, gram_matrix, stride_of, worth_a_gram_matrix
 from kernelfields.objective.designs.design import (
     LocalDesign,
@@ -33,7 +33,6 @@ from kernelfields.objective.designs.design import (
     shared_pull_back,
     shared_scores,
 )
-from kernelfields.objective.designs.tiles import Features, TiledFeatures
 from kernelfields.objective.likelihoods.expectations import Criteria, ExpectationLikelihood
 from kernelfields.objective.likelihoods.fused import FusedPasses, Passes, fused_passes
 from kernelfields.objective.likelihoods.likelihood import Evaluation, Likelihood, Objective, PartialLikelihood
@@ -305,7 +304,7 @@ class Datafit:
 
 
 def within_clique_curvature(
-    features: Features, factor: np.ndarray, marginals: np.ndarray, weights: np.ndarray
+    features: Rows, factor: np.ndarray, marginals: np.ndarray, weights: np.ndarray
 ) -> np.ndarray:
     """Return sum_t weight_t (A^T Cov_t A) kron (z_t z_t^T) for features (n, r), in the order V.ravel(), (r q, r q).
 
@@ -352,16 +351,10 @@ def supported_curvature(
     return block
 
 
-def _product(left: Features, right: Features, scale: np.ndarray) -> np.ndarray:
-    """Return left^T diag(scale) right; tiles, or a table on a device, are on both sides."""
+def _product(left: Rows, right: Rows, scale: np.ndarray) -> np.ndarray:
+    """Return left^T diag(scale) right; a table on a device is on both sides."""
     if hasattr(left, "weighted_gram"):
         return left.weighted_gram(scale)
-    if isinstance(left, TiledFeatures) or isinstance(right, TiledFeatures):
-        assert isinstance(left, TiledFeatures)
-        total = np.zeros((left.shape[1], left.shape[1]))
-        for rows, tile in left.read(0, len(left.tiles)):
-            total += (tile * scale[rows]) @ tile.T
-        return total
     if is_sparse(right):
         product = left.T @ (scipy.sparse.diags_array(scale) @ right)
         return product.toarray() if is_sparse(product) else product
@@ -369,7 +362,7 @@ def _product(left: Features, right: Features, scale: np.ndarray) -> np.ndarray:
 
 
 def _curvature_in_one_product(
-    features: Features, factor: np.ndarray, marginals: np.ndarray, weights: np.ndarray
+    features: Rows, factor: np.ndarray, marginals: np.ndarray, weights: np.ndarray
 ) -> np.ndarray:
     """Return the same as one product of (n, q^2) covariances with (n, r^2) squares, by runs of rows."""
     rank, outputs = features.shape[1], factor.shape[1]

@@ -100,11 +100,8 @@ class Term:
         return self.subspace
 
     def fitted(self, coefficients: np.ndarray) -> Term:
-        """Return the term with coefficients; a factor that is kept in a file becomes an array."""
-        subspace = self.subspace
-        if isinstance(subspace, PivotSubspace) and not isinstance(subspace.factor, np.ndarray):
-            subspace = replace(subspace, factor=subspace.factor.mapped())
-        return replace(self, subspace=subspace, coefficients=coefficients)
+        """Return the term with coefficients."""
+        return replace(self, coefficients=coefficients)
 
     def with_clique(self, clique: CliqueSet) -> Term:
         """Return the term with another clique set; its kernel and view must be those of the subspace."""

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import DTypeLike
 
-from kernelfields.basis.panel import SMALLEST_DIAGONAL, MemoryColumns, PanelCholesky
+from kernelfields.basis.panel import SMALLEST_DIAGONAL, PanelCholesky
 from kernelfields.data.reading import Matrix
 from kernelfields.kernels.arrays import on_host
 from kernelfields.kernels.kernel import Kernel
@@ -144,7 +144,6 @@ class ShardPanel(ShardRows):
     """Rows of a panel in the memory of a worker."""
 
     def __init__(self, kernel: Kernel, inputs: Matrix, capacity: int, dtype: DTypeLike, largest: float, first_row: int):
-        columns = MemoryColumns(inputs.shape[0], capacity, np.dtype(dtype))
-        super().__init__(kernel, inputs, capacity, dtype, columns)
+        super().__init__(kernel, inputs, capacity, dtype, np.empty((inputs.shape[0], capacity), dtype))
         self._begin_at(first_row, largest)
         self._factor = np.zeros((0, 0))

@@ -44,7 +44,6 @@ from kernelfields.numerics.sparse_rows import Rows, is_sparse
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.pairs import PairTable
 from kernelfields.objective.designs.tables import FeatureTable, SparseTable, table_of
-from kernelfields.objective.designs.tiles import Features, TiledFeatures
 from kernelfields.objective.term import Term
 
 # Found by trying: benchmarks/start_scaling.py of commit 48b1fa7 prints the passes for this and other values.
@@ -108,12 +107,9 @@ class FeatureOrigin:
         return n_rows / max(1, len(rows)) * total
 
 
-def left_outside(subspace: PivotSubspace, inputs: Rows, features: np.ndarray | TiledFeatures) -> np.ndarray:
+def left_outside(subspace: PivotSubspace, inputs: Rows, features: np.ndarray) -> np.ndarray:
     """Return k(x, x) - ||z(x)||^2, what the span leaves of each input, (n,)."""
-    if isinstance(features, np.ndarray):
-        inside = np.einsum("ij,ij->i", features, features, dtype=np.float64)
-    else:
-        inside = features.squared_norms()
+    inside = np.einsum("ij,ij->i", features, features, dtype=np.float64)
     return np.maximum(subspace.kernel.diag(inputs) - inside, 0.0)
 
 
@@ -220,7 +216,7 @@ class LocalDesign(Design):
     def of_features(
         cls,
         term: Term,
-        features: Features | FeatureTable | None,
+        features: Rows | FeatureTable | None,
         n_labels: int,
         *,
         positions: np.ndarray | None = None,
@@ -263,7 +259,7 @@ class LocalDesign(Design):
 
     @property
     def features(self) -> Any:
-        """The features Z (n, r), an array, a CSR matrix or tiles; the table itself where they are elsewhere."""
+        """The features Z (n, r), an array or a CSR matrix; the table itself where they are elsewhere."""
         return None if self.table is None else getattr(self.table, "features", self.table)
 
     @property

@@ -1,15 +1,14 @@
-"""Precision of features, and the way they are kept under a budget of memory: the first that fits, the fastest first.
+"""Precision of features, and the way they are kept under a budget of memory: in memory if they fit, else in a file.
 
-| way        | in memory             | on disk          | what a product costs more                         |
-|------------|-----------------------|------------------|---------------------------------------------------|
-| memory     | n r values            | 0                | nothing                                           |
-| file       | a tile for a thread   | n r values       | a read of the file; from the disk if not cached   |
-| recomputed | a tile for a thread   | 0                | the kernel of n r pairs                           |
+| way    | in memory  | on disk    | what a product costs more                       |
+|--------|------------|------------|-------------------------------------------------|
+| memory | n r values | 0          | nothing                                         |
+| file   | 0          | n r values | a read of the file; from the disk if not cached |
 
-To each way come the pivots' factor R, 4 r^2 bytes (in a second file if nothing else fits), and what the caller
-counts beside the features, such as :func:`potential_bytes` and :func:`solver_bytes` of a fit. The budget is for
-what a fit adds to the memory of the process; inputs are not in it. What cannot fit raises MemoryError before any
-work and names what would fit. benchmarks/out_of_core.py measures the order and the memory.
+To each way come the pivots' factor R, 4 r^2 bytes, and what the caller counts beside the features, such as
+:func:`potential_bytes` and :func:`solver_bytes` of a fit. The budget is for what a fit adds to the memory of the
+process; inputs are not in it, nor pages of the file, which the system takes back when memory is short. What cannot fit
+raises MemoryError before any work and names what would fit. benchmarks/out_of_core.py measures both ways.
 """
 
 from __future__ import annotations
@@ -19,21 +18,18 @@ import re
 import shutil
 import tempfile
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from kernelfields.basis.panel import Columns
-from kernelfields.basis.subspace import BLOCK_BYTES as SUBSPACE_BLOCK
-from kernelfields.basis.subspace import PivotSubspace
+from kernelfields.basis.subspace import BLOCK_BYTES, PivotSubspace, row_blocks
 from kernelfields.inference.family import LabelFamily
 from kernelfields.numerics.parameters import is_real
 from kernelfields.numerics.sparse_rows import Rows
-from kernelfields.objective.designs.files import BLOCK_BYTES, FeatureFile, Folder
-from kernelfields.objective.designs.tiles import RecomputedColumns, RecomputedFeatures, TiledFeatures, tile_rows
+from kernelfields.objective.designs.files import Folder, mapped_array
 
 # Tables of labels that meet, at a point, in a direction and at a trial, their residual, and three of inference.
 _TABLE_ARRAYS = 7
@@ -101,8 +97,9 @@ _UNITS = {"": 1, "B": 1} | {
 # Pivots that a basis adds at once, and how many (rank, pivots) arrays in float64 it holds while it does.
 _PANEL_PIVOTS = 256
 _PANEL_ARRAYS = 4
-# Temporaries of a panel for one of its runs of rows: how many in a file, how many bytes in memory.
-_BLOCKS = 5
+# Bytes of the rows whose features in a known subspace are computed at once for a file.
+_FILLED_BYTES = 4 * 2**20
+# Bytes of the temporaries of a panel for one of its runs of rows.
 _PANEL_BLOCKS = 4 * 4 * 2**20
 # Arrays of the potentials' shape that live at once in a fit, and those of transition scores if there are any. Chains
 # that are inferred in blocks keep half as many.
@@ -161,34 +158,19 @@ class FeaturePlan:
     memory_bytes: int
     disk_bytes: int = 0
     folder: str | None = None
-    stored_factor: bool = False
-    n_threads: int = 1
 
-    def columns(self) -> Columns | None:
-        """Return where a panel is to keep its columns; None for an array of its own."""
-        shape = (self.n_rows, self.capacity, self.dtype)
-        if self.keep == "memory":
-            return None
-        if self.keep == "recomputed":
-            return RecomputedColumns(*shape)
-        return FeatureFile(*shape, self.folder, stored_factor=self.stored_factor, n_threads=self.n_threads)
+    def room(self) -> np.ndarray | None:
+        """Return an array for the columns of a panel; None to leave it to the panel."""
+        return None if self.keep == "memory" else mapped_array((self.n_rows, self.capacity), self.dtype, self.folder)
 
-    def features_of(self, subspace: PivotSubspace, inputs: Rows) -> np.ndarray | TiledFeatures:
+    def features_of(self, subspace: PivotSubspace, inputs: Rows) -> np.ndarray:
         """Return the features of inputs in a subspace that is there already, kept in this way."""
-        if self.keep == "memory":
+        room = self.room()
+        if room is None:
             return subspace.features(inputs, self.dtype)
-        if self.keep == "recomputed":
-            return RecomputedFeatures(subspace, inputs, self.dtype)
-        return FeatureFile(self.n_rows, self.capacity, self.dtype, self.folder).filled(subspace, inputs)
-
-    def __str__(self) -> str:
-        size = f"{self.n_rows:,} x {self.capacity:,} features"
-        where = {
-            "memory": f"in memory in {self.dtype}",
-            "file": f"in a file of {_text(self.disk_bytes)} in {self.folder}",
-            "recomputed": "nowhere, but recomputed from the kernel in every pass",
-        }
-        return f"{size} {where[self.keep]}, {_text(self.memory_bytes)} at the peak"
+        for rows in row_blocks(self.n_rows, self.capacity, budget=_FILLED_BYTES):
+            room[rows] = subspace.features(inputs[rows], self.dtype)
+        return room
 
 
 def plan_features(
@@ -202,7 +184,6 @@ def plan_features(
     other_bytes: int = 0,
     known: bool = False,
     folder: Folder = None,
-    n_threads: int = 1,
 ) -> FeaturePlan:
     """Return how to keep the features of a clique set; MemoryError if there is no way within ``budget`` bytes.
 
@@ -213,8 +194,7 @@ def plan_features(
     """
     capacity = min(rank, n_rows)
     where = os.fspath(tempfile.gettempdir() if folder is None else folder)
-    blank = FeaturePlan("memory", n_rows, capacity, np.dtype(dtype), 0, folder=where, n_threads=n_threads)
-    plans = list(_plans(blank, other_bytes, known))
+    plans = _plans(FeaturePlan("memory", n_rows, capacity, np.dtype(dtype), 0, folder=where), other_bytes, known)
     if budget is None:
         return plans[0]
     free, problem = room_on_disk(where)
@@ -225,43 +205,27 @@ def plan_features(
     raise MemoryError(_refusal(name, plans, budget, share, other_bytes, free, disk))
 
 
-def _plans(blank: FeaturePlan, other: int, known: bool = False) -> Iterator[FeaturePlan]:
-    """Yield all ways to keep features, the fastest first, with what they need.
+def _plans(blank: FeaturePlan, other: int, known: bool = False) -> list[FeaturePlan]:
+    """Return both ways to keep features, the faster first, with what they need.
 
-    In a subspace that is ``known``, tiles are filled one after the other; else a basis is grown, with its factor.
+    If ``known``, the subspace is fixed and only its features are computed; otherwise count the pivots' factor and what
+    it takes to grow a basis as well.
     """
     n_rows, rank, itemsize = blank.n_rows, blank.capacity, blank.dtype.itemsize
-    values, rows = n_rows * rank, tile_rows(n_rows, rank, itemsize)
-    disk = values * itemsize
-    kernel_rows = 2 * 8 * tile_rows(n_rows, rank, 8) * rank
+    values = n_rows * rank
     if known:
-        tiles, factor, growing = blank.n_threads * 8 * rank * rows, 0, 0
-        # Kernel values, features and their rounded copy of one tile, or of rows that are computed at once.
-        making = 3 * 8 * rank * rows
-        in_memory = 2 * min(SUBSPACE_BLOCK, 8 * values)
+        # Kernel values and features of the rows that are computed at once; for a file a rounded copy, too.
+        factor, making, filling = 0, 2 * min(BLOCK_BYTES, 8 * values), 3 * min(_FILLED_BYTES, 8 * values)
     else:
-        tiles, factor = blank.n_threads * rows * rank * itemsize, factor_bytes(rank)
-        growing = 8 * _PANEL_ARRAYS * _PANEL_PIVOTS * rank
-        making = growing + tiles + _BLOCKS * itemsize * max(BLOCK_BYTES // 8, _PANEL_PIVOTS * rows)
-        own_factor = factor if itemsize < 8 else 8 * rank**2
-        in_memory = own_factor + growing + min(_PANEL_BLOCKS, 32 * n_rows * _PANEL_PIVOTS)
-    passing = other + tiles
-    # A sum, not the larger of two: what the basis gives back does not always go back to the system.
-    yield replace(blank, memory_bytes=disk + in_memory + other)
-    if hasattr(os, "preadv"):
-        yield replace(blank, keep="file", memory_bytes=factor + max(making, passing), disk_bytes=disk)
-        if not known:
-            # The factor is read once more at the end, for the fitted model.
-            slab = 8 * _PANEL_PIVOTS * rank
-            yield replace(
-                blank,
-                keep="file",
-                memory_bytes=max(making + slab, passing, factor),
-                disk_bytes=disk + 8 * rank**2,
-                stored_factor=True,
-            )
-    recomputed = max(growing + kernel_rows, other + blank.n_threads * kernel_rows)
-    yield replace(blank, keep="recomputed", memory_bytes=factor + recomputed)
+        factor = factor_bytes(rank) if itemsize < 8 else 8 * rank**2
+        making = 8 * _PANEL_ARRAYS * _PANEL_PIVOTS * rank + min(_PANEL_BLOCKS, 32 * n_rows * _PANEL_PIVOTS)
+        filling = making
+    size = values * itemsize
+    return [
+        # A sum, not the larger of two: what the basis gives back does not always go back to the system.
+        replace(blank, memory_bytes=size + factor + making + other),
+        replace(blank, keep="file", memory_bytes=factor + max(filling, other), disk_bytes=size),
+    ]
 
 
 def factor_bytes(rank: int) -> int:
@@ -296,7 +260,7 @@ def _refusal(
 ) -> str:
     """Return why features do not fit, and what would."""
     own = max(0, share(budget))
-    named = {"memory": "in memory", "file": "in a file", "recomputed": "recomputed"}
+    named = {"memory": "in memory", "file": "in a file"}
     needs = {
         named[plan.keep]: _text(plan.memory_bytes)
         + (f" and {_text(plan.disk_bytes)} of disk" if plan.disk_bytes else "")
