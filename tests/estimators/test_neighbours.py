@@ -5,9 +5,16 @@ import pytest
 import scipy.sparse as sp
 
 from kernelfields import FieldSearchCV, GraphCRF, LabelSymmetry, load
-from kernelfields.features import NeighbourFeatures
+from kernelfields.data.graphs import Graphs
+from kernelfields.data.neighbour_columns import with_neighbour_columns
 
 FIXED = {"kernel": "linear", "prior_variance": 1.0, "scale": False}
+
+
+def joined_nodes(*given):
+    """The columns of the nodes of graphs, with those of their neighbours."""
+    graphs = Graphs.from_graphs(list(given))[0]
+    return graphs.split(with_neighbour_columns(graphs))
 
 
 def told_by_neighbours(seed=0, n_nodes=600, known=0.8):
@@ -16,7 +23,7 @@ def told_by_neighbours(seed=0, n_nodes=600, known=0.8):
     x = random.normal(size=(n_nodes, 2))
     pairs = np.sort(random.integers(n_nodes, size=(2 * n_nodes, 2)), axis=1)
     edges = np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0)
-    joined, _ = NeighbourFeatures().fit_transform([(x, edges)])[0]
+    (joined,) = joined_nodes((x, edges))
     labels = (joined[:, 2] + 0.2 * random.normal(size=n_nodes) > 0).astype(int)
     seen = random.random(n_nodes) < known
     y = [int(label) if told else None for label, told in zip(labels, seen, strict=True)]
@@ -26,7 +33,7 @@ def told_by_neighbours(seed=0, n_nodes=600, known=0.8):
 def test_columns_are_means_over_all_who_meet_a_node():
     x = np.arange(10.0).reshape(5, 2)
     edges = {"edge": [[0, 1], [2, 0]], "other": [[1, 0]], "triple": [[1, 2, 3]]}
-    (found, _), (other, _) = NeighbourFeatures().fit_transform([(x, edges), (x, {"edge": [[3, 4]]})])
+    found, other = joined_nodes((x, edges), (x, {"edge": [[3, 4]]}))
     neighbours = [{1, 2}, {0, 2, 3}, {0, 1, 3}, {1, 2}, set()]
     for node, around in enumerate(neighbours):
         mean = x[sorted(around)].mean(axis=0) if around else x[node]
@@ -89,7 +96,7 @@ def test_the_choice_is_kept_in_files(tmp_path, scale):
 
 def test_joined_by_hand_and_by_the_field_is_the_same():
     graph, y, _, _ = told_by_neighbours()
-    (joined,) = NeighbourFeatures().fit_transform([graph])
+    joined = (joined_nodes(graph)[0], graph[1])
     inside, outside = GraphCRF(neighbours=True, **FIXED), GraphCRF(neighbours=False, **FIXED)
     found, expected = inside.fit([graph], [y]), outside.fit([joined], [y])
     np.testing.assert_allclose(found.coef_["node"], expected.coef_["node"])

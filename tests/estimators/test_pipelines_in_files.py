@@ -88,8 +88,7 @@ def test_a_union_of_features_is_kept_with_its_names(tmp_path):
         ),
         (
             [Embeddings(lambda words: np.ones((len(words), 2))), Sequencewise(StandardScaler())],
-            "it can hold TextFeatures, Sequencewise, OutOfFold, WindowFeatures, NeighbourFeatures, and a SequenceUnion "
-            "of them; apply",
+            "it can hold TextFeatures, Sequencewise, OutOfFold, WindowFeatures, and a SequenceUnion of them; apply",
         ),
     ],
 )

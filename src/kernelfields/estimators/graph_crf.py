@@ -56,10 +56,9 @@ class GraphCRF(EdgeParameters, LabelledField[Graphs, GraphReader]):
 
     score(y | x) = sum_v f(x_v, y_v) + sum over edges f(x_e, y_v, y_w), larger cliques likewise, with Gaussian
     process priors on f, fitted to the maximum a posteriori. An entry of X is ``(node_features, edges)``,
-    ``(node_features, edges, edge_features)``, a dict of these parts ("x", "edges", "edge_features") or a networkx
-    graph. Edges and their features may be dicts by type, and a type of three or more columns joins that many
-    nodes. The dict may also have "node_types": then each type of nodes has a potential of its own. y holds one
-    array of labels per graph.
+    ``(node_features, edges, edge_features)`` or a dict of these parts ("x", "edges", "edge_features"). Edges and their
+    features may be dicts by type, and a type of three or more columns joins that many nodes. The dict may
+    also have "node_types": then each type of nodes has a potential of its own. y holds one array of labels per graph.
 
     Parameters
     ----------
@@ -96,10 +95,9 @@ class GraphCRF(EdgeParameters, LabelledField[Graphs, GraphReader]):
         How to fit where labels in y are partly known, see docs/partial_labels.md.
     ties : as in ChainCRF; ``edge_columns`` of a LabelSymmetry move the features of edges
     neighbours : "auto" or bool, default "auto"
-        Whether the features of a node are joined with the means of those of its neighbours and log(1 + degree), as by
-        :class:`~kernelfields.features.NeighbourFeatures`. "auto" tries both on labelled nodes that are held out, where
-        there are fewer than five graphs, of dense features in at most 64 columns, and ``kernel`` and ``prior_variance``
-        are "auto"; elsewhere it is False.
+        Whether the features of a node are joined with the means of those of its neighbours and log(1 + degree).
+        "auto" tries both on labelled nodes that are held out, where there are fewer than five graphs, of dense features
+        in at most 64 columns, and ``kernel`` and ``prior_variance`` are "auto"; elsewhere it is False.
 
     Attributes
     ----------
@@ -148,7 +146,7 @@ class GraphCRF(EdgeParameters, LabelledField[Graphs, GraphReader]):
 
     def _learn_collection(self, X: object, y: object, sample_weight: object) -> tuple[GraphReader, Graphs, np.ndarray]:
         if self.neighbours is True:
-            raise ValueError("neighbours=True is for data of this process: put NeighbourFeatures before the field")
+            raise ValueError("neighbours=True is for data of this process, and X is a Dask collection: leave it out")
         return super()._learn_collection(X, y, sample_weight)
 
     def _read_fitted(self, X: object, y: object, sample_weight: object) -> Graphs:
@@ -295,7 +293,7 @@ def _node_kernels(given: KernelLike | Mapping[str, KernelLike], graphs: Graphs) 
         if isinstance(given, Mapping):
             raise ValueError(
                 "kernel is a dict by type of node, and the graphs have no types of nodes: pass dicts with 'x', "
-                "'edges' and 'node_types', or set the attribute 'type' of networkx nodes"
+                "'edges' and 'node_types'"
             )
         return [(None, given)]
     names = graphs.node_types.names

@@ -16,7 +16,7 @@ from kernelfields.models.model_file import Document
 from kernelfields.models.model_text import PIPELINE
 from kernelfields.models.stored import Functions, StoredEstimator, find_kind
 
-_STEPS = "TextFeatures, Sequencewise, OutOfFold, WindowFeatures, NeighbourFeatures, and a SequenceUnion of them"
+_STEPS = "TextFeatures, Sequencewise, OutOfFold, WindowFeatures, and a SequenceUnion of them"
 
 
 def describe_pipeline(pipeline: Pipeline) -> Document:
@@ -53,7 +53,7 @@ def describe_model(model: object, what: str) -> tuple[str, Document]:
 def rebuild_pipeline(document: Document, callables: Functions | None = None) -> Pipeline:
     """Return the pipeline that was described; errors of any kind if it is not sound."""
     # Transformers are registered where they are written.
-    from kernelfields.features import neighbour_features, out_of_fold, sequencewise, window_features  # noqa: F401
+    from kernelfields.features import out_of_fold, sequencewise, window_features  # noqa: F401
 
     described = document["estimator"]
     if described["kind"] == PIPELINE:

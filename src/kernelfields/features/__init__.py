@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from kernelfields.data.frames import FrameSequences, read_frame, split_lengths
     from kernelfields.data.readers import is_feature_sequences
     from kernelfields.features.embeddings import Embeddings
-    from kernelfields.features.neighbour_features import NeighbourFeatures
     from kernelfields.features.out_of_fold import OutOfFold
     from kernelfields.features.sequencewise import SequenceUnion, Sequencewise
     from kernelfields.features.text import TextFeatures
@@ -24,7 +23,6 @@ __all__ = [
     "Embeddings",
     "FeatureDictEncoder",
     "FrameSequences",
-    "NeighbourFeatures",
     "OutOfFold",
     "SequenceUnion",
     "Sequencewise",
@@ -43,7 +41,6 @@ __getattr__, __dir__ = lazy_names(
         "kernelfields.data.dicts": ["FeatureDictEncoder"],
         "embeddings": ["Embeddings"],
         "kernelfields.data.frames": ["FrameSequences", "read_frame", "split_lengths"],
-        "neighbour_features": ["NeighbourFeatures"],
         "out_of_fold": ["OutOfFold"],
         "kernelfields.data.readers": ["is_feature_sequences"],
         "sequencewise": ["SequenceUnion", "Sequencewise"],

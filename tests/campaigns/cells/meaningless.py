@@ -132,7 +132,7 @@ _enter(_ALLOWED, _GRAPHS, "a dictionary is of the words of sequences; known= lea
 _enter(("load_chain (NumPy alone)",), (*_GRAPHS, "MultiLabelCRF", "SegmentCRF", "RingCRF"), "load_chain reads chains")
 _enter(("window",), _GRAPHS, "graphs have no windows: features of neighbours are features of the node")
 _enter(
-    ("neighbours of nodes", "behind NeighbourFeatures"),
+    ("neighbours of nodes",),
     (*_SEQUENCES, *_ROWS, *_DENSITY, *_WHOLE, *_COMPAT, *_ANNOTATED),
     "neighbours are those of the nodes of a graph; WindowFeatures is for sequences",
 )

@@ -18,7 +18,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 import kernelfields
 from kernelfields import FieldSearchCV, FrameCRF, OutOfFold, WindowFeatures
-from kernelfields.features import NeighbourFeatures, TunedEncoder
+from kernelfields.features import TunedEncoder
 from kernelfields.serving import load_chain, to_onnx
 from tests.campaigns.cells.data_forms import agree, answers
 from tests.campaigns.cells.features import feature
@@ -77,12 +77,6 @@ def behind_out_of_fold(s: Subject) -> None:
 def behind_windows(s: Subject) -> None:
     """Put it behind means and ranges over windows."""
     _kept(s, _behind(s, WindowFeatures(widths=3), s.X, s.X_new))
-
-
-@feature(_TOOLS, "behind NeighbourFeatures")
-def behind_neighbours(s: Subject) -> None:
-    """Put it behind means over the neighbours of each node."""
-    _kept(s, _behind(s, NeighbourFeatures(), s.X, s.X_new))
 
 
 @feature(_TOOLS, "behind TunedEncoder", quick=False)
