@@ -11,10 +11,8 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV
 from tagged_sentences import tagged_data
 
-from kernelfields import ChainCRF
 from kernelfields.compat import CRF
 from kernelfields.models.model_file import ModelFileError
 
@@ -75,15 +73,6 @@ def test_answers_are_arrays_of_lists(crf):
     assert crf.predict_marginals_single(X_TEST[3]) == marginals[3]
     # Sequences of equal length stay lists; there, they become rows of a matrix.
     assert crf.predict([X_TEST[0], X_TEST[0]]).shape == (2,)
-
-
-def test_answers_are_those_of_the_field_behind(crf):
-    assert isinstance(crf.chain_, ChainCRF)
-    assert crf.classes_ == crf.chain_.classes_.tolist() == sorted({label for labels in y for label in labels})
-    for ours, field in zip(crf.predict_marginals(X_TEST), crf.chain_.predict_marginals(X_TEST), strict=True):
-        np.testing.assert_array_equal([[row[label] for label in crf.classes_] for row in ours], field)
-    assert crf.score(X_TEST, Y_TEST) == crf.chain_.score(X_TEST, Y_TEST)
-    assert crf.chain_.callbacks is None
 
 
 def test_weights_have_names(crf):
@@ -148,12 +137,6 @@ def test_models_can_be_saved(crf, tmp_path):
         CRF.load(tmp_path / "gone")
 
 
-def test_a_grid_search_finds_parameters():
-    search = GridSearchCV(CRF(max_iterations=20), {"c1": [0.0, 5.0], "c2": [0.01, 10.0]}, cv=2).fit(X, y)
-    assert search.best_params_ == {"c1": 0.0, "c2": 0.01}
-    assert search.score(X_TEST, Y_TEST) > 0.8
-
-
 def test_empty_sequences_have_empty_answers():
     with_empty = CRF(c2=0.5).fit([[], *X, []], [[], *y, []])
     without = CRF(c2=0.5).fit(X, y)
@@ -212,18 +195,6 @@ def test_a_model_may_be_left_without_weights(parameters):
     assert len(crf.predict_single(X[0])) == len(X[0])
 
 
-def test_weights_need_no_penalty():
-    crf = CRF(c1=0.0, c2=0.0).fit(X, y)
-    assert crf.training_log_.last_iteration["loss"] < 0.01
-    assert crf.score(X, y) == 1.0
-
-
-def test_unseen_attributes_are_ignored(crf):
-    known = X_TEST[0]
-    strange = [{**position, "never": "seen", "count": 3.0} for position in known]
-    assert crf.predict_marginals_single(strange) == crf.predict_marginals_single(known)
-
-
 @pytest.mark.parametrize(
     "name", ["classes_", "state_features_", "transition_features_", "attributes_", "num_attributes_", "size_"]
 )
@@ -233,21 +204,6 @@ def test_nothing_is_known_before_fit(name):
     assert not hasattr(CRF(), name)
 
 
-def test_nothing_can_be_asked_before_fit(tmp_path):
-    for ask in (CRF().predict, CRF().predict_single, CRF().predict_marginals, CRF().predict_marginals_single):
-        with pytest.raises(NotFittedError, match="Call 'fit' first"):
-            ask(X)
-    with pytest.raises(NotFittedError):
-        CRF().save(tmp_path / "never")
-
-
 def test_there_is_no_tagger(crf):
     with pytest.raises(AttributeError, match=r"no pycrfsuite\.Tagger.*predict_single"):
         crf.tagger_  # noqa: B018
-
-
-def test_a_refused_fit_leaves_the_old_one(crf):
-    twin = copy.deepcopy(crf)
-    with pytest.raises(ValueError, match="sequences"):
-        twin.fit(X, y[:-1])
-    assert twin.predict(X_TEST).tolist() == crf.predict(X_TEST).tolist()

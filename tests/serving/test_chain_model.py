@@ -5,14 +5,12 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import scipy.sparse
-from served_models import DICTS, MODELS, STRINGS, WORDS, X, Y, fitted, inputs_of
+from served_models import DICTS, MODELS, WORDS, X, Y, fitted, inputs_of
 
 from kernelfields import ChainCRF, EdgeCliques, KernelClassifier, PartialLabels
-from kernelfields.data.constraints import guess_scheme
 from kernelfields.inference.chain.plain import Chains, best_labels, infer
 from kernelfields.kernels import RBF
 from kernelfields.serving import ServingError, load_chain
-from kernelfields.serving.chain_model import back_substitution
 from tests.samples import chain_potentials
 
 
@@ -106,12 +104,6 @@ def test_a_classifier_refuses_what_is_no_table(tmp_path):
             served.predict(given)
 
 
-def test_float32_models_agree_on_float64_inputs():
-    model, path = fitted("rbf, float32")
-    for ours, theirs in zip(load_chain(path).predict_marginals(X), model.predict_marginals(X), strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-9)
-
-
 def test_many_sequences_in_small_batches(monkeypatch):
     """Batches, runs of kernel rows and groups of sequences are cut where sequences, or rows, end."""
     from kernelfields.inference.chain import plain
@@ -127,13 +119,6 @@ def test_many_sequences_in_small_batches(monkeypatch):
     parts = load_chain(path).predict_marginals(sequences)
     for ours, theirs in zip(parts, whole, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-12)
-
-
-def test_no_sequences_have_no_answers():
-    served = load_chain(fitted("rbf")[1])
-    assert served.predict([]) == []
-    assert served.predict_marginals([], "edge") == ([], [])
-    assert served.log_partition([]).shape == (0,)
 
 
 @pytest.mark.parametrize("name", ["rbf", "dicts"])
@@ -182,16 +167,6 @@ def test_a_sequence_without_labellings_is_named():
 
 
 @pytest.mark.parametrize(
-    "labels",
-    [["O", "B-x", "I-x"], ["B", "I"], ["S", "E"], ["a", "O"], [0, 1], ["U-x", "O"], ["E-x", "S-y"], ["I", "O"]],
-)
-def test_labels_of_entities_are_decoded_jointly(labels, tmp_path):
-    model = ChainCRF("linear", prior_variance=1.0).fit([np.eye(len(labels) + 1)], [[*labels, labels[0]]])
-    model.save(tmp_path / "model")
-    assert load_chain(tmp_path / "model").decodes_jointly() == (guess_scheme(labels) is not None)
-
-
-@pytest.mark.parametrize(
     "position",
     [
         {"a": "b", "c": True, "d": 2.5, "e": 3, "f": np.float32(1.5), b"g": b"h", "z": 0},
@@ -209,13 +184,6 @@ def test_features_have_the_names_and_weights_of_the_library(position, tmp_path):
     new = [[position, {"never seen": 2.0}]]
     ours = load_chain(tmp_path / "model").predict_marginals(new)[0]
     np.testing.assert_allclose(ours, model.predict_marginals(new)[0], rtol=0, atol=1e-12)
-
-
-def test_back_substitution():
-    random = np.random.default_rng(0)
-    factor = np.tril(random.normal(size=(150, 150))) + 20 * np.eye(150)
-    values = random.normal(size=(150, 3))
-    np.testing.assert_allclose(factor.T @ back_substitution(factor, values), values, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -246,24 +214,10 @@ def test_an_unknown_decoding_is_named():
         load_chain(fitted("rbf")[1]).predict(X, decode="best")
 
 
-def test_names_that_were_never_seen_are_left_out():
-    served = load_chain(fitted("strings")[1])
-    known = [[*position, "never seen"] for position in STRINGS[0]]
-    assert served.predict([known]) == served.predict([STRINGS[0]])
-
-
 def test_scores_beyond_numbers_are_refused():
     served = load_chain(fitted("linear and polynomial")[1])
     with pytest.raises(ValueError, match="scores of the inputs are not finite"), np.errstate(all="ignore"):
         served.predict([np.full((2, 4), 1e200)])
-
-
-def test_a_file_that_was_touched_is_refused(tmp_path):
-    content = bytearray(fitted("rbf")[1].read_bytes())
-    content[-3] ^= 1
-    (tmp_path / "model").write_bytes(content)
-    with pytest.raises(ServingError, match="its checksum does not match"):
-        load_chain(tmp_path / "model")
 
 
 @pytest.mark.parametrize("content", [b"", b"no model at all", b"\x10" + bytes(7) + b"{}", b"\xff" * 16])

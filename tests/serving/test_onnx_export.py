@@ -1,11 +1,10 @@
 """Chains exported to ONNX give onnxruntime the labels of the library, and marginals to 1e-6 and far beyond."""
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from served_models import MODELS, NOT_IN_ONNX, X, fitted, inputs_of
+from served_models import MODELS, NOT_IN_ONNX, fitted, inputs_of
 
 from kernelfields.serving import ServingError, load_chain, to_onnx
 
@@ -81,19 +80,6 @@ def test_positions_without_features(tmp_path):
     for sequence in ([["new"], ["bias"], ["new"], ["bias", "sign=True"], ["new"]], [[]]):
         expected = model.predict_marginals([sequence])[0]
         np.testing.assert_allclose(asked(session, served, sequence)["marginals"], expected, atol=1e-12)
-
-
-def test_eight_threads_share_a_session(tmp_path):
-    model, path = fitted("rbf")
-    to_onnx(model, tmp_path / "model.onnx")
-    session, served = session_of(tmp_path / "model.onnx"), load_chain(path)
-
-    def ask(sequence):
-        return asked(session, served, sequence)["marginals"].tobytes()
-
-    expected = list(map(ask, X))
-    with ThreadPoolExecutor(8) as threads:
-        assert list(threads.map(ask, X * 4)) == expected * 4
 
 
 @pytest.mark.parametrize("name", NOT_IN_ONNX)

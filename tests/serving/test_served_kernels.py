@@ -89,33 +89,6 @@ def test_values(kernel, kind):
     np.testing.assert_allclose(served.diag(rows), kernel.diag(ROWS), rtol=1e-12, atol=1e-15)
 
 
-@pytest.mark.parametrize("kernel", EXPLICIT, ids=repr)
-@pytest.mark.parametrize("kind", [np.asarray, SparseRows.from_dense], ids=["dense", "sparse"])
-@pytest.mark.parametrize("weights", [np.asarray, SparseRows.from_dense], ids=["dense weights", "sparse weights"])
-def test_scores_of_explicit_features(kernel, kind, weights):
-    features = np.asarray(kernel.feature_map(ROWS))
-    V = RANDOM.normal(size=(features.shape[1], 3)) * (RANDOM.random((features.shape[1], 3)) < 0.7)
-    served = served_kernel(kernel.spec(), explicit=True)
-    np.testing.assert_allclose(served.feature_map(kind(ROWS)) @ weights(V), features @ V, atol=1e-12)
-
-
-def test_precomputed_values():
-    kernel, pivots = Precomputed(ROWS @ ROWS.T), np.array([[1.0], [2.0]])
-    served = served_kernel(kernel.spec())
-    assert np.array_equal(served.towards(pivots)(ROW_NUMBERS), kernel(ROW_NUMBERS, pivots))
-    assert np.array_equal(served.diag(ROW_NUMBERS), kernel.diag(ROW_NUMBERS))
-    with pytest.raises(ValueError, match="row numbers must be whole and from 0 to 8"):
-        served.towards(pivots)(np.array([[9.0]]))
-
-
-@pytest.mark.parametrize("kernel", [RBF(0.3), Matern(1.5, 1.3), Polynomial(2, gamma=1.0)], ids=repr)
-def test_blocks_of_float32_rows_are_float32(kernel):
-    rows, pivots = ROWS.astype(np.float32), PIVOTS.astype(np.float32)
-    values = served_kernel(kernel.spec()).towards(pivots)(rows)
-    assert values.dtype == np.float32
-    np.testing.assert_allclose(values, kernel(rows, pivots), rtol=1e-5, atol=1e-6)
-
-
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
@@ -231,14 +204,6 @@ def test_a_registered_kernel_is_saved_served_and_exported(kernel, tmp_path):
     else:
         with pytest.raises(ServingError, match="the kernel 'hyperbolic' has no form in ONNX: its formula is not made"):
             to_onnx(crf, tmp_path / "model.onnx")
-
-
-def test_kernels_of_users_have_a_form_in_onnx_if_they_are_made_of_its_operations():
-    pytest.importorskip("onnx")
-    rows, pivots = np.abs(ROWS) + 0.1, np.abs(PIVOTS) + 0.1
-    for sparse in (False, True):
-        values = value_in_onnx(Overlap(), rows, pivots, sparse)
-        np.testing.assert_allclose(values, Overlap()(rows, pivots), rtol=1e-11)
 
 
 def value_in_onnx(kernel, rows, pivots, sparse):

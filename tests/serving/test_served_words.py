@@ -39,11 +39,6 @@ def test_words_have_the_labels_of_the_library(allowed, tmp_path):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-12)
 
 
-def test_rows_of_cells_are_served(tmp_path):
-    pipeline, path = saved(tmp_path, TextFeatures(), ChainCRF("linear", prior_variance=1.0), X=ROWS)
-    assert load_chain(path).predict(NEW_ROWS) == pipeline.predict(NEW_ROWS)
-
-
 def test_words_need_numpy_alone(tmp_path):
     _, path = saved(tmp_path, TextFeatures(), ChainCRF("linear", prior_variance=1.0))
     code = (

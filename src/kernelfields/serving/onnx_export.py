@@ -24,7 +24,6 @@ from typing import Protocol, cast
 import numpy as np
 
 from kernelfields.models.model_file import Document
-from kernelfields.numerics.sparse_rows import Rows, SparseRows, is_sparse, offsets_of
 from kernelfields.serving.chain_model import SERVED, ChainModel, Term, chain_of, load_chain
 from kernelfields.serving.inputs import ServingError
 from kernelfields.serving.onnx_graph import (
@@ -156,10 +155,7 @@ class _Export:
         rows = self.rows.windowed(term.window, self.length)
         features = term.kernel.feature_map if term.pivots is None else term.kernel.towards(term.pivots)
         try:
-            made = cast("GraphRows | Value", features(rows))
-            if isinstance(made, SparseGraphRows):
-                return made.times(_smaller(term.coefficients))
-            return made @ dense_matrix(term.coefficients)
+            return cast("GraphRows | Value", features(rows)) @ dense_matrix(term.coefficients)
         except TypeError as error:
             raise ServingError(
                 f"the kernel {term.kernel.kind!r} has no form in ONNX: its formula is not made of the operations in "
@@ -260,19 +256,6 @@ class _Export:
             "feature_names": None if inputs.names is None else list(inputs.names),
         }
         return {name: json.dumps(value) for name, value in notes.items() if value is not None}
-
-
-def _smaller(coefficients: Rows) -> Rows:
-    """Return coefficients without their zeros where this takes less room: 8 bytes each, and about 4 for the place."""
-    values = coefficients.data if is_sparse(coefficients) else coefficients
-    (n_rows, n_columns), n_entries = coefficients.shape, np.count_nonzero(values)
-    if 12 * n_entries + 4 * n_rows >= 8 * n_rows * n_columns:
-        return dense_matrix(coefficients)
-    if not is_sparse(coefficients):
-        return SparseRows.from_dense(coefficients)
-    kept = values != 0.0
-    parts = values[kept], coefficients.indices[kept], offsets_of(kept)[coefficients.indptr]
-    return SparseRows(parts, shape=coefficients.shape)
 
 
 def _where(flags: Value, scores: Value) -> Value:

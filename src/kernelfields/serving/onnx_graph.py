@@ -7,8 +7,7 @@
 The formulas of kernelfields.kernels hold for such rows and values, whose methods are the operations of
 kernels/arrays.py, by the same names. Pivots and coefficients are arrays of NumPy, which become constants. The number T
 of rows is not known, so that constants have one row, which is broadcast. Rows of sparse inputs are never filled in:
-entry (t, j, v) adds v M[j] to row t, block by block of a window, and coefficients that are sparse stay so beside such
-rows. Everything is computed in double precision.
+entry (t, j, v) adds v M[j] to row t, block by block of a window. Everything is computed in double precision.
 Fails: ServingError naming what a graph of ONNX cannot express; ImportError without onnx.
 """
 
@@ -24,7 +23,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import ArrayLike, DTypeLike
 
 from kernelfields.inference.packing import TIE
-from kernelfields.numerics.sparse_rows import Rows, SparseRows, is_sparse
+from kernelfields.numerics.sparse_rows import Rows, is_sparse
 from kernelfields.serving.inputs import ServingError
 
 if TYPE_CHECKING:
@@ -378,45 +377,22 @@ class SparseGraphRows(GraphRows):
     @classmethod
     def of_inputs(cls, indptr: Value, indices: Value, values: Value, n_features: int, length: Value) -> SparseGraphRows:
         """Return the rows of inputs: the row of every entry is the number of rows that began before it."""
-        inner = indptr.part(indptr.graph.whole(1), indptr.graph.whole(-1))
-        rows = _runs_of_entries(inner, indices.node("Shape")).unsqueeze(1)
-        return cls((rows, indices, values.unsqueeze(1)), n_features, length)
+        graph, n_entries = indptr.graph, indices.node("Shape")
+        ends = indptr.part(graph.whole(1), graph.whole(-1))
+        marks = graph.zeros(n_entries + graph.whole(1), np.int64)
+        ones = graph.add("Expand", graph.whole(1), ends.node("Shape"))
+        ended = marks.node("ScatterND", ends.unsqueeze(1), ones, reduction="add")
+        rows = ended.node("CumSum", graph.constant(np.int64(0), np.int64)).part(graph.whole(0), n_entries)
+        return cls((rows.unsqueeze(1), indices, values.unsqueeze(1)), n_features, length)
 
     def _product(self, matrix: np.ndarray) -> Value:
-        return self.times(matrix)
-
-    def times(self, matrix: Rows) -> Value:
-        """Add the product with a matrix (width, m), which may be sparse, to the graph."""
         n_features, (begin, end) = self.n_features, self.seen
         blocks = []
         for block in range(sum(self.window) + 1):
             first = block * n_features
             low, high = max(begin, first), min(end, first + n_features)
-            part = matrix[max(low - begin, 0) : max(high - begin, 0)]
-            blocks.append(self._met(part, low - first) if is_sparse(part) else self._gathered(part, low - first))
+            blocks.append(self._gathered(matrix[max(low - begin, 0) : max(high - begin, 0)], low - first))
         return self.graph.add("Sum", *_shifted(blocks, self.window, self.length)) if blocks[1:] else blocks[0]
-
-    def _met(self, matrix: SparseRows, first: int) -> Value:
-        """Return the product with a sparse matrix, whose row 0 is that of column ``first``: entries that meet."""
-        graph, (rows, indices, values), n_columns = self.graph, self.parts, matrix.shape[1]
-        ends = np.concatenate([np.zeros(first + 1, int), matrix.indptr[1:]])
-        ends = np.concatenate([ends, np.full(self.n_features + 1 - len(ends), ends[-1])])
-        run_ends = graph.constant(ends, np.int32)
-        begins = run_ends.node("Gather", indices).node("Cast", to=_INT64)
-        counts = run_ends.node("Gather", indices + graph.whole(1)).node("Cast", to=_INT64) - begins
-        after = counts.node("CumSum", graph.constant(np.int64(0), np.int64))
-        total = counts.node("ReduceSum", keepdims=1)
-        own = _runs_of_entries(after, total)
-        zero, one = (graph.constant(np.int64(number), np.int64) for number in (0, 1))
-        numbers = zero.node("Range", total.squeeze(0), one)
-        places = numbers + (begins - after + counts).node("Gather", own)
-        weights = graph.constant(matrix.data).node("Gather", places)
-        small = graph.constant(matrix.indices, np.min_scalar_type(n_columns))
-        columns = small.node("Gather", places).node("Cast", to=_INT64).unsqueeze(1)
-        updates = weights * values.squeeze(1).node("Gather", own)
-        shape = self.length.node("Concat", graph.whole(n_columns), axis=0)
-        entries = rows.node("Gather", own).node("Concat", columns, axis=1)
-        return graph.zeros(shape).node("ScatterND", entries, updates, reduction="add")
 
     def _gathered(self, part: np.ndarray, first: int) -> Value:
         """Return the product with a matrix, whose row 0 is that of column ``first``."""
@@ -443,15 +419,6 @@ class SparseGraphRows(GraphRows):
     def windowed(self, window: tuple[int, int], length: Value) -> SparseGraphRows:
         """Return every row joined with its neighbours."""
         return SparseGraphRows(self.parts, self.n_features, length, window)
-
-
-def _runs_of_entries(ends: Value, n_entries: Value) -> Value:
-    """Return for each of [n] entries in consecutive runs the number of its run: how many ended before it."""
-    graph = ends.graph
-    marks = graph.zeros(n_entries + graph.whole(1), np.int64)
-    ones = graph.add("Expand", graph.whole(1), ends.node("Shape"))
-    ended = marks.node("ScatterND", ends.unsqueeze(1), ones, reduction="add")
-    return ended.node("CumSum", graph.constant(np.int64(0), np.int64)).part(graph.whole(0), n_entries)
 
 
 InputRows = DenseGraphRows | SparseGraphRows
