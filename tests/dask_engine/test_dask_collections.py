@@ -32,7 +32,7 @@ def test_a_collection_is_fitted_like_the_list_of_its_sequences(client, kind):
     X, y = sequences(40)
     kernel = "linear" if kind == "dicts" else "rbf"
     X = as_dicts(X) if kind == "dicts" else X
-    crf = ChainCRF(kernel, rank=20, random_state=0, tol=1e-6, dtype="float64", class_weight="balanced")
+    crf = ChainCRF(kernel, rank=20, random_state=0, tol=1e-6, dtype="float64")
     weights = np.random.default_rng(0).random(len(X)) if kind == "weights" else None
     expected = fitted(crf, *on_threads(crf, X, y, weights))
     sizes = [15, 0, 22, 3]

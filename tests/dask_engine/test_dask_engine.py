@@ -46,8 +46,7 @@ FIELDS = {
     ),
     "raw inputs": (ChainCRF("linear", **SHARED), None),
     "observed": (ChainCRF("linear", support=2.0, **SHARED), words),
-    "constraints": (ChainCRF("rbf", constraints=[(2, 0)], class_weight={0: 2.0}, **SHARED), None),
-    "balanced": (ChainCRF("rbf", class_weight="balanced", **SHARED), None),
+    "constraints": (ChainCRF("rbf", constraints=[(2, 0)], **SHARED), None),
     "ends": (
         ChainCRF(cliques=[NodeCliques("rbf", rank=20), EdgeCliques(), StartCliques("linear"), EndCliques()], **SHARED),
         None,

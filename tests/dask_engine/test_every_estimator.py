@@ -275,8 +275,6 @@ def test_what_partitions_hold_is_checked_before_a_fit(collections_here):
     X, Y = table(np.random.default_rng(0), 3)
     with pytest.raises(ValueError, match="label_graph='learn' needs instances of this process"):
         parts_of_fit(MultiLabelCRF("linear", label_graph="learn", **SHARED), cut(X), cut(Y), None, DaskHere())
-    with pytest.raises(ValueError, match="partition 0: class_weight='balanced' counts labels of this process"):
-        parts_of_fit(MultiLabelCRF("linear", class_weight="balanced", **SHARED), cut(X), cut(Y), None, DaskHere())
     with pytest.raises(ValueError, match="partition 3: X has 15 rows but y has 14"):
         parts_of_fit(FIELDS["instances"][0], cut(X), cut(Y[:-1]), None, DaskHere())
     with pytest.raises(ValueError, match="columns of Y in partition 3 are not those of partition 0"):
@@ -325,7 +323,7 @@ def test_expectations_are_of_all_shards_together(collections_here, name):
     asked = [LabelShares(shares), LabelledFeature(1, shares, weight=3.0)]
     partial = PartialLabels(expectations=asked)
     X = np.where(X > 1.0, X, 0.0) if isinstance(X, np.ndarray) else X
-    estimator = clone(estimator).set_params(partial_labels=partial, class_weight=None)
+    estimator = clone(estimator).set_params(partial_labels=partial)
     posteriors = []
     for data, engine in (((X, y), "threads"), ((X, y), DaskHere()), ((cut(X), cut(y)), DaskHere())):
         training, sample, designs = parts_of_fit(estimator, *data, None, engine)

@@ -64,7 +64,6 @@ FITS = {
         prior_variance=(0.5, 2.0),
         basis=RandomCholesky(tol=0.01, block_size=8),
         rank=12,
-        class_weight={0: 2.0, 1: 1.0, 2: 0.5},
         constraints=Constraints([(0, 2)], end=[1]),
         solver="lbfgs",
         max_iter=300,

@@ -6,19 +6,7 @@ import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV
 
-from kernelfields import (
-    ChainCRF,
-    EdgeCliques,
-    GraphCRF,
-    KernelClassifier,
-    LabelNgrams,
-    NodeCliques,
-    PartialLabels,
-    RingCRF,
-    SegmentCRF,
-    SkipCliques,
-    SoftTargets,
-)
+from kernelfields import ChainCRF, EdgeCliques, GraphCRF, KernelClassifier, LabelNgrams, NodeCliques, PartialLabels, RingCRF, SegmentCRF, SkipCliques, SoftTargets
 from kernelfields.data import OrderCliques
 from kernelfields.estimators import LabelShares
 from tests.samples import labelled_sequences
@@ -44,7 +32,6 @@ FIELDS = {
     "sparse": {"kernel": "linear", "support": "observed"},
     "elastic net": {"kernel": "linear", "l1": 0.05},
     "transitions": {"edges": EdgeCliques("rbf")},
-    "balanced": {"class_weight": "balanced"},
     "weighted": {"sample_weight": np.linspace(0.5, 2.0, len(X))},
 }
 

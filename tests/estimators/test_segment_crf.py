@@ -94,7 +94,7 @@ def test_segments_of_one_label_may_follow_each_other():
 
 def test_defaults_choose_durations_and_variance():
     inputs, labels = labelled_sequences(n_sequences=60, longest=9)
-    model = SegmentCRF(random_state=0, class_weight="balanced").fit(inputs, labels)
+    model = SegmentCRF(random_state=0).fit(inputs, labels)
     assert model.max_duration_ == min(2 * longest_run(labels), max(map(len, labels)))
     assert model.durations_.shape == (model.max_duration_, 3)
     assert model.score(inputs, labels) > 0.6

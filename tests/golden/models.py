@@ -431,7 +431,6 @@ MODELS: dict[str, GoldenModel] = {
             support="observed",
             l1=0.05,
             constraints="bio",
-            class_weight={"O": 0.5},
         ),
         _chain_answers(lambda: dicts(2, 5), best=2),
     ),

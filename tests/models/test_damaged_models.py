@@ -129,7 +129,7 @@ def test_deep_documents_are_refused(chain):
     value: list = []
     for _ in range(300):
         value = [value]
-    changed(chain, "ChainCRF", ("parameters", "class_weight"), {"as": "list", "items": value})
+    changed(chain, "ChainCRF", ("parameters", "constraints"), {"as": "list", "items": value})
     with pytest.raises(ModelFileError):
         ChainCRF.load(chain)
 

@@ -24,7 +24,6 @@ QUICK = {"kernels": [RBF(0.1), RBF(1.0)], "prior_variances": [0.1, 1.0], "extend
         ({"estimator": ChainCRF(tol=-1.0)}, ValueError, "tol must be a positive relative gap"),
         ({"estimator": ChainCRF(callbacks=3)}, TypeError, "callbacks must be a list"),
         ({"estimator": ChainCRF(constraints=[("a", "b")])}, ValueError, "'a'"),
-        ({"estimator": ChainCRF(class_weight={9: 1.0})}, ValueError, "class_weight names the unknown label 9"),
         ({"scoring": "f1"}, ValueError, "scoring must be one of 'log_likelihood', 'accuracy', 'entity_f1' or a"),
         ({"scoring": None}, ValueError, "scoring must be one of"),
         ({"scoring": "f1_macro"}, ValueError, r"pass such as make_scorer\(kernelfields.evaluation.label_f1_score"),

@@ -140,7 +140,7 @@ def test_starts_are_continued_in_the_logarithm_of_the_variance():
 def test_held_out_sequences_with_labels_that_training_lacks_are_dropped():
     labels = [each.copy() for each in y]
     labels[20][-1] = 9
-    crf = ChainCRF("linear", class_weight={9: 2.0}, prior_variance=1.0)
+    crf = ChainCRF("linear", constraints={"start": [9]}, prior_variance=1.0)
     training, items = read(crf, X, labels)
     share = items.share(Fold(TRAIN, TEST, TRAIN, TEST))
     assert share.n_dropped == 1
@@ -149,5 +149,5 @@ def test_held_out_sequences_with_labels_that_training_lacks_are_dropped():
     grids = {"kernels": "linear", "prior_variances": [1.0], "ranks": None, "edge_prior_variances": None}
     (fit,) = follow_path(crf, items, share, list_candidates(crf, training, **grids))
     assert all(9 not in each for each in fit.test.y)
-    # The field of the fold knows the label all the same, so constraints and weights of classes can name it.
+    # The field of the fold knows the label all the same, so constraints can name it.
     np.testing.assert_array_equal(fit.estimator.classes_, [0, 1, 2, 9])

@@ -10,7 +10,6 @@ Cost: one copy of the data; the checks are in reading.py.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -24,14 +23,9 @@ from kernelfields.data.reading import (
     Matrix,
     balanced_weights,
     place_of,
-    plain_label,
 )
 from kernelfields.numerics.sparse_rows import entries_of
 from kernelfields.numerics.windows import window_view
-
-# A warning names a class with most of the weight if its share is by so much above that of the class weights.
-_EXCESS = 0.2
-
 
 #: Which sequences or graphs are chosen: whole numbers, a mask of length S, or a slice.
 Items: TypeAlias = slice | np.ndarray | Sequence[int] | int
@@ -197,59 +191,23 @@ def labelled_runs(chains: Chains) -> Chains:
     return Chains(chains.inputs, offsets, chains.labels, weights, allowed=chains.allowed)
 
 
-def weigh_classes(
-    chains: PackedData, classes: np.ndarray, class_weight: str | Mapping | None, *, warn: bool = False
-) -> PackedData:
-    """Return labelled chains, or graphs, whose weights include those of the classes.
+def weigh_samples(samples: PackedData, classes: np.ndarray, class_weight: str | Mapping | None) -> PackedData:
+    """Return items of one label each whose weights include those of the classes, as in scikit-learn.
 
-    ``warn`` warns where weights of sequences cannot bring the classes near the requested weights.
+    A sample of which nothing is known keeps its weight; where several labels are possible, it has the mean of theirs.
     """
     if class_weight is None:
-        return chains
-    shares = None if chains.partial is None else label_shares(chains.partial)
+        return samples
+    shares = np.eye(len(classes))[samples.required_labels] if samples.partial is None else label_shares(samples.partial)
     if isinstance(class_weight, str):
-        totals = (
-            np.bincount(chains.required_labels, weights=chains.position_weights, minlength=len(classes))
-            if shares is None
-            else chains.position_weights @ shares
-        )
-        weights = balanced_weights(totals)
+        weights = balanced_weights(samples.weights @ shares)
     else:
         places = {label: place for place, label in enumerate(classes.tolist())}
         weights = np.ones(len(classes))
         for label, weight in class_weight.items():
             weights[place_of(label, places, "class_weight names")] = weight
-    weighed = chains.weights * mean_label_weights(chains, weights)
+    known = shares.sum(axis=1)
+    weighed = samples.weights * np.divide(shares @ weights, known, out=np.ones(len(known)), where=known > 0)
     if not weighed.any():
         raise ValueError("class_weight and sample_weight leave everything a weight of zero")
-    if warn and shares is None:
-        _warn_of_shares(chains, classes, weights, np.repeat(weighed, chains.lengths))
-    return replace(chains, weights=weighed)
-
-
-def mean_label_weights(chains: Packed, weights: np.ndarray) -> np.ndarray:
-    """Return the mean weight of the labels of each sequence or graph, (S,), that are known; one where none is."""
-    if chains.partial is None:
-        return np.add.reduceat(weights[chains.required_labels], chains.offsets[:-1]) / chains.lengths
-    shares = label_shares(chains.partial)
-    known = np.add.reduceat(shares.sum(axis=1), chains.offsets[:-1])
-    return np.divide(
-        np.add.reduceat(shares @ weights, chains.offsets[:-1]), known, out=np.ones(len(known)), where=known > 0
-    )
-
-
-def _warn_of_shares(chains: Packed, classes: np.ndarray, weights: np.ndarray, weighed: np.ndarray) -> None:
-    """Warn if a class keeps most of the weight of all positions, and far more than its weight implies."""
-    labels = chains.required_labels
-    wanted = np.bincount(labels, weights[labels] * chains.position_weights, len(classes))
-    reached = np.bincount(labels, weighed, len(classes))
-    wanted, reached = wanted / wanted.sum(), reached / reached.sum()
-    label = int(np.argmax(reached))
-    if reached[label] > 0.5 and reached[label] - wanted[label] > _EXCESS:
-        warnings.warn(
-            "class_weight weighs whole sequences, of which the likelihood of a chain consists: "
-            f"{plain_label(classes[label])!r} keeps {reached[label]:.0%} of the weight, where these weights ask for "
-            f"{wanted[label]:.0%}. To find more of the rare labels, weigh the marginals of a field without "
-            "class_weight: classes_[(marginals * weights).argmax(axis=1)]",
-            stacklevel=7,  # where fit was called
-        )
+    return replace(samples, weights=weighed)

@@ -19,8 +19,8 @@ import numpy as np
 from kernelfields.data.chains import Packed
 from kernelfields.data.cliques import CliqueSet, CliquesEverywhere
 from kernelfields.data.graphs import Factors, Graphs
-from kernelfields.data.partial_labels import LabelWeights, informative
-from kernelfields.data.reading import Matrix, balanced_weights, place_of
+from kernelfields.data.partial_labels import LabelWeights
+from kernelfields.data.reading import Matrix
 from kernelfields.numerics.registry import SETTINGS
 
 #: Pairs of labels that meet, by name.
@@ -127,30 +127,3 @@ class LabelPairs(_InstanceCliques, CliquesEverywhere):
     group: str = "pair"  # type: ignore[misc]  # a parameter here
 
     labels_per_clique = 2
-
-
-def weigh_instances(
-    labels: np.ndarray,
-    partial: LabelWeights | None,
-    weights: np.ndarray,
-    names: list,
-    class_weight: str | Mapping | None,
-) -> np.ndarray:
-    """Return weights (n,) of instances that include those of their labels (n, K), as far as these are known."""
-    if class_weight is None:
-        return weights
-    known = np.ones(labels.shape) if partial is None else informative(partial).reshape(labels.shape).astype(float)
-    of_each = np.ones((2, labels.shape[1]))
-    if isinstance(class_weight, str):
-        totals = np.stack([weights @ (known * (labels == value)) for value in (0, 1)])
-        of_each = np.stack([balanced_weights(column) for column in totals.T], axis=1)
-    else:
-        places = {name: place for place, name in enumerate(names)}
-        for name, weight in class_weight.items():
-            of_each[1, place_of(name, places, "class_weight names")] = weight
-    own = np.where(labels == 1, of_each[1], of_each[0]) * known
-    counts = known.sum(axis=1)
-    weighed = weights * np.divide(own.sum(axis=1), counts, out=np.ones(len(weights)), where=counts > 0)
-    if not weighed.any():
-        raise ValueError("class_weight and sample_weight leave every instance a weight of zero")
-    return weighed

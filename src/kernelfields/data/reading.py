@@ -8,14 +8,9 @@
 
 Graphs are packed in the same way, nodes in the place of positions; ``ItemNames`` has the words for either in messages.
 
-A chain's likelihood does not fall into parts for single positions, so a class weighs through the sequences it
-occurs in: the weight of a sequence is multiplied by the mean weight of its labels,
-
-    weight_i <- weight_i * mean_t c(y_t)
-
-which for sequences of length one is scikit-learn's ``class_weight``. "balanced" gives label a the weight
-N / (L N_a), so that every class has the same total. A sequence counts with its weight in N and in N_a, as if it were
-there so many times, and L are the classes that weigh anything. What is passed as ``random_state`` becomes a Generator.
+A ``class_weight`` of "balanced" gives label a the weight N / (L N_a), so that every class has the same total. A sample
+counts with its weight in N and in N_a, as if it were there so many times, and L are the classes that weigh anything.
+What is passed as ``random_state`` becomes a Generator.
 
 Cost: one copy of the data and O(N d) checks, O(nnz) for sparse inputs; O(N log L) for labels.
 Fails: ValueError or TypeError naming the sequence (counted from 0) and what to do about it.

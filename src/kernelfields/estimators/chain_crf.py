@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 
-from kernelfields.data.chains import Chains, weigh_classes
+from kernelfields.data.chains import Chains
 from kernelfields.data.cliques import CliqueSet, EdgeCliques, NodeCliques
 from kernelfields.data.constraints import Constraints, find_scheme, guess_scheme, resolve_constraints
 from kernelfields.data.label_dictionary import AllowedLabelsRule, check_rule, readable_again
@@ -114,7 +114,7 @@ class SequenceField(EdgeParameters, LabelledField[Chains, ChainReader], SpanQues
 
         data = self.read_data(X, self.training_labels(y), sample_weight).for_fit()
         check_labels(data, self.field_.spec, self.classes_)
-        return weigh_classes(data, self.classes_, self.class_weight)
+        return data
 
     def _check_known(self, data: Chains, labels: np.ndarray, partial: LabelWeights | None) -> None:
         from kernelfields.inference.checks import check_labels
@@ -203,8 +203,6 @@ class ChainCRF(SequenceField):
     verbose : int, default 0; 1 shows where the fit is, 2 every iteration
     callbacks : callables that see each Iteration; returning True stops the fit. A ``Checkpoint`` among them
         writes the model to a file from time to time, ``EarlyStopping`` sets the patience with a development set.
-    class_weight : dict of labels, "balanced" or None
-        A sequence counts with the mean weight of its labels; labels that are not named weigh 1. See docs/frames.md.
     warm_start : bool, default False
         Start the next fit from the present coefficients, in the present basis. Prior variances, sequences and
         solver settings may change from fit to fit, the clique sets may not.
@@ -295,7 +293,7 @@ class ChainCRF(SequenceField):
             known = self._partial_settings().classes if part_of is None else part_of[1]
             chains, classes = reader.learn(X, y, sample_weight, keep_zeros=seen, classes=known, allowed=self.allowed)
         check_labels(chains, self._family_spec(classes, chains), classes)
-        return reader, weigh_classes(chains, classes, self.class_weight, warn=True), classes
+        return reader, chains, classes
 
     def read_data(self, X: object, y: object = None, sample_weight: object = None) -> Chains:
         from kernelfields.inference.checks import check_lengths

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.data.chains import weigh_classes
 from kernelfields.data.cliques import CliqueSet, EdgeCliques, GraphFactors, GraphNodes, NodeCliques
 from kernelfields.data.constraints import resolve_constraints
 from kernelfields.data.graph_reading import GRAPHS
@@ -89,8 +88,6 @@ class GraphCRF(EdgeParameters, LabelledField[Graphs, GraphReader]):
         probable of each node. "auto" is "posterior".
     scale, solver, tol, max_iter, dtype, n_jobs, engine, random_state, verbose, callbacks : as in ChainCRF
         With approximate inference only solver="lbfgs", and ``tol`` is a relative gap of the approximate objective.
-    class_weight : dict of labels, "balanced" or None
-        A graph counts with the mean weight of its labels.
     partial_labels : PartialLabels or None
         How to fit where labels in y are partly known, see docs/partial_labels.md.
     ties : as in ChainCRF; ``edge_columns`` of a LabelSymmetry move the features of edges
@@ -142,7 +139,7 @@ class GraphCRF(EdgeParameters, LabelledField[Graphs, GraphReader]):
             reader, declared = GraphReader(neighbours=self.neighbours is True), self._partial_settings().classes
             graphs, classes = reader.learn(X, y, sample_weight, declared)
         check_labels(graphs, self._family_spec(classes, graphs), classes)
-        return reader, weigh_classes(graphs, classes, self.class_weight), classes
+        return reader, graphs, classes
 
     def _learn_collection(self, X: object, y: object, sample_weight: object) -> tuple[GraphReader, Graphs, np.ndarray]:
         if self.neighbours is True:

@@ -20,7 +20,6 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.data.chains import weigh_classes
 from kernelfields.data.cliques import USUAL_RANK
 from kernelfields.data.constraints import ConstraintMasks
 from kernelfields.data.fingerprints import Fingerprint
@@ -149,7 +148,7 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
     engine: Any = attribute()
     solver: object = attribute()
     callbacks: Any = attribute()
-    class_weight: Any = attribute()
+    class_weight: Any = attribute(None)
     inference: object = attribute()
     #: How labels are chosen by default, and how a fit treats labels that are partly known.
     decode: str = attribute()
@@ -163,7 +162,7 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
 
     def _read_fitted(self, X: object, y: object, sample_weight: object) -> Data:
         """Return the data of the fit once more, labelled and weighted as they were in it."""
-        return weigh_classes(self.read_data(X, y, sample_weight), self.classes_, self.class_weight)
+        return self.read_data(X, y, sample_weight)
 
     # ---- state
 

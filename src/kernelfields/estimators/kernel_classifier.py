@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn, Self
 
@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
-from kernelfields.data.chains import weigh_classes
+from kernelfields.data.chains import weigh_samples
 from kernelfields.data.cliques import GraphNodes
 from kernelfields.data.graphs import Graphs
 from kernelfields.data.partial_labels import (
@@ -25,7 +25,7 @@ from kernelfields.data.partial_labels import (
     tells_partly,
 )
 from kernelfields.data.readers import TableReader
-from kernelfields.data.reading import SAMPLES, Matrix, is_sequence, warn_of_minus_one
+from kernelfields.data.reading import SAMPLES, Matrix, check_class_weight, is_sequence, warn_of_minus_one
 from kernelfields.engines.choice import answers_collections
 from kernelfields.estimators.base import FieldEstimator
 from kernelfields.estimators.fit_state import FitState
@@ -128,6 +128,7 @@ class KernelClassifier(TableField[Graphs]):
     bias: bool = parameter(True)
     prior_variance: float | str | Sequence[float] = parameter("auto", variances_or_auto)
     label_kernel: LabelKernelLike = parameter("delta")
+    class_weight: Mapping[object, float] | str | None = parameter(None, lambda value, name: check_class_weight(value))
     tol: float = parameter(1e-4, lambda value, name: check_tolerance(value))
     ties: TiesLike | None = parameter(None)
 
@@ -153,7 +154,7 @@ class KernelClassifier(TableField[Graphs]):
             if part_of is not None:
                 labels, classes = np.searchsorted(part_of[1], classes)[labels], part_of[1]
             data = single_nodes(inputs, labels, weights)
-        data = weigh_classes(data, classes, self.class_weight)
+        data = weigh_samples(data, classes, self.class_weight)
         # A sample of weight zero is none: it must not lend the basis a pivot either.
         data = data.subset(data.weights > 0)
         if data.partial is None and len(np.unique(data.required_labels)) < 2:
@@ -171,6 +172,9 @@ class KernelClassifier(TableField[Graphs]):
             raise ValueError(f"y holds labels that the classifier was not fitted to: {sorted(unknown)[:5]}")
         weights = _check_sample_weight(sample_weight, inputs, dtype=np.float64, ensure_non_negative=True)
         return single_nodes(inputs, np.searchsorted(self.classes_, targets), weights)
+
+    def _read_fitted(self, X: object, y: object, sample_weight: object) -> Graphs:
+        return weigh_samples(super()._read_fitted(X, y, sample_weight), self.classes_, self.class_weight)
 
     def _all_classes(self, y: Any, classes: ArrayLike | None) -> np.ndarray:
         return super()._all_classes([y], classes)

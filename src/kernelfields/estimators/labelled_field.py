@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 from kernelfields.data.fingerprints import fingerprint
 from kernelfields.data.partial_labels import SoftRows, share_right
 from kernelfields.data.reading import (
-    check_class_weight,
     random_generator,
 )
 from kernelfields.estimators.base import FieldEstimator
@@ -54,7 +53,6 @@ class LabelledField(FieldEstimator[Data, Reader]):
     solver: object = parameter("auto", _check_solver)
     engine: EngineLike = parameter("auto")
     callbacks: Sequence[object] | None = parameter(None, lambda value, name: check_callbacks(value))
-    class_weight: Mapping[object, float] | str | None = parameter(None, lambda value, name: check_class_weight(value))
     l1: Any = parameter(0.0, check_penalty)
     warm_start: bool = parameter(False)
     partial_labels: PartialLabels | None = parameter(None)

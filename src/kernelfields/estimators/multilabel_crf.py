@@ -14,7 +14,7 @@ from sklearn.utils import Tags
 
 from kernelfields.data.cliques import EdgeCliques
 from kernelfields.data.indicators import INSTANCES, read_partial_indicator
-from kernelfields.data.label_cliques import LabelCliques, LabelledInstances, LabelPairs, weigh_instances
+from kernelfields.data.label_cliques import LabelCliques, LabelledInstances, LabelPairs
 from kernelfields.data.partial_labels import informative
 from kernelfields.data.readers import TableReader
 from kernelfields.data.reading import check_sample_weight
@@ -107,9 +107,6 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
         which is where F1 itself is largest if probabilities are right.
     scale, l1, solver, tol, max_iter, dtype, n_jobs, engine, random_state, verbose, callbacks : as in ChainCRF
     warm_start : as in ChainCRF; the pairs of labels and the threshold stay those of the first fit
-    class_weight : dict of labels, "balanced" or None
-        An instance counts with the mean weight of its labels: of a label in the dict the weight given if the instance
-        has it, else 1; "balanced" gives having and not having a label the same total.
     partial_labels : PartialLabels or None
         How to fit where labels in y are NaN, which is unknown.
 
@@ -154,7 +151,6 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
         names: list = list(range(labels.shape[1])) if columns is None else columns
         if len(set(names)) < len(names):
             raise ValueError(f"columns of Y must have different names, got {', '.join(map(str, names))}")
-        weights = weigh_instances(labels, partial, weights, names, self.class_weight)
         return reader, LabelledInstances.build(inputs, len(names), {}, labels, weights, partial), np.array(names)
 
     def read_data(self, X: object, y: object = None, sample_weight: object = None) -> LabelledInstances:
@@ -178,12 +174,6 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
         labels, partial, _ = read_partial_indicator(known, data.n_instances, self.label_names_.tolist())
         return labels.reshape(-1), partial
 
-    def _read_fitted(self, X: object, y: object, sample_weight: object) -> LabelledInstances:
-        data, names = self.read_data(X, y, sample_weight), self.label_names_.tolist()
-        table = data.required_labels.reshape(-1, self.n_labels_)
-        weights = weigh_instances(table, data.partial, data.weights, names, self.class_weight)
-        return replace(data, weights=weights)
-
     def _learn_again(
         self, X: object, y: object, sample_weight: object, part_of: tuple[TableReader, np.ndarray] | None = None
     ) -> tuple[TableReader, LabelledInstances, np.ndarray]:
@@ -195,8 +185,6 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
         return reading
 
     def _count_labels(self, y: Any, lengths: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        if isinstance(self.class_weight, str):
-            raise ValueError("class_weight='balanced' counts labels of this process: give a dict for Dask collections")
         labels, _, columns = read_partial_indicator(y, len(lengths))
         return np.array(range(labels.shape[1]) if columns is None else columns), None
 

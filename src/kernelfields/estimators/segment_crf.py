@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.data.chains import Chains, weigh_classes
+from kernelfields.data.chains import Chains
 from kernelfields.data.cliques import CliqueSet
 from kernelfields.data.constraints import resolve_constraints
 from kernelfields.data.partial_labels import LabelWeights, as_log_weights
@@ -81,7 +81,7 @@ class SegmentCRF(SequenceField):
     prior_variance : "auto", float or tuple, default "auto"
         As in ChainCRF.
     scale, l1, solver, tol, max_iter, dtype, n_jobs, random_state, verbose, callbacks : as in ChainCRF
-    class_weight, warm_start, partial_labels, allowed, ties : as in ChainCRF
+    warm_start, partial_labels, allowed, ties : as in ChainCRF
     constraints : str, Constraints, dict, iterable of forbidden (label, label) pairs, or None
         What is forbidden between segments, at the ends of sequences, or everywhere. Labels of positions that break a
         scheme of entities are mended as in ChainCRF; labels of segments (begin, end, label) are not.
@@ -162,7 +162,7 @@ class SegmentCRF(SequenceField):
             raise ValueError("some labels of y are not known, nor how long segments are: give max_duration")
         data = self._segmented(chains, begins, self.max_duration)
         check_labels(data, self._family_spec(classes, data), classes)
-        return reader, weigh_classes(data, classes, self.class_weight, warn=True), classes
+        return reader, data, classes
 
     def read_data(self, X: object, y: object = None, sample_weight: object = None) -> SegmentedChains:
         y, begins = _plain_labels(y)

@@ -14,6 +14,7 @@ Fails: ModelFileError, naming the file, where parts do not fit together or a num
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, TypeVar
@@ -61,6 +62,7 @@ _RETIRED = {
     "inner_iterations": 10,
     "entropy_weight": 0.0,
     "entropy_of": "unlabelled",
+    "class_weight": None,
 }
 # Lists inside each other that a parameter may be.
 _DEEPEST = 20
@@ -134,13 +136,17 @@ def rebuild_estimator(kind: type[Made], described: Document, functions: Function
 
 
 def _without_retired(kind: type, described: Mapping[str, Any]) -> Document:
-    """Return described parameters without those that a class no longer has; ValueError if one was in use."""
+    """Return described parameters without those that a class no longer has; warn if one was in use."""
     kept = {}
     for name, value in described.items():
         if name in parameter_defaults(kind) or name not in _RETIRED:
             kept[name] = value
         elif isinstance(value, np.ndarray) or value != _RETIRED[name]:
-            raise ValueError(f"{kind.__name__} no longer has the parameter {name}, which is {value!r:.60}: fit again")
+            warnings.warn(
+                f"{kind.__name__} no longer has the parameter {name}, {value!r:.60} in this file: answers are those of "
+                "the fit, and the next fit is without it",
+                stacklevel=2,
+            )
     return kept
 
 

@@ -63,6 +63,7 @@ PARAMETERS: Words = {
     "n_restarts_optimizer": _EVIDENCE,
     "partial_labels": {"SequenceClassifier": "an unknown class is None in y; expectations are of labels of positions"},
     "kernel_params": "pass a kernel with its parameters, such as kernel=kernelfields.kernels.RBF(gamma=0.5)",
+    "class_weight": {"": "sample_weight of fit weighs whole items; to find more of rare labels, weigh their marginals"},
     "class_prior": _LABELS,
     "priors": _LABELS,
     "n_iter": "use max_iter",

@@ -250,9 +250,12 @@ def parameter(default: object, check: Check | None = None, *, first: bool = Fals
     return dataclasses.field(default=default, kw_only=not first, metadata={"check": check})
 
 
-def attribute() -> Any:
-    """Declare an attribute that a fit sets, or that derived classes may have as a parameter."""
-    return dataclasses.field(init=False)
+def attribute(default: Any = dataclasses.MISSING) -> Any:
+    """Declare an attribute that a fit sets, or that derived classes may have as a parameter.
+
+    ``default`` is its value where neither has set it.
+    """
+    return dataclasses.field(init=False, default=default)
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(parameter, attribute))

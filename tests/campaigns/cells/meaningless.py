@@ -89,6 +89,11 @@ _enter(
 )
 
 # ---- single labels
+_enter(
+    ("class_weight",),
+    (*_SEQUENCES, *_GRAPHS, *_ANNOTATED, "MultiLabelCRF"),
+    "the likelihood is one of whole labellings, and has no parts for single labels: sample_weight weighs items",
+)
 _enter(("stream", "window", "constraints", *_CLIQUES), _ROWS, "rows have no order")
 _enter(("marginals of pairs", "edges by features", "StructureSearch"), _SINGLE, "a single label has no neighbours")
 _enter(("no items",), _ROWS, "scikit-learn asks tables for at least one row")
