@@ -65,7 +65,7 @@ def main() -> None:
     chosen = np.flatnonzero(fold == 0)
     words = [X[i] for i in chosen], [y[i] for i in chosen]
     crf = ChainCRF(rank=arguments.rank, max_iter=500, random_state=0, n_jobs=1)
-    ours = ChainCRFCV(crf, halving=False, extend=False, refit=False, random_state=0)
+    ours = ChainCRFCV(crf, halving=False, refit=False, random_state=0)
     fitted(clone(ours).set_params(prior_variances=[1.0]), words)  # compiles
     path, path_seconds = fitted(ours, words, arguments.repeats)
     halved, halving_seconds = fitted(clone(ours).set_params(halving=True), words, arguments.repeats)

@@ -79,7 +79,6 @@ def choose(
             estimator,
             kernels=list(family.kernels),
             prior_variances=list(family.prior_variances),
-            extend=False,
             **settings,
         )
         with warnings.catch_warnings():

@@ -74,7 +74,6 @@ def select(family: str, X: list, y: list) -> dict:
         prior_variances=VARIANCES[family],
         scoring="accuracy",
         min_items=SMALLEST_RUNG,
-        extend=False,
         refit=False,
         random_state=0,
     ).fit(X, y)

@@ -110,9 +110,7 @@ def search(model: str, X: list, y: list) -> tuple[ChainCRF, dict]:
     """Choose kernel scale and prior variance at a lower rank, then fit at the full one."""
     kernels, variances = FAMILIES[model]
     field = ChainCRF(window=5, rank=SEARCH_RANK, **COMMON)
-    chooser = ChainCRFCV(
-        field, kernels=kernels, prior_variances=variances, cv=3, extend=False, refit=False, random_state=0
-    )
+    chooser = ChainCRFCV(field, kernels=kernels, prior_variances=variances, cv=3, refit=False, random_state=0)
     return chosen_fit(chooser, X, y)
 
 
@@ -174,7 +172,6 @@ def release(labels: int, models: list[str]) -> None:
             prior_variances=variances,
             cv=GroupKFold(3),
             min_items=400,
-            extend=False,
             refit=False,
             random_state=0,
         )

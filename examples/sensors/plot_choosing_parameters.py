@@ -35,7 +35,7 @@ X_test, y_test = zip(*(game(30) for _ in range(60)), strict=True)
 gammas, variances = np.logspace(-1, 1.5, 6), np.logspace(-1, 3, 5)
 kernels = [RBF(gamma) for gamma in gammas]
 search = ChainCRFCV(
-    ChainCRF(rank=60, tol=1e-2), kernels=kernels, prior_variances=variances, halving=False, extend=False, random_state=0
+    ChainCRF(rank=60, tol=1e-2), kernels=kernels, prior_variances=variances, halving=False, random_state=0
 ).fit(X, y)
 scores = np.reshape(search.cv_results_["mean_test_score"], (6, 5))
 best = search.best_params_

@@ -32,7 +32,6 @@ search = FieldSearchCV(
     kernels=[RBF(gamma) for gamma in gammas],
     prior_variances=list(variances),
     halving=False,
-    extend=False,
     random_state=0,
 ).fit(X, y)
 results = zip(search.cv_results_["params"], search.cv_results_["mean_test_score"], strict=True)

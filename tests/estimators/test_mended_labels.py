@@ -3,13 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelfields import (
-    ChainCRF,
-    Constraints,
-    FrameCRF,
-    SegmentCRF,
-    find_label_errors,
-)
+from kernelfields import ChainCRF, Constraints, FrameCRF, SegmentCRF, find_label_errors
 from kernelfields.data.constraints import find_scheme
 from kernelfields.data.spans import mended_labels
 

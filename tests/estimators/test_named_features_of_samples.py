@@ -21,7 +21,7 @@ ESTIMATORS = {
     "classifier": (KernelClassifier(**EXACT), Y),
     "labels": (MultiLabelCRF(**EXACT), TABLE),
     "search": (
-        FieldSearchCV(KernelClassifier(), prior_variances=[1.0, 10.0], cv=2, extend=False, random_state=0),
+        FieldSearchCV(KernelClassifier(), prior_variances=[1.0, 10.0], cv=2, random_state=0),
         Y,
     ),
 }

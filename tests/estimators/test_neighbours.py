@@ -114,7 +114,7 @@ def test_a_search_keeps_to_the_columns_it_is_given():
         search = FieldSearchCV(GraphCRF(neighbours=neighbours, scale=False, random_state=0), kernels="linear", cv=2)
         assert search.fit(graphs, labels).best_estimator_.coef_["node"].shape[0] == width
     uneven = (graph[0] * [1.0, 40.0], graph[1])
-    search = FieldSearchCV(GraphCRF(random_state=0), prior_variances=[1.0], cv=2, halving=False, extend=False)
+    search = FieldSearchCV(GraphCRF(random_state=0), prior_variances=[1.0], cv=2, halving=False)
     assert search.fit([uneven] * 2, [y] * 2).best_estimator_.n_features_in_ == 2
     assert not search.best_estimator_._reader.neighbours
 

@@ -6,7 +6,19 @@ import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV
 
-from kernelfields import ChainCRF, EdgeCliques, GraphCRF, KernelClassifier, LabelNgrams, NodeCliques, PartialLabels, RingCRF, SegmentCRF, SkipCliques, SoftTargets
+from kernelfields import (
+    ChainCRF,
+    EdgeCliques,
+    GraphCRF,
+    KernelClassifier,
+    LabelNgrams,
+    NodeCliques,
+    PartialLabels,
+    RingCRF,
+    SegmentCRF,
+    SkipCliques,
+    SoftTargets,
+)
 from kernelfields.data import OrderCliques
 from kernelfields.estimators import LabelShares
 from tests.samples import labelled_sequences

@@ -82,7 +82,7 @@ def test_tables_searches_and_other_faces_answer_alike(crf):
     assert [[e[:3] for e in own] for own in table.predict_entities(frame[:12])] == [
         [e[:3] for e in own] for own in expected
     ]
-    search = ChainCRFCV(ChainCRF("linear", **settings), prior_variances=[0.1, 1.0], cv=2, extend=False).fit(X, y)
+    search = ChainCRFCV(ChainCRF("linear", **settings), prior_variances=[0.1, 1.0], cv=2).fit(X, y)
     assert len(search.predict_entities(X[:2])) == 2
     face = CRF(c2=1.0).fit([[{"w": str(np.argmax(row))} for row in x] for x in X], y)
     assert {entity.label for entity in face.predict_entities([[{"w": "0"}, {"w": "1"}]])[0]} == {"a"}

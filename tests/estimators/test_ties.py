@@ -258,7 +258,7 @@ def test_names_of_columns_and_searches():
     same = ChainCRF("linear", ties=SYMMETRY, prior_variance=0.7, **EXACT).fit(X, y)
     np.testing.assert_allclose(crf.coef_["node"], same.coef_["node"], atol=1e-12)
     crf = ChainCRF("linear", ties=SYMMETRY, scale=False, tol=1e-3)
-    search = FieldSearchCV(crf, prior_variances=[0.1, 1.0], cv=2, extend=False).fit(X, y)
+    search = FieldSearchCV(crf, prior_variances=[0.1, 1.0], cv=2).fit(X, y)
     assert search.best_estimator_.ties == SYMMETRY
     turned = permutation(search.best_estimator_)
     weights = search.best_estimator_.coef_["node"]

@@ -152,7 +152,7 @@ def test_files_hold_forests_of_several_labels_and_the_best_of_a_search(tmp_path)
     rows, targets = np.vstack(X), np.column_stack([np.concatenate(Y) == 0, np.concatenate(Y) == 1]).astype(int)
     forest = RandomForestClassifier(5, random_state=0)
     several = make_pipeline(OutOfFold(forest, cv=3), MultiLabelCRF("linear", prior_variance=1.0)).fit(rows, targets)
-    search = ChainCRFCV(kernels=["linear"], prior_variances=[0.1, 1.0], cv=2, halving=False, extend=False)
+    search = ChainCRFCV(kernels=["linear"], prior_variances=[0.1, 1.0], cv=2, halving=False)
     searched = make_pipeline(OutOfFold(LOGISTIC, cv=3), search).fit(X, Y)
     for model, inputs in ((several, rows), (searched, X)):
         kernelfields.save(model, tmp_path / "model.kfm")

@@ -112,7 +112,7 @@ def test_pipelines_searches_tables_and_other_faces():
     plain = find_label_errors(ChainCRF(**SETTINGS), X, given, cv=2)
     piped = find_label_errors(make_pipeline(FunctionTransformer(), ChainCRF(**SETTINGS)), X, given, cv=2)
     np.testing.assert_allclose(piped.item_scores, plain.item_scores)
-    search = FieldSearchCV(ChainCRF(**SETTINGS), prior_variances=[1.0], cv=2, extend=False, random_state=0)
+    search = FieldSearchCV(ChainCRF(**SETTINGS), prior_variances=[1.0], cv=2, random_state=0)
     assert find_label_errors(search, X, given, cv=2).rows[0].sequence == 5
     rows = [
         {"sequence": number, "f0": row[0], "f1": row[1], "label": label}
@@ -335,8 +335,8 @@ def test_constraints_hold_for_proposals():
     ("change", "message"),
     [
         ({"y": None}, "y must hold labels, got None"),
-        ({"cv": 30}, "cv=30 folds of 12 sequences"),
-        ({"cv": 1}, "cv=1 folds of 12 sequences"),
+        ({"cv": 30}, "cv=30 folds need at least as many items, X has 12"),
+        ({"cv": 1}, "cv must be at least 2, got 1"),
         ({"top": 0}, "top must be"),
         ({"groups": [1, 2]}, "groups has 2 entries for 12"),
     ],

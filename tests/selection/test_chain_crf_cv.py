@@ -19,9 +19,9 @@ from kernelfields.kernels import RBF, Linear, Polynomial
 
 X, y = search_sequences()
 CRF = ChainCRF(rank=12, tol=1e-7, max_iter=500, random_state=0)
-GRID = {"kernels": [RBF(0.1), Polynomial(2)], "prior_variances": [0.1, 1.0, 10.0], "extend": False}
+GRID = {"kernels": [RBF(0.1), Polynomial(2)], "prior_variances": [0.1, 1.0, 10.0]}
 FOLDS = KFold(3, shuffle=True, random_state=0)
-QUICK = {"kernels": [RBF(0.1), RBF(1.0)], "prior_variances": [0.1, 1.0], "extend": False, "random_state": 0}
+QUICK = {"kernels": [RBF(0.1), RBF(1.0)], "prior_variances": [0.1, 1.0], "random_state": 0}
 
 
 def quick(**settings):

@@ -37,7 +37,7 @@ GRAPHS = [(x, np.column_stack([np.arange(len(x) - 1), np.arange(1, len(x))])) fo
 IRIS = [each[::3] for each in load_iris(return_X_y=True)]
 FOLDS = KFold(3, shuffle=True, random_state=0)
 TIGHT = {"tol": 1e-7, "max_iter": 500, "random_state": 0}
-GRID = {"kernels": [RBF(0.1), Linear()], "prior_variances": [0.1, 1.0], "extend": False}
+GRID = {"kernels": [RBF(0.1), Linear()], "prior_variances": [0.1, 1.0]}
 QUICK = {**GRID, "cv": 2, "random_state": 0}
 
 SEARCHES = {
@@ -62,7 +62,7 @@ def test_the_search_of_chains_is_the_search_of_all():
     for one, other in zip(own.predict(X), general.predict(X), strict=True):
         np.testing.assert_array_equal(one, other)
     assert {*inspect.signature(ChainCRFCV).parameters} == {*inspect.signature(FieldSearchCV).parameters}
-    assert isinstance(ChainCRFCV(prior_variances=[1.0], cv=2, extend=False).fit(X, y).best_estimator_, ChainCRF)
+    assert isinstance(ChainCRFCV(prior_variances=[1.0], cv=2).fit(X, y).best_estimator_, ChainCRF)
 
 
 @pytest.mark.parametrize("name", SEARCHES)
@@ -157,34 +157,6 @@ def test_every_fold_has_the_longest_segments_of_all():
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 
 
-@pytest.mark.slow
-def test_long_sequences_are_cut_between_segments():
-    inputs, labels = search_sequences(240, longest=12)
-    parts = [slice(begin, begin + 40) for begin in range(0, 240, 40)]
-    long_X, long_y = ([np.concatenate(each[part]) for part in parts] for each in (inputs, labels))
-    trained = []
-
-    def durations(estimator, X, y):
-        trained.extend(y)
-        return estimator.score(X, y)
-
-    crf = SegmentCRF("linear", tol=0.01)
-    search = FieldSearchCV(crf, prior_variances=[0.1, 1.0, 10.0], cv=2, scoring=durations, factor=2, min_items=3)
-    search.set_params(extend=False, refit=False, random_state=0).fit(long_X, long_y)
-    assert search.cv_results_["n_resources"][0] < search.cv_results_["n_resources"][-1]
-    whole = {tuple(segment) for segment in _durations(long_y)}
-    pieces = [each for each in trained if len(each) < min(map(len, long_y))]
-    assert pieces
-    assert {tuple(segment) for segment in _durations(pieces)} <= whole
-
-
-def _durations(y):
-    """Durations and labels of all segments."""
-    for labels in y:
-        for begin, end, label in as_segments(np.asarray(labels)):
-            yield end - begin, label
-
-
 # ---- classes of sequences
 
 CLASSES = np.array(["a", "b", "c"])[np.arange(len(X)) % 3]
@@ -209,7 +181,7 @@ def test_classes_of_sequences_are_searched_as_by_a_grid_search():
 @pytest.mark.slow
 def test_names_of_kernels_stand_for_grids_of_sequence_classifiers():
     hidden = SequenceClassifier(n_states=1, rank=8)
-    search = FieldSearchCV(hidden, prior_variances=[1.0], scoring="balanced_accuracy", extend=False, random_state=0)
+    search = FieldSearchCV(hidden, prior_variances=[1.0], scoring="balanced_accuracy", random_state=0)
     wild = [x * [1.0, 100.0, 1e4] for x in MOVED]
     kernels = search.fit(wild, CLASSES).cv_results_["param_kernel"]
     # Columns of different scales: both kernels that suit them, on scaled columns.
@@ -224,7 +196,7 @@ def test_sequences_of_features_rare_classes_and_failures():
     words = [[{f"f{i}": str(round(value)) for i, value in enumerate(row)} for row in x] for x in MOVED]
     classes = CLASSES.astype("<U5")
     classes[5] = "alone"
-    search = FieldSearchCV(SequenceClassifier(n_states=1), prior_variances=[0.1, 1.0], extend=False, random_state=0)
+    search = FieldSearchCV(SequenceClassifier(n_states=1), prior_variances=[0.1, 1.0], random_state=0)
     search.fit(words, classes)
     assert np.all(search.cv_results_["n_dropped"] == 1)
     assert "1 held-out sequence was not scored" in str(search.table())
@@ -269,7 +241,7 @@ def test_soft_targets_are_scored_by_the_expected_log_likelihood():
     nodes, pairs = teacher.predict_marginals(X, cliques="edge")
     targets = SoftTargets(nodes, pairs, classes=teacher.classes_)
     crf = ChainCRF("linear", tol=1e-8)
-    search = ChainCRFCV(crf, prior_variances=[0.1, 1.0], cv=2, extend=False, random_state=0).fit(X, targets)
+    search = ChainCRFCV(crf, prior_variances=[0.1, 1.0], cv=2, random_state=0).fit(X, targets)
     expected = []
     for train, test in search.splits_:
         fitted = clone(crf).set_params(prior_variance=search.best_params_["prior_variance"])
@@ -286,7 +258,7 @@ def test_soft_targets_are_scored_by_the_expected_log_likelihood():
 def test_soft_targets_of_samples():
     shares = KernelClassifier("linear").fit(*IRIS).predict_proba(IRIS[0])
     for nodes in (shares, shares.tolist()):
-        search = FieldSearchCV(KernelClassifier("linear"), prior_variances=[0.1, 1.0], extend=False, random_state=0)
+        search = FieldSearchCV(KernelClassifier("linear"), prior_variances=[0.1, 1.0], random_state=0)
         search.fit(IRIS[0], SoftTargets(nodes, classes=[0, 1, 2]))
         assert search.best_score_ < -np.mean(-np.sum(shares * np.log(shares), axis=1)) + 1e-9
         assert search.score(*IRIS) > 0.8
@@ -300,7 +272,7 @@ def test_soft_targets_of_samples():
     "check", [check_sample_weight_equivalence_on_dense_data, check_sample_weight_equivalence_on_sparse_data]
 )
 def test_weights_are_repetitions(check):
-    check("FieldSearchCV", FieldSearchCV(KernelClassifier("rbf"), prior_variances=[0.1, 1.0], extend=False))
+    check("FieldSearchCV", FieldSearchCV(KernelClassifier("rbf"), prior_variances=[0.1, 1.0]))
 
 
 WEIGHED = [("chains", "log_likelihood"), ("chains", "accuracy"), ("graphs", "accuracy")]

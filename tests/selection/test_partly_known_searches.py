@@ -11,7 +11,6 @@ GRID = {
     "prior_variances": (0.1, 1.0),
     "cv": 2,
     "halving": False,
-    "extend": False,
     "random_state": 0,
 }
 

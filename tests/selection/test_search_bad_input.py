@@ -12,7 +12,7 @@ from kernelfields.kernels import RBF, Kernel
 from kernelfields.selection import search
 
 X, y = search_sequences()
-QUICK = {"kernels": [RBF(0.1), RBF(1.0)], "prior_variances": [0.1, 1.0], "extend": False, "random_state": 0}
+QUICK = {"kernels": [RBF(0.1), RBF(1.0)], "prior_variances": [0.1, 1.0], "random_state": 0}
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def test_scales_are_those_of_the_weighted_inputs_that_kernels_see():
 
 def test_the_estimators_own_kernel_is_the_default():
     def tried(estimator):
-        search = FieldSearchCV(estimator, prior_variances=[1.0], cv=2, halving=False, extend=False, refit=False)
+        search = FieldSearchCV(estimator, prior_variances=[1.0], cv=2, halving=False, refit=False)
         return search.fit(X, y).cv_results_["params"]
 
     assert len(tried(ChainCRF("rbf", rank=5))) == len(SCALE_MULTIPLES)

@@ -22,7 +22,8 @@ ITEMS = items_of(X, y)
 
 def folds(cv, groups=None, seed=0):
     random = np.random.default_rng(seed)
-    return [ITEMS.fold(split, random) for split in split_items(cv, ITEMS, groups, random)]
+    splits = split_items(cv, ITEMS.labels, groups, random, "sequence", X, y)
+    return [Fold(*split, *map(random.permutation, split)) for split in splits]
 
 
 @pytest.mark.parametrize("n_folds", [2, 3, 5])

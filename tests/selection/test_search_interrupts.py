@@ -33,7 +33,6 @@ def search(number, **settings):
         ChainCRF(rank=12),
         kernels=kernels,
         prior_variances=[0.1, 1.0],
-        extend=False,
         scoring=InterruptAt(number),
         random_state=0,
         **settings,

@@ -1,10 +1,8 @@
-"""What a search shows while it works, on a terminal and elsewhere."""
+"""What a search shows while it works, and its table."""
 
-import io
 import re
 
 import numpy as np
-from rich.console import Console
 
 from kernelfields.kernels import RBF
 from kernelfields.selection.candidates import Candidate
@@ -22,49 +20,23 @@ def evaluation(candidate, score, rung=0):
 EVALUATIONS = [evaluation(each, score) for each, score in zip(CANDIDATES, (-1.5, -1.25), strict=True)]
 
 
-def shown(terminal):
-    stream = io.StringIO()
-    console = Console(file=stream, force_terminal=terminal, width=200)
-    with SearchProgress(True, console=console) as progress:
-        progress.add(2, 30.0)
-        progress.add(2, 70.0)
-        progress._begin -= 600.0
-        for candidate in CANDIDATES:
-            progress.fitted(candidate, "rung 1 of 1, fold 1 of 2", 25.0)
-        progress.evaluated(EVALUATIONS, "rung 1 of 1")
-        progress.fitted(CANDIDATES[0], "rung 1 of 1, fold 2 of 2", 25.0)
-        if terminal:
-            progress._live.refresh()
+def test_a_line_for_each_path_and_the_table(capsys):
+    progress = SearchProgress(True)
+    progress.add(2, 30.0)
+    progress.add(2, 70.0)
+    progress._begin -= 600.0
+    for _ in CANDIDATES:
+        progress.fitted(25.0)
+    progress.evaluated(EVALUATIONS, "rung 1 of 1")
     progress.show(tabulate(EVALUATIONS, "accuracy", notes=["a note"]))
-    return stream.getvalue()
-
-
-def test_a_line_for_each_path_where_there_is_no_terminal():
-    first, *table = filter(None, shown(terminal=False).splitlines())
+    first, *table = capsys.readouterr().err.splitlines()
     # Half of the work took ten minutes.
     assert re.match(r"2 of 4 fits, 60\d\.\d s, about 10 min left  rung 1 of 1  ", first)
     assert first.endswith("rung 1 of 1  -1.2500 kernel RBF(gamma=0.5), rank 9, prior variance 10.0")
     assert table[0].strip() == "2 candidates, 2 folds; a note"
-    assert table[1].split() == [
-        "kernel",
-        "rank",
-        "prior",
-        "variance",
-        "accuracy",
-        "±",
-        "folds",
-        "positions",
-        "seconds",
-    ]
+    columns = "kernel rank prior variance accuracy ± folds positions seconds"
+    assert table[1].split() == columns.split()
     assert [row.split()[3] for row in table[2:]] == ["-1.2500", "-1.5000"]
-
-
-def test_one_line_that_is_rewritten_on_a_terminal():
-    text = shown(terminal=True)
-    assert re.search(r"3 of 4 fits, 60\d\.\d s, about 3 min left", text)
-    assert "fold 2 of 2" in text
-    assert "best -1.2500 kernel RBF(gamma=0.5), rank 9, prior variance 10.0" in text
-    assert "2 candidates, 2 folds" in text
 
 
 def test_a_later_rung_leads_whatever_its_scores():

@@ -29,7 +29,7 @@ GRAPHS = [(x, np.column_stack([np.arange(len(x) - 1), np.arange(1, len(x))])) fo
 INSTANCES = labelled_instances(30)
 IRIS = [each[::3] for each in load_iris(return_X_y=True)]
 TIGHT = {"tol": 1e-7, "max_iter": 500, "random_state": 0}
-GRID = {"kernels": [RBF(0.1), Linear()], "prior_variances": [0.1, 1.0], "extend": False}
+GRID = {"kernels": [RBF(0.1), Linear()], "prior_variances": [0.1, 1.0]}
 QUICK = {**GRID, "kernels": [RBF(0.1)], "random_state": 0}
 FOLDS = KFold(3, shuffle=True, random_state=0)
 
@@ -139,7 +139,7 @@ def circle(x):
 
 def test_approximate_inference_is_scored_by_accuracy():
     circles, crf = [circle(x) for x in SEQUENCES], GraphCRF("linear", inference="loopy", max_iter=300)
-    search = FieldSearchCV(crf, prior_variances=[0.1, 1.0], extend=False, random_state=0).fit(circles, LABELS)
+    search = FieldSearchCV(crf, prior_variances=[0.1, 1.0], random_state=0).fit(circles, LABELS)
     assert "accuracy" in str(search.table())
     peer = GridSearchCV(crf, {"prior_variance": [0.1, 1.0]}, cv=search.splits_).fit(circles, LABELS)
     np.testing.assert_allclose(search.cv_results_["mean_test_score"], peer.cv_results_["mean_test_score"], atol=0.03)

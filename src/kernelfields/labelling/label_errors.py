@@ -19,8 +19,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.data.chains import Chains
+from kernelfields.data.evidence import SoftTargets, certain, is_unknown, replace_unseen
 from kernelfields.data.partial_labels import SoftTargets, as_log_weights, certain, is_unknown, replace_unseen
-from kernelfields.data.reading import SEQUENCES, listed, plain_label, random_generator
+from kernelfields.data.reading import listed, plain_label, random_generator
 from kernelfields.estimators.questions import LabelQuestions, Seed, Tokens
 from kernelfields.inference.answers import Answers
 from kernelfields.labelling.hypotheses import (
@@ -98,8 +99,8 @@ def find_label_errors(
     else:
         estimator, X, y = unframed(estimator, X, y)
         items = LabelledItems(X, y)
-        folds = items.folds(cv, groups, getattr(estimator, "item_names", SEQUENCES), random_generator(random_state))
-        n_items, batches = items.n_items, items.held_out(estimator, list(folds))
+        folds = items.folds(cv, groups, random_generator(random_state))
+        n_items, batches = items.n_items, items.held_out(estimator, folds)
     findings: list[LabelError] = []
     scores: list[np.ndarray] = [np.zeros(0)] * n_items
     nouns = ("sequence", "position")

@@ -1,4 +1,4 @@
-"""Candidates of a search: the product of kernels, ranks and prior variances, and values beyond the ends of its grids.
+"""Candidates of a search: the product of kernels, ranks and prior variances.
 
     name of a kernel     candidates it stands for
     "rbf"                gamma = m g           m in 0.1, 0.3, 1, 3, 10; g is the value of gamma="scale"
@@ -11,11 +11,6 @@ Kernels that are objects, and dicts of kernels by type of node, are candidates a
 from the inputs of all training data (not from their labels), and rounded to three figures, so that every fold compares
 the same kernels. Candidates that differ in their prior variances only form a path: they share basis and features.
 
-    axis of a grid                                    next value beyond its end
-    "prior variance", "edge prior variance"           s_end (s_end / s_neighbour)
-    "gamma", "length scale" of kernels of one kind    likewise
-
-An axis has two values or more. Prior variances of the parts of a sum have no axis, nor have ranks and degrees.
 Fails: ValueError or TypeError naming the parameter and the entry, before any work starts.
 """
 
@@ -205,52 +200,26 @@ def _rank(value: int | None, name: str) -> int | None:
     return None if value is None else int(value)
 
 
-@dataclass(frozen=True)
-class GridEnd:
-    """The best candidate at an end of its grid: the value there, the next one, and the candidate that has it."""
+def grid_ends(best: Candidate, grid: Sequence[Candidate]) -> list[str]:
+    """Say which values of a candidate are the smallest or the largest of their grid: better ones may lie beyond.
 
-    axis: str
-    value: float
-    further: float
-    beyond: Candidate
-
-    def __str__(self) -> str:
-        side = "largest" if self.further > self.value else "smallest"
-        return f"the best {self.axis}, {self.value:g}, is the {side} of its grid"
-
-
-def grid_ends(best: Candidate, grid: Sequence[Candidate], tried: Sequence[Candidate]) -> list[GridEnd]:
-    """Return the ends of the grid at which a candidate lies, and beyond which nothing was ``tried``."""
-    ends = []
-    kernel = best.params["kernel"]
-    value: object
+    Grids are those of prior variances, and of the scale of kernels of one kind that differ in it alone; they have two
+    values or more.
+    """
+    found, kernel = [], best.params["kernel"]
     for name in (*_VARIANCES, *_SCALES.get(type(kernel), ())[:1]):
         if name in _VARIANCES:
             value, values = best.params.get(name), [candidate.params.get(name) for candidate in grid]
         else:
             value, kernels = getattr(kernel, name), [candidate.params["kernel"] for candidate in grid]
             values = [getattr(other, name) for other in kernels if _without(name, other) == _without(name, kernel)]
-        further = _next_value(values, value)
-        if further is None:
-            continue
-        moved = {name: further} if name in _VARIANCES else {"kernel": clone(kernel).set_params(**{name: further})}
-        beyond = Candidate({**best.params, **moved})
-        if all(candidate.params != beyond.params for candidate in tried):
-            assert is_real(value)
-            ends.append(GridEnd(_in_words(name), value, further, beyond))
-    return ends
+        known = sorted({listed for listed in values if is_real(listed) and listed < math.inf})
+        if len(known) > 1 and value in (known[0], known[-1]):
+            side = "largest" if value == known[-1] else "smallest"
+            found.append(f"the best {_in_words(name)}, {value:g}, is the {side} of its grid")
+    return found
 
 
 def _without(name: str, kernel: Kernel | dict[str, Kernel]) -> object:
     """Return kind and parameters of a kernel, one parameter left out."""
     return type(kernel), {**kernel.get_params(deep=False), name: None} if isinstance(kernel, Kernel) else None
-
-
-def _next_value(values: Sequence[object], value: object) -> float | None:
-    """Return the value beyond ``value`` if it is at an end of the grid of ``values`` or outside, else None."""
-    known = sorted({listed for listed in values if is_real(listed) and 0.0 < listed < math.inf})
-    if len(known) < 2 or not is_real(value) or known[0] < value < known[-1] or value == math.inf:
-        return None
-    ratio = known[-1] / known[-2] if value >= known[-1] else known[0] / known[1]
-    further = float(f"{value * ratio:.6g}")
-    return further if 0.0 < further < math.inf else None

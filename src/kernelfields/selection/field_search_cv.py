@@ -1,6 +1,6 @@
 """FieldSearchCV: an estimator that chooses its kernel, rank and prior variances by cross-validation.
 
-    read all data once -> candidates -> folds -> rungs -> ends of the grid -> results -> the best one fitted to all
+    read all data once -> candidates -> folds -> rungs -> results -> the best one fitted to all
 
 ``ChainCRFCV`` is the same search with a ChainCRF by default.
 """
@@ -42,11 +42,11 @@ from kernelfields.models.wrapped_field import WrappedField
 from kernelfields.numerics.parameters import attribute, check_count, declares_parameters, is_auto, is_whole, parameter
 from kernelfields.numerics.wording import counted
 from kernelfields.reports.tables import PlainValues, Table
-from kernelfields.selection.candidates import Kernels, Searched, list_candidates
+from kernelfields.selection.candidates import Candidate, Kernels, Searched, grid_ends, list_candidates
 from kernelfields.selection.folds import Fold, Items, Split, split_items
-from kernelfields.selection.results import Evaluation, SearchProgress, as_arrays, tabulate
+from kernelfields.selection.results import Evaluation, SearchProgress, as_arrays, best_first, tabulate
 from kernelfields.selection.scores import Scoring, resolve_scoring
-from kernelfields.selection.search import Rung, Search, count_candidates, plan_rungs
+from kernelfields.selection.search import Rung, Search, plan_rungs
 
 _SHOWN_ROWS = 20
 # What the file of a search may hold.
@@ -93,12 +93,7 @@ class FieldSearchCV(WrappedField):
     factor : int, default 3
         Of each rung, 1 in ``factor`` candidates goes on to the next, with ``factor`` times as many positions.
     min_items : int or None
-        Training items of a fold in the first rung, at least; None means 20, of single inputs 100. Where that leaves no
-        room for halving, long sequences are cut into pieces of 25 positions or more, except for the last rung; a piece
-        then counts as a sequence.
-    extend : bool, default True
-        Where the best candidate has the smallest or largest prior variance of its grid, or gamma, look further by the
-        same ratio, as long as that is better and for three steps at most. False leaves it at a line in the table.
+        Training items of a fold in the first rung, at least; None means 20, of single inputs 100.
     refit : bool, default True
         Fit the best candidate to all items. Without it there are no predictions.
     n_jobs : int or None
@@ -134,7 +129,6 @@ class FieldSearchCV(WrappedField):
     halving: bool = parameter(True)
     factor: int = parameter(3)
     min_items: int | None = parameter(None)
-    extend: bool = parameter(True)
     refit: bool = parameter(True)
     n_jobs: int | None = parameter(None)
     random_state: Seed = parameter(None)
@@ -180,14 +174,13 @@ class FieldSearchCV(WrappedField):
             edge_prior_variances=self.edge_prior_variances,
         )
         del training  # one packed copy at a time
-        splits = split_items(self.cv, items, groups, random)
+        splits = split_items(self.cv, items.labels, groups, random, items.noun, items.X, items.y)
         folds, rungs = self._rungs(items, splits, len(candidates), random)
-        with SearchProgress(bool(self.verbose)) as progress:
-            search = Search(estimator, items, folds, scorer, progress)
-            search.run(candidates, rungs, bool(self.extend))
-        self._set_results(search, splits, items)
-        if self.verbose:
-            progress.show(self.table(top=_SHOWN_ROWS))
+        progress = SearchProgress(bool(self.verbose))
+        search = Search(estimator, items, folds, scorer, progress)
+        search.run(candidates, rungs)
+        self._set_results(search, candidates, splits, items)
+        progress.show(self.table(top=_SHOWN_ROWS))
         self._warn(progress.n_fits, original.relative_tolerance)
         if self.refit:
             begin = time.perf_counter()
@@ -259,32 +252,24 @@ class FieldSearchCV(WrappedField):
     def _rungs(
         self, items: Items, splits: list[Split], n_candidates: int, random: np.random.Generator
     ) -> tuple[list[Fold], list[Rung]]:
-        """Return folds and rungs; long sequences are cut where the first rung needs more units than there are items."""
+        """Return folds and rungs."""
         if not is_whole(self.factor) or self.factor < 2:
             raise ValueError(f"factor must be a whole number of at least 2, got {self.factor!r}")
         smallest = self.min_items
         if smallest is None:
             smallest = _LEAST_ROWS if items.tables else _LEAST_ITEMS
         check_count(smallest, "min_items", " or None")
-        if self.halving:
-            n_rungs = len(count_candidates(n_candidates, self.factor))
-            items.cut(min((train for train, _ in splits), key=len), smallest * self.factor ** (n_rungs - 1))
-        folds = [items.fold(split, random) for split in splits]
+        folds = [Fold(*split, *map(random.permutation, split)) for split in splits]
         if not self.halving:
             return folds, [Rung(n_candidates, None)]
-        n_units = min(len(fold.train_order) for fold in folds)
+        n_items = min(len(fold.train) for fold in folds)
         n_positions = min(int(items.lengths[fold.train].sum()) for fold in folds)
-        return folds, plan_rungs(n_candidates, n_units, n_positions, factor=self.factor, smallest=smallest)
+        return folds, plan_rungs(n_candidates, n_items, n_positions, factor=self.factor, smallest=smallest)
 
-    def _set_results(self, search: Search, splits: list[Split], items: Items) -> None:
+    def _set_results(self, search: Search, candidates: list[Candidate], splits: list[Split], items: Items) -> None:
         self._evaluations: list[Evaluation] = search.evaluations
         self._nouns = items.noun, items.part
-        axes = dict.fromkeys(end.axis for end in search.tried_beyond)
-        tried = {axis: [f"{end.further:g}" for end in search.tried_beyond if end.axis == axis] for axis in axes}
-        advice = "" if self.extend else ": extend=True looks further"
-        self._notes = [f"beyond the grid: {axis} {', '.join(values)}" for axis, values in tried.items()]
-        self._notes += [f"{end}{advice}" for end in search.ends()]
-        self._open_ends = [str(end) for end in search.ends() if self.extend and not search.interrupted]
+        self._notes = grid_ends(best_first(search.evaluations)[0].candidate, candidates)
         self.cv_results_ = as_arrays(search.evaluations)
         self.best_index_ = int(self.cv_results_["rank_test_score"].argmin())
         self.best_params_ = dict(self.cv_results_["params"][self.best_index_])
@@ -309,9 +294,6 @@ class FieldSearchCV(WrappedField):
             done = len(self._evaluations) * self.n_splits_
             text = f"the search was interrupted after {done} of {n_fits} fits; the best candidate so far was kept"
             warnings.warn(text, ConvergenceWarning, stacklevel=3)
-        for end in self._open_ends:
-            text = f"{end}, which was extended as far as it goes by itself: give values beyond it"
-            warnings.warn(text, UserWarning, stacklevel=3)
 
     def table(self, top: int | None = None) -> Table:
         """Return the candidates, the best first, each as far as it came; ``top`` limits the number of rows."""

@@ -9,29 +9,24 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
-from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing
 
 from kernelfields.data.frames import FrameReader
 from kernelfields.data.partial_labels import SoftTargets, read_labels
-from kernelfields.data.reading import SAMPLES, SEQUENCES, ItemNames, is_sequence, listed
+from kernelfields.data.reading import SAMPLES, SEQUENCES, is_sequence, listed
 from kernelfields.data.segments import are_segments, read_segments
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.estimators.frame_crf import FrameCRF
 from kernelfields.estimators.questions import LabelQuestions
-from kernelfields.features.folds import assign_folds
 from kernelfields.inference.answers import Answers
 from kernelfields.models.partial import PartialLabels
 from kernelfields.models.wrapped_field import field_inside
-from kernelfields.numerics.parameters import is_whole
-from kernelfields.selection.folds import spread_folds
+from kernelfields.selection.folds import Split, split_items
 
-#: Items that a fold learns from, and those that it holds out.
-Fold: TypeAlias = tuple[np.ndarray, np.ndarray]
 #: Shares of items that were in the fit: more than chance would have, and too many.
 _SUSPICIOUS, _TOO_MANY = 0.1, 0.5
 
@@ -139,23 +134,14 @@ class LabelledItems:
             pairs = zip(np.split(codes, ends), np.split(known, ends), strict=True)
             self.labels = [own[certain] for own, certain in pairs]
 
-    def folds(self, cv: Any, groups: Any, nouns: ItemNames, random: np.random.Generator) -> Iterator[Fold]:
-        """Yield the items that each fold learns from and those it holds out; splits may leave some out of both."""
-        if not is_whole(cv):
-            held = np.zeros(self.n_items, dtype=bool)
-            for train, test in check_cv(cv).split(np.zeros(self.n_items), groups=groups):
-                if held[test].any():
-                    raise ValueError("cv must hold out each item once at most: repeated splits do not")
-                held[test] = True
-                yield np.asarray(train), np.asarray(test)
-        elif groups is None and not self.table and 2 <= cv <= self.n_items:
-            yield from spread_folds(self.labels, int(cv), random)
-        else:
-            assigned = assign_folds(self.n_items, cv, groups, nouns=nouns, random_state=int(random.integers(2**31)))
-            for fold in range(assigned.max() + 1):
-                yield np.flatnonzero(assigned != fold), np.flatnonzero(assigned == fold)
+    def folds(self, cv: Any, groups: Any, random: np.random.Generator) -> list[Split]:
+        """Return the items that each fold learns from and those it holds out; splits may leave some out of both."""
+        splits = split_items(cv, self.labels, groups, random, "item", np.zeros(self.n_items), None)
+        if np.bincount(np.concatenate([test for _, test in splits])).max() > 1:
+            raise ValueError("cv must hold out each item once at most: repeated splits do not")
+        return splits
 
-    def held_out(self, estimator: BaseEstimator, folds: Sequence[Fold]) -> Iterator[HeldOut]:
+    def held_out(self, estimator: BaseEstimator, folds: Sequence[Split]) -> Iterator[HeldOut]:
         """Yield answers about the items that each fold holds out, by an estimator fitted to those it learns from."""
         for number, (train, test) in enumerate(folds):
             model = self._with_all_classes(clone(estimator), train, number)

@@ -7,14 +7,12 @@ rungs are not compared, because they come from different numbers of positions.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from rich.console import Console
-from rich.live import Live
-from rich.text import Text
 
 from kernelfields.numerics.wording import counted
 from kernelfields.reports.progress import in_words
@@ -139,57 +137,32 @@ def tabulate(
 
 
 class SearchProgress:
-    """Progress of a search on standard error; a context manager around it.
+    """Progress of a search on standard error: a line for each path; the time left is that of the work so far."""
 
-    On a terminal one line is rewritten, elsewhere a line is printed for each path. The time left is estimated from the
-    time that the work so far took.
-    """
-
-    def __init__(self, enabled: bool, console: Console | None = None):
-        self.console = console or Console(stderr=True, quiet=not enabled)
+    def __init__(self, enabled: bool):
         self.n_fits, self._work = 0, 0.0
         self._done, self._work_done = 0, 0.0
-        self._begin = time.monotonic()
-        self._live: Live | None = None
-        self._best: Evaluation | None = None
-
-    def __enter__(self) -> SearchProgress:
-        if self.console.is_terminal and not self.console.quiet:
-            self._live = Live(console=self.console, refresh_per_second=4, transient=True)
-            self._live.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        if self._live is not None:
-            self._live.stop()
-            self._live = None
+        self._begin, self._enabled = time.monotonic(), enabled
 
     def add(self, n_fits: int, work: float) -> None:
         """Add fits to those that the search consists of; all of them are so much ``work``, in any unit."""
         self.n_fits += n_fits
         self._work += work
 
-    def fitted(self, candidate: Candidate, where: str, work: float) -> None:
-        """Report a fit of one candidate on one fold; ``where`` names the rung and the fold."""
+    def fitted(self, work: float) -> None:
+        """Count a fit of one candidate on one fold."""
         self._done += 1
         self._work_done += work
-        if self._live is not None:
-            best = "" if self._best is None else f"  best {self._best.mean:.4f} {self._best.candidate}"
-            self._live.update(Text(f"{self._status()}  {where}  {candidate}{best}"))
 
     def evaluated(self, evaluations: list[Evaluation], where: str) -> None:
         """Report that all folds of the candidates of one path are done."""
-        self._best = best_first([*evaluations, *([] if self._best is None else [self._best])])[0]
-        if self._live is None:
-            leading = best_first(evaluations)[0]
-            self.show(f"{self._status()}  {where}  {leading.mean:.4f} {leading.candidate}")
-
-    def show(self, text: object) -> None:
-        """Print a line or a table, above the line that is rewritten."""
-        self.console.print(str(text), highlight=False, markup=False, soft_wrap=True)
-
-    def _status(self) -> str:
-        seconds = time.monotonic() - self._begin
+        seconds, leading = time.monotonic() - self._begin, best_first(evaluations)[0]
         left = seconds * (self._work - self._work_done) / self._work_done if self._work_done else 0.0
         rest = f", about {in_words(left)} left" if 0 < self._done < self.n_fits else ""
-        return f"{self._done} of {self.n_fits} fits, {seconds:.1f} s{rest}"
+        done = f"{self._done} of {self.n_fits} fits, {seconds:.1f} s{rest}"
+        self.show(f"{done}  {where}  {leading.mean:.4f} {leading.candidate}")
+
+    def show(self, text: object) -> None:
+        """Print a line or a table."""
+        if self._enabled:
+            sys.stderr.write(f"{text}\n")

@@ -1,4 +1,4 @@
-"""The loop of a search: rungs of successive halving, paths of prior variances, folds; then beyond the ends of the grid.
+"""The loop of a search: rungs of successive halving, paths of prior variances, folds.
 
     for each rung:                          candidates left, positions used
         for each path, the most promising first:      one kernel and rank, several prior variances
@@ -8,10 +8,8 @@
                      c_0 = all              n_i = n / factor^(R - 1 - i)
                      c_i+1 = ceil(c_i / factor)
 
-    while the best lies at an end of its grid: the candidate beyond it, on all data, as long as that is better
-
 Rungs are added until at most ``factor`` candidates are left for the last one, or until the first one would have
-fewer than ``smallest`` units. All rungs cost about the same. One rung is plain cross-validation.
+fewer than ``smallest`` items. All rungs cost about the same. One rung is plain cross-validation.
 
 An interrupt ends the loop; what was evaluated on all folds stays. A fit that fails (a kernel that is not positive
 semi-definite, features that do not fit in memory) leaves the rest of its path without scores, and the search goes on.
@@ -21,20 +19,16 @@ Fails: ValueError where every candidate failed.
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from kernelfields.selection.candidates import Candidate, GridEnd, Searched, grid_ends
+from kernelfields.selection.candidates import Candidate, Searched
 from kernelfields.selection.folds import Fold, Items
 from kernelfields.selection.results import Evaluation, SearchProgress, best_first
 from kernelfields.selection.scores import Scorer
 from kernelfields.selection.variance_path import FitFailure, follow_path
-
-#: How many values beyond its grid are tried on each axis.
-MOST_STEPS = 3
 
 
 @dataclass(frozen=True)
@@ -53,33 +47,28 @@ def count_candidates(n_candidates: int, factor: int) -> list[int]:
     return counts
 
 
-def plan_rungs(n_candidates: int, n_units: int, n_positions: int, *, factor: int, smallest: int) -> list[Rung]:
-    """Return the rungs for folds whose training part has ``n_units`` units of ``n_positions`` together."""
+def plan_rungs(n_candidates: int, n_items: int, n_positions: int, *, factor: int, smallest: int) -> list[Rung]:
+    """Return the rungs for folds whose training part has ``n_items`` items of ``n_positions`` together."""
     counts = count_candidates(n_candidates, factor)
-    last = max((n for n in range(len(counts)) if n_units // factor**n >= smallest), default=0)
+    last = max((n for n in range(len(counts)) if n_items // factor**n >= smallest), default=0)
     sizes = [n_positions // factor ** (last - index) for index in range(last)]
     return [Rung(count, size) for count, size in zip(counts[: last + 1], [*sizes, None], strict=True)]
 
 
 class Search:
-    """A search over candidates; ``evaluations`` grows while :meth:`run` works.
-
-    ``tried_beyond`` are the ends of the grid beyond which a candidate was tried.
-    """
+    """A search over candidates; ``evaluations`` grows while :meth:`run` works."""
 
     def __init__(
         self, estimator: Searched, items: Items, folds: Sequence[Fold], scorer: Scorer, progress: SearchProgress
     ):
         self.evaluations: list[Evaluation] = []
         self.interrupted = False
-        self.tried_beyond: list[GridEnd] = []
         self._estimator, self._items, self._folds = estimator, items, folds
         self._scorer, self._progress = scorer, progress
-        self._grid: list[Candidate] = []
 
-    def run(self, candidates: Sequence[Candidate], rungs: Sequence[Rung], extend: bool) -> None:
+    def run(self, candidates: Sequence[Candidate], rungs: Sequence[Rung]) -> None:
         """Evaluate candidates rung by rung; KeyboardInterrupt goes on only if nothing has a score yet."""
-        self._grid = left = list(candidates)
+        left = list(candidates)
         for rung in rungs:
             self._announce(left, rung)
         try:
@@ -89,33 +78,16 @@ class Search:
                 if np.isnan(ranked[0].mean):
                     raise _nothing_to_choose(ranked)
                 left = [evaluation.candidate for evaluation in ranked]
-            if extend:
-                self._extend(len(rungs) - 1)
         except KeyboardInterrupt:
             if all(np.isnan(evaluation.mean) for evaluation in self.evaluations):
                 raise
             self.interrupted = True
-
-    def ends(self) -> list[GridEnd]:
-        """Return the ends of the grid at which the best candidate lies now, and beyond which nothing was tried."""
-        tried = [*self._grid, *(end.beyond for end in self.tried_beyond)]
-        return grid_ends(best_first(self.evaluations)[0].candidate, self._grid, tried)
 
     def _announce(self, candidates: Sequence[Candidate], rung: Rung) -> None:
         """Count the fits of a rung, and about how many features they work on, if ranks go on alike."""
         sizes = [rung.n_positions or int(self._items.lengths[fold.train].sum()) for fold in self._folds]
         work = sum(_work(candidate, size) for candidate in candidates for size in sizes)
         self._progress.add(rung.n_candidates * len(sizes), work * rung.n_candidates / len(candidates))
-
-    def _extend(self, number: int) -> None:
-        """Go beyond the ends of the grid for as long as it pays, ``MOST_STEPS`` on each axis."""
-        steps: Counter[str] = Counter()
-        while end := next((end for end in self.ends() if steps[end.axis] < MOST_STEPS), None):
-            steps[end.axis] += 1
-            self._progress.show(f"{end}: trying {end.beyond}")
-            self._announce([end.beyond], Rung(1, None))
-            self._evaluate([end.beyond], number, Rung(1, None), "beyond the grid")
-            self.tried_beyond.append(end)
 
     def _evaluate(self, candidates: Sequence[Candidate], number: int, rung: Rung, where: str) -> None:
         """Fit and score candidates on all folds, path by path; after a failure the rest of a path counts as failed."""
@@ -140,8 +112,7 @@ class Search:
                         begin = time.perf_counter()
                         score = self._scorer(fit)
                         left.pop(fit.candidate).add(fold, score, fit, time.perf_counter() - begin)
-                        fold_name = f"{where}, fold {fold + 1} of {len(shares)}"
-                        self._progress.fitted(fit.candidate, fold_name, _work(fit.candidate, sizes[fold]))
+                        self._progress.fitted(_work(fit.candidate, sizes[fold]))
                 except FitFailure as failure:
                     for evaluation in left.values():
                         evaluation.error = failure

@@ -31,7 +31,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.data.reading import SEQUENCES, plain_label, random_generator
+from kernelfields.data.reading import plain_label, random_generator
 from kernelfields.estimators.pipelines import describe_model, rebuild_model
 from kernelfields.estimators.questions import LabelQuestions
 from kernelfields.inference.answers import Answers
@@ -195,8 +195,8 @@ class ConformalField(WrappedField, StoredEstimator):
             return self
         estimator, X, y = unframed(self.estimator, X, y)
         items = LabelledItems(X, y)
-        nouns, random = getattr(estimator, "item_names", SEQUENCES), random_generator(self.random_state)
-        folds = list(items.folds(5 if isinstance(self.cv, str) else self.cv, groups, nouns, random))
+        n_folds = 5 if isinstance(self.cv, str) else self.cv
+        folds = items.folds(n_folds, groups, random_generator(self.random_state))
         names, parts = list[Any](), []
         for _, field, answers in items.held_out(estimator, folds):
             events = events_of(field, answers, self.target, self.scheme)

@@ -719,7 +719,7 @@ class Searched(Subject):
         """Return the search around the estimator."""
         kernel = settings.pop("kernel", "linear")
         inner = super().make(kernel=kernel, **settings)
-        return self.search(inner, kernels=[kernel], prior_variances=[1.0], cv=2, halving=False, extend=False)
+        return self.search(inner, kernels=[kernel], prior_variances=[1.0], cv=2, halving=False)
 
     def field(self, model: Any) -> Any:
         """Return the best field."""

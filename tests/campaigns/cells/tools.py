@@ -162,7 +162,7 @@ def grid_search(s: Subject) -> None:
 @feature(_TOOLS, "FieldSearchCV")
 def our_search(s: Subject) -> None:
     """Search two prior variances by FieldSearchCV, and compare the best with a fit of its parameters."""
-    settings: dict[str, Any] = {"prior_variances": [0.1, 1.0], "cv": 2, "halving": False, "extend": False}
+    settings: dict[str, Any] = {"prior_variances": [0.1, 1.0], "cv": 2, "halving": False}
     search: Any
     if isinstance(s, Frames):
         search = FrameCRF(FieldSearchCV(s.make().estimator, **settings, random_state=0))
