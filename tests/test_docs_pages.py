@@ -41,12 +41,14 @@ def test_the_readme_does_what_it_says(capsys):
 @pytest.mark.parametrize(
     "page",
     [
+        "density.md",
         "embeddings.md",
         "engines.md",
         "formats.md",
         "frames.md",
         "graphs.md",
         "many_labels.md",
+        "multilabel.md",
         "partial_fit.md",
         "partial_labels.md",
         "performance.md",

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from kernelfields import ChainCRF, EdgeCliques, EndCliques, NodeCliques, StartCliques
+from kernelfields import ChainCRF, EdgeCliques, EndCliques, NodeCliques, SkipCliques, StartCliques
+from kernelfields.data import OrderCliques
 from kernelfields.kernels import RBF, Constant
 from tests.samples import labelled_sequences
 
@@ -85,13 +86,6 @@ def test_a_constant_edge_kernel_is_one_transition_matrix():
     assert_same_field(tied, constant)
 
 
-def test_linear_edge_kernel_by_features_and_by_pivots():
-    explicit = ChainCRF("linear", edges=EdgeCliques("linear"), **TIGHT).fit(X, y)
-    pivoted = ChainCRF("linear", edges=EdgeCliques(lambda a, b: a @ b.T), basis="all", **TIGHT).fit(X, y)
-    assert pivoted.basis_["edge"].rank == 3
-    assert_same_field(explicit, pivoted, atol=1e-6)
-
-
 def test_label_kernels():
     delta = ChainCRF("linear", **TIGHT).fit(X, y)
     for same in ("centred", np.eye(3), np.eye(3) + 0.7):  # Lemma 13: constants cancel
@@ -140,6 +134,9 @@ def test_without_edges_positions_are_independent():
         ([NodeCliques(prior_variance=0.0)], ValueError, "prior_variance must be a positive"),
         ([NodeCliques(rank=0)], ValueError, "rank must be a whole number"),
         ([NodeCliques(), EdgeCliques(label_kernel=np.eye(3))], ValueError, "there are 9 labels"),
+        ([NodeCliques(), SkipCliques(lag=0)], ValueError, "lag must be a whole number of at least 1"),
+        ([NodeCliques(), SkipCliques(lag=1.5)], ValueError, "lag must be a whole number of at least 1"),
+        ([NodeCliques(), OrderCliques(order=1)], ValueError, "order must be a whole number of at least 2"),
     ],
 )
 def test_unusable_clique_sets(cliques, error, words):

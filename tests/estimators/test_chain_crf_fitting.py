@@ -1,4 +1,4 @@
-"""How ChainCRF fits: random states, threads, weights, progress, callbacks."""
+"""How ChainCRF fits: random states, progress, callbacks."""
 
 import io
 

@@ -5,8 +5,6 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelfields import ChainCRF, EdgeCliques
@@ -104,28 +102,6 @@ def test_a_vanishing_l1_is_none():
 
 
 @pytest.mark.slow
-@given(
-    st.integers(0, 1000),
-    st.sampled_from(["all", "observed"]),
-    st.floats(0.01, 3.0),
-    st.sampled_from([0.2, 1.0, 5.0, np.inf]),
-)
-@settings(deadline=None, max_examples=20)
-def test_certificates_of_random_problems(seed, support, l1, prior_variance):
-    random = np.random.default_rng(seed)
-    labels = [random.integers(2, size=int(random.integers(1, 5))) for _ in range(4)]
-    labels[0] = np.array([0, 1])
-    inputs = [[[f"w{random.integers(4)}", f"{label}"] for label in tags] for tags in labels]
-    problem = {"support": support, "l1": l1, "prior_variance": prior_variance}
-    rough, good = (fit(inputs, labels, **problem, tol=tol, max_iter=500) for tol in (0.2, 1e-6))
-    for scope in ("span", "rkhs"):
-        certificate = rough.certify(inputs, labels, scope=scope)
-        assert 0.0 <= certificate.lower_bound <= good.solution_.value * (1 + 1e-12)
-        assert good.solution_.lower_bound <= certificate.value * (1 + 1e-12)
-        assert not np.isnan(certificate.relative_gap)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["lbfgs", "sgd+lbfgs"])
 @pytest.mark.parametrize(
     ("c1", "c2"), [(0.0, 1.0), (0.1, 0.1), (0.5, 0.05), (1.0, 1.0), (2.0, 0.0), (0.3, 0.0)], ids=str
@@ -193,46 +169,6 @@ def test_without_a_prior_only_explicit_features_will_do():
     for wrong in (0.0, -1.0, np.nan, -np.inf, "inf", True):
         with pytest.raises(ValueError, match="prior_variance must be a positive number"):
             ChainCRF("linear", prior_variance=wrong).fit(X, y)
-
-
-def test_a_prior_on_some_sets_only():
-    crf = fit(X, y, prior_variance=np.inf, edges=EdgeCliques(prior_variance=0.5))
-    assert crf.field_.terms[0].clique.prior_variance == np.inf
-    # The transitions are where their prior wants them: gradient zero.
-    edge = crf.coef_["edge"].reshape(3, 3)
-    _, pairs = crf.predict_marginals(X, cliques="edge")
-    expected = sum(each.sum(axis=0) for each in pairs)
-    observed = np.zeros((3, 3))
-    for labels in y:
-        np.add.at(observed, (labels[:-1], labels[1:]), 1.0)
-    np.testing.assert_allclose(expected - observed, -edge / 0.5, atol=1e-3)
-
-
-def test_l1_survives_files_and_warm_starts(tmp_path):
-    edges = EdgeCliques(l1=0.1, prior_variance=2.0)
-    crf = fit(l1=0.5, prior_variance=np.inf, edges=edges, warm_start=True, tol=1e-5)
-    crf.save(tmp_path / "model")
-    loaded = ChainCRF.load(tmp_path / "model")
-    assert (loaded.l1, loaded.edges.l1, loaded.prior_variance, loaded.edges.prior_variance) == (
-        0.5,
-        0.1,
-        np.inf,
-        2.0,
-    )
-    assert [each.clique.l1 for each in loaded.field_.terms] == [0.5, 0.1]
-    ours, theirs = loaded.certify(STRINGS, WORDS), crf.certify(STRINGS, WORDS)
-    assert (ours.scope, ours.exact, ours.completed) == (theirs.scope, theirs.exact, theirs.completed)
-    assert (ours.value, ours.lower_bound) == pytest.approx((theirs.value, theirs.lower_bound), rel=1e-12)
-    # Parts of the gap are small differences of numbers as large as the value.
-    assert ours.parts == pytest.approx(theirs.parts, rel=0, abs=1e-12 * theirs.value)
-    assert loaded.certificate_ == crf.certificate_
-    np.testing.assert_array_equal(loaded.solution_.theta, crf.solution_.theta)
-    # A path of l1, each fit from the last.
-    crf.set_params(l1=1.0).fit(STRINGS, WORDS)
-    afresh = fit(l1=1.0, prior_variance=np.inf, edges=edges)
-    assert crf.solution_.value == pytest.approx(afresh.solution_.value, rel=1e-5)
-    crf.set_params(l1=0.0, prior_variance=1.0, edges__l1=0.0).fit(STRINGS, WORDS)
-    assert crf.solution_.value == pytest.approx(fit(edges=EdgeCliques(prior_variance=2.0)).solution_.value, rel=1e-5)
 
 
 def test_weights_of_single_labels_cannot_begin_from_contrasts():

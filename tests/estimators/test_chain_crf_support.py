@@ -1,4 +1,4 @@
-"""support="observed": weights for the pairs seen in training only, from fitting to model files."""
+"""support="observed": weights for the pairs seen in training only, and what refuses or keeps them."""
 
 import itertools
 import pickle
@@ -9,7 +9,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from kernelfields import ChainCRF, EdgeCliques, EndCliques, NodeCliques
+from kernelfields import ChainCRF, EdgeCliques
 from kernelfields.kernels import RBF
 from kernelfields.models.model_file import ModelFileError, read_model, write_model
 from tests.samples import as_words, labelled_sequences
@@ -53,17 +53,6 @@ def test_the_weights_are_those_a_loop_over_the_data_counts(support):
     assert pairs_with_weights(crf) == tuple(expected)
     assert crf.solution_.theta.size == len(expected[0]) + len(expected[1])
     assert crf.coef_["node"].shape == (crf.n_features_in_, 3)
-
-
-def test_where_every_pair_is_seen_the_support_makes_no_difference():
-    # Dense inputs have every feature everywhere; every step occurs in these labels, too.
-    assert len({(a, b) for labels in y for a, b in itertools.pairwise(labels)}) == 9
-    every, seen = (fit(X, y, support=support) for support in ("all", "observed"))
-    assert seen.field_.terms[0].support.size == 9
-    assert seen.solution_.value == pytest.approx(every.solution_.value, rel=1e-9)
-    for one, two in zip(every.predict_marginals(X), seen.predict_marginals(X), strict=True):
-        np.testing.assert_allclose(one, two, atol=1e-5)
-    np.testing.assert_allclose(seen.coef_["node"].toarray(), every.coef_["node"], atol=1e-4)
 
 
 def test_unseen_pairs_are_the_only_difference():
@@ -118,27 +107,6 @@ def test_chains_of_length_one_have_no_steps_to_observe():
     assert crf.field_.terms[1].support.size == 0
     np.testing.assert_array_equal(crf.transitions_, np.zeros((3, 3)))
     assert crf.certify([x[:1] for x in STRINGS], [each[:1] for each in WORDS]).relative_gap < 1e-8
-
-
-def test_every_kind_of_clique_may_have_a_support():
-    crf = ChainCRF(
-        cliques=[
-            NodeCliques("linear", support=2.0),
-            EdgeCliques("linear", support="observed", prior_variance=0.3),
-            EndCliques(support="observed"),
-        ],
-        **EXACT,
-    ).fit(STRINGS, WORDS)
-    ends = crf.field_.terms[2].support
-    assert set(crf.classes_[ends.outcomes]) == {labels[-1] for labels in WORDS}
-    steps = {
-        (feature, tags[t - 1], tags[t])
-        for x, tags in zip(STRINGS, WORDS, strict=True)
-        for t in range(1, len(tags))
-        for feature in x[t]
-    }
-    assert crf.field_.terms[1].support.size == len(steps)
-    assert crf.certify(STRINGS, WORDS).relative_gap < 1e-8
 
 
 @pytest.mark.parametrize(

@@ -227,20 +227,6 @@ def test_by_default_a_kernel_names_the_training_inputs_that_are_near():
     assert "nan" not in str(explanation)
 
 
-@pytest.mark.parametrize("training", [None, (X, NAMED)])
-def test_numbers_are_whole_in_text(training):
-    crf = ChainCRF(RBF(0.3), rank=6, **LOOSE).fit(X, NAMED)
-    explanation = crf.explain(X[1], training=training)
-    text, parts = (
-        str(explanation),
-        [part for each in explanation.positions for term in each.contributions for part in term.parts],
-    )
-    values = [part for part in parts if part.value is not None]
-    assert values
-    assert all(f"(kernel value {part.value:.4g})" in text for part in values)
-    assert "0.…" not in text
-
-
 def test_training_data_tell_where_the_inputs_that_spoke_are():
     crf = ChainCRF(RBF(0.3), edges=EdgeCliques(RBF(0.1)), rank=6, **LOOSE).fit(X, NAMED)
     words = r"position (\d+) of training sequence (\d+), labelled (\w+)"

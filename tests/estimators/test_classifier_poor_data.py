@@ -74,14 +74,6 @@ def test_chains_of_empty_inputs_choose_the_variance_of_their_transitions(make):
     assert crf.laplace(X, y).value == pytest.approx(path.best.value, abs=1e-4)
 
 
-def test_a_constant_column_changes_nothing():
-    X, y = make_moons(40, noise=0.2, random_state=0)
-    wide = np.column_stack([X, np.full(40, 7.0)])
-    plain, other = (KernelClassifier(RBF(1.0), random_state=0).fit(data, y) for data in (X, wide))
-    np.testing.assert_allclose(other.predict_proba(wide), plain.predict_proba(X), atol=1e-9)
-    assert other.laplace(wide, y).value == pytest.approx(plain.laplace(X, y).value, abs=1e-8)
-
-
 def test_a_rank_above_the_number_of_samples_is_that_number():
     X, y = load_iris(return_X_y=True)
     X, y = X[::5], y[::5]

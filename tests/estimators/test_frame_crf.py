@@ -1,13 +1,11 @@
-"""FrameCRF: fields on tables of three libraries, alone and inside scikit-learn."""
+"""FrameCRF: fields on tables of three libraries."""
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
-from kernelfields import ChainCRF, ChainCRFCV, FrameCRF, PartialLabels, Sequencewise
+from kernelfields import ChainCRF, FrameCRF, PartialLabels
 from tests.features.test_frames import LIBRARIES, table_of, values_of
 from tests.samples import labelled_sequences
 
@@ -59,19 +57,6 @@ def test_words_and_numbers_together(table):
     assert values_of(field.predict(table)) == np.concatenate(crf.predict(sequences)).tolist()
     assert "sign:plus" in field.estimator_.feature_names_in_
     assert field.feature_names_in_.tolist() == [*NAMES, "sign"]
-
-
-def test_pipelines_and_searches_are_fields_as_well(table):
-    pipeline = make_pipeline(Sequencewise(StandardScaler()), ChainCRF("linear"))
-    field = FrameCRF(pipeline, sequence="s", label="tag", features=NAMES).fit(table)
-    expected = clone(pipeline).fit(X, TAGGED)
-    assert values_of(field.predict(table)) == np.concatenate(expected.predict(X)).tolist()
-    shape = field.predict_marginals(table).shape
-    assert shape == (len(TAGS), 3)
-    assert len(field.predict(table[:0])) == 0
-    search = ChainCRFCV(ChainCRF("linear"), prior_variances=[0.1, 1.0], cv=2, random_state=0)
-    chosen = FrameCRF(search, sequence="s", label="tag", features=NAMES).fit(table)
-    assert len(chosen.predict(table)) == len(TAGS)
 
 
 def test_rows_of_a_pandas_table_in_any_order():

@@ -5,7 +5,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-from sklearn.exceptions import NotFittedError
 
 from kernelfields import EdgeCliques, GraphCRF, GraphFactors, MultiLabelCRF
 from kernelfields.data import grid_edges
@@ -141,13 +140,6 @@ def test_a_shown_graph_has_the_labels_and_probabilities_of_the_field():
     images = [(random.normal(size=(12, 1)), grid_edges(3, 4, by_direction=True)) for _ in range(4)]
     pixels = [(x[:, 0] > 0).astype(int) for x, _ in images]
     assert GraphCRF("linear", **SETTINGS).fit(images, pixels).show(images[0]).grid_shape() == (3, 4)
-
-
-def test_nothing_is_shown_before_a_fit():
-    crf = GraphCRF()
-    for ask in (crf.summary, crf.weights, lambda: crf.explain(X[0]), lambda: crf.show(X[0])):
-        with pytest.raises(NotFittedError):
-            ask()
 
 
 @pytest.mark.parametrize("kernel", ["linear", RBF(0.3)])

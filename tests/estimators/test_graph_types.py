@@ -76,15 +76,6 @@ def test_kernels_by_type_and_certificates(solver):
     assert spelled.solution_.value == pytest.approx(crf.solution_.value, rel=1e-6)
 
 
-def test_a_set_of_all_nodes_beside_one_of_a_type():
-    X, y = typed_data()
-    cliques = [GraphNodes("linear"), GraphNodes("linear", node_type="word", name="extra"), GraphFactors()]
-    crf = GraphCRF(cliques=cliques, **TIGHT).fit(X, y)
-    assert list(crf.coef_) == ["node", "extra", "edge"]
-    assert crf.score(X, y) > 0.8
-    assert cliques[1].name == "extra"
-
-
 def test_observed_support_counts_the_labels_of_the_type():
     X, y = typed_data(sparse=True)
     # Stops are never labelled "yes" here, so no weight for that pair is made.

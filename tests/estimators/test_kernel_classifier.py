@@ -1,4 +1,4 @@
-"""KernelClassifier: scikit-learn's checks, Gaussian process classification, an independent Newton, files."""
+"""KernelClassifier: scikit-learn's checks, Gaussian process classification, an independent Newton."""
 
 import numpy as np
 import pytest

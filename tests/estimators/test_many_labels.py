@@ -1,7 +1,8 @@
-"""Fields of which each position may have few labels: dictionaries of words, pruning, files, errors."""
+"""Fields of which each position may have few labels: dictionaries of words, pruning, batches, errors."""
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from kernelfields import (
     ChainCRF,
@@ -199,6 +200,7 @@ class TestPruning:
         X, y = tagged
         coarse = ChainCRF("linear", prior_variance=1.0, edges=EdgeCliques(prior_variance=0.1)).fit(X, y)
         crf = ChainCRF("linear", allowed=PrunedBy(coarse, threshold=0.05), **SETTINGS).fit(X, y)
+        assert clone(crf).allowed.coarse is coarse
         report = crf.allowed_.report(X)
         assert 1 <= report["labels_per_position"] < 12
         assert 0 < report["least_kept_mass"] <= report["mean_kept_mass"] <= 1 + 1e-12

@@ -8,7 +8,6 @@ from sklearn.linear_model import LogisticRegression
 
 from kernelfields import EdgeCliques, GraphCRF, MultiLabelCRF
 from kernelfields.kernels import RBF, Linear
-from kernelfields.numerics.threads import Workers
 from tests.samples import joint_probabilities, labelled_instances
 
 X, Y = labelled_instances()
@@ -77,13 +76,6 @@ def test_exact_engines_fit_the_same_field(inference):
     np.testing.assert_allclose(one.predict_proba(NEW), two.predict_proba(NEW), atol=1e-5)
 
 
-def test_forests_are_inferred_as_trees_and_equal_tables():
-    one, two = fitted(label_graph="tree"), fitted(label_graph="tree", inference="table")
-    assert (one.inference_.method, two.inference_.method) == ("tree", "table")
-    assert one.solution_.value == pytest.approx(two.solution_.value, rel=1e-8)
-    assert fitted(label_graph="none").inference_.method == "tree"
-
-
 def test_neither_order_nor_coding_of_labels_matters():
     crf = fitted(label_graph="full")
     order = [2, 0, 3, 1]
@@ -136,13 +128,6 @@ def test_constant_labels_stay_finite():
     np.testing.assert_array_equal(crf.predict(NEW)[:, 1], 1)
 
 
-def test_a_single_label():
-    crf = MultiLabelCRF(RBF(0.3), random_state=0).fit(X, Y[:, :1])
-    assert crf.label_edges_ == []
-    assert crf.predict(NEW).shape == crf.predict_proba(NEW).shape == (20, 1)
-    assert crf.score(X, Y[:, :1]) > 0.6
-
-
 def test_a_sum_of_kernels_has_a_variance_for_each_part():
     crf = fitted(kernel=RBF(0.3) + Linear(), prior_variance=(1.0, 0.5))
     assert {name for name in crf.coef_ if name.endswith(" 0")} == {"bias 0", "label 0", "label_2 0"}
@@ -162,19 +147,6 @@ def test_approximate_inference_is_named_and_not_certified():
             refused(X, Y)
     with pytest.raises(ValueError, match="needs exact inference"):
         crf.predict_joint(X)
-
-
-def test_batches_do_not_change_predictions():
-    crf = MultiLabelCRF(RBF(0.3), random_state=0).fit(X, Y)
-    batches = list(crf.field_.batches(crf.read_data(X, Y), 7))
-    assert len(batches) > 5
-    answers = [crf.field_.answers(batch, Workers(1)) for batch in batches]
-    marginals = np.concatenate([each.marginals[:, 1].reshape(-1, 4) for each in answers])
-    np.testing.assert_allclose(marginals, crf.predict_proba(X), atol=1e-12)
-    logs = [each.label_scores(each.data.labels) - each.log_partition for each in answers]
-    np.testing.assert_allclose(np.concatenate(logs), crf.log_likelihood(X, Y, per_item=True), atol=1e-10)
-    best = np.concatenate([each.best_labels().reshape(-1, 4) for each in answers])
-    np.testing.assert_array_equal(best, crf.predict_joint(X)[0])
 
 
 def test_equal_to_a_graph_field_whose_nodes_have_features_of_their_own():

@@ -7,12 +7,10 @@ import pytest
 import sklearn
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
-from sklearn.metrics import roc_auc_score
-from sklearn.model_selection import cross_val_predict, cross_val_score
 from sklearn.utils.estimator_checks import check_estimator
 
-from kernelfields import EdgeCliques, MultiLabelCRF
-from kernelfields.kernels import RBF, Linear
+from kernelfields import MultiLabelCRF
+from kernelfields.kernels import RBF
 from kernelfields.models.model_file import ModelFileError, read_model, write_model
 from tests.samples import labelled_instances
 
@@ -80,44 +78,6 @@ def test_attributes_after_fit():
     assert crf.coef_["label 2"].shape == (12,)
     assert list(crf.edge_scores_) == crf.label_edges_
     assert not hasattr(crf, "feature_names_in_")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("n_labels", [2, 4])
-def test_scorers_see_the_probabilities_of_the_labels(n_labels):
-    crf, labels = MultiLabelCRF(RBF(0.3), rank=20, random_state=0), Y[:, :n_labels]
-    scores = cross_val_score(crf, X, labels, cv=3, scoring="roc_auc")
-    predicted = cross_val_predict(crf, X, labels, cv=3, method="predict_proba")
-    assert predicted.shape == labels.shape
-    assert np.mean(scores) == pytest.approx(roc_auc_score(labels, predicted), abs=0.1)
-    precisions = cross_val_score(crf, X, labels, cv=3, scoring="average_precision")
-    assert np.all((precisions > 0.5) & (precisions <= 1))
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"kernel": RBF(0.3), "decision": "subset", "random_state": 3, "dtype": "float32", "basis": "uniform"},
-        {"kernel": "linear", "label_graph": "none", "bias_prior_variance": None},
-        {"kernel": RBF(0.3) + Linear(), "prior_variance": (1.0, 0.2), "edges": EdgeCliques("linear")},
-        {"kernel": RBF(0.3), "edges": EdgeCliques(RBF(0.2)), "rank": 20, "label_graph": "tree"},
-    ],
-)
-def test_model_files_give_back_the_model(tmp_path, settings):
-    kernel = settings.pop("kernel")
-    crf = MultiLabelCRF(kernel, **settings).fit(X, Y)
-    crf.save(tmp_path / "model")
-    twin = MultiLabelCRF.load(tmp_path / "model")
-    np.testing.assert_array_equal(twin.predict_proba(X), crf.predict_proba(X))
-    np.testing.assert_array_equal(twin.predict(X), crf.predict(X))
-    assert twin.edge_scores_ == crf.edge_scores_
-    assert (twin.certificate_, twin.rkhs_certificate_) == (crf.certificate_, crf.rkhs_certificate_)
-    assert twin.certify(X, Y, scope="span").value == pytest.approx(crf.solution_.value, rel=1e-7)
-    assert twin.inference_.description == crf.inference_.description
-    for name in ("decision", "prior_variance", "rank", "random_state", "dtype", "bias_prior_variance"):
-        assert getattr(twin, name) == getattr(crf, name)
-    again = clone(twin).fit(X, Y)
-    assert again.solution_.value == pytest.approx(crf.solution_.value, rel=0.01)
 
 
 class Frame:

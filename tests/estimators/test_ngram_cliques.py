@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
-from kernelfields import ChainCRF, EdgeCliques, EndCliques, LabelNgrams, NodeCliques
+from kernelfields import ChainCRF, EdgeCliques, EndCliques, LabelNgrams, NodeCliques, SkipCliques
 from kernelfields.data import OrderCliques
 from kernelfields.kernels import RBF
 from tests.oracles.labellings import all_labellings
@@ -162,3 +163,20 @@ def test_what_cannot_be_is_refused(cliques, message):
 def test_too_many_ngrams_are_refused_by_their_number():
     with pytest.raises(MemoryError, match="arcs"):
         field(LabelNgrams(n=18, support="all")).fit(X, y)
+
+
+def test_draws_of_the_posterior(crf):
+    crf = clone(crf).fit(X, y)
+    crf.laplace(X, y, n_samples=3, random_state=0)
+    assert crf.sample_coefficients()["4-grams"].shape == (3, 1, crf.field_.terms[3].known.size)
+    assert np.isfinite(crf.predict_marginals(X[:1])[0]).all()
+
+
+def test_other_cliques_of_long_reach_need_junction_trees():
+    crf = field(LabelNgrams(n=3), SkipCliques(lag=2), tol=1e-2).fit(X, y)
+    assert crf.inference_.method == "junction"
+    explained = crf.explain(X[2], y[2])
+    for position, explanation in enumerate(explained.positions):
+        other = [*y[2][:position], explanation.other, *y[2][position + 1 :]]
+        difference = crf.log_likelihood([X[2]], [y[2]]) - crf.log_likelihood([X[2]], [other])
+        assert explanation.difference == pytest.approx(difference, abs=1e-9)

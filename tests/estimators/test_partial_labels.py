@@ -82,18 +82,6 @@ def test_solvers_that_need_a_hessian_are_refused(solver):
         ChainCRF("linear", **TIGHT, solver=solver).fit(X, with_gaps(Y))
 
 
-def test_development_sets_warm_starts_and_checkpoints(tmp_path):
-    from kernelfields.models.callbacks import Checkpoint
-
-    gaps = with_gaps(Y)
-    crf = ChainCRF(**{**TIGHT, "tol": 1e-5}, warm_start=True, callbacks=[Checkpoint(tmp_path / "model", seconds=0.0)])
-    crf.fit(X[:20], gaps[:20], X_dev=X[20:], y_dev=gaps[20:])
-    assert len(crf.dev_log_likelihoods_) == crf.n_iter_ + 1
-    assert ChainCRF.load(tmp_path / "model").solution_.value == pytest.approx(crf.solution_.value)
-    iterations = crf.set_params(tol=1e-4).fit(X, gaps).n_iter_
-    assert crf.fit(X, gaps).n_iter_ <= min(iterations, 2)
-
-
 def test_labels_that_nobody_shows_can_be_declared():
     unseen = CLASSES[0]
     hidden = [[None if label == unseen else label for label in labels] for labels in Y]

@@ -106,3 +106,39 @@ def test_the_tree_of_labels_is_counted_where_both_are_known():
         expected = mutual_information(Y[rows][:, [j, k]], np.ones(rows.sum()))[0, 1]
         assert found[j, k] == pytest.approx(expected) == found[k, j]
     assert found[0, 2] > found[0, 1]
+
+
+@pytest.mark.parametrize("solver", ["auto", "newton", "lbfgs"])
+def test_without_edges_a_missing_label_drops_out(solver):
+    """A field of labels that do not meet is one field for each label, fitted to the instances that have it."""
+    random = np.random.default_rng(0)
+    X, Y = random.normal(size=(50, 3)), (random.random((50, 2)) < 0.5).astype(float)
+    Y[random.random(Y.shape) < 0.3] = np.nan
+    settings = {"prior_variance": 1.0, "scale": False, "tol": 1e-9, "random_state": 0, "label_graph": "none"}
+    crf = MultiLabelCRF("linear", solver=solver, **settings).fit(X, Y)
+    assert crf.solution_.reason == "gap"
+    assert not crf.certificate_.completed
+    assert not crf.certify(X, Y).completed
+    alone = [
+        MultiLabelCRF("linear", **settings).fit(X[known], Y[known, k, None]) for k, known in enumerate(~np.isnan(Y).T)
+    ]
+    assert crf.solution_.value == pytest.approx(sum(each.solution_.value for each in alone), rel=1e-7)
+    np.testing.assert_allclose(crf.predict_proba(X), np.hstack([each.predict_proba(X) for each in alone]), atol=1e-4)
+    evidence = [
+        each.laplace(X[known], Y[known, k, None]).value
+        for each, (k, known) in zip(alone, enumerate(~np.isnan(Y).T), strict=True)
+    ]
+    assert crf.laplace(X, Y).value == pytest.approx(sum(evidence), rel=1e-6)
+
+
+def test_samples_without_a_label_drop_out_of_a_classifier():
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(40, 2)), random.integers(3, size=40)
+    gaps = [None if number % 4 == 0 else int(label) for number, label in enumerate(y)]
+    known = np.arange(40) % 4 != 0
+    settings = {"prior_variance": 1.0, "scale": False, "random_state": 0}
+    crf = KernelClassifier("linear", solver="newton", **settings).fit(X, gaps)
+    assert crf.solution_.reason == "gap"
+    np.testing.assert_allclose(
+        crf.predict_proba(X), KernelClassifier("linear", **settings).fit(X[known], y[known]).predict_proba(X), atol=1e-6
+    )

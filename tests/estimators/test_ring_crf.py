@@ -1,4 +1,4 @@
-"""RingCRF: fields of closed sequences, by enumeration and by turning the rings."""
+"""RingCRF: fields of closed sequences, turned, with constraints across the seam, and what they refuse."""
 
 from __future__ import annotations
 

@@ -60,28 +60,6 @@ def test_the_n_best_as_labels_begin_with_the_best(fitted):
         fitted.predict_nbest(X, 0, segments=True)
 
 
-def test_draws_of_segments_have_their_probabilities(fitted):
-    x = X[0][:3]
-    drawn = fitted.sample([x], 3000, random_state=0, segments=True)[0]
-    shares = {}
-    for segments in drawn:
-        shares[tuple(segments)] = shares.get(tuple(segments), 0.0) + 1 / 3000
-    for segments, chance in enumerated(fitted, x).probabilities.items():
-        assert shares.get(segments, 0.0) == pytest.approx(chance, abs=0.04)
-    assert fitted.sample([x], random_state=0, segments=True)[0] == drawn[0]
-
-
-def test_files_keep_explanations(fitted, tmp_path):
-    explicit = SegmentCRF("linear", max_duration=7, **QUICK).fit(X, Y)
-    for model in (fitted, explicit):
-        model.save(tmp_path / "segments.kfm")
-        again = SegmentCRF.load(tmp_path / "segments.kfm")
-        assert repr(again.get_params()) == repr(model.get_params())
-        assert again.predict_segments(X) == model.predict_segments(X)
-        assert again.predict_nbest(X, 3, segments=True) == model.predict_nbest(X, 3, segments=True)
-        assert str(again.explain(X[0])) == str(model.explain(X[0]))
-
-
 @pytest.mark.parametrize("repeats", [False, True])
 def test_explanations_add_up_to_differences_of_log_probabilities(repeats):
     model = SegmentCRF(
@@ -212,3 +190,10 @@ def test_new_inputs_may_meet_kernels_on_a_device(fitted):
     there = copy.copy(fitted).set_params(engine="torch")
     for ours, here in zip(there.predict_marginals(X), fitted.predict_marginals(X), strict=True):
         np.testing.assert_allclose(ours, here, atol=1e-9)
+
+
+def test_collections_are_labelled(fitted):
+    dask = pytest.importorskip("dask")
+    (labels,) = dask.compute(*fitted.predict([dask.delayed(X[:3])]), scheduler="synchronous")
+    for ours, here in zip(labels, fitted.predict(X[:3]), strict=True):
+        np.testing.assert_array_equal(ours, here)

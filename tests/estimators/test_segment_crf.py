@@ -1,15 +1,11 @@
-"""SegmentCRF: oracles, the chain as its special case, answers, files, and what is refused."""
+"""SegmentCRF: the chain as its special case, labels written as segments, and what is refused."""
 
 import numpy as np
 import pytest
 
 from kernelfields import ChainCRF, DurationCliques, EdgeCliques, SegmentCRF
-from kernelfields.data.segments import SegmentedChains, begins_of, read_segments
-from kernelfields.engines import Threads
-from kernelfields.models.build import build_designs, name_cliques
-from kernelfields.numerics.threads import Workers
-from kernelfields.objective.likelihoods.likelihood import likelihood_of
-from tests.oracles.segments import Enumerated
+from kernelfields.data.segments import begins_of, read_segments
+from kernelfields.models.build import name_cliques
 from tests.samples import labelled_sequences
 
 X, Y = labelled_sequences(n_sequences=12, longest=8, n_labels=2)
@@ -22,14 +18,6 @@ def fitted():
     return SegmentCRF("rbf", tol=1e-6, **QUICK).fit(X, Y)
 
 
-def test_the_fit_is_certified_and_newton_agrees(fitted):
-    assert fitted.certificate_.relative_gap < 1e-6
-    assert fitted.certify(X, Y, scope="span").relative_gap < 1e-5
-    other = SegmentCRF("rbf", tol=1e-8, solver="newton-cg", **QUICK).fit(X, Y)
-    np.testing.assert_allclose(other.solution_.value, fitted.solution_.value, rtol=1e-5)
-    np.testing.assert_allclose(other.durations_, fitted.durations_, atol=5e-3)
-
-
 @pytest.mark.parametrize("edge_kernel", [None, "linear"])
 def test_single_positions_without_durations_are_a_chain(edge_kernel):
     shared = {"edges": EdgeCliques(edge_kernel), "tol": 1e-8, **QUICK}
@@ -39,33 +27,6 @@ def test_single_positions_without_durations_are_a_chain(edge_kernel):
     np.testing.assert_allclose(model.log_likelihood(X, Y), chain.log_likelihood(X, Y), rtol=1e-4)
     for ours, theirs in zip(model.predict_marginals(X), chain.predict_marginals(X), strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-3)
-
-
-@pytest.mark.parametrize("shared", [True, False])
-def test_gradients_and_curvature_are_differences(shared):
-    chains = SegmentedChains(np.concatenate(X), np.cumsum([0, *map(len, X)]), np.concatenate(Y))
-    chains = SegmentedChains.of(chains, begins_of(chains.labels, chains.offsets))
-    model = SegmentCRF("rbf", max_duration=8, durations=DurationCliques(shared=shared), rank=4)
-    spec = model._family_spec(np.arange(2), chains)
-    settings = model._sample_settings()
-    sample = Threads().place(chains, spec, settings)
-    designs = build_designs(name_cliques(model._described_cliques(8)), sample, np.random.default_rng(0))
-    datafit = sample.datafit(designs)
-    random = np.random.default_rng(1)
-    at, along = ([0.5 * random.normal(size=design.shape) for design in designs] for _ in range(2))
-    step = 1e-5
-
-    def moved(sign):
-        return datafit.evaluate(datafit.potentials([a + sign * step * d for a, d in zip(at, along, strict=True)]))
-
-    above, below, here = moved(1.0), moved(-1.0), datafit.evaluate(datafit.potentials(at))
-    slope = sum(np.vdot(g, d) for g, d in zip(datafit.pull_back(here.residual), along, strict=True))
-    np.testing.assert_allclose(slope, (above.value - below.value) / (2 * step), rtol=1e-6)
-    product = datafit.pull_back(datafit.hessian_response(here, datafit.potentials(along)))
-    for index, ours in enumerate(product):
-        both = [datafit.pull_back(each.residual)[index] for each in (above, below)]
-        np.testing.assert_allclose(ours, (both[0] - both[1]) / (2 * step), atol=1e-5)
-    assert [design.shape[1] for design in designs] == [1, 4, 1 if shared else 2]
 
 
 def test_labels_written_as_segments(fitted):
@@ -130,16 +91,3 @@ def test_no_path_is_left():
     model = SegmentCRF("rbf", constraints=[(0, 1), (1, 0)], max_duration=8, **QUICK).fit(X, labels)
     with pytest.raises(ValueError, match="sequence 0: its 9 positions cannot be cut into segments of at most 8"):
         model.predict([np.zeros((9, 3))])
-
-
-def test_likelihoods_count_segmentations_at_zero():
-    spec = SegmentCRF(max_duration=3)._family_spec(np.arange(2), _one(5))
-    likelihood = likelihood_of(_one(5), [], spec, Workers(1))
-    truth = Enumerated(np.zeros((5, 2)), spec.step_penalties[None], np.zeros((3, 2)))
-    np.testing.assert_allclose(likelihood.value_at_zero, truth.log_partition)
-
-
-def _one(length):
-    labels = np.arange(length) % 2
-    chains = SegmentedChains(np.zeros((length, 1)), np.array([0, length]), labels)
-    return SegmentedChains.of(chains, begins_of(labels, chains.offsets))

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, PartialLabels, SkipCliques
-from kernelfields.estimators import LabelledFeature, LabelShares, StructureSearch
+from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, PartialLabels
+from kernelfields.estimators import LabelledFeature, LabelShares
 from tests.samples import as_words, labelled_instances, labelled_sequences
 
 X, NUMBERS = labelled_sequences(16, seed=1, longest=5)
@@ -48,14 +48,6 @@ def test_shares_alone_are_enough_where_classes_are_declared():
     expected = [LabelShares({"adj": 0.7, "noun": 0.2}), LabelledFeature(0, {"verb": 0.1})]
     crf = chain(classes=["adj", "noun", "verb"], expectations=expected).fit(X, [None] * len(X))
     assert share_of(crf, "adj") == pytest.approx(0.7, abs=0.1)
-
-
-def test_graphs_with_cycles():
-    labels = [[0, 1, None], None, [1, 1, 0], None, None, None]
-    crf = GraphCRF("linear", partial_labels=PartialLabels(expectations=[LabelShares({1: 0.9})]), **SETTINGS)
-    crf.fit(RING, [*labels, None, None])
-    assert never_rises(crf)
-    assert np.vstack(crf.predict_marginals(RING))[:, 1].mean() > 0.75
 
 
 def test_features_of_tables_are_named():
@@ -156,13 +148,6 @@ def test_what_knows_labels_only_is_refused():
         crf.fit(X, SOME, optimize="evidence")
 
 
-def test_cliques_are_learnt_from_known_labels_alone():
-    crf = chain(expectations=[LabelShares({"adj": 0.8})]).set_params(cliques=StructureSearch([SkipCliques()]))
-    assert share_of(crf.fit(X, WORDS), "adj") > 0.0
-    with pytest.raises(ValueError, match="a search for structure needs labels that are all known"):
-        crf.fit(X, SOME)
-
-
 def test_shares_of_single_labels_count_inputs_without_labels():
     """Inputs of which nothing is known drop out of the likelihood of labels, and of nothing else."""
     random = np.random.default_rng(0)
@@ -187,3 +172,13 @@ def test_shares_of_labels_that_do_not_meet_count_those_that_are_missing():
     settings = PartialLabels(expectations=[LabelShares({0: 0.9}, weight=1e4)])
     model = MultiLabelCRF("linear", label_graph="none", prior_variance=10.0, partial_labels=settings).fit(X, gaps)
     assert model.predict_proba(X)[:, 0].mean() == pytest.approx(0.9, abs=0.01)
+
+
+def test_warm_starts_go_on_from_the_coefficients():
+    crf = chain(expectations=[LabelShares({"adj": 0.8})]).set_params(warm_start=True).fit(X, SOME)
+    value = crf.solution_.value
+    crf.fit(X, SOME)
+    assert crf.solution_.history[0].value == pytest.approx(value, rel=1e-6)
+
+
+"""Fits with entropies and expectations of data without labels: what they change, and bad input."""

@@ -28,7 +28,6 @@ import numpy as np
 from sklearn.model_selection import GroupKFold, check_cv
 from sklearn.utils import _safe_indexing, get_tags, indexable
 
-from kernelfields.data.evidence import SoftTargets
 from kernelfields.data.partial_labels import SoftTargets
 from kernelfields.data.readers import ChainReader, GraphReader, TableReader
 from kernelfields.estimators.fit_state import FitState

@@ -1,11 +1,8 @@
-"""The engine of an estimator, and its memory, reach everything that puts features somewhere."""
+"""A budget of memory that is too small is refused wherever features are put."""
 
 import pytest
 
-from kernelfields import (
-    ChainCRF,
-    ChainCRFCV,
-)
+from kernelfields import ChainCRF, ChainCRFCV
 from kernelfields.engines import Threads
 from tests.samples import labelled_sequences
 
