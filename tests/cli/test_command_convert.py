@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
-from command_files import numbers, run, write_columns_file, write_csv_file
+from command_files import run, write_columns_file, write_csv_file
 
-from kernelfields import ChainCRF
 from kernelfields.formats import read_arrays, read_crfsuite, read_sequences
 
 
@@ -26,14 +25,6 @@ def test_columns_become_the_features_of_their_template(folder):
     assert data.X[0][1] == [f"U00:{rows[1][0]}/{rows[0][1]}"]
 
 
-def test_a_model_of_the_converted_file_is_the_same(folder):
-    run("convert", "train.conll", "train.crfsuite", "-q")
-    run("train", "train.conll", "-m", "one.model", "-q")
-    run("train", "train.crfsuite", "-m", "two.model", "-q")
-    one, two = ChainCRF.load("one.model"), ChainCRF.load("two.model")
-    assert one.solution_.value == pytest.approx(two.solution_.value, rel=1e-12)
-
-
 def test_names_of_features_become_columns_with_names(folder):
     run("convert", "train.conll", "train.npz", "-q")
     arrays = read_arrays("train.npz")
@@ -49,25 +40,6 @@ def test_names_of_features_become_columns_with_names(folder):
 def read_crfsuite_features(folder):
     run("convert", "train.conll", "train.crfsuite", "-q")
     return read_crfsuite("train.crfsuite").X
-
-
-def test_tables_become_arrays(folder):
-    run("convert", "train.csv", "train.npz", "--sequence-column", "day", "--columns", "weight,height", "-q")
-    X, y = numbers()
-    arrays = read_arrays("train.npz")
-    np.testing.assert_allclose(np.concatenate(arrays.X), np.concatenate(X)[:, ::-1], atol=1e-4)
-    assert np.concatenate(arrays.y).tolist() == ["ab"[label] for labels in y for label in labels]
-
-
-def test_weights_of_sequences_are_kept(folder):
-    (folder / "w.crfsuite").write_text("@weight:2\nA\tx\nB\ty\n\nA\tx\n\n")
-    run("convert", "w.crfsuite", "w.npz", "-q")
-    assert read_arrays("w.npz").weights.tolist() == [2.0, 1.0]
-
-
-def test_standard_output(folder):
-    run("convert", "train.conll", "train.crfsuite", "-q")
-    assert run("convert", "train.conll", "--to", "crfsuite", "-q").stdout == (folder / "train.crfsuite").read_text()
 
 
 @pytest.mark.parametrize(
@@ -123,10 +95,3 @@ def test_texts_without_labels_become_unknown_labels_and_no_others(folder):
     assert "raw.conll holds no labels" in run("train", "raw.conll", code=2).stderr
     run("convert", "raw.conll", "again.txt", "--to", "text", "-q")
     assert (folder / "again.txt").read_text() == (folder / "raw.txt").read_text()
-
-
-@pytest.mark.parametrize("target", ["half.crfsuite", "half.npz"])
-def test_unknown_labels_stay_unknown(folder, target):
-    (folder / "half.conll").write_text("the\tDET\nrun\t?\n\na\tDET\ncat\tNOUN\n")
-    run("convert", "half.conll", target, "-q")
-    assert [[*labels] for labels in read_sequences(folder / target).y] == [["DET", None], ["DET", "NOUN"]]

@@ -21,11 +21,6 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize("command", ["train", "check"])
-def test_a_plain_file_raises_no_doubt(folder, command):
-    assert warnings_of(run(command, "plain.conll", *(FIT if command == "train" else ("--folds", 2)))) == []
-
-
 @pytest.mark.parametrize("gap", ["", "\n"])
 def test_a_header_is_refused(folder, gap):
     (folder / "head.conll").write_text(f"word\tlength\ttag\n{gap}" + lines(sentences()))
@@ -47,12 +42,6 @@ def test_a_first_label_that_breaks_the_scheme_of_all_others_is_doubted(folder):
         "warning: head.conll, line 1: mot, étiquette looks like names of columns, and étiquette is a label: remove the "
         "line"
     ]
-
-
-def test_a_rare_label_in_the_first_row_is_no_header(folder):
-    rows = [[("X", "1", "INTJ"), *sentence] for sentence in sentences()[:1]] + sentences()[1:]
-    (folder / "rare.conll").write_text(lines(rows))
-    assert warnings_of(run("train", "rare.conll", *FIT)) == []
 
 
 def test_a_file_without_empty_lines_is_doubted(folder):

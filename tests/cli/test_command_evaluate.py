@@ -85,17 +85,6 @@ def test_of_two_models_the_one_that_does_not_fit_is_named(models, tmp_path):
         assert "test.conll has 3 columns, expected 2 as in the training file" in result.stderr
 
 
-def test_labels_that_one_of_two_models_never_saw_are_its_errors(models, tmp_path):
-    rows = [[(word, size, "NEW" if tag == "DET" else tag) for word, size, tag in each] for each in sentences()]
-    write_columns_file(tmp_path / "new.conll", rows)
-    run("train", tmp_path / "new.conll", "-m", tmp_path / "other.model", "-q")
-    arguments = ["evaluate", models / "one.model", models / "test.conll", "--against", tmp_path / "other.model"]
-    accuracy = json.loads(run(*arguments, "--resamples", "0", "--json").stdout)["accuracy"]
-    other, file = read(models)[1], load_model(tmp_path / "other.model")
-    assert accuracy["second"]["value"] == pytest.approx(file.crf.score(other.X, other.y))
-    assert accuracy["second"]["value"] < accuracy["first"]["value"]
-
-
 def test_a_label_never_seen_in_training_is_an_error_and_named(models):
     assert (
         "labels that the fit never saw, counted as errors: 'NEW' (1)"

@@ -82,22 +82,6 @@ def test_warnings_of_the_library_are_heard_and_those_for_programmers_are_not(cap
     assert capsys.readouterr() == ("", "warning: the fit is short\n")
 
 
-@pytest.mark.parametrize(
-    ("levels", "heard"),
-    [
-        ({}, "told\nwarning: warned\n"),
-        ({"quiet": True}, "warning: warned\n"),
-        ({"verbose": True}, "told\ndetail\nwarning: warned\n"),
-    ],
-)
-def test_levels_of_speech(capsys, levels, heard):
-    console = Console(**levels)
-    console.info("told")
-    console.detail("detail")
-    console.warn("warned")
-    assert capsys.readouterr() == ("", heard)
-
-
 def test_scripts_are_listed_and_run(tmp_path, monkeypatch):
     root = tmp_path / "checkout"
     for folder in ("experiments", "src/kernelfields"):

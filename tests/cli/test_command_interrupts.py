@@ -103,12 +103,6 @@ def test_the_checkpoint_of_another_run_is_refused(folder, change, message):
     assert "the file train.conll has changed" in result.stderr
 
 
-def test_a_damaged_checkpoint_is_named(folder):
-    (folder / "run.checkpoint").write_text("nonsense")
-    result = run("train", "train.conll", "--checkpoint", "run.checkpoint", "--resume", "-q", code=2)
-    assert "run.checkpoint is not a kernelfields model file" in result.stderr
-
-
 def start(folder, *arguments):
     """Start the command in a process of its own."""
     return subprocess.Popen(

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from command_files import run, sentences, write_columns_file, write_csv_file
+from command_files import run, sentences, write_columns_file
 
 from kernelfields import find_label_errors, rank_for_labelling
 from kernelfields.cli.models import load_model
@@ -58,15 +58,6 @@ def test_check_by_a_model_that_was_trained_elsewhere(folder, tmp_path):
     assert "--by-model needs the model" in run("check", folder / "wrong.conll", "--by-model", code=2).stderr
 
 
-def test_check_of_numbers(tmp_path):
-    path = write_csv_file(tmp_path / "room.csv")
-    document = json.loads(
-        run("check", path, "--sequence-column", "day", "--prior-variance", "1", "--folds", "2", "--json", "-q").stdout
-    )
-    assert document["n_known"] == 20 * 6
-    assert "sequence-column" in run("check", path, code=2).stderr
-
-
 def test_rank_is_that_of_the_library(folder):
     trained = load_model(folder / "tags.model")
     read = trained.read(folder / "new.conll")
@@ -77,16 +68,6 @@ def test_rank_is_that_of_the_library(folder):
         run("rank", folder / "tags.model", folder / "new.conll", "--batch", "3", "--positions", "--json").stdout
     )
     assert [(row["sequence"], row["position"]) for row in document["order"]] == batch.order
-
-
-def test_rank_of_long_sentences_fits_a_terminal(folder, tmp_path):
-    rows = [[(f"{word}{i}", n, tag) for own in sentences(20, seed=i) for word, n, tag in own] for i in range(3)]
-    path = write_columns_file(tmp_path / "long.conll", rows)
-    lines = run("rank", folder / "tags.model", path).stdout.splitlines()
-    assert max(map(len, lines)) <= 80
-    assert all("…" in line for line in lines[2:])
-    whole = json.loads(run("rank", folder / "tags.model", path, "--json").stdout)["order"]
-    assert sorted(row["token"] for row in whole) == sorted(" ".join(row[0] for row in own) for own in rows)
 
 
 def test_rank_of_what_is_unknown(folder, tmp_path):

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from command_files import run, sentences, write_columns_file, write_npz_file
+from command_files import run, sentences, write_columns_file
 
 from kernelfields.cli.models import load_model
 
@@ -49,37 +49,8 @@ def test_what_the_page_writes_is_no_label_in_train_check_evaluate_and_predict(fo
     np.testing.assert_array_equal(written, empty)
 
 
-def test_a_model_of_another_mark_may_have_a_label_that_is_a_question_mark(folder, tmp_path):
-    rows = [[(word, n, "?" if tag == "VERB" else tag) for word, n, tag in each] for each in sentences()]
-    write_columns_file(tmp_path / "tags.conll", blanked(rows, "-"))
-    run("train", tmp_path / "tags.conll", "--unknown-label", "-", "-m", tmp_path / "tags.model", "-q")
-    trained = load_model(tmp_path / "tags.model")
-    assert trained.crf.classes_.tolist() == ["?", "DET", "NOUN"]
-    assert None in trained.read(str(tmp_path / "tags.conll")).y[0]
-    assert "?" in trained.read(str(tmp_path / "tags.conll")).y[0]
-
-
-def test_many_labels_are_listed_in_part(tmp_path):
-    rows = [[(f"w{i}", "1", f"T{i:02}"), (f"w{i}", "1", f"T{i + 1:02}")] for i in range(12)]
-    write_columns_file(tmp_path / "many.conll", rows)
-    said = run("train", tmp_path / "many.conll", "-m", tmp_path / "m.model", "--prior-variance", 1).stderr
-    assert "13 labels (T00, T01, T02, T03, T04, T05, T06, T07, T08, T09, ...)" in said.splitlines()[0]
-
-
 def cells(text):
     return [line.split("\t") for line in text.splitlines() if line]
-
-
-def test_unknown_labels_are_no_class_of_their_own(folder):
-    trained = load_model(folder / "partial.model")
-    assert trained.crf.classes_.tolist() == ["DET", "NOUN", "VERB"]
-    assert trained.crf.certificate_.completed
-    said = run("train", folder / "train.conll", "--unknown-label", "?", "-m", folder / "again.model").stderr
-    first = f"{folder / 'train.conll'}: 20 sequences, 100 words, 3 labels (DET, NOUN, VERB), 33 words not labelled"
-    assert said.splitlines()[0] == first
-    assert 'unknown_label = "?"' in (folder / "again.toml").read_text()
-    shown = run("certify", folder / "partial.model", folder / "train.conll").stdout
-    assert "for the labels as it completes them" in shown
 
 
 @pytest.mark.parametrize("model", ["full.model", "partial.model"])
@@ -136,19 +107,6 @@ def test_evaluation_counts_what_is_known(folder):
         "evaluate", folder / "full.model", folder / "half.conll", "--against", folder / "partial.model", *options
     )
     assert json.loads(other.stdout)["n_tokens"] == 15
-
-
-def test_arrays_have_unknown_labels_too(tmp_path):
-    write_npz_file(tmp_path / "train.npz")
-    arrays = dict(np.load(tmp_path / "train.npz"))
-    run("train", tmp_path / "train.npz", "-m", tmp_path / "m.model", "-q")
-    arrays["y"][::2] = -1
-    np.savez(tmp_path / "half.npz", **arrays)
-    options = ("--known", "--unknown-label", "-1", "-o", tmp_path / "out.npz", "-q")
-    run("predict", tmp_path / "m.model", tmp_path / "half.npz", *options)
-    predicted = np.load(tmp_path / "out.npz")["predicted"]
-    np.testing.assert_array_equal(predicted[1::2], arrays["y"][1::2])
-    assert set(predicted.tolist()) <= {0, 1}
 
 
 def test_what_cannot_be_read_is_said(folder, tmp_path):

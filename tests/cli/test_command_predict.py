@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from command_files import numbers, run, sentences, write_columns_file, write_csv_file, write_npz_file
+from command_files import run, sentences, write_columns_file, write_csv_file, write_npz_file
 from sklearn.pipeline import make_pipeline
 
 from kernelfields import ChainCRF, TextFeatures, save
@@ -48,29 +48,6 @@ def test_the_input_comes_back_with_one_more_column(models):
     assert lines.count("") == 6
 
 
-def test_the_column_of_labels_may_be_missing(models):
-    labelled = run("predict", models / "conll.model", models / "test.conll", "-q").stdout.split()
-    bare = run("predict", models / "conll.model", models / "bare.conll", "-q").stdout.split()
-    assert bare[2::3] == labelled[3::4]
-
-
-def test_one_of_anything_is_singular(models, tmp_path):
-    single = write_columns_file(tmp_path / "one.conll", sentences(1))
-    assert "labelled 1 sequence of" in run("predict", models / "conll.model", single).stderr
-    marked = write_columns_file(tmp_path / "marked.conll", [[("cat", "3", "?")]])
-    assert "filled in 1 label of 1" in run("predict", models / "conll.model", marked, "--known").stderr
-    assert "wrote 1 sequence of" in run("convert", single, tmp_path / "one.crfsuite").stderr
-    assert "wrote 1 document of" in run("convert", single, tmp_path / "one.jsonl", "--to", "doccano", "--lossy").stderr
-
-
-def test_the_output_may_be_a_file_and_the_message_goes_to_standard_error(models, tmp_path):
-    result = run("predict", models / "conll.model", models / "test.conll", "-o", tmp_path / "out.conll")
-    assert result.stdout == ""
-    assert "labelled 6 sequences of" in result.stderr
-    shown = run("predict", models / "conll.model", models / "test.conll", "-q").stdout
-    assert (tmp_path / "out.conll").read_text() == shown
-
-
 def test_the_probability_of_each_label(models):
     crf, file, labels = predictions(models, "conll", "test.conll")
     output = run("predict", models / "conll.model", models / "test.conll", "--confidence", "-q").stdout
@@ -105,13 +82,6 @@ def test_the_best_labellings_with_their_probabilities(models):
     assert [line.split("\t")[3] for line in lines[1:6]] == ranked[0][0][0].tolist()
 
 
-def test_the_most_probable_label_at_each_position(models):
-    crf, file, _ = predictions(models, "conll", "test.conll")
-    output = run("predict", models / "conll.model", models / "test.conll", "--decode", "posterior", "-q").stdout
-    shown = [line.split("\t")[3] for line in output.splitlines() if line]
-    assert shown == np.concatenate(crf.predict(file.X, "posterior")).tolist()
-
-
 def test_lines_of_json(models):
     crf, file, labels = predictions(models, "conll", "test.conll")
     arguments = ["predict", models / "conll.model", models / "test.conll", "--json", "-q"]
@@ -140,17 +110,6 @@ def test_tables_arrays_and_crfsuite_text(models, tmp_path):
     pairs = [line.split("\t") for line in text.splitlines() if line]
     assert [pair[0] for pair in pairs] == [label for sequence in file.y for label in sequence]
     assert [pair[1] for pair in pairs] == np.concatenate(labels).tolist()
-
-
-def test_scaled_inputs_are_scaled_as_in_training_by_the_model_itself(models):
-    trained = load_model(models / "csv.model")
-    X, y = numbers(5, seed=1)
-    raw, labels = [np.round(x, 4) for x in X], [["ab"[label] for label in labels] for labels in y]
-    file = trained.read(str(models / "test.csv"))
-    assert [x.columns for x in file.X] == [["height", "weight"]] * 5
-    with pytest.warns(UserWarning, match="X does not have valid feature names"):
-        expected = ChainCRF.load(models / "csv.model").score(raw, labels)
-    assert trained.crf.score(file.X, file.y) == expected > 0.7
 
 
 @pytest.mark.slow

@@ -1,6 +1,5 @@
 """``--segments``: the command trains a SegmentCRF, and its other parts answer by it or refuse in one line."""
 
-import csv
 import json
 
 import numpy as np
@@ -51,14 +50,6 @@ def refused(*arguments):
     return last
 
 
-def test_a_file_becomes_a_field_of_segments(inside):
-    crf = SegmentCRF.load("room.model")
-    assert crf.classes_.tolist() == ["move", "rest"]
-    assert crf.max_duration_ == 10  # twice the longest run
-    assert crf.solution_.converged
-    assert "segments = true" in (inside / "room.toml").read_text()
-
-
 def test_options_become_parameters_and_the_settings_repeat_the_run(inside, tmp_path):
     first, second = tmp_path / "first.model", tmp_path / "second.model"
     options = ("--max-duration", "4", "--repeats", "--duration-prior-variance", "0.5")
@@ -69,25 +60,6 @@ def test_options_become_parameters_and_the_settings_repeat_the_run(inside, tmp_p
     assert [term.name for term in crf.field_.terms] == ["node", "edge", "duration"]
     for one, other in zip(crf.field_.terms, again.field_.terms, strict=True):
         np.testing.assert_array_equal(one.coefficients, other.coefficients)
-
-
-def test_how_long_segments_may_be_is_told(inside, tmp_path):
-    arguments = ("train", "words.conll", "--segments", "--prior-variance", "1", "-m", tmp_path / "one.model")
-    result = run(*arguments, "--max-duration", "7", "--json")
-    assert "segments of up to 7 words" in result.stderr
-    assert json.loads(result.stdout)["max_duration"] == 7
-
-
-def test_labels_of_positions_are_those_of_the_model(inside):
-    lines = run("predict", "room.model", "room.csv", "--confidence", "-q").stdout.splitlines()
-    trained = load_model("room.model")
-    read = trained.read("room.csv")
-    expected = [label for labels in trained.crf.predict(read.X) for label in labels]
-    found = list(csv.DictReader(lines))
-    assert [row["predicted"] for row in found] == expected
-    marginals = np.concatenate(trained.crf.predict_marginals(read.X))
-    chosen = [marginals[place, ["move", "rest"].index(label)] for place, label in enumerate(expected)]
-    np.testing.assert_allclose([float(row["probability"]) for row in found], chosen, atol=1e-6)
 
 
 def test_known_labels_are_kept_in_segments(inside):

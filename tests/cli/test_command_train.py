@@ -7,13 +7,10 @@ import tomllib
 import numpy as np
 import pytest
 from command_files import run, sentences, write_columns_file, write_csv_file, write_npz_file
-from sklearn.pipeline import make_pipeline
 
-from kernelfields import ChainCRF, TextFeatures
+from kernelfields import ChainCRF
 from kernelfields.cli.models import load_model
 from kernelfields.cli.settings import read_settings
-from kernelfields.cli.training_run import TrainingRun
-from kernelfields.formats import read_sequences
 from kernelfields.kernels import RBF, Linear
 
 
@@ -46,24 +43,6 @@ def test_a_file_becomes_a_model_and_settings(folder):
     settings = tomllib.loads((folder / "tags.toml").read_text())
     assert settings["data"]["train"] == "train.conll"
     assert settings["field"]["kernel"] == "linear"
-
-
-def test_a_model_of_words_takes_the_features_of_text_in_python(folder):
-    rows = sentences()
-    write_columns_file(folder / "words.conll", rows, columns=(0, 2))
-    run("train", "words.conll", "-q")
-    words = [[word for word, _, _ in sentence] for sentence in rows]
-    crf = ChainCRF.load("model.safetensors")
-    found = crf.predict(TextFeatures().transform(words))
-    assert found == load_model("model.safetensors").crf.predict(read_sequences("words.conll", template="text").X)
-    right = [
-        label == tag
-        for labels, each in zip(found, rows, strict=True)
-        for label, (*_, tag) in zip(labels, each, strict=True)
-    ]
-    assert np.mean(right) > 0.95
-    made = make_pipeline(TextFeatures(), ChainCRF("linear")).fit(words, [[tag for *_, tag in each] for each in rows])
-    assert set(made[-1].feature_names_in_) == set(crf.feature_names_in_)
 
 
 @pytest.mark.parametrize(
@@ -180,11 +159,6 @@ def test_uneven_columns_get_a_hint(folder):
     assert "--standardize" not in run(*numbers, "--standardize").stderr
 
 
-def test_uneven_columns_come_to_one_scale_where_the_kernel_has_no_numbers(folder):
-    assert "--standardize" not in run("train", "train.npz").stderr
-    assert load_model("model.safetensors").crf._reader.scaling is not None
-
-
 def test_what_was_chosen_is_said_and_kept(folder):
     said = run("train", "train.npz").stderr
     settings = load_model("model.safetensors").settings
@@ -241,12 +215,6 @@ def test_bad_input_is_one_line_and_exit_code_2_and_nothing_is_written(folder, ar
 
 def test_verbose_shows_where_an_error_came_from(folder):
     assert "Traceback" in run("train", "train.conll", "--tol", "0", "-v", code=2).stderr
-
-
-def test_a_fault_of_the_program_is_not_dressed_up(folder, monkeypatch):
-    monkeypatch.setitem(TrainingRun.go.__globals__, "write_whole", lambda *arguments: {}["fault"])
-    with pytest.raises(KeyError, match="fault"):
-        run("train", "train.conll", "-q")
 
 
 def test_labels_that_break_their_scheme_are_mended_unless_they_must_not(tmp_path):

@@ -7,7 +7,7 @@ from command_files import write_columns_file, write_csv_file, write_npz_file
 from kernelfields.cli.models import read_training_file
 from kernelfields.cli.settings import RunSettings
 from kernelfields.features import TextFeatures
-from kernelfields.formats import SequenceFileError, describe_reading, read_sequences, rebuild_reading
+from kernelfields.formats import describe_reading, read_sequences, rebuild_reading
 
 TEMPLATE = "U00:%x[0,0]\nU01:%x[-1,1]\nB\n"
 
@@ -39,29 +39,6 @@ def test_a_column_of_single_characters_is_seen_widely(tmp_path, alphabet, widely
     assert len(file.X[0][0]) == 15 or not widely
 
 
-def test_characters_of_a_large_alphabet_are_words(tmp_path):
-    text = "".join(f"{chr(0x4E00 + number)}\tB\n" for number in range(65))
-    (tmp_path / "train.tsv").write_text(text, encoding="utf-8")
-    file = read_training_file(RunSettings(train=str(tmp_path / "train.tsv")))
-    assert ":word=%x[0,0]" in file.reading["template"].text
-
-
-def test_columns_are_chosen_and_the_label_may_stand_anywhere(tmp_path):
-    path = write_columns_file(tmp_path / "train.conll", columns=(2, 0, 1))
-    file = read_training_file(RunSettings(train=str(path), label_column="0", columns=["1"]))
-    assert {cell.column for line in file.reading["template"].unigrams for cell in line.cells} == {1}
-    assert set(file.y[0]) <= {"DET", "NOUN", "VERB"}
-
-
-def test_words_of_conllu_have_the_features_of_text(tmp_path):
-    rest = "\t".join("_" * 6)
-    path = tmp_path / "train.conllu"
-    path.write_text(f"1\tGo\t_\tVERB\t{rest}\n2\thome\t_\tADV\t{rest}\n\n")
-    file = read_training_file(RunSettings(train=str(path)))
-    assert TextFeatures().transform([["Go", "home"]]) == file.X
-    assert file.words == [["Go", "home"]]
-
-
 @pytest.mark.parametrize("kind", ["columns", "template", "npz", "csv"])
 def test_options_survive_their_description_and_read_the_same(tmp_path, kind):
     settings = {}
@@ -78,35 +55,6 @@ def test_options_survive_their_description_and_read_the_same(tmp_path, kind):
         path, settings["sequence_column"] = write_csv_file(tmp_path / "train.csv"), "day"
     file = read_training_file(RunSettings(train=str(path), **settings))
     same_inputs(read_sequences(path, **rebuild_reading(describe_reading(file.reading))).X, file.X)
-
-
-def test_files_without_labels_are_read_where_labels_are_not_needed(tmp_path):
-    train = write_columns_file(tmp_path / "train.conll")
-    file = read_training_file(RunSettings(train=str(train)))
-    bare = write_columns_file(tmp_path / "bare.conll", columns=(0, 1))
-    read = read_sequences(bare, **file.reading, labels_required=False)
-    assert read.y is None
-    assert read.X == file.X
-
-
-def test_columns_from_the_label_on_may_be_missing_if_no_feature_reads_them(tmp_path):
-    train = write_columns_file(tmp_path / "train.conll", columns=(0, 2, 1))
-    bare = write_columns_file(tmp_path / "bare.conll", columns=(0,))
-    file = read_training_file(RunSettings(train=str(train), label_column="1", columns=["0"]))
-    assert read_sequences(bare, **file.reading, labels_required=False).X == file.X
-    file = read_training_file(RunSettings(train=str(train), label_column="1"))
-    with pytest.raises(
-        SequenceFileError,
-        match="has 1 column, and the training file had 3: the features of the model are made of columns 0, 2",
-    ):
-        read_sequences(bare, **file.reading, labels_required=False)
-
-
-def test_a_template_without_b_has_no_transitions(tmp_path):
-    path = write_columns_file(tmp_path / "train.conll")
-    (tmp_path / "t").write_text("U00:%x[0,0]\n")
-    file = read_training_file(RunSettings(train=str(path), template=str(tmp_path / "t")))
-    assert not file.reading["template"].uses_label_bigrams
 
 
 @pytest.mark.parametrize(
@@ -139,13 +87,6 @@ def test_settings_that_do_not_fit_are_named(tmp_path, name, settings, message):
     given = {key: each.format(tmp_path) if key == "template" else each for key, each in settings.items()}
     with pytest.raises(ValueError, match=message):
         read_training_file(RunSettings(train=str(tmp_path / name), **given))
-
-
-def test_a_file_with_other_columns_than_in_training_is_refused(tmp_path):
-    file = read_training_file(RunSettings(train=str(write_columns_file(tmp_path / "train.conll"))))
-    wide = write_columns_file(tmp_path / "wide.conll", columns=(0, 0, 0, 0, 2))
-    with pytest.raises(SequenceFileError, match=r"wide\.conll"):
-        read_sequences(wide, **file.reading)
 
 
 @pytest.mark.parametrize(

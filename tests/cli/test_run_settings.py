@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from kernelfields import ChainCRF, EdgeCliques, NodeCliques
+from kernelfields import ChainCRF
 from kernelfields.cli.app import app
 from kernelfields.cli.settings import SETTINGS, RunSettings, changed_files, read_settings, settings_text
 from kernelfields.models.callbacks import EarlyStopping
@@ -76,19 +76,6 @@ def test_options_of_train_are_the_settings_and_those_of_every_command():
     assert all(each.default is None for each in train.params if each.name in names)
 
 
-def test_settings_of_a_part_are_its_parameters():
-    """A count of observed pairs is a support, and patience that of a callback."""
-    parts = {"nodes": NodeCliques, "edges": EdgeCliques, "estimator": ChainCRF}
-    for part, kind in parts.items():
-        names = {name.removeprefix("edge_") for name in RunSettings().part(part)} - {"min_freq", "patience"}
-        assert names
-        assert names <= set(signature(kind).parameters)
-    assert {name for name, each in SETTINGS.items() if each.table == "fit"} == {
-        *RunSettings().part("estimator"),
-        *RunSettings().part("engine"),
-    } - {"constraints"}
-
-
 def test_defaults_of_settings_are_those_of_the_estimator():
     """What "auto" settles is None here; a rank of 0 and a window of a list have no default of their own."""
     parameters = {**signature(ChainCRF).parameters, **signature(EarlyStopping).parameters}
@@ -146,11 +133,6 @@ def test_names_of_files_are_relative_to_the_settings(tmp_path, monkeypatch):
     assert os.path.realpath(settings.model) == str(tmp_path / "models" / "m.safetensors")
 
 
-def test_standard_input_stays_standard_input(tmp_path):
-    write_settings(tmp_path / "run.toml", RunSettings(train="-"))
-    assert read_settings(tmp_path / "run.toml")[0].train == "-"
-
-
 def test_a_changed_file_is_noticed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("train", "dev"):
@@ -199,14 +181,6 @@ def test_what_is_wrong_is_named(tmp_path, text, message):
     with pytest.raises(ValueError, match=message) as error:
         read_settings(path)
     assert str(path) in str(error.value)
-
-
-def test_whole_numbers_are_numbers(tmp_path):
-    path = tmp_path / "run.toml"
-    path.write_text("[fit]\ntol = 1\n[field]\nprior_variance = 2\n")
-    settings, _ = read_settings(path)
-    assert isinstance(settings.tol, float)
-    assert settings.prior_variance == 2.0
 
 
 BIG = "9" * 20

@@ -62,20 +62,6 @@ def test_the_same_rows_in_many_dresses(write, text):
     assert all(len(sequence.rows) == len(sequence.lines) for sequence in read_columns(path))
 
 
-def test_rows_know_their_lines(write):
-    first, second = read_columns(write("# id = 1\n\n" + CHUNKS))
-    assert first.lines == [3, 4]
-    assert second.lines == [6, 7, 8]
-
-
-def test_cells_between_tabs_may_hold_spaces_or_be_empty(write):
-    assert rows(write("New York\t\tB\n \tSP\tO\n")) == [[["New York", "", "B"], [" ", "SP", "O"]]]
-
-
-def test_other_spaces_of_unicode_are_words(write):
-    assert rows(write("\u3000 SYM O\n\xa0 SP O\n")) == [[["\u3000", "SYM", "O"], ["\xa0", "SP", "O"]]]
-
-
 def test_the_separator_can_be_forced(write):
     path = write("a b\tc d\n")
     assert rows(path) == rows(path, separator="tab") == [[["a b", "c d"]]]
@@ -151,13 +137,6 @@ def test_ragged_rows_are_named(write, text, message):
         rows(path)
 
 
-def test_sequences_before_a_mistake_have_been_given_out(write):
-    stream = read_columns(write("a b\n\nc d\n\ne f\n\ng\n"))
-    assert [next(stream).rows[0][0], next(stream).rows[0][0]] == ["a", "c"]
-    with pytest.raises(SequenceFileError, match="line 7"):
-        list(stream)
-
-
 CONLLU = (
     "# newdoc\n# text = Don't.\n"
     + "".join(
@@ -206,12 +185,6 @@ def test_conllu_rows_are_words_and_everything_else_is_written_again(write):
 )
 def test_what_is_read_is_written_again(write, text):
     assert rewritten(write(text)) == text
-
-
-def test_cells_are_appended(write, capfd):
-    path = write(CHUNKS.replace("\t", " "))
-    write_columns("-", read_columns(path), ([[row[-1], "0.5"] for row in part] for part in EXPECTED))
-    assert capfd.readouterr().out.splitlines()[:3] == ["He PRP B-NP B-NP 0.5", "reckons VBZ B-VP B-VP 0.5", ""]
 
 
 @pytest.mark.parametrize(

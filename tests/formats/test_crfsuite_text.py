@@ -32,10 +32,6 @@ def test_one_weight_makes_feature_dicts_of_all_positions(read):
     assert data.X == [[{"x": 2.0, "y": 1.0}], [{"x": 3.0, "y": 1.0, "z": 1.0}]]
 
 
-def test_weights_of_one_are_no_weights(read):
-    assert read("A\tx:1\ty:1.0\tz\n").X == [[["x", "y", "z"]]]
-
-
 def test_escapes_are_undone_in_names_and_labels(read):
     data = read("a\\:b\ttime=12\\:30\tC:\\\\dir\\n:\n".replace("C:", "C\\:"))
     assert data.y == [["a:b"]]
@@ -50,11 +46,6 @@ def test_tabs_and_empty_lines_may_repeat(read, text):
     data = read(text)
     assert data.X == [[["x"]], [[]]]
     assert data.y == [["A"], ["B"]]
-
-
-def test_spaces_are_parts_of_names(read):
-    assert read("New York\ta b\n").X == [[["a b"]]]
-    assert read("# no comment\ta\n").y == [["# no comment"]]
 
 
 def test_sequences_may_have_weights(read):

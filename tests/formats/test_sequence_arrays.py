@@ -52,11 +52,6 @@ def test_sparse_inputs_are_put_together_from_their_parts(save):
         assert found.y[1].tolist() == [2, 3, 4, 5]
 
 
-def test_without_data_all_entries_are_one(save):
-    parts = {name: array for name, array in SPARSE.items() if name != "data"}
-    assert np.concatenate([x.data for x in read_arrays(save(**parts, offsets=OFFSETS)).X]).tolist() == [1.0] * 3
-
-
 def test_other_names_are_told_by_a_mapping(save):
     path = save(position=DENSE, velocity=-DENSE[:, :1], begin=OFFSETS, state=np.array([0, 1] * 3), words=["A", "B"])
     names = {"X": ["position", "velocity"], "offsets": "begin", "y": "state", "label_names": "words"}
@@ -65,13 +60,6 @@ def test_other_names_are_told_by_a_mapping(save):
     assert found.y[0].tolist() == ["A", "B"]
     both = save(X=DENSE, offsets=OFFSETS, y=np.zeros(6, int), label=np.ones(6, int), **SPARSE)
     assert read_arrays(both, names={"y": "label", "X": "X"}).y[0].tolist() == [1, 1]
-
-
-def test_labels_that_are_named_may_be_missing_if_told(save):
-    path = save(X=DENSE, offsets=OFFSETS)
-    assert read_arrays(path, names={"y": "state"}, labels_required=False).y is None
-    with pytest.raises(SequenceFileError, match="no array 'state'"):
-        read_arrays(path, names={"y": "state"})
 
 
 def changed(**arrays):
@@ -166,10 +154,6 @@ def test_objects_are_never_loaded_and_other_files_refused(tmp_path, save):
         archive.writestr("X", b"text")
     with pytest.raises(SequenceFileError, match="'X' is no array"):
         read_arrays(path)
-
-
-def test_other_members_are_left_alone(save):
-    assert len(read_arrays(save(X=DENSE, offsets=OFFSETS, notes=np.array([None]))).X) == 2
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])

@@ -9,9 +9,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelfields.data.reading import pack_inputs
 from kernelfields.data.text_files import SequenceFileError
-from kernelfields.features import FeatureDictEncoder, is_feature_sequences
 from kernelfields.features.templates import Template
 from kernelfields.formats import format_of, read_sequences, write_predictions, write_sequences
 
@@ -66,15 +64,6 @@ def test_column_files_become_dicts_by_column(write):
     assert read_sequences(write("a.tsv", CHUNKS), label=None).X[1] == [{"0": "She", "1": "PRP", "2": "B"}]
 
 
-def test_templates_make_strings(write):
-    file = read_sequences(write("a.tsv", CHUNKS), template=TEMPLATE)
-    assert file.X == [[["U0:He", "U1:_B-1"], ["U0:ran", "U1:PRP"]], [["U0:She", "U1:_B-1"]]]
-    with pytest.raises(SequenceFileError, match="reads column 2, which holds the labels"):
-        read_sequences(write("a.tsv", CHUNKS), template=Template.parse("U:%x[0,2]"))
-    with pytest.raises(SequenceFileError, match="reads column 3, but the data have columns 0 to 2"):
-        read_sequences(write("a.tsv", CHUNKS), template=Template.parse("U:%x[0,3]"))
-
-
 def test_a_file_without_labels_is_read_as_the_one_with_them(write):
     train = read_sequences(write("a.tsv", CHUNKS), template=TEMPLATE)
     bare = write("b.txt", "He PRP\nran VBD\n\nShe PRP\n")
@@ -90,16 +79,6 @@ def test_a_file_without_labels_is_read_as_the_one_with_them(write):
     middle = read_sequences(write("a.tsv", CHUNKS), label=1)
     with pytest.raises(SequenceFileError, match="has 2 columns, expected 3"):
         read_sequences(bare, **middle.reading, labels_required=False)
-
-
-def test_conllu_takes_forms_and_universal_tags(write):
-    file = read_sequences(write("a.conllu", CONLLU))
-    assert (file.X, file.y) == ([[{"1": "Go"}]], [["VERB"]])
-    assert read_sequences(write("a.conllu", CONLLU), **file.reading).X == file.X
-    blank = write("b.conllu", CONLLU.replace("VERB", "_"))
-    assert read_sequences(blank).y == read_sequences(blank, labels_required=False).y == [[None]]
-    forms = Template.parse("U:%x[0,1]")
-    assert read_sequences(write("a.conllu", CONLLU), template=forms).X == [[["U:Go"]]]
 
 
 @pytest.mark.parametrize(
@@ -120,15 +99,6 @@ def test_question_marks_and_empty_labels_are_unknown_in_every_format(write, name
     assert (name == "a.conllu") == ("_" in found)
     assert "" not in found
     assert " " not in found
-
-
-def test_arrays_of_texts_have_unknown_labels_and_numbers_stay_numbers(tmp_path):
-    arrays = {"X": np.ones((3, 2)), "offsets": np.array([0, 2, 3])}
-    np.savez(tmp_path / "a.npz", y=np.array(["X", "?", ""]), **arrays)
-    assert read_sequences(tmp_path / "a.npz").y == [["X", None], [None]]
-    np.savez(tmp_path / "a.npz", y=np.array([0, 1, -1]), **arrays)
-    assert [labels.tolist() for labels in read_sequences(tmp_path / "a.npz").y] == [[0, 1], [-1]]
-    assert read_sequences(tmp_path / "a.npz", unknown_label="-1").y == [[0, 1], [None]]
 
 
 @pytest.mark.parametrize("target", ["b.crfsuite", "b.npz"])
@@ -207,17 +177,6 @@ def test_standard_input_is_a_column_file_unless_told(monkeypatch):
         stream = io.BufferedReader(io.BytesIO(text.encode()))
         monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=stream))
         assert read_sequences("-", kind).y == [["B"]]
-
-
-def test_what_is_read_is_what_the_package_takes(write):
-    columns = read_sequences(write("a.tsv", CHUNKS), template=TEMPLATE)
-    assert is_feature_sequences(columns.X)
-    encoder = FeatureDictEncoder()
-    packed, offsets = encoder.fit_transform(columns.X)
-    assert packed.shape == (3, 5)
-    assert offsets.tolist() == [0, 2, 3]
-    numbers = read_sequences(write("a.csv", "id,x,label\n1,2,A\n2,3,B\n"), sequence="id")
-    assert pack_inputs(numbers.X)[0].tolist() == [[2.0], [3.0]]
 
 
 pieces = st.sampled_from(

@@ -40,22 +40,6 @@ def test_text_makes_feature_dicts(write):
     assert table.reading["kinds"] == {"word": "text", "len": "number"}
 
 
-def test_columns_are_chosen_by_name_and_in_that_order(write):
-    path = write(ROOMS)
-    table = read_table(path, sequence="day", features=["light", "temperature"])
-    assert table.X[1].tolist() == [[0.0, 19.0]]
-    assert table.y is None
-    assert read_table(path, sequence="day", label="state", features=["light"]).X[0].shape == (2, 1)
-
-
-def test_kinds_found_in_training_hold_for_files_that_look_different(write):
-    path = write("id,word,len\n1,42,2\n")
-    assert read_table(path, sequence="id").X[0].shape == (1, 2)
-    assert read_table(path, sequence="id", kinds={"word": "text"}).X == [[{"word": "42", "len": 2.0}]]
-    with pytest.raises(SequenceFileError, match="line 2: column 'word' holds 'the', expected a finite number"):
-        read_table(write("id,word\n1,the\n"), sequence="id", kinds={"word": "number"})
-
-
 @pytest.mark.parametrize("value", ["1_000", "\u0663", "0x10", "1,5"])
 def test_what_only_python_takes_for_a_number_is_text(write, value):
     table = read_table(write(f'id,value\n1,"{value}"\n1,2\n'), sequence="id")
@@ -86,13 +70,6 @@ def test_another_delimiter(write):
         read_table(path, sequence="day", label="state")
 
 
-def test_a_column_of_labels_may_be_missing_if_told(write):
-    path = write("id,x\n1,2\n")
-    assert read_table(path, sequence="id", label="y", labels_required=False).y is None
-    with pytest.raises(SequenceFileError, match=r"line 1: no column 'y'; there are .* Say .*--label-column"):
-        read_table(path, sequence="id", label="y")
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -114,12 +91,6 @@ def test_mistakes_are_named_by_file_and_line(write, text, message):
     path = write(text)
     with pytest.raises(SequenceFileError, match=re.escape(f"{path}") + ".*" + re.escape(message)):
         read_table(path, sequence="id")
-
-
-def test_words_for_unknown_values_can_be_text(write):
-    path = write("id,x\n1,2\n1,NA\n")
-    assert read_table(path, sequence="id", kinds={"x": "text"}).X == [[{"x": "2"}, {"x": "NA"}]]
-    assert read_table(write("id,x\n1,-\n1,?\n"), sequence="id").reading["kinds"] == {"x": "text"}
 
 
 @pytest.mark.parametrize(
