@@ -107,7 +107,7 @@ TASKS = {"preliminary": (preliminary, "train"), "prominence": (prominence, "dev"
 
 def tuned_encoder(folder: Path, task: Task, settings: TuningSettings, device: str | None) -> tuple[Encoder, Head]:
     """Return an encoder tuned on a task, with the layer on top of it."""
-    encoder = Encoder.from_folder(folder, device=device)
+    encoder = Encoder(folder, device=device)
     known = np.concatenate(task.labels) >= 0
     n_outputs = task.n_labels + task.values.shape[1]
     begin = time.perf_counter()

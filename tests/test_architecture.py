@@ -57,7 +57,6 @@ MAY_IMPORT = {
 GUESTS = {
     "torch": ("engines/torch", "layers", "kernels/tensors.py", "features/encoders.py", "features/encoder_tuning.py"),
     "transformers": ("features/encoders.py",),
-    "sentence_transformers": ("features/encoders.py",),
     "triton": ("engines/torch",),
     "dask": ("engines/dask",),
     "distributed": ("engines/dask",),

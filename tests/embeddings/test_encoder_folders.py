@@ -26,14 +26,13 @@ def states(folder, words):
     return [layer[0].numpy() for layer in layers], encoded.word_ids()
 
 
-@pytest.mark.parametrize("pooling", ["mean", "first"])
-def test_words_are_pooled_from_their_subwords(folder, pooling):
-    vectors = Embeddings(folder, layers=(0, 2), pooling=pooling, batch_size=2).transform(SENTENCES)
+def test_words_are_means_of_their_subwords(folder):
+    vectors = Embeddings(folder, layers=(0, 2), batch_size=2).transform(SENTENCES)
     for words, found in zip(SENTENCES, vectors, strict=True):
         layers, owners = states(folder, words)
         joined = np.hstack([layers[0], layers[2]])
         rows = [[row for row, owner in enumerate(owners) if owner == word] for word in range(len(words))]
-        expected = [joined[each[0]] if pooling == "first" else joined[each].mean(axis=0) for each in rows]
+        expected = [joined[each].mean(axis=0) for each in rows]
         np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
@@ -77,40 +76,6 @@ def test_every_word_comes_from_the_window_where_it_is_furthest_from_an_end():
         for word, k in enumerate(chosen):
             depth = [min(word - w.first, w.last - 1 - word) for w in windows if w.first <= word < w.last]
             assert min(word - windows[k].first, windows[k].last - 1 - word) >= max(depth) - 1
-
-
-def test_texts_are_seen_alone_and_long_ones_whole(folder):
-    texts = [["the cat sat", "unlikely"], ["a " * 40]]
-    vectors = Embeddings(folder, positions="texts").transform(texts)
-    assert [each.shape for each in vectors] == [(2, 8), (1, 8)]
-    layers, _ = states(folder, ["the", "cat", "sat"])
-    np.testing.assert_allclose(vectors[0][0], layers[-1].mean(axis=0), atol=1e-5)
-    [first] = Embeddings(folder, positions="texts", pooling="first").transform([["the cat sat"]])
-    np.testing.assert_allclose(first[0], layers[-1][0], atol=1e-5)
-
-
-def test_an_interrupted_run_over_texts_leaves_what_it_made_in_the_cache(folder, tmp_path, monkeypatch):
-    from kernelfields.features.encoders import Encoder
-
-    documents = [["the cat sat " * (number % 3 + 1), "a " * (number % 5 + 1)] for number in range(40)]
-    expected = Embeddings(folder, positions="texts", batch_size=1).transform(documents)
-    states, calls = Encoder._states, []
-
-    def interrupted(self, ids, layers):
-        if len(calls) == 40:
-            raise KeyboardInterrupt
-        calls.append(len(ids))
-        return states(self, ids, layers)
-
-    cached = Embeddings(folder, positions="texts", batch_size=1, cache=tmp_path)
-    monkeypatch.setattr(Encoder, "_states", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        cached.transform(documents)
-    monkeypatch.setattr(Encoder, "_states", states)
-    kept = len(list(tmp_path.rglob("*.npy")))
-    assert 0 < kept < len(documents)
-    for own, other in zip(cached.transform(documents), expected, strict=True):
-        np.testing.assert_allclose(own, other, rtol=0, atol=1e-6)
 
 
 def test_a_word_the_tokenizer_does_not_know_has_a_vector(folder):
@@ -241,26 +206,7 @@ def test_a_real_encoder_knows_a_word_by_its_company(real):
     assert likeness(money[1], loan[1]) > likeness(river[1], loan[1])
 
 
-@pytest.mark.parametrize("positions", ["words", "texts"])
-def test_loading_is_silent(real, positions, capfd):
-    if positions == "texts":
-        pytest.importorskip("sentence_transformers")
-    Embeddings(real, positions=positions, device="cpu").fit()
+def test_loading_is_silent(real, capfd):
+    Embeddings(real, device="cpu").fit()
     captured = capfd.readouterr()
     assert captured.out + captured.err == ""
-
-
-def test_a_sentence_encoder_and_its_folder_agree(real):
-    package = pytest.importorskip("sentence_transformers")
-    texts = [["A dog barks.", "A hound howls."], ["Stocks fell on Monday."]]
-    model = package.SentenceTransformer(str(real), device="cpu", local_files_only=True)
-    by_object, by_folder = (
-        Embeddings(each, positions="texts", device="cpu").transform(texts) for each in (model, real)
-    )
-    for one, other in zip(by_object, by_folder, strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-5)
-    np.testing.assert_allclose(by_object[0], model.encode(texts[0]), atol=1e-5)
-    dog, hound, stocks = np.vstack(by_object)
-    assert dog @ hound > dog @ stocks
-    words = [Embeddings(each, device="cpu").transform([["A", "dog"]])[0] for each in (model, real)]
-    np.testing.assert_allclose(*words, atol=1e-5)

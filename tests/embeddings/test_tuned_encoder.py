@@ -82,11 +82,11 @@ def test_new_words_get_the_mean_of_all_folds(tuned):
     new = [["a", "cat"], ["cats"], ["the"] * 20]  # longer than the encoder takes
     found = encoder.transform(new)
     assert [rows.shape for rows in found] == [(2, 4), (1, 4), (20, 4)]
-    loaded = Encoder.from_folder(encoder.model, device="cpu")
+    loaded = Encoder(encoder.model, device="cpu")
     each = []
     for member in encoder._members:
         loaded.set_weights(member.encoder)
-        states = dict(loaded.words(new, (1, 2), "mean", 8))
+        states = dict(loaded.words(new, (1, 2), 8))
         each.append(states[0] @ member.weight.T + member.bias)
     np.testing.assert_allclose(found[0], np.mean(each, axis=0), atol=1e-5)
     assert encoder.transform([]) == []
@@ -94,7 +94,7 @@ def test_new_words_get_the_mean_of_all_folds(tuned):
 
 def test_outputs_of_tuned_networks_are_those_of_the_trained_ones(folder):
     """Pooling before and after the last layer, in training and prediction, is the same."""
-    encoder = Encoder.from_folder(folder, device="cpu")
+    encoder = Encoder(folder, device="cpu")
     head = encoder_tuning.Head(np.random.default_rng(0).normal(size=(3, 16)).astype(np.float32), np.ones(3, np.float32))
     cut = encoder.cut(SENTENCES[:2])
     with torch.no_grad():

@@ -131,63 +131,6 @@ def test_a_pickle_carries_the_parameters():
     np.testing.assert_array_equal(copy.transform(SENTENCES)[0], embeddings.transform(SENTENCES)[0])
 
 
-class Sentences:
-    """A model with the face of sentence-transformers: a text becomes its numbers of letters and of blanks."""
-
-    max_seq_length = 4
-
-    def encode(self, texts, batch_size, show_progress_bar):
-        return np.array([[len(text), text.count(" ")] for text in texts], dtype=np.float32)
-
-    def tokenizer(self, texts, verbose):
-        return {"input_ids": [text.split() for text in texts]}
-
-
-class Interrupted(Sentences):
-    """One that is interrupted at a call."""
-
-    cache_key, max_seq_length = "of the tests", None
-
-    def __init__(self, calls):
-        self.calls, self.seen = calls, []
-
-    def encode(self, texts, batch_size, show_progress_bar):
-        if not self.calls:
-            raise KeyboardInterrupt
-        self.calls -= 1
-        self.seen += texts
-        return super().encode(texts, batch_size, show_progress_bar)
-
-
-def test_an_interrupted_run_over_texts_goes_on_where_it_was(tmp_path):
-    documents = [[f"{number} {'x' * (number * place % 7)}" for place in range(5)] for number in range(60)]
-    settings = {"positions": "texts", "cache": tmp_path, "batch_size": 2}
-    first, second = Interrupted(3), Interrupted(-1)
-    with pytest.raises(KeyboardInterrupt):
-        Embeddings(first, **settings).transform(documents)
-    assert 0 < len(first.seen) < 300
-    found = Embeddings(second, **settings).transform(documents)
-    assert sorted(first.seen + second.seen) == sorted(text for texts in documents for text in texts)
-    for own, texts in zip(found, documents, strict=True):
-        np.testing.assert_array_equal(own, [[len(text), text.count(" ")] for text in texts])
-
-
-def test_all_texts_that_are_cut_off_are_counted_together():
-    documents = [["a text of five words", "short"]] * 50
-    with pytest.warns(UserWarning, match="50 of 100 texts have more than the 4 subwords") as warned:
-        Embeddings(Sentences(), positions="texts", batch_size=1).transform(documents)
-    assert len(warned) == 1
-
-
-def test_texts_are_positions_of_a_document():
-    documents = [["one text", "another"], ["a third one"]]
-    vectors = Embeddings(Sentences(), positions="texts").transform(documents)
-    np.testing.assert_array_equal(np.vstack(vectors), [[8, 1], [7, 0], [11, 2]])
-    assert [len(each) for each in vectors] == [2, 1]
-    with pytest.warns(UserWarning, match="1 of 2 texts have more than the 4 subwords"):
-        Embeddings(Sentences(), positions="texts").transform([["short", "a text of five words"]])
-
-
 @pytest.mark.parametrize(
     ("X", "error", "message"),
     [
@@ -209,8 +152,6 @@ def test_input_that_is_no_words_is_refused(X, error, message):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"pooling": "max"}, "pooling must be one of 'mean', 'first', got 'max'"),
-        ({"positions": "letters"}, "positions must be one of 'words', 'texts'"),
         ({"dtype": "int8"}, "dtype must be one of 'float16', 'float32', 'float64'"),
         ({"layers": 3}, r"layers must be whole numbers such as (0, 3, 6), or None, got 3"),
         ({"layers": ()}, "layers must be whole numbers"),
@@ -241,7 +182,7 @@ def test_what_a_function_returns_is_checked(made, message):
 
 
 def test_what_is_no_model_is_refused(tmp_path):
-    with pytest.raises(TypeError, match="a callable, the path of a model folder"):
+    with pytest.raises(TypeError, match="a callable or the path of a model folder"):
         Embeddings(3).fit(SENTENCES)
     with pytest.raises(ValueError, match=r"no folder '.*/nothing'"):
         Embeddings(str(tmp_path / "nothing")).fit(SENTENCES)

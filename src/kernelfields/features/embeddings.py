@@ -1,9 +1,8 @@
-"""Embeddings: words or texts as dense vectors for the kernels, from a function or a pretrained encoder.
+"""Embeddings: words as dense vectors for the kernels, from a function or a pretrained encoder.
 
     Embeddings(model).transform([["the", "cat"], ["it", "sat", "down"]])   ->  [(2, d), (3, d)] arrays
 
-``positions="words"``: a sequence is a list of words, each of which is seen in its context. ``positions="texts"``: a
-position is a text of its own, such as a sentence of a document, which is seen alone.
+A sequence is a list of words, each of which an encoder sees in its context; a function may take whole texts for words.
 
 Cost: one pass of the encoder over all text; with a cache, over text that was not seen before. Memory: the arrays that
 are returned, 4 d bytes a position, or 2 d with dtype="float16".
@@ -26,37 +25,26 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from safetensors.numpy import load, save
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from kernelfields.features.encoders import (
-    Encoder,
-    SentenceEncoder,
-    content_key,
-    find_folder,
-    is_sentence_encoder,
-    load_sentence_encoder,
-    warn_of_cut_texts,
-)
+from kernelfields.features.encoders import Encoder, find_folder
 from kernelfields.numerics.parameters import check_choice, check_count, is_whole
 from kernelfields.numerics.wording import counted
 
-_POOLINGS, _POSITIONS, _DTYPES = ("mean", "first"), ("words", "texts"), ("float16", "float32", "float64")
+_DTYPES = ("float16", "float32", "float64")
 _EXPECTED = "X must be a list of sequences, each a list of words"
 #: Seconds between lines of progress.
 SECONDS_BETWEEN_LINES = 5.0
 # A change of how vectors are made from the same model and text has to change this.
-_CACHE_VERSION = 1
+_CACHE_VERSION = 2
 _DIGEST_BYTES = 32
-# Batches of texts that are put in the order of their lengths; what they make is kept before the next ones.
-_BATCHES_AT_ONCE = 16
 
 #: Yields the number of each sequence and its array, in any order.
 Vectors = Iterator[tuple[int, np.ndarray]]
@@ -65,21 +53,17 @@ Vectors = Iterator[tuple[int, np.ndarray]]
 # The output is a list of sequences, which scikit-learn's set_output must not wrap into one data frame.
 @dataclass(eq=False, repr=False)
 class Embeddings(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
-    """Turn sequences of words, or of texts, into sequences of dense arrays (positions, d).
+    """Turn sequences of words into sequences of dense arrays (positions, d).
 
     Parameters
     ----------
-    model : callable, path, name or sentence-transformers model
-        A callable takes the list of strings of one sequence and returns an array (positions, d). A path is a folder
-        with a Hugging Face encoder or a sentence-transformers model, a name that of one downloaded before; both need
-        ``pip install "kernelfields[embeddings]"``. Nothing is ever fetched from a network.
-    positions : "words" or "texts", default "words"
-        Whether positions are words of one text, embedded in their context, or texts of their own. A
-        sentence-transformers model, object or folder, embeds texts its own way.
+    model : callable, path or name
+        A callable takes the list of strings of one sequence and returns an array (positions, d), such as ``encode`` of
+        a sentence-transformers model where positions are texts. A path is a folder with a Hugging Face encoder, a name
+        that of one downloaded before; both need ``pip install "kernelfields[embeddings]"``. Nothing is ever fetched
+        from a network. A word's vector is the mean of those of its subwords.
     layers : tuple of int or None
         Hidden layers to put side by side; 0 are the input embeddings, -1 and None the last layer.
-    pooling : "mean" or "first", default "mean"
-        A word's vector from those of its subwords; for texts the mean of all, or the first (special) one.
     dtype : "float32", "float16" or "float64", default "float32"
         Of the arrays, in memory and in the cache.
     cache : path or None
@@ -95,32 +79,33 @@ class Embeddings(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  
 
     model: Any
     _: KW_ONLY
-    positions: str = "words"
     layers: Sequence[int] | None = None
-    pooling: str = "mean"
     dtype: str = "float32"
     cache: str | os.PathLike | None = None
     batch_size: int = 32
     device: str | None = None
     verbose: int = 0
 
+    # The encoder that was loaded for a model and a device; no parameter, so not annotated.
+    _loaded = cast("tuple[tuple, Encoder] | None", None)
+
     def fit(self, X: object = None, y: object = None) -> Embeddings:
         """Check the parameters and load the model; there is nothing to learn."""
         self._check_parameters()
-        self._source()
+        self._encoder()
         return self
 
     def transform(self, X: object) -> list[np.ndarray]:
         """Return an array (positions, d) for each sequence of strings."""
         self._check_parameters()
         sequences = _read_sequences(X)
-        source, cache = self._source(), None if self.cache is None else ArrayCache(self.cache)
+        encoder, cache = self._encoder(), None if self.cache is None else ArrayCache(self.cache)
         found: list[np.ndarray | None] = [None] * len(sequences)
-        keys = [] if cache is None else self._keys(source, sequences)
+        keys = [] if cache is None else self._keys(encoder, sequences)
         for number, key in enumerate(keys):
             found[number] = cache.get(key)  # type: ignore[union-attr]
         missing = [number for number, array in enumerate(found) if array is None]
-        made = source.vectors([sequences[number] for number in missing])
+        made = self._vectors(encoder, [sequences[number] for number in missing])
         for place, vectors in _with_progress(made, len(missing), len(sequences)) if self.verbose else made:
             number = missing[place]
             found[number] = array = _checked(vectors, len(sequences[number]), number).astype(self.dtype, copy=False)
@@ -135,7 +120,7 @@ class Embeddings(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  
     def __sklearn_clone__(self) -> Embeddings:
         """Share the model: a copy of it for every fold would only fill memory."""
         copy = type(self)(**self.get_params(deep=False))
-        copy.__dict__.update({name: value for name, value in self.__dict__.items() if name == "_loaded"})
+        copy._loaded = self._loaded
         return copy
 
     def __getstate__(self) -> dict[str, object]:
@@ -143,136 +128,43 @@ class Embeddings(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  
         return {name: value for name, value in super().__getstate__().items() if name != "_loaded"}
 
     def _check_parameters(self) -> None:
-        for name, known in (("pooling", _POOLINGS), ("positions", _POSITIONS), ("dtype", _DTYPES)):
-            check_choice(getattr(self, name), name, known)
+        check_choice(self.dtype, "dtype", _DTYPES)
         if self.layers is not None:
             whole = isinstance(self.layers, tuple | list) and all(map(is_whole, self.layers))
             if not whole or not self.layers:
                 raise ValueError(f"layers must be whole numbers such as (0, 3, 6), or None, got {self.layers!r}")
         check_count(self.batch_size, "batch_size")
 
-    def _source(self) -> _Function | _Sentences | _Encoded:
-        """Return what makes vectors, loaded once for a model, a device and a kind of positions."""
-        wanted = (self.model, self.device, self.positions)
-        loaded = self.__dict__.get("_loaded")
-        if loaded is None or loaded[0] != wanted:
-            self._loaded = loaded = (wanted, self._load())
-        source = loaded[1]
-        if isinstance(source, _Encoded):
-            source.encoder.check_layers(self.layers)
-            source.settings = (self.layers, self.pooling, self.batch_size)
-            return source
-        if isinstance(source, _Sentences):
-            source.batch_size = self.batch_size
-        if self.layers is not None:
-            raise ValueError("layers are those of a Hugging Face encoder: this model has none to choose from")
-        return source
-
-    def _load(self) -> _Function | _Sentences | _Encoded:
-        texts = self.positions == "texts"
-        if is_sentence_encoder(self.model):
-            if texts:
-                return _Sentences(self.model, self.model)
-            return _Encoded(Encoder(self.model[0].auto_model, self.model.tokenizer, device=self.device), texts, None)
+    def _encoder(self) -> Encoder | None:
+        """Return the encoder of a folder, loaded once for a model and a device; None where the model is a function."""
         if callable(self.model):
-            return _Function(self.model, self.model)
+            if self.layers is not None:
+                raise ValueError("layers are those of a Hugging Face encoder: this model has none to choose from")
+            return None
         if not isinstance(self.model, str | os.PathLike):
-            raise TypeError(
-                "model must be a callable, the path of a model folder or a sentence-transformers model, "
-                f"got {type(self.model).__name__}"
-            )
-        folder = find_folder(self.model)
-        if texts and (folder / "modules.json").is_file():
-            return _Sentences(load_sentence_encoder(folder, self.device), folder)
-        return _Encoded(Encoder.from_folder(folder, device=self.device), texts, folder)
+            raise TypeError(f"model must be a callable or the path of a model folder, got {type(self.model).__name__}")
+        wanted = (self.model, self.device)
+        if self._loaded is None or self._loaded[0] != wanted:
+            self._loaded = (wanted, Encoder(find_folder(self.model), device=self.device))
+        encoder = self._loaded[1]
+        encoder.check_layers(self.layers)
+        return encoder
 
-    def _keys(self, source: _Function | _Sentences | _Encoded, sequences: list[list[str]]) -> list[str]:
-        layers = source.encoder.check_layers(self.layers) if isinstance(source, _Encoded) else None
-        settings = [_CACHE_VERSION, source.content_key(), self.positions, layers, self.pooling, self.dtype]
-        return [cache_key(settings, words) for words in sequences]
+    def _vectors(self, encoder: Encoder | None, sequences: list[list[str]]) -> Vectors:
+        if encoder is not None:
+            return encoder.words(sequences, self.layers, self.batch_size)
+        return ((number, self.model(words)) for number, words in enumerate(sequences))
 
-
-class _Function:
-    """Vectors by a function of the strings of one sequence; ``origin`` is the function or the folder of a model."""
-
-    def __init__(self, function: Callable, origin: object):
-        self._function, self._origin = function, origin
-        self._key: str | None = None
-
-    def vectors(self, sequences: list[list[str]]) -> Vectors:
-        yield from ((number, self._function(words)) for number, words in enumerate(sequences))
-
-    def content_key(self) -> str:
-        if isinstance(self._origin, Path):
-            self._key = self._key or content_key(self._origin)
-            return self._key
-        if not isinstance(key := getattr(self._origin, "cache_key", None), str):
+    def _keys(self, encoder: Encoder | None, sequences: list[list[str]]) -> list[str]:
+        layers = None
+        if encoder is not None:
+            model, layers = encoder.content_key, encoder.check_layers(self.layers)
+        elif not isinstance(model := getattr(self.model, "cache_key", None), str):
             raise ValueError(
                 "cache needs the content of the model: give the path of a folder, or a callable with a string "
                 "cache_key that changes with what it computes, or cache=None"
             )
-        return f"callable {key}"
-
-
-class _Sentences(_Function):
-    """Vectors of texts by a sentence encoder."""
-
-    def __init__(self, model: SentenceEncoder, origin: object):
-        super().__init__(model.encode, origin)
-        self._model, self.batch_size = model, 1
-
-    def vectors(self, sequences: list[list[str]]) -> Vectors:
-        warn_of_cut_texts(self._model, [text for texts in sequences for text in texts])
-
-        def encode(texts: list[str]) -> np.ndarray:
-            return np.asarray(self._function(texts, batch_size=self.batch_size, show_progress_bar=False))
-
-        return _vectors_of_texts(sequences, self.batch_size, encode)
-
-
-def _vectors_of_texts(
-    sequences: list[list[str]], batch_size: int, encode: Callable[[list[str]], np.ndarray]
-) -> Vectors:
-    """Yield the vectors of sequences of texts, as ``encode`` makes them of the texts of some sequences at a time.
-
-    Encoders put texts of about one length together. Of all texts at once, no sequence would be complete before the
-    end, and a run that is interrupted would leave nothing in the cache.
-    """
-    counts = np.cumsum([len(texts) for texts in sequences])
-    first = 0
-    while first < len(sequences):
-        done = counts[first - 1] if first else 0
-        last = min(int(np.searchsorted(counts, done + _BATCHES_AT_ONCE * batch_size)) + 1, len(sequences))
-        table = encode([text for texts in sequences[first:last] for text in texts])
-        yield from enumerate(np.split(table, counts[first : last - 1] - done), start=first)
-        first = last
-
-
-class _Encoded:
-    """Vectors by an encoder of subwords, in batches over all sequences."""
-
-    def __init__(self, encoder: Encoder, texts: bool, folder: Path | None):
-        self.encoder, self._texts, self._folder = encoder, texts, folder
-        self.settings: tuple[Sequence[int] | None, str, int] = (None, "mean", 1)
-        self._key: str | None = None
-
-    def vectors(self, sequences: list[list[str]]) -> Vectors:
-        if not self._texts:
-            yield from self.encoder.words(sequences, *self.settings)
-            return
-
-        def encode(texts: list[str]) -> np.ndarray:
-            return np.concatenate(
-                [vector for _, vector in sorted(self.encoder.texts(texts, *self.settings), key=itemgetter(0))]
-            )
-
-        yield from _vectors_of_texts(sequences, self.settings[2], encode)
-
-    def content_key(self) -> str:
-        if self._folder is None:
-            raise ValueError("cache needs the content of the model: give the path of its folder as model")
-        self._key = self._key or content_key(self._folder)
-        return self._key
+        return [cache_key([_CACHE_VERSION, encoder is None, model, layers, self.dtype], words) for words in sequences]
 
 
 def write_line(text: str) -> None:

@@ -132,7 +132,7 @@ def label_loss(codes: np.ndarray, n_labels: int, device: torch.device) -> Loss:
 
 def outputs_of(encoder: Encoder, head: Head, sequences: Sequence[Sequence[str]]) -> list[np.ndarray]:
     """Return the outputs of a tuned encoder for the words of each sequence, (words, outputs), float32."""
-    found = dict(encoder.words(sequences, layers_of(encoder), "mean", _PREDICTED_AT_ONCE))
+    found = dict(encoder.words(sequences, layers_of(encoder), _PREDICTED_AT_ONCE))
     return [found[number] @ head.weight.T + head.bias for number in range(len(sequences))]
 
 

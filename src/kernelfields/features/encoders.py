@@ -1,14 +1,12 @@
-"""Encoders of text: hidden states of a Hugging Face model, pooled from subwords to words or whole texts.
+"""Encoders of text: hidden states of a Hugging Face model, pooled from subwords to words.
 
     words w_1 .. w_n  ->  subwords s_1 .. s_m  ->  H^(l) (m, h) for each layer l  ->  (n, h * layers)
 
-    "mean"   x_i = mean of h_j over the subwords j of word i
-    "first"  x_i = h_j of the first subword j of word i
+    x_i = mean of h_j over the subwords j of word i
 
 Each word is cut into subwords by itself, as tokenizers do with text that is split into words, so that vectors belong
 to words whatever the tokenizer. A sequence with more subwords than the encoder takes is read in windows that overlap
-by half; each word gets its vector from the window in which it stands furthest from an end. A text as a whole gets
-the mean over all its subwords and special tokens, those of its windows if it has several, or the first state.
+by half; each word gets its vector from the window in which it stands furthest from an end.
 
 Everything is read from a folder, or from what was downloaded before: no call waits for a network.
 Cost: one pass of the encoder over each window, in batches of windows of about one length.
@@ -21,15 +19,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from pickle import UnpicklingError
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
+from typing import TYPE_CHECKING
 
 import numpy as np
 from safetensors import SafetensorError
@@ -60,23 +58,11 @@ class Window:
 class Encoder:
     """A Hugging Face encoder with its tokenizer, ready to turn sequences of words into arrays."""
 
-    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, device: str | None = None):
+    def __init__(self, folder: Path, *, device: str | None = None):
+        """Load an encoder from a folder; ValueError if one of its parts is missing or damaged."""
+        transformers = _imported_transformers()
         import torch
 
-        self.tokenizer = tokenizer
-        self.device = _chosen_device(device)
-        if getattr(model.config, "is_encoder_decoder", False):
-            model = model.get_encoder()
-        self.model = model.to(self.device).eval()
-        self._torch = torch
-        self._before, self._after, self._lead = _frame(tokenizer)
-        self.most_subwords = _longest_input(model, tokenizer) - len(self._before) - len(self._after)
-        self._subwords: dict[str, list[int]] = {}
-
-    @classmethod
-    def from_folder(cls, folder: Path, *, device: str | None = None) -> Encoder:
-        """Load an encoder from a folder; ValueError if one of its parts is missing."""
-        transformers = _imported("transformers")
         _check_folder(folder)
         place = {"pretrained_model_name_or_path": str(folder), "local_files_only": True, "trust_remote_code": False}
         try:
@@ -85,7 +71,25 @@ class Encoder:
                 model = transformers.AutoModel.from_pretrained(**place, dtype="float32")
         except _UNREADABLE as error:
             raise ValueError(f"{folder} could not be loaded as a Hugging Face encoder: {_one_line(error)}") from error
-        return cls(model, tokenizer, device=device)
+        self.folder, self.tokenizer, self.device = folder, tokenizer, _chosen_device(device)
+        if model.config.is_encoder_decoder:
+            model = model.get_encoder()
+        self.model = model.to(self.device).eval()
+        self._torch = torch
+        self._before, self._after, self._lead = _frame(tokenizer)
+        self.most_subwords = _longest_input(model, tokenizer) - len(self._before) - len(self._after)
+        self._subwords: dict[str, list[int]] = {}
+
+    @cached_property
+    def content_key(self) -> str:
+        """A digest of the files of the model, so that another model in the same folder has another one."""
+        digest = hashlib.sha256()
+        for path in sorted(self.folder.rglob("*")):
+            if path.is_file() and path.suffix in _CONTENT:
+                digest.update(json.dumps([path.relative_to(self.folder).as_posix(), path.stat().st_size]).encode())
+                with path.open("rb") as file:
+                    digest.update(hashlib.file_digest(file, "sha256").digest())
+        return digest.hexdigest()
 
     def check_layers(self, layers: Sequence[int] | None) -> tuple[int, ...]:
         """Return the layers as counts from 0, the input embeddings; None is the last one."""
@@ -96,7 +100,7 @@ class Encoder:
         return (last,) if layers is None else tuple(layer % (last + 1) for layer in layers)
 
     def words(
-        self, sequences: Sequence[Sequence[str]], layers: Sequence[int] | None, pooling: str, batch_size: int
+        self, sequences: Sequence[Sequence[str]], layers: Sequence[int] | None, batch_size: int
     ) -> Iterator[tuple[int, np.ndarray]]:
         """Yield the number of each sequence and the vectors of its words (n, h * layers), as they are complete."""
         cut = self.cut(sequences)
@@ -105,25 +109,16 @@ class Encoder:
             for window, states in parts:
                 sizes = [len(word) for word in cut[number][window.first : window.last]]
                 inner = states[len(self._before) : len(self._before) + window.n_subwords]
-                vectors.append(_pooled(inner, sizes, pooling))
+                begins = np.cumsum([0, *sizes])[:-1]
+                vectors.append(np.add.reduceat(inner, begins, axis=0) / np.array(sizes, dtype=inner.dtype)[:, None])
             yield number, _joined([window for window, _ in parts], vectors)
 
-    def texts(
-        self, texts: Sequence[str], layers: Sequence[int] | None, pooling: str, batch_size: int
-    ) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield the number of each text and its vector (1, h * layers), as they are complete."""
-        cut = [[[subword] for subword in ids] for ids in self._ids(texts)]
-        for number, parts in self._read(cut, self.check_layers(layers), batch_size, overlap=False):
-            states = np.concatenate([window_states for _, window_states in parts])
-            yield number, states[:1] if pooling == "first" else states.mean(axis=0, keepdims=True)
-
     def _read(
-        self, cut: list[list[list[int]]], layers: tuple[int, ...], batch_size: int, *, overlap: bool = True
+        self, cut: list[list[list[int]]], layers: tuple[int, ...], batch_size: int
     ) -> Iterator[tuple[int, list[tuple[Window, np.ndarray]]]]:
         """Yield the number of each sequence with its windows, in order, and their states, once all are there."""
         windows = [
-            [*windows_of(number, [len(word) for word in words], self.most_subwords, overlap=overlap)]
-            for number, words in enumerate(cut)
+            [*windows_of(number, [len(word) for word in words], self.most_subwords)] for number, words in enumerate(cut)
         ]
         parts: dict[int, list[tuple[Window, np.ndarray]]] = {}
         for batch in _batches([window for of_sequence in windows for window in of_sequence], batch_size):
@@ -201,7 +196,7 @@ class Encoder:
 
     def save(self, folder: Path) -> None:
         """Write the encoder and its tokenizer to a folder, from which it can be loaded."""
-        with _quiet_loading(_imported("transformers")):
+        with _quiet_loading(_imported_transformers()):
             self.model.save_pretrained(folder)
             self.tokenizer.save_pretrained(folder)
 
@@ -225,13 +220,6 @@ def _batches(windows: list[Window], size: int) -> Iterator[list[Window]]:
     order = sorted(windows, key=lambda window: -window.n_subwords)
     for begin in range(0, len(order), size):
         yield order[begin : begin + size]
-
-
-def _pooled(states: np.ndarray, sizes: list[int], pooling: str) -> np.ndarray:
-    begins = np.cumsum([0, *sizes])[:-1]
-    if pooling == "first":
-        return states[begins]
-    return np.add.reduceat(states, begins, axis=0) / np.array(sizes, dtype=states.dtype)[:, None]
 
 
 def _joined(windows: list[Window], vectors: list[np.ndarray]) -> np.ndarray:
@@ -277,19 +265,13 @@ def _chosen_device(device: str | None) -> torch.device:
     return torch.device(device)
 
 
-def _imported(package: str) -> ModuleType:
+def _imported_transformers() -> ModuleType:
     try:
         import torch  # noqa: F401
         import transformers
-
-        if package == "sentence_transformers":
-            import sentence_transformers
-
-            return sentence_transformers
     except ImportError as error:
-        missing = (error.name or package).partition(".")[0]
-        advice = "pip install sentence-transformers" if missing == "sentence_transformers" else _INSTALL
-        raise ImportError(f"Embeddings of a model folder need the package {missing}: {advice}", name=missing) from error
+        missing = (error.name or "transformers").partition(".")[0]
+        raise ImportError(f"encoders of a folder need the package {missing}: {_INSTALL}", name=missing) from error
     return transformers
 
 
@@ -317,7 +299,7 @@ def find_folder(name: str | os.PathLike) -> Path:
         raise ValueError(f"{folder} is a file: model is the folder that holds config.json, weights and tokenizer")
     text = os.fspath(name)
     if text.count("/") <= 1 and not text.startswith((".", "/", "~", "\\")):
-        _imported("transformers")
+        _imported_transformers()
         from huggingface_hub import snapshot_download
 
         try:
@@ -338,59 +320,6 @@ def _check_folder(folder: Path) -> None:
         raise ValueError(f"{folder} has no weights (model.safetensors or pytorch_model.bin): copy them there as well")
     if not any(any(folder.glob(pattern)) for pattern in _TOKENIZERS):
         raise ValueError(f"{folder} has no tokenizer (tokenizer.json or a vocabulary): copy its files there as well")
-
-
-def content_key(folder: Path) -> str:
-    """Return a digest of the files of a model, so that another model in the same folder has another one."""
-    digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and path.suffix in _CONTENT:
-            digest.update(json.dumps([path.relative_to(folder).as_posix(), path.stat().st_size]).encode())
-            with path.open("rb") as file:
-                digest.update(hashlib.file_digest(file, "sha256").digest())
-    return digest.hexdigest()
-
-
-class SentenceEncoder(Protocol):
-    """A model that encodes texts, as those of sentence-transformers do; its first module encodes subwords."""
-
-    tokenizer: PreTrainedTokenizerBase
-
-    def __getitem__(self, module: int) -> Any:
-        """Return a module of the model; ``auto_model`` of the first is an encoder of subwords."""
-
-    def encode(self, texts: list[str], *, batch_size: int, show_progress_bar: bool) -> np.ndarray:
-        """Return the vectors of texts, (n, d)."""
-
-
-def is_sentence_encoder(model: object) -> TypeGuard[SentenceEncoder]:
-    """Whether an object encodes texts as sentence-transformers' models do."""
-    return not isinstance(model, str | bytes) and callable(getattr(model, "encode", None))
-
-
-def load_sentence_encoder(folder: Path, device: str | None) -> SentenceEncoder:
-    """Load a model of sentence-transformers from its folder."""
-    package = _imported("sentence_transformers")
-    _check_folder(folder)
-    try:
-        with _quiet_loading(_imported("transformers")):
-            return package.SentenceTransformer(str(folder), device=device, local_files_only=True)
-    except _UNREADABLE as error:
-        raise ValueError(f"{folder} could not be loaded by sentence-transformers: {_one_line(error)}") from error
-
-
-def warn_of_cut_texts(model: SentenceEncoder, texts: Sequence[str]) -> None:
-    """Warn where a sentence encoder does not read texts to their end."""
-    longest, tokenizer = getattr(model, "max_seq_length", None), getattr(model, "tokenizer", None)
-    if longest is None or not callable(tokenizer) or not texts:
-        return
-    lengths = [len(ids) for ids in tokenizer(list(texts), verbose=False)["input_ids"]]
-    if (cut := sum(length > longest for length in lengths)) > 0:
-        warnings.warn(
-            f"{cut} of {len(texts)} texts have more than the {longest} subwords that the model reads; the rest of them "
-            "is not seen: split them into sentences, or raise model.max_seq_length",
-            stacklevel=2,
-        )
 
 
 def _one_line(error: BaseException) -> str:

@@ -30,7 +30,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.features.embeddings import SECONDS_BETWEEN_LINES, ArrayCache, cache_key, write_line
-from kernelfields.features.encoders import Encoder, content_key, find_folder
+from kernelfields.features.encoders import Encoder, find_folder
 from kernelfields.features.folds import assign_folds, check_training_labels, known_labels
 from kernelfields.features.text import TRANSFORMERS, TextFeatures
 from kernelfields.numerics.parameters import check_choice, check_count, is_real
@@ -142,7 +142,7 @@ class TunedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         codes = np.where(known, np.searchsorted(classes, labels), -1)
         encoder = self._encoder(folder)
         untuned = encoder.weights()
-        model_key = None if self.cache is None else content_key(folder)
+        model_key = None if self.cache is None else encoder.content_key
         tuned: list[_Tuned] = []
         made: list[np.ndarray] = [np.empty(0)] * len(sequences)
         shares = []
@@ -203,7 +203,7 @@ class TunedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         made._check_parameters()
         made._members = []
         for number in range(described["n"]):
-            weights = Encoder.from_folder(place / f"fold-{number}", device=device).weights()
+            weights = Encoder(place / f"fold-{number}", device=device).weights()
             made._members.append(_Tuned(weights, **load_file(place / f"fold-{number}" / _HEAD)))
         made.classes_, made._folder = np.array(described["classes"]), place / "fold-0"
         return made
@@ -248,7 +248,7 @@ class TunedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         """Return the encoder of a folder, loaded once."""
         loaded = self.__dict__.get("_loaded")
         if loaded is None or loaded[0] != (folder, self.device):
-            self._loaded = loaded = (folder, self.device), Encoder.from_folder(folder, device=self.device)
+            self._loaded = loaded = (folder, self.device), Encoder(folder, device=self.device)
         return loaded[1]
 
     def _tuned(
