@@ -37,7 +37,7 @@ def words(X):
 
 FIELDS = {
     "rbf": (ChainCRF("rbf", **SHARED), None),
-    "window": (ChainCRF(RBF("scale"), window=3, label_kernel="centred", **SHARED), None),
+    "window": (ChainCRF(RBF("scale"), window=3, **SHARED), None),
     "some columns": (ChainCRF(Columns(RBF("scale"), 1, 3), **SHARED), None),
     "edge kernel": (ChainCRF("rbf", edges=EdgeCliques(RBF(0.3)), **SHARED), None),
     "sparse sum": (

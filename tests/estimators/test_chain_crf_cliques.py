@@ -87,15 +87,17 @@ def test_a_constant_edge_kernel_is_one_transition_matrix():
 
 
 def test_label_kernels():
+    def with_kernel(kernel):
+        return fitted([NodeCliques("linear", label_kernel=kernel), EdgeCliques()])
+
     delta = ChainCRF("linear", **TIGHT).fit(X, y)
     for same in ("centred", np.eye(3), np.eye(3) + 0.7):  # Lemma 13: constants cancel
-        assert_same_field(delta, ChainCRF("linear", label_kernel=same, **TIGHT).fit(X, y))
-    doubled = ChainCRF("linear", label_kernel=2.0 * np.eye(3), edges=EdgeCliques(prior_variance=1.0), **TIGHT).fit(X, y)
+        assert_same_field(delta, with_kernel(same))
     wide = ChainCRF("linear", prior_variance=2.0, edges=EdgeCliques(prior_variance=1.0), **TIGHT).fit(X, y)
-    assert_same_field(doubled, wide)
+    assert_same_field(with_kernel(2.0 * np.eye(3)), wide)
     # Labels 0 and 1 nearly alike a priori: their potentials stay close.
     alike = np.array([[1.0, 0.999, 0.0], [0.999, 1.0, 0.0], [0.0, 0.0, 1.0]])
-    shared = ChainCRF("linear", label_kernel=alike, **TIGHT).fit(X, y)
+    shared = with_kernel(alike)
     apart = np.abs(np.subtract(*shared.coef_["node"].T[:2])).max()
     assert apart < 0.1 * np.abs(np.subtract(*delta.coef_["node"].T[:2])).max()
 

@@ -186,7 +186,7 @@ def test_weights_of_single_labels_cannot_begin_from_contrasts():
         ({"l1": -1.0}, "l1 must be a finite number of at least 0, got -1.0"),
         ({"l1": np.inf}, "l1 must be a finite number"),
         ({"edges": EdgeCliques(l1="1")}, "clique set 'edge': l1 must be a finite number"),
-        ({"l1": 0.1, "label_kernel": np.eye(3) + 0.1}, "they need label_kernel='delta'"),
+        ({"cliques": [NodeCliques("linear", l1=0.1, label_kernel=np.eye(3) + 0.1)]}, "they need label_kernel='delta'"),
         ({"l1": 0.1, "kernel": RBF(gamma=0.3)}, r"l1 is about weights of single features"),
         ({"l1": 0.1, "solver": "newton"}, r"only solver='lbfgs' minimizes it; got 'newton'"),
     ],

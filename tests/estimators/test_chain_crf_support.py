@@ -187,7 +187,10 @@ def test_names_of_features():
         ({"support": 0.0}, "support must be 'all', 'observed', or a number above zero, .* got 0.0"),
         ({"support": -1.0}, "support must be 'all', 'observed', or a number above zero, .* got -1.0"),
         ({"support": np.nan}, "support must be 'all', 'observed', or a number above zero, .* got nan"),
-        ({"label_kernel": np.eye(3) + 0.1}, "they need label_kernel='delta'"),
+        (
+            {"cliques": [NodeCliques("linear", support="observed", label_kernel=np.eye(3) + 0.1)]},
+            "they need label_kernel='delta'",
+        ),
         (
             {"kernel": RBF(gamma=0.3)},
             r"support='observed' is about weights .* 'node' has none: use kernel='linear'",

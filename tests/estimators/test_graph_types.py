@@ -80,7 +80,8 @@ def test_observed_support_counts_the_labels_of_the_type():
     X, y = typed_data(sparse=True)
     # Stops are never labelled "yes" here, so no weight for that pair is made.
     y = [np.where(each["node_types"] == "stop", "no", labels) for each, labels in zip(X, y, strict=True)]
-    crf = GraphCRF("linear", support="observed", **TIGHT).fit(X, y)
+    seen = [GraphNodes("linear", node_type=kind, support="observed") for kind in ("word", "stop")]
+    crf = GraphCRF(cliques=[*seen, GraphFactors()], **TIGHT).fit(X, y)
     assert crf.coef_["node stop"].nnz == 2
     assert crf.coef_["node stop"].toarray()[:, 1].tolist() == [0.0, 0.0]
     assert crf.coef_["node word"].nnz == 4

@@ -304,7 +304,7 @@ def test_refuses_what_is_no_label_symmetry(ties):
 REFUSED = [
     ({"kernel": "linear", "support": "observed"}, "'node' has support='observed'"),
     ({"kernel": "linear", "l1": 0.1}, "'node' has l1=0.1"),
-    ({"label_kernel": np.diag([1.0, 2.0, 3.0, 4.0])}, "label_kernel='delta'"),
+    ({"cliques": [NodeCliques("linear", label_kernel=np.diag([1.0, 2.0, 3.0, 4.0]))]}, "label_kernel='delta'"),
     ({"kernel": "rbf", "basis": "gradient"}, "basis='gradient'"),
     ({"cliques": StructureSearch([SkipCliques()])}, "a StructureSearch judges sets"),
 ]

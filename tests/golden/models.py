@@ -410,7 +410,7 @@ _CLASSIFIER, _DENSITY = _named("KernelClassifier"), _named("ExponentialFamilyDen
 MODELS: dict[str, GoldenModel] = {
     "chain-rbf": GoldenModel(
         _CHAIN,
-        _fit_chain(lambda: chains(1), kernel="rbf", rank=10, label_kernel="centred", laplace=True),
+        _fit_chain(lambda: chains(1), kernel="rbf", rank=10, laplace=True),
         _chain_answers(lambda: chains(2, 5), best=3, laplace=True),
     ),
     "chain-window-float32": GoldenModel(

@@ -14,8 +14,8 @@ from kernelfields.models.documents import rebuild_estimator
 from kernelfields.serving import ServingError, load_chain
 from tests.golden.models import FOLDER, MODELS
 
-# A weight of classes is in this file: what a fit no longer takes changes no answer.
-GONE = pytest.mark.filterwarnings("ignore:ChainCRF no longer has the parameter class_weight")
+# What a fit no longer takes, such as weights of classes, changes no answer.
+GONE = pytest.mark.filterwarnings("ignore:[A-Za-z]+ no longer has the parameter")
 
 
 @GONE

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import expit
 from small_fields import KERNEL, as_lists, tied_field
 
-from kernelfields import ChainCRF, EdgeCliques
+from kernelfields import ChainCRF, EdgeCliques, NodeCliques
 from kernelfields.data.chains import Chains
 from kernelfields.kernels import CentredDelta, Delta, LabelMatrix
 from tests.samples import potentials_of, random_chains
@@ -29,8 +29,8 @@ def map_of(chains, n_labels, variance, label_factor=None):
 
 
 def fitted(chains, **options):
-    options = {"basis": "all", "solver": "newton", "tol": 1e-14, "dtype": "float64", "n_jobs": 1} | options
-    return ChainCRF(KERNEL, edges=EdgeCliques(prior_variance=VARIANCE), **options).fit(*as_lists(chains))
+    cliques = [NodeCliques(KERNEL, basis="all", **options), EdgeCliques(prior_variance=VARIANCE)]
+    return ChainCRF(cliques=cliques, solver="newton", tol=1e-14, dtype="float64", n_jobs=1).fit(*as_lists(chains))
 
 
 def marginals_of(crf, chains):

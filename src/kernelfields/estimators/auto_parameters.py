@@ -154,7 +154,7 @@ def with_chosen_parameters(estimator: Estimator, training: FitState) -> Estimato
     chosen = copy.copy(estimator)
     # What is taken where the data are too few to judge by.
     fallbacks = {"prior_variance": FALLBACK, "rank": USUAL_RANK, "support": "all", "l1": 0.0}
-    left = [name for name in ("kernel", *fallbacks) if is_auto(getattr(estimator, name, None))]
+    left = [name for name in estimator._chosen_by_data if is_auto(getattr(estimator, name))]
     if estimator._continues:
         clique = next(term.clique for term in estimator.field_.terms if term.clique.kernel is not None)
         chosen._set_chosen({name: getattr(clique, name) for name in left})

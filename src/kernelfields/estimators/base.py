@@ -14,7 +14,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 
@@ -53,6 +53,9 @@ Start: TypeAlias = "tuple[list[Design], list[np.ndarray] | None]"
 
 class FieldEstimator(AnsweringField[Data, Reader]):
     """A field that can be fitted; see the module for the hooks of those that derive from it."""
+
+    #: Parameters that may be "auto", which short fits choose values for.
+    _chosen_by_data: ClassVar[tuple[str, ...]] = ("kernel", "prior_variance", "rank")
 
     @abstractmethod
     def _learn(

@@ -18,7 +18,7 @@ from kernelfields.data.readers import ChainReader
 from kernelfields.data.reading import is_sequence
 from kernelfields.estimators.answers import DECODINGS
 from kernelfields.estimators.edges import EdgeParameters, clique_set
-from kernelfields.estimators.kept_field import KernelLike, LabelKernelLike, TiesLike
+from kernelfields.estimators.kept_field import KernelLike, TiesLike
 from kernelfields.estimators.labelled_field import LabelledField
 from kernelfields.estimators.span_questions import SpanQuestions
 from kernelfields.models.stored import Functions
@@ -67,7 +67,6 @@ class SequenceField(EdgeParameters, LabelledField[Chains, ChainReader], SpanQues
     window: int | tuple[int, int] = parameter(1, window_of_inputs)
     edges: EdgeCliques | None = parameter(None, clique_set(EdgeCliques))
     prior_variance: float | str | Sequence[float] = parameter("auto", variances_or_auto)
-    label_kernel: LabelKernelLike = parameter("delta")
     constraints: object = parameter(None)
     decode: str = parameter("auto", one_of(*DECODINGS))
     allowed: AllowedLabelsRule | None = parameter(None, or_none(lambda value, name: check_rule(value)))
@@ -82,7 +81,7 @@ class SequenceField(EdgeParameters, LabelledField[Chains, ChainReader], SpanQues
         own = FALLBACK if is_auto(self.prior_variance) else self.prior_variance
         kernel = "rbf" if is_auto(self.kernel) else self.kernel
         return [
-            NodeCliques(kernel, label_kernel=self.label_kernel, prior_variance=own, **shared),
+            NodeCliques(kernel, prior_variance=own, **shared),
             self._edges.filled(prior_variance=self._first_variance, **shared),
         ]
 
@@ -171,9 +170,8 @@ class ChainCRF(SequenceField):
         Whether columns of numbers are brought to mean 0 and one spread, here and in predictions. "auto": where spreads
         differ by more than a factor of ten, the kernel is given by its name and held-out data are more likely so; of
         fewer than 200 positions, where there are at most 64 columns. ``scale_`` is the result.
-    label_kernel : "delta", "centred" or (L, L) array whose rows follow the sorted classes: which labels share strength
     cliques : list of clique sets, StructureSearch or None
-        A list spells out the field; kernel, edges, window, rank, basis, label_kernel, support, l1 and the prior
+        A list spells out the field; kernel, edges, window, rank, basis, support, l1 and the prior
         variance above are then not used. A StructureSearch begins with the field that these describe and adds those of
         its candidates that bring most (Remark 11).
     solver : str, default "auto"
@@ -230,6 +228,7 @@ class ChainCRF(SequenceField):
 
     kind = "ChainCRF"
     _family_kind = "chain"
+    _chosen_by_data = (*SequenceField._chosen_by_data, "support", "l1")
 
     support: str | float = parameter("auto", or_auto(check_support))
     l1: float | str = parameter("auto", or_auto(check_penalty))
@@ -370,7 +369,7 @@ class ChainCRF(SequenceField):
     def _weight_candidates(self, training: ChainTraining) -> list[Settings]:
         from kernelfields.kernels.registry import resolve_kernel
 
-        free = self.solver in ("auto", "lbfgs", "sgd+lbfgs") and self.label_kernel == "delta"
+        free = self.solver in ("auto", "lbfgs", "sgd+lbfgs")
         if self.ties is not None or not (training.reader.holds_features and training.data.partial is None and free):
             return []
         explicit = is_auto(self.kernel) or resolve_kernel(self.kernel).has_feature_map

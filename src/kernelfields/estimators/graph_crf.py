@@ -22,14 +22,13 @@ from kernelfields.estimators.answers import DECODINGS
 from kernelfields.estimators.edges import EdgeParameters
 from kernelfields.estimators.fit_state import FitState
 from kernelfields.estimators.inspecting.explanations import Compared, input_names
-from kernelfields.estimators.kept_field import KernelLike, LabelKernelLike, TiesLike
+from kernelfields.estimators.kept_field import KernelLike, TiesLike
 from kernelfields.estimators.labelled_field import LabelledField
 from kernelfields.inference.checks import check_labels
 from kernelfields.inference.choice import FamilySpec, check_method, family_of
 from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.numerics.parameters import (
     attribute,
-    check_support,
     declares_parameters,
     is_auto,
     one_of,
@@ -69,8 +68,8 @@ class GraphCRF(EdgeParameters, LabelledField[Graphs, GraphReader]):
         features of edges, ``GraphFactors()`` one table of scores for all edges of a type, whatever their features.
         ``GraphFactors("auto")``, which None means, adds to that table a linear function of the features where there are
         any. With ``symmetric=True`` an edge has no direction: f(a, b) = f(b, a). What a set leaves open (basis, rank,
-        support, l1, prior_variance) is that of the estimator.
-    rank, basis, support, l1, label_kernel, warm_start : as in ChainCRF
+        prior_variance) is that of the estimator.
+    rank, basis, warm_start : as in ChainCRF
     prior_variance : "auto" or float, default "auto"
         "auto" chooses a power of ten by short fits on some of the graphs; of fewer than five graphs, by fits of each
         label by itself on some of the labelled nodes (1 for fewer than 200 of them, or types of nodes).
@@ -114,9 +113,7 @@ class GraphCRF(EdgeParameters, LabelledField[Graphs, GraphReader]):
 
     kernel: KernelLike | Mapping[str, KernelLike] = parameter("auto", first=True)
     edges: EdgesLike | Mapping[str, EdgesLike] | None = parameter(None, _check_edges)
-    support: str | float = parameter("all", check_support)
     prior_variance: float | str = parameter("auto", variance_or_auto)
-    label_kernel: LabelKernelLike = parameter("delta")
     cliques: Sequence[CliqueSet] | None = parameter(None)
     constraints: object = parameter(None)
     inference: object = parameter("auto", lambda value, name: check_method(value))
@@ -166,21 +163,14 @@ class GraphCRF(EdgeParameters, LabelledField[Graphs, GraphReader]):
         graphs = getattr(training.data, "nothing", training.data)
         if self.cliques is not None:
             return name_cliques(_of_graphs(self.cliques))
-        shared: dict[str, Any] = {"basis": self.basis, "rank": self.rank, "support": self.support, "l1": self.l1}
+        shared: dict[str, Any] = {"basis": self.basis, "rank": self.rank, "prior_variance": self.prior_variance}
         cliques: list = [
-            GraphNodes(
-                kernel,
-                node_type=kind,
-                name=_node_name(kind),
-                label_kernel=self.label_kernel,
-                prior_variance=self.prior_variance,
-                **shared,
-            )
+            GraphNodes(kernel, node_type=kind, name=_node_name(kind), **shared)
             for kind, kernel in _node_kernels(self.kernel, graphs)
         ]
         _check_types(self.edges, "edges", [factors.name for factors in graphs.factors])
         for factors in graphs.factors:
-            edges = self._edges_of(factors).filled(prior_variance=self.prior_variance, **shared)
+            edges = self._edges_of(factors).filled(**shared)
             if not is_auto(edges.kernel):
                 cliques.append(edges)
                 continue

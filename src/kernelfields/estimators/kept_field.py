@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from kernelfields.features.leakage import RepeatedLabels
     from kernelfields.inference.choice import FamilySpec
     from kernelfields.kernels.kernel import Kernel
-    from kernelfields.kernels.labels import LabelKernel
     from kernelfields.models.continuation import Continuation
     from kernelfields.models.field import Field
     from kernelfields.models.fit import FittedBy
@@ -66,7 +65,6 @@ if TYPE_CHECKING:
 #: What may be passed where a kernel, a basis, a label kernel, an engine, labels or seeds are expected.
 KernelLike: TypeAlias = "Kernel | str | Callable[..., np.ndarray] | BaseEstimator"
 BasisLike: TypeAlias = "Basis | str"
-LabelKernelLike: TypeAlias = "LabelKernel | str | np.ndarray"
 EngineLike: TypeAlias = "Engine | str"
 TiesLike: TypeAlias = LabelSymmetry | Sequence[LabelSymmetry]
 

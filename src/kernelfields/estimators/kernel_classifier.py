@@ -29,7 +29,7 @@ from kernelfields.data.reading import SAMPLES, Matrix, check_class_weight, is_se
 from kernelfields.engines.choice import answers_collections
 from kernelfields.estimators.base import FieldEstimator
 from kernelfields.estimators.fit_state import FitState
-from kernelfields.estimators.kept_field import KernelLike, LabelKernelLike, TiesLike
+from kernelfields.estimators.kept_field import KernelLike, TiesLike
 from kernelfields.estimators.labelled_field import LabelledField
 from kernelfields.estimators.questions import Data
 from kernelfields.inference.answers import Answers
@@ -101,10 +101,9 @@ class KernelClassifier(TableField[Graphs]):
     prior_variance : "auto", float or tuple, default "auto"
         "auto" chooses a power of ten by short fits on a part of the data (1 for fewer than 200 samples). A sum of
         kernels may have one for each part; the constants have the first.
-    label_kernel : "delta", "centred" or (L, L) array, default "delta"
     tol : float, default 1e-4, the relative duality gap at which to stop
-    scale, l1, solver, max_iter, dtype, n_jobs, engine, random_state, verbose, callbacks : as in ChainCRF
-    warm_start : as in ChainCRF; l1 is that of f, and not of the constants
+    scale, solver, max_iter, dtype, n_jobs, engine, random_state, verbose, callbacks : as in ChainCRF
+    warm_start : as in ChainCRF
     class_weight : dict of labels, "balanced" or None
         A sample counts with the weight of its label; "balanced" gives each class the same total weight.
     partial_labels : PartialLabels or None
@@ -127,7 +126,6 @@ class KernelClassifier(TableField[Graphs]):
 
     bias: bool = parameter(True)
     prior_variance: float | str | Sequence[float] = parameter("auto", variances_or_auto)
-    label_kernel: LabelKernelLike = parameter("delta")
     class_weight: Mapping[object, float] | str | None = parameter(None, lambda value, name: check_class_weight(value))
     tol: float = parameter(1e-4, lambda value, name: check_tolerance(value))
     ties: TiesLike | None = parameter(None)
@@ -189,19 +187,9 @@ class KernelClassifier(TableField[Graphs]):
         return [codes[row : row + 1] if known[row] else codes[:0] for row in range(len(codes))]
 
     def clique_sets(self, training: FitState[Graphs, TableReader]) -> NamedCliques:
-        cliques = [
-            GraphNodes(
-                self.kernel,
-                basis=self.basis,
-                rank=self.rank,
-                prior_variance=self.prior_variance,
-                label_kernel=self.label_kernel,
-                l1=float(self.l1),
-            )
-        ]
+        cliques = [GraphNodes(self.kernel, basis=self.basis, rank=self.rank, prior_variance=self.prior_variance)]
         if self.bias:
-            bias = GraphNodes(None, name="bias", prior_variance=self._first_variance, label_kernel=self.label_kernel)
-            cliques.append(bias)
+            cliques.append(GraphNodes(None, name="bias", prior_variance=self._first_variance))
         return name_cliques(cliques)
 
     def _final_options(self, training: FitState[Graphs, TableReader], designs: Sequence[Design]) -> FitOptions:

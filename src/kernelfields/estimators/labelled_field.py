@@ -22,7 +22,6 @@ from kernelfields.estimators.kept_field import EngineLike
 from kernelfields.estimators.questions import Data, Reader
 from kernelfields.numerics.parameters import (
     check_callbacks,
-    check_penalty,
     declares_parameters,
     parameter,
 )
@@ -53,7 +52,6 @@ class LabelledField(FieldEstimator[Data, Reader]):
     solver: object = parameter("auto", _check_solver)
     engine: EngineLike = parameter("auto")
     callbacks: Sequence[object] | None = parameter(None, lambda value, name: check_callbacks(value))
-    l1: Any = parameter(0.0, check_penalty)
     warm_start: bool = parameter(False)
     partial_labels: PartialLabels | None = parameter(None)
 

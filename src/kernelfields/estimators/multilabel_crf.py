@@ -87,7 +87,7 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
         pairs given by number or by name. "auto" is "full" for up to 16 labels, else "tree": both are exact.
     edges : EdgeCliques or None
         The log odds ratios w_jk; None for one number each, whatever the inputs, with a prior variance of 10.
-        ``EdgeCliques(kernel)`` adds a function of the inputs. Of basis, rank and l1 of that function, those that the
+        ``EdgeCliques(kernel)`` adds a function of the inputs. Of basis and rank of that function, those that the
         set leaves open are those of the estimator.
     rank, basis : as in ChainCRF
     prior_variance : "auto", float or tuple, default "auto"
@@ -105,7 +105,7 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
         where there are fewer than 100. "auto": the lowest that makes no more wrong labels than 1/2 does, so that rare
         labels are found which a prior keeps from being probable; "f1": half the largest F1 that any threshold has,
         which is where F1 itself is largest if probabilities are right.
-    scale, l1, solver, tol, max_iter, dtype, n_jobs, engine, random_state, verbose, callbacks : as in ChainCRF
+    scale, solver, tol, max_iter, dtype, n_jobs, engine, random_state, verbose, callbacks : as in ChainCRF
     warm_start : as in ChainCRF; the pairs of labels and the threshold stay those of the first fit
     partial_labels : PartialLabels or None
         How to fit where labels in y are NaN, which is unknown.
@@ -203,7 +203,7 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
 
     def _kinds(self) -> tuple[NamedCliques, NamedCliques]:
         """Return the clique sets of every label and of every pair of labels, with the names of their kinds."""
-        shared: dict[str, Any] = {"basis": self.basis, "rank": self.rank, "l1": self.l1}
+        shared: dict[str, Any] = {"basis": self.basis, "rank": self.rank}
         labels: NamedCliques = [("label", LabelCliques(self.kernel, prior_variance=self.prior_variance, **shared))]
         if self.bias_prior_variance is not None:
             labels = [("bias", LabelCliques(prior_variance=self.bias_prior_variance)), *labels]

@@ -65,7 +65,7 @@ class SegmentCRF(SequenceField):
 
     Parameters
     ----------
-    kernel, window, rank, basis, label_kernel : as in ChainCRF
+    kernel, window, rank, basis : as in ChainCRF
     edges : EdgeCliques or None
         Transitions between segments, as in ChainCRF; with a kernel they see the inputs where the second begins.
     durations : "auto", DurationCliques or None, default "auto"
@@ -80,7 +80,7 @@ class SegmentCRF(SequenceField):
         runs longer than ``max_duration`` into pieces of that length.
     prior_variance : "auto", float or tuple, default "auto"
         As in ChainCRF.
-    scale, l1, solver, tol, max_iter, dtype, n_jobs, random_state, verbose, callbacks : as in ChainCRF
+    scale, solver, tol, max_iter, dtype, n_jobs, random_state, verbose, callbacks : as in ChainCRF
     warm_start, partial_labels, allowed, ties : as in ChainCRF
     constraints : str, Constraints, dict, iterable of forbidden (label, label) pairs, or None
         What is forbidden between segments, at the ends of sequences, or everywhere. Labels of positions that break a
@@ -114,12 +114,12 @@ class SegmentCRF(SequenceField):
 
     def _described_cliques(self, max_duration: int) -> list[CliqueSet]:
         """Return the clique sets that the parameters describe."""
-        usual: dict[str, Any] = {"basis": self.basis, "rank": self.rank, "window": self.window, "l1": self.l1}
+        usual: dict[str, Any] = {"basis": self.basis, "rank": self.rank, "window": self.window}
         shared = {**usual, "prior_variance": self._first_variance}
         cliques = self._nodes_and_edges(**usual)
         if self.durations is not None:
             durations = DurationCliques() if isinstance(self.durations, str) else self.durations
-            cliques.append(durations.filled(**{**shared, "window": 1, "l1": 0.0}).set_params(max_duration=max_duration))
+            cliques.append(durations.filled(**{**shared, "window": 1}).set_params(max_duration=max_duration))
         return cliques
 
     def clique_sets(self, training: ChainTraining) -> NamedCliques:

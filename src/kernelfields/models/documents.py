@@ -63,6 +63,8 @@ _RETIRED = {
     "entropy_weight": 0.0,
     "entropy_of": "unlabelled",
     "class_weight": None,
+    "support": "all",
+    "label_kernel": "delta",
 }
 # Lists inside each other that a parameter may be.
 _DEEPEST = 20

@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 #: For one name the words for all fields, or by class; "" stands for the fields that are not named.
 Words = dict[str, str | dict[str, str]]
 
+_SPARSE = "an l1 penalty is one of ChainCRF, and of clique sets"
 _VARIANCE = "use prior_variance, the variance of the Gaussian prior on weights; larger fits closer"
 _RELATIVE = "fits stop by tol, the relative gap to the best value that is possible"
 _KERNEL = "it is a parameter of kernels, such as kernel=kernelfields.kernels.RBF(gamma=0.5)"
@@ -46,9 +47,10 @@ PARAMETERS: Words = {
     "coef0": _POLYNOMIAL,
     "probability": "probabilities are always there",
     "penalty": {
-        "": f"the prior is Gaussian; {_VARIANCE}. l1=... adds an l1 penalty.",
+        "ChainCRF": f"the prior is Gaussian; {_VARIANCE}. l1=... adds an l1 penalty.",
+        "": f"the prior is Gaussian; {_VARIANCE}",
     },
-    "l1_ratio": "l1=... is an l1 penalty beside prior_variance",
+    "l1_ratio": {"ChainCRF": "l1=... is an l1 penalty beside prior_variance", "": _SPARSE},
     "alpha": f"{_VARIANCE}. It is 1 / alpha.",
     "reg_lambda": f"{_VARIANCE}. It is 1 / reg_lambda.",
     "fit_intercept": {
@@ -62,6 +64,10 @@ PARAMETERS: Words = {
     "optimizer": _EVIDENCE,
     "n_restarts_optimizer": _EVIDENCE,
     "partial_labels": {"SequenceClassifier": "an unknown class is None in y; expectations are of labels of positions"},
+    "label_kernel": {
+        **dict.fromkeys(["ChainCRF", "GraphCRF"], "use cliques=[NodeCliques(kernel, label_kernel=...), EdgeCliques()]"),
+        "": "label kernels are those of clique sets, cliques= of ChainCRF and GraphCRF",
+    },
     "kernel_params": "pass a kernel with its parameters, such as kernel=kernelfields.kernels.RBF(gamma=0.5)",
     "class_weight": {"": "sample_weight of fit weighs whole items; to find more of rare labels, weigh their marginals"},
     "class_prior": _LABELS,
@@ -74,10 +80,14 @@ PARAMETERS: Words = {
     "constraints": {"": "rows have no neighbours whose labels could be forbidden; known= leaves labels out"},
     # sklearn-crfsuite
     "algorithm": {"ChainCRF": f"use solver, and decode for that of hmmlearn; {_COMPAT}", "": "use solver"},
-    "c1": {"ChainCRF": f"use l1=c1; {_COMPAT}", "": "use l1=c1"},
+    "c1": {"ChainCRF": f"use l1=c1; {_COMPAT}", "": _SPARSE},
+    "l1": {"GraphCRF": "use cliques=[GraphNodes('linear', l1=...), ...]", "": _SPARSE},
     "c2": {"ChainCRF": f"use prior_variance=1 / (2 * c2); {_COMPAT}", "": "use prior_variance=1 / (2 * c2)"},
     "max_iterations": "use max_iter",
-    "all_possible_states": dict.fromkeys(["ChainCRF", "GraphCRF"], "use support='all' or support='observed'"),
+    "all_possible_states": {
+        "ChainCRF": "use support='all' or support='observed'",
+        "GraphCRF": "use cliques=[GraphNodes('linear', support='observed'), ...]",
+    },
     "all_possible_transitions": {"ChainCRF": "use edges=EdgeCliques(support='all') or EdgeCliques(support='observed')"},
     "num_memories": "use solver",
     "epsilon": _RELATIVE,

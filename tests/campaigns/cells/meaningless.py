@@ -102,6 +102,8 @@ _enter(
     _ALLOWED, _ROWS, "a dictionary is of the words of sequences; known= leaves labels of rows out in all predictions"
 )
 _enter(("label_kernel", "sets of labels", "weights of labels"), ("MultiLabelCRF",), "a label of yes and no")
+_enter(("label_kernel",), (*_SINGLE, "SegmentCRF"), "label kernels are those of clique sets")
+_enter(("l1",), (*_ROWS, "SegmentCRF", *_GRAPHS), "an l1 penalty is one of ChainCRF, and of clique sets")
 _enter(("ties",), ("MultiLabelCRF",), "every label has cliques of its own, and no other label takes its place")
 
 # ---- whole sequences
@@ -170,7 +172,9 @@ _enter(
 
 # ---- searches
 _enter(
-    (*_CLIQUES, "StructureSearch"), _SEARCHES, "clique sets spell out kernels and variances: nothing is left to search"
+    (*_CLIQUES, "label_kernel", "StructureSearch"),
+    _SEARCHES,
+    "clique sets spell out kernels and variances: nothing is left to search",
 )
 _enter(("partial_fit",), _SEARCHES, "a search compares candidates on all data; best_estimator_ may go on")
 _enter(("development set",), _SEARCHES, "a search holds out folds of its own")

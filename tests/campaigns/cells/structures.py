@@ -201,7 +201,8 @@ def neighbours(s: Subject) -> None:
 @feature(_STRUCTURES, "label_kernel")
 def label_kernel(s: Subject) -> None:
     """Let labels share strength; a table of delta is the default."""
-    agree(s, s.fit(label_kernel=np.eye(len(s.classes))))
+    nodes = NodeCliques("linear", prior_variance=1.0, label_kernel=np.eye(len(s.classes)))
+    agree(s, s.fit(cliques=[nodes, EdgeCliques(prior_variance=1.0)]))
 
 
 @feature(_STRUCTURES, "ties")
