@@ -62,7 +62,9 @@ class ParsedPage(HTMLParser):
         assert not names & {"script", "link", "iframe", "object", "embed", "base", "form"}
         for tag, attributes in self.tags:
             assert not [name for name in attributes if name.startswith("on")], tag
-            assert attributes.get("href", "#").startswith("#"), "only a picture may refer, and only to itself"
+            assert attributes.get("xlink:href", attributes.get("href", "#")).startswith("#"), (
+                "only a picture may refer, and only to itself"
+            )
             assert attributes.get("src", "data:").startswith("data:")
             assert not re.search(r"url\((?!#)", " ".join(filter(None, attributes.values()))), tag
 
@@ -79,39 +81,23 @@ def picture_in(document):
     return ElementTree.fromstring(document[begin:end])
 
 
-def of_class(picture, name):
-    """The shapes of a class in a picture."""
-    return [each for each in picture.iter() if each.get("class") == name]
-
-
-def title_of(shape):
-    return shape.find(SVG + "title").text
-
-
-def points_of(path):
-    """The corners (n, 2) of a path of straight lines."""
-    return np.array([float(word) for word in path.get("d").split() if word not in "MLz"]).reshape(-1, 2)
+def drawn_by(picture, kind, number=1):
+    """The shapes of one collection of matplotlib in a picture, such as the second "PathCollection"."""
+    name = f"-{kind}_{number}"
+    groups = [each for each in picture.iter(SVG + "g") if (each.get("id") or "").endswith(name)]
+    defined = {shape for group in groups for defs in group.iter(SVG + "defs") for shape in defs.iter()}
+    shapes = [each for group in groups for each in group.iter() if each.tag in (SVG + "path", SVG + "use")]
+    return [shape for shape in shapes if shape not in defined]
 
 
 def box_of(path):
-    """Left, top, width and height of a path."""
-    corners = points_of(path)
+    """Left, top, width and height of a path of straight lines."""
+    corners = np.array([float(word) for word in path.get("d").split() if word not in "MLz"]).reshape(-1, 2)
     return *corners.min(axis=0), *np.ptp(corners, axis=0)
-
-
-def style_of(picture, shape):
-    """The style of a shape; one that all shapes of a group share is written on the group."""
-    parents = {child: parent for parent in picture.iter() for child in parent}
-    return shape.get("style") or parents[shape].get("style")
 
 
 def texts(svg):
     return [each.text or "" for each in shapes(svg, "text")]
-
-
-def titles(svg):
-    """What hovering shows; the first title is that of the picture."""
-    return [each.text or "" for each in shapes(svg, "title")][1:]
 
 
 def solution_of(values, bounds):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
-from parsed_pages import solution_of, texts, titles
+from parsed_pages import solution_of, texts
 
 from kernelfields import ChainCRF
 from kernelfields.reports import plot_convergence
@@ -50,7 +50,6 @@ def test_the_picture_says_what_it_shows():
     svg = picture.markup()
     expected = {"value", "lower bound", "relative gap", "passes over the data", "negative log-posterior"}
     assert expected <= set(texts(svg))
-    assert "pass 1.5: relative gap 0.5" in titles(svg)
 
 
 @pytest.mark.slow

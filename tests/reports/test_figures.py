@@ -11,14 +11,13 @@ import matplotlib
 import numpy as np
 import pytest
 from matplotlib import pyplot
-from parsed_pages import HOSTILE, ParsedPage, shapes, solution_of, texts, titles
+from parsed_pages import HOSTILE, ParsedPage, solution_of, texts
 
 from kernelfields.reports import LabelledSequence, Picture, plot_convergence, plot_sequence, plot_transitions
 from kernelfields.reports.figures import (
     COLOURS,
     decade_axis,
     decade_words,
-    hover,
     legend,
     logarithmic,
     look,
@@ -43,8 +42,7 @@ def _no_figure_is_left_to_pyplot():
 def points(description="three points"):
     """A small picture of its own, with a mark for each of three points."""
     with panels(None, description, (3.0, 2.0)) as picture:
-        (line,) = picture.axes[0].plot([1, 2, 3], [1, 4, 9], **look(0))
-        hover(line, ["one", "four", "<nine>"])
+        picture.axes[0].plot([1, 2, 3], [1, 4, 9], **look(0))
     return picture
 
 
@@ -69,7 +67,7 @@ def test_a_picture_loads_nothing_and_has_no_date():
         assert "metadata" not in svg
         assert not re.search(r"\d{4}-\d\d-\d\d", svg)
         assert "<style" not in svg  # a style inside a picture would be that of the whole page
-        assert svg.count("http") == 1  # the name of SVG itself
+        assert svg.count("http") == 2  # the names of SVG and of its references
 
 
 def test_ids_differ_between_pictures_and_references_are_to_their_own():
@@ -94,20 +92,6 @@ def test_colours_have_names_that_follow_the_screen():
 def test_text_is_text():
     svg = plot_convergence(FIT, tol=0.1).markup()
     assert {"passes over the data", "relative gap", "value", "tol = 0.1"} <= set(texts(svg))
-
-
-def test_marks_tell_what_they_stand_for():
-    svg = points().markup()
-    assert titles(svg) == ["one", "four", "<nine>"]
-    places = [float(each.get("x")) for each in shapes(svg, "use")]
-    assert places == sorted(places)
-    assert len(places) == 3
-
-
-def test_marks_moved_out_of_the_figure_tell_nothing_rather_than_the_wrong_thing():
-    picture = points()
-    picture.axes[0].set_xlim(1e6, 2e6)
-    assert titles(picture.markup()) in ([], ["one", "four", "<nine>"])
 
 
 def test_a_notebook_shows_a_picture_once():

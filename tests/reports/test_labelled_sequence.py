@@ -8,7 +8,7 @@ import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import StepPatch
-from parsed_pages import HOSTILE, ParsedPage, texts, titles
+from parsed_pages import HOSTILE, ParsedPage, texts
 
 from kernelfields.reports import LabelledSequence, plot_sequence
 from kernelfields.reports.sequences import label_hues, veil
@@ -183,7 +183,6 @@ def test_a_plotted_sequence_is_stacks_of_marginals_that_add_up_to_one():
         np.testing.assert_allclose(stack, marginals[:, classes.index(name)], atol=1e-15)
     assert [each.get_text() for each in ax.get_xticklabels()] == list("abcdef")
     assert [each.get_text() for each in ax.texts] == [f"✗ {labels[0]} (L19)", *labels[1:]]
-    assert titles(picture.markup()) == [*named, *(sequence.hover(t) for t in range(6))]
 
 
 def test_plotted_entity_types_share_a_hue_and_tags_can_be_told_apart():

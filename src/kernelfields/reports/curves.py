@@ -21,7 +21,6 @@ from kernelfields.reports.figures import (
     COLOURS,
     Picture,
     decade_axis,
-    hover,
     legend,
     logarithmic,
     look,
@@ -130,8 +129,7 @@ def _draw_gaps(panel: Axes, history: Sequence[Iteration], tol: float | None) -> 
     known = [step for step in history if math.isfinite(step.relative_gap)]
     passes = [step.passes for step in known]
     gaps = np.clip([step.relative_gap for step in known], _SMALLEST_GAP, _LARGEST_GAP).tolist()
-    (line,) = panel.plot(passes, gaps, color=COLOURS[0], marker="." if len(history) <= _MOST_DOTS else None)
-    hover(line, [f"pass {at:g}: relative gap {gap:.3g}" for at, gap in zip(passes, gaps, strict=True)])
+    panel.plot(passes, gaps, color=COLOURS[0], marker="." if len(history) <= _MOST_DOTS else None)
     if tol:
         panel.axhline(tol, color=LIGHT["muted"], linestyle=":", linewidth=1)
         at_the_left = {"transform": panel.get_yaxis_transform(), "va": "bottom"}
@@ -166,16 +164,6 @@ def _read_reliability(calibration: object) -> tuple[dict[str, np.ndarray], str]:
     return bins, f"expected calibration error {error:.3f}"
 
 
-def _bin_words(bins: Mapping[str, np.ndarray], index: int) -> str:
-    low, high = bins["edges"][index : index + 2]
-    value, *ends = (float(bins[name][index]) for name in ("accuracy", "accuracy_low", "accuracy_high"))
-    right = Estimate(value, *ends) if np.isfinite(ends).all() else Estimate(value)
-    return (
-        f"probability {low:.3g} to {high:.3g}: {counted(bins['counts'][index], 'position', ',.0f')}, "
-        f"mean probability {bins['confidence'][index]:.3f}, right {right:.3f}"
-    )
-
-
 def plot_reliability(calibration: object, ax: AxesOrNone = None) -> Picture:
     """Plot the share of right labels against the predicted probability.
 
@@ -192,8 +180,7 @@ def plot_reliability(calibration: object, ax: AxesOrNone = None) -> Picture:
         (panel,) = picture.axes
         panel.plot([0, 1], [0, 1], color=LIGHT["muted"], linestyle=":", linewidth=1)
         ends = bins["accuracy_low"][filled], bins["accuracy_high"][filled]
-        marks = whiskers(panel, bins["confidence"][filled], bins["accuracy"][filled], ends, **look(0))
-        hover(marks.lines[0], [_bin_words(bins, index) for index in filled])
+        whiskers(panel, bins["confidence"][filled], bins["accuracy"][filled], ends, **look(0))
         panel.set(xlim=(0, 1), ylim=(-0.02, 1.02), aspect="equal")
         panel.set_xlabel("probability of the most probable label")
         panel.set_ylabel("share of right labels")
@@ -208,8 +195,6 @@ def _draw_counts(panel: Axes, bins: Mapping[str, np.ndarray]) -> None:
     bars = panel.bar(
         edges[:-1], counts, np.diff(edges), align="edge", color=COLOURS[0], alpha=0.55, edgecolor=LIGHT["card"]
     )
-    for index, bar in enumerate(bars):
-        hover(bar, [_bin_words(bins, index)])
     if len(counts) <= _MOST_NUMBERS:
         written = [f"{count:,.0f}" if count else "" for count in counts]
         panel.bar_label(bars, written, fontsize="x-small", color=LIGHT["muted"])

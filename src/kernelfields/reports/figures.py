@@ -9,7 +9,7 @@ matplotlib Figure, ``savefig`` writes it, a notebook shows it, and ``markup()`` 
 
 That SVG is the one that matplotlib writes, with text as text and without dates. Its ids begin with a hash of its
 content, so that pictures of a page do not mix; colours of the palette become names (``var(--kf-ink)``) that follow
-light and dark screens; single marks have titles that show on hover (:func:`hover`).
+light and dark screens.
 
 matplotlib is loaded when something is drawn, not before; its settings and its backend do not change, and pyplot
 is not used. Labels come from data: "$" would start a formula, "_" would hide an entry of a legend, and a line
@@ -28,9 +28,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict
-from xml.etree import ElementTree
 
 import numpy as np
+from markupsafe import escape
 
 from kernelfields.reports.markup import LIGHT, Markup, notebook, valid_text
 from kernelfields.reports.tables import printable
@@ -53,7 +53,6 @@ MARKERS = ("o", "s", "^", "D")
 _DASHES: tuple[str | tuple[float, tuple[float, ...]], ...] = ("-", (0, (5, 2)), (0, (1.5, 2)), (0, (6, 2, 1.5, 2)))
 _FONT_SIZE, _SMALL = 9.0, 7.5
 _LONGEST_LABEL, _LONGEST_IN_LEGEND = 24, 40
-_HOVER = "kernelfields_hover"
 # A word joiner has no width and no ink.
 _WORD_JOINER = "\u2060"
 _LEGEND_LETTERS = 80
@@ -89,8 +88,9 @@ _NAMES_OF_COLOURS = {colour: f"var(--kf-{name},{colour})" for name, colour in LI
 # Black, the colour of figures without a style, is ink.
 _NAMES_OF_COLOURS["#000000"] = _NAMES_OF_COLOURS[LIGHT["ink"]]
 _COLOUR = re.compile("#[0-9a-f]{6}")
-_REFERENCE = re.compile(r"url\(#|^#")
-_SVG = "{http://www.w3.org/2000/svg}"
+_IDS = re.compile(r' id="|url\(#| xlink:href="#')
+# What a file has before its picture, and the style of it, which would be that of the whole page.
+_HEAD, _OWN_STYLE = re.compile(r".*?<svg ", re.DOTALL), re.compile(r"<defs>\s*<style.*?</defs>", re.DOTALL)
 _NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 
 
@@ -124,27 +124,18 @@ class Picture:
         """Return the figure as SVG for a page, which has the style for it."""
         import matplotlib.style
 
-        hovering = self.figure.findobj(lambda artist: hasattr(artist, _HOVER))
-        for index, artist in enumerate(hovering):
-            artist.set_gid(f"hover-{index}")
-        written = io.BytesIO()
+        written = io.StringIO()
         settings = {"svg.fonttype": "none", "svg.hashsalt": "kernelfields", "savefig.bbox": None}
         with matplotlib.style.context(settings), warnings.catch_warnings():
             # A browser may have letters that matplotlib's fonts do not have.
             warnings.filterwarnings("ignore", message="Glyph")
             self.figure.savefig(written, format="svg", facecolor="none", metadata=_NO_METADATA)
-        root = ElementTree.fromstring(written.getvalue())
-        groups = {group.get("id"): group for group in root.iter(f"{_SVG}g")}
-        for artist in hovering:
-            _add_titles(groups.get(artist.get_gid()), *getattr(artist, _HOVER))
-            artist.set_gid(None)
-        title = ElementTree.Element("title")
-        title.text = self.description
-        # The first element is a style, which would be that of the whole page.
-        root[0] = title
-        root.attrib |= {"role": "img", "class": "kf-plot"}
-        _make_inline(root, f"kf-{hashlib.sha256(written.getvalue()).hexdigest()[:10]}-")
-        return Markup(ElementTree.tostring(root, encoding="unicode"))
+        svg = written.getvalue()
+        prefix = f"kf-{hashlib.sha256(svg.encode()).hexdigest()[:10]}-"
+        svg = _IDS.sub(rf"\g<0>{prefix}", _HEAD.sub('<svg role="img" class="kf-plot" ', svg, count=1))
+        svg = _COLOUR.sub(lambda found: _NAMES_OF_COLOURS.get(found[0], found[0]), svg)
+        title = f"<title>{escape(self.description)}</title>"
+        return Markup(_OWN_STYLE.sub(lambda _: title, svg, count=1))
 
     def __repr__(self) -> str:
         return f"Picture({self.description!r})"
@@ -183,11 +174,6 @@ def panels(
         yield Picture(tuple(axes), valid_text(description))
 
 
-def hover(artist: Artist, texts: Sequence[str], role: str | None = None) -> None:
-    """Set the titles of the marks of a line, or of the shapes of a collection or patch, and their class in SVG."""
-    setattr(artist, _HOVER, (list(texts), role))
-
-
 def look(number: int, *, joined: bool = True) -> CurveStyle:
     """Return colour, mark and dashes of the curve with this number; without a line if its marks are not joined."""
     return {
@@ -216,19 +202,15 @@ def squares(
     ax: Axes,
     places: Sequence[tuple[float, float]],
     colours: Sequence[object],
-    titles: Sequence[str] = (),
     *,
-    role: str | None = None,
     inset: float = 0.0,
     **style: Any,
 ) -> None:
-    """Draw unit squares whose upper left corners are at places (x, y), with titles, smaller by ``inset``."""
+    """Draw unit squares whose upper left corners are at places (x, y), smaller by ``inset``."""
     from matplotlib.collections import PolyCollection
 
     corners = np.array([(inset, inset), (1 - inset, inset), (1 - inset, 1 - inset), (inset, 1 - inset)])
-    cells = PolyCollection([corners + place for place in places], facecolors=colours, clip_on=False, **style)
-    ax.add_collection(cells)
-    hover(cells, titles, role)
+    ax.add_collection(PolyCollection([corners + place for place in places], facecolors=colours, clip_on=False, **style))
 
 
 def legend(ax: Axes, handles: Sequence[Artist], labels: Sequence[object], **style: Any) -> None:
@@ -290,35 +272,3 @@ def whiskers(
     reach = np.where(known, [values - ends[0], ends[1] - values], 0.0)
     error = np.maximum(reach, 0.0) if known.any() else None
     return panel.errorbar(places, values, yerr=error, capsize=3, elinewidth=1.0, **style)
-
-
-def _add_titles(group: ElementTree.Element | None, texts: Sequence[str], role: str | None) -> None:
-    """Add titles to the shapes of a group: marks, which matplotlib draws by reference, or else paths."""
-    if group is None:
-        return
-    drawn = [part for part in group.iter() if part.tag in (f"{_SVG}use", f"{_SVG}path")]
-    defined = {id(part) for defs in group.iter(f"{_SVG}defs") for part in defs.iter()}
-    marks = [part for part in drawn if part.tag.endswith("use")]
-    shapes = marks or [part for part in drawn if id(part) not in defined]
-    for shape in shapes if role else ():
-        shape.set("class", str(role))
-    # Marks outside of the figure are not drawn, and then it is not known which ones are.
-    if len(shapes) == len(texts):
-        # Shapes without a colour can be hovered over, too.
-        group.set("pointer-events", "all")
-        for shape, text in zip(shapes, texts, strict=True):
-            ElementTree.SubElement(shape, f"{_SVG}title").text = valid_text(text)
-
-
-def _make_inline(root: ElementTree.Element, prefix: str) -> None:
-    """Give a picture names without namespaces, ids that begin with ``prefix``, and colours that have names."""
-    for part in root.iter():
-        part.tag = part.tag.removeprefix(_SVG)
-        attributes = {name.split("}")[-1]: value for name, value in part.attrib.items()}
-        if "id" in attributes:
-            attributes["id"] = prefix + attributes["id"]
-        for name in {"href", "clip-path", "style"} & attributes.keys():
-            value = _REFERENCE.sub(rf"\g<0>{prefix}", attributes[name])
-            attributes[name] = _COLOUR.sub(lambda found: _NAMES_OF_COLOURS.get(found[0], found[0]), value)
-        part.attrib = attributes
-    root.set("xmlns", _SVG.strip("{}"))

@@ -5,8 +5,8 @@
 A grid whose nodes are numbered row by row is drawn as an image of cells, the true labels beside the predicted ones.
 Other graphs are drawn as nodes and lines: at positions that the user passes, or by networkx so that distances on paper
 are those along edges (Kamada and Kawai, 1989), components beside each other. Graphs that are too large for that
-are drawn as cells in the order of their nodes, without edges. A colour is stronger where the label is more probable;
-titles show the probabilities, a wrong label has a frame and, in drawings with lines, a cross.
+are drawn as cells in the order of their nodes, without edges. A colour is stronger where the label is more probable; a
+wrong label has a frame and, in drawings with lines, a cross.
 
     stress = sum_{u < v} (|p_u - p_v| - d_uv)^2 / d_uv^2,      d_uv the number of edges between u and v
 
@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kernelfields.numerics.wording import counted
-from kernelfields.reports.figures import Picture, hover, note, panels, squares
+from kernelfields.reports.figures import Picture, note, panels, squares
 from kernelfields.reports.label_colours import Palette
 from kernelfields.reports.markup import LIGHT, Markup
 from kernelfields.reports.sequences import LabelledSequence
@@ -138,14 +138,13 @@ class LabelledGraph(LabelledSequence):
         side = max(min(width / columns, _HIGHEST / rows, _LARGEST_CELL), 1.0)
         size = ((side * columns + _BETWEEN_GRIDS) * len(colours) / 96, (side * drawn_rows + _ABOVE_GRIDS) / 96)
         places = [(node % columns, node // columns) for node in range(shown)]
-        titles = [self.hover(node) for node in range(shown)]
         missed = [places[node] for node in np.flatnonzero(self.wrong[:shown]).tolist()]
         with panels(None, self.heading, size, columns=len(colours)) as picture:
             for panel, (name, own) in zip(picture.axes, colours.items(), strict=True):
-                squares(panel, places, own[:shown], titles, role="kf-node", linewidths=0, antialiased=False)
+                squares(panel, places, own[:shown], linewidths=0, antialiased=False)
                 if name == "predicted" and missed:
                     inset, colour = min(1 / side, 0.25), LIGHT["wrong"]
-                    squares(panel, missed, ["none"], role="kf-missed", inset=inset, edgecolors=colour, linewidths=1.5)
+                    squares(panel, missed, ["none"], inset=inset, edgecolors=colour, linewidths=1.5)
                 panel.set_title(name, loc="left")
                 panel.set(xlim=(0, columns), ylim=(drawn_rows, 0), aspect="equal")
                 panel.set_axis_off()
@@ -172,18 +171,15 @@ class LabelledGraph(LabelledSequence):
         """Draw a line between two nodes; more of them are joined through their middle."""
         from matplotlib.collections import LineCollection
 
-        for number, (name, members) in enumerate(self.edges.items()):
-            lines, titles = [], []
+        for number, members in enumerate(self.edges.values()):
+            lines: list[np.ndarray] = []
             for nodes in members.tolist():
                 ends = places[nodes]
-                own = [ends] if len(nodes) == 2 else [np.stack([ends.mean(axis=0), end]) for end in ends]
-                lines += own
-                titles += [f"{name}: {' - '.join(self.word(node) for node in nodes)}"] * len(own)
+                lines += [ends] if len(nodes) == 2 else [np.stack([ends.mean(axis=0), end]) for end in ends]
             dashes = _DASHES[number % len(_DASHES)]
             drawn = LineCollection(lines, linestyles=[dashes], colors=LIGHT["muted"], linewidths=1.1, alpha=0.6)
             drawn.set(zorder=1, clip_on=False)
             panel.add_collection(drawn)
-            hover(drawn, titles, "kf-edge")
 
     def _draw_nodes(self, panel: Axes, palette: Palette, places: np.ndarray) -> None:
         named = len(self) <= _MOST_NAMES
@@ -194,7 +190,6 @@ class LabelledGraph(LabelledSequence):
         nodes = panel.scatter(x, y, diameter**2, self._colours(palette), zorder=3, clip_on=False)
         nodes.set_edgecolor([LIGHT["wrong" if missed else "ink"] for missed in wrong])
         nodes.set_linewidth([2.25 if missed else 0.75 for missed in wrong])
-        hover(nodes, [self.hover(node) for node in range(len(self))], "kf-node")
         for node, (left, top) in enumerate(places.tolist()):
             if wrong[node]:
                 note(panel, left, top, "✗", ha="center", va="center", color=LIGHT["ink"], zorder=4)

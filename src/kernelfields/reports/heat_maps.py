@@ -3,8 +3,8 @@
     plot_transitions(crf.transitions_, crf.classes_)
     plot_heat_map(confusions, labels, labels, row_name="truth", column_name="predicted")
 
-Cells have titles with row, column and value. Cells shrink as the labels grow in number; where numbers no
-longer fit, a scale of the colours takes their place. Labels of columns are turned where they are wider than cells.
+Cells shrink as the labels grow in number; where numbers no longer fit, a scale of the colours takes their place. Labels
+of columns are turned where they are wider than cells.
 
 A transition score is the logarithm of a factor, score(y | x) = ... + sum_t w(y_{t-1}, y_t): +1 makes a step e
 times as probable as a score of 0 would. Scores are relative, so compare them within the map.
@@ -61,16 +61,10 @@ def plot_heat_map(
     if not np.all(np.isfinite(entries)) or np.any(entries < 0):
         raise ValueError("a heat map shows finite numbers >= 0; turn scores into probabilities first")
     full = float(entries.max(initial=0.0) if largest is None else largest) or 1.0
-    said_row, said_column = row_name or "row", column_name or "column"
-    titles = [
-        f"{said_row} {row}, {said_column} {column}: {value:{form}}"
-        for row, line in zip(row_labels, entries.tolist(), strict=True)
-        for column, value in zip(column_labels, line, strict=True)
-    ]
     written = ["" if float(f"{value:{form}}") == 0.0 else f"{value:{form}}" for value in entries.ravel().tolist()]
     scale = {0.0: "0", full: f"{full:{form}}"}
     labels, names = (row_labels, column_labels), (row_name, column_name)
-    return _draw_map(ax, labels, names, entries / full, written, titles, scale)
+    return _draw_map(ax, labels, names, entries / full, written, scale)
 
 
 def plot_transitions(
@@ -93,17 +87,12 @@ def plot_transitions(
     to = f"to{note_on_labels if len(chosen) < len(weights) else ''}"
     weights, ruled_out = weights[cells], ruled_out[cells]
     full = float(np.nanmax(np.abs(weights), initial=0.0)) or 1.0
-    titles = [
-        f"from {row} to {column}: {'forbidden' if out else 'no weight' if np.isnan(value) else f'{value:+.4g}'}"
-        for row, line, outs in zip(shown, weights.tolist(), ruled_out.tolist(), strict=True)
-        for column, value, out in zip(shown, line, outs, strict=True)
-    ]
     written = [
         _FORBIDDEN if out else _ABSENT if np.isnan(value) else score_text(value)
         for value, out in zip(weights.ravel().tolist(), ruled_out.ravel().tolist(), strict=True)
     ]
     scale = {-full: f"{-full:+.3g}", 0.0: "0", full: f"{full:+.3g}"}
-    return _draw_map(ax, (shown, shown), ("from", to), np.nan_to_num(weights / full), written, titles, scale)
+    return _draw_map(ax, (shown, shown), ("from", to), np.nan_to_num(weights / full), written, scale)
 
 
 def read_transitions(
@@ -157,7 +146,6 @@ def _draw_map(
     names: tuple[str, str],
     shares: np.ndarray,
     written: Sequence[str],
-    titles: Sequence[str],
     scale: Mapping[float, str],
 ) -> Picture:
     """Draw cells, their labels and, where numbers do not fit, the scale of colours.
@@ -166,7 +154,7 @@ def _draw_map(
     ----------
     labels, names : of the rows and of the columns
     shares : (r, c) entries as shares of the largest, from -1 to 1
-    written, titles : (r c,) texts of the cells, and texts on hover, row by row
+    written : (r c,) texts of the cells, row by row
     scale : texts of some values on the scale of colours, the last one that of full colour
     """
     (rows, columns), own = shares.shape, ax[0] if isinstance(ax, Sequence | np.ndarray) else ax
@@ -182,7 +170,7 @@ def _draw_map(
         (panel,) = picture.axes
         places = [(column, row) for row in range(rows) for column in range(columns)]
         colours = [_colour(share) for share in shares.ravel().tolist()]
-        squares(panel, places, colours, titles, edgecolors=LIGHT["line"], linewidths=0.75)
+        squares(panel, places, colours, edgecolors=LIGHT["line"], linewidths=0.75)
         for (column, row), text in zip(places, written, strict=True):
             if text and (fits or len(text) == 1):
                 note(panel, column + 0.5, row + 0.5, text, ha="center", va="center", color=LIGHT["ink"])

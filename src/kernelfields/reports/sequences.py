@@ -16,10 +16,10 @@ sequences of words are cut, with the number of those that are left out. Position
 the same label in text. The label is written as well, so a colour (label_colours.py) only repeats it. Labels are
 compared by ``str``, which is how they are shown.
 
-In a time line, a run of positions with the same label is one band, whose title has the label, the positions and the
-mean probability. Probabilities are means over stretches of positions where there are more of these than the picture is
-wide. Where there are more runs than that, a band has the most frequent label of each stretch, and the legend mentions
-it. The size of the picture is bounded for every T: some 2,000 bands and 360 steps of each curve.
+In a time line, a run of positions with the same label is one band. Probabilities are means over stretches of positions
+where there are more of these than the picture is wide. Where there are more runs than that, a band has the most
+frequent label of each stretch, and the legend mentions it. The size of the picture is bounded for every T: some 2,000
+bands and 360 steps of each curve.
 
 Arrays: labels, tokens, truth (T,); marginals (T, L), columns as in classes (L,). Cost: O(T L).
 Fails: ValueError naming the part whose length does not fit, the label that is not among the classes, or marginals
@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kernelfields.numerics.wording import counted
-from kernelfields.reports.figures import Picture, hover, legend, note, panels, plain, tick_labels
+from kernelfields.reports.figures import Picture, legend, note, panels, plain, tick_labels
 from kernelfields.reports.label_colours import Palette, label_hues, veil
 from kernelfields.reports.markup import LIGHT, Markup, render
 from kernelfields.reports.page import Shown
@@ -63,7 +63,7 @@ _SLANT = 60
 _WIDTH, _BANDS_WIDTH = 960, 850.0
 _BAND, _GAP, _MARKS, _CURVES, _AXIS = 22.0, 3.0, 6.0, 110.0, 40.0
 _LETTER = 6.4
-_MOST_RUNS, _MOST_STEPS, _MOST_COLUMNS = 2000, 360, 240
+_MOST_RUNS, _MOST_STEPS = 2000, 360
 # Dark on the colours of all labels, on light and dark screens.
 _ON_BANDS = "#14181d"
 
@@ -195,21 +195,16 @@ class LabelledSequence(Shown):
             positions.append({**row, "marginals": list(zip(self.classes, marginals, strict=True))})
         return {"caption": self.caption, "positions": positions}
 
-    def hover(self, begin: int, end: int | None = None) -> str:
-        """Return the title of a position, or of those before ``end``: the most probable labels with their means.
-
-        The true label of a single position is added if it is another.
-        """
-        end = begin + 1 if end is None else end
-        means = self.marginals[begin:end].mean(axis=0)
-        order = [i for i in np.argsort(-means, kind="stable")[:_LISTED] if means[i] >= _SMALLEST_LISTED]
-        heading = f"{begin}: {self.word(begin)}" if end - begin == 1 else f"positions {begin} to {end - 1}"
-        lines = [heading, *(f"{self.classes[i]} {means[i]:.3f}" for i in order)]
-        rest = len(means) - len(order)
-        if rest and (left := 1.0 - float(means[order].sum())) >= _SMALLEST_LISTED:
+    def hover(self, position: int) -> str:
+        """Return the title of a word: the most probable labels, and the true one if it is another."""
+        row = self.marginals[position]
+        order = [i for i in np.argsort(-row, kind="stable")[:_LISTED] if row[i] >= _SMALLEST_LISTED]
+        lines = [f"{position}: {self.word(position)}", *(f"{self.classes[i]} {row[i]:.3f}" for i in order)]
+        rest = len(row) - len(order)
+        if rest and (left := 1.0 - float(row[order].sum())) >= _SMALLEST_LISTED:
             lines.append(f"{counted(rest, 'other label')} {left:.3f}")
-        if self.truth is not None and end - begin == 1 and self.labels[begin] != self.truth[begin]:
-            lines.append(f"truth {self.truth[begin]}")
+        if self.truth is not None and self.labels[position] != self.truth[position]:
+            lines.append(f"truth {self.truth[position]}")
         return "\n".join(lines)
 
 
@@ -276,7 +271,7 @@ def plot_sequence(sequence: LabelledSequence, ax: AxesOrNone = None) -> Picture:
 
 
 def _draw_stacks(panel: Axes, sequence: LabelledSequence, palette: Palette) -> dict[object, StepPatch]:
-    """Draw stacked marginals, and invisible columns whose titles are the probabilities; return the labels drawn."""
+    """Draw stacked marginals; return the labels drawn."""
     length, stacks = len(sequence), {}
     edges = _edges(length, _MOST_STEPS)
     means = np.add.reduceat(sequence.marginals, edges[:-1], axis=0) / np.diff(edges)[:, None]
@@ -284,11 +279,7 @@ def _draw_stacks(panel: Axes, sequence: LabelledSequence, palette: Palette) -> d
     for label, colour, share in palette.shares(means):
         above = np.minimum(below + share, 1.0)
         stacks[label] = panel.stairs(above, edges - 0.5, baseline=below, fill=True, color=colour, linewidth=0)
-        hover(stacks[label], [str(label)], "kf-curve")
         below = above
-    columns = list(pairwise(_edges(length, _MOST_COLUMNS).tolist()))
-    titles = [sequence.hover(begin, end) for begin, end in columns]
-    _draw_bars(panel, columns, (0, 1), ["none"], titles, "kf-hover")
     panel.set(ylim=(0, 1), xlim=(-0.5, length - 0.5))
     return stacks
 
@@ -298,13 +289,11 @@ def _draw_bars(
     stretches: Sequence[tuple[int, int]],
     extent: tuple[float, float],
     colours: Sequence[object],
-    titles: Sequence[str],
-    role: str,
     narrowest: float = 0.0,
 ) -> None:
-    """Draw stretches of positions as bars from ``extent[0]`` on, ``extent[1]`` high, with titles."""
+    """Draw stretches of positions as bars from ``extent[0]`` on, ``extent[1]`` high."""
     spans = [(begin - 0.5, max(end - begin, narrowest)) for begin, end in stretches]
-    hover(panel.broken_barh(spans, extent, facecolors=colours, linewidth=0, clip_on=False), titles, role)
+    panel.broken_barh(spans, extent, facecolors=colours, linewidth=0, clip_on=False)
 
 
 def _timeline(sequence: LabelledSequence, palette: Palette) -> tuple[Picture, list[str]]:
@@ -345,28 +334,21 @@ def _draw_band(
 
     Return whether there are so many that each stretch has its most frequent label only.
     """
-    names, known = [str(label) for label in labels], [str(label) for label in sequence.classes]
+    names = [str(label) for label in labels]
     segments = (sequence.segments or ()) if name == "predicted" else ()
     chances = {begin: chance for begin, _, _, chance in segments}
     stretches = [(begin, end) for begin, end, *_ in segments] or runs(names)
     if coarse := len(stretches) > _MOST_RUNS:
         names, chances = list(_most_frequent(names)), {}
         stretches = runs(names)
-    colours, titles = [], []
+    colours = []
     for begin, end in stretches:
-        label, where = names[begin], f"position {begin}" if end - begin == 1 else f"positions {begin} to {end - 1}"
-        mean = sequence.marginals[begin:end, known.index(label)].mean() if label in known else None
-        words = "probability" if end - begin == 1 else "mean probability"
-        chance = chances.get(begin)
-        if chance is not None:
-            titles.append(f"{label}, {where}, probability of the segment {chance:.3f}")
-        else:
-            titles.append(f"{label}, {where}" + ("" if mean is None else f", {words} {mean:.3f}"))
+        label, chance = names[begin], chances.get(begin)
         colours.append((palette[label], 1.0 if chance is None else 0.35 + 0.65 * chance))
         if (end - begin) * _BANDS_WIDTH / len(names) > _LETTER * len(label) + 8:
             style = {"ha": "center", "va": "center", "color": _ON_BANDS, "fontsize": "medium"}
             note(panel, (begin + end - 1) / 2, bottom + _BAND / 2, printable(label), **style)
-    _draw_bars(panel, stretches, (bottom, _BAND), colours, titles, "kf-run")
+    _draw_bars(panel, stretches, (bottom, _BAND), colours)
     return coarse
 
 
@@ -385,14 +367,8 @@ def _edges(length: int, most: int) -> np.ndarray:
 def _draw_mistakes(panel: Axes, wrong: np.ndarray) -> None:
     """Draw marks where the label is not the true one, fainter where few of the positions of a mark are wrong."""
     edges = _edges(len(wrong), _WIDTH)
-    counts = np.add.reduceat(wrong, edges[:-1], dtype=np.int64)
-    shares = (counts / np.diff(edges)).tolist()
+    shares = (np.add.reduceat(wrong, edges[:-1], dtype=np.int64) / np.diff(edges)).tolist()
     marks = [(begin, end) for begin, end in runs(shares) if shares[begin] > 0]
     stretches = [(int(edges[begin]), int(edges[end])) for begin, end in marks]
-    titles = [
-        f"{counts[begin:end].sum():,} wrong, positions {first} to {last - 1}"
-        for (begin, end), (first, last) in zip(marks, stretches, strict=True)
-    ]
     colours = [(LIGHT["wrong"], 0.25 + 0.75 * shares[begin]) for begin, _ in marks]
-    extent, narrowest = (_BAND + _GAP, _MARKS), len(wrong) / _BANDS_WIDTH
-    _draw_bars(panel, stretches, extent, colours, titles, "kf-missed", narrowest)
+    _draw_bars(panel, stretches, (_BAND + _GAP, _MARKS), colours, len(wrong) / _BANDS_WIDTH)
