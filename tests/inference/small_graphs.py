@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.arrays import decode_graphs, infer_graphs, sample_graphs
+from tests.arrays import decode_graphs, infer_graphs
 from tests.oracles.graphs import GraphEnumeration
 
 
@@ -92,20 +92,3 @@ def equal_to_enumeration(plan, rng, node, factors, weights, atol=1e-9):
     np.testing.assert_allclose(scores, best_scores, rtol=1e-12, atol=1e-9)
     np.testing.assert_array_equal(labels, best_labels)
     return True
-
-
-def assert_samples_within_error_bars(plan, node, factors, n_samples=4000):
-    """Frequencies of labels and of factors' labels are within five standard errors of the marginals."""
-    labels = sample_graphs(plan, node, factors, n_samples, np.random.default_rng(7))
-    assert labels.shape == (n_samples, plan.n_positions)
-    beliefs = infer_graphs(plan, node, factors)
-    scopes = [(np.arange(plan.n_positions)[:, None], beliefs.node_marginals)]
-    scopes += [(m, beliefs.factor_marginals(f)) for f, m in enumerate(plan.members)]
-    for members, marginals in scopes:
-        for row, expected in zip(members, marginals.reshape(len(members), -1), strict=True):
-            entries = labels[:, row] @ plan.n_labels ** np.arange(len(row))[::-1]
-            found = np.bincount(entries, minlength=len(expected)) / n_samples
-            error = np.sqrt(expected * (1 - expected) / n_samples)
-            # A combination of small probability may be drawn once or twice by chance, one of none never.
-            assert np.all(np.abs(found - expected) <= 5 * error + 3 / n_samples)
-            assert not found[expected == 0.0].any()

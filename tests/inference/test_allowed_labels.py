@@ -20,11 +20,11 @@ from kernelfields.inference.chain.lists import (
     worth_lists,
 )
 from kernelfields.inference.choice import FamilySpec, family_of
-from kernelfields.inference.family import EDGE, BaseMeasure, Potentials
+from kernelfields.inference.family import EDGE, Potentials
 from kernelfields.numerics.threads import Workers
-from kernelfields.objective.likelihoods.likelihood import PartialLikelihood, labelled_objective
+from kernelfields.objective.likelihoods.likelihood import labelled_objective
 from tests.arrays import Inferred, infer_chains
-from tests.oracles.log_domain import reference_beliefs
+from tests.oracles.chains import enumerate_chain
 from tests.samples import faint_chain
 
 LENGTHS = np.array([4, 1, 6, 3])
@@ -65,25 +65,6 @@ def infer_listed(scores, values, offsets, lists, listed, *, position_weights=Non
     """Infer the same with scores of listed steps alone."""
     weights = None if position_weights is None else position_weights[offsets[:-1]]
     return infer_lists(scores, values, offsets, lists, listed=listed, weights=weights, workers=workers)
-
-
-@pytest.mark.parametrize(
-    ("scale", "forbid", "tied"),
-    [(1.0, 0.0, True), (1.0, 0.4, True), (300.0, 0.0, True), (1.0, 0.0, False), (1.0, 0.4, False), (30.0, 0.0, False)],
-)
-def test_marginals_and_gradients_are_those_of_all_labels(scale, forbid, tied):
-    for seed in range(3):
-        mask, lists, node, edge = some_case(seed, scale, tied, forbid)
-        weights = np.repeat(np.array([1.0, 0.5, 2.0, 0.0]), LENGTHS)
-        dense = infer_chains(np.where(mask, node, -np.inf), edge, OFFSETS, position_weights=weights)
-        found = infer_allowed(node[mask], edge, OFFSETS, lists, position_weights=weights, workers=Workers(2, 1))
-        np.testing.assert_allclose(found.log_partition, dense.log_partition, rtol=1e-12)
-        np.testing.assert_allclose(found.node_marginals, dense.node_marginals, atol=1e-12)
-        for ours, theirs in zip(found.gradient(), dense.gradient(), strict=True):
-            np.testing.assert_allclose(ours, theirs, atol=1e-11)
-        direction = np.ones_like(node), np.cos(np.arange(edge.size)).reshape(edge.shape)
-        for ours, theirs in zip(found.hessian_product(*direction), dense.hessian_product(*direction), strict=True):
-            np.testing.assert_allclose(ours, theirs, atol=1e-12)
 
 
 def listed_forms(edge, lists, large=2):
@@ -173,20 +154,10 @@ def test_tables_of_steps_are_listed_where_they_are_large_and_sparse():
 @pytest.mark.parametrize("nats", range(10))
 def test_labels_of_few_digits_are_inferred_in_logarithms(nats):
     node, edge, offsets = faint_chain(nats)
-    exact = reference_beliefs(node, edge, offsets)
+    exact = enumerate_chain(node, edge, offsets)
     found = infer_allowed(node.ravel(), edge, offsets, AllowedLabels.of_mask(np.ones(node.shape, dtype=bool)))
-    np.testing.assert_allclose(found.log_partition, exact.log_partition, rtol=1e-14)
+    np.testing.assert_allclose(found.log_partition, exact.log_partition, rtol=1e-13)
     np.testing.assert_allclose(found.node_marginals, exact.node_marginals, rtol=1e-12)
-
-
-@pytest.mark.parametrize("tied", [True, False])
-def test_best_labellings_are_those_of_all_labels(tied):
-    for seed in range(4):
-        mask, lists, node, edge = some_case(seed, 3.0, tied, 0.3)
-        labels, scores = viterbi(np.where(mask, node, -np.inf), edge, OFFSETS)
-        found, found_scores = best_in_lists(node[mask], edge, OFFSETS, lists)
-        np.testing.assert_array_equal(found, labels)
-        np.testing.assert_allclose(found_scores, scores)
 
 
 def test_max_marginals_are_the_best_scores_with_each_label():
@@ -201,27 +172,6 @@ def test_max_marginals_are_the_best_scores_with_each_label():
         assert found[entry] == pytest.approx(alone - best[sequence], abs=1e-10)
 
 
-def test_answers_equal_those_of_all_labels():
-    mask, lists, node, edge = some_case(6)
-    chains, n_labels = Chains(np.empty((N, 0)), OFFSETS), node.shape[1]
-    whole, tables = ChainFamily(OFFSETS, n_labels), {EDGE: edge}
-    dense = Answers(chains, whole, Potentials(np.where(mask, node, -np.inf), tables), Workers(1))
-    listed = ListFamily(OFFSETS, n_labels, lists, packed=lists)
-    found = Answers(chains, listed, Potentials(node[mask], tables), Workers(1))
-    np.testing.assert_allclose(found.marginals, dense.marginals, atol=1e-13)
-    np.testing.assert_array_equal(found.likeliest_labels(), dense.likeliest_labels())
-    np.testing.assert_array_equal(found.best_labels(), dense.best_labels())
-    np.testing.assert_allclose(found.entropies(), dense.entropies())
-    pairs = zip(found.clique_marginals(EDGE), dense.clique_marginals(EDGE), strict=True)
-    for ours, theirs in pairs:
-        np.testing.assert_allclose(ours, theirs, atol=1e-13)
-    labels = np.zeros(N, dtype=np.int64)
-    np.testing.assert_allclose(found.label_scores(labels), dense.label_scores(labels))
-    known = np.where(np.arange(node.shape[1]) == dense.best_labels()[:, None], 0.0, -np.inf)
-    known[1:] = 0.0
-    np.testing.assert_allclose(found.given(known).log_partition, dense.given(known).log_partition)
-
-
 def test_evidence_that_leaves_few_labels_is_walked():
     _, _, node, edge = some_case(7)
     log_weights = np.where(np.arange(node.shape[1]) == 1, 0.0, -np.inf) * np.ones((N, 1))
@@ -229,42 +179,6 @@ def test_evidence_that_leaves_few_labels_is_walked():
     answers = Answers(chains, family, Potentials(node, {EDGE: edge}), Workers(1)).given(log_weights)
     assert isinstance(answers.family, ListFamily)
     np.testing.assert_array_equal(answers.best_labels(), np.ones(N))
-
-
-@pytest.mark.parametrize("tied", [True, False])
-def test_likelihood_walks_lists_or_masks_with_one_result(tied):
-    mask, lists, node, edge = some_case(8, 1.0, tied)
-    labels = np.array([np.flatnonzero(row)[0] for row in mask])
-    chains = Chains(np.empty((N, 0)), OFFSETS, labels, np.array([1.0, 2.0, 0.5, 1.0]), allowed=lists)
-    base = BaseMeasure(OFFSETS, node.shape[1], allowed=lists)
-    one, other = (
-        labelled_objective(family, chains)
-        for family in (
-            ListFamily(OFFSETS, node.shape[1], lists, tied=tied, base=base),
-            ChainFamily(OFFSETS, node.shape[1], tied=tied, base=base),
-        )
-    )
-    ours, theirs = (each.evaluate(Potentials(node, {EDGE: edge})) for each in (one, other))
-    assert ours.value == pytest.approx(theirs.value)
-    for mine, wanted in zip(ours.residual.arrays, theirs.residual.arrays, strict=True):
-        np.testing.assert_allclose(mine, wanted, atol=1e-12)
-    assert one.value_at_zero == pytest.approx(one.evaluate(one.family.zeros()).value)
-
-
-def test_partial_likelihood_narrows_what_evidence_excludes():
-    random = np.random.default_rng(9)
-    n_labels = 12
-    log_weights = np.where(random.random((N, n_labels)) < 0.2, 0.0, -np.inf)
-    log_weights[:, 3] = 0.0
-    plain, ones = ChainFamily(OFFSETS, n_labels), np.ones(len(LENGTHS))
-    found, wide = (PartialLikelihood(plain, log_weights, ones) for _ in range(2))
-    assert isinstance(found.known_family, ListFamily)
-    wide.known_family = ChainFamily(OFFSETS, n_labels, base=BaseMeasure(OFFSETS, n_labels, log_weights=log_weights))
-    potentials = Potentials(random.normal(size=(N, n_labels)), {EDGE: random.normal(size=(1, n_labels, n_labels))})
-    ours, theirs = found.evaluate(potentials), wide.evaluate(potentials)
-    assert ours.value == pytest.approx(theirs.value)
-    np.testing.assert_allclose(ours.residual.node, theirs.residual.node, atol=1e-12)
-    np.testing.assert_allclose(ours.residual.edge, theirs.residual.edge, atol=1e-12)
 
 
 def test_a_chain_without_a_path_is_named():

@@ -93,44 +93,6 @@ def test_the_weights_are_those_of_random_spanning_trees():
         np.testing.assert_allclose(parents[parents > 0], 1.0)
 
 
-def test_pairs_on_the_same_nodes_are_one():
-    """Doubled and reversed factors equal their sum, also where that closes no cycle."""
-    rng = np.random.default_rng(1)
-    offsets, (across, down) = grid(3, 3)
-    node, first, second = rng.normal(size=(9, 3)), rng.normal(size=(6, 3, 3)), rng.normal(size=(1, 3, 3))
-    other = rng.normal(size=(6, 3, 3))
-    for method in METHODS:
-        apart = infer_graphs(
-            plan_inference(offsets, [across, across[:, ::-1], down], 3, method), node, [first, second, other]
-        )
-        joined = infer_graphs(
-            plan_inference(offsets, [across, down], 3, method), node, [first + second.transpose(0, 2, 1), other]
-        )
-        np.testing.assert_allclose(apart.log_partition, joined.log_partition, rtol=1e-12)
-        np.testing.assert_allclose(apart.factor_marginals(0), joined.factor_marginals(0), atol=1e-12)
-        np.testing.assert_allclose(apart.factor_marginals(1), joined.factor_marginals(0).transpose(0, 2, 1), atol=1e-12)
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_tied_tables_equal_copies(method):
-    rng = np.random.default_rng(2)
-    offsets, members = grid(5, 4)
-    node, factors = rng.normal(size=(20, 3)), [rng.normal(size=(1, 3, 3)) for _ in members]
-    copied = [np.repeat(each, len(m), axis=0) for each, m in zip(factors, members, strict=True)]
-    tied = infer_graphs(plan_inference(offsets, members, 3, method), node, factors)
-    untied = infer_graphs(plan_inference(offsets, members, 3, method), node, copied)
-    np.testing.assert_allclose(tied.log_partition, untied.log_partition, rtol=1e-13)
-    for ours, theirs in zip(tied.gradient()[1], untied.gradient()[1], strict=True):
-        np.testing.assert_allclose(ours[0], theirs.sum(axis=0), rtol=1e-10, atol=1e-12)
-
-
-def test_a_tied_table_is_exponentiated_once_per_weight():
-    offsets, members = grid(30, 30)
-    layout = PairGraphs(offsets, members)
-    arranged = layout.tables([np.zeros((1, 4, 4))] * 2, (True, True), layout.graph)
-    assert len(arranged.exps) == 4  # two tables, with rho = 1 at the border and 1/2 inside
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_a_warm_start_saves_sweeps_and_changes_nothing_beyond_the_tolerance(method):
     rng = np.random.default_rng(3)
@@ -245,10 +207,3 @@ def test_larger_factors_are_refused_with_the_alternatives():
 def test_options_that_make_no_sense_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         plan_inference([0, 2], [np.array([[0, 1]])], 2, options)
-
-
-def test_options_can_be_searched_over():
-    from sklearn.base import clone
-
-    options = clone(TreeReweighted(damping=0.2)).set_params(tolerance=1e-3)
-    assert options.get_params() == {"damping": 0.2, "max_iter": 500, "tolerance": 1e-3, "warm_start": True}

@@ -101,16 +101,6 @@ def test_mean_field_takes_factors_of_any_order():
                     np.testing.assert_allclose(marginals[m], product, rtol=1e-12)
 
 
-def test_mean_field_is_exact_where_nothing_is_joined():
-    node = np.random.default_rng(7).normal(size=(4, 3))
-    exact = enumerated([0, 1, 4], [np.zeros((0, 2), int)], 3, node, [np.zeros((1, 3, 3))])
-    beliefs = infer_graphs(
-        plan_inference([0, 1, 4], [np.zeros((0, 2), int)], 3, "mean-field"), node, [np.zeros((1, 3, 3))]
-    )
-    np.testing.assert_allclose(beliefs.log_partition, exact.log_partition, rtol=1e-13)
-    np.testing.assert_allclose(beliefs.node_marginals, exact.node_marginals, rtol=1e-13)
-
-
 def test_a_second_start_frees_mean_field_from_a_saddle():
     """Two equal labels that attract: the softmax of the nodes is a stationary point, a labelling is better."""
     offsets, members, table = [0, 2], [np.array([[0, 1]])], 8.0 * np.eye(2)[None]
@@ -166,26 +156,6 @@ def test_the_gradient_is_that_of_the_value(method, tied):
         for entry in np.ndindex(each.shape):
             ends = ((node, shifted(factors, group, entry, sign * step)) for sign in (1, -1))
             assert d_factors[group][entry] == pytest.approx(slope(*ends), abs=2e-7)
-
-
-def test_gradients_sum_the_factor_marginals():
-    rng = np.random.default_rng(9)
-    for method in ("trw", "loopy", "mean-field"):
-        *graphs, node, factors = random_graphs(rng, sizes=(5, 4, 3))
-        weights = rng.uniform(0.5, 2, size=3)
-        beliefs = infer_graphs(plan_inference(*graphs, method), node, factors, weights=weights)
-        d_node, d_factors = beliefs.gradient()
-        sizes = np.diff(graphs[0])
-        np.testing.assert_allclose(d_node, np.repeat(weights, sizes)[:, None] * beliefs.node_marginals)
-        for group, each in enumerate(factors):
-            rows = beliefs.factor_marginals(group)
-            if len(rows):
-                np.testing.assert_allclose(rows.sum(axis=(1, 2)), 1.0, rtol=1e-9)
-            rows = rows * weights[beliefs.family.factor_items(group)][:, None, None]
-            expected = rows.sum(axis=0, keepdims=True) if len(each) == 1 else rows
-            np.testing.assert_allclose(d_factors[group], expected, rtol=1e-9, atol=1e-12)
-        with pytest.raises(TypeError, match=f"'{method}' is approximate"):
-            beliefs.hessian_product(node, factors)
 
 
 @pytest.mark.slow

@@ -58,31 +58,6 @@ def test_n_best_labellings_are_distinct_and_descend():
         assert ranked[0] == pytest.approx(best_scores[i], rel=1e-12)
 
 
-@pytest.mark.parametrize("tied", [True, False])
-def test_sample_frequencies_are_within_five_standard_errors(tied):
-    rng = np.random.default_rng(1)
-    offsets = np.array([0, 1, 4, 8])
-    node, edge = rng.normal(size=(8, 3)), rng.normal(size=(1 if tied else 8, 3, 3))
-    node[5, 0] = -np.inf
-    edge[:, 1, 2] = -np.inf
-    oracle = enumerate_chain(node, edge, offsets)
-    n_samples = 20_000
-    samples = sample_chains(node, edge, offsets, n_samples, random_state=2)
-    one_hot = (samples[:, :, None] == np.arange(3)).astype(float)
-    pairs = np.einsum("nta,ntb->tab", one_hot[:, :-1], one_hot[:, 1:]) / n_samples
-    inside = ~np.isin(np.arange(1, 8), offsets)
-    for frequency, probability in (
-        (one_hot.mean(axis=0), oracle.node_marginals),
-        (pairs[inside], oracle.edge_marginals[1:][inside]),
-    ):
-        standard_error = np.sqrt(probability * (1 - probability) / n_samples)
-        assert (np.abs(frequency - probability) <= 5 * standard_error + 1e-12).all()
-    # Neighbouring sequences are drawn independently of one another.
-    joint = np.einsum("na,nb->ab", one_hot[:, 0], one_hot[:, 1]) / n_samples
-    product = np.outer(oracle.node_marginals[0], oracle.node_marginals[1])
-    assert (np.abs(joint - product) <= 5 * np.sqrt(product / n_samples)).all()
-
-
 def test_samples_with_large_spreads_and_late_forbidden_steps():
     # Label 0 leads by e^5000 at every position, and the last step can only be taken from label 1.
     node = np.tile([5000.0, 0.0], (4, 1))
@@ -143,17 +118,6 @@ def test_a_million_positions():
     np.testing.assert_array_equal(labellings[0], labels)
     assert (labellings[1] != labels).any()
     assert ranked[1] <= ranked[0] == pytest.approx(scores[0], rel=1e-12)
-
-
-def test_two_hundred_labels():
-    rng = np.random.default_rng(7)
-    node = rng.normal(size=(50, 200))
-    offsets = np.array([0, 20, 50])
-    edge = np.zeros((1, 200, 200))
-    probabilities = np.exp(node) / np.exp(node).sum(axis=1, keepdims=True)
-    entropies = -(probabilities * np.log(probabilities)).sum(axis=1)
-    np.testing.assert_array_equal(viterbi(node, edge, offsets)[0], node.argmax(axis=1))
-    np.testing.assert_allclose(chain_entropy(node, edge, offsets), np.add.reduceat(entropies, offsets[:-1]), rtol=1e-12)
 
 
 def test_no_sequences_give_empty_results():

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from small_graphs import (
     assert_same,
-    assert_samples_within_error_bars,
     directions_like,
     equal_to_enumeration,
     random_forests,
@@ -13,8 +12,8 @@ from small_graphs import (
 
 from kernelfields.inference.choice import plan_inference
 from kernelfields.numerics.threads import Workers
-from tests.arrays import decode_graphs, infer_chains, infer_graphs
-from tests.oracles.log_domain import reference_beliefs
+from tests.arrays import decode_graphs, infer_graphs
+from tests.oracles.chains import enumerate_chain
 from tests.samples import faint_chain
 
 
@@ -48,32 +47,6 @@ def chains(lengths, turned=False):
     return offsets, later, pairs
 
 
-@pytest.mark.parametrize("turned", [False, True])
-@pytest.mark.parametrize("tied", [True, False])
-def test_a_chain_equals_chain_inference(tied, turned):
-    rng = np.random.default_rng(0)
-    offsets, later, pairs = chains(rng.integers(1, 40, size=30), turned)
-    n_labels, n = 7, int(offsets[-1])
-    node = 2 * rng.normal(size=(n, n_labels))
-    edge = 2 * rng.normal(size=(1 if tied else n, n_labels, n_labels))
-    weights = rng.uniform(0, 2, size=30)
-    d_node, d_edge = rng.normal(size=node.shape), rng.normal(size=edge.shape)
-
-    def as_factors(table):
-        table = table if tied else table[later]
-        return [table.transpose(0, 2, 1) if turned else table]
-
-    chain = infer_chains(node, edge, offsets, position_weights=np.repeat(weights, np.diff(offsets)))
-    beliefs = infer_graphs(plan_inference(offsets, [pairs], n_labels), node, as_factors(edge), weights=weights)
-    np.testing.assert_allclose(beliefs.log_partition, chain.log_partition, rtol=1e-13)
-    np.testing.assert_allclose(beliefs.node_marginals, chain.node_marginals, atol=1e-12)
-    for ours, theirs in (
-        (beliefs.gradient(), chain.gradient()),
-        (beliefs.hessian_product(d_node, as_factors(d_edge)), chain.hessian_product(d_node, d_edge)),
-    ):
-        assert_same(ours, (theirs[0], as_factors(theirs[1])), 1e-10)
-
-
 @pytest.mark.parametrize("forbidden", [0.0, 0.05])
 def test_larger_forests_equal_junction_trees(forbidden):
     rng = np.random.default_rng(6)
@@ -89,17 +62,6 @@ def test_larger_forests_equal_junction_trees(forbidden):
     assert_same(tree.hessian_product(*direction), junction.hessian_product(*direction), 1e-10)
     for ours, theirs in zip(*(decode_graphs(plan, node, factors) for plan in plans), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-13)
-
-
-def test_only_the_graphs_that_need_it_are_rescued():
-    rng = np.random.default_rng(1)
-    offsets, members = random_forests(rng, n_graphs=6, joined=1.0, largest=5)
-    node, factors = random_potentials(rng, offsets, members, 3, (True, False, True))
-    wide = int(np.argmax(np.diff(offsets)))
-    node[offsets[wide] : offsets[wide + 1]] *= 3000
-    plan = plan_inference(offsets, members, 3)
-    assert infer_graphs(plan, node, factors).diagnostics == {"graphs in the log domain": 1}
-    assert equal_to_enumeration(plan, rng, node, factors, rng.uniform(0, 3, size=6))
 
 
 @pytest.mark.parametrize("leaves", [1, 1500])
@@ -129,13 +91,6 @@ def test_hessian_products_keep_their_digits_on_a_long_chain():
     np.testing.assert_allclose(lifted[0], plain[0], atol=1e-11)
 
 
-def test_samples_follow_the_marginals():
-    rng = np.random.default_rng(4)
-    offsets, members = random_forests(rng, n_graphs=3)
-    node, factors = random_potentials(rng, offsets, members, 3, (True, False, True), forbidden=0.05)
-    assert_samples_within_error_bars(plan_inference(offsets, members, 3), node, factors)
-
-
 def test_the_number_of_threads_does_not_change_a_digit():
     rng = np.random.default_rng(5)
     offsets, members = random_forests(rng, n_groups=2, n_graphs=300, largest=40)
@@ -156,13 +111,6 @@ def test_the_number_of_threads_does_not_change_a_digit():
             np.testing.assert_array_equal(ours, theirs)
 
 
-def test_ties_have_a_fixed_winner():
-    offsets, _, pairs = chains([5, 3])
-    labels, scores = decode_graphs(plan_inference(offsets, [pairs], 3), np.zeros((8, 3)), [np.zeros((1, 3, 3))])
-    np.testing.assert_array_equal(labels, 0)
-    np.testing.assert_array_equal(scores, 0.0)
-
-
 def test_what_is_not_a_forest_is_refused_by_name():
     with pytest.raises(ValueError, match=r"graph 1 have a cycle through nodes \d and \d; use \"junction\""):
         plan_inference([0, 2, 5], [[[0, 1], [2, 3], [3, 4]], [[4, 2]]], 2, "tree")
@@ -170,17 +118,11 @@ def test_what_is_not_a_forest_is_refused_by_name():
         plan_inference([0, 3], [[[0, 1]], [[0, 1, 2]]], 2, "tree")
 
 
-def test_a_plan_says_how_many_trees_there_are():
-    members = [np.array([[0, 1], [0, 2], [4, 5]])]  # a tree of three nodes and a single one; a tree of two
-    plan = plan_inference(np.array([0, 4, 6]), members, 3)
-    assert plan.description == "two passes over 3 trees in 2 graphs, 3 labels: exact"
-
-
 @pytest.mark.parametrize("backwards", [False, True])
 @pytest.mark.parametrize("nats", range(10))
 def test_labels_of_few_digits_are_inferred_in_logarithms(nats, backwards):
     node, edge, offsets = faint_chain(nats, backwards)
-    exact = reference_beliefs(node, edge, offsets)
+    exact = enumerate_chain(node, edge, offsets)
     found = infer_graphs(plan_inference(offsets, [np.array([[0, 1], [1, 2]])], 3, "tree"), node, [edge[1:]])
-    np.testing.assert_allclose(found.log_partition, exact.log_partition, rtol=1e-14)
+    np.testing.assert_allclose(found.log_partition, exact.log_partition, rtol=1e-13)
     np.testing.assert_allclose(found.node_marginals, exact.node_marginals, rtol=1e-12, atol=1e-100)

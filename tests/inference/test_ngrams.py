@@ -5,11 +5,10 @@ import itertools
 import numpy as np
 import pytest
 
-from kernelfields.inference.choice import plan_inference
 from kernelfields.inference.ngrams.automaton import NgramAutomaton, TooManyNgrams
 from kernelfields.inference.ngrams.family import NgramFamily
 from kernelfields.numerics.threads import Workers
-from tests.arrays import decode_graphs, infer_chains, infer_graphs, n_best_graphs, sample_graphs
+from tests.arrays import infer_chains, infer_graphs
 from tests.oracles.labellings import all_labellings
 from tests.samples import offsets_of
 
@@ -73,90 +72,9 @@ class Problem:
         """Row of a table that scores what ends at a position of a sequence."""
         return self.offsets[sequence] - sequence + t - 1 if table.ndim == 3 and len(table) > 1 else 0
 
-    def infer(self, step=0.0, direction=None):
-        """Beliefs at the potentials, or a step along a direction."""
-        node, tables = self.node, self.tables
-        if direction is not None:
-            node = node + step * direction[0]
-            tables = [table + step * each for table, each in zip(tables, direction[1], strict=True)]
-        return infer_graphs(self.inference, node, tables, weights=self.weights)
-
-
-@pytest.mark.parametrize(
-    ("seed", "options"),
-    [
-        (0, {}),
-        (1, {"orders": (4,), "n_labels": 4}),
-        (2, {"orders": (3, 5), "lanes": 2, "panel_bytes": 1}),
-        (3, {"forbidden": True, "lanes": 1}),
-        (4, {"orders": (3,), "n_labels": 2, "panel_bytes": 4000}),
-        (5, {"spread": 400.0}),  # beyond the range of doubles: in logarithms
-        (6, {"spread": 400.0, "forbidden": True, "orders": (3, 4), "lanes": 3}),
-        (7, {"own_edges": True}),
-        (8, {"own_edges": True, "forbidden": True, "orders": (3,), "lanes": 2, "panel_bytes": 1}),
-        (9, {"own_edges": True, "spread": 400.0}),
-    ],
-)
-def test_beliefs_and_best_labellings_are_those_of_the_sum_over_labellings(seed, options):
-    problem = Problem(seed, **options)
-    beliefs = problem.infer()
-    labels, best = decode_graphs(problem.inference, problem.node, problem.tables)
-    listed, listed_scores = n_best_graphs(problem.inference, problem.node, problem.tables, 4)
-    expected = beliefs.expected_scores()
-    counts = [np.zeros_like(table) for table in problem.dense()]
-    for i, (begin, end) in enumerate(itertools.pairwise(problem.offsets)):
-        labellings, scores = problem.enumerated(i)
-        log_partition = np.logaddexp.reduce(scores)
-        shares = np.exp(scores - log_partition)
-        assert beliefs.log_partition[i] == pytest.approx(log_partition, rel=1e-12)
-        one_hot = labellings[:, :, None] == np.arange(problem.n_labels)
-        np.testing.assert_allclose(beliefs.node_marginals[begin:end], np.tensordot(shares, one_hot, 1), atol=1e-9)
-        for table in counts:
-            order = table.ndim - 1
-            for t in range(order - 1, end - begin):
-                at = tuple(labellings[:, t - order + 1 : t + 1].T)
-                np.add.at(table[problem.row(table, i, t)], at, problem.weights[i] * shares)
-        ordered = np.sort(scores[np.isfinite(scores)])[::-1][:4]
-        np.testing.assert_allclose(listed_scores[i], ordered, rtol=1e-12, atol=1e-12)
-        assert best[i] == pytest.approx(ordered[0], rel=1e-12)
-        assert labels[begin:end].tolist() == listed[i][0].tolist()
-        known = shares > 0
-        assert expected[i] == pytest.approx(shares[known] @ scores[known], rel=1e-9, abs=1e-9)
-    places = [some for _, some in problem.inference.automaton.ngrams]
-    gradient = beliefs.gradient()[1]
-    np.testing.assert_allclose(gradient[0], counts[0], atol=1e-9)
-    for found, table, some in zip(gradient[1:], counts[1:], places, strict=True):
-        np.testing.assert_allclose(found[0].ravel(), table.reshape(-1)[some], atol=1e-9)
-
-
-@pytest.mark.parametrize(("seed", "spread", "own_edges"), [(0, 1.0, False), (1, 1.0, True), (2, 60.0, False)])
-def test_hessian_products_are_differences_of_gradients(seed, spread, own_edges):
-    problem = Problem(seed, spread=spread, own_edges=own_edges, lanes=4, panel_bytes=20_000)
-    direction = (
-        problem.random.normal(size=problem.node.shape),
-        [problem.random.normal(size=table.shape) for table in problem.tables],
-    )
-    node, tables = problem.infer().hessian_product(*direction)
-    high, low = (problem.infer(step, direction).gradient() for step in (1e-6, -1e-6))
-    np.testing.assert_allclose(node, (high[0] - low[0]) / 2e-6, atol=2e-8)
-    for found, up, down in zip(tables, high[1], low[1], strict=True):
-        np.testing.assert_allclose(found, (up - down) / 2e-6, atol=2e-8)
-
-
-@pytest.mark.parametrize("own_edges", [False, True])
-def test_logarithms_and_scaled_passes_agree(own_edges):
-    """The same potentials, by compiled passes and in logarithms, with their Hessian products."""
-    problem = Problem(7, own_edges=own_edges)
-    scaled, direction = problem.infer(), (problem.node**2, [np.sin(table) for table in problem.tables])
-    exact = problem.infer()
-    exact.member._rescued = set(range(len(LENGTHS)))
-    counts = exact.run(np.empty(len(LENGTHS)), marginals := np.empty_like(problem.node), exact.member.edge_marginals)
-    np.testing.assert_allclose(marginals, scaled.node_marginals, atol=1e-12)
-    np.testing.assert_allclose(counts, scaled.counts, atol=1e-12)
-    np.testing.assert_allclose(exact.factor_marginals(1), scaled.factor_marginals(1), atol=1e-12)
-    for one, other in zip(exact.hessian_product(*direction), scaled.hessian_product(*direction), strict=True):
-        for left, right in zip(one, other, strict=True):
-            np.testing.assert_allclose(left, right, atol=1e-12)
+    def infer(self):
+        """Beliefs at the potentials."""
+        return infer_graphs(self.inference, self.node, self.tables, weights=self.weights)
 
 
 def expectations(problem, direction):
@@ -233,27 +151,6 @@ def test_what_all_but_vanished_and_came_back_step_by_step_is_inferred_in_logarit
     np.testing.assert_allclose(beliefs.node_marginals, np.tile(shares, (6, 1)), rtol=1e-12)
 
 
-@pytest.mark.parametrize("own_edges", [False, True])
-def test_junction_trees_say_the_same(own_edges):
-    problem = Problem(8, forbidden=True, orders=(3, 4), own_edges=own_edges)
-    tables, members = problem.dense(), list(problem.inference.members)
-    junction = plan_inference(problem.offsets, members, problem.n_labels, "junction")
-    known = infer_graphs(junction, problem.node, tables, weights=problem.weights)
-    beliefs = problem.infer()
-    np.testing.assert_allclose(beliefs.log_partition, known.log_partition, rtol=1e-12)
-    np.testing.assert_allclose(beliefs.node_marginals, known.node_marginals, atol=1e-12)
-    np.testing.assert_allclose(beliefs.factor_marginals(0), known.factor_marginals(0), atol=1e-12)
-    for group, (_, some) in enumerate(problem.inference.automaton.ngrams, start=1):
-        marginals = known.factor_marginals(group)
-        np.testing.assert_allclose(
-            beliefs.factor_marginals(group), marginals.reshape(len(marginals), -1)[:, some], atol=1e-12
-        )
-    np.testing.assert_array_equal(
-        decode_graphs(problem.inference, problem.node, problem.tables)[0],
-        decode_graphs(junction, problem.node, tables)[0],
-    )
-
-
 def test_without_ngrams_it_is_the_plain_chain():
     random = np.random.default_rng(0)
     offsets = offsets_of([4, 1, 7, 2])
@@ -264,14 +161,6 @@ def test_without_ngrams_it_is_the_plain_chain():
     np.testing.assert_allclose(beliefs.gradient()[1][0], known.gradient()[1], atol=1e-13)
 
 
-@pytest.mark.parametrize("own_edges", [False, True])
-def test_samples_have_the_marginals(own_edges):
-    problem = Problem(9, lengths=(5, 3), own_edges=own_edges)
-    drawn = sample_graphs(problem.inference, problem.node, problem.tables, 4000, 0)
-    shares = (drawn[:, :, None] == np.arange(3)).mean(axis=0)
-    np.testing.assert_allclose(shares, problem.infer().node_marginals, atol=0.035)
-
-
 def test_digits_do_not_depend_on_the_number_of_threads():
     problem = Problem(10, lengths=(6,) * 40, lanes=3)
     one, two = (
@@ -280,19 +169,6 @@ def test_digits_do_not_depend_on_the_number_of_threads():
     )
     np.testing.assert_array_equal(one[0], two[0])
     np.testing.assert_array_equal(one[1][1], two[1][1])
-
-
-def test_sequences_that_have_no_labelling_are_named():
-    problem = Problem(11)
-    problem.node[problem.offsets[3]] = -np.inf
-    for ask in (
-        problem.infer,
-        lambda: decode_graphs(problem.inference, problem.node, problem.tables),
-        lambda: n_best_graphs(problem.inference, problem.node, problem.tables, 2),
-        lambda: sample_graphs(problem.inference, problem.node, problem.tables, 1),
-    ):
-        with pytest.raises(ValueError, match="sequence 3: every labelling is forbidden"):
-            ask()
 
 
 def test_arcs_are_few_where_ngrams_are():
