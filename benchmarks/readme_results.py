@@ -189,13 +189,11 @@ def engines() -> str:
     same = f"{sum(row['same'] for row in kills)} of {len(kills)} fits end at the same objective"
     lines.append(["dask, a worker killed at random", "netsurfp2-ss3, a part", same])
     stored = {row["keep"]: row for row in read_results("out_of_core.json")}
-    row, ratio = stored["budget"], stored["budget"]["seconds"] / stored["memory"]["seconds"]
-    share = row.get("share", 0.25)
-    named = "a quarter" if share == 0.25 else f"{share:.0%}"
-    budget = share * row["feature_bytes"] / 1e6
-    figure = f"{ratio:.2f} times the time in memory, peak {row['peak_bytes'] / 1e6:.0f} MB of {budget:.0f}"
+    row, ratio = stored["budget"], stored["budget"]["cpu_seconds"] / stored["memory"]["cpu_seconds"]
+    budget = row["share"] * row["feature_bytes"] / 1e6
+    figure = f"{ratio:.2f} times the processor time in memory, peak {row['peak_bytes'] / 1e6:.0f} MB of {budget:.0f}"
     data = f"OCR letters, large, rank {row['rank']:,}"
-    lines.append([f"threads, memory of {named} of the features", data, figure])
+    lines.append([f"threads, memory of {row['share']:.0%} of the features", data, figure])
     return table(["engine", "data", "figure"], lines)
 
 

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from kernelfields import ChainCRF, EdgeCliques
+from kernelfields import ChainCRF, EdgeCliques, NodeCliques
 from kernelfields.kernels import RBF, Linear
 from tests.samples import as_words, labelled_sequences
 

@@ -9,7 +9,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from kernelfields import ChainCRF, EdgeCliques
+from kernelfields import ChainCRF, EdgeCliques, NodeCliques
 from kernelfields.kernels import RBF
 from kernelfields.models.model_file import ModelFileError, read_model, write_model
 from tests.samples import as_words, labelled_sequences

@@ -15,6 +15,7 @@ from kernelfields import (
     GraphFactors,
     KernelClassifier,
     LabelSymmetry,
+    NodeCliques,
     RingCRF,
     SegmentCRF,
     SkipCliques,

@@ -8,8 +8,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.gaussian_process import kernels as gp
 
-from kernelfields import KernelClassifier
-from kernelfields.kernels import RBF, CallableKernel, Linear, Precomputed, ScikitLearnKernel, resolve_kernel
+from kernelfields.kernels import RBF, CallableKernel, Linear, Precomputed, resolve_kernel
 
 X = np.random.default_rng(1).standard_normal((12, 3))
 Z = np.random.default_rng(2).standard_normal((70, 3))
@@ -112,19 +111,17 @@ def test_callable_parameters_are_checked():
         CallableKernel(len, name=3).resolve(X)
 
 
-SCIKIT_LEARN = [
-    gp.RBF(0.7),
-    gp.RBF([0.5, 1.0, 2.0]),
-    2.0 * gp.Matern(1.3, nu=2.5) + gp.DotProduct(0.4),
-    gp.RationalQuadratic() ** 2,
-    gp.ExpSineSquared(),
-    gp.PairwiseKernel(gamma=0.4, metric="laplacian"),
-]
-
-
-@pytest.mark.parametrize("kernel", SCIKIT_LEARN, ids=repr)
-def test_scikit_learn_kernels_keep_their_values(kernel):
-    adapted = ScikitLearnKernel(kernel).resolve(X)
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        2.0 * gp.Matern([0.5, 1.0, 2.0], nu=2.5) + gp.DotProduct(0.4),
+        gp.RationalQuadratic() ** 2,
+        gp.PairwiseKernel(gamma=0.4, metric="laplacian"),
+    ],
+    ids=repr,
+)
+def test_kernels_of_scikit_learn_are_functions(kernel):
+    adapted = resolve_kernel(kernel).resolve(X)
     np.testing.assert_allclose(adapted(X, Z), kernel(X, Z), rtol=1e-14)
     np.testing.assert_allclose(adapted(X), kernel(X), rtol=1e-14)
     np.testing.assert_allclose(adapted.diag(X), kernel.diag(X), rtol=1e-14)
@@ -132,51 +129,22 @@ def test_scikit_learn_kernels_keep_their_values(kernel):
     assert clone(adapted) == adapted
 
 
-@pytest.mark.parametrize(
-    "noisy",
-    [gp.WhiteKernel(), gp.RBF(0.7) + gp.WhiteKernel(0.5) * gp.ConstantKernel(2.0), (gp.RBF() + gp.WhiteKernel()) ** 2],
-    ids=repr,
-)
-def test_white_noise_is_refused_wherever_it_is(noisy):
-    for ask in (resolve_kernel, lambda kernel: ScikitLearnKernel(kernel).resolve(X)):
-        with pytest.raises(ValueError, match="has white noise, which is no function of the inputs: leave WhiteKernel"):
-            ask(noisy)
-    for ask in (ScikitLearnKernel(noisy), ScikitLearnKernel(noisy).diag):
-        with pytest.raises(ValueError, match="white noise"):
-            ask(X)
-    with pytest.raises(ValueError, match="white noise"):
-        KernelClassifier(noisy).fit(X, X[:, 0] > 0)
-
-
-def test_noise_of_zero_is_no_noise():
-    adapted, plain = ScikitLearnKernel(gp.RBF(0.7) + gp.WhiteKernel(0.0)).resolve(X), gp.RBF(0.7)
+def test_white_noise_of_scikit_learn_is_no_function_of_two_inputs():
+    adapted, plain = resolve_kernel(gp.RBF(0.7) + gp.WhiteKernel(0.5)), gp.RBF(0.7)
     np.testing.assert_array_equal(adapted(X), plain(X))
-    np.testing.assert_array_equal(adapted(X, Z), plain(X, Z))
     np.testing.assert_array_equal(adapted.diag(X), plain.diag(X))
 
 
-@pytest.mark.parametrize("kernels", [0, [gp.RBF(), gp.RBF()]])
-def test_a_stack_of_kernels_is_refused_before_it_is_shown(kernels):
-    for compound in (gp.CompoundKernel(kernels), gp.Sum(gp.RBF(), gp.CompoundKernel(kernels))):
-        with pytest.raises(ValueError, match="a CompoundKernel stacks the values of several kernels"):
-            KernelClassifier(compound).fit(X, X[:, 0] > 0)
+def test_parameters_of_a_function_are_its_own():
+    adapted = CallableKernel(gp.RBF(0.7))
+    assert set(adapted.get_params()) == {"function", "name"}
+    with pytest.raises(ValueError, match="Invalid parameter 'function'"):
+        adapted.set_params(function__length_scale=2.0)
 
 
-def test_what_a_sum_is_made_of_are_kernels():
-    with pytest.raises(TypeError, match=r"must be an object of sklearn\.gaussian_process\.kernels, got 3"):
-        resolve_kernel(gp.Sum(gp.RBF(), 3))
-
-
-def test_scikit_learn_parameters_are_reached_by_name():
-    adapted = ScikitLearnKernel(gp.RBF(0.7) * gp.ConstantKernel(2.0))
-    adapted.set_params(kernel__k1__length_scale=2.0)
-    np.testing.assert_array_equal(adapted(X, Z), 2.0 * gp.RBF(2.0)(X, Z))
-
-
-def test_what_the_scikit_learn_adapter_refuses():
-    with pytest.raises(ValueError, match=r"dense inputs only.*Pass X\.toarray"):
-        ScikitLearnKernel(gp.RBF())(sparse.csr_array(X))
-    with pytest.raises(TypeError, match=r"an object of sklearn\.gaussian_process\.kernels, got 'rbf'"):
-        ScikitLearnKernel("rbf").resolve(X)
+def test_an_error_of_a_function_says_what_it_was_called_with():
+    with pytest.raises((TypeError, ValueError)) as raised:
+        resolve_kernel(gp.RBF())(sparse.csr_array(X))
+    assert raised.value.__notes__ == ["raised by the kernel function 'RBF', which was called with sparse (CSR) rows"]
     with pytest.raises(ValueError, match=r"must return shape \(12, 12\)"):
-        ScikitLearnKernel(gp.CompoundKernel([gp.RBF(), gp.RBF()]))(X)
+        resolve_kernel(gp.CompoundKernel([gp.RBF(), gp.RBF()]))(X)

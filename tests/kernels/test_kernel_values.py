@@ -79,8 +79,6 @@ CASES = [
     (Matern(nu=0.5, length_scale=2.0), lambda x, z: math.exp(-math.sqrt(squared(x, z)) / 2.0)),
     (Matern(nu=1.5, length_scale=2.0), matern(1.5, 2.0)),
     (Matern(nu=2.5, length_scale=2.0), matern(2.5, 2.0)),
-    (Matern(nu=0.3, length_scale=2.0), matern(0.3, 2.0)),
-    (Matern(nu=3.7, length_scale=1.5), matern(3.7, 1.5)),
     (Matern(nu=math.inf, length_scale=2.0), lambda x, z: math.exp(-squared(x, z) / 8.0)),
     (Cosine(), cosine),
     (Tanimoto(), tanimoto),
@@ -217,15 +215,6 @@ def test_wrong_inputs_are_named():
         Linear()(np.array([["a", 1.0]], dtype=object))
     with pytest.raises(NotImplementedError, match="must define _block"):
         Kernel()(np.ones((2, 2)))
-
-
-def test_matern_of_high_order_stays_close_to_its_limit():
-    rows = np.linspace(0, 3, 40)[:, None]
-    gap = np.abs(Matern(50.0, 1.0)(rows) - Matern(math.inf, 1.0)(rows)).max()
-    assert gap < 0.01
-    values = Matern(50.0, 1.0)(np.array([[0.0]]), np.array([[1e-9], [1e-6], [1e-3], [1e3], [1e8]]))[0]
-    assert (np.diff(values) <= 0).all()
-    np.testing.assert_allclose(values, [1, 1, 1 - 0.5e-6 * 50 / 49, 0, 0], atol=1e-10)
 
 
 def test_zero_rows():

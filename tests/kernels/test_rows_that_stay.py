@@ -10,7 +10,6 @@ from kernelfields.kernels.arrays import destinations, product, squared_distances
 KERNELS = [
     RBF(0.3),
     Matern(1.5, 2.0),
-    Matern(0.7, 2.0),
     Laplacian(0.2),
     Polynomial(2, gamma=0.1),
     0.5 * RBF(0.3) + Constant(2.0) * Linear(),

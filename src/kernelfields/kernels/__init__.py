@@ -1,9 +1,9 @@
 """Kernels on inputs and on labels.
 
 Inputs: ``Linear, Polynomial, RBF, Laplacian, Matern, Cosine, Tanimoto, Constant, Precomputed``, by trees
-``Forest``; combined with ``+``, ``*``, ``**`` or ``Sum, Product, Power, Scaled, Normalized``; foreign ones through
-``CallableKernel`` and ``ScikitLearnKernel``. Labels: ``Delta, CentredDelta, LabelMatrix``. Classes of one's own get a
-name by ``register``.
+``Forest``; combined with ``+``, ``*``, ``**`` or ``Sum, Product, Power, Scaled, Normalized``; functions and
+kernels of scikit-learn's Gaussian processes through ``CallableKernel``. Labels: ``Delta, CentredDelta, LabelMatrix``.
+Classes of one's own get a name by ``register``.
 
 The package needs NumPy alone: scipy, scikit-learn and PyTorch are loaded where a kernel, or its inputs, need them.
 """
@@ -25,7 +25,6 @@ from kernelfields.kernels.kernel import (
 )
 from kernelfields.kernels.labels import CentredDelta, Delta, LabelKernel, LabelMatrix
 from kernelfields.kernels.registry import resolve_kernel
-from kernelfields.kernels.scikit_learn import ScikitLearnKernel
 from kernelfields.kernels.stationary import RBF, Laplacian, Matern
 
 __all__ = [
@@ -49,7 +48,6 @@ __all__ = [
     "Precomputed",
     "Product",
     "Scaled",
-    "ScikitLearnKernel",
     "Sum",
     "Tanimoto",
     "check_positive_semidefinite",

@@ -1,6 +1,7 @@
 """Kernels given by a function or by their values.
 
-    CallableKernel    function(X, Z) -> (n, m), as scikit-learn's SVC(kernel=function) takes them
+    CallableKernel    function(X, Z) -> (n, m), as scikit-learn's SVC(kernel=function) takes them; kernels of its
+                      Gaussian processes are such functions, of dense rows, and white noise in them is zero
     Precomputed       k(i, j) = matrix[i, j]
 
 The function receives float32 or float64 rows, dense or CSR as the caller passed them. A model file holds only the name;
@@ -19,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from kernelfields.kernels import arrays
 from kernelfields.kernels.kernel import Kernel, KernelFunction, register, symmetric
-from kernelfields.numerics.sparse_rows import Rows
+from kernelfields.numerics.sparse_rows import Rows, is_sparse
 
 _DIAGONAL_BLOCK = 32
 
@@ -88,7 +89,12 @@ class CallableKernel(Kernel):
         return diagonal
 
     def _values(self, X: Rows, Z: Rows) -> np.ndarray:
-        returned = self.function(X, Z)
+        try:
+            returned = self.function(X, Z)
+        except Exception as error:
+            rows = "sparse (CSR)" if is_sparse(X) or is_sparse(Z) else "dense"
+            error.add_note(f"raised by the kernel function {self.label()!r}, which was called with {rows} rows")
+            raise
         dense = returned.toarray() if hasattr(returned, "toarray") else returned
         expected = (X.shape[0], Z.shape[0])
         # A copy: sums and products of kernels write into blocks, which may be an array the function keeps.

@@ -48,8 +48,6 @@ class Kernel(Parametrized):
     """
 
     takes_tensors: ClassVar[bool] = False
-    #: Why the kernel needs more than its model file and NumPy; empty where it does not.
-    not_served: ClassVar[str] = ""
     #: Parameters that are left out of descriptions, because they are code.
     undescribed: ClassVar[frozenset[str]] = frozenset()
     # numpy numbers leave `2.0 * kernel` to the kernel instead of making an array of it.
@@ -144,7 +142,7 @@ class Kernel(Parametrized):
     @classmethod
     def serving_refusal(cls, parameters: Mapping[str, object]) -> str:
         """Return why a kernel of this description needs more than its model file and NumPy; empty if it does not."""
-        return f"cannot be served: {cls.not_served}" if cls.not_served else ""
+        return ""
 
     def check_parameters(self) -> None:
         """Raise ValueError or TypeError, naming the parameter and its value, if one is not allowed."""
@@ -198,6 +196,7 @@ KERNELS: Registry[Kernel] = Registry(
     "kernel",
     retired={
         "manifold": _BY_HAND.format("'Two labels are enough'"),
+        "scikit-learn": "fit again, with the kernel of scikit-learn passed as a function of two arrays",
         **dict.fromkeys(("graph laplacian", "graph diffusion"), _BY_HAND.format("'Papers that cite each other'")),
     },
 )

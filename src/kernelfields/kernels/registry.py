@@ -19,7 +19,6 @@ import numpy as np
 
 from kernelfields.kernels.callables import CallableKernel
 from kernelfields.kernels.kernel import KERNELS, Kernel, KernelFunction
-from kernelfields.kernels.scikit_learn import ScikitLearnKernel, is_foreign
 from kernelfields.kernels.stationary import RBF, Laplacian, Matern
 from kernelfields.numerics.parameters import RULES
 from kernelfields.numerics.registry import parameter_defaults
@@ -57,10 +56,6 @@ def resolve_kernel(kernel: object) -> Kernel:
         return KERNELS.make(kernel)
     if isinstance(kernel, type):
         raise TypeError(f"{options}; got the class {kernel.__name__}. Write {kernel.__name__}() to make one.")
-    if is_foreign(kernel):
-        adapted = ScikitLearnKernel(kernel)
-        adapted.check_parameters()  # at once: some that are no kernels cannot even be shown in a message
-        return adapted
     if callable(kernel):
         return CallableKernel(kernel)
     raise TypeError(f"{options}; got {kernel!r}.")
@@ -105,8 +100,7 @@ def _build(spec: object, functions: Mapping[str, KernelFunction], depth: int) ->
     if depth > _DEEPEST:
         raise ValueError(f"a kernel nested deeper than {_DEEPEST} levels is refused.")
     kind, described = KERNELS.read(spec)
-    if kind is not ScikitLearnKernel:  # which describes kernels of another library
-        described = {name: _read_value(value, functions, depth) for name, value in described.items()}
+    described = {name: _read_value(value, functions, depth) for name, value in described.items()}
     return kind.from_parameters(described, functions)
 
 

@@ -8,14 +8,13 @@ What "scale" means, with d columns and v the variance of all entries of the trai
 
 "auto" is the same with v = 1. Constant inputs give gamma = 1 (length_scale = sqrt(1/2)).
 
-Shapes: X (n, d), Z (m, d), dense or CSR; blocks (n, m). Cost: one matrix product and one pass of exp (Bessel functions
-for other nu, which tensors leave the device for, block by block); for the Laplacian n m comparisons of rows.
+Shapes: X (n, d), Z (m, d), dense or CSR; blocks (n, m). Cost: one matrix product and one pass of exp; for
+the Laplacian n m comparisons of rows.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 import numpy as np
 
@@ -24,10 +23,8 @@ from kernelfields.kernels.kernel import Kernel, Towards, checked, declares_param
 from kernelfields.numerics.parameters import is_number, overall_variance, positive, positive_or_rule, scale_or_auto
 from kernelfields.numerics.sparse_rows import Rows
 
-# Beyond this order the Bessel function overflows where the kernel is not yet 1 to rounding.
-_LARGEST_NU = 50.0
-# Here e^-t is zero; powers of larger numbers could overflow.
-_LARGEST_T = 800.0
+# Orders of which the formula needs no Bessel functions; others of half-integers differ little from infinity.
+_ORDERS = (0.5, 1.5, 2.5, math.inf)
 
 
 class _Stationary(Kernel):
@@ -91,11 +88,8 @@ class Laplacian(_Exponential):
 
 def _order(owner: Kernel, name: str) -> float:
     nu = getattr(owner, name)
-    if not is_number(nu) or not (0 < nu <= _LARGEST_NU or nu == np.inf):
-        raise ValueError(
-            f"Matern: nu must be positive and at most {_LARGEST_NU:g}, or infinite, got {nu!r}. "
-            "For large nu the kernel is close to that of nu=float('inf')."
-        )
+    if not is_number(nu) or nu not in _ORDERS:
+        raise ValueError(f"Matern: nu must be 0.5, 1.5, 2.5 or infinity, got {nu!r}.")
     return float(nu)
 
 
@@ -104,25 +98,14 @@ def _order(owner: Kernel, name: str) -> float:
 class Matern(_OfSquaredDistances):
     """The Matern kernel: ``nu`` sets how smooth functions are, ``length_scale`` how fast they vary.
 
-        2^(1 - nu) / Gamma(nu) t^nu K_nu(t)      with t = sqrt(2 nu) ||x - z|| / length_scale
-        nu = 1/2: e^-t    3/2: (1 + t) e^-t    5/2: (1 + t + t^2/3) e^-t    p + 1/2: a polynomial of degree p
+        nu = 1/2: e^-t    3/2: (1 + t) e^-t    5/2: (1 + t + t^2/3) e^-t,    t = sqrt(2 nu) ||x - z|| / length_scale
         nu = inf: exp(-||x - z||^2 / (2 length_scale^2))
 
-    ``nu`` is at most 50, or infinite; half-integers and infinity are fast. ``length_scale`` is a
-    number, "scale" or "auto".
+    ``nu`` is one of these; ``length_scale`` is a number, "scale" or "auto".
     """
 
     nu: float = checked(_order, 1.5)
     length_scale: float | str = checked(positive_or_rule, "scale")
-
-    @classmethod
-    def serving_refusal(cls, parameters: Mapping[str, object]) -> str:
-        """Return that Bessel functions are needed, for orders that are not half-integers."""
-        nu = float(str(parameters["nu"]))
-        if nu == math.inf or _is_half_integer(nu):
-            return ""
-        advice = "Use nu of 0.5, 1.5, 2.5 and so on, or infinity"
-        return f"with nu={nu:g} cannot be served: it needs Bessel functions. {advice}"
 
     def _from_data(self, X: Rows, weights: np.ndarray | None) -> dict[str, float]:
         if not isinstance(self.length_scale, str):
@@ -139,48 +122,9 @@ class Matern(_OfSquaredDistances):
         distances *= math.sqrt(2.0 * nu) / length_scale
         if nu == 1.5:
             return arrays.transform(distances, lambda t: (1.0 + t) * arrays.exponential(-t))
-        if nu == 2.5:
-            return arrays.transform(distances, lambda t: (1.0 + t + t * t / 3.0) * arrays.exponential(-t))
-        if _is_half_integer(nu):
-            return arrays.transform(distances, lambda t: _polynomial_form(nu, arrays.in_float64(t)))
-        return arrays.transform(distances, lambda t: arrays.computed_on_host(t, lambda host: _bessel_form(nu, host)))
+        return arrays.transform(distances, lambda t: (1.0 + t + t * t / 3.0) * arrays.exponential(-t))
 
 
 def _exponential(distances: np.ndarray, factor: float) -> np.ndarray:
     distances *= factor
     return arrays.exponential(distances)
-
-
-def _is_half_integer(nu: float) -> bool:
-    return (2 * nu) % 2 == 1
-
-
-def _polynomial_form(nu: float, t: np.ndarray) -> np.ndarray:
-    """Return e^-t sum_i c_i t^i for nu = p + 1/2 and i = 0 .. p, c_i = p! (2p - i)! 2^i / ((2p)! (p - i)! i!)."""
-    p, factorial = round(nu - 0.5), math.factorial
-    coefficients = [
-        factorial(p) * factorial(2 * p - i) * 2**i / (factorial(2 * p) * factorial(p - i) * factorial(i))
-        for i in range(p + 1)
-    ]
-    t = t.clip(max=_LARGEST_T)
-    total = t * coefficients[-1]
-    for coefficient in coefficients[-2:0:-1]:
-        total += coefficient
-        total *= t
-    total += coefficients[0]
-    return total * arrays.exponential(-t)
-
-
-def _bessel_form(nu: float, t: np.ndarray) -> np.ndarray:
-    """Return 2^(1 - nu) / Gamma(nu) t^nu K_nu(t), and its limit 1 where K_nu overflows at small t."""
-    from scipy.special import gammaln, kve
-
-    t = t.astype(np.float64)
-    scaled_bessel = kve(nu, t)  # e^t K_nu(t)
-    small = ~np.isfinite(scaled_bessel)
-    t[small] = scaled_bessel[small] = 1.0
-    logarithm = (1.0 - nu) * math.log(2.0) - gammaln(nu) + nu * np.log(t) + np.log(scaled_bessel) - t
-    values = np.exp(logarithm)
-    values[small] = 1.0
-    # Rounding in the logarithm must not lift an entry above the diagonal.
-    return np.minimum(values, 1.0)

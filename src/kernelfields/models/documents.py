@@ -30,8 +30,7 @@ from kernelfields.engines.choice import check_engine
 from kernelfields.kernels.callables import CallableKernel
 from kernelfields.kernels.kernel import Constant, Kernel
 from kernelfields.kernels.labels import LabelKernel, label_kernel_from_spec
-from kernelfields.kernels.registry import kernel_from_spec, resolve_kernel
-from kernelfields.kernels.scikit_learn import ScikitLearnKernel, is_foreign
+from kernelfields.kernels.registry import kernel_from_spec
 from kernelfields.models.build import resolved_clique
 from kernelfields.models.model_file import Document, ModelFileError, model_bytes, read_model_of, write_model
 from kernelfields.models.stored_values import check_plain_parameters, n_labellings, record
@@ -120,7 +119,7 @@ def describe_parameters(instance: object) -> Document:
 
 
 def _is_function(value: object) -> bool:
-    return callable(value) and not isinstance(value, Kernel | type) and not is_foreign(value)
+    return callable(value) and not isinstance(value, Kernel | type)
 
 
 def rebuild_estimator(kind: type[Made], described: Document, functions: Functions) -> Made:
@@ -189,9 +188,8 @@ def describe_value(value: object) -> object:
         return np.dtype(value).name
     if isinstance(value, os.PathLike):
         return os.fspath(value)
-    if isinstance(value, Kernel) or is_foreign(value):
-        given = "object" if isinstance(value, Kernel) else "scikit-learn"
-        return {"as": "kernel", "given": given, "spec": resolve_kernel(value).spec()}
+    if isinstance(value, Kernel):
+        return {"as": "kernel", "spec": value.spec()}
     if isinstance(value, LabelKernel):
         return {"as": "label kernel", "spec": value.spec()}
     if value not in SETTINGS:
@@ -213,10 +211,7 @@ def rebuild_value(described: object, functions: Functions, depth: int = 0) -> ob
         pairs = ([rebuild_value(part, functions, depth + 1) for part in pair] for pair in described["items"])
         return {key: value for key, value in pairs}  # noqa: C416
     if kind == "kernel":
-        kernel = kernel_from_spec(described["spec"], functions)
-        if described["given"] == "scikit-learn" and isinstance(kernel, ScikitLearnKernel):
-            return kernel.kernel
-        return kernel
+        return kernel_from_spec(described["spec"], functions)
     if kind == "label kernel":
         return label_kernel_from_spec(described["spec"])
     if kind == "function":

@@ -74,7 +74,8 @@ class Parametrized:
         parameters: dict[str, object] = {}
         for name in self._get_param_names():
             value = getattr(self, name)
-            if deep and hasattr(value, "get_params") and not isinstance(value, type):
+            nested = deep and name not in self.shared and not isinstance(value, type)
+            if nested and hasattr(value, "get_params"):
                 parameters.update((f"{name}__{inner}", part) for inner, part in value.get_params().items())
             parameters[name] = value
         return parameters
@@ -84,7 +85,7 @@ class Parametrized:
         nested: defaultdict[str, dict[str, object]] = defaultdict(dict)
         for full, value in parameters.items():
             name, separator, inner = full.partition("__")
-            if name not in self._get_param_names():
+            if name not in self._get_param_names() or (separator and name in self.shared):
                 valid = self._get_param_names()
                 raise ValueError(f"Invalid parameter {name!r} for estimator {self}. Valid parameters are: {valid!r}.")
             if separator:
