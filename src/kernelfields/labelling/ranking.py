@@ -119,7 +119,7 @@ def _score(answers: Answers, positions: bool, term: Term | None, scored: _Scored
     """Add the scores of a batch of items, and the inputs of each, or of each position."""
     family = answers.family
     by_position = entr(answers.marginals).sum(axis=1) if family.n_positions else np.zeros(0)
-    is_open = answers.partial is None or (answers.partial > -np.inf).sum(axis=1) > 1
+    is_open = answers.known is None or (answers.known > -np.inf).sum(axis=1) > 1
     is_open = np.broadcast_to(is_open, by_position.shape)
     counts = np.bincount(family.position_items[is_open], minlength=family.n_items)
     offsets = family.offsets

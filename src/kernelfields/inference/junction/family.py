@@ -120,7 +120,7 @@ class JunctionFamily(GraphFamily):
         return list(pairwise(np.unique([0, *inner.tolist(), self.n_items]).tolist()))
 
     @property
-    def junction(self) -> JunctionFamily:  # type: ignore[override]
+    def junction(self) -> JunctionFamily:
         """The family itself."""
         return self
 
