@@ -105,15 +105,6 @@ def test_outputs_of_tuned_networks_are_those_of_the_trained_ones(folder):
     np.testing.assert_allclose(found, pooled.numpy() @ head.weight.T + head.bias, atol=1e-5)
 
 
-def test_log_probabilities_are_clipped(tuned):
-    encoder, outputs = tuned
-    other = TunedEncoder(encoder.model, output="log_proba", clip=0.2, **FAST)
-    made = other.fit_transform(SENTENCES, LABELS)
-    shares = np.exp(outputs[0]) / np.exp(outputs[0]).sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(made[0], np.log(np.maximum(shares, 0.2)), atol=1e-5)
-    assert other.get_feature_names_out().tolist()[1] == "log p(DET)"
-
-
 def test_words_of_unknown_label_are_context_alone(folder, monkeypatch):
     calls = spy(monkeypatch)
     partial = [list(labels) for labels in LABELS]
@@ -128,15 +119,10 @@ def test_words_of_unknown_label_are_context_alone(folder, monkeypatch):
 
 
 def test_groups_stay_together(folder):
-    groups = [i // 4 for i in range(12)]
-    encoder = TunedEncoder(folder, **FAST)
-    encoder.fit_transform(SENTENCES, LABELS, groups=groups)
-    assert all(len(set(encoder.folds_[i : i + 4])) == 1 for i in (0, 4, 8))
     by_function = TunedEncoder(folder, groups=len, **FAST).fit(SENTENCES, LABELS)
     lengths = np.array([len(words) for words in SENTENCES])
     assert all(len(set(by_function.folds_[lengths == length])) == 1 for length in set(lengths))
-    splitter = TunedEncoder(folder, **{**FAST, "cv": GroupKFold(2)})
-    splitter.fit_transform(SENTENCES, LABELS, groups=groups)
+    splitter = TunedEncoder(folder, groups=len, **{**FAST, "cv": GroupKFold(2)}).fit(SENTENCES, LABELS)
     assert splitter.folds_.max() == 1
 
 
@@ -236,7 +222,6 @@ BAD = {
         ValueError,
         "of 12: no label is known among its training rows",
     ),
-    "output": ({"output": "states"}, SENTENCES, LABELS, ValueError, "output must be"),
     "epochs": ({"epochs": 0}, SENTENCES, LABELS, ValueError, "epochs must be a whole number of at least 1"),
     "dropout": ({"dropout": 1.0}, SENTENCES, LABELS, ValueError, "dropout must be a number between 0 and 1"),
     "empty sequence": ({}, [*SENTENCES, []], [*LABELS, []], ValueError, "sequence 12 has no words"),

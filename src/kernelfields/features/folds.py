@@ -71,10 +71,10 @@ def labels_by_position(y: Any, lengths: np.ndarray) -> Any:
     return [[each] * length for each, length in zip(y, lengths.tolist(), strict=True)]
 
 
-def check_training_labels(labels: np.ndarray, known: np.ndarray, what: str, *, classifies: bool = True) -> None:
+def check_training_labels(labels: np.ndarray, known: np.ndarray, what: str) -> None:
     """Raise ValueError naming the fold, ``what``, whose training rows have no label, or one class only."""
     if not known.any():
         raise ValueError(f"{what}: no label is known among its training rows")
     own = labels[known]
-    if classifies and own.ndim == 1 and (own == own[0]).all():
+    if own.ndim == 1 and (own == own[0]).all():
         raise ValueError(f"{what}: its training rows have one class only, {own[0]!r}: use fewer folds, or more data")

@@ -17,7 +17,7 @@ Fails: ValueError or TypeError naming the parameter, or the fold; nothing is kep
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -25,7 +25,7 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, TransformerMixin, clone, is_classifier
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from kernelfields.data.dicts import FeatureDictEncoder
@@ -35,9 +35,6 @@ from kernelfields.data.reading import SAMPLES, SEQUENCES, ItemNames, Matrix, is_
 from kernelfields.features.folds import assign_folds, check_training_labels, known_labels, labels_by_position
 from kernelfields.features.stored_classifiers import StoredClassifier, store_classifier
 from kernelfields.features.text import TRANSFORMERS
-from kernelfields.numerics.windows import check_window, window_view
-
-_METHODS = ("predict_proba", "decision_function", "predict")
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,29 +72,22 @@ class _Inputs:
 
 @TRANSFORMERS.register("out of fold")
 class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
-    """Turn a classifier or regressor on positions into a transformer for fields.
+    """Turn a classifier of positions into a transformer for fields: its log-probabilities.
 
     Inputs are sequences of arrays or of feature dicts, graphs, of which the features of nodes are replaced, or a table
-    with an input in each row. Attributes after fit: ``estimator_``, fitted to all positions with a known label,
-    ``classes_`` of a classifier, ``n_features_in_``, and after ``fit_transform`` ``folds_``, the number of the fold of
-    each sequence, graph or row.
+    with an input in each row. Attributes after fit: ``estimator_``, fitted to all positions with a known label, its
+    ``classes_``, ``n_features_in_``, and after ``fit_transform`` ``folds_``, the number of the fold of each sequence,
+    graph or row.
 
     Parameters
     ----------
-    estimator : classifier or regressor of scikit-learn, or with its methods
+    estimator : classifier of scikit-learn, or with its methods, that has predict_proba
     cv : int or splitter, default 5
         Folds over sequences or graphs; over rows of a table, stratified by label.
-    method : {"auto", "predict_proba", "decision_function", "predict"}, default "auto"
-        "auto" takes the first of these that the estimator has. Probabilities come as logarithms.
-    window : odd int or (before, after), default 1
-        Neighbours of a position in its sequence that the estimator sees beside it.
     groups : function of a sequence, a graph or a row, or None
-        Those with an equal result share a fold, for example recordings of one speaker. ``fit_transform`` takes
-        ``groups``, an entry for each sequence, as well.
+        Those with an equal result share a fold, for example recordings of one speaker.
     clip : float, default 1e-3
         Least probability before the logarithm.
-    passthrough : bool, default False
-        Whether inputs are kept beside the predictions.
     random_state : int or None, default 0
         Folds of a number ``cv`` are drawn by it.
     """
@@ -107,39 +97,32 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
         estimator: BaseEstimator,
         *,
         cv: Any = 5,
-        method: str = "auto",
-        window: Any = 1,
         groups: Callable[[Any], Any] | None = None,
         clip: float = 1e-3,
-        passthrough: bool = False,
         random_state: int | None = 0,
     ):
         self.estimator = estimator
         self.cv = cv
-        self.method = method
-        self.window = window
         self.groups = groups
         self.clip = clip
-        self.passthrough = passthrough
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit the estimator to all positions; ``fit_transform`` gives predictions out of fold as well."""
         self._check_fittable()
         encoder = _encoder_of(X)
-        inputs = self._read(X, encoder)
-        labels, known = inputs.labels(y)
-        return self._keep(inputs, encoder, self._fitted(self._seen(inputs), labels, known, "the fit to all"))
+        inputs = _rows_of(X, encoder)
+        return self._keep(inputs, encoder, self._fitted(inputs.rows, *inputs.labels(y), "the fit to all"))
 
-    def fit_transform(self, X: Any, y: Any, groups: Sequence | None = None) -> Any:
+    def fit_transform(self, X: Any, y: Any) -> Any:
         """Return predictions out of fold in the form of X, and fit the estimator to all positions."""
         self._check_fittable()
         encoder = _encoder_of(X)
-        inputs = self._read(X, encoder)
-        labels, known = inputs.labels(y)
-        folds, rows = self._folds(X, inputs, labels, groups), self._seen(inputs)
+        inputs = _rows_of(X, encoder)
+        rows, (labels, known) = inputs.rows, inputs.labels(y)
+        folds = self._folds(X, inputs, labels)
         fold_of_row, n_folds = folds[inputs.units], int(folds.max()) + 1
-        classes = np.unique(labels[known]) if is_classifier(self.estimator) and labels.ndim == 1 else None
+        classes = np.unique(labels[known]) if labels.ndim == 1 else None
         parts = {}
         for fold in range(n_folds):
             here, what = fold_of_row == fold, f"fold {fold + 1} of {n_folds}"
@@ -152,31 +135,30 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
             predictions[fold_of_row == fold] = own
         self._keep(inputs, encoder, whole)
         self.folds_ = folds
-        return self._formed(inputs, predictions)
+        return inputs.form(predictions)
 
     def transform(self, X: Any) -> Any:
         """Return predictions of the estimator that was fitted to all positions, in the form of X."""
         check_is_fitted(self, "estimator_")
         if is_empty(X):
             return []
-        inputs = self._read(X, self._encoder, self.n_features_in_)
-        return self._formed(inputs, self._predictions(self.estimator_, self._seen(inputs)))
+        inputs, width = _rows_of(X, self._encoder), self.n_features_in_
+        if inputs.rows.shape[1] != width:
+            raise ValueError(f"X has {inputs.rows.shape[1]} features, but the estimator was fitted with {width}")
+        return inputs.form(self._predictions(self.estimator_, inputs.rows))
 
     def describe(self) -> dict[str, object]:
         """Return the estimator as arrays, and how inputs come to it; TypeError for an estimator that is no data."""
         check_is_fitted(self, "estimator_")
         names = None if self._encoder is None else self._encoder.spec()
-        settings = {name: getattr(self, name) for name in ("method", "clip", "passthrough")}
-        window, width = list(check_window(self.window)), self.n_features_in_
         model = store_classifier(self.estimator_)
-        return {**settings, "window": window, "n_features": width, "names": names, "estimator": model}
+        return {"clip": self.clip, "n_features": self.n_features_in_, "names": names, "estimator": model}
 
     @classmethod
     def rebuild(cls, described: Mapping[str, Any]) -> Self:
         """Return the transformer that was described; it transforms, and cannot be fitted again."""
         model = StoredClassifier(described["estimator"])
-        settings = {name: described[name] for name in ("method", "clip", "passthrough")}
-        made = cls(model, window=tuple(described["window"]), **settings)
+        made = cls(model, clip=described["clip"])
         made._check_parameters()
         names = described["names"]
         made._encoder = None if names is None else FeatureDictEncoder.from_spec(names)
@@ -187,11 +169,7 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return a name for each prediction, such as "log p(rain)"."""
         check_is_fitted(self, "estimator_")
-        if self.passthrough:
-            raise ValueError("names are those of predictions alone: use passthrough=False")
-        if self._method(self.estimator_) == "predict_proba":
-            return np.array([f"log p({label})" for label in self.classes_], dtype=object)
-        return np.array([f"prediction of {label}" for label in getattr(self, "classes_", ["y"])], dtype=object)
+        return np.array([f"log p({label})" for label in self.classes_], dtype=object)
 
     def _check_fittable(self) -> None:
         self._check_parameters()
@@ -199,84 +177,43 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
             raise TypeError("this transformer was read from a file of data and cannot be fitted again")
 
     def _check_parameters(self) -> None:
-        if self.method not in ("auto", *_METHODS):
-            raise ValueError(f"method must be 'auto', {', '.join(map(repr, _METHODS))}, got {self.method!r}")
-        if not any(hasattr(self.estimator, name) for name in _METHODS):
+        if not hasattr(self.estimator, "predict_proba"):
             raise TypeError(
-                f"estimator must have predict_proba, decision_function or predict, got {self.estimator!r:.60}"
+                f"estimator must be a classifier with predict_proba, got {self.estimator!r:.60}: "
+                "sklearn.calibration.CalibratedClassifierCV gives one to others"
             )
         if not 0.0 < self.clip < 1.0:
             raise ValueError(f"clip must be a probability between 0 and 1, got {self.clip!r}")
-        self._method(self.estimator)
-        check_window(self.window)
 
-    def _read(self, X: Any, encoder: FeatureDictEncoder | None, width: int | None = None) -> _Inputs:
-        """Return inputs as rows, with their neighbours; ValueError where their width is not that of the fit."""
-        inputs = _rows_of(X, encoder)
-        if inputs.nouns is not SEQUENCES and check_window(self.window) != (0, 0):
-            raise ValueError(
-                f"window={self.window!r} is for sequences: {inputs.nouns.part}s have no order; use window=1"
-            )
-        if width is not None and inputs.rows.shape[1] != width:
-            raise ValueError(f"X has {inputs.rows.shape[1]} features, but the estimator was fitted with {width}")
-        return inputs
-
-    def _seen(self, inputs: _Inputs) -> Matrix:
-        """Return the rows as the estimator sees them: each with its neighbours."""
-        return window_view(inputs.rows, inputs.offsets, self.window)
-
-    def _folds(self, X: Any, inputs: _Inputs, labels: np.ndarray, groups: Sequence | None) -> np.ndarray:
+    def _folds(self, X: Any, inputs: _Inputs, labels: np.ndarray) -> np.ndarray:
         """Return the number of the fold of each sequence, graph or row."""
         n_units = int(inputs.units[-1]) + 1
-        if groups is None and self.groups is not None:
-            groups = [self.groups(x) for x in (np.asarray(X) if inputs.is_table else X)]
+        rows = np.asarray(X) if inputs.is_table else X
+        groups = None if self.groups is None else [self.groups(x) for x in rows]
         strata = labels if inputs.is_table and labels.ndim == 1 else None
         return assign_folds(n_units, self.cv, groups, nouns=inputs.nouns, strata=strata, random_state=self.random_state)
 
     def _fitted(self, rows: Matrix, labels: np.ndarray, known: np.ndarray, what: str) -> Any:
         """Return a copy of the estimator, fitted to the rows with a known label."""
-        check_training_labels(labels, known, what, classifies=is_classifier(self.estimator))
+        check_training_labels(labels, known, what)
         with _named(what, self.estimator):
             return clone(self.estimator).fit(rows[known], labels[known])
 
-    def _method(self, model: BaseEstimator) -> str:
-        names = _METHODS if self.method == "auto" else [self.method]
-        for name in names:
-            if hasattr(model, name):
-                return name
-        raise TypeError(f"method={self.method!r}: {type(model).__name__} has no {' or '.join(names)}")
-
-    def _predictions(self, model: BaseEstimator, rows: Matrix, classes: Any = None) -> np.ndarray:
-        """Return predictions (n, m): a column for each of ``classes``, which the model may have seen in part."""
-        method = self._method(model)
-        made = getattr(model, method)(rows)
-        if isinstance(made, list):  # a table of probabilities for each of several labels
+    def _predictions(self, model: Any, rows: Matrix, classes: np.ndarray | None = None) -> np.ndarray:
+        """Return log-probabilities (n, m): a column for each of ``classes``, which the model may have seen in part."""
+        made = model.predict_proba(rows)
+        if isinstance(made, list):  # a table for each of several labels
             made = np.hstack([own[:, 1:] for own in made])
-        made = np.asarray(made, dtype=np.float64)
-        made = made[:, None] if made.ndim == 1 else made
-        own = getattr(model, "classes_", classes)
-        if classes is not None and method != "predict" and not np.array_equal(own, classes):
-            if made.shape[1] == 1:
-                made = np.hstack([-made, made])
-            wide = np.zeros((len(made), len(classes))) if method == "predict_proba" else made.min(axis=1, keepdims=True)
-            wide = np.array(np.broadcast_to(wide, (len(made), len(classes))))
-            wide[:, np.searchsorted(classes, own)] = made
-            made = wide[:, 1:] if method == "decision_function" and len(classes) == 2 else wide
-        return np.log(np.maximum(made, self.clip)) if method == "predict_proba" else made
+        if classes is not None and not np.array_equal(model.classes_, classes):
+            wide = np.zeros((len(made), len(classes)))
+            wide[:, np.searchsorted(classes, model.classes_)] = made
+            made = wide
+        return np.log(np.maximum(made, self.clip))
 
-    def _keep(self, inputs: _Inputs, encoder: FeatureDictEncoder | None, model: BaseEstimator) -> Self:
+    def _keep(self, inputs: _Inputs, encoder: FeatureDictEncoder | None, model: Any) -> Self:
         self.estimator_, self._encoder, self.n_features_in_ = model, encoder, inputs.rows.shape[1]
-        self.__dict__.pop("classes_", None)
-        if hasattr(model, "classes_"):
-            self.classes_ = model.classes_
+        self.classes_ = model.classes_
         return self
-
-    def _formed(self, inputs: _Inputs, predictions: np.ndarray) -> Any:
-        if not self.passthrough:
-            return inputs.form(predictions)
-        joined = sp.hstack if sp.issparse(inputs.rows) else np.hstack
-        made = joined([inputs.rows, predictions])
-        return inputs.form(sp.csr_array(made) if sp.issparse(made) else made)
 
 
 @contextmanager

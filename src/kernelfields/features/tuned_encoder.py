@@ -19,13 +19,12 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from safetensors.numpy import load_file, save_file
-from scipy.special import log_softmax
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -33,9 +32,8 @@ from kernelfields.features.embeddings import SECONDS_BETWEEN_LINES, ArrayCache, 
 from kernelfields.features.encoders import Encoder, find_folder
 from kernelfields.features.folds import assign_folds, check_training_labels, known_labels
 from kernelfields.features.text import TRANSFORMERS, TextFeatures
-from kernelfields.numerics.parameters import check_choice, check_count, is_real
+from kernelfields.numerics.parameters import check_count, is_real
 
-_OUTPUTS = ("logits", "log_proba")
 # A change of how encoders are tuned has to change this.
 _CACHE_VERSION = 1
 _DESCRIPTION = "tuned_encoder.json"
@@ -70,11 +68,7 @@ class TunedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     cv : int or splitter, default 5
         Folds over sequences.
     groups : function of a sequence, or None
-        Those with an equal result share a fold. ``fit_transform`` takes ``groups``, an entry for each, as well.
-    output : {"logits", "log_proba"}, default "logits"
-        Scores of labels as the network has them, or the logarithms of their probabilities.
-    clip : float, default 1e-3
-        Least probability of "log_proba".
+        Those with an equal result share a fold.
     learning_rate, epochs, batch_size, dropout : how the encoder is tuned
     cache : path or None
         Folder that keeps tuned encoders and outputs for the next time; it needs a ``random_state``.
@@ -86,6 +80,9 @@ class TunedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         Folds of a number ``cv``, first weights of the last layer, batches and dropout are drawn by it.
     """
 
+    #: The encoder of a folder and a device.
+    _loaded: tuple[tuple[Path, str | None], Encoder] | None = None
+
     def __init__(
         self,
         model: str | os.PathLike,
@@ -93,8 +90,6 @@ class TunedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         word_column: int | str = 0,
         cv: Any = 5,
         groups: Callable[[Any], Any] | None = None,
-        output: str = "logits",
-        clip: float = 1e-3,
         learning_rate: float = 2e-4,
         epochs: int = 2,
         batch_size: int = 32,
@@ -108,8 +103,6 @@ class TunedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         self.word_column = word_column
         self.cv = cv
         self.groups = groups
-        self.output = output
-        self.clip = clip
         self.learning_rate = learning_rate
         self.epochs = epochs
         self.batch_size = batch_size
@@ -124,15 +117,14 @@ class TunedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         self.fit_transform(X, y)
         return self
 
-    def fit_transform(self, X: Any, y: Any, groups: Sequence | None = None) -> list[np.ndarray]:
+    def fit_transform(self, X: Any, y: Any) -> list[np.ndarray]:
         """Tune an encoder for each fold; return outputs by those that were not tuned on a sequence."""
         self._check_parameters()
         sequences = self._words(X)
         lengths = np.array([len(words) for words in sequences], dtype=np.int64)
         labels, known = known_labels(y, lengths)
         check_training_labels(labels, known, "the fit")
-        if groups is None and self.groups is not None:
-            groups = [self.groups(sequence) for sequence in X]
+        groups = None if self.groups is None else [self.groups(sequence) for sequence in X]
         folds = assign_folds(len(sequences), self.cv, groups, random_state=self.random_state)
         n_folds, fold_of_row = int(folds.max()) + 1, np.repeat(folds, lengths)
         for fold in range(n_folds):
@@ -160,7 +152,7 @@ class TunedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
             self._write(f"{what}: accuracy {100 * shares[-1]:.2f} % on its own words, {time.monotonic() - begin:.0f} s")
         self.classes_, self.folds_, self.fold_accuracy_ = classes, folds, np.array(shares)
         self._members, self._folder = tuned, folder
-        return [self._formed(rows) for rows in made]
+        return made
 
     def transform(self, X: Any) -> list[np.ndarray]:
         """Return the mean of the outputs of all tuned encoders, an array (words, labels) for each sequence."""
@@ -168,13 +160,12 @@ class TunedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         sequences = self._words(X)
         if not sequences:
             return []
-        return [self._formed(rows) for rows in self._outputs(self._encoder(self._folder), self._members, sequences)]
+        return self._outputs(self._encoder(self._folder), self._members, sequences)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return a name for each column, such as "logit of B-NP"."""
         check_is_fitted(self, "classes_")
-        form = "logit of {}" if self.output == "logits" else "log p({})"
-        return np.array([form.format(label) for label in self.classes_], dtype=object)
+        return np.array([f"logit of {label}" for label in self.classes_], dtype=object)
 
     def save(self, folder: str | os.PathLike) -> None:
         """Write the tuned encoders to a new folder: weights and tokenizers as Hugging Face has them, no code."""
@@ -187,8 +178,8 @@ class TunedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
             encoder.set_weights(member.encoder)
             encoder.save(place / f"fold-{number}")
             save_file({"weight": member.weight, "bias": member.bias}, place / f"fold-{number}" / _HEAD)
-        own = {name: getattr(self, name) for name in ("word_column", "output", "clip")}
-        described = {**own, "model": os.fspath(self.model), "classes": self.classes_.tolist(), "n": len(self._members)}
+        own = {"word_column": self.word_column, "model": os.fspath(self.model), "n": len(self._members)}
+        described = {**own, "classes": self.classes_.tolist()}
         (place / _DESCRIPTION).write_text(json.dumps(described))
 
     @classmethod
@@ -198,8 +189,7 @@ class TunedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         if not (place / _DESCRIPTION).is_file():
             raise ValueError(f"{place} has no {_DESCRIPTION}: give a folder that TunedEncoder.save wrote")
         described = json.loads((place / _DESCRIPTION).read_text())
-        own = {name: described[name] for name in ("word_column", "output", "clip")}
-        made = cls(described["model"], device=device, **own)
+        made = cls(described["model"], device=device, word_column=described["word_column"])
         made._check_parameters()
         made._members = []
         for number in range(described["n"]):
@@ -227,10 +217,9 @@ class TunedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     def _check_parameters(self) -> None:
         if not isinstance(self.model, str | os.PathLike):
             raise TypeError(f"model must be the path of a model folder or its name, got {type(self.model).__name__}")
-        check_choice(self.output, "output", _OUTPUTS)
         for name in ("epochs", "batch_size"):
             check_count(getattr(self, name), name)
-        bounds: Mapping[str, tuple[float, float]] = {"clip": (0, 1), "learning_rate": (0, 1), "dropout": (-1e-9, 1)}
+        bounds: Mapping[str, tuple[float, float]] = {"learning_rate": (0, 1), "dropout": (-1e-9, 1)}
         for name, (low, high) in bounds.items():
             value = getattr(self, name)
             if not is_real(value) or not low < value < high:
@@ -246,10 +235,9 @@ class TunedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
 
     def _encoder(self, folder: Path) -> Encoder:
         """Return the encoder of a folder, loaded once."""
-        loaded = self.__dict__.get("_loaded")
-        if loaded is None or loaded[0] != (folder, self.device):
-            self._loaded = loaded = (folder, self.device), Encoder(folder, device=self.device)
-        return loaded[1]
+        if self._loaded is None or self._loaded[0] != (folder, self.device):
+            self._loaded = (folder, self.device), Encoder(folder, device=self.device)
+        return self._loaded[1]
 
     def _tuned(
         self,
@@ -308,11 +296,6 @@ class TunedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
             if cache is not None:
                 cache.put(keys[number], rows)
         return [rows for rows in found if rows is not None]
-
-    def _formed(self, rows: np.ndarray) -> np.ndarray:
-        if self.output == "logits":
-            return rows
-        return np.maximum(log_softmax(rows, axis=1), np.float32(np.log(self.clip)))
 
     def _write(self, text: str) -> None:
         if self.verbose:

@@ -1,14 +1,13 @@
-"""What happens around a position: means, differences, ranges and spreads of columns over windows of several widths.
+"""What happens around a position: means, differences and ranges of columns over windows of several widths.
 
     mean        (1 / |W|) sum of x_s over W = t - h .. t + h, cut off at the ends of the sequence
     difference  mean over t + 1 .. t + h minus mean over t - h .. t - 1; x_t where a side has no positions
     range       max - min over W
-    deviation   square root of the mean of (x_s - mean)^2 over W
 
 A field on single positions sees a level through noise; one on such columns sees how the level compares with seconds and
 minutes around it, at a few columns instead of a whole window of them.
 
-Arrays: sequences (T, d) -> (T, d (1 + widths statistics)), the columns themselves first unless ``passthrough=False``,
+Arrays: sequences (T, d) -> (T, d (1 + widths statistics)), the columns themselves first,
 then those of each statistic of the first width, and so on. Cost: O(N d) for each width and statistic, whatever the
 width. Fails: ValueError or TypeError that names the parameter, the sequence or the column.
 """
@@ -66,12 +65,6 @@ class _Windows:
         after = self._means(self.rows, self._here + 1, self._last)
         return after - self._means(self.rows, self._first, self._here)
 
-    def deviation(self) -> np.ndarray:
-        centred = self.rows - self.rows.mean(axis=0)
-        mean = self._means(centred, self._first, self._last)
-        variance = self._means(centred**2, self._first, self._last) - mean**2
-        return np.sqrt(np.where(variance > 4 * self._unit(centred**2), variance, 0.0))
-
     def range(self) -> np.ndarray:
         from scipy.ndimage import maximum_filter1d, minimum_filter1d
 
@@ -89,7 +82,6 @@ _STATISTICS: dict[str, Callable[[_Windows], np.ndarray]] = {
     "mean": _Windows.mean,
     "difference": _Windows.difference,
     "range": _Windows.range,
-    "deviation": _Windows.deviation,
 }
 
 
@@ -111,21 +103,12 @@ class WindowFeatures(SequenceTransformer, auto_wrap_output_keys=None):  # type: 
     ----------
     widths : odd int or sequence of odd ints, default (5, 15, 45)
         Numbers of positions, the one in the middle included.
-    statistics : sequence of "mean", "difference", "range", "deviation", default the first three
-    passthrough : bool, default True
-        Whether the columns themselves come first.
+    statistics : sequence of "mean", "difference", "range", default all three
     """
 
-    def __init__(
-        self,
-        *,
-        widths: Any = WIDTHS,
-        statistics: Sequence[str] = USUAL,
-        passthrough: bool = True,
-    ):
+    def __init__(self, *, widths: Any = WIDTHS, statistics: Sequence[str] = USUAL):
         self.widths = widths
         self.statistics = statistics
-        self.passthrough = passthrough
 
     def fit(self, X: Any, y: object = None) -> Self:
         """Check the parameters, and learn the number and the names of columns; labels are not read."""
@@ -143,8 +126,7 @@ class WindowFeatures(SequenceTransformer, auto_wrap_output_keys=None):  # type: 
         rows = _dense(packed)
         if not len(rows):
             return [np.zeros((0, len(self.get_feature_names_out()))) for _ in X]
-        made = window_columns(rows, offsets, widths, statistics)
-        made = np.hstack([rows, made]) if self.passthrough else made
+        made = np.hstack([rows, window_columns(rows, offsets, widths, statistics)])
         return [made[first:last] for first, last in pairwise(offsets.tolist())]
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
@@ -153,8 +135,7 @@ class WindowFeatures(SequenceTransformer, auto_wrap_output_keys=None):  # type: 
         given = self._columns if input_features is None else list(input_features)
         names = [f"x{column}" for column in range(self.n_features_in_)] if given is None else [*map(str, given)]
         widths, statistics = self._checked()
-        made = names if self.passthrough else []
-        made = made + [f"{what} {width} of {name}" for width in widths for what in statistics for name in names]
+        made = names + [f"{what} {width} of {name}" for width in widths for what in statistics for name in names]
         return np.array(made, dtype=object)
 
     def describe(self) -> dict[str, object]:
@@ -162,13 +143,12 @@ class WindowFeatures(SequenceTransformer, auto_wrap_output_keys=None):  # type: 
         check_is_fitted(self, "n_features_in_")
         widths, statistics = self._checked()
         names = None if self._columns is None else list(self._columns)
-        own = {"widths": widths, "statistics": statistics, "passthrough": bool(self.passthrough)}
-        return {**own, "n_features": self.n_features_in_, "names": names}
+        return {"widths": widths, "statistics": statistics, "n_features": self.n_features_in_, "names": names}
 
     @classmethod
     def rebuild(cls, described: Mapping[str, Any]) -> Self:
         """Return the transformer that was described."""
-        made = cls(**{name: described[name] for name in ("widths", "statistics", "passthrough")})
+        made = cls(widths=described["widths"], statistics=described["statistics"])
         made._checked()
         made._learn_columns(int(described["n_features"]), described["names"])
         return made
