@@ -26,26 +26,19 @@ from tests.campaigns.cells.data_forms import agree
 from tests.campaigns.cells.features import feature
 from tests.campaigns.cells.subjects import TIGHT, Annotated, Item, Subject
 from tests.campaigns.cells.verdicts import Inexpressible, close
-from tests.oracles.labellings import Labellings
 
 _STRUCTURES = "structures"
 
 
-def compare(s: Subject, model: Any, items: list[Item] | None = None, **limits: Any) -> None:
-    """Compare marginals of new items with the law of the coefficients, within what ``limits`` of _limited allow."""
+def compare(s: Subject, model: Any, items: list[Item] | None = None, forbidden: tuple[int, int] | None = None) -> None:
+    """Compare marginals of new items with the law of the coefficients, in which neighbours may not have two labels."""
     items = s.new if items is None else items
     for item, table in zip(items, s.marginals(model, s.pack(items)), strict=True):
-        close(table, _limited(s.law(model, item), **limits).marginals, words="marginals")
-
-
-def _limited(law: Labellings, step: tuple[int, int] | None = None, allowed: np.ndarray | None = None) -> Labellings:
-    scores = law.scores.copy()
-    if step is not None:
-        pairs = zip(law.labellings[:, :-1].T, law.labellings[:, 1:].T, strict=True)
-        for before, after in pairs:
-            scores[(before == step[0]) & (after == step[1])] = -np.inf
-    limited = replace(law, scores=scores)
-    return limited if allowed is None else limited.weighted(allowed)
+        law = s.law(model, item)
+        scores = law.scores.copy()
+        for pair in s.pairs(item) if forbidden is not None else ():
+            scores[(law.labellings[:, pair] == forbidden).all(axis=1)] = -np.inf
+        close(table, replace(law, scores=scores).marginals, words="marginals")
 
 
 @feature(_STRUCTURES, "constraints")
@@ -54,16 +47,7 @@ def constraints(s: Subject) -> None:
     items = [item for item in s.items if ("b", "a") not in zip(item.labels, item.labels[1:], strict=False)]
     if s.name == "RingCRF":
         items = [item for item in items if (item.labels[-1], item.labels[0]) != ("b", "a")]
-    model = s.fit(items, constraints=Constraints(transitions=[("b", "a")]))
-    if s.name == "RingCRF":
-        for item, table in zip(s.new, s.marginals(model), strict=True):
-            law = s.law(model, item)
-            scores = law.scores.copy()
-            for before, after in s.pairs(item):
-                scores[(law.labellings[:, before] == 1) & (law.labellings[:, after] == 0)] = -np.inf
-            close(table, replace(law, scores=scores).marginals, words="marginals")
-        return
-    compare(s, model, step=(1, 0))
+    compare(s, s.fit(items, constraints=Constraints(transitions=[("b", "a")])), forbidden=(1, 0))
 
 
 def with_words(s: Subject, items: list[Item]) -> list[Item]:
@@ -145,8 +129,7 @@ def edges(s: Subject) -> None:
             return [replace(item, edge_inputs=item.x[item.edges[:, 0]]) for item in items]  # type: ignore[index]
 
         model = s.fit(featured(s.items), edges=EdgeCliques("linear"))
-        for name in ("edge",):
-            model.coef_["edge features"] = model.coef_.pop(name)
+        model.coef_["edge features"] = model.coef_.pop("edge")
         compare(s, model, featured(s.new))
         return
     if s.name == "MultiLabelCRF":

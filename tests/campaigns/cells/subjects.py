@@ -435,12 +435,26 @@ class OneLabel(Subject):
         return []
 
 
-class Classifier(OneLabel):
+class Rows(Subject):
+    """Items that are rows of one table."""
+
+    rows = True
+    n_columns: ClassVar[int] = N_FEATURES
+
+    def pack(self, items: Sequence[Item], form: str = "arrays") -> Any:
+        """Return one table."""
+        return in_form(np.concatenate([np.empty((0, self.n_columns)), *(item.x for item in items)]), form)
+
+    def one(self, item: Item) -> Any:
+        """Return a table of one row."""
+        return item.x
+
+
+class Classifier(Rows, OneLabel):
     """Single inputs with one label each."""
 
     name = "KernelClassifier"
     kind = KernelClassifier
-    rows = True
     n_items = 30
 
     def draw(self, random: np.random.Generator, count: int) -> list[Item]:
@@ -451,19 +465,11 @@ class Classifier(OneLabel):
                 items += [Item(item.x[t : t + 1], item.labels[t : t + 1]) for t in range(len(item.x))]
         return items[:count]
 
-    def pack(self, items: Sequence[Item], form: str = "arrays") -> Any:
-        """Return one table."""
-        return in_form(np.concatenate([item.x for item in items]) if items else np.empty((0, N_FEATURES)), form)
-
     def pack_labels(self, labels: Sequence[list]) -> Any:
         """Return one label for each row."""
         flat = [label for own in labels for label in own]
         plain = all(isinstance(label, str | int) for label in flat)
         return np.array(flat) if plain else flat
-
-    def one(self, item: Item) -> Any:
-        """Return a table of one row."""
-        return item.x
 
     def scores(self, model: Any, item: Item) -> Scores:
         """Return the scores of the classes."""
@@ -472,14 +478,13 @@ class Classifier(OneLabel):
         return Scores(item.x @ as_array(coef["node"]) + bias)
 
 
-class MultiLabel(Subject):
+class MultiLabel(Rows):
     """Several yes-or-no labels of an instance: an item has one row of inputs and K labels."""
 
     name = "MultiLabelCRF"
     kind = MultiLabelCRF
     fixed: ClassVar[dict[str, Any]] = {"decision": "hamming", "label_graph": "full"}
     classes: ClassVar[list] = [0, 1]
-    rows = True
     n_items = 30
     redrawn = False
     penalised = ("label",)
@@ -492,10 +497,6 @@ class MultiLabel(Subject):
         labels = (x[:, [0, 1, 0]] + shared + 0.7 * random.normal(size=(count, self.n_names)) > 0).astype(int)
         return [Item(x[row : row + 1], labels[row].tolist()) for row in range(count)]
 
-    def pack(self, items: Sequence[Item], form: str = "arrays") -> Any:
-        """Return one table."""
-        return in_form(np.concatenate([item.x for item in items]) if items else np.empty((0, N_FEATURES)), form)
-
     def pack_labels(self, labels: Sequence[list]) -> Any:
         """Return a table of 0 and 1, NaN for labels that are not known."""
         plain = [[np.nan if label is None or label == {0, 1} else label for label in own] for own in labels]
@@ -503,10 +504,6 @@ class MultiLabel(Subject):
             raise Inexpressible("a yes-or-no label is known or NaN")
         table = np.array(plain, dtype=float).reshape(len(labels), -1)
         return table if np.isnan(table).any() else table.astype(int)
-
-    def one(self, item: Item) -> Any:
-        """Return a table of one row."""
-        return item.x
 
     def labels(self, answer: Any) -> list[list]:
         """Return a list of 0 and 1 for each row."""
@@ -574,22 +571,18 @@ class Whole(OneLabel):
         return Labellings(np.arange(len(totals))[:, None], totals, len(totals))
 
 
-class Points(Subject):
+class Points(Rows):
     """Points on a line, of which a density is estimated."""
 
     name = "ExponentialFamilyDensity"
     kind = ExponentialFamilyDensity
     labelled = False
-    rows = True
+    n_columns = 1
     n_items = 40
 
     def draw(self, random: np.random.Generator, count: int) -> list[Item]:
         """Draw points."""
         return [Item(np.clip(random.normal(size=(1, 1)), -2.4, 2.4), []) for _ in range(count)]
-
-    def pack(self, items: Sequence[Item], form: str = "arrays") -> Any:
-        """Return one table."""
-        return in_form(np.concatenate([item.x for item in items]) if items else np.empty((0, 1)), form)
 
     def make(self, **settings: Any) -> Any:
         """Return the estimator, not fitted."""
@@ -631,10 +624,6 @@ class Frames(Chain):
     def one_labels(self, item: Item) -> Any:
         """Return the labels of one sequence."""
         return self.pack_labels([item.labels])
-
-    def weights_of(self, items: Sequence[Item], weights: Sequence[float]) -> Any:
-        """Return a weight for each sequence."""
-        return np.asarray(weights, dtype=float)
 
     def field(self, model: Any) -> Any:
         """Return the chain."""

@@ -41,7 +41,7 @@ from tests.campaigns.fields.drawn import (
     torch_on_cpu,
     windowed,
 )
-from tests.campaigns.fields.terms import Enumerated, Rows, clique_counts, scored
+from tests.campaigns.fields.terms import Enumerated, Rows, rows_of, scored
 from tests.oracles.labellings import all_labellings
 
 
@@ -460,36 +460,41 @@ class Chain(Drawn):
         terms = self.terms
         return scored(whole, base, terms, [term.coefficients for term in terms])
 
-    def members(self, clique: Any, length: int, ended: bool = True) -> list[tuple[int, ...]]:
-        """Return the places of the labels that meet in each clique of a set, in the order of the last of them."""
-        kind, ring = type(clique).__name__, self.ring
-        if kind == "NodeCliques":
-            return [(place,) for place in range(length)]
-        if kind == "StartCliques":
-            return [(0,)]
-        if kind == "EndCliques":
-            return [(length - 1,)] if ended else []
-        back = {"EdgeCliques": [1, 0], "SkipCliques": [getattr(clique, "lag", 0), 0]}.get(kind)
-        if back is None:
-            back = list(range(clique.order, -1, -1))
-        places = range(length) if ring and length > back[0] else range(back[0], length)
-        return [tuple((place - step) % length for step in back) for place in places]
-
     def unscored(self, item: Any, target: Target | None = None, ended: bool = True) -> tuple[Enumerated, np.ndarray]:
         inputs = self.inputs(item)
         labellings = all_labellings(len(inputs), self.n_labels)
-        rows = []
-        for term, plain in zip(self.fitted.field_.terms, self.terms, strict=True):
-            members = self.members(term.clique, len(inputs), ended)
-            seen = windowed(inputs, sides_of(term.clique.window), self.ring)
-            seen = np.array([seen[places[-1]] for places in members]).reshape(len(members), seen.shape[1])
-            counts = clique_counts(labellings, members, self.n_labels)
-            rows.append(Rows(plain.features_of(seen), counts, members))
-            if not members:
-                rows[-1].counts = np.zeros((len(labellings), 0, plain.n_outcomes))
-        return Enumerated(labellings, np.zeros(len(labellings)), self.n_labels, rows), self.base(
-            labellings, item, target, ended
-        )
+        rows = chain_rows(self, inputs, labellings, ring=self.ring, ended=ended)
+        whole = Enumerated(labellings, np.zeros(len(labellings)), self.n_labels, rows)
+        return whole, self.base(labellings, item, target, ended)
+
+
+def members_of(clique: Any, length: int, ring: bool, ended: bool) -> list[tuple[int, ...]]:
+    """Return the places of the labels that meet in each clique of a set, in the order of the last of them."""
+    kind = type(clique).__name__
+    if kind == "NodeCliques":
+        return [(place,) for place in range(length)]
+    if kind == "StartCliques":
+        return [(0,)]
+    if kind == "EndCliques":
+        return [(length - 1,)] if ended else []
+    back = {"EdgeCliques": [1, 0], "SkipCliques": [getattr(clique, "lag", 0), 0]}.get(kind)
+    if back is None:
+        back = list(range(clique.order, -1, -1))
+    places = range(length) if ring and length > back[0] else range(back[0], length)
+    return [tuple((place - step) % length for step in back) for place in places]
+
+
+def chain_rows(
+    drawn: Drawn, inputs: np.ndarray, labellings: np.ndarray, ring: bool = False, ended: bool = True
+) -> list[Rows]:
+    """Return the terms of a field of chains on one sequence of inputs (T, d)."""
+    rows = []
+    for term, plain in zip(drawn.fitted.field_.terms, drawn.terms, strict=True):
+        members = members_of(term.clique, len(inputs), ring, ended)
+        seen = windowed(inputs, sides_of(term.clique.window), ring)
+        seen = np.array([seen[places[-1]] for places in members]).reshape(len(members), seen.shape[1])
+        rows.append(rows_of(plain, labellings, members, seen, drawn.n_labels))
+    return rows
 
 
 class _Coarse(Chain):

@@ -9,19 +9,9 @@ import numpy as np
 
 from kernelfields import AnnotatedCRF, FrameCRF, PartialLabels, SequenceClassifier
 from kernelfields.compat import CRF
-from tests.campaigns.fields.chains import Chain
-from tests.campaigns.fields.drawn import (
-    NAMES,
-    Drawn,
-    Redraw,
-    Target,
-    drawn_kernel,
-    drawn_settings,
-    named,
-    sides_of,
-    windowed,
-)
-from tests.campaigns.fields.terms import Enumerated, Rows, clique_counts
+from tests.campaigns.fields.chains import Chain, chain_rows
+from tests.campaigns.fields.drawn import NAMES, Drawn, Redraw, Target, drawn_gaps, drawn_kernel, drawn_settings, named
+from tests.campaigns.fields.terms import Enumerated
 from tests.oracles.labellings import all_labellings
 
 
@@ -113,10 +103,7 @@ class Frames(Chain):
         return super()._draw_item(random, length, words)
 
     def _hidden(self, random: np.random.Generator, labels: np.ndarray, n_labels: int) -> tuple[list, np.ndarray]:
-        hidden = random.random(len(labels)) < 0.4
-        logs = np.where(labels[:, None] == np.arange(n_labels), 0.0, -np.inf)
-        logs[hidden] = 0.0
-        return [None if none else int(label) for none, label in zip(hidden, labels, strict=True)], logs
+        return drawn_gaps(random, labels, n_labels)
 
     def frame(self, items: Sequence, entries: Sequence[Sequence] | None = None) -> Any:
         """Return items as a data frame, with a column of labels if entries are given by number."""
@@ -174,28 +161,10 @@ class Sequences(Drawn):
         return self.model.estimator_
 
     def unscored(self, item: Any, target: Target | None = None) -> tuple[Enumerated, np.ndarray]:
-        whole = neighbours(self, item)
+        labellings = all_labellings(len(item), self.n_labels)
+        whole = Enumerated(labellings, np.zeros(len(labellings)), self.n_labels, chain_rows(self, item, labellings))
         classes = whole.labellings // self.n_states
         return whole, np.where((classes == classes[:, :1]).all(axis=1), 0.0, -np.inf)
-
-
-def neighbours(drawn: Drawn, item: np.ndarray) -> Enumerated:
-    """Return all labellings of a sequence of a field of labels, their neighbours and the first of them."""
-    labellings = all_labellings(len(item), drawn.n_labels)
-    rows = []
-    for term, plain in zip(drawn.fitted.field_.terms, drawn.terms, strict=True):
-        members = [(place - 1, place) for place in range(1, len(item))]
-        if type(term.clique).__name__ != "EdgeCliques":
-            members = [(place,) for place in range(len(item))]
-        if type(term.clique).__name__ == "StartCliques":
-            members = [(0,)]
-        seen = windowed(item, sides_of(term.clique.window), False)
-        seen = np.array([seen[places[-1]] for places in members]).reshape(len(members), seen.shape[1])
-        counts = np.zeros((len(labellings), 0, plain.n_outcomes))
-        if members:
-            counts = clique_counts(labellings, members, drawn.n_labels)
-        rows.append(Rows(plain.features_of(seen), counts, members))
-    return Enumerated(labellings, np.zeros(len(labellings)), drawn.n_labels, rows)
 
 
 class Compat(Drawn):

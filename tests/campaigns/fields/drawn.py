@@ -115,6 +115,14 @@ def drawn_entry(random: np.random.Generator, label: int, n_labels: int) -> tuple
     return weights, logs - logs.max()
 
 
+def drawn_gaps(random: np.random.Generator, labels: np.ndarray, n_labels: int) -> tuple[list, np.ndarray]:
+    """Return labels of which some are not known, as numbers, and log-weights (T, L)."""
+    hidden = random.random(len(labels)) < 0.4
+    logs = np.where(labels[:, None] == np.arange(n_labels), 0.0, -np.inf)
+    logs[hidden] = 0.0
+    return [None if none else int(label) for none, label in zip(hidden, labels, strict=True)], logs
+
+
 def named(entry: Any, classes: Sequence) -> Any:
     """Return an entry of numbers as one of labels."""
     if entry is None:

@@ -27,6 +27,7 @@ from tests.campaigns.fields.drawn import (
     Drawn,
     Redraw,
     Target,
+    drawn_gaps,
     drawn_kernel,
     drawn_settings,
     named,
@@ -34,7 +35,7 @@ from tests.campaigns.fields.drawn import (
     torch_on_cpu,
     windowed,
 )
-from tests.campaigns.fields.terms import Enumerated, Rows, clique_counts
+from tests.campaigns.fields.terms import Enumerated, Rows, rows_of
 from tests.oracles.labellings import all_labellings, all_segmentations
 from tests.oracles.segments import segment_counts
 
@@ -339,10 +340,7 @@ class Graph(Drawn):
             else:
                 members = [tuple(row) for row in np.asarray(kinds.get(clique.group, [])).tolist()]
                 seen = features.get(clique.group, np.zeros((len(members), 1)))
-            counts = np.zeros((len(labellings), 0, plain.n_outcomes))
-            if members:
-                counts = clique_counts(labellings, members, self.n_labels)
-            rows.append(Rows(plain.features_of(np.asarray(seen)), counts))
+            rows.append(rows_of(plain, labellings, members, np.asarray(seen), self.n_labels))
         return Enumerated(labellings, np.zeros(len(labellings)), self.n_labels, rows), self.base(item)
 
 
@@ -417,10 +415,7 @@ class Single(Drawn):
 
     def unscored(self, item: Any, target: Target | None = None) -> tuple[Enumerated, np.ndarray]:
         labellings = all_labellings(1, self.n_labels)
-        rows = [
-            Rows(plain.features_of(np.atleast_2d(item)), clique_counts(labellings, [(0,)], self.n_labels), [(0,)])
-            for plain in self.terms
-        ]
+        rows = [rows_of(plain, labellings, [(0,)], np.atleast_2d(item), self.n_labels) for plain in self.terms]
         return Enumerated(labellings, np.zeros(self.n_labels), self.n_labels, rows), np.zeros(self.n_labels)
 
 
@@ -468,10 +463,7 @@ class Instances(Drawn):
         return float(np.mean([np.array_equal(*pair) for pair in zip(found, truths, strict=True)]))
 
     def _hidden(self, random: np.random.Generator, labels: np.ndarray, n_labels: int) -> tuple[list, np.ndarray]:
-        hidden = random.random(len(labels)) < 0.4
-        logs = np.where(labels[:, None] == np.arange(2), 0.0, -np.inf)
-        logs[hidden] = 0.0
-        return [None if none else int(label) for none, label in zip(hidden, labels, strict=True)], logs
+        return drawn_gaps(random, labels, n_labels)
 
     def x_of(self, items: Sequence) -> Any:
         return np.vstack(items)
@@ -494,5 +486,5 @@ class Instances(Drawn):
         pairs, rows = self.fitted.field_.spec.pairs, []
         for term, plain in zip(self.fitted.field_.terms, self.terms, strict=True):
             members = [(term.clique.label,)] if term.group is None else [tuple(pairs[term.group])]
-            rows.append(Rows(plain.features_of(np.atleast_2d(item)), clique_counts(labellings, members, 2)))
+            rows.append(rows_of(plain, labellings, members, np.atleast_2d(item), 2))
         return Enumerated(labellings, np.zeros(len(labellings)), 2, rows), np.zeros(len(labellings))

@@ -150,12 +150,22 @@ class Enumerated(Labellings):
 
 def clique_counts(labellings: np.ndarray, members: Sequence[tuple[int, ...]], n_labels: int) -> np.ndarray:
     """Return which labelling each clique has, (K, n, L^k); members are the places that meet in each clique."""
-    order = len(members[0]) if members else 1
+    order = len(members[0])
     counts = np.zeros((len(labellings), len(members), n_labels**order))
     for row, places in enumerate(members):
         numbers = np.ravel_multi_index(tuple(labellings[:, list(places)].T), (n_labels,) * order)
         counts[np.arange(len(labellings)), row, numbers] = 1.0
     return counts
+
+
+def rows_of(
+    term: PlainTerm, labellings: np.ndarray, members: Sequence[tuple[int, ...]], seen: np.ndarray, n_labels: int
+) -> Rows:
+    """Return a term on one item: what its cliques see (n, d), and the places that meet in each."""
+    counts = np.zeros((len(labellings), 0, term.n_outcomes))
+    if members:
+        counts = clique_counts(labellings, members, n_labels)
+    return Rows(term.features_of(seen), counts, members)
 
 
 def scored(item: Enumerated, base: np.ndarray, terms: Sequence[PlainTerm], coefficients: Sequence[np.ndarray]) -> Any:
